@@ -29,6 +29,7 @@ FLOORS = {
     "scoring": 5,
     "tasks": 5,
     "export": 6,
+    "gin_files": 6,
     "input": 6,
     "report": 7,
     "runs": 8,
@@ -45,6 +46,7 @@ HEAVY = {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x",
 # Where DESIGN.md lets SeqIO and TensorFlow in: rooms and modules, by their dotted names.
 MAY_BE_HEAVY = {
     "cli",
+    "gin_files",
     "input",
     "papers",
     "planning",

@@ -195,53 +195,62 @@ def orbax_tree(folder: pathlib.Path) -> pathlib.Path | None:
 def _stored_params(folder: pathlib.Path) -> dict[str, LazyArray]:
     """Opens the parameters of one checkpoint as they are stored."""
     if (folder / FILE).is_file():
-        values = _read_leaves(folder / FILE)
-        folders = {
-            name: folder / f"target.{name.replace('/', '.')}"
-            for name, value in values.items()
-            if isinstance(value, dict)
-        }
-        # All are opened before the first is waited for.
-        opening = {
-            name: tensorstore.open(
-                {"driver": "zarr", "kvstore": kvstore(zarr)}, read=True, open=True
-            )
-            for name, zarr in folders.items()
-        }
-        arrays = {}
-        for name, value in values.items():
-            if name in folders:
-                check = functools.partial(_check_chunks, folders[name], name)
-                arrays[name] = lazy_store(folders[name], name, opening[name], check)
-            else:
-                arrays[name] = lazy(value)
+        arrays = _flax_params(folder)
     else:
-        tree = orbax_tree(folder) or folder
-        names = stored_names(tree)
-        # An optimizer's moments have the parameters' names too; they lie deeper, or behind.
-        above = [name.removesuffix(_EMBEDDING) for name in names if name.endswith(_EMBEDDING)]
-        below = min(
-            above, key=lambda place: (place.count("/"), "params" not in place), default=None
-        )
-        if tree.name == STATE:
-            below = "target/"
-        if below is None:
-            shown = ", ".join(names[:3])
-            raise CheckpointError(
-                f"{tree}: a folder of Orbax's with {len(names)} arrays ({shown} …), but none is "
-                f"{_EMBEDDING}: these are no parameters of a model with T5X's names."
-            )
-        arrays = stored_arrays(tree, below)
-        if not arrays:
-            raise CheckpointError(
-                f"{tree}: expected a tree of parameters under {below.rstrip('/')}."
-            )
+        arrays = _orbax_params(orbax_tree(folder) or folder)
     for name, array in arrays.items():
         if array.dtype not in _DTYPES:
             raise CheckpointError(
                 f"{folder}: the parameter {name} is of {array.dtype}; expected an array of "
                 "float32, bfloat16 or float16, as T5X writes them."
             )
+    return arrays
+
+
+def _flax_params(folder: pathlib.Path) -> dict[str, LazyArray]:
+    """Opens the parameters of Flax's file, the larger of which lie beside it as Zarr folders."""
+    values = _read_leaves(folder / FILE)
+    folders = {
+        name: folder / f"target.{name.replace('/', '.')}"
+        for name, value in values.items()
+        if isinstance(value, dict)
+    }
+    # All are opened before the first is waited for.
+    opening = {
+        name: tensorstore.open({"driver": "zarr", "kvstore": kvstore(zarr)}, read=True, open=True)
+        for name, zarr in folders.items()
+    }
+    arrays = {}
+    for name, value in values.items():
+        if name in folders:
+            check = functools.partial(_check_chunks, folders[name], name)
+            arrays[name] = lazy_store(folders[name], name, opening[name], check)
+        else:
+            arrays[name] = lazy(value)
+    return arrays
+
+
+def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
+    """Opens the parameters of an Orbax tree, which may be the whole state of a training."""
+    names = stored_names(tree)
+    # An optimizer's moments have the parameters' names too; they lie deeper, or behind.
+    places = [name.removesuffix(_EMBEDDING) for name in names if name.endswith(_EMBEDDING)]
+    params_place = min(
+        places, key=lambda place: (place.count("/"), "params" not in place), default=None
+    )
+    if tree.name == STATE:
+        params_place = "target/"
+    if params_place is None:
+        shown = ", ".join(names[:3])
+        raise CheckpointError(
+            f"{tree}: a folder of Orbax's with {len(names)} arrays ({shown} …), but none is "
+            f"{_EMBEDDING}: these are no parameters of a model with T5X's names."
+        )
+    arrays = stored_arrays(tree, params_place)
+    if not arrays:
+        raise CheckpointError(
+            f"{tree}: expected a tree of parameters under {params_place.rstrip('/')}."
+        )
     return arrays
 
 

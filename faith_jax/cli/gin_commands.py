@@ -61,10 +61,10 @@ class _GinRun(GinFiles, OneOfSeveral):
         self.check_files()
         if needs_tensorflow:
             quiet_tensorflow()
+        from faith_jax.gin_files import config as gin_config
         from faith_jax.runs import (
             processes,
         )
-        from faith_jax.runs.gin import config as gin_config
 
         if self.tfds_data_dir is not None:
             import seqio
@@ -123,10 +123,10 @@ class Train(_WithDryRun):
 
     def _train(self) -> int:
         self.prepare()
+        from faith_jax.gin_files import config as gin_config
         from faith_jax.runs import (
             train,
         )
-        from faith_jax.runs.gin import config as gin_config
 
         try:
             gin_config.run(train.train, dry_run=self.dry_run)
@@ -147,10 +147,10 @@ class Eval(_GinRun):
 
     def run(self) -> None:
         self.prepare()
+        from faith_jax.gin_files import config as gin_config
         from faith_jax.runs import (
             evaluate,
         )
-        from faith_jax.runs.gin import config as gin_config
 
         gin_config.run(evaluate.evaluate)
 
@@ -187,10 +187,10 @@ class Infer(_WithDryRun):
             binding.startswith("INPUT_FILE=") for binding in self.bindings
         )
         self.prepare(needs_tensorflow=not reads_file)
+        from faith_jax.gin_files import config as gin_config
         from faith_jax.runs import (
             infer,
         )
-        from faith_jax.runs.gin import config as gin_config
 
         output = gin_config.run(
             infer.infer, restart=self.restart, dry_run=self.dry_run, joins_only=self.join

@@ -70,6 +70,7 @@ class BaseModel:
         # Without an axis for the model, each device has all parameters.
         if partitioner.mesh.shape["model"] > 1:
             shardings = partitioner.param_shardings(parameter_shapes(self.module)["params_axes"])
+        # Rounded on the mesh one by one, where all matrices in float32 may not fit at once.
         if params_dtype == "int8":
             self.params = quantize_params(params, shardings, partitioner)
         else:
@@ -77,6 +78,7 @@ class BaseModel:
 
     def _run_compiled(self, function: Callable[..., Any], *batch: PyTree, **static: Any) -> Any:
         """Runs a compiled function(module, params, *batch); see `Partitioner.compute`."""
+        # Bound, since `compute` splits all that it is given over the devices by rows.
         bound = functools.partial(function, self.module, self.params, **static)
         return self.partitioner.compute(bound, *batch)
 
@@ -200,6 +202,7 @@ class GenerativeModel(BaseModel):
           InputError: on texts that are missing or empty, and on an input that cannot be cut.
           ConfigError: on a model without a tokenizer, and on wrong options.
         """
+        # Here, since `opening` imports this module.
         from faith_jax.inference.opening import input_limit, open_tokenizer
         from faith_jax.inference.texts.input_rows import RowTokens, input_row
 
@@ -208,6 +211,7 @@ class GenerativeModel(BaseModel):
         # The caller's length comes last, and holds.
         options = {"max_length": LONGEST_RESPONSE} | options
         decoding = self._build_decoding_config(options, pmi=options.get("pmi") is not None)
+        # The input of one row, or of each row of a batch.
         fields = {"query": query, "pro": pro, "con": con, "knowledge": knowledge, "inputs": inputs}
         fields |= {"history": history, "inputs_without_document": inputs_without_document}
         batch = _rows_of(fields)
@@ -216,6 +220,7 @@ class GenerativeModel(BaseModel):
             input_row({name: _as_list(value) for name, value in row.items()}, place, place)
             for row, place in zip([fields] if batch is None else batch, where, strict=True)
         ]
+        # Inputs as tokens, cut to the limit. Positions are checked before anything is decoded.
         tokenizer = open_tokenizer(self.path, vocabulary, self.config)
         limit = input_limit(self.config, max_input_length, LONGEST_INPUT)
         read = RowTokens.of(
@@ -227,6 +232,7 @@ class GenerativeModel(BaseModel):
             longest, decoding.max_length, ("max_input_length", "max_length")
         )
         ids, second = [tokens.ids for tokens in read_rows], [tokens.second for tokens in read_rows]
+        # A batch is decoded in order of length and in few shapes, which one row does not need.
         if batch is None:
             decoded = [self._decode_input(ids[0], second[0], seed, options)]
         else:
@@ -331,6 +337,7 @@ def _rows_of(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     listed = {name: _as_list(value) for name, value in fields.items()}
     listed = {name: value for name, value in listed.items() if isinstance(value, list)}
     turns = listed.get("history", [])
+    # Lists of arguments or knowledge, and a history of texts, are those of one row.
     if not {"query", "inputs"} & listed.keys() and all(isinstance(t, str) for t in turns):
         return None
     lengths = {name: len(value) for name, value in listed.items()}

@@ -75,6 +75,7 @@ class BatchDecoder:
             raise ConfigError(
                 "decoding: pmi is set; expected None for DoHA, which reads two inputs already."
             )
+        # With the model's end and padding tokens, which refilling and `decoded_rows` read.
         decoding = encoder_decoder.for_model(decoding, module)
         self._decoding = decoding
         self._has_second = is_doha or decoding.pmi is not None
@@ -161,7 +162,7 @@ class BatchDecoder:
             if self._can_share(inputs):
                 groups, tokens = prefix_groups(inputs), arrays[0]
                 prompt = self._config.decoder_prompt_length
-                # Their number is rounded up to a power of two, which bounds the compilations.
+                # The number of lines is a power of two, which bounds the compilations.
                 lines = 1 << (len(groups) - 1).bit_length()
                 length = bucket_length(prompt + max(line_length(inputs, g) for g in groups))
                 # Lines are read in place of the inputs where they have a third fewer tokens.
@@ -185,6 +186,7 @@ class BatchDecoder:
         # The row in each place, and the rows that wait for one.
         in_places, waiting = dict(enumerate(order[:size])), order[size:]
         free: list[int] = []
+        # Any row may come to any place, so that each branch has room for its longest input.
         room = [bucket_length(max(map(len, inputs))) for inputs in branches]
         longer = room.index(max(room))
         places = refilled.first(
@@ -197,6 +199,7 @@ class BatchDecoder:
             places, result, ended = refilled.run(params, places, enough)
             # A free place has ended too, but holds no row.
             done = [place for place in in_places if ended[place]]
+            # Of the results [places, copies, ...] on the host, those of the places that are done.
             finished = jax.tree.map(lambda x, done=done: x[done], result)
             yield [in_places.pop(place) for place in done], decoded_rows(finished, self._decoding)
             free += done
@@ -232,6 +235,7 @@ class BatchDecoder:
         numbers[: len(rows)] = drawn[rows]
         pad_id = self._config.pad_id
         if self._config.is_decoder_only:
+            # Lengths tell where an input ends, so that any token of the vocabulary may fill it up.
             pad_id = max(0, pad_id)
         arrays = [numbers]
         for inputs, room in zip(branches, at_least, strict=False):
@@ -252,7 +256,9 @@ class BatchDecoder:
         return not splits_rows and config.is_decoder_only and config.can_share_inputs(longest)
 
     def laid_out(self, params: PyTree, input_length: int) -> PyTree:
-        """Returns parameters as they lie best for the loop of decoding; on TPUs, others are copied.
+        """Returns parameters in the memory layouts that the decoding loop reads.
+
+        On TPUs, parameters in other layouts would be copied before the loop.
 
         Args:
           params: of the model; they are used up.
@@ -284,7 +290,7 @@ class BatchDecoder:
 
 
 def with_formats(arrays: PyTree, formats: PyTree) -> PyTree:
-    """Returns arrays as they are to lie, one after the other; the given ones are used up."""
+    """Returns arrays in other memory layouts, moved one by one; the given ones are used up."""
     return jax.tree.map(lambda x, place: jax.device_put(x, place, donate=True), arrays, formats)
 
 
@@ -336,6 +342,8 @@ class _Refilled:
             # Places lie on the mesh as XLA has chosen here, and stay there.
             lie = jax.tree.map(lambda x: x.sharding, places)
             everywhere = self._partitioner.replicated
+            # Donated arrays are updated in place: a step does not copy the caches. `grow` changes
+            # their shape, so that it has nothing to reuse.
             self._step_programs = (
                 self._partitioner.jit(self._refilling.place, donate_argnums=0, out_shardings=lie),
                 self._partitioner.jit(

@@ -17,6 +17,8 @@ from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
 
 LENGTHS = (32, 64, 128, 256, 384, 512)
+# Tokens of a batch where the device does not tell its memory, and at most; and those of a line, for
+# whose attention there is room.
 _USUAL_TOKENS, _MOST_TOKENS, _LINE = 32768, 65536, 1024
 
 # Padded lengths of what the model reads, such as of an encoder and a decoder. A third number tells
@@ -102,11 +104,13 @@ def tokens_in_memory(config: TransformerConfig, params: PyTree) -> int:
     statistics = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" not in statistics:
         return _USUAL_TOKENS
+    # Bytes of the parameters on one device, which may hold only a part of each.
     held = sum(
         math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
         for leaf in jax.tree.leaves(params)
     )
     states = 4 * config.emb_dim + 3 * config.mlp_dim
+    # Bytes of a token; all is counted as float32.
     token = 4 * (2 * config.num_heads * _LINE + states)
     room = max(1, (statistics["bytes_limit"] - held) // 2 // token)
     return min(_MOST_TOKENS, 1 << (room.bit_length() - 1))
@@ -196,6 +200,7 @@ def fill_batches(
         for longer, longer_numbers in filled.items():
             # -n % size is the room in the last of the batches that hold n rows.
             fits = longer > shape and all(a <= b for a, b in zip(shape, longer, strict=True))
+            # All or none: if some stayed, their batch would be computed anyway.
             if left and fits and left <= -len(longer_numbers) % batch_size(longer):
                 longer_numbers += numbers[-left:]
                 del numbers[-left:]

@@ -127,6 +127,7 @@ class CausalModel(GenerativeModel):
         """
         config = self._build_decoding_config(options, pmi=True)
         tokens, lengths = self._pad_prompts("", input_tokens, input_lengths, config)
+        # Padded to a length of its own, since inputs without the document are shorter.
         tokens_without, lengths_without = self._pad_prompts(
             "_without_document",
             input_tokens_without_document,
@@ -180,6 +181,7 @@ class CausalModel(GenerativeModel):
                     f"of at most {tokens.shape[1]}, got {lengths.dtype} {lengths.shape}."
                 )
             lengths = lengths.astype(np.int32)
+        # Decoding begins by feeding each row's last token, so that there must be one.
         if (lengths < 1).any():
             row = int(np.argmax(lengths < 1))
             raise InputError(f"{name}: row {row} has no tokens; begin it with at least one.")

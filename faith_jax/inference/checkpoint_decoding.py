@@ -210,6 +210,7 @@ def _read_settings(path: str, model: TransformerConfig) -> _PublishedSettings | 
         of_decoding = {*_READ, *_NEUTRAL} - _OF_MODELS
         config = read_json(file) if file.exists() else {}
         values = {name: value for name, value in config.items() if name in of_decoding}
+    # None is unset; names such as `_from_model_config` are the library's own notes.
     values = {
         name: value
         for name, value in values.items()
@@ -229,6 +230,7 @@ def _translate_settings(
     values: Mapping[str, Any], model: TransformerConfig
 ) -> tuple[dict[str, tuple[str, Any]], dict[str, str]]:
     """Returns the settings and the ignored names of checked fields; see `_PublishedSettings`."""
+    # Fields that mean here what they mean there; lengths and sampling follow below.
     settings: dict[str, tuple[str, Any]] = {}
     ignored: dict[str, str] = {}
     for name, value in values.items():
@@ -266,6 +268,7 @@ def _translate_settings(
             source_name = name if name in values else "do_sample"
             settings[name] = (source_name, values.get(name, default))
     else:
+        # `do_sample` with several beams is Hugging Face's sampling of beams, which we lack.
         reason = "without do_sample it has no effect"
         if values.get("do_sample"):
             ignored["do_sample"] = reason = "beams are searched, not sampled"

@@ -49,6 +49,7 @@ from faith_jax.models.transformer import Transformer, output_layer
 
 logger = logging.getLogger("faith_jax")
 
+# Of language models, whose inputs may by default be longer than those of classifiers.
 _LADDER = (*LENGTHS, 768, 1024)
 # A trained classifier writes one of its labels nearly always; one that was trained with other
 # labels, or not at all, stays far below this.
@@ -189,6 +190,7 @@ def _label_scores(
     """Returns the score of each label text behind each row, with dropout."""
     variables, prefix = {"params": params}, len(labels.prefix)
     classes, length = labels.tokens.shape
+    # What the decoder writes for each class: [classes, prefix + length].
     before = jnp.tile(labels.prefix, (classes, 1))
     targets = jnp.concatenate([before, labels.tokens], axis=1)
     # Labels of one token each: the decoder reads the same for all, and what normalises their
@@ -219,8 +221,10 @@ def _label_scores(
             )
             return jax.lax.dynamic_slice_in_dim(hidden[0], first, length)
 
+        # Over targets alone, so that an encoder reads the row once for all of them.
         return jax.vmap(read_target)(targets[:1] if is_one_token else targets)
 
+    # [rows, classes, length, embed], with one class where all read the same.
     hidden = jax.vmap(hidden_of)(tokens, lengths, keys)
     layer = output_layer(module, params)
     if is_one_token:
@@ -261,6 +265,7 @@ def _average_dropout_passes(
         # Pass number n has the keys of all rows with n folded in.
         return softmax(jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number))
 
+    # The mean of the passes' probabilities, not of their logits (Steen 2023, section 2.2).
     # One after the other, so that memory is that of one pass.
     return jnp.mean(jax.lax.map(one_pass, jnp.arange(passes)), axis=0)
 
@@ -310,6 +315,7 @@ class ClassificationEngine:
                 "sequence classification."
             )
         self.model, self.dropout, self._labels = model, dropout or DropoutPasses(), labels
+        # With other rates of dropout the parameters are the same.
         self._module = Transformer(self.dropout.config_of(model.config))
         devices = model.partitioner.data_parallelism
         on_cpu = 2048 if labels is None else 1024
@@ -317,6 +323,7 @@ class ClassificationEngine:
         self._batcher = Batcher(
             "classes", tokens_per_batch, on_cpu, multiple_of=devices, fill=False
         )
+        # Labels are scored as responses to the row's input, which they share.
         self._likelihoods: Any = None
         if labels is not None:
             language_model: Any = model
@@ -405,6 +412,7 @@ class ClassificationEngine:
             _average_dropout_passes, self._module, self.model.params, labels=labels,
             passes=self.dropout.count,
         )  # fmt: skip
+        # With dropout each row has a line; lengths and batches depend on the rows alone.
         for batch in self._batcher.batches([(padded_length(len(row), ladder),) for row in rows]):
             tokens = pad_rows([rows[n] for n in batch.rows], batch.shape[0], pad_id, batch.size)
             # Lines that only fill up count as one token, so that no mask is empty.
@@ -510,6 +518,7 @@ class ClassificationEngine:
     ) -> list[np.ndarray]:
         """Returns the logits of a head for each row, float32 [classes] or [tokens, classes]."""
         all_logits = [np.zeros(0)] * len(rows)
+        # Rows without logits so far: after an error of the memory these alone are batched again.
         left = dict.fromkeys(range(len(rows)))
         progress, compiled = Progress("classes of row", len(rows)), len(self._shapes)
 
@@ -546,6 +555,7 @@ class ClassificationEngine:
             of_tokens = self.model.config.token_label_names
             texts = 1 if of_tokens else padded_length(most, ladder)
             self._shapes.add((length, packed.size, texts))
+            # A job's program may still be compiling; another call has its turn meanwhile.
             self._compiled.wait((length, packed.size))
             yield from self._packed_batches(packed, texts, rows, second)
 
@@ -561,9 +571,12 @@ class ClassificationEngine:
         They are [lines, texts or tokens, classes].
         """
         config, shape = self.model.config, (packed.size, packed.length)
+        # The vectors of a soft prompt take the places of these tokens, which must not be padding,
+        # since padding is masked.
         room = [int(config.pad_id == 0)] * config.encoder_prompt_length
         bound = functools.partial(_packed_logits, self._module, self.model.params)
         for lines in packed.batches():
+            # [lines, length] each. What no row takes stays padding, of segment 0.
             tokens = np.full(shape, config.pad_id, np.int32)
             segments, types = np.zeros((2, *shape), np.int32)
             first = np.zeros((packed.size, texts), np.int32)
@@ -597,6 +610,7 @@ class ClassificationEngine:
                 self._label_rows(rows, labels), labels.tokens[:, 0].tolist()
             )
             return logits
+        # Of the labels' own tokens alone, as many as there are log-probabilities.
         weights = [weights[weights > 0] for weights in labels.weights]
         log_probs = self._label_log_probs(rows, labels)
         scores = [of_label @ weights[number % classes] for number, of_label in enumerate(log_probs)]
@@ -604,6 +618,7 @@ class ClassificationEngine:
 
     def _split_prefix(self, labels: LabelTexts) -> tuple[list[int], list[int]]:
         """Returns the common beginning of all labels, as a part of the input and of the target."""
+        # A decoder-only model reads it with the input, once for all labels.
         prefix = labels.prefix.tolist()
         return (prefix, []) if self.model.config.is_decoder_only else ([], prefix)
 
@@ -615,8 +630,10 @@ class ClassificationEngine:
         Each is float32 [tokens], of the label's own tokens alone, without the prefix.
         """
         behind = len(self._split_prefix(labels)[1])
+        # Also labels of one token, whose softmax needs no log-probabilities.
         texts = self._label_rows(rows, labels, every=True)
         all_log_probs = [log_probs[behind:] for log_probs in self._likelihoods.log_probs(texts)]
+        # Kept for `warn_of_rare_labels`, which then computes nothing.
         if self._first_masses is None and rows:
             classes = len(labels.tokens)
             first = all_log_probs[: _CHECKED_ROWS * classes]

@@ -112,6 +112,7 @@ class EncoderModel(BaseModel):
         types = token_types
         if types is not None:
             types = np.asarray(types)
+            # JAX would clip a type beyond the table in silence, and look up another one.
             inside = types.shape == tokens.shape and types.dtype.kind in "iu"
             if not inside or not np.isin(types, range(self.config.num_token_types)).all():
                 raise InputError(

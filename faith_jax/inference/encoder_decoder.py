@@ -123,6 +123,7 @@ class EncoderDecoderModel(GenerativeModel):
         """
         config = self._build_decoding_config(options)
         inputs, first = self._prepare_encoder_inputs(encoder_input_tokens)
+        # What is fed has `max_length` positions: the start token, and all tokens but the last.
         self._check_decoder_length("max_length", config.max_length)
         keys = sampling_keys(seed, first.shape[0])
         decoded: DecodingResult = self._run_compiled(_generate, inputs, keys, config=config)

@@ -13,6 +13,7 @@ from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.opening import ModelOptions
 from faith_jax.inference.texts.text_reader import ReadText, TextReader, open_text_reader
 
+# Padded lengths of prompts. There are few, since each is compiled by itself.
 _LENGTHS = (32, 64, 128, 256, 512)
 
 
@@ -73,7 +74,7 @@ class TextGenerator:
         for batch in batcher.batches(shapes, lambda shape: self.rows):
             ids = [encoded[n][0] for n in batch.rows]
             tokens = pad_rows(ids, batch.shape[0], self.model.pad_id, batch.size)
-            # Rows that nobody asked for end at once.
+            # Lines that only fill up have an end token: padding alone is nothing to attend to.
             tokens[len(ids) :, 0] = self.model.config.eos_ids[0]
             decoded = self.model.decode(
                 tokens,
@@ -82,7 +83,7 @@ class TextGenerator:
                 num_return=num_beams,
                 **search,
             )
-            # One beam has no axis of its own.
+            # [rows, num_beams, max_length]; one beam has no axis of its own.
             beams = np.asarray(decoded.tokens).reshape(len(tokens), num_beams, -1)
             for n, row in zip(batch.rows, beams, strict=False):
                 answers[unique[n]] = [

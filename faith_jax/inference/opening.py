@@ -72,7 +72,8 @@ def load_model(
     config = checkpoint.config if dtype is None else checkpoint.config.replace(dtype=dtype)
     params = checkpoint.params
     if config.scan_layers and not config.is_encoder_only:
-        # See `models.transformer.for_decoding`.
+        # A loop of decoding would copy each layer's parameters out of their stack in each step, see
+        # `models.transformer.for_decoding`.
         config, params = config.replace(scan_layers=False), unstack_layers(params)
     opened = params, str(path), mesh, params_dtype
     if config.is_decoder_only:
@@ -261,6 +262,7 @@ def input_limit(
     """
     # Soft prompts take positions too.
     prompts = config.encoder_prompt_length + config.decoder_prompt_length
+    # Without a table of positions there is no limit but one that no text reaches.
     table = config.max_positions - prompts if config.max_positions else 1 << 30
     if max_length is None:
         # The default is lower where the model has fewer positions; an option is refused.

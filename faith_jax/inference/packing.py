@@ -129,6 +129,7 @@ class Packer:
           total: rows of the job.
         """
         rows, longest = sum(len(group.rows) for group in groups), _longest_length(groups)
+        # Each length that lines may be packed to, with each number of lengths to pad them to.
         best, least = dict[int, int](), math.inf
         for length in _line_lengths(longest, sorted({_in_steps(longest), *LENGTHS})):
             used = [tokens for tokens, _ in fill_lines(groups, length)]
@@ -142,12 +143,14 @@ class Packer:
                     # Lines of a window, and of the job.
                     lines = math.ceil(number * min(window, total) / rows)
                     sizes[chosen] = self._choose_batch_size(chosen, lines)
+                    # Lines of all windows, with those that fill up each window's last batch.
                     slots = -(-lines // sizes[chosen]) * sizes[chosen] * max(1, total / window)
                     cost += self._compilation + slots * self._line_cost(chosen)
                 if cost < least:
                     best, least = sizes, cost
         self._line = max(best)
         self._longest_length = max(_in_steps(limit), self._line)
+        # `best` comes last: where it has the longest length too, its size holds.
         self.sizes = {
             self._longest_length: self._compute_max_batch_size(self._longest_length)
         } | best
@@ -160,10 +163,12 @@ class Packer:
             ladder = _line_lengths(longest)
             tried = [self._cut_down(fill_lines(groups, length)) for length in ladder]
             return min(tried, key=self._estimate_cost)
+        # Only rows that do not fit the sample's lines go into lines of the limit.
         short, long = list[Group](), list[Group]()
         for group in groups:
             (short if _longest_length([group]) <= self._line else long).append(group)
         lines = fill_lines(short, self._line) + fill_lines(long, self._longest_length)
+        # Each line has the first length that holds it.
         by_shape: dict[tuple[int, ...], list[int]] = {}
         for number, (used, _) in enumerate(lines):
             length = next(length for length in sorted(self.sizes) if used <= length)
@@ -238,11 +243,14 @@ def best_lengths(
     """
     counts = collections.Counter(_in_steps(tokens, step) for tokens in used)
     lengths = sorted(counts)
+    # below[n] lines are shorter than length number n, and below[n + 1] have at most that.
     below = [0, *itertools.accumulate(counts[length] for length in lengths)]
     # The least cost of the lines up to length number n, and the chosen lengths, by n.
     best: list[tuple[float, list[int]]] = [
         (below[n + 1] * cost(length), [length]) for n, length in enumerate(lengths)
     ]
+    # best'[n] = min(best[n], min over k < n of best[k] + (below[n + 1] - below[k + 1]) cost(n)):
+    # each round allows one length more.
     for _ in range(min(most, len(lengths)) - 1):
         best = [
             min(
@@ -355,6 +363,7 @@ class Block:
         unshared = sum(group.unshared for group in line)
         if len(self.keys) == self.shape.key_lines or unshared > min(self.room, self.shape.queries):
             return False
+        # On a copy, so that nothing is taken where a later row finds no room.
         free, parts = list(self._free), dict[int, int]()
         for size, row in sorted((row for group in line for row in group.rows), reverse=True):
             # Best fit: the line with the least room that is enough.
@@ -425,6 +434,7 @@ def fill_blocks(
     def count_unshared(line: Sequence[Group]) -> int:
         return sum(group.unshared for group in line)
 
+    # The largest comes last, and is the first to be popped.
     left = sorted(lines, key=count_unshared)
     while left:
         line = left.pop()

@@ -29,14 +29,14 @@ logger = logging.getLogger("faith_jax")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Batches of a call that are queued, at most.
+# Batches of a call that are queued, at most: the arrays of each take memory on the device.
 _QUEUED = 32
 # Calls that are under way: one waits for the device, and the next one is made.
 _CALLS = 2
 
 
 class _Turns:
-    """Whose turn it is."""
+    """Lets one call run at a time, until it waits or ends."""
 
     def __init__(self) -> None:
         self._lock, self._is_over = threading.Lock(), False
@@ -44,6 +44,7 @@ class _Turns:
     def take(self) -> None:
         self._lock.acquire()
         if self._is_over:
+            # Released first, so that the next one that waits finds the end too.
             self._lock.release()
             raise concurrent.futures.CancelledError
 
@@ -97,6 +98,7 @@ def ahead(call: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Res
     pending = collections.deque[concurrent.futures.Future[Result]]()
     try:
         for item in items:
+            # In a copy of the caller's context, in which `_TURNS` is set for this call alone.
             pending.append(pool.submit(contextvars.copy_context().run, taking_turns, item))
             # What is computed is taken before the next item is read.
             while pending and (pending[0].done() or len(pending) > _CALLS):
@@ -120,6 +122,7 @@ def fetch_results(
 
     def oldest() -> tuple[Item, Result]:
         batch, fetch = queue.popleft()
+        # Another call may prepare its batches while this one waits for the device.
         with waiting():
             return batch, fetch()
 
@@ -156,8 +159,10 @@ class Memory:
           ConfigError: where half of a batch does not fit either.
         """
         while left:
+            # Read before the batches run: another call may halve them meanwhile.
             halve, problem = self._halve, None
             try:
+                # After an error only the rows that have no results yet are batched again.
                 yield from fetch_results(started(list(left)))
                 return
             except jax.errors.JaxRuntimeError as error:
@@ -196,6 +201,7 @@ class DeviceTime:
         """Counts a batch from now on until its results are computed."""
         self._record_queue_change(1)
 
+        # In a thread, since the caller goes on to queue further batches.
         def wait() -> None:
             with contextlib.suppress(jax.errors.JaxRuntimeError):  # told where they are fetched
                 jax.block_until_ready(results)
@@ -206,6 +212,8 @@ class DeviceTime:
     def _record_queue_change(self, change: int) -> None:
         with self._lock:
             now = time.perf_counter()
+            # The time since the last change belongs to what was queued then; before the first batch
+            # no time counts.
             seconds, was_busy = now - self._since if self._since else 0.0, self._queued > 0
             self.busy += seconds * was_busy
             self.waited += seconds * (not was_busy)
@@ -250,6 +258,7 @@ class CompiledAhead:
         pool = concurrent.futures.ThreadPoolExecutor(len(calls), "compile")
         for key, call in calls.items():
             self._calls[key] = pool.submit(contextvars.copy_context().run, call)
+        # The threads end with these calls, and nobody has to wait for them here.
         pool.shutdown(wait=False)
 
     def wait(self, key: Any) -> None:

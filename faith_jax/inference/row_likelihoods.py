@@ -227,7 +227,7 @@ class _Batch(NamedTuple):
     """A batch as the model reads it, and where the rows' targets are predicted.
 
     Attributes:
-      read: by the model.
+      read: the arrays that the model reads.
       sources: of each row's number its group of lines, and the places there of the states in front
         of its targets.
     """
@@ -265,6 +265,7 @@ class LikelihoodEngine:
         room = tokens_in_memory(config, model.params)
         tokens = batch_tokens(tokens_per_batch, 2048, room, self._devices)
         self._packer = Packer(attention_share(config), tokens, self._devices)
+        # Of one device, unlike those of the packer: each device computes a block.
         self._block_tokens = batch_tokens(tokens_per_batch, _BLOCK_TOKENS, room)
         # By the length of lines of inputs, after `choose_shapes`.
         self._block_shapes: dict[int, BlockShape] = {}
@@ -299,9 +300,12 @@ class LikelihoodEngine:
             return
         window, packer = min(window, self._packer.window), self._packer
         if config.is_decoder_only:
+            # The longest input, with the longest response of the sample behind it.
             limit += config.decoder_prompt_length + max(len(row.targets) for row in rows)
             packer.choose(self._causal_groups(rows, numbers), limit, window, total)
             return
+        # First the lengths of lines of inputs, then for each of them a block that has room for the
+        # targets of the sample's lines.
         groups = split_groups(self._group_by_input(rows, numbers), self._block_tokens)
         packer.choose(_number_inputs(groups), config.encoder_prompt_length + limit, window, total)
         for packed in packer.lines(_number_inputs(groups)):
@@ -309,6 +313,7 @@ class LikelihoodEngine:
             of_sample = pack_blocks(lines, packed.length, packed.size, self._block_tokens)[0].shape
             unshared = sum(group.unshared for line in lines for group in line) / len(lines)
             self._block_shapes[packed.length] = self._with_spare(of_sample, unshared, packed.size)
+        # Lengths that no line of the sample has, such as that of the limit.
         longest = max(self._block_shapes)
         for length, size in packer.sizes.items():
             if length not in self._block_shapes:  # as many targets to a token as there
@@ -439,6 +444,7 @@ class LikelihoodEngine:
             if self.model.config.is_decoder_only
             else self._build_block_batches
         )
+        # The device computes the batches of a window while the next one is packed.
         for start in range(0, len(numbers), self._packer.window):
             yield from batches(rows, numbers[start : start + self._packer.window])
 
@@ -451,6 +457,7 @@ class LikelihoodEngine:
             self._shapes.add((packed.length, packed.size))
             for lines in packed.batches():
                 shape = (packed.size, packed.length)
+                # [lines, length] each. What no row takes stays padding, of segment 0.
                 tokens, sources = np.full(shape, pad, np.int32), {}
                 segments, shared, positions = np.zeros((3, *shape), np.int32)
                 for number, line in enumerate(lines):
@@ -516,6 +523,7 @@ class LikelihoodEngine:
             shape = blocks[0].shape
             self._shapes.add(tuple(shape))
             self._compiled.wait(shape)
+            # A batch has a block for each device; their number is a multiple of the devices.
             for start in range(0, len(blocks), devices):
                 sources: dict[int, tuple[int, np.ndarray]] = {}
                 arrays = []
@@ -546,6 +554,8 @@ class LikelihoodEngine:
         for packed in self._packer.lines(_number_inputs(groups)):
             lines = _lines_of(packed, groups, self._block_tokens)
             shape = self._block_shapes.get(packed.length)
+            # A row with more targets than the job's shape has room for fits none of its blocks,
+            # however its line is split; the window then has a shape of its own.
             if shape is not None and largest <= min(shape.queries, shape.targets):
                 count = -(-len(lines) // (shape.key_lines * self._devices)) * self._devices
                 yield fill_blocks(lines, shape, count, self._devices)
@@ -558,6 +568,8 @@ class LikelihoodEngine:
     ) -> tuple[Blocks, dict[int, np.ndarray]]:
         """Returns a block as its decoder reads it, and the places of its rows' sources."""
         config, shape, sources = self.model.config, block.shape, {}
+        # [key lines, keys] for the encoder, [lines, targets] for the decoder, and for the attention
+        # between them [key lines, queries].
         keys = np.full((shape.key_lines, shape.keys), config.pad_id, np.int32)
         key_segments = np.zeros_like(keys)
         tokens = np.full((shape.lines, shape.targets), self._pad, np.int32)
@@ -565,7 +577,9 @@ class LikelihoodEngine:
         queries = np.zeros((shape.key_lines, shape.queries), np.int32)
         # Queries and tokens that only fill up have place 0: their states are not used.
         places, back = np.zeros(queries.size, np.int32), np.zeros(tokens.size, np.int32)
+        # Where each line of the decoder ends so far.
         ends = [0] * shape.lines
+        # What stands in front of each input, and of each response.
         room = [self._room] * config.encoder_prompt_length
         start = [self._room] * config.decoder_prompt_length + [config.decoder_start_id]
         for number, line in enumerate(block.keys):
@@ -621,6 +635,7 @@ def _join_blocks(blocks: Sequence[Blocks]) -> Blocks:
 
 def _collect_targets(rows: Sequence[LikelihoodRow], batch: _Batch, groups: int) -> Wanted:
     """Returns the targets of a batch's rows."""
+    # Room for all tokens of a group, so that the shape does not depend on how many targets count.
     tokens = batch.read.tokens.size // groups
     sources, targets = np.zeros((2, groups, tokens), np.int32)
     counts = np.zeros(groups, np.int32)

@@ -98,6 +98,8 @@ def best_spans(
     ends = jnp.pad(ends, ((0, 0), (0, longest)), constant_values=-jnp.inf)
     # [rows, length, longest]: column d is of the spans of d + 1 tokens.
     ends = jnp.stack([ends[:, d : d + length] for d in range(longest)], axis=-1)
+    # [rows, length * longest]: the score of the span from i to j is S . T_i + E . T_j (Devlin 2019,
+    # section 4.2).
     sums = (starts[..., None] + ends).reshape(rows, -1)
     # Of equal sums argmax takes the first: the earliest start, and of that the shortest span.
     best = jnp.argmax(sums, axis=1)
@@ -216,6 +218,7 @@ class SpanReader:
         for batch in batcher.batches([(padded_length(len(row.ids)),) for row in rows]):
             batch_rows = [rows[n] for n in batch.rows]
             length = batch.shape[0]
+            # [3, rows]: where type 1 begins, where the text begins, and the place behind it.
             numbers = np.zeros((3, batch.size), np.int32)
             for line, row in enumerate(batch_rows):
                 numbers[:, line] = row.second, row.start, row.start + len(row.offsets)

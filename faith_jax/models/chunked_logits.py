@@ -144,6 +144,7 @@ def summed_losses(
             return None, None, None, None
         # The loss is a scalar, so that its gradient only has to be scaled.
         of_hidden, *of_layer = jax.tree.map(lambda x: (x * factor).astype(x.dtype), gradients)
+        # Targets and weights have no gradient.
         return of_hidden, of_layer[0] if of_layer else None, None, None
 
     total.defvjp(forward, backward, symbolic_zeros=True)
@@ -170,6 +171,7 @@ def _make_splitter(
         widths = ((0, 0), (0, pieces * piece - length)) + ((0, 0),) * (x.ndim - 2)
         # The last piece is filled up by zeros, also the weights, so that it adds nothing to sums.
         x = jnp.pad(x, widths).reshape(batch, pieces, piece, *x.shape[2:])
+        # A scan goes over the first axis.
         return jnp.moveaxis(x, 1, 0)
 
     return split

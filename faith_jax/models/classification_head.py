@@ -34,6 +34,7 @@ class ClassificationHead(nn.Module):
         x = states.astype(jnp.float32)
         if cfg.classifier_input_dropout:
             x = drop(x, deterministic=deterministic)
+        # Split over the mesh like a feed-forward layer: first by columns, then by rows.
         if cfg.classifier_hidden:
             axes, use_bias = ("embed", "mlp"), cfg.classifier_bias
             x = Projection(cfg.emb_dim, axes, use_bias=use_bias, name="dense")(x)

@@ -249,6 +249,7 @@ class TransformerConfig(Settings):
             self.require("max_positions", self.max_positions > 0, "a positive whole number")
         if self.positions == "disentangled":
             self.require("positions", self.is_encoder_only, "another scheme beside a decoder")
+        # What only some forms of models have.
         if self.question_encoder:
             alone = self.is_encoder_only and not self.encoder_prompt_length
             self.require("question_encoder", alone, "false beside a decoder or a soft prompt")
@@ -257,6 +258,7 @@ class TransformerConfig(Settings):
             # A scan loops over stacked layers, and shared ones are not stacked.
             self.require("scan_layers", not self.scan_layers, "false where layers are shared")
         if not self.first_norm:
+            # Scanned layers are one program, in which none is the first.
             alone = self.is_encoder_only and not self.scan_layers
             self.require("first_norm", alone, "true beside a decoder, and where layers are scanned")
         if self.is_encoder_only and self.sliding_window:
@@ -279,6 +281,7 @@ class TransformerConfig(Settings):
 
     def _find_kernel_obstacle(self, kernel: Kernel) -> str | None:
         """Returns why a kernel cannot compute this model's attention, None if it can."""
+        # `splash_attend` has windows that end with the query; in an encoder it is in their middle.
         window = bool(self.sliding_window) and not self.is_decoder_only
         obstacles = {
             "blocks": (),
@@ -305,6 +308,7 @@ class TransformerConfig(Settings):
         if self.attention_kernel != "auto":
             return self.attention_kernel
         kernel = KERNELS.get(platform, "blocks")
+        # The kernels of both devices have no dropout of attention weights.
         drops_weights = not deterministic and self.attention_weights_dropout > 0
         return "blocks" if drops_weights or self._find_kernel_obstacle(kernel) else kernel
 
@@ -353,6 +357,8 @@ class TransformerConfig(Settings):
     def encoder_window(self) -> int:
         """The keys that a query of the encoder sees in `sliding_window_layers`; 0 = all."""
         window = self.sliding_window
+        # Beside a decoder the setting counts one side: window - 1 keys before the query, as many
+        # behind it, and its own.
         return window if self.is_encoder_only or not window else 2 * window - 1
 
     @property

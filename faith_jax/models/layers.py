@@ -45,6 +45,7 @@ def _compile_initializer(init: Initializer) -> Initializer:
 fan_in_normal = nn.initializers.variance_scaling(1.0, "fan_in", "normal")
 fan_in_truncated_normal = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal")
 fan_avg_uniform = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
+# Cached: `_compile_initializer` would compile a new function for each layer again.
 normal = functools.cache(nn.initializers.normal)
 
 
@@ -175,6 +176,7 @@ class LayerNorm(nn.Module):
         def normalise(inputs: Array, scale: Array, bias: Array | None) -> Array:
             # scale (x - mean) / sqrt(variance + epsilon) + bias
             x = inputs.astype(jnp.float32)
+            # Before squares are taken: mean(x^2) - mean(x)^2 would cancel where the mean is large.
             x -= jnp.mean(x, axis=-1, keepdims=True)
             inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
             x = x * inverse * expand_rank(scale, x)

@@ -63,6 +63,7 @@ def standard_logical_axis_rules(
     ):
         if dims not in (1, 2):
             raise ConfigError(f"{name} = {dims!r}; expected 1 or 2.")
+    # Before the rule that leaves "embed" whole, since the first rule that is free holds.
     split = [("embed", "model")] * (activation_partitioning_dims == 2)
     split += [("embed", "data")] * (parameter_partitioning_dims == 2)
     whole = ("embed", "kv", "length", "layers", "prompt", "relpos_buckets", "position", "labels")
@@ -192,6 +193,7 @@ class Partitioner:
                     )
         except FaithJaxError as error:
             problem = error
+        # If one process failed alone, the others would wait for it.
         raise_together(problem, "read the checkpoint")
         return jax.tree.unflatten(form, placed_arrays)
 
@@ -277,6 +279,7 @@ class Partitioner:
         """Returns arrays as NumPy's, whole on every process, wherever their pieces lie."""
         # Pieces on other processes' devices are gathered, for which all processes must call.
         if not all(leaf.is_fully_addressable for leaf in jax.tree.leaves(tree)):
+            # Tiled: pieces are joined along their axis, not stacked by process.
             tree = multihost_utils.process_allgather(tree, tiled=True)
         return jax.device_get(tree)
 
@@ -417,6 +420,7 @@ class Compiled:
     @property
     def num_compilations(self) -> int:
         """Number of compiled programs: one for each shape and placement of arguments."""
+        # JAX has no public count.
         return self._function._cache_size()
 
 
@@ -490,6 +494,7 @@ def make_mesh(
             return jax.make_mesh(shape, MESH_AXES, axis_types=axis_types, devices=devices)
     except NotImplementedError:
         pass  # An axis of ours is only a part of one of the network's, such as 2 of 4 x 4 x 4.
+    # Also for devices that say they are in several slices, but count as one: they are no TPUs.
     placed = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
     return Mesh(placed, MESH_AXES, axis_types=axis_types)
 

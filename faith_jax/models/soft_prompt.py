@@ -156,6 +156,7 @@ def class_labels(
             tokens = encode(label)
             if not len(tokens):
                 raise ConfigError(f"class_labels: the label {label!r} has no tokens.")
+            # JAX would not raise, but fill in NaN.
             if max(tokens) >= embedding.shape[0]:
                 raise ConfigError(
                     f"class_labels: the label {label!r} has token {max(tokens)}, but the model's "
@@ -202,6 +203,7 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
     """
     try:
         with path_of(path).expanduser().open("rb") as file:
+            # MemoryError: a damaged header may name an array of any size.
             vectors = np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
@@ -218,6 +220,7 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
             f"{path}: expected a prompt of floats [length, embed], got {vectors.dtype} "
             f"{vectors.shape}."
         )
+    # Overflow is reported below, with the vector's number, not by NumPy's warning.
     with np.errstate(over="ignore"):
         vectors = vectors.astype(np.float32)
     # Float64 beyond float32 has become infinite by now.

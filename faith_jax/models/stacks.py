@@ -104,8 +104,11 @@ class _Stack(nn.Module):
                 window = jnp.int32(cfg.sliding_window if placed.causal else cfg.encoder_window)
                 window_mask = placed.replace(window=window).for_attention(cfg, deterministic)
         elif cfg.sliding_window and mask is not None:  # decoding
+            # This mask leaves out later keys already, so that only earlier ones can be too far
+            # away.
             distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
             window_mask = mask & (distance < cfg.sliding_window)
+        # What else the layers share is decided by the positions' scheme.
         around = Surroundings(mask=mask, window_mask=window_mask)
         by_blocks = isinstance(mask, AttentionMask)
         match cfg.positions:
@@ -151,6 +154,8 @@ class Encoder(_Stack):
         cfg = self.config
         self._setup_ends(bidirectional=True)
         count = 1 if cfg.shared_layers else cfg.num_encoder_layers
+        # One argument behind x has a value per layer (`has_window`); number 3, counted from x = 0,
+        # is static (`deterministic`).
         self.layers = make_layers(EncoderLayer, cfg, count, 1, (3,))
         if cfg.embedding_dim:
             self.embedding_projection = Projection(
@@ -158,6 +163,7 @@ class Encoder(_Stack):
             )
         if cfg.norm_position != "post":
             self.encoder_norm = norm(cfg)
+        # T5X broadcasts every dropout over positions except the one behind the encoder.
         self.dropout = nn.Dropout(cfg.dropout_rate)
         self.embedding_dropout = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
 
@@ -195,6 +201,7 @@ class Encoder(_Stack):
         x = run_layers(layers, x, (has_window,), around, deterministic)
         if cfg.norm_position != "post":
             x = self.encoder_norm(x)
+        # `broadcast_dropout` also decides on dropout behind a stack, which only T5X has.
         return self.dropout(x, deterministic=deterministic or not cfg.broadcast_dropout)
 
 
@@ -206,6 +213,7 @@ class Decoder(_Stack):
         self._setup_ends(bidirectional=False)
         if cfg.decoder_embedding:
             self.token_embedder = Embedding(cfg.vocab_size, cfg.emb_dim, cfg.dtype)
+        # As in the encoder; `cache_length` and `prefill` are static too.
         self.layers = make_layers(DecoderLayer, cfg, cfg.num_decoder_layers, 1, (3, 4, 5))
         if cfg.norm_position != "post":
             self.decoder_norm = norm(cfg)
@@ -260,6 +268,7 @@ class Decoder(_Stack):
             self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
         if positions is None:
             positions = jnp.arange(embeddings.shape[-2])[None]
+        # In training and prefill queries and keys are the inputs; in decoding keys are the cache's.
         query_positions = key_positions = positions
         cache_position = jnp.int32(0) if prefill else None
         if decode:

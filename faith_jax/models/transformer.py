@@ -184,6 +184,7 @@ class Transformer(nn.Module):
             Tokens(queries, encoder_segment_ids), Tokens(valid, encoder_segment_ids)
         )
         positions = None
+        # Padding does not count, and has position -1. The other schemes read distances alone.
         if self.config.positions in ("learned", "rotary", "alibi"):
             positions = segment_positions(valid, encoder_segment_ids)
         if token_types is not None:
@@ -213,6 +214,7 @@ class Transformer(nn.Module):
             raise ConfigError("This model has no classification head: its config has no labels.")
         hidden = self.states(input_tokens, enable_dropout, token_types)
         if self.config.classifier_pooling == "mean":
+            # The row is one text, number 1; padding belongs to none.
             texts = jnp.int32(input_tokens != self.config.pad_id)
             pooled = _mean_states(hidden, texts, jnp.ones((len(hidden), 1), jnp.int32))[:, 0]
         else:
@@ -258,12 +260,15 @@ class Transformer(nn.Module):
         # Of each text, [batch, texts, embed].
         if self.config.classifier_pooling == "mean":
             # Behind the soft prompt, and without the padding.
+            # [batch, length]: where each token's text begins; padding, number 0, takes the first
+            # one's.
             begin = jnp.take_along_axis(first, jnp.maximum(0, segment_ids - 1), axis=1)
             inside = jnp.arange(hidden.shape[1])[None] >= begin
             texts = jnp.where(inside & (input_tokens != self.config.pad_id), segment_ids, 0)
             numbers = jnp.broadcast_to(1 + jnp.arange(first.shape[1]), first.shape)
             pooled = _mean_states(hidden, texts, numbers)
         else:
+            # The state of each text's first token.
             pooled = jnp.take_along_axis(hidden, first[..., None], axis=1)
         return self.classifier(pooled, deterministic=True)
 
@@ -380,6 +385,8 @@ class Transformer(nn.Module):
         positions, a soft prompt takes the first ones.
         """
         embeddings = self.decoder_embedder(decoder_input_tokens)
+        # With positions, each segment has room for the prompt; without, `decode_embeddings` puts it
+        # in front.
         if decoder_positions is not None and self.config.decoder_prompt_length:
             embeddings = self.decoder_prompt.place(embeddings, decoder_positions)
         return self.decode_embeddings(
@@ -416,6 +423,7 @@ class Transformer(nn.Module):
         if prompt:
             _refuse_packed(decoder_segment_ids)
             embeddings = self.decoder_prompt(embeddings)
+        # Which keys self-attention may see: [rows, prompt + length].
         if decoder_target_tokens is None:
             valid = jnp.ones(embeddings.shape[:2], bool)
         else:
@@ -545,6 +553,7 @@ class Transformer(nn.Module):
         fixed, maker = "encoder_cache", "start_decoding"
         if self.config.is_decoder_only:
             fixed, maker = "prefix_cache", "prefill"
+        # Without its caches, attention would take the fed tokens for all that there is.
         missing = {"cache", fixed} - set(self.variables)
         if missing:
             raise ValueError(
@@ -582,6 +591,7 @@ class Transformer(nn.Module):
         tokens = jnp.ones((1, 2), jnp.int32)
         cfg = self.config
         if cfg.is_encoder_only:
+            # Flax makes the parameters of what is called: the encoder, and every head it has.
             hidden: Any = self.encode(tokens, None, False)
             if cfg.has_classifier:
                 self.classifier(hidden[:, 0], deterministic=True)
@@ -590,6 +600,7 @@ class Transformer(nn.Module):
             if cfg.question_encoder:
                 self.question_encoder.initialize()
             return
+        # The stacks that there are, and the output layer.
         inputs: Any = None if cfg.is_decoder_only else tokens
         if cfg.knowledge_attention:
             inputs = (tokens, tokens)
@@ -698,6 +709,7 @@ def parameter_shapes(module: Transformer) -> Any:
     if config.shared_layers:
         counts = dict.fromkeys(counts, 1)
     most = 1 if config.first_norm else 2
+    # Traced: one layer of each stack, or two where the first has no norm and differs.
     few_layers = {
         f"num_{name}_layers": min(most, getattr(config, f"num_{name}_layers")) for name in counts
     }

@@ -140,6 +140,7 @@ class _Layer(nn.Module):
         mask: Any = around.mask
         if isinstance(around.window_mask, AttentionMask):
             assert around.window_mask.window is not None
+            # One mask for all layers; NO_WINDOW is larger than any distance.
             window = jnp.where(has_window, around.window_mask.window, NO_WINDOW)
             mask = around.window_mask.replace(window=window)
         elif around.window_mask is not None:
@@ -174,6 +175,7 @@ class EncoderLayer(_Layer):
                 y, **self._self_attention(around, has_window), deterministic=deterministic
             )
 
+        # ModernBERT: the norm of the embeddings is that of the first layer's attention.
         is_normed = self.is_first and not cfg.first_norm
         x = self._add_residual(x, attention, "attention", deterministic, is_normed)
         feed_forward = _feed_forward(cfg)
@@ -267,6 +269,7 @@ def make_layers(
         layer_class,
         # Parameters and caches of the layers are stacked on axis 0.
         variable_axes={"params": 0, "cache": 0, "encoder_cache": 0, "prefix_cache": 0},
+        # Each layer draws its own initial values and dropout.
         split_rngs={"params": True, "dropout": True},
         # Scanned arguments have an axis of layers, all others are the same for each layer.
         in_axes=(0,) * num_scanned + broadcast,

@@ -16,6 +16,7 @@ from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.settings import check_value
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.gin_files import config as gin_config
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.inference.batching import padded_length
 from faith_jax.inference.row_likelihoods import LikelihoodRow, scoring_program
@@ -29,7 +30,6 @@ from faith_jax.runs import (
     setup,
     train,
 )
-from faith_jax.runs.gin import config as gin_config
 from faith_jax.scoring.salience.gradients import LENGTHS
 from faith_jax.scoring.salience.maps import maps_program
 from faith_jax.training.trainer import Trainer, merge_params, split_params, with_shardings

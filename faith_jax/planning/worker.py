@@ -18,7 +18,7 @@ from faith_jax.planning.topologies import Topology, parse_topology
 
 
 class Recipe(NamedTuple):
-    """A job to plan, and the arguments of `faith_jax.runs.gin.config.parse`."""
+    """A job to plan, and the arguments of `faith_jax.gin_files.config.parse`."""
 
     gin_files: Sequence[str]
     bindings: Sequence[str]
@@ -72,9 +72,9 @@ class Session:
     def __init__(self, recipe: Recipe, topology: Topology, devices: Sequence[Any] | None = None):
         import gin
 
+        from faith_jax.gin_files import config as gin_config
         from faith_jax.models.partitioning import MESH_AXES, SLICE_AXIS
         from faith_jax.planning import programs
-        from faith_jax.runs.gin import config as gin_config
 
         self._topology = topology
         self._devices = topology.devices() if devices is None else devices

@@ -200,9 +200,9 @@ def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
     middle.set_xticks(np.arange(columns), column_names, rotation=90, fontsize=points)
     labels = [*side.get_yticklabels(), *middle.get_xticklabels()]
     shares = [*picture.contributions, *picture.attributions]
-    is_foreign = [*(False for _ in row_names), *picture.foreign]
-    for label, share, foreign in zip(labels, shares, is_foreign, strict=True):
-        if share < picture.threshold or foreign:
+    foreign = [*(False for _ in row_names), *picture.foreign]
+    for label, share, is_foreign in zip(labels, shares, foreign, strict=True):
+        if share < picture.threshold or is_foreign:
             label.set_color(_MARKED)
     figure.colorbar(image, cax=grid[1, 2], label="share of the gradients")
     figure.suptitle(_shorten_text(picture.heading), fontsize="medium")

@@ -69,33 +69,9 @@ def report_of(runs: Sequence[RunHealth]) -> PromptReport:
 def all_tables(report: PromptReport) -> list[Table]:
     """Returns a table for each prompt; of several runs, the runs, their spread and their pairs."""
     tables = [vector_rows(run, prompt) for run in report.runs for prompt in run.prompts.values()]
-    if len(report.runs) <= 1:
-        return tables
-    columns = ("run", "start", "seed", "step", "validation loss", "lowest", "at step", "warnings")
-    rows = []
-    for run in report.runs:
-        at, lowest = run.lowest_loss
-        seed, step = run.settings.get("seed", _DASH), _DASH if run.step is None else str(run.step)
-        losses = _format_loss(run.final_loss), _format_loss(lowest), _DASH if at < 0 else str(at)
-        warnings = str(len(report.warnings[run.name]))
-        rows.append((run.name, run.initializer, seed, step, *losses, warnings))
-    note = "Losses are means over target tokens in nats."
-    tables.append(Table("Runs", columns, tuple(rows), (note,)))
-    spread_columns = ("start", "runs", "mean", "lowest", "highest", "standard deviation")
-    spreads = tuple(
-        (name, str(spread.runs), *(_format_loss(value) for value in spread[1:]))
-        for name, spread in report.groups.items()
-    )
-    tables.append(Table("Final validation loss by start", spread_columns, spreads))
-    if report.pairs:
-        pair_columns = ("run", "and", "prompt", "mean cosine", "lowest", "highest",
-                        "between the starts")  # fmt: skip
-        pair_rows = []
-        for pair in report.pairs:
-            cosines = pair.mean, min(pair.cosines), max(pair.cosines), pair.start_cosine
-            pair_rows.append((pair.first, pair.second, pair.prompt, *map(number, cosines)))
-        note = "Vectors are matched one to one so that the sum of their cosines is largest."
-        tables.append(Table("Prompts of two runs", pair_columns, tuple(pair_rows), (note,)))
+    if len(report.runs) > 1:
+        tables += [_run_rows(report), _spread_rows(report.groups)]
+        tables += [_pair_rows(report.pairs)] if report.pairs else []
     return tables
 
 
@@ -174,6 +150,37 @@ def _vector_notes(run: RunHealth, prompt: PromptHealth) -> Iterator[str]:
             f"lowest is {lowest:.4f} at step {step}."
         )
     yield from (f"{note[:1].upper()}{note[1:]}" for note in run.notes)
+
+
+def _run_rows(report: PromptReport) -> Table:
+    columns = ("run", "start", "seed", "step", "validation loss", "lowest", "at step", "warnings")
+    rows = []
+    for run in report.runs:
+        at, lowest = run.lowest_loss
+        seed, step = run.settings.get("seed", _DASH), _DASH if run.step is None else str(run.step)
+        losses = _format_loss(run.final_loss), _format_loss(lowest), _DASH if at < 0 else str(at)
+        warnings = str(len(report.warnings[run.name]))
+        rows.append((run.name, run.initializer, seed, step, *losses, warnings))
+    return Table("Runs", columns, tuple(rows), ("Losses are means over target tokens in nats.",))
+
+
+def _spread_rows(groups: Mapping[str, Spread]) -> Table:
+    columns = ("start", "runs", "mean", "lowest", "highest", "standard deviation")
+    rows = tuple(
+        (name, str(spread.runs), *(_format_loss(value) for value in spread[1:]))
+        for name, spread in groups.items()
+    )
+    return Table("Final validation loss by start", columns, rows)
+
+
+def _pair_rows(pairs_of_runs: Sequence[Pair]) -> Table:
+    columns = ("run", "and", "prompt", "mean cosine", "lowest", "highest", "between the starts")
+    rows = []
+    for pair in pairs_of_runs:
+        cosines = pair.mean, min(pair.cosines), max(pair.cosines), pair.start_cosine
+        rows.append((pair.first, pair.second, pair.prompt, *map(number, cosines)))
+    note = "Vectors are matched one to one so that the sum of their cosines is largest."
+    return Table("Prompts of two runs", columns, tuple(rows), (note,))
 
 
 def prompt_panels(runs: Sequence[RunHealth]) -> list[CurvePanel]:
@@ -298,24 +305,6 @@ def report_figures(report: PromptReport) -> dict[str, Any]:
 
 def _run_figures(run: RunHealth, warnings: Sequence[str]) -> dict[str, Any]:
     step, lowest = run.lowest_loss
-    prompts = {}
-    for name, prompt in run.prompts.items():
-        vocabulary = prompt.vocabulary
-        prompts[name] = {
-            "length": len(prompt.vectors),
-            "embed": prompt.vectors.shape[1],
-            "movement": prompt.movement and prompt.movement._asdict(),
-            "norms": prompt.norms,
-            "vocabulary_norms": vocabulary
-            and {f"{q:g}": value for q, value in vocabulary.quantiles.items()},
-            "norm_ranks": vocabulary and vocabulary.ranks,
-            "started_as": [piece or None for piece in prompt.start_pieces],
-            "nearest_by_cosine": [[piece._asdict() for piece in row] for row in prompt.by_cosine],
-            "nearest_by_l2": [[piece._asdict() for piece in row] for row in prompt.by_distance],
-            "cosines": prompt.cosines,
-            "gradient_norms": prompt.gradient_norms._asdict(),
-            "movements": prompt.movements._asdict(),
-        }
     return {
         "run": run.name,
         "step": run.step,
@@ -329,7 +318,26 @@ def _run_figures(run: RunHealth, warnings: Sequence[str]) -> dict[str, Any]:
             "training_loss": run.training_loss._asdict(),
             "validation_loss": run.validation_loss._asdict(),
         },
-        "prompts": prompts,
+        "prompts": {name: _prompt_figures(prompt) for name, prompt in run.prompts.items()},
         "notes": run.notes,
         "warnings": warnings,
+    }
+
+
+def _prompt_figures(prompt: PromptHealth) -> dict[str, Any]:
+    vocabulary = prompt.vocabulary
+    return {
+        "length": len(prompt.vectors),
+        "embed": prompt.vectors.shape[1],
+        "movement": prompt.movement and prompt.movement._asdict(),
+        "norms": prompt.norms,
+        "vocabulary_norms": vocabulary
+        and {f"{q:g}": value for q, value in vocabulary.quantiles.items()},
+        "norm_ranks": vocabulary and vocabulary.ranks,
+        "started_as": [piece or None for piece in prompt.start_pieces],
+        "nearest_by_cosine": [[piece._asdict() for piece in row] for row in prompt.by_cosine],
+        "nearest_by_l2": [[piece._asdict() for piece in row] for row in prompt.by_distance],
+        "cosines": prompt.cosines,
+        "gradient_norms": prompt.gradient_norms._asdict(),
+        "movements": prompt.movements._asdict(),
     }

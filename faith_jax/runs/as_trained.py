@@ -20,8 +20,8 @@ from faith_jax.core.settings import (
     check_value,
 )
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.gin_files.log_once import log_once
 from faith_jax.inference.checkpoint_decoding import from_checkpoint
-from faith_jax.runs.gin.log_once import log_once
 from faith_jax.runs.run_settings import Reference, Setting, read_settings
 
 logger = logging.getLogger("faith_jax")

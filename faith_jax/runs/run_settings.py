@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import gin
 from gin import config_parser
 
-from faith_jax.runs.gin.former_names import with_present_names
+from faith_jax.gin_files.former_names import with_present_names
 
 CONFIG = "config.gin"  # in MODEL_DIR
 TRAIN, TRAIN_STEPS = "faith_jax.runs.train.train", "optimization.total_steps"

@@ -257,7 +257,9 @@ def read_baseline(path: str, layer: int) -> tuple[float, float, float]:
         ) from None
     if layer not in baselines:
         raise InputError(f"{path}: there is no row for layer {layer}.")
-    precision, recall, f1 = baselines[layer]
+    precision, recall, f1 = row = baselines[layer]
+    if not max(row) < 1:  # scores are divided by 1 - baseline
+        raise InputError(f"{path}: layer {layer}: expected numbers below 1, got {row}.")
     return precision, recall, f1
 
 

@@ -268,6 +268,7 @@ def auc_table(
         name: _compute_column(part, scorers, tested, test, rounds, (seed, number), units[name])
         for number, (name, part) in enumerate(parts.items())
     }
+    # Corpora of one class have no AUC, and no part in the average.
     both = [
         name
         for name, column in columns.items()
@@ -277,6 +278,7 @@ def auc_table(
     cells = {
         name: _build_cells(scorers, column, pairs, confidence) for name, column in columns.items()
     }
+    # The best scorer needs another one to be compared with.
     best = {
         name: _find_best_scorer(scorers, column, confidence, units[name])
         for name, column in columns.items()
@@ -290,9 +292,11 @@ def auc_table(
         average = _build_cells(scorers, mean, pairs, confidence, "undefined")
         if mean.num_defined > 1:
             best[AVERAGE] = _find_best_scorer(scorers, mean, confidence)
+    # A scorer may owe its AUC to the rows that are left out because it is undefined there.
     silences, warnings = _measure_missing_scores(
         corpora, parts, scorers, tested, confidence, cluster_field
     )
+    # The warnings advise --undefined, which was given.
     if not math.isnan(undefined):
         warnings = ()
     warnings += tuple(
@@ -343,10 +347,8 @@ def _choose_compared(
             raise ValueError(f"The baseline {baselines!r} is none of {', '.join(scorers)}.")
         baselines = {baselines: scorers} if baselines else {}
     return {
-        baseline: [
-            scorer for scorer in compare_measures if scorer in scorers and scorer != baseline
-        ]
-        for baseline, compare_measures in baselines.items()
+        baseline: [scorer for scorer in compared if scorer in scorers and scorer != baseline]
+        for baseline, compared in baselines.items()
         if baseline in scorers
     }
 
@@ -398,9 +400,11 @@ def _compute_column(
         return column
     p_values, exchanged = {}, {}
     for scorer, baseline in _list_tested_pairs(tested):
+        # A scorer without an AUC is not tested.
         if {scorer, baseline} & {*constant}:
             continue
         pair = part.scores[scorer], part.scores[baseline], part.labels
+        # Also for other tests, since averages are compared by exchanges.
         if rounds:
             exchanged[scorer, baseline] = exchanges(*pair, rounds, seed, groups)
         if test == "delong":
@@ -433,6 +437,8 @@ def _average_columns(columns: Sequence[_Column]) -> _Column:
     def estimate(weights: np.ndarray) -> Estimate:
         return mean_estimate([column.estimate(weights) for column in columns])
 
+    # [scorers]; NaN where one of the corpora has no AUC: means over different corpora do not
+    # compare.
     areas = np.stack([column.areas for column in columns], axis=1).mean(axis=1)
     p_values = {
         pair: approximate_randomization([c.exchanged[pair] for c in columns]).p_value
@@ -456,6 +462,7 @@ def _build_cells(
     # Another test than t gives p-values alone; intervals are by t in any case.
     p_values = {p: column.p_values.get(p, apart[p].p_value()) for p in pairs}
     corrected = holm_by_baseline(p_values)
+    # By scorer, then by baseline.
     versus: dict[str, dict[str, Compared]] = {scorer: {} for scorer in scorers}
     for pair, estimate in apart.items():
         p_value = p_values[pair]
@@ -490,6 +497,7 @@ def _find_best_scorer(
     estimates = {pair: column.estimate(_contrast_weights(scorers, *pair)) for pair in pairs}
     p_values = [estimate.p_value() for estimate in estimates.values()]
     corrected = dict(zip(pairs, holm(p_values).tolist(), strict=True))
+    # `ranked` falls, so that no difference is below 0.
     margins, settling = {}, {}
     for name in ranked[1:]:
         pair = ranked[0], name
@@ -523,6 +531,7 @@ def _measure_missing_scores(
             reference = next(iter(tested), fewest)
             units = units_of([labelled], cluster_field)
             # Whether a score is undefined is a share of rows like any other, with the same tests.
+            # A high end of 0.01 shows shares in per cent.
             shares = {
                 s: {UNDEFINED: mean_measure(is_missing, high=0.01, bounds=_SHARE)}
                 for s, is_missing in missing.items()
@@ -535,6 +544,8 @@ def _measure_missing_scores(
                 ).items()
             }
             for scorer, cell in cells.items():
+                # A row for each scorer that lacks scores, and where it differs from the reference a
+                # second one and a warning.
                 if cell.value > 0:
                     rows.setdefault(f"{scorer}: {UNDEFINED}", {})[name] = cell.text(1)
                 if cell.difference is not None and abs(cell.difference.value) > 0:
@@ -549,6 +560,7 @@ def _measure_missing_scores(
                         f"are of the {size} that every scorer has; --undefined=VALUE counts an "
                         "undefined score as VALUE."
                     )
+        # Empty answers are the same for all scorers, and have one row.
         if len(labelled.is_empty) and (labelled.is_empty == 1).any():
             share = mean_measure(labelled.is_empty, high=0.01, bounds=_SHARE)
             cell = compare_measures({"": {EMPTY: share}}, {}, confidence)[""][EMPTY]
@@ -564,8 +576,10 @@ def auc_rows(table: AucTable) -> Table:
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []  # a row for each scorer and corpus
     for scorer in table.cells:
+        # For readers: the scorer's AUCs, and below them its differences from the baseline.
         cells = table.row(scorer)
         texts = (
+            # The average has no rows of its own, hence the 1.
             cell.text(table.baseline) if table.rows.get(c, 1) else "no labels"
             for c, cell in cells.items()
         )
@@ -575,6 +589,7 @@ def auc_rows(table: AucTable) -> Table:
             name = f"{scorer} {MINUS} {table.baseline}"
             rows.append((name, *("" if pair is None else pair.text() for pair in versus)))
         for corpus, cell in cells.items():
+            # For machines: one figure in each cell.
             counts = table.rows.get(corpus), table.left_out.get(corpus)
             *figures, better = cell.figures(table.baseline).values()
             is_better = None if figures[-1] is None else int(better)

@@ -41,6 +41,7 @@ def faithdial_table(splits: Splits, before: Before | None = None) -> Table:
     for examples in splits.values():
         edited_turns = []
         for example in examples:
+            # The response before the edit is what Wizard of Wikipedia has.
             response = one_space(example["original_response"] or example["response"])
             seekers = before.get((response, one_space(example["knowledge"])))
             if seekers and example["history"]:
@@ -71,6 +72,7 @@ def share_by_class(splits: Splits) -> Table:
     with a verbal response mode (VRM), of which one may have several. FaithDial's labels are of
     Wizard of Wikipedia's responses, before any edit.
     """
+    # Each mode counts once in a response.
     counts = collections.Counter(
         mode for examples in splits.values() for e in examples for mode in set(e["vrm_labels"])
     )
@@ -82,6 +84,7 @@ def share_by_class(splits: Splits) -> Table:
             if name := begin_class(example["begin_labels"]):
                 by_class.setdefault(name, []).append(example["vrm_labels"])
         total = sum(map(len, by_class.values()))
+        # The largest class first, equal ones by name.
         for name, modes_of_responses in sorted(
             by_class.items(), key=lambda pair: (-len(pair[1]), pair[0])
         ):
@@ -268,6 +271,7 @@ def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> lis
         # Every occurrence counts, also several in one text.
         pairs.update((gram, label) for gram in grams)
     total = sum(pairs.values())
+    # The marginal counts: of an n-gram with any label, and of all n-grams with a label.
     by_gram: collections.Counter[str] = collections.Counter()
     by_label: collections.Counter[str] = collections.Counter()
     for (gram, label), count in pairs.items():

@@ -34,6 +34,7 @@ def balanced_accuracy(labels: ArrayLike, calls: ArrayLike, units: NDArray[np.int
       unit leaves none of a class.
     """
     truth, called = np.asarray(labels, np.float64), np.asarray(calls, bool)
+    # [units, 4]: faithful rows, those called so; unfaithful rows, those called so.
     sums = _sum_by_unit(*_of_classes(truth, called), units=units)
     # An end of the scale rests on the units of the smaller class.
     ends = np.count_nonzero(sums[:, [0, 2]], axis=0).min(initial=len(sums))
@@ -69,6 +70,7 @@ def error_figures(
       units: [rows], the number of each row's unit, from 0.
     """
     sums = _sum_by_unit(hits, called, true, units=units)
+    # Rows that are neither called errors nor are errors change no figure, and weigh nothing.
     weights = sums[:, 1] + sums[:, 2]
     return (
         _jackknife_estimate(lambda s: _divide_or_nan(s[..., 0], s[..., 1]), sums, weights),
@@ -95,6 +97,7 @@ def best_balanced_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
     values, truth = values[defined], truth[defined]
     if np.unique(truth).size < 2:
         return math.nan
+    # Falling, so that the first of several equally good ones is the highest.
     places = np.unique(values)[::-1]
     ones, zeros = np.sort(values[truth == 1]), np.sort(values[truth == 0])
     # Called right: the ones at or above a threshold, and the zeros below it. [distinct scores].
@@ -121,6 +124,7 @@ def merge_spans(spans: Sequence[Span]) -> list[Span]:
 
 def shared_characters(first: Sequence[Span], second: Sequence[Span]) -> int:
     """Returns how many characters are in both; each is of `merge_spans`."""
+    # Merged spans do not overlap, so that no character counts twice.
     return sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in first for b in second)
 
 
@@ -141,6 +145,7 @@ def _jackknife_estimate(
       weights: [units], how much the figure rests on each.
     """
     total = sums.sum(axis=0)
+    # Each line of the difference, [units, columns], is the total without one unit.
     return jackknife(float(figure(total)), figure(total - sums), weights)
 
 
@@ -157,6 +162,7 @@ def _class_weights(sums: Floats) -> Floats:
 
 
 def _mean_recall(sums: Floats) -> Floats:
+    # Balanced accuracy: the mean of sensitivity and specificity.
     recalls = _divide_or_nan(sums[..., 1], sums[..., 0]), _divide_or_nan(sums[..., 3], sums[..., 2])
     return (recalls[0] + recalls[1]) / 2
 

@@ -222,6 +222,7 @@ def nearest_by_distance(
     """
     from scipy.spatial.distance import cdist  # takes half a second to import, as below
 
+    # By differences, not as |a|^2 - 2ab + |b|^2: equal vectors are at exactly 0 (`rows_that_are`).
     distances = np.concatenate(
         [cdist(vectors, rows) for rows in _split_into_blocks(embedding)], axis=1
     )
@@ -316,6 +317,7 @@ def pairs(runs: Sequence[RunHealth]) -> list[Pair]:
     """Compares each two runs of one base model that have a prompt of the same name and width."""
     compared = []
     for first, second in itertools.combinations(runs, 2):
+        # Vectors of different models have no common space.
         if first.base == second.base and first.base:
             for name in [name for name in first.prompts if name in second.prompts]:
                 first_prompt, second_prompt = first.prompts[name], second.prompts[name]
@@ -343,6 +345,7 @@ def run_warnings(run: RunHealth) -> list[str]:
         # Large enough to matter, and larger than single batches vary.
         if rise > RISEN * abs(before.mean()) and rise > SURE * noise:
             warnings.append("the training loss is higher in the second half than in the first.")
+    # The lowest validation loss was long before the end, or at the very beginning.
     step, lowest = run.lowest_loss
     if run.final_loss > lowest + RISEN * abs(lowest):
         warnings.append(
@@ -441,6 +444,7 @@ def spread_warnings(runs: Sequence[RunHealth], pairs: Sequence[Pair]) -> list[st
     for name, why in (("task", "tasks"), ("lengths", "lengths of inputs and targets")):
         if len({run.settings[name] for run in runs if name in run.settings}) > 1:
             warnings.append(f"the runs were validated on different {why}: losses do not compare.")
+    # Only losses of the same model and data compare.
     losses = {run.name: run.final_loss for run in runs if np.isfinite(run.final_loss)}
     if not warnings and len(losses) > 1:
         best, worst = min(losses, key=losses.__getitem__), max(losses, key=losses.__getitem__)

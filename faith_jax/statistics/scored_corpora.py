@@ -71,6 +71,7 @@ class Corpus:
 
     def part(self, rows: NDArray[Any]) -> "Corpus":
         """Returns the corpus with some of its rows: numbers, or a truth value for each."""
+        # Nothing is left out, and nothing has to be copied.
         if rows.dtype == bool and rows.all():
             return self
         kept = np.arange(len(self.ids))[rows].tolist()
@@ -163,6 +164,7 @@ def read_corpora(
             part = read.part()
             if name in parts:
                 part = _join_parts(parts[name], part, origin[name], path, kept.same_grounding)
+            # Errors of joining the next file name this one.
             parts[name], origin[name] = part, path
     if not parts:
         raise InputError(f"{', '.join(files)}: no scored rows.")
@@ -271,6 +273,7 @@ def _join_parts(
 ) -> _Part:
     """Returns a corpus with the scores of both, on the rows of the first."""
     first, second = first_part.corpus, second_part.corpus
+    # The same rows, in any order.
     if missing := sorted(set(first.ids) ^ set(second.ids)):
         where = path if missing[0] in first.ids else origin
         raise InputError(
@@ -296,6 +299,7 @@ def _join_parts(
     if differing.any():
         row = first.ids[int(np.argmax(differing))]
         raise InputError(f"{origin} and {path} have different labels of {first.name!r}, {row!r}.")
+    # What one of the files lacks, the other one fills in.
     labels = np.where(np.isnan(first.labels), second.labels, first.labels)
     corpus = dataclasses.replace(
         first,

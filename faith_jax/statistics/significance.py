@@ -99,8 +99,7 @@ def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
     """Tests the difference of two scorers' AUCs, or of their means over several corpora.
 
     The parts are the exchanges of each corpus, of as many rounds, with other seeds. The p-value is
-    at
-    least 1 / (rounds + 1).
+    at least 1 / (rounds + 1).
     """
     difference = float(np.mean([part.difference for part in parts]))
     # Round i of one corpus with round i of the others: these are independent, so any pairing will

@@ -360,6 +360,7 @@ def systems_table(
         of the layout is there, and where all scores are undefined.
       ConfigError: for an unknown baseline.
     """
+    # What is compared: systems that are there, in columns whose scorers the rows have.
     system_names = {system for _, system in rows}
     for name in {*baselines, *baselines.values()} - system_names:
         raise ConfigError(
@@ -374,6 +375,7 @@ def systems_table(
     if not columns:
         raise InputError("The rows have none of the table's scorers.")
     _check_defined(rows, columns, undefined)
+    # A verdict picks among all means, which makes them one family of tests.
     means = [n for n, column in columns.items() if column.scorer and column.below is None]
     together = means if differences else []
     shown: list[tuple[Any, ...]] = []
@@ -383,6 +385,7 @@ def systems_table(
     notes: list[str] = []
     fewest: dict[str, int] = {}
     used: dict[str, str] = {}
+    # Each corpus by itself; its systems have their rows in one order, as paired tests need them.
     for corpus in dict.fromkeys(corpus for corpus, _ in rows):
         systems = {
             system: _align_rows(corpus, system, replicates, rows)
@@ -405,6 +408,7 @@ def systems_table(
                 verdicts.append(
                     _format_verdict(corpus, system, tested[system], cells, together, units)
                 )
+            # Below, what a paper prints for the system.
             if theirs:
                 texts = [f"{theirs[c]:g}" if c in theirs else "" for c in columns]
                 shown.append((corpus, f"{system} (published)", *texts))
@@ -412,6 +416,8 @@ def systems_table(
                 _tidy_row(corpus, system, column, cell, theirs.get(column))
                 for column, cell in row.items()
             ]
+        # Rows on undefined scores and empty answers, without which a mean may look better than it
+        # is.
         for silence, shares in _measure_missing_scores(systems, columns, cells).items():
             silent = compare_measures(shares, tested, confidence, units.numbers)
             digits = dict.fromkeys(columns, 1)
@@ -662,6 +668,7 @@ def _format_verdict(
     rows = {cell.difference.rows for cell in shown.values() if cell.difference}
     few, all_rows = min(rows, default=0), max(rows, default=0)
     size = units.text()
+    # Differences are of the rows that both systems have, which may be fewer, and differ by scorer.
     if few < len(units.numbers):
         size = f"{few:,} of {size}" if few == all_rows else f"{few:,} to {all_rows:,} of {size}"
     texts = [", ".join(parts), *([f"corrected over {over}"] if count > 1 else [])]

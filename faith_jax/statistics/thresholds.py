@@ -78,11 +78,13 @@ def accepting_threshold(scores: ArrayLike, labels: ArrayLike, risk: float) -> fl
       labels: [rows], 1 = faithful, 0 = an error.
       risk: the largest share of errors among the rows with this score or a higher one, in [0, 1).
     """
+    # By distinct score, rising: how many rows have it, and how many of these are errors.
     values, numbers = np.unique(np.asarray(scores), return_inverse=True)
     rows = np.bincount(numbers, minlength=values.size)
     errors = np.bincount(numbers, np.asarray(labels) == 0, values.size)
     # Counts of the rows with each score or a higher one.
     rows, errors = (np.cumsum(counts[::-1])[::-1] for counts in (rows, errors))
+    # One row of ten is a share of 0.1, whatever 0.1 * 10 is in binary.
     fulfils = errors <= risk * rows + 1e-9
     return float(values[fulfils.argmax()]) if fulfils.any() else math.nan
 
@@ -111,6 +113,7 @@ def unit_folds(units: NDArray[np.intp], seed: int = 0, folds: int = FOLDS) -> ND
       folds: at most; there are no more than units.
     """
     total = int(units.max(initial=-1)) + 1
+    # Units are dealt out in random order, so that folds differ by one unit at most.
     fold_of_unit = np.random.default_rng(seed).permutation(total) % max(min(folds, total), 1)
     return fold_of_unit[units]
 
@@ -140,13 +143,17 @@ def held_out_figures(
     total = int(units.max(initial=-1)) + 1
     fold_of_row = unit_folds(units, seed, folds)
     counts, among, acts = (np.zeros(scores.size, bool) for _ in range(3))
+    # Each fold is judged by the threshold that the other rows choose. Comparisons with NaN are
+    # False: without a threshold nothing is read or accepted.
     for fold in range(min(folds, total)):
         rows, others = fold_of_row == fold, fold_of_row != fold
         threshold = wish.choose(scores[others], labels[others], share)
         among[rows], counts[rows] = wish.parts(scores[rows], labels[rows], threshold)
         acts[rows] = wish.acts_on(scores[rows], threshold)
+    # [units, 2]: the numerator and the denominator of the share.
     sums = unit_sums(np.stack([counts, among], axis=1).astype(np.float64), units, total)
     hits, size = sums.sum(axis=0)
+    # 0 / 0 where no row is left: NaN, and then there is no standard error.
     with np.errstate(invalid="ignore"):
         estimate = jackknife(
             float(hits / size) if size else math.nan,

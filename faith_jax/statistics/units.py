@@ -118,6 +118,7 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
 
 def _list_field_values(corpus: Corpus, field: str) -> Sequence[Hashable]:
     """Returns the value of a field for each row: a text, or the hash of one."""
+    # A field of the rows comes before ours of the same name.
     if any(field in fields for fields in corpus.fields):
         values = corpus.field(field)
     elif field == "id":
@@ -130,6 +131,7 @@ def _list_field_values(corpus: Corpus, field: str) -> Sequence[Hashable]:
     else:
         remedy = f" --cluster-field can also be {', '.join(_OWN_FIELDS)}, or none."
         values = corpus.field(field, remedy)
+    # 0 is the hash of a text that is not there.
     blank = [row for row, value in zip(corpus.ids, values, strict=True) if value in (0, "")]
     if blank:
         raise InputError(

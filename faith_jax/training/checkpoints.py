@@ -27,10 +27,11 @@ from faith_jax.training.trainer import TrainState
 
 
 def check_folder(folder: str | pathlib.Path, keep_last: int, keep_best: int) -> None:
-    """Checks the arguments of `TrainCheckpoints`, and makes nothing.
+    """Checks the arguments of `TrainCheckpoints` without creating anything.
 
     Raises:
-      ConfigError: see there.
+      ConfigError: on numbers of checkpoints that would not keep the newest, and on a path that
+        Orbax cannot write to.
     """
     if keep_last < 1 or keep_best < 0:
         raise ConfigError(
@@ -133,6 +134,7 @@ class TrainCheckpoints:
         step = int(state.step)
         if step in self._manager.all_steps():
             return
+        # One at a time: `_saved` is of the checkpoint that is being written.
         self.wait()
         items = _collect_items(state)
         # Before the save returns: the next step takes the memory of this state for its own.
@@ -179,6 +181,7 @@ class TrainCheckpoints:
                 f"this run's has {'one' if has else 'none'}: set OBJECTIVE as it was, or use "
                 "another MODEL_DIR."
             )
+        # Before Orbax reads, so that the error names an array that is of another model.
         for item, tree in wanted.items():
             self._check_item(folder / item, tree)
         try:

@@ -30,6 +30,8 @@ def in_batch_log_probs(
     # [queries, passages]; the pairs are on the diagonal.
     scores = jnp.matmul(queries, passages.T)
     is_own = jnp.eye(len(scores), dtype=bool)
+    # exp(-inf) = 0: what does not count has no share. A row's own passage always counts, so that no
+    # row is -inf alone, which would be NaN.
     return jax.nn.log_softmax(jnp.where(is_negative | is_own, scores, -jnp.inf), axis=1)
 
 

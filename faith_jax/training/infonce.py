@@ -36,8 +36,10 @@ def infonce(
       where: boolean, likewise: which candidates count; the first always does.
       **reduction: of the rows, see `reduce_losses`.
     """
+    # exp(-inf) = 0: a candidate that does not count adds nothing to the sum. The first one always
+    # counts, for a row of -inf alone would have the loss -inf + inf, NaN.
     scores = jnp.where(where, scores.astype(jnp.float32), -jnp.inf)
-    # -log(exp(s_0) / sum_x exp(s_x)) = log sum_x exp(s_x) - s_0
+    # Dziri 2022, equation 1: -log(exp(s_0) / sum_x exp(s_x)) = log sum_x exp(s_x) - s_0
     losses = jax.nn.logsumexp(scores, axis=1) - scores[:, 0]
     return reduce_losses(losses, **reduction)
 
@@ -82,7 +84,7 @@ class InfoNCE(Objective):
       ConfigError: on a wrong setting; when called on a batch without negatives, or a model without
         encoder or decoder.
 
-    Reference: Dziri 2022, section 4.1; the representations are those of its published code, where
+    Reference: Dziri 2022, section 5.2.1; the representations are those of its published code, where
     the padding of rows with fewer negatives stays among the candidates.
     """
 
@@ -130,12 +132,15 @@ class InfoNCE(Objective):
         if "contrast_weights" not in batch:
             batch = self.prepare(module, batch)
         encoded = encoder_states(module, params, batch, dropout_key)
+        # One pass of the decoder gives both the states that predict the targets and that of their
+        # end token.
         hidden, positives = _positive_states(module, params, batch, encoded, dropout_key)
         layer = output_layer(module, params)
         metrics = self.cross_entropy.sum_losses(hidden, layer, module, batch)
         negatives = _negative_states(module, params, batch, encoded, dropout_key)
         context = self._compute_context_vectors(module, batch, encoded, hidden)
         scores, where = self._score_candidates(context, positives, negatives, batch, module)
+        # Sums with the weights of `prepare`: divided by target tokens they are means over rows.
         for name, measure in (("infonce", infonce), ("hits_at_1", hits_at_1)):
             metrics[name] = measure(scores, where, weights=batch["contrast_weights"])
         metrics["loss"] += self.weight * metrics["infonce"]
@@ -151,13 +156,16 @@ class InfoNCE(Objective):
         """Returns the vector of each row's context, which candidates are compared with."""
         if self.context == "decoder_first":
             return hidden[:, 0]
+        # Of DoHA's two inputs the first, which is also the one that the mask below is of.
         states = encoded[0] if isinstance(encoded, tuple) else encoded
         # The soft prompt is the same for all rows, and no part of a context.
         states = states[:, module.config.encoder_prompt_length :]
         if self.context == "first":
             return states[:, 0]
         mask = (batch["encoder_input_tokens"] != module.config.pad_id).astype(jnp.float32)
+        # [batch, embed], in float32, as a sum over many tokens in bfloat16 would be coarse.
         total = jnp.einsum("ble,bl->be", states.astype(jnp.float32), mask)
+        # A row of padding has no tokens: its mean is 0, where 0 / 0 would make the gradient NaN.
         return total / jnp.maximum(jnp.sum(mask, axis=1, keepdims=True), 1.0)
 
     def _score_candidates(
@@ -172,6 +180,7 @@ class InfoNCE(Objective):
         # s(c, x) = c.x / (sqrt(embed) temperature)
         scale = 1.0 / (math.sqrt(context.shape[-1]) * self.temperature)
         context = context.astype(jnp.float32) * scale
+        # [batch, 1 + texts, embed]
         states = jnp.concatenate([positives[:, None], negatives], axis=1).astype(jnp.float32)
         pad = module.config.pad_id
         scores = jnp.einsum("be,bce->bc", context, states)
@@ -187,6 +196,7 @@ class InfoNCE(Objective):
         rows, count, length = texts.shape
         texts = texts.reshape(rows * count, length)
         # Padding, the target, and a row's own texts, which are in `scores` already, do not count.
+        # [rows, rows * (1 + texts)], as are the next two: which texts are a row's own target.
         same = jnp.all(texts[None] == targets[:, None], axis=-1)
         is_own_row = jnp.repeat(jnp.eye(rows, dtype=bool), count, axis=1)
         valid_others = jnp.any(texts != pad, axis=-1)[None] & ~same & ~is_own_row

@@ -32,6 +32,7 @@ def label_cross_entropy(
     """
     smoothing, num_others = label_smoothing, log_probs.shape[1] - 1
     likelihood = jnp.take_along_axis(log_probs, labels[:, None], axis=1)[:, 0]
+    # A case of its own: 0 log 0 is 0 in the entropy below, but `math.log(0)` is an error.
     if smoothing == 0.0:
         return reduce_losses(-likelihood, **reduction)
     rest = smoothing / num_others

@@ -50,6 +50,8 @@ class RecentLosses(NamedTuple):
         place = share * jnp.maximum(count - 1, 0).astype(jnp.float32)
         low = jnp.floor(place).astype(jnp.int32)
         high = jnp.minimum(low + 1, jnp.maximum(count - 1, 0))
+        # Where both are one place there is no difference to take: before the first example it would
+        # be inf - inf, NaN.
         return jnp.where(
             high > low,
             ordered[low] + (place - low) * (ordered[high] - ordered[low]),
@@ -160,6 +162,7 @@ class LossTruncation(Objective):
         # Which examples are dropped is a decision, not a part of the loss: no gradient goes through
         # it.
         rows = {"loss": jax.lax.stop_gradient(losses), "valid": jnp.any(scores.weights > 0, axis=1)}
+        # Validation calls this without `prepare`, and drops nothing.
         if "highest_loss" not in batch:
             metrics = self.cross_entropy.sums(scores)
             return metrics["loss"], metrics, rows

@@ -72,6 +72,7 @@ def json_value(value: Any) -> Any:
         return value
     if isinstance(value, numbers.Real):
         return float(value)
+    # Known by their attributes: to import SeqIO for its classes would bring TensorFlow.
     for medium in ("image", "audiodata"):
         if hasattr(value, medium):
             return {"shape": list(np.shape(getattr(value, medium)))}
@@ -109,6 +110,8 @@ class MetricsWriter:
                 ]
                 write_text(path, "".join(line + "\n" for line in kept))
             if is_remote(self._folder):
+                # Stores cannot append to a file: lines go to a local one, which is copied as it
+                # grows.
                 self._mirror = Mirror(self._folder)
                 self._folder = self._mirror.folder
                 if path.exists():
@@ -125,6 +128,7 @@ class MetricsWriter:
             return
         lines = {name: json_value(value) for name, value in metrics.items()}
         self._file.write(json.dumps({"step": step, "part": part, **lines}) + "\n")
+        # A resumed run reads what a killed one had measured.
         self._file.flush()
         if part not in self._writers:
             # Imported here: it brings TensorFlow, which a GPU container may lack.
@@ -189,6 +193,7 @@ def no_longer_falls(losses: Sequence[float], patience: int | None) -> bool:
     """
     if patience is None or len(losses) <= patience:
         return False
+    # `min` with NaN depends on the order; a loss that is NaN counts as the worst.
     known = [math.inf if math.isnan(loss) else loss for loss in losses]
     return min(known[-patience:]) >= min(known[:-patience])
 

@@ -66,6 +66,7 @@ def cross_entropy(
     """
     # log_z is the log of the softmax's denominator: 0 for normalised logits.
     z_losses = z_loss * jnp.square(statistics.log_z)
+    # A case of its own: the entropy below has 0 log 0, which is 0, but `math.log(0)` is an error.
     if label_smoothing == 0.0:
         return reduce_losses(-statistics.log_prob + z_losses, **reduction)
     off_target = label_smoothing / (vocab_size - 1)

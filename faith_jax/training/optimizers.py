@@ -116,7 +116,7 @@ def factored_rate(
       first_step: of this run; T5X counts the steps of the initial checkpoint.
 
     Raises:
-      ConfigError: for an unknown factor.
+      ConfigError: for an unknown factor, or rsqrt_normalized_decay without a warm-up.
     """
     names = [name.strip() for name in factors.split("*")]
 
@@ -135,7 +135,8 @@ def factored_rate(
                 warmup = step / warmup_steps if warmup_steps else 1.0
                 return base_learning_rate * jnp.minimum(warmup, decay)
             case "rsqrt_decay":
-                return jax.lax.rsqrt(since_warmup)
+                # Without a warm-up the first step has no root to divide by.
+                return jax.lax.rsqrt(jnp.maximum(since_warmup, 1))
             case "rsqrt_normalized_decay":
                 # 1 during the warm-up, then sqrt(warmup_steps / step).
                 return jnp.sqrt(warmup_steps) * jax.lax.rsqrt(since_warmup)
@@ -153,6 +154,11 @@ def factored_rate(
                 f"factored_rate.factors = {factors!r}: expected a product of "
                 f"{', '.join(FACTORS)}, got {name!r}.{did_you_mean(name, FACTORS)}"
             )
+    if "rsqrt_normalized_decay" in names and not warmup_steps:
+        raise ConfigError(
+            "factored_rate.warmup_steps = 0: rsqrt_normalized_decay is sqrt(warmup_steps / step), "
+            "which is 0 then; give the step at which the decay begins, or take rsqrt_decay."
+        )
 
     def schedule(step: jax.Array | int) -> jax.Array:
         # T5X counts the initial checkpoint's steps too, so that its schedule goes on.
@@ -184,6 +190,8 @@ def adafactor(
         `decayed_parameters` only; None = no decay.
       gradient_clip: largest global norm of the gradient; None = no limit.
     """
+    # The rest are Optax's defaults, which are the paper's: updates are clipped to a root mean
+    # square of 1, and there is no first moment.
     transform = optax.adafactor(
         learning_rate,
         multiply_by_parameter_scale=multiply_by_parameter_scale,

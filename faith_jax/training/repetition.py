@@ -161,11 +161,13 @@ def find_repeated_tokens(
         same &= segments[:, :, None] == segments[:, None, :]
     same &= ~jnp.eye(tokens.shape[1], dtype=bool)[None]
     # begins[i, j]: the n-grams that begin at i and j are the same.
+    # (JAX's `&=` and `|=` make new arrays: `same` and `first` stay as they are.)
     begins = same
     for step in range(1, ngram):
         ahead = same[:, step:, step:]
         # ... and so are the tokens `step` behind them, unless the row ends before.
         begins &= jnp.pad(ahead, ((0, 0), (0, step), (0, step)))
+    # [batch, length]: whether the n-gram that begins at a token stands elsewhere.
     first = jnp.any(begins, axis=-1)
     covered = first
     for step in range(1, ngram):

@@ -87,6 +87,7 @@ def like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
     }
 
     def sharding(path: Any, array: Any) -> Any:
+        # Behind the optimizer's own names, such as `[0].mu`, the path is the parameter's.
         for start in range(len(path)):
             shape, parameter_sharding = placed.get(jax.tree_util.keystr(path[start:]), ((), None))
             if parameter_sharding is not None and shape == array.shape:
@@ -96,6 +97,8 @@ def like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
             if parameter_sharding is not None and lacking:
                 # In a square either axis may be the one: Optax's rows lack the last.
                 axis = lacking[-1 if "v_row" in jax.tree_util.keystr(path[:start]) else 0]
+                # A spec may be shorter than the array's rank; the axes behind its end are not
+                # split.
                 spec = [
                     *parameter_sharding.spec,
                     *[None] * (len(shape) - len(parameter_sharding.spec)),
@@ -162,11 +165,13 @@ class Trainer:
         self._normalizing_factor = loss_normalizing_factor
         self._dropout_key = jax.random.key(seed, impl="rbg" if use_hardware_rng else "threefry2x32")
         self._eval_step = partitioner.jit(self._evaluate)
+        # Made with the first state, whose shardings it must return.
         self._train_step: Any = None
 
     def init_state(self, params: PyTree) -> TrainState:
         """Returns the state before the first step, for trainable parameters on the mesh."""
         shardings = jax.tree.map(lambda x: x.sharding, self.state_shapes(params).opt_state)
+        # Made where it will lie: whole, it might not fit on one device.
         opt_state = self.partitioner.jit(self.optimizer.init, out_shardings=shardings)(params)
         step, objective = self.partitioner.put(
             (jnp.zeros((), jnp.int32), self.objective.init_state()), self.partitioner.replicated
@@ -252,6 +257,7 @@ class Trainer:
         params = optax.apply_updates(state.params, updates)
         # Means over target tokens, and their number.
         metrics = {n: v if n == "weight" else v / weight for n, v in sums.items()}
+        # Before clipping, which is the optimizer's.
         metrics["gradient_norm"] = optax.global_norm(gradient)
         metrics |= prompt_gradient_norms(gradient)
         objective = self.objective.update_state(state.objective, rows)
@@ -353,17 +359,21 @@ def fit(
             state, metrics = trainer.train_step(state, frozen, next(batches))
             if final or step % periods.log == 0:
                 watcher.write_training_metrics(step, metrics, state.params, final)
+            # Before the checkpoint, which is kept or removed by these losses.
             validation = watcher.write_losses(step, state.params, final)
             final = final or watcher.has_converged()
+            # Asked at each step: so several processes agree at which one to stop.
             stopping = is_asked_to_stop(step)
             if final or stopping or step % periods.checkpoint == 0:
                 if jax.process_index() == 0:  # Orbax would leave half a checkpoint
                     check_space(checkpoints.folder, 2 * size)
                 checkpoints.save(state, validation)
             if final or stopping:
+                # Saving goes on in the background, and must end before the process does.
                 checkpoints.wait()
             if stopping and not final:
                 raise Stopped(f"Stopped at step {step}; run the same command to resume.")
+            # After the save: a user's metric that fails loses no training.
             watcher.write_decoded_metrics(step, state.params, final)
             if final:
                 break

@@ -9,13 +9,13 @@ import pytest
 
 from faith_jax.core.cutting import Kind, parse
 from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES
+from faith_jax.gin_files import config as gin_config
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.input.rows import PAIRS
 from faith_jax.retrieval.dense import Passage, text_row
 from faith_jax.runs import (
     train,
 )
-from faith_jax.runs.gin import config as gin_config
 from faith_jax.tasks import lookup
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints

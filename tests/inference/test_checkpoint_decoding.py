@@ -10,9 +10,9 @@ import pytest
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.gin_files import config as gin_config
 from faith_jax.inference.checkpoint_decoding import from_checkpoint, log_ignored
-from faith_jax.runs.gin import config as gin_config
-from tests.runs.gin.test_config import macro
+from tests.gin_files.test_config import macro
 from tests.scoring import tiny_models
 
 BART = {

@@ -9,6 +9,7 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.gin_files import config as gin_config
 from faith_jax.inference import CausalModel, EncoderDecoderModel, row_likelihoods
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.inference.row_likelihoods import (
@@ -20,7 +21,6 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.planning.programs import UNUSED, Choice, configure_job, summed_bytes
 from faith_jax.planning.topologies import parse_topology
 from faith_jax.planning.worker import Question, Session
-from faith_jax.runs.gin import config as gin_config
 from faith_jax.scoring.salience import maps
 from tests.models.tiny import model_and_params
 

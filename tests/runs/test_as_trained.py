@@ -5,11 +5,11 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.gin_files import config as gin_config
 from faith_jax.runs import (
     as_trained,
     infer,
 )
-from faith_jax.runs.gin import config as gin_config
 
 TRAIN = (
     "MIXTURE_OR_TASK_NAME=t",

@@ -3,7 +3,7 @@
 import gin
 import pytest
 
-from faith_jax.runs.gin import config as gin_config
+from faith_jax.gin_files import config as gin_config
 from faith_jax.runs.run_settings import (
     Difference,
     Reference,

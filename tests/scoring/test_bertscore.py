@@ -101,9 +101,17 @@ def test_wrong_options(encoder, options, message):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["L,P\n1,2\n", "LAYER,P,R,F\n2,x,0,0\n", "LAYER,P,R,F\n3,0,0,0\n"])
-def test_other_baseline_files(encoder, tmp_path, text):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("L,P\n1,2\n", "expected rows"),
+        ("LAYER,P,R,F\n2,x,0,0\n", "expected rows"),
+        ("LAYER,P,R,F\n3,0,0,0\n", "there is no row"),
+        ("LAYER,P,R,F\n2,0.5,1,0.5\n", "layer 2: expected numbers below 1"),
+    ],
+)
+def test_other_baseline_files(encoder, tmp_path, text, message):
     path = tmp_path / "baseline.tsv"
     path.write_text(text)
-    with pytest.raises(FaithJaxError, match=r"baseline\.tsv: (expected rows|there is no row)"):
+    with pytest.raises(FaithJaxError, match=rf"baseline\.tsv: {message}"):
         load_scorer("bertscore", model=encoder, layer=2, baseline=str(path))

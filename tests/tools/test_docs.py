@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from faith_jax import cli
-from faith_jax.runs.gin import config as gin_config
+from faith_jax.gin_files import config as gin_config
 from faith_jax.runs.scores import score_frames as scoring_tables
 from faith_jax.scoring.registry import check_scorer
 from tests.paths import REPOSITORY

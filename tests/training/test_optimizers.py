@@ -159,3 +159,10 @@ def test_no_warm_up_is_none(factors):
 def test_an_unknown_factor_is_an_error():
     with pytest.raises(ConfigError, match=r"'warmup'. Did you mean 'linear_warmup'"):
         optimizers.factored_rate("constant * warmup")
+
+
+def test_decays_without_a_warmup_are_finite_or_refused():
+    rate = optimizers.factored_rate("constant * rsqrt_decay", 2.0, warmup_steps=0)
+    assert [float(rate(step)) for step in (0, 1, 4)] == [2, 2, 1]
+    with pytest.raises(ConfigError, match="the step at which the decay begins"):
+        optimizers.factored_rate("rsqrt_normalized_decay", warmup_steps=0)

@@ -99,6 +99,7 @@ def input_row(
       InputError: names place and field: one that is missing, that has a wrong value, or whose name
         is nearly that of a field above.
     """
+    # Columns of the user's own are written beside the response, empty ones too.
     nulls = {name: None for name, v in row.items() if v is None and name not in FIELDS}
     row = {name: value for name, value in row.items() if value is not None}
     # A name that is nearly that of a field is refused; others are the user's own.
@@ -119,10 +120,12 @@ def input_row(
     ) -> InputRow:
         return InputRow(identifier, inputs, target, second, {**fields, **nulls}, *rest)
 
+    # `inputs` are read as they stand, whatever other fields there are.
     if "inputs" in row:
         whole_input = convert_row(row, where, _WholeInput, strip=False)
         second_inputs = whole_input.inputs_without_document or whole_input.knowledge
         return build_row(whole_input.inputs, whole_input.response, second_inputs, row)
+    # With knowledge and without arguments, a query is the last turn of a dialogue, see below.
     has_sides = any(side in row for side in (*SIDES, "pro", "con"))
     if "query" in row and (has_sides or "knowledge" not in row):
         return _argument_row(row, where, build_row, look_up)

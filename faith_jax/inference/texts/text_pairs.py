@@ -87,6 +87,7 @@ class PairEncoder:
         # Both texts share one limit, so that the policy sees them together.
         ids, parts = concatenate_pieces((text, [whole(kind, len(text))]) for text, kind in kinds)
         keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
+        # `keep` is of both texts, one behind the other.
         split = len(first)
         first, second = ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
         row = self.tokenizer.add_special_tokens(first, second)

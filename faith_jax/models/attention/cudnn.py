@@ -51,6 +51,7 @@ def cudnn_attend(
     mask = mask.replace(queries=queries, keys=keys)
     added = None
     if bias is not None:
+        # Positions may have one row, which holds for all.
         keys = jax.tree.map(lambda x: repeat_rows(x, rows) if len(x) > 1 else x, keys)
         added = bias.block(query, key, queries, keys, 0).astype(query.dtype)
     lengths = whole = None
@@ -69,6 +70,7 @@ def cudnn_attend(
         bias=added,
         mask=whole,
         scale=scale,
+        # A whole mask is causal itself.
         is_causal=mask.causal and whole is None,
         key_value_seq_lengths=lengths,
         implementation=IMPLEMENTATION,

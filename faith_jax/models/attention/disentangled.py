@@ -108,6 +108,7 @@ class DisentangledAttention(nn.Module):
         of_positions = of_contents[:2]
         if separate:
             of_positions = projection("position_query"), projection("position_key", False)
+        # [1, 2 * buckets, embed]: a batch of one, as `_split_heads` takes it.
         relative = nn.Dropout(cfg.dropout_rate)(relative, deterministic=deterministic)[None]
         query, key, value = (self._split_heads(part(inputs)) for part in of_contents)
         by_blocks = isinstance(mask, AttentionMask)
@@ -120,6 +121,7 @@ class DisentangledAttention(nn.Module):
         order: Any = rows
         if len(rows) < relative.shape[1]:  # the fewer are projected
             relative, order = relative[:, rows], slice(None)
+        # [heads, 2 * length - 1, head_dim] each, by distance.
         position_query, position_key = (
             self._split_heads(part(relative))[0][:, order] for part in of_positions
         )

@@ -61,6 +61,7 @@ def _sort_queries(
     sorted_queries = jax.vmap(lambda group_queries, group_places: group_queries[group_places])(
         by_group, places
     )
+    # [groups, places, heads, width] -> [rows, heads, queries, width]
     return jnp.swapaxes(sorted_queries.reshape(rows, -1, heads, width), 1, 2)
 
 
@@ -191,6 +192,7 @@ class MultiHeadAttention(nn.Module):
         )
         if regrouped is not None:
             x = _sort_queries(x, regrouped.back, shape[0])
+        # Copies of an example that were one row are rows again.
         return self._project_out(x, shape[-1]).reshape(shape)
 
     def _project_to_heads(self, name: str, x: Array, heads: int) -> Array:

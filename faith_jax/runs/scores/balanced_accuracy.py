@@ -236,20 +236,7 @@ def _compare_with_baseline(
         if options.baseline not in cuts:
             continue
         others = [scorer for scorer in cuts if scorer != options.baseline]
-        means = []
-        for scorer in others:
-            estimates = []  # of the parts that have both classes and both thresholds
-            for name, corpus in test.items():
-                cut, baseline_cut = cuts[scorer][name], cuts[options.baseline][name]
-                calls = corpus.scores[scorer] >= cut
-                baseline_calls = corpus.scores[options.baseline] >= baseline_cut
-                estimate = balanced_accuracy_difference(
-                    corpus.labels, calls, baseline_calls, units[name].numbers
-                )
-                if not math.isnan(estimate.value + cut + baseline_cut):
-                    estimates.append(estimate)
-            undefined = Estimate(math.nan, math.nan, math.nan, 0)
-            means.append(mean_estimate(estimates) if estimates else undefined)
+        means = [_mean_difference(test, units, cuts, s, options.baseline) for s in others]
         p_values = [mean.p_value() for mean in means]
         corrected = holm(p_values).tolist()
         for scorer, mean, *both in zip(others, means, p_values, corrected, strict=True):
@@ -260,6 +247,24 @@ def _compare_with_baseline(
     title = f"Average balanced accuracy less that of {options.baseline}, paired by unit"
     notes = ("Corrected: by Holm's method, over the scorers of a kind of threshold.",)
     return Table(title, ("threshold", "scorer", "difference", "p"), tuple(cells), notes)
+
+
+def _mean_difference(
+    test: Parts,
+    units: Mapping[str, Units],
+    cuts: Mapping[str, Mapping[str, float]],
+    scorer: str,
+    baseline: str,
+) -> Estimate:
+    """Returns the mean over the parts of both classes; NaN where there is none."""
+    estimates = []
+    for name, corpus in test.items():
+        calls = corpus.scores[scorer] >= cuts[scorer][name]
+        others = corpus.scores[baseline] >= cuts[baseline][name]
+        estimate = balanced_accuracy_difference(corpus.labels, calls, others, units[name].numbers)
+        if not math.isnan(estimate.value + cuts[scorer][name] + cuts[baseline][name]):
+            estimates.append(estimate)
+    return mean_estimate(estimates) if estimates else Estimate(math.nan, math.nan, math.nan, 0)
 
 
 def _evaluate_balanced_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evaluation:

@@ -188,9 +188,7 @@ def score(
     """
     target = path_of(output)
     form = form_of(target, output_format)
-    finished = {} if restart else read_json_or_none(_finished_path(target)) or {}
-    if not (finished and is_complete(target) and finished["output"] == _output_stamp(target)):
-        finished = {}  # the note is of a file that is not there any more
+    finished = {} if restart else _read_finished(target)
     former = {} if restart else finished.get("run") or partial_note(target)
     try:
         chosen, digests = _pin_checkpoints(scorers, former)
@@ -215,10 +213,7 @@ def score(
     several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
     if several and costs:
         raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
-    own_devices: Any = contextlib.nullcontext
-    if several:
-        from faith_jax.models.partitioning import own_devices
-    with own_devices():
+    with _own_devices(several):
         loaded = {} if joins_only else _load_scorers(chosen, target)
     check_worst(worst)
     check_outputs([output], {"--costs": costs, "--worst": worst})
@@ -227,32 +222,18 @@ def score(
     def begin(restart: bool) -> Job:
         return Job(target, run, plan, score_input.stamp(), restart, joins_only=joins_only)
 
-    if several:
-        from faith_jax.runs import processes
-
-        job = processes.begun(begin, restart)
-    else:
-        job = begin(restart)
-    with job, own_devices():
+    with _begin_job(begin, restart, several) as job, _own_devices(several):
         if not bad_rows.count:  # where another process has read them
             bad_rows.take(*job.known["bad_rows"])
         count = len(job)
         summary = ScoreSummary(target, count, job.known["left_out"])
         names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
-        data_set: DataSet | None = None
-        if form == TFDS:
-            from faith_jax.export import tfds
-
-            data_set = tfds.scores((score_input.split or "rows").partition("[")[0], names)
+        data_set = _data_set(names, score_input) if form == TFDS else None
         warnings: list[str] = []
         if joins_only:
             job.check_done()
         read = functools.partial(score_input.rows, BadRows(skip=bad_rows.skip))
-        at_once = batch_size or _ROWS_ON_CPU
-        if digests and not (batch_size or joins_only):
-            import jax
-
-            at_once = _ROWS_ON_CPU if jax.default_backend() == "cpu" else _ROWS
+        at_once = batch_size or _default_rows(bool(digests) and not joins_only)
         whole_batch = at_once if digests else 1
         # The next rows are read while the models compute; devices of several processes that compute
         # together must do the same in the same order.
@@ -282,12 +263,9 @@ def score(
 
         parent = os.getpid()
         is_shared = score_input.input and not (digests or several or joins_only or costs)
-        timing_device: Any = contextlib.nullcontext
-        if costs:
-            from faith_jax.inference.pipeline import timing_device
         with (
             _fork_workers(job, loaded.values(), take_part if is_shared else None) as helpers,
-            timing_device() as device_time,
+            _timing_device(bool(costs)) as device_time,
         ):
             sample: list[ExampleRow] = []
             for shard, writes, done in _take_shards(
@@ -344,9 +322,32 @@ def _finished_path(target: pathlib.Path) -> pathlib.Path:
     return partial.with_name(f".{partial.stem}.finished.json")
 
 
+def _read_finished(target: pathlib.Path) -> dict[str, Any]:
+    """Returns the note of the run that made an output; empty without one, or of another file."""
+    note = read_json_or_none(_finished_path(target)) or {}
+    is_there = bool(note) and is_complete(target)
+    return note if is_there and note["output"] == _output_stamp(target) else {}
+
+
 def _output_stamp(target: pathlib.Path) -> list[list[Any]]:
     files = sorted(path for path in target.rglob("*") if path.is_file())
     return stamp([target] if target.is_file() else files)
+
+
+def _own_devices(several: bool) -> contextlib.AbstractContextManager[None]:
+    if not several:
+        return contextlib.nullcontext()
+    from faith_jax.models.partitioning import own_devices
+
+    return own_devices()
+
+
+def _begin_job(begin: Callable[[bool], Job], restart: bool, several: bool) -> Job:
+    if not several:
+        return begin(restart)
+    from faith_jax.runs import processes
+
+    return processes.begun(begin, restart)
 
 
 @contextlib.contextmanager
@@ -435,6 +436,12 @@ def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dic
     return {"shards": planned, "left_out": left_out, "bad_rows": bad, "notes": notes.report()}
 
 
+def _data_set(scorers: Sequence[str], score_input: ScoreInput) -> "DataSet":
+    from faith_jax.export import tfds
+
+    return tfds.scores((score_input.split or "rows").partition("[")[0], scorers)
+
+
 def _pin_checkpoints(
     scorers: Mapping[str, Mapping[str, Any]], note: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
@@ -493,6 +500,22 @@ def _load_scorers(
             "an unfinished run has kept, not a finished output)."
         )
     return loaded
+
+
+def _default_rows(with_models: bool) -> int:
+    if not with_models:
+        return _ROWS_ON_CPU
+    import jax
+
+    return _ROWS_ON_CPU if jax.default_backend() == "cpu" else _ROWS
+
+
+def _timing_device(is_measured: bool) -> contextlib.AbstractContextManager[Any]:
+    if not is_measured:
+        return contextlib.nullcontext()
+    from faith_jax.inference.pipeline import timing_device
+
+    return timing_device()
 
 
 @contextlib.contextmanager

@@ -135,12 +135,12 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
             grounding = join_texts(example.grounding)
             bigrams = rouge(example.response, grounding, kinds=("rouge2",))["rouge2"].precision
             missing = words_in_none(example.response, _with_its_numbers(example))
-            has_numbers = not any(c.isdigit() for word in missing for c in word.text)
+            has_all_numbers = not any(c.isdigit() for word in missing for c in word.text)
             value = (
                 CONTENT * content
                 + ENTAILMENT * float(by_sentence.mean())
                 + BIGRAMS * (content if math.isnan(bigrams) else bigrams)
-                + NUMBERS * has_numbers
+                + NUMBERS * has_all_numbers
             )
             judgements.append(Judgement(value, tuple(_score_words(row, by_sentence))))
         return judgements

@@ -91,10 +91,12 @@ def detectable_share(
     critical = stats.kstwo.isf(level, np.round(size * rows / (size + rows)))
 
     def power_at(share: float) -> float:
+        # The same seed for each share, so that the bisection does not follow the noise of draws.
         generator = np.random.default_rng(seed)
         old = generator.multinomial(size, usual, _SIMULATIONS) / size
         mixed = (1 - share) * usual + share * low
         new = generator.multinomial(rows, mixed / mixed.sum(), _SIMULATIONS) / rows
+        # [simulations, groups]: the differences of the cumulative shares.
         distances = np.abs(np.cumsum(new - old, axis=1)).max(axis=1)
         return float(np.mean(distances >= critical - 1e-12))
 

@@ -100,6 +100,7 @@ def safe_thresholds(
 
     order = np.random.default_rng(seed).permutation(scores.size)
     choosing, testing = np.split(order, [scores.size // _CHOOSING])
+    # Falling: from strict to lenient.
     candidates = np.unique(scores[choosing])[::-1]
     if not candidates.size:
         return candidates
@@ -112,6 +113,7 @@ def safe_thresholds(
     bounds = stats.beta.isf(level, (_CHOOSING - 1) * wrong + 1, (_CHOOSING - 1) * right)
     candidates = candidates[int(np.argmin(bounds)) :]
     rows, wrong = _counts_from(candidates, scores[testing], is_wrong[testing])
+    # P(Binomial(rows, target) <= wrong): the p-value of a risk above the target.
     fails = stats.binom.cdf(wrong, rows, target) > level
     return candidates[: int(np.argmax(fails)) if fails.any() else candidates.size]
 
@@ -144,6 +146,7 @@ def controlling_threshold(
     weights = unit_weights(units)
     total = int(units.max(initial=-1)) + 1
     values, numbers = np.unique(scores, return_inverse=True)
+    # By score, of accepting it and all higher ones: the sum of the units' losses.
     losses = np.cumsum(np.bincount(numbers, is_wrong * weights, values.size)[::-1])[::-1]
     # The new unit counts as one that is lost as a whole. Between two scores the loss is that of the
     # upper one, so the smallest score that fulfils the bound is never more lenient than theorem 1.
@@ -165,14 +168,17 @@ def widest_pair(
       scores: [rows].
       weights: [rows], how much each row counts.
     """
+    # Thresholds at which nothing is accepted, or rejected, are candidates too.
     accepts = np.concatenate([accepting, [np.inf]])
     rejects = np.concatenate([[-np.inf], np.sort(rejecting)])
     # Of each accepting threshold, the most lenient rejecting one below it.
     rejects = rejects[np.searchsorted(rejects, accepts) - 1]
     order = np.argsort(scores)
+    # [rows + 1]: the weight of the lowest rows, from none to all of them.
     below = np.concatenate([[0.0], np.cumsum(weights[order])])
     accepted = below[-1] - below[np.searchsorted(scores[order], accepts)]
     rejected = below[np.searchsorted(scores[order], rejects, side="right")]
+    # The last key counts first: what is decided, rounded so that equal sums tie.
     best = np.lexsort((accepted, np.round(accepted + rejected, 9)))[-1]
     accept, reject = float(accepts[best]), float(rejects[best])
     return accept if accept < math.inf else math.nan, reject if reject > -math.inf else math.nan

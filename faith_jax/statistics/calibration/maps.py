@@ -121,6 +121,7 @@ def fit_isotonic(scores: Floats, labels: Floats) -> Isotonic:
     from sklearn.isotonic import IsotonicRegression
 
     fitted = IsotonicRegression().fit(scores, labels)
+    # Laplace's rule of succession, for rows of one class.
     least = 1 / (labels.size + 2)
     values = np.clip(fitted.y_thresholds_, least, 1 - least)
     return Isotonic(fitted.X_thresholds_.tolist(), values.tolist())
@@ -152,6 +153,7 @@ def choose_map(
     if math.isfinite(high - low):
         fits["beta"] = lambda scores, labels: fit_beta(scores, labels, low, high)
     fits["isotonic"] = fit_isotonic
+    # Every row is judged by maps that its own unit had no part in.
     folds = unit_folds(units, seed)
     held_out = {name: np.empty(scores.size) for name in (*fits, CONSTANT)}
     for fold in range(int(folds.max(initial=-1)) + 1):
@@ -159,6 +161,7 @@ def choose_map(
         for name, fit in fits.items():
             fitted = fit(scores[others], labels[others])
             held_out[name][rows] = fitted.probabilities(scores[rows])
+        # Laplace's rule too: with 0 or 1 a single other label would make the loss infinite.
         held_out[CONSTANT][rows] = (labels[others].sum() + 1) / (others.sum() + 2)
     losses = {name: log_loss(values, labels) for name, values in held_out.items()}
     best = min(fits, key=lambda name: losses[name])
@@ -196,17 +199,20 @@ def _fit_logistic(features: Floats, labels: Floats) -> tuple[list[float], float]
     faithful = labels.sum()
     high, low = (faithful + 1) / (faithful + 2), 1 / (labels.size - faithful + 2)
     targets = np.where(labels == 1, high, low)
+    # Standardised, so that the search converges for scores of any scale; undone below.
     middle, spread = features.mean(axis=0), features.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
     scaled = (features - middle) / spread
 
     def loss(weights: Floats) -> tuple[float, Floats]:
+        # Cross-entropy of a target t at the logit x: log(1 + exp(x)) - t x; its slope is p - t.
         logits = scaled @ weights[1:] + weights[0]
         errors = (_sigmoid(logits) - targets) / labels.size
         value = float(np.mean(np.logaddexp(0, logits) - targets * logits))
         return value, np.concatenate([[errors.sum()], scaled.T @ errors])
 
     count = features.shape[1]
+    # The intercept is free; slopes are not below 0, so that no map falls.
     start, bounds = np.zeros(count + 1), [(None, None), *[(0, None)] * count]
     weights = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     slopes = weights[1:] / spread

@@ -82,6 +82,7 @@ def tell_arguments(
         [w.stem for w in content_words(s, normalization) if w.text.lower() not in FRAMING_WORDS]
         for s in sentences
     ]
+    # With framing words, which an argument may have too.
     everything = [[w.stem for w in content_words(s, normalization)] for s in sentences]
     argument_stems = [[w.stem for w in content_words(text, normalization)] for text in arguments]
     query_stems = {word.stem for word in content_words(query, normalization)}
@@ -132,6 +133,7 @@ def _measure_sentences(
 def _locate_sentences(text: str, sentences: Iterable[str]) -> Iterable[tuple[int, int]]:
     end = 0
     for sentence in sentences:
+        # Behind the one before: a sentence may stand twice.
         start = text.index(sentence, end)
         end = start + len(sentence)
         yield start, end

@@ -39,6 +39,7 @@ class PassageFinder:
         words = [word.stem for word in content_words(sentence)]
         shared = [sum(word in stems for word in words) for stems in self._content_stems]
         order = sorted(range(len(shared)), key=lambda number: (-shared[number], number))
+        # A sentence without content words shares 0 of 1, not 0 of 0.
         count = max(1, len(words))
         passages = [Passage(self._sentences[n], shared[n] / count) for n in order[:most]]
         if len(order) > 1:

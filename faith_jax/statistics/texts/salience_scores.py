@@ -60,10 +60,12 @@ class WordSalience:
 
     def contributions(self, aggregation: str = "max") -> Floats:
         """Returns how far argument words contribute to the response: alpha [argument words]."""
+        # Chang 2024, equation 1: over the row of each argument word.
         return aggregate(self.values, aggregation)
 
     def attributions(self, aggregation: str = "max") -> Floats:
         """Returns how far the arguments account for each response word: beta [response words]."""
+        # Equation 2: over the column of each response word.
         return aggregate(self.values.T, aggregation)
 
     def attribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
@@ -92,6 +94,7 @@ def normalize_columns(token_map: NDArray[np.floating]) -> Floats:
 
     Rows of padding must be left out. Columns of zeros stay zeros.
     """
+    # Section 3.2: the map is squared, and each column then sums to 1.
     values = np.abs(np.asarray(token_map, np.float64))
     largest = values.max(axis=0, keepdims=True, initial=0.0)
     # Relative to the largest, so that the squares of tiny gradients do not vanish.
@@ -123,15 +126,16 @@ def aggregate(words: NDArray[np.floating], aggregation: str = "max") -> Floats:
     Args:
       words: [rows, columns], from `word_map`.
       aggregation: "max": the largest entry of the row, in [0, 1]. "sum": the row's sum, 0 or more.
-        "negative_entropy": of the row as a distribution, as its exponential, which ranks alike and
-          has
-        a geometric mean: from 1 / words (evenly spread) to 1 (one word); 0 for a row of zeros.
+        "negative_entropy": exp(-entropy) of the row as a distribution, from 1 / words (evenly
+        spread) to 1 (one word), which ranks like -entropy and, being positive, has a geometric
+        mean; 0 for a row of zeros.
     """
     words = np.asarray(words, np.float64)
     if not words.shape[1]:
         return np.zeros(words.shape[0])
     if aggregation == "max":
         return words.max(axis=1)
+    # The alternatives of appendix C.1.
     sums = words.sum(axis=1)
     if aggregation == "sum":
         return sums

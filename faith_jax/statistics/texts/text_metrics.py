@@ -171,6 +171,7 @@ def rouge(
             matches = common_subsequence(words, reference_words)
             sizes = len(words), len(reference_words)
         else:
+            # N-grams: the words beside themselves, shifted by 1 to n - 1.
             order = int(name[-1])
             units, other_units = (
                 side if order == 1 else list(zip(*(side[i:] for i in range(order)), strict=False))

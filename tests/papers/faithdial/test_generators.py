@@ -15,6 +15,7 @@ from faith_jax.checkpoints.doha import doha_from_bart
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.cli import main
+from faith_jax.gin_files.config import config_folder
 from faith_jax.papers.faithdial.generators import (
     FAITHDIAL_WOW,
     IN_DOMAIN,
@@ -26,7 +27,6 @@ from faith_jax.papers.faithdial.generators import (
     task_of,
 )
 from faith_jax.papers.faithdial.options import Faithdial
-from faith_jax.runs.gin.config import config_folder
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.texts import text_metrics
 from faith_jax.tasks import lookup

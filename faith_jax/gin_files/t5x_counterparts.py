@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.runs.gin.log_once import log_once
+from faith_jax.gin_files.log_once import log_once
 
 
 class File(NamedTuple):
@@ -590,7 +590,7 @@ def counterpart(
         return [] if getattr(value, "name", "") == ours else [f"{ours} = {value!r}"]
     if selector == "t5x.utils.RestoreCheckpointConfig" and name == "path":
         macro = "INITIAL_CHECKPOINT_PATH" if script == "train" else "CHECKPOINT_PATH"
-        if isinstance(value, list | tuple):  # of several checkpoints, or one
+        if isinstance(value, list | tuple):  # one checkpoint of a list
             if len(value) > 1:
                 raise ConfigError(f"gin: {where}: expected one checkpoint, got {len(value)}.")
             value = value[0] if value else None

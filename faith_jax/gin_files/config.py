@@ -24,10 +24,10 @@ import gin
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
 from faith_jax.core.settings import check_value
-from faith_jax.runs.gin import t5x_counterparts, translate_t5x
-from faith_jax.runs.gin.former_names import with_present_names
-from faith_jax.runs.gin.log_once import forget_lines
-from faith_jax.runs.gin.safety import IMPORTABLE, check_calls, check_imports, check_macros_end
+from faith_jax.gin_files import t5x_counterparts, translate_t5x
+from faith_jax.gin_files.former_names import with_present_names
+from faith_jax.gin_files.log_once import forget_lines
+from faith_jax.gin_files.safety import IMPORTABLE, check_calls, check_imports, check_macros_end
 
 logger = logging.getLogger("faith_jax")
 _CHECKED = (int, float, bool, str, type(None))

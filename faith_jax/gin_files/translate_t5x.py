@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from gin import config_parser
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.runs.gin import t5x_counterparts
-from faith_jax.runs.gin.log_once import log_once
+from faith_jax.gin_files import t5x_counterparts
+from faith_jax.gin_files.log_once import log_once
 
 logger = logging.getLogger("faith_jax")
 

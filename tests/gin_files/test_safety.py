@@ -3,7 +3,7 @@
 import pytest
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.runs.gin import config as gin_config
+from faith_jax.gin_files import config as gin_config
 
 HEAD = "from __gin__ import dynamic_registration\n"
 BOUND = "include 'runs/infer_file.gin'\nINPUT_FILE = 'rows.jsonl'\nINFER_OUTPUT_DIR = 'out'\n"

@@ -11,8 +11,8 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.gin_files import config as gin_config
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs.gin import config as gin_config
 from tests.paths import REPOSITORY
 
 FOLDER = REPOSITORY / "gin_configs"

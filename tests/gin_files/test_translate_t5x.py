@@ -8,9 +8,9 @@ import pytest
 
 from faith_jax import cli
 from faith_jax.core.errors import ConfigError
-from faith_jax.runs.gin import config as gin_config
-from faith_jax.runs.gin import t5x_counterparts as counterparts
-from faith_jax.runs.gin import translate_t5x as translation
+from faith_jax.gin_files import config as gin_config
+from faith_jax.gin_files import t5x_counterparts as counterparts
+from faith_jax.gin_files import translate_t5x as translation
 from tests.runs.test_bad_input import assert_mistake
 
 MODEL = "t5x/examples/t5/t5_1_1/tiny.gin"
