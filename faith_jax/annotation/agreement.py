@@ -99,24 +99,8 @@ def binary_agreement(
     # In the first column each response counts once: the figures themselves.
     weights = np.column_stack([np.ones(len(several)), counts])
     sums = np.stack([_sum_over_items(table) for table in several], axis=1) @ weights
-    rated, yes, no, agreeing, disagreeing, both, either = sums
-    total = yes + no
-    with np.errstate(divide="ignore", invalid="ignore"):
-        agreement = agreeing / rated
-        alpha = 1 - (total - 1) * disagreeing / (yes * no)
-        chance = (yes / total) ** 2 + (no / total) ** 2
-        kappa = (agreement - chance) / (1 - chance)
-        f1 = 2 * both / either
-    mixed = (yes > 0) & (no > 0)
-    same_raters = len({len(table) for table in several}) == 1
-    columns = {
-        "agreement": agreement,
-        "alpha": np.where(mixed, alpha, np.nan),
-        "kappa": np.where(mixed & same_raters, kappa, np.nan),
-        "f1": f1,
-    }
     figures: dict[str, Any] = {}
-    for name, values in columns.items():
+    for name, values in _compute_figures(sums, len({len(table) for table in several}) == 1).items():
         figures[name] = plain(values[0])
         figures[f"{name}_interval"] = tuple(plain(percentile_interval(values[1:], confidence)))
     return Agreement(len(several), items, yes_share, **figures)
@@ -138,36 +122,40 @@ def _sum_over_items(table: NDArray[np.bool_]) -> NDArray[np.float64]:
     return np.array([part.sum() for part in parts])
 
 
+def _compute_figures(
+    sums: NDArray[np.float64], same_raters: bool
+) -> dict[str, NDArray[np.float64]]:
+    """Returns the figures [columns] of summed parts [7, columns]."""
+    items, yes, no, agreeing, disagreeing, both, either = sums
+    total = yes + no
+    with np.errstate(divide="ignore", invalid="ignore"):
+        agreement = agreeing / items
+        alpha = 1 - (total - 1) * disagreeing / (yes * no)
+        chance = (yes / total) ** 2 + (no / total) ** 2
+        kappa = (agreement - chance) / (1 - chance)
+        f1 = 2 * both / either
+    mixed = (yes > 0) & (no > 0)
+    return {
+        "agreement": agreement,
+        "alpha": np.where(mixed, alpha, np.nan),
+        "kappa": np.where(mixed & same_raters, kappa, np.nan),
+        "f1": f1,
+    }
+
+
 def agreement_table(
     annotations: Annotations, resamples: int = 1000, confidence: float = 0.95, seed: int = 0
 ) -> tuple[Table, dict[str, Any]]:
     """Returns how far the annotators of sheets agree, as a table and as JSON has it."""
     settings = (resamples, confidence, seed)
-    questions: dict[str, tuple[str, ...]] = {error: (error,) for error in ERRORS}
-    questions |= {"any full error": FULL_ERRORS, "any error": ERRORS}
-    by_id = annotations.by_id()
     marks = {
-        name: binary_agreement(
-            [
-                [[any(mark.answers[e] for e in errors)] for mark in group]
-                for group in by_id.values()
-            ],
-            *settings,
-        )
-        for name, errors in questions.items()
+        name: binary_agreement(units, *settings)
+        for name, units in _rate_answers(annotations).items()
     }
-    # The items that annotators name: words of spans, and arguments left out.
-    units: dict[str, list[ArrayLike]] = collections.defaultdict(list)
-    for identifier, group in by_id.items():
-        example, by_annotator = annotations.examples[identifier], [mark.named for mark in group]
-        full = [spans["hallucination"] for spans in by_annotator]
-        both = [spans["hallucination"] + spans["partial_hallucination"] for spans in by_annotator]
-        units["unsupported words"].append(marked_words(example.response, full))
-        units["unsupported or partial words"].append(marked_words(example.response, both))
-        labels = example.grounding.labels()
-        missing = [[label in items["coverage"] for label in labels] for items in by_annotator]
-        units["missing arguments"].append(missing)
-    named = {name: binary_agreement(ratings, *settings) for name, ratings in units.items()}
+    named = {
+        name: binary_agreement(units, *settings)
+        for name, units in _rate_named_items(annotations).items()
+    }
     rows = []
     for name, agreement in {**marks, **named}.items():
         yes = "\u2013" if agreement.yes_share is None else f"{100 * agreement.yes_share:.1f}"
@@ -197,6 +185,32 @@ def agreement_table(
         "marks": {name: dataclasses.asdict(agreement) for name, agreement in marks.items()},
         "named": {name: dataclasses.asdict(agreement) for name, agreement in named.items()},
     }
+
+
+def _rate_answers(annotations: Annotations) -> dict[str, list[list[list[bool]]]]:
+    """Returns annotators' answers by question: the ratings [annotators, 1] of each response."""
+    questions: dict[str, tuple[str, ...]] = {error: (error,) for error in ERRORS}
+    questions |= {"any full error": FULL_ERRORS, "any error": ERRORS}
+    groups = annotations.by_id().values()
+    return {
+        name: [[[any(mark.answers[e] for e in errors)] for mark in marks] for marks in groups]
+        for name, errors in questions.items()
+    }
+
+
+def _rate_named_items(annotations: Annotations) -> dict[str, list[ArrayLike]]:
+    """Rates the items that annotators name: words of spans, and arguments left out."""
+    units: dict[str, list[ArrayLike]] = collections.defaultdict(list)
+    for identifier, marks in annotations.by_id().items():
+        example, named = annotations.examples[identifier], [mark.named for mark in marks]
+        full = [by_error["hallucination"] for by_error in named]
+        both = [by_error["hallucination"] + by_error["partial_hallucination"] for by_error in named]
+        units["unsupported words"].append(marked_words(example.response, full))
+        units["unsupported or partial words"].append(marked_words(example.response, both))
+        labels = example.grounding.labels()
+        missing = [[label in by_error["coverage"] for label in labels] for by_error in named]
+        units["missing arguments"].append(missing)
+    return units
 
 
 def _compose_table_notes(

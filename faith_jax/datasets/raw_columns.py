@@ -28,14 +28,16 @@ def raw_dataset_of(path: pathlib.Path) -> tuple[RawDataset, str] | None:
         if have_usual_names(dataset.features)
         for split, names in dataset.splits.items()
         for name, file in sample_files(dataset).items()
-        if name in names
-        for others in [_read_columns(file)]
-        if (alike := len(columns & others) / max(1, len(columns | others))) > _ALIKE
+        if name in names and (alike := _jaccard_similarity(columns, _read_columns(file))) > _ALIKE
     ]
     if not candidates:
         return None
     _, dataset, split = max(candidates, key=lambda candidate: candidate[0])
     return dataset, split
+
+
+def _jaccard_similarity(first: frozenset[str], second: frozenset[str]) -> float:
+    return len(first & second) / max(1, len(first | second))
 
 
 def _read_columns(path: pathlib.Path) -> frozenset[str]:

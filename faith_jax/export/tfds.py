@@ -151,36 +151,30 @@ def scores(split: str, scorers: Sequence[str]) -> DataSet:
             "undefined": {scorer: text() for scorer in scorers},
         }
     )
-
-    def example(row: Mapping[str, Any]) -> dict[str, Any]:
-        nested = {
-            field: {
-                scorer: [
-                    dict(zip(words, [*word[:3], -1 if word[3] is None else word[3]], strict=True))
-                    for word in row.get(field, {}).get(scorer, [])
-                ]
-                for scorer in scorers
-            }
-            for field in ("words", "evidence")
-        }
-        pairs = field_texts(row["fields"]).items()
-        values = row["scores"]
-        return {
-            **row,
-            **nested,
-            "label": -1 if row["label"] is None else row["label"],
-            "fields": [{"name": name, "value": value} for name, value in pairs],
-            "scores": {s: float("nan") if values[s] is None else values[s] for s in scorers},
-            "cut_tokens": {s: row["cut_tokens"].get(s, 0) for s in scorers},
-            "cut": {
-                s: {part: row.get("cut", {}).get(s, {}).get(part, 0) for part in PARTS}
-                for s in scorers
-            },
-            "undefined": {s: row.get("undefined", {}).get(s, "") for s in scorers},
-        }
-
     description = f"Examples with the scores of {', '.join(scorers)}."
-    return DataSet("scores", split, features, description, example)
+    return DataSet("scores", split, features, description, lambda row: _tfds_example(row, scorers))
+
+
+def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
+    names = ("start", "end", "score", "text")
+    nested = {
+        field: {
+            scorer: [
+                dict(zip(names, [*word[:3], -1 if word[3] is None else word[3]], strict=True))
+                for word in row.get(field, {}).get(scorer, [])
+            ]
+            for scorer in scorers
+        }
+        for field in ("words", "evidence")
+    }
+    scores = {s: float("nan") if row["scores"][s] is None else row["scores"][s] for s in scorers}
+    texts = field_texts(row["fields"])
+    fields = [{"name": name, "value": value} for name, value in texts.items()]
+    label = -1 if row["label"] is None else row["label"]
+    cut = {s: {p: row.get("cut", {}).get(s, {}).get(p, 0) for p in PARTS} for s in scorers}
+    changed = {"label": label, "fields": fields, "scores": scores, "cut": cut} | nested
+    changed["undefined"] = {s: row.get("undefined", {}).get(s, "") for s in scorers}
+    return {**row, **changed, "cut_tokens": {s: row["cut_tokens"].get(s, 0) for s in scorers}}
 
 
 def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
@@ -251,12 +245,15 @@ def _scored_fields(example: Mapping[str, Any]) -> dict[str, Any]:
     scored_row["fields"] = dict(zip(names, values, strict=True))
     scored_row["scores"] = {s: None if math.isnan(value) else value for s, value in scores.items()}
     for name in ("words", "evidence"):
-        scored_row[name] = {}
-        for scorer, words in example.get(name, {}).items():
-            rows = zip(*(words[key] for key in ("start", "end", "score", "text")), strict=True)
-            scored_row[name][scorer] = [[*word, None if text < 0 else text] for *word, text in rows]
+        by_scorer = example.get(name, {})
+        scored_row[name] = {s: _word_lists(words) for s, words in by_scorer.items()}
     reasons = example.get("undefined", {})
     scored_row["undefined"] = {s: why.decode() for s, why in reasons.items() if why}
     scored_row["cut_tokens"] = example["cut_tokens"]
     scored_row["cut"] = example.get("cut", {})
     return scored_row
+
+
+def _word_lists(words: Mapping[str, Any]) -> list[list[Any]]:
+    rows = zip(*(words[name] for name in ("start", "end", "score", "text")), strict=True)
+    return [[start, end, score, None if text < 0 else text] for start, end, score, text in rows]

@@ -278,7 +278,7 @@ def _label_probabilities(log_probs: Sequence[np.ndarray], classes: int) -> np.nd
       classes: labels of a row.
     """
     # Of a label's text the product over its tokens.
-    probabilities = np.exp([of_label.sum() for of_label in log_probs])
+    probabilities = np.exp([of_label.sum(dtype=np.float64) for of_label in log_probs])
     return probabilities.reshape(-1, classes)
 
 
@@ -384,10 +384,12 @@ class ClassificationEngine:
                 self._compiled.begin({(length, size): compile_shape})
 
     def _compile_shape(self, length: int, size: int) -> None:
-        """Computes a batch without rows."""
-        has_types = self.model.config.num_token_types > 1
-        packed = Packed(length, size, [[]])
-        for _, wait in self._packed_batches(packed, length // 2, [], [] if has_types else None):
+        """Computes a batch without rows, in the shape that `_window_batches` gives to others."""
+        config, packed = self.model.config, Packed(length, size, [[]])
+        of_tokens = bool(config.token_label_names)  # these are read without types
+        texts = 1 if of_tokens else length // 2
+        second: list[int] | None = [] if config.num_token_types > 1 and not of_tokens else None
+        for _, wait in self._packed_batches(packed, texts, [], second):
             wait()
 
     def probabilities(
@@ -597,7 +599,8 @@ class ClassificationEngine:
                     first[number, segment - 1] = begin
                     places[row] = number, segment - 1
                 self._tokens += end
-            self._slots += tokens.size
+            if places:  # not of a batch that is compiled ahead
+                self._slots += tokens.size
             arrays = (tokens, segments, None if second is None else types, first)
             yield places, queue(self.model.partitioner, bound, *arrays)
 

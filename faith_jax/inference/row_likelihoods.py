@@ -266,7 +266,8 @@ class LikelihoodEngine:
         tokens = batch_tokens(tokens_per_batch, 2048, room, self._devices)
         self._packer = Packer(attention_share(config), tokens, self._devices)
         # Of one device, unlike those of the packer: each device computes a block.
-        self._block_tokens = batch_tokens(tokens_per_batch, _BLOCK_TOKENS, room)
+        tokens = batch_tokens(tokens_per_batch, _BLOCK_TOKENS, room, self._devices)
+        self._block_tokens = max(1, tokens // self._devices)
         # By the length of lines of inputs, after `choose_shapes`.
         self._block_shapes: dict[int, BlockShape] = {}
         self._memory = Memory(self._halve_batches)
@@ -308,19 +309,19 @@ class LikelihoodEngine:
         # targets of the sample's lines.
         groups = split_groups(self._group_by_input(rows, numbers), self._block_tokens)
         packer.choose(_number_inputs(groups), config.encoder_prompt_length + limit, window, total)
+        of_sample = dict[int, tuple[BlockShape, float]]()  # by length, with its unshared targets
         for packed in packer.lines(_number_inputs(groups)):
             lines = _lines_of(packed, groups, self._block_tokens)
-            of_sample = pack_blocks(lines, packed.length, packed.size, self._block_tokens)[0].shape
+            shape = pack_blocks(lines, packed.length, packed.size, self._block_tokens)[0].shape
             unshared = sum(group.unshared for line in lines for group in line) / len(lines)
-            self._block_shapes[packed.length] = self._with_spare(of_sample, unshared, packed.size)
-        # Lengths that no line of the sample has, such as that of the limit.
-        longest = max(self._block_shapes)
+            of_sample[packed.length] = shape, unshared
+        longest = max(of_sample)
         for length, size in packer.sizes.items():
-            if length not in self._block_shapes:  # as many targets to a token as there
-                share, shape = length / longest, self._block_shapes[longest]
-                unshared = share * shape.lines * shape.targets / shape.key_lines
+            if length not in of_sample:  # such as the limit: as many targets to a token as there
+                share, (shape, unshared) = length / longest, of_sample[longest]
                 shape = shape._replace(keys=length, queries=math.ceil(share * shape.queries))
-                self._block_shapes[length] = self._with_spare(shape, unshared, size)
+                of_sample[length] = shape, share * unshared
+            self._block_shapes[length] = self._with_spare(*of_sample[length], size)
         if compiles_ahead():
             for shape in self._block_shapes.values():
                 self._compiled.begin({shape: functools.partial(self._compile_shape, shape)})

@@ -55,40 +55,46 @@ def make_table(table: ScorerTable, options: ScorerTableOptions) -> str:
     for scorer, its_options in scorers.items():
         check_scorer(scorer.rpartition("=")[2], its_options)
     with working_folder(options.output) as (folder, _):
-        left_out = [] if options.scorers else [n for n in scorers if is_missing(n)]
-        if options.scored:
-            # As the table's data is, by the protocol's options that are given.
-            settings = {name: value for name, value in table.options.items() if name != "baseline"}
-            for name in ("scorers", "development", "cluster_field", "slice_field", "undefined"):
-                if getattr(options, name) != getattr(ScorerTableOptions, name):
-                    settings[name] = getattr(options, name)
-            result = evaluation(options.scored, EvaluateOptions(**settings))
-            systems = {scorer for corpus in result.corpora.values() for scorer in corpus.scores}
-            chosen = {scorer: {**table.defaults.get(scorer, {})} for scorer in sorted(systems)}
-        else:
-            chosen = {
-                scorer: {**table.defaults.get(scorer, {}), **its_options}
-                for scorer, its_options in scorers.items()
-                if scorer not in left_out
-            }
-            result = _score_and_evaluate(table, options, folder, chosen)
-        missing_notes = (f"{scorer} is left out: it needs {NEEDS_SPACY}." for scorer in left_out)
-        title, notes = f"{table.title}: {result.table.title}", result.table.notes
-        shown = result.table._replace(title=title, notes=(*notes, *missing_notes))
-        if options.sample:
-            shown = shown._replace(title=f"SAMPLES, not the paper's data: {shown.title}")
-            figures = {"sample": True, **result.figures}
-        else:
-            note, published = comparable(table, chosen)
-            rows = [{"row": list(key), **values} for key, values in published.items()]
-            shown = with_published(shown, note, published, table.shows_all)
-            more = {"sample": False, "published": {"note": note, "rows": rows}}
-            figures = {**result.figures, **more}
-        result = dataclasses.replace(result, table=shown, figures=figures)
-        path = folder / f"{options.file_name}{'_sample' if options.sample else ''}"
-        tables = {form: f"{path}.{ending}" for form, ending in ENDINGS.items()}
-        write_evaluation(result, f"{path}.json", tables)
-        return render_table(result.table)
+        return _write_table(table, options, scorers, folder)
+
+
+def _write_table(
+    table: ScorerTable,
+    options: ScorerTableOptions,
+    scorers: Mapping[str, Mapping[str, Any]],
+    folder: pathlib.Path,
+) -> str:
+    name, sample = options.file_name, options.sample
+    left_out = [] if options.scorers else [n for n in scorers if is_missing(n)]
+    chosen = {
+        scorer: {**table.defaults.get(scorer, {}), **its_options}
+        for scorer, its_options in scorers.items()
+        if scorer not in left_out
+    }
+    if options.scored:
+        result = _evaluate_scored(table, options)
+        systems = {scorer for corpus in result.corpora.values() for scorer in corpus.scores}
+        chosen = {scorer: {**table.defaults.get(scorer, {})} for scorer in sorted(systems)}
+    else:
+        result = _score_and_evaluate(table, options, folder, chosen)
+    missing_notes = tuple(f"{scorer} is left out: it needs {NEEDS_SPACY}." for scorer in left_out)
+    shown = result.table._replace(
+        title=f"{table.title}: {result.table.title}", notes=(*result.table.notes, *missing_notes)
+    )
+    if sample:
+        shown = shown._replace(title=f"SAMPLES, not the paper's data: {shown.title}")
+        figures = {"sample": True, **result.figures}
+    else:
+        note, published = comparable(table, chosen)
+        rows = [{"row": list(key), **values} for key, values in published.items()]
+        shown = with_published(shown, note, published, table.shows_all)
+        more = {"sample": False, "published": {"note": note, "rows": rows}}
+        figures = {**result.figures, **more}
+    result = dataclasses.replace(result, table=shown, figures=figures)
+    path = folder / (f"{name}_sample" if sample else name)
+    tables = {form: f"{path}.{ending}" for form, ending in ENDINGS.items()}
+    write_evaluation(result, f"{path}.json", tables)
+    return render_table(result.table)
 
 
 def _score_and_evaluate(
@@ -104,19 +110,11 @@ def _score_and_evaluate(
     """
     files: dict[str, list[str]] = {split: [] for split in table.splits}
     problems = []
-    options_by_scorer = {f"scorer-option of {name}": values for name, values in scorers.items()}
-    scored_with = {"scorers": sorted(scorers), **options_by_scorer}
     for data_set, split in table.data_sets(options.sample):
         score_input = ScoreInput(tfds=(data_set,), split=split)
         path = folder / f"{score_input.source.replace('/', '_')}_{score_input.split}.jsonl"
-        noted = path.with_suffix(".settings.json")
         try:
-            if path.exists():
-                check_settings(noted, scored_with, path.name)
-                logger.info("%s is kept", path)
-            else:
-                write_json(noted, scored_with)  # before: no kill leaves a file without its settings
-                score(score_input, scorers, str(path))
+            _ensure_scored(score_input, scorers, path)
         except InputError as problem:
             reason = str(problem).partition(". ")[0]
             message = "%s is left out: %s; `faith-jax prepare %s` says more"
@@ -134,6 +132,38 @@ def _score_and_evaluate(
     if _DEVELOPMENT in files:
         settings["development"] = files[_DEVELOPMENT][0]
     return evaluation(files["test"], EvaluateOptions(undefined=options.undefined, **settings))
+
+
+def _evaluate_scored(table: ScorerTable, options: ScorerTableOptions) -> Evaluation:
+    """Evaluates files that are scored already as the table's data is.
+
+    Raises:
+      FaithJaxError: for what its protocol does not read, and what this raises.
+    """
+    settings = {name: value for name, value in table.options.items() if name != "baseline"}
+    for name in ("scorers", "development", "cluster_field", "slice_field", "undefined"):
+        if getattr(options, name) != getattr(ScorerTableOptions, name):
+            settings[name] = getattr(options, name)
+    return evaluation(options.scored, EvaluateOptions(**settings))
+
+
+def _ensure_scored(
+    score_input: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pathlib.Path
+) -> None:
+    """Scores a data set, unless the file has it already by the same scorers.
+
+    Raises:
+      FaithJaxError: for a file by others, and what `score` raises.
+    """
+    noted = path.with_suffix(".settings.json")
+    options_by_scorer = {f"scorer-option of {name}": options for name, options in scorers.items()}
+    settings = {"scorers": sorted(scorers), **options_by_scorer}
+    if path.exists():
+        check_settings(noted, settings, path.name)
+        logger.info("%s is kept", path)
+        return
+    write_json(noted, settings)  # before: no kill leaves a file without its settings
+    score(score_input, scorers, str(path))
 
 
 Figures = Mapping[tuple[str, ...], Mapping[str, float]]

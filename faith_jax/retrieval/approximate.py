@@ -90,6 +90,7 @@ def build(vectors: pathlib.Path, factory: str, seed: int = 0) -> None:
                     rng = np.random.default_rng(seed)
                     sample = rows[np.sort(rng.choice(len(rows), size, replace=False))]
                 index.train(sample)
+                del sample  # as large as the trained lists need, gigabytes at Wikipedia's size
             progress = Progress("vector", len(rows))
             for first in range(0, len(rows), _CHUNK):
                 index.add(np.ascontiguousarray(rows[first : first + _CHUNK]))

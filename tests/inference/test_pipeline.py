@@ -240,6 +240,28 @@ def test_a_job_of_classes_compiles_three_programs(monkeypatch, compiles):
     assert not left_threads()
 
 
+def test_a_job_of_token_classes_runs_the_programs_that_compiled_ahead(monkeypatch):
+    classes = {"label_names": (), "token_label_names": ("supported", "hallucinated")}
+    config = tiny.TINY.replace(**FAMILIES["bert"] | classes)
+    model, rows = EncoderModel(config, tiny.model_and_params(config)[1]), encoder_rows(80)
+    expected = ClassificationEngine(model).token_probabilities(rows)
+    program, padding = class_probabilities._packed_logits, []
+    for compiles in (False, True):
+        monkeypatch.setattr(
+            class_probabilities, "compiles_ahead", lambda compiles=compiles: compiles
+        )
+        program.clear_cache()
+        engine = ClassificationEngine(model, tokens_per_batch=256)
+        engine.choose_shapes(rows[:40], 60, 40, 80)
+        found = [*engine.token_probabilities(rows[:40]), *engine.token_probabilities(rows[40:])]
+        for probabilities, others in zip(expected, found, strict=True):
+            np.testing.assert_allclose(probabilities, others, atol=1e-5)
+        padding.append(engine.padding)
+    assert program._cache_size() == len(engine._packer.sizes)
+    assert padding[0] == padding[1]  # batches that are compiled ahead are no padding
+    assert not left_threads()
+
+
 @pytest.mark.parametrize("compiles", [False, True])
 @pytest.mark.parametrize("name", ["gpt2", "bart"])
 def test_a_job_of_likelihoods_compiles_three_programs(name, monkeypatch, compiles):

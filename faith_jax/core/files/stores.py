@@ -112,8 +112,8 @@ def _check_bucket(path: Any, bucket: str, name: str) -> None:
         url = f"{path.protocol}://{bucket}"
         is_refused = str(getattr(error, "code", "")) in ("401", "403") or "Forbidden" in str(error)
         names = ("NoCredentialsError", "DefaultCredentialsError", "RefreshError")
-        is_unknown = isinstance(error, PermissionError) or type(error).__name__ in names
-        if is_refused or is_unknown:
+        is_denied = isinstance(error, PermissionError) or type(error).__name__ in names
+        if is_refused or is_denied:
             hint = _LOG_IN[path.protocol]
             raise ConfigError(f"{path}: no permission to list {url}; {hint}.") from None
         raise ConfigError(f"{path}: {url} does not answer ({reason(error)}).") from None

@@ -117,18 +117,9 @@ def select_judged_rows(
     """
     examples: dict[Hashable, Judged] = {}
     if not words:
-        flags: dict[str, list[bool]] = {}
-        for name, field in ERROR_FIELDS.items():
-            values = part.field(field)
-            for identifier, value in zip(part.ids, values, strict=True):
-                if value not in _TRUTH:
-                    raise InputError(
-                        f"{part.name}: row {identifier!r}: field {field!r}: expected 0 or 1, got "
-                        f"{value!r}."
-                    )
-            flags[name] = [_TRUTH[value] for value in values]
+        flags = {name: _read_error_flags(part, field) for name, field in ERROR_FIELDS.items()}
         for row, score in enumerate(part.scores[scorer].tolist()):
-            clean = not any(of_error[row] for of_error in flags.values())
+            clean = not any(values[row] for values in flags.values())
             if (clean or flags[error][row]) and not math.isnan(score):
                 examples[row] = Judged(row, score, float(clean))
         return examples
@@ -137,16 +128,7 @@ def select_judged_rows(
         [] if is_hallucination else [_read_arguments(text) for text in part.field("added_argument")]
     )
     for row, row_words in enumerate(part.words[scorer]):
-        spans: list[tuple[int, int]] = []
-        if is_hallucination:
-            listed = part.fields[row]["hallucinated_spans"]
-            try:
-                spans = msgspec.json.decode(listed or "[]", type=list[tuple[int, int]])
-            except msgspec.MsgspecError:
-                raise InputError(
-                    f"{part.name}: row {part.ids[row]!r}: field 'hallucinated_spans': expected a "
-                    f"JSON list of [start, end], got {listed!r}."
-                ) from None
+        spans = _read_hallucinated_spans(part, row) if is_hallucination else []
         for start, end, score, text in row_words:
             if (text is None) != is_hallucination:
                 continue
@@ -158,12 +140,33 @@ def select_judged_rows(
     return examples
 
 
+def _read_error_flags(part: Corpus, field: str) -> list[bool]:
+    values = part.field(field)
+    for identifier, value in zip(part.ids, values, strict=True):
+        if value not in _TRUTH:
+            raise InputError(
+                f"{part.name}: row {identifier!r}: field {field!r}: expected 0 or 1, got {value!r}."
+            )
+    return [_TRUTH[value] for value in values]
+
+
 def _read_arguments(text: str) -> list[str]:
     """Returns the arguments that a response leaves out, of one text or a JSON list."""
     try:
         return msgspec.json.decode(text, type=list[str])
     except msgspec.MsgspecError:
         return [text] if text else []
+
+
+def _read_hallucinated_spans(part: Corpus, row: int) -> list[tuple[int, int]]:
+    text = part.fields[row]["hallucinated_spans"]
+    try:
+        return msgspec.json.decode(text or "[]", type=list[tuple[int, int]])
+    except msgspec.MsgspecError:
+        raise InputError(
+            f"{part.name}: row {part.ids[row]!r}: field 'hallucinated_spans': expected a JSON list "
+            f"of [start, end], got {text!r}."
+        ) from None
 
 
 def _split_into_slices(corpora: Mapping[str, Corpus], field: str) -> dict[str, Corpus]:
@@ -272,27 +275,35 @@ def detections(
             cells = {
                 method: _compute_auc_cell(examples, *drawn) for method, examples in rows.items()
             }
-            if not cells:
-                continue
-            first, *further = rows.values()
-            common = [key for key in first if all(key in examples for examples in further)]
-            labels = np.array([first[key].label for key in common])
-            scores = {m: np.array([of[key].score for key in common]) for m, of in rows.items()}
-            areas = {m: -math.inf if math.isnan(c.auc) else c.auc for m, c in cells.items()}
-            best = max(areas, key=areas.__getitem__)
-            counts = len(labels), int(len(labels) - labels.sum())
-            for method, cell in cells.items():
-                has_area, is_best = not math.isnan(cell.auc), method == best
-                p_value = math.nan  # not corrected yet
-                if has_area and not is_best:
-                    p_value = hanley_mcneil_test(scores[best], scores[method], labels).p_value
-                detection = Detection(cell, p_value, *counts, has_area and is_best)
+            for method, detection in _compare_methods(cells, rows).items():
                 table[Key(name, error, method)] = detection
     corrected = bonferroni([detection.p_value for detection in table.values()]).tolist()
     return {
         key: dataclasses.replace(detection, p_value=value)
         for (key, detection), value in zip(table.items(), corrected, strict=True)
     }
+
+
+def _compare_methods(
+    cells: Mapping[str, AucCell], rows: Mapping[str, Mapping[Hashable, Judged]]
+) -> dict[str, Detection]:
+    """Returns the methods of one test set and error, with p-values that are not corrected yet."""
+    if not cells:
+        return {}
+    first, *further = rows.values()
+    common = [key for key in first if all(key in examples for examples in further)]
+    labels = np.array([first[key].label for key in common])
+    scores = {m: np.array([examples[key].score for key in common]) for m, examples in rows.items()}
+    areas = {m: -math.inf if math.isnan(cell.auc) else cell.auc for m, cell in cells.items()}
+    best = max(areas, key=areas.__getitem__)
+    errors, by_method = int(len(labels) - labels.sum()), {}
+    for method, cell in cells.items():
+        has_area, is_best = not math.isnan(cell.auc), method == best
+        p_value = math.nan
+        if has_area and not is_best:
+            p_value = hanley_mcneil_test(scores[best], scores[method], labels).p_value
+        by_method[method] = Detection(cell, p_value, len(labels), errors, has_area and is_best)
+    return by_method
 
 
 def comparisons(table: Mapping[Key, Detection]) -> int:

@@ -115,16 +115,7 @@ def write_sets(options: NpovSets) -> str:
     """
     topics = {topic.id: topic for topic in npov.load_topics(options.knowledge)}
     rows = _read_responses(pathlib.Path(options.input), topics)
-    labels: list[Label] | None = None
-    if options.marks:
-        examples = {}
-        for row in rows:
-            grounding = Grounding.two_sided(row["pro_arguments"], row["con_arguments"])
-            example = GroundedExample(row["id"], grounding, (row["query"],), row["response"])
-            examples[row["id"]] = example
-        by_id = read_marks(pathlib.Path(options.marks), examples).by_id()
-        combined = (combine_marks(examples[name], group) for name, group in by_id.items())
-        labels = [label for label in combined if label is not None]
+    labels = _read_labels(rows, options.marks) if options.marks else None
     verdicts = dict(_judge_responses(rows, topics, labels, options))
     free = [row for row in rows if verdicts.get(row["id"]) == _ERROR_FREE]
     if not any(row["split"] == "test" for row in free):
@@ -135,14 +126,7 @@ def write_sets(options: NpovSets) -> str:
             "--least-recall and --least-precision, or give --marks."
         )
     splits, lost = _split_sets(rows, free, labels, topics, options)
-    # None for the sets of splits without responses.
-    sets: dict[str, Sequence[Row] | None] = {}
-    present = {row["split"] for row in rows}
-    for name, chosen in training_sets(splits["train"], splits["validation"]).items():
-        needed = {"train"} if name in ("synth", "para") else {"train", "validation"}
-        sets[f"train_{name}"] = chosen if needed <= present and chosen else None
-    validation = splits["validation"]
-    sets["validation"] = [*validation.plain, *validation.paraphrased] or None
+    sets = _named_sets(splits, {row["split"] for row in rows})
     tests = {
         "full organic": _organic_rows(rows, labels, "test", Slice.FULL_ORGANIC),
         "unparaphrased synthetic": splits["test"].plain or None,
@@ -208,6 +192,18 @@ def _read_responses(path: pathlib.Path, topics: Mapping[str, npov.Topic]) -> lis
         responses.append({**response, "split": topics[response["topic"]].split})
     order = list(topics)
     return sorted(responses, key=lambda row: (order.index(row["topic"]), row["id"]))
+
+
+def _read_labels(rows: Iterable[Row], marks: str) -> list[Label]:
+    examples = {}
+    for row in rows:
+        grounding = Grounding.two_sided(row["pro_arguments"], row["con_arguments"])
+        examples[row["id"]] = GroundedExample(
+            row["id"], grounding, (row["query"],), row["response"]
+        )
+    by_id = read_marks(pathlib.Path(marks), examples).by_id()
+    labels = (combine_marks(examples[name], group) for name, group in by_id.items())
+    return [label for label in labels if label is not None]
 
 
 def _judge_responses(
@@ -290,6 +286,18 @@ def _organic_rows(
         }
         for row in slice_rows(chosen, part, fields_by_id)
     ]
+
+
+def _named_sets(
+    splits: Mapping[str, SplitSets], present: set[str]
+) -> dict[str, Sequence[Row] | None]:
+    """Returns training and validation sets; None for those of splits without responses."""
+    sets: dict[str, Sequence[Row] | None] = {}
+    for name, members in training_sets(splits["train"], splits["validation"]).items():
+        needed = {"train"} if name in ("synth", "para") else {"train", "validation"}
+        sets[f"train_{name}"] = members if needed <= present and members else None
+    validation = splits["validation"]
+    return sets | {"validation": [*validation.plain, *validation.paraphrased] or None}
 
 
 def _sets_table(sets: Mapping[str, Sequence[Row] | None]) -> Table:
