@@ -286,8 +286,8 @@ def _count_unknown(
         return counts.row()
     target = plain(example.get("targets_pretokenized", ""))
     target_ids = example["targets"].tolist()
-    for written in (text, target):  # an error if the vocabulary has no delimiters
-        tokenizer.notation.to_model_notation(written)
+    for written in (text, target):
+        tokenizer.notation.to_model_notation(written)  # raises where it lacks the delimiters
     counts.add(tokenizer, text, ids)
     counts.add(tokenizer, target, target_ids, "targets")
     if tokenizer.unk_id in target_ids:

@@ -86,7 +86,7 @@ class Table(CorporaTable):
                 "TASK_FEATURE_LENGTHS": {"inputs": options.max_input_length, "targets": 8},
                 "EVAL_PERIOD": period,
                 "CHECKPOINT_PERIOD": period,
-                "KEEP_LAST": 1,
+                "KEEP_LAST": 1,  # and the step with the lowest validation loss, which counts
                 "RANDOM_SEED": options.seed,
             }
             if base.get("vocabulary"):

@@ -41,7 +41,7 @@ from faith_jax.statistics.calibration.guarantees import (
     widest_pair,
 )
 from faith_jax.statistics.calibration.maps import CONSTANT, choose_map
-from faith_jax.statistics.scored_corpora import pool_corpora, row_notes
+from faith_jax.statistics.scored_corpora import Corpus, pool_corpora, row_notes
 from faith_jax.statistics.units import AUTO, Units, units_of
 
 logger = logging.getLogger("faith_jax")
@@ -132,13 +132,12 @@ def calibrate(options: CalibrateOptions) -> str:
     level = (1 - options.confidence) / (2 * len(groups) if options.simultaneous else 1)
     reports, left_out = [], {}
     for corpus in groups:
-        units = units_of([corpus], options.cluster_field)
-        drawn = one_row_of_each(units.numbers, (options.seed, 0))
-        rows = LabelledScores(corpus.name, corpus.scores[scorer], corpus.labels, units, drawn)
+        rows = _labelled_scores(corpus, options)
         if problem := _why_unusable(rows, options, level):
             left_out[corpus.name] = problem
         else:
-            reports.append(_calibrate_scores(rows, scorer, options, level, (low, high)))
+            _check_direction(rows, scorer)
+            reports.append(_calibrate_scores(rows, options, level, (low, high)))
     if not reports:
         raise InputError(" ".join(f"{name}: {problem}" for name, problem in left_out.items()))
     deciders = {report.rows.name: report.decider for report in reports}
@@ -160,14 +159,7 @@ def calibrate(options: CalibrateOptions) -> str:
         pooled=whole,
         left_out=left_out,
     )
-    # Where nothing tells which rows depend on each other.
-    independent = [
-        f"{name}: the rows have no grounding, so that each counts as independent of the others. If "
-        "some share a question or a document, or are of several systems, the guarantee does not "
-        "hold: give --cluster-field=COLUMN, which says what they share."
-        for name, corpus in corpora.items()
-        if options.cluster_field == AUTO and not corpus.hashes["grounding"].any()
-    ]
+    independent = _independence_notes(corpora, options.cluster_field)
     for note in independent:
         logger.warning("%s", note)
     table = _build_threshold_table(calibration, reports, (*row_notes(corpora), *independent))
@@ -193,6 +185,24 @@ def _range_of(scorer: str) -> tuple[float, float]:
             "choose one that `faith-jax scorers` lists with higher = more faithful."
         )
     return card.low, card.high
+
+
+def _labelled_scores(corpus: Corpus, options: CalibrateOptions) -> LabelledScores:
+    units = units_of([corpus], options.cluster_field)
+    (scores,) = corpus.scores.values()
+    drawn = one_row_of_each(units.numbers, (options.seed, 0))
+    return LabelledScores(corpus.name, scores, corpus.labels, units, drawn)
+
+
+def _independence_notes(corpora: Mapping[str, Corpus], cluster_field: str) -> tuple[str, ...]:
+    """Returns a warning for corpora whose rows count as independent because nothing tells else."""
+    return tuple(
+        f"{name}: the rows have no grounding, so that each counts as independent of the others. If "
+        "some share a question or a document, or are of several systems, the guarantee does not "
+        "hold: give --cluster-field=COLUMN, which says what they share."
+        for name, corpus in corpora.items()
+        if cluster_field == AUTO and not corpus.hashes["grounding"].any()
+    )
 
 
 def _why_unusable(rows: LabelledScores, options: CalibrateOptions, level: float) -> str:
@@ -229,22 +239,8 @@ def _why_unusable(rows: LabelledScores, options: CalibrateOptions, level: float)
     )
 
 
-class _Calibrated(NamedTuple):
-    """The rows of a corpus, what decides by their score, and the log losses of maps by name."""
-
-    rows: LabelledScores
-    decider: Decider
-    losses: Mapping[str, float]
-
-
-def _calibrate_scores(
-    rows: LabelledScores,
-    scorer: str,
-    options: CalibrateOptions,
-    level: float,
-    ends: tuple[float, float],
-) -> _Calibrated:
-    # The faithful rows must not be those with low scores, beyond chance.
+def _check_direction(rows: LabelledScores, scorer: str) -> None:
+    """Checks that the faithful rows are not those with low scores, beyond chance."""
     areas = area_components([rows.scores], rows.labels, rows.units.numbers.tolist())
     interval = areas.estimate([1.0]).interval(_SURE, (0.0, 1.0))
     if interval.high < 0.5:
@@ -254,6 +250,19 @@ def _calibrate_scores(
             "mean faithful, and higher scores more faithful; score --label-values=1=0,0=1 turns "
             "labels that mean an error."
         )
+
+
+class _Calibrated(NamedTuple):
+    """The rows of a corpus, what decides by their score, and the log losses of maps by name."""
+
+    rows: LabelledScores
+    decider: Decider
+    losses: Mapping[str, float]
+
+
+def _calibrate_scores(
+    rows: LabelledScores, options: CalibrateOptions, level: float, ends: tuple[float, float]
+) -> _Calibrated:
     accepting = rows.accepting(options, level, options.target)
     rejecting = rows.rejecting(options, level, options.reject_target or options.target)
     # Each of them has the guarantee, so that the choice between them is free.
@@ -308,13 +317,20 @@ def _build_threshold_table(
     for rows, decider, losses in reports:
         accept, reject = decider.accept, decider.reject
         best, loss = next(item for item in losses.items() if item[0] != CONSTANT)
-        accepted = rejected = "none"
-        if accept is not None:
-            accepted = f">= {accept:.4g}: {rows.share(rows.scores >= accept):.1%}"
-        if reject is not None:
-            rejected = f"<= {reject:.4g}: {rows.share(rows.scores <= reject):.1%}"
-        compared = f"{loss:.3f} (constant {losses[CONSTANT]:.3f})"
-        cells.append((rows.name, decider.groups, accepted, rejected, best, compared))
+        cells.append(
+            (
+                rows.name,
+                decider.groups,
+                _format_threshold(
+                    ">=", accept, 0.0 if accept is None else rows.share(rows.scores >= accept)
+                ),
+                _format_threshold(
+                    "<=", reject, 0.0 if reject is None else rows.share(rows.scores <= reject)
+                ),
+                best,
+                f"{loss:.3f} (constant {losses[CONSTANT]:.3f})",
+            )
+        )
         notes += rows.units.notes(rows.name)
         if accept is None:
             notes.append(
@@ -340,3 +356,7 @@ def _build_threshold_table(
         tuple(cells),
         (*calibration.promises(), *notes, *row_notes),
     )
+
+
+def _format_threshold(sign: str, threshold: float | None, share: float) -> str:
+    return "none" if threshold is None else f"{sign} {threshold:.4g}: {share:.1%}"
