@@ -731,7 +731,7 @@ STATISTICS = _of(
     ),
     (
         "pronouns-counted",
-        "faith_jax/papers/push/pronouns.py",
+        "faith_jax/papers/push/table3_pronouns.py",
         "first_person_count(text, pronouns) > 0 for",
         "first_person_count(text, pronouns) for",
         "tests/papers/test_protocols.py",

@@ -15,7 +15,7 @@ from faith_jax.papers.dialfact.verifiable import verifiable_table
 from faith_jax.papers.dialfact.verification import confusion_table, verification_table
 from faith_jax.papers.faithdial.critic_accuracy import AccuracyLayout, accuracy, accuracy_table
 from faith_jax.papers.pmi.begin import threshold_table
-from faith_jax.papers.push.pronouns import pronoun_table
+from faith_jax.papers.push.table3_pronouns import pronoun_table
 from faith_jax.statistics.classification import (
     Draws,
     best_ordered_thresholds,

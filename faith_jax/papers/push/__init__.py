@@ -16,21 +16,21 @@ command or scorer that runs it.
     `faith_jax.datasets.raw.true_benchmark`
     `faith-jax prepare true_benchmark`; mixture `true_all`
 tables 1, 2 and 4, figure 1
-    `.true_tables`, `.table_forms`
+    `.tables_1_2_4`, `.table_forms`
     `faith-jax reproduce nli`
 table 1's scorers without a model
     `.published_scores`
     `faith-jax reproduce true`
 table 3, first-person pronouns
-    `.pronouns`
+    `.table3_pronouns`
     `faith-jax reproduce pronouns`; `faith-jax evaluate --protocol=pronouns`
 table 5 (5.4), draws of phrases
-    `.phrase_draws`, `.table_forms`
+    `.table5_phrase_draws`, `.table_forms`
     `faith-jax reproduce nli_phrases`
 SummaC and Q², which it compares with
     `faith_jax.scoring.sentences.summac`, `faith_jax.scoring.q2`
     scorers `summac_zs`, `q2_nli`
 
-The published figures are in `true_tables.json` and `published_scores.py`. docs/nli.md is the guide,
-and says what differs.
+The published figures are in `tables_1_2_4.json` and `published_scores.py`. docs/nli.md is the
+guide, and says what differs.
 """

@@ -53,7 +53,7 @@ class Nli(NliModels):
     """
 
     name: ClassVar = "nli"
-    module: ClassVar = "faith_jax.papers.push.true_tables"
+    module: ClassVar = "faith_jax.papers.push.tables_1_2_4"
     t5_model: Folder = ""
     summac_model: Folder = ""
     q2_model: Folder = ""
@@ -81,7 +81,7 @@ class NliPhrases(NliModels):
     """
 
     name: ClassVar = "nli_phrases"
-    module: ClassVar = "faith_jax.papers.push.phrase_draws"
+    module: ClassVar = "faith_jax.papers.push.table5_phrase_draws"
     batch_size: Positive = 64
     max_input_length: Length = 512
     draws: Positive = 10

@@ -7,7 +7,7 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.datasets.augmentation.dialogue_phrases import phrase_draw
-from faith_jax.papers.push import phrase_draws as nli_phrases
+from faith_jax.papers.push import table5_phrase_draws as nli_phrases
 from faith_jax.papers.push.options import NliPhrases
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.auc import roc_auc

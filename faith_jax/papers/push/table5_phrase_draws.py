@@ -14,7 +14,7 @@ from faith_jax.datasets.raw.true_benchmark import AVERAGED
 from faith_jax.papers.push import table_forms
 from faith_jax.papers.push.options import NliPhrases
 from faith_jax.papers.push.table_forms import AVERAGE
-from faith_jax.papers.push.true_tables import (
+from faith_jax.papers.push.tables_1_2_4 import (
     BASE,
     CorporaTable,
     Method,

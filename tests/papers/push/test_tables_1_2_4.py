@@ -8,7 +8,7 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.inference.opening import open_model
-from faith_jax.papers.push import true_tables as nli
+from faith_jax.papers.push import tables_1_2_4 as nli
 from faith_jax.papers.push.options import Nli
 from faith_jax.runs.setup import count_params
 from faith_jax.scoring.registry import load_scorer
