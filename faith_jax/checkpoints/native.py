@@ -246,7 +246,7 @@ def read_part(folder: pathlib.Path, name: str, box: tuple[slice, ...]) -> np.nda
     try:
         return np.asarray(_open_array(folder / item, described, path).result()[box].read().result())
     except (OSError, ValueError) as error:
-        raise unreadable(folder, name, error) from None
+        raise _unreadable(folder, name, error) from None
 
 
 def _read_orbax_metadata(folder: pathlib.Path) -> tuple[dict[str, Any], list[list[str]]]:
@@ -327,16 +327,16 @@ def lazy_store(
         try:
             return np.asarray(store[box].read().result())
         except (OSError, ValueError) as error:
-            raise unreadable(place, name, error) from None
+            raise _unreadable(place, name, error) from None
 
     try:
         store = future.result()
     except (OSError, ValueError) as error:
-        raise unreadable(place, name, error) from None
+        raise _unreadable(place, name, error) from None
     return LazyArray(tuple(store.shape), store.dtype.numpy_dtype, read)
 
 
-def unreadable(place: pathlib.Path, name: str, error: Exception) -> CheckpointError:
+def _unreadable(place: pathlib.Path, name: str, error: Exception) -> CheckpointError:
     """Returns the error of a parameter that TensorStore cannot read, on one line."""
     reason = " ".join(str(error).split("[")[0].split())[:400]
     return CheckpointError(

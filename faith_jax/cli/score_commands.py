@@ -107,10 +107,10 @@ class Score(ScoreInput, OneOfSeveral):
         from faith_jax.core.rows import BadRows
         from faith_jax.runs.scores import score
 
-        modules = load_scorer_modules(self.scorer_module)
+        modules = _load_scorer_modules(self.scorer_module)
         names = split_scorers(self.scorers)
         options = scorer_options(names, self.scorer_option)
-        modules |= card_digests(names)
+        modules |= _card_digests(names)
         bad_rows = BadRows(skip=self.skip_bad_rows)
         output = self.output, self.format or ""
         if self.dry_run:
@@ -147,7 +147,7 @@ class Score(ScoreInput, OneOfSeveral):
         return 0
 
 
-def load_scorer_modules(places: Sequence[str]) -> dict[str, str]:
+def _load_scorer_modules(places: Sequence[str]) -> dict[str, str]:
     """Imports the modules of --scorer-module; returns the digests of their code by their names."""
     if not places:
         return {}
@@ -156,7 +156,7 @@ def load_scorer_modules(places: Sequence[str]) -> dict[str, str]:
     return {place: load_scorer_module(place) for place in places}
 
 
-def card_digests(names: Sequence[str]) -> dict[str, str]:
+def _card_digests(names: Sequence[str]) -> dict[str, str]:
     """Returns the digests of the files of cards among the names of scorers."""
     files = [scorer for name in names if (scorer := name.partition("=")[2]).endswith(".toml")]
     if not files:
@@ -193,7 +193,7 @@ class Scorers:
         from faith_jax.scoring import registry
         from faith_jax.scoring.judges.card import read_card
 
-        load_scorer_modules(self.scorer_module)
+        _load_scorer_modules(self.scorer_module)
 
         rows, judges = [], []
         for name in registry.scorer_names():

@@ -307,7 +307,7 @@ def _count_keys(value: Any) -> int:
     return count
 
 
-def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Returns the object of pairs that JSON has; a key that is there twice is a KeyError."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
@@ -316,7 +316,7 @@ def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)
 JSON_ERRORS = (KeyError, ValueError, RecursionError)
 
 
@@ -336,7 +336,7 @@ def json_value_at(text: str, start: int) -> tuple[Any, int]:
     part = text[start:end]
     if "\\ud" in part.lower():  # the escape of a surrogate
         json.dumps(value, ensure_ascii=False).encode("utf-8")
-    check_depth(value, part)
+    _check_depth(value, part)
     return value, end
 
 
@@ -397,7 +397,7 @@ def read_value(path: str | pathlib.Path, encoding: str = "utf-8") -> Any:
         raise InputError(f"{path}: {json_problem(error)}; get the file again.") from None
 
 
-def check_depth(value: Any, text: str | None = None) -> None:
+def _check_depth(value: Any, text: str | None = None) -> None:
     """Checks that a JSON value is not nested so deeply that functions that walk it would fail.
 
     Args:

@@ -49,7 +49,7 @@ fan_avg_uniform = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
 normal = functools.cache(nn.initializers.normal)
 
 
-def matrix_with_axes(
+def _matrix_with_axes(
     name: str, init: Initializer, shape: tuple[int, int], axes: tuple[str, str], module: nn.Module
 ) -> Array | Int8Matrix:
     """Returns a module's matrix, float32 or stored in 8 bits (`models.quantization`)."""
@@ -116,7 +116,7 @@ def expand_rank(vector: Array, inputs: Array) -> Array:
     return jax.lax.expand_dims(vector, range(inputs.ndim - 1))
 
 
-def recompute_in_backward(function: Callable[..., Array]) -> Callable[..., Array]:
+def _recompute_in_backward(function: Callable[..., Array]) -> Callable[..., Array]:
     """Returns a function of arrays whose backward pass keeps its arguments alone.
 
     What it computes between them is computed again: for elementwise functions this costs next to
@@ -144,7 +144,7 @@ class RMSNorm(nn.Module):
         """Normalises [..., embed] to root mean square 1 and scales it."""
         scale = param_with_axes("scale", nn.initializers.ones, inputs.shape[-1:], ("embed",))
 
-        @recompute_in_backward
+        @_recompute_in_backward
         def normalise(inputs: Array, scale: Array) -> Array:
             # A mean of many squares in bfloat16 would be coarse, and with it every output.
             x = inputs.astype(jnp.float32)
@@ -172,7 +172,7 @@ class LayerNorm(nn.Module):
         if self.use_bias:
             bias = param_with_axes("bias", nn.initializers.zeros, inputs.shape[-1:], ("embed",))
 
-        @recompute_in_backward
+        @_recompute_in_backward
         def normalise(inputs: Array, scale: Array, bias: Array | None) -> Array:
             # scale (x - mean) / sqrt(variance + epsilon) + bias
             x = inputs.astype(jnp.float32)
@@ -206,7 +206,7 @@ class Projection(nn.Module):
     def __call__(self, inputs: Array) -> Array:
         """Maps [..., inputs] to [..., features]."""
         shape = (inputs.shape[-1], self.features)
-        kernel = matrix_with_axes("kernel", self.kernel_init, shape, self.axes, self)
+        kernel = _matrix_with_axes("kernel", self.kernel_init, shape, self.axes, self)
         if isinstance(kernel, Int8Matrix):
             outputs = product(inputs, kernel, 0).astype(self.dtype)
         else:
@@ -228,7 +228,7 @@ class OutputKernel(nn.Module):
     vocab_size: int
 
     def setup(self):
-        self.kernel = matrix_with_axes(
+        self.kernel = _matrix_with_axes(
             "kernel",
             fan_in_truncated_normal,
             (self.emb_dim, self.vocab_size),
@@ -261,7 +261,7 @@ class Embedding(nn.Module):
     stddev: float = 1.0
 
     def setup(self):
-        self.embedding = matrix_with_axes(
+        self.embedding = _matrix_with_axes(
             "embedding",
             normal(self.stddev),
             (self.num_embeddings, self.features),
@@ -311,7 +311,7 @@ class FeedForward(nn.Module):
 
         # One activation is a plain layer; two are multiplied, which is a gated one: of
         # ("gelu", "linear") the product is gelu(x W_0) (x W_1).
-        @recompute_in_backward
+        @_recompute_in_backward
         def activate(*projected: Array) -> Array:
             functions = [ACTIVATION_FUNCTIONS[name] for name in self.activations]
             parts = [function(part) for function, part in zip(functions, projected, strict=True)]

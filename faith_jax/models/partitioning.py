@@ -229,7 +229,7 @@ class Partitioner:
         first = 0 if batch_size is None else local.start
 
         def place(array: Any) -> Any:
-            if is_key(array):
+            if _is_key(array):
                 # Keys have no form in NumPy, but their numbers have.
                 return jax.random.wrap_key_data(place(jax.random.key_data(array)))
             array = np.asarray(array)
@@ -358,7 +358,7 @@ def _count_elements(span: Span) -> int:
     return math.prod(stop - start for start, stop in span)
 
 
-def is_key(array: Any) -> bool:
+def _is_key(array: Any) -> bool:
     """Whether an array is of random keys."""
     dtype = getattr(array, "dtype", None)
     return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)

@@ -40,7 +40,7 @@ class Scored(NamedTuple):
     against: str = "knowledge"
 
 
-def scorers_with_models(options: Judged) -> dict[str, dict[str, Any]]:
+def _scorers_with_models(options: Judged) -> dict[str, dict[str, Any]]:
     """Returns the options of the scorers that have a model.
 
     Raises:
@@ -75,7 +75,7 @@ def check_scorers(options: Judged) -> None:
     from faith_jax.scoring.registry import load_scorer
 
     leave_accelerators()
-    for name, options_of_scorer in scorers_with_models(options).items():
+    for name, options_of_scorer in _scorers_with_models(options).items():
         load_scorer(name, **options_of_scorer)
 
 
@@ -95,7 +95,7 @@ class JudgedTable(Table):
 
     def __init__(self, options: Any, rows: CountRows):
         super().__init__(options, rows)
-        self.scorers = as_published(scorers_with_models(options))
+        self.scorers = as_published(_scorers_with_models(options))
         self.corpora: list[str] = []
 
     def missing(self) -> dict[str, str]:

@@ -196,7 +196,7 @@ def make_table(options: Workflow) -> str:
         not installed or the folder is in use or cannot be written.
       ProcessError: where a step fails.
     """
-    check_snakemake(options.name)
+    _check_snakemake(options.name)
     page: Any = importlib.import_module(options.module)
     page.check(options)
     folder = pathlib.Path(options.output)
@@ -215,7 +215,7 @@ def make_table(options: Workflow) -> str:
     return (folder / f"{table.file_name}.md").read_text(encoding="utf-8")
 
 
-def check_snakemake(table: str) -> None:
+def _check_snakemake(table: str) -> None:
     """Checks that Snakemake is there.
 
     Raises:

@@ -64,7 +64,7 @@ def program_report(program: Program, topology: Topology, mesh: Any) -> Report:
       `compile_seconds` and `work`: what `work_report` returns, by the program's parts, of which the
       last is the whole.
     """
-    arguments = {name: device_bytes(tree) for name, tree in program.arguments.items()}
+    arguments = {name: _device_bytes(tree) for name, tree in program.arguments.items()}
     beside = sum(arguments[name] for name in program.beside)
     available = topology.chip.memory
     needed = sum(arguments.values())
@@ -94,7 +94,7 @@ def program_report(program: Program, topology: Topology, mesh: Any) -> Report:
     return {"fits": available is None or memory["free"] >= 0, "memory": memory, **report}
 
 
-def device_bytes(tree: PyTree) -> int:
+def _device_bytes(tree: PyTree) -> int:
     """Returns the bytes of arrays on one device, from their shapes and shardings."""
 
     def size(leaf: Any) -> int:

@@ -130,7 +130,7 @@ def _summarize_plan(plan: Report) -> str:
 def lines(report: Report) -> Iterator[str]:
     """Yields a report as text."""
     if report["plan"]:
-        yield from plan_lines(report["plan"])
+        yield from _plan_lines(report["plan"])
     if tried := report["tried"]:
         yield ""
         yield "tried:"
@@ -143,7 +143,7 @@ def lines(report: Report) -> Iterator[str]:
         yield "Nothing that was tried fits: take more devices, or fewer or shorter rows."
 
 
-def plan_lines(plan: Report) -> Iterator[str]:
+def _plan_lines(plan: Report) -> Iterator[str]:
     """Yields the plan of one choice as text."""
     mesh = ", ".join(f"{name} {size}" for name, size in plan["mesh"].items())
     devices = pluralize(plan["devices"], "device")

@@ -74,7 +74,7 @@ def least_seconds(facts: Facts, partitions: int, chip: Chip) -> float:
     return sent / (chip.link * max(1, 2 * chip.axes)) if chip.link else 0.0
 
 
-def needs_less(choice: Mapping[str, Any], plan: Report) -> bool:
+def _needs_less(choice: Mapping[str, Any], plan: Report) -> bool:
     """Whether a choice with a plan's own number of partitions keeps less in memory."""
     policy, current = choice.get("remat_policy"), plan["settings"].get("REMAT_POLICY")
     return (
@@ -126,7 +126,7 @@ def sweep(
         fitting: Tried | None = None
         without_room = set()  # ways to lay out parameters that do not fit without any activation
         for choice in choices(facts, number):
-            if too_large and number == smallest and not needs_less(choice, too_large):
+            if too_large and number == smallest and not _needs_less(choice, too_large):
                 continue
             dims = choice["parameter_partitioning_dims"]
             if dims in without_room:

@@ -73,7 +73,7 @@ def claims_page(
                 shown.append(row)
             yield row
 
-    counts = verdict_counts(kept())
+    counts = _verdict_counts(kept())
     responses = itertools.groupby(shown, _response_key)
     return str(
         page_template("claims.html").render(
@@ -95,7 +95,7 @@ class VerdictCount(NamedTuple):
     claims: int
 
 
-def verdict_counts(rows: Iterable[ScoredRow]) -> dict[str, VerdictCount]:
+def _verdict_counts(rows: Iterable[ScoredRow]) -> dict[str, VerdictCount]:
     """Returns how many have each verdict; the claims of a response stand together."""
     claims, responses = Counter[str](), Counter[str]()
     for (*_, verdict), claims_of_response in itertools.groupby(rows, _response_key):
@@ -105,13 +105,13 @@ def verdict_counts(rows: Iterable[ScoredRow]) -> dict[str, VerdictCount]:
 
 
 def verdict_table(rows: Iterable[ScoredRow]) -> Table:
-    """Returns how many have each verdict, by system where rows name one; see `verdict_counts`."""
+    """Returns how many have each verdict, by system where rows name one; see `_verdict_counts`."""
     by_system: dict[str, Counter[tuple[str, str]]] = {}
     for system, rows_of_system in itertools.groupby(
         rows, lambda row: row["fields"].get("system", "")
     ):
         counts = by_system.setdefault(system, Counter())
-        for verdict, count in verdict_counts(rows_of_system).items():
+        for verdict, count in _verdict_counts(rows_of_system).items():
             counts.update({(verdict, unit): n for unit, n in count._asdict().items()})
     named, whats = any(by_system), VerdictCount._fields
     lines = tuple(

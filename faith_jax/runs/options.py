@@ -40,10 +40,10 @@ def split_scorers(listed: str) -> list[str]:
     >>> split_scorers("token_f1, cards/strict.toml, mine=cards/strict.toml")
     ['token_f1', 'strict=cards/strict.toml', 'mine=cards/strict.toml']
     """
-    return [name_scorer(name) for name in split_names(listed)]
+    return [_name_scorer(name) for name in split_names(listed)]
 
 
-def name_scorer(name: str) -> str:
+def _name_scorer(name: str) -> str:
     """Returns the name of a scorer; of the file of a card it is "NAME=FILE".
 
     Raises:

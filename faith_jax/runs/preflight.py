@@ -145,10 +145,10 @@ def inference_report(
         cuts.append(row_tokens.cut)
         if len(examples) < EXAMPLES:
             examples.append(
-                {"id": row.id, "inputs": decode_with_marks(read.tokenizer, row_tokens.ids)}
+                {"id": row.id, "inputs": _decode_with_marks(read.tokenizer, row_tokens.ids)}
             )
             if row_tokens.second:
-                examples[-1]["second"] = decode_with_marks(read.tokenizer, row_tokens.second)
+                examples[-1]["second"] = _decode_with_marks(read.tokenizer, row_tokens.second)
     report: Report = {"source": source, **_row_counts(len(lengths), total)}
     report |= {
         "lengths": {"inputs": percentiles(np.array(lengths))},
@@ -306,18 +306,18 @@ def cut_warnings(cut: Report, training: bool = False) -> Iterator[str]:
             yield f"The last turn, which the response answers, is cut in {inputs}."
 
 
-def cut_lines(cut: Report) -> Iterator[str]:
+def _cut_lines(cut: Report) -> Iterator[str]:
     """Yields a line for each part of which something is cut, or one that says that nothing is."""
     if not cut:
         yield "  nothing is cut"
     for part, losses in cut.items():
         yield (
             f"  cut of {part}: {pluralize(losses['rows'], 'row')} ({100 * losses['share']:.1f}%); "
-            f"tokens that such a row loses: {format_percentiles(losses)}"
+            f"tokens that such a row loses: {_format_percentiles(losses)}"
         )
 
 
-def format_percentiles(values: Mapping[str, int]) -> str:
+def _format_percentiles(values: Mapping[str, int]) -> str:
     """Returns percentiles as a text."""
     return (
         f"median {values['p50']}, 90% {values['p90']}, 99% {values['p99']}, longest {values['max']}"
@@ -357,18 +357,18 @@ def _decode_examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
         shown = {
             "member": cache.name,
             "id": cache.column("id")[number].as_py(),
-            "inputs": decode_with_marks(tokenizer, row["inputs"]),
+            "inputs": _decode_with_marks(tokenizer, row["inputs"]),
         }
         if len(row["targets"]):
-            shown["targets"] = decode_with_marks(tokenizer, row["targets"])
+            shown["targets"] = _decode_with_marks(tokenizer, row["targets"])
         if row["label"] is not None:
             shown["label"] = row["label"]
         if row["negatives"]:
-            shown["negatives"] = [decode_with_marks(tokenizer, ids) for ids in row["negatives"]]
+            shown["negatives"] = [_decode_with_marks(tokenizer, ids) for ids in row["negatives"]]
         yield shown
 
 
-def decode_with_marks(tokenizer: Any, ids: Sequence[int]) -> str:
+def _decode_with_marks(tokenizer: Any, ids: Sequence[int]) -> str:
     """Returns the text of ids, with a mark for each unknown token.
 
     A tokenizer that passes ids through gives the ids themselves.
@@ -416,7 +416,7 @@ def _format_report(report: Report) -> Iterator[str]:
             inputs_report = report["scorers"][scorers[0]]
             inputs = pluralize(inputs_report["inputs"], "input")
             yield f"{', '.join(scorers)}: {inputs}, {inputs_report['inputs_cut']:,} cut"
-            yield from cut_lines(inputs_report["cut"])
+            yield from _cut_lines(inputs_report["cut"])
             yield from unknown_lines(inputs_report["unknown"])
             # As JSON, so that a text stays in one line and cannot steer a terminal.
             yield from _example_lines(inputs_report["examples"], json.dumps)
@@ -436,14 +436,14 @@ def _format_report(report: Report) -> Iterator[str]:
     else:
         yield f"{report['source']}: {pluralize(report['rows'], 'row')}{_looked_at(report)}"
     for name, lengths in report["lengths"].items():
-        yield f"  tokens of {name}: {format_percentiles(lengths)}"
+        yield f"  tokens of {name}: {_format_percentiles(lengths)}"
     if shorter := report.get("shorter_lengths"):
         yield (
             f"  TASK_FEATURE_LENGTHS = {shorter} has room for all rows, and a step has "
             f"{report['times_shorter']} times fewer tokens: add "
             f'--gin.TASK_FEATURE_LENGTHS="{shorter}"'
         )
-    yield from cut_lines(report["cut"])
+    yield from _cut_lines(report["cut"])
     yield from unknown_lines(report["unknown"])
     if report.get("labels"):
         yield f"  {labels_line(report['labels'])}"
@@ -452,7 +452,7 @@ def _format_report(report: Report) -> Iterator[str]:
     if validation := report.get("validation"):
         rows = pluralize(validation["rows"], "row")
         yield f"validation, split {validation['split']!r}: {rows}"
-        yield from cut_lines(validation["cut"])
+        yield from _cut_lines(validation["cut"])
         yield from unknown_lines(validation["unknown"])
     if model := report.get("model"):
         yield (

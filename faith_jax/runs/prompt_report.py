@@ -83,7 +83,7 @@ def prompt_report(
 def make_report(sources: Sequence[str], nearest: int = 3) -> PromptReport:
     """Reads runs and reports on them; see `prompt_report`."""
     open_base = functools.cache(_open_base)  # several runs have the same
-    return report_of([read_run(source, nearest, open_base) for source in sources])
+    return report_of([_read_run(source, nearest, open_base) for source in sources])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +103,7 @@ class _Base:
     problem: str = ""
 
 
-def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") -> RunHealth:
+def _read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") -> RunHealth:
     """Returns the health of a run's prompts, with `count` nearest pieces for each vector."""
     prompts = read_prompts(source)
     path = path_of(source).expanduser()

@@ -167,12 +167,12 @@ def initial_params(
     check_params(config, params)
     trained, frozen = split_params(params, start.trainable)
     params = merge_params(
-        round_params(trained, "float32"), round_params(frozen, start.params_dtype)
+        _round_params(trained, "float32"), _round_params(frozen, start.params_dtype)
     )
     return partitioner.put(params, param_shardings(module, partitioner)), base
 
 
-def round_params(params: PyTree, dtype: ParamsDtype) -> PyTree:
+def _round_params(params: PyTree, dtype: ParamsDtype) -> PyTree:
     """Returns parameters as "float32" or "bfloat16".
 
     Raises:
@@ -225,7 +225,7 @@ def load_for_inference(
     module = module if module.config.is_encoder_only else for_decoding(module)
     partitioner = partitioner_for(module.config)
     params = matching_params(checkpoint, module.config)
-    params = round_params(params, "float32" if params_dtype == "int8" else params_dtype)
+    params = _round_params(params, "float32" if params_dtype == "int8" else params_dtype)
     check_params(module.config, params)
     shardings = param_shardings(module, partitioner)
     if params_dtype == "int8":

@@ -143,7 +143,7 @@ class BERTScorer(ModelScorer[TextIds]):
         if source is not None:
             self._idf = document_frequencies(tokenizer, _read_idf_texts(source), prefix_space)
         # Precision, recall and F1 of unrelated texts, which become 0; None = no rescaling.
-        self._baseline = None if baseline is None else read_baseline(baseline, layer)
+        self._baseline = None if baseline is None else _read_baseline(baseline, layer)
         self._partitioner = opened.partitioner
         self._batcher = Batcher(
             "BERTScore",
@@ -243,7 +243,7 @@ def document_frequencies(
     return idf
 
 
-def read_baseline(path: str, layer: int) -> tuple[float, float, float]:
+def _read_baseline(path: str, layer: int) -> tuple[float, float, float]:
     """Reads a layer's row of a baseline file of the authors: LAYER,P,R,F."""
     try:
         with open(path, encoding="utf-8", newline="") as file:

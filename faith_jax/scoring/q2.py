@@ -44,10 +44,10 @@ _UNASKED = "there is no valid question"
 _VALUES = {NliLabel.ENTAILMENT: 1.0, NliLabel.NEUTRAL: 0.5, NliLabel.CONTRADICTION: 0.0}
 
 
-def clean_answer(text: str) -> str:
+def _clean_answer(text: str) -> str:
     """Returns an answer without case, punctuation, articles, "in" and "our".
 
-    >>> clean_answer("In the Andes!")
+    >>> _clean_answer("In the Andes!")
     'andes'
     """
     bare = text.lower().translate(str.maketrans("", "", string.punctuation))
@@ -55,12 +55,12 @@ def clean_answer(text: str) -> str:
 
 
 def answer_f1(expected: str, answer: str) -> float:
-    """Returns the F1 of two answers' words after `clean_answer`, from 0 to 1.
+    """Returns the F1 of two answers' words after `_clean_answer`, from 0 to 1.
 
     >>> answer_f1("the high Andes", "Andes")
     0.6666666666666666
     """
-    return bag_f1(*(clean_answer(text).split() for text in (expected, answer)))
+    return bag_f1(*(_clean_answer(text).split() for text in (expected, answer)))
 
 
 def answer_candidates(text: TaggedText) -> list[str]:
@@ -187,7 +187,7 @@ class QuestionAsker:
         )
         valid: dict[int, str] = {}  # the first valid question of each span
         for (place, question), answer in zip(tried, response_answers, strict=True):
-            if answer and clean_answer(answer) == clean_answer(spans[place][1]):
+            if answer and _clean_answer(answer) == _clean_answer(spans[place][1]):
                 valid.setdefault(place, question)
         answers, cut = self.answer(
             [TextQuestion(q, pairs[spans[place][0]][0]) for place, q in valid.items()]
@@ -333,7 +333,7 @@ def q2_scorer(
       ConfigError: without a model, and for a wrong option; says all that is wrong with the models.
 
     Reference: Honovich 2021, section 2, and its published code: an answer must be the span after
-    `clean_answer`, the first valid question of a span counts, and both forms have the same rows,
+    `_clean_answer`, the first valid question of a span counts, and both forms have the same rows,
     for inference judges responses without a valid question. There the answering model is ALBERT on
     SQuAD 2.0, whose span starts and ends where either logit is highest, the beams of a question
     repeat no three tokens, and personal questions are found by a parse.

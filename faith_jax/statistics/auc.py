@@ -71,9 +71,9 @@ def weighted_roc_auc(
     """
     # Cumulative weights are int64 [lines, negatives]: so few lines at a time that they fit in
     # memory.
-    order, step = sort_classes(scores, positive), max(1, CELLS // max(1, len(scores)))
+    order, step = _sort_classes(scores, positive), max(1, CELLS // max(1, len(scores)))
     lines = weights.T
-    areas = [weighted_areas(order, lines[i : i + step]) for i in range(0, len(lines), step)]
+    areas = [_weighted_areas(order, lines[i : i + step]) for i in range(0, len(lines), step)]
     return np.concatenate(areas) if areas else np.zeros(0)
 
 
@@ -93,7 +93,7 @@ class SortedClasses(NamedTuple):
     not_above: NDArray[np.intp] | None
 
 
-def sort_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> SortedClasses:
+def _sort_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> SortedClasses:
     """Sorts rows once, for all weights; see `weighted_roc_auc`."""
     places = np.argsort(scores, kind="stable")
     positives, negatives = places[positive[places]], places[~positive[places]]
@@ -107,7 +107,7 @@ def sort_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> So
     return SortedClasses(positives, negatives, below, not_above if tied else None)
 
 
-def weighted_areas(
+def _weighted_areas(
     order: SortedClasses, weights: NDArray[np.unsignedinteger]
 ) -> NDArray[np.float64]:
     """Returns one AUC for each line of weights [lines, rows]; see `weighted_roc_auc`."""
@@ -244,9 +244,9 @@ def bootstrap_auc(
     """
     values, positive = check_scores(scores, labels)
     # A resample changes how often rows count, not their order: one sort serves all.
-    orders = [sort_classes(row, positive) for row in values]
+    orders = [_sort_classes(row, positive) for row in values]
     # Each thread holds a part. All scorers see the same draws, so that their differences are
     # paired.
     draws = drawn_counts(positive.size, resamples, seed, clusters, CELLS // THREADS)
-    parts = list(on_all_cores(lambda n: [weighted_areas(order, n) for order in orders], draws))
+    parts = list(on_all_cores(lambda n: [_weighted_areas(order, n) for order in orders], draws))
     return np.concatenate(parts, axis=1) if orders else np.zeros((0, resamples))

@@ -105,10 +105,10 @@ def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
     # Round i of one corpus with round i of the others: these are independent, so any pairing will
     # do.
     exchanged = np.mean([part.exchanged for part in parts], axis=0)
-    return Comparison(difference, randomization_p_value(difference, exchanged))
+    return Comparison(difference, _randomization_p_value(difference, exchanged))
 
 
-def randomization_p_value(difference: float, exchanged: NDArray[np.float64]) -> float:
+def _randomization_p_value(difference: float, exchanged: NDArray[np.float64]) -> float:
     """Returns how likely so large a difference is by chance, two-sided; NaN where it is undefined.
 
     `exchanged` has the difference after each round of random exchanges (Noreen 1989).

@@ -106,8 +106,8 @@ def unknown_warnings(report: dict[str, Any]) -> Iterator[str]:
     for part, counts in report.get("parts", {}).items():
         if counts["share"] >= _WARNING_SHARE:
             yield (
-                f"{100 * counts['share']:.1f}% of the tokens of {part_name(part)} are unknown to "
-                f"the vocabulary: the model cannot read {shown_characters(report)}."
+                f"{100 * counts['share']:.1f}% of the tokens of {_part_name(part)} are unknown to "
+                f"the vocabulary: the model cannot read {_shown_characters(report)}."
             )
 
 
@@ -115,18 +115,18 @@ def unknown_lines(report: dict[str, Any]) -> Iterator[str]:
     """Yields a line with the counts of each part; none if nothing is unknown."""
     for part, counts in report.get("parts", {}).items():
         yield (
-            f"  unknown tokens of {part_name(part)}: {counts['unknown']:,} of "
+            f"  unknown tokens of {_part_name(part)}: {counts['unknown']:,} of "
             f"{counts['tokens']:,} ({100 * counts['share']:.2f}%), from "
-            f"{shown_characters(report)}"
+            f"{_shown_characters(report)}"
         )
 
 
-def part_name(part: str) -> str:
+def _part_name(part: str) -> str:
     """Returns the name of a part of a text for people."""
     return {"other": "other text", "targets": "the targets"}.get(part, part)
 
 
-def shown_characters(report: dict[str, Any]) -> str:
+def _shown_characters(report: dict[str, Any]) -> str:
     """Returns the characters that are unknown, the most frequent ones first."""
     characters = list(report["characters"])
     shown = " ".join(

@@ -138,7 +138,7 @@ class TrainCheckpoints:
         self.wait()
         items = _collect_items(state)
         # Before the save returns: the next step takes the memory of this state for its own.
-        self._saved = step, array_digests(_arrays_by_name(items))
+        self._saved = step, _array_digests(_arrays_by_name(items))
         self._manager.save(
             step,
             args=ocp.args.Composite(
@@ -193,7 +193,7 @@ class TrainCheckpoints:
             )
         except Exception as error:  # Orbax and TensorStore raise many kinds for a broken folder
             raise _damage_error(folder, error) from error
-        check_arrays(folder, _arrays_by_name({item: restored[item] for item in wanted}))
+        _check_arrays(folder, _arrays_by_name({item: restored[item] for item in wanted}))
         # The step is not among the items: it is the folder's name.
         count = jax.device_put(jax.numpy.int32(step), state.step.sharding)
         objective = restored["objective"] if "objective" in wanted else state.objective
@@ -247,7 +247,7 @@ def _is_here(array: jax.Array) -> bool:
     return array.is_fully_replicated
 
 
-def array_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
+def _array_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
     """Returns the digests of arrays on a mesh; each process computes those of its own shards."""
     digests = manifest.tensor_digests({n: np.asarray(x) for n, x in arrays.items() if _is_here(x)})
     apart = {name: array for name, array in arrays.items() if name not in digests}
@@ -305,7 +305,7 @@ def _read_array_part(
     return None
 
 
-def check_arrays(folder: pathlib.Path, arrays: Mapping[str, jax.Array]) -> None:
+def _check_arrays(folder: pathlib.Path, arrays: Mapping[str, jax.Array]) -> None:
     """Checks the arrays of a step that were read; each process those that it has shards of.
 
     Raises:

@@ -156,7 +156,7 @@ class LossTruncation(Objective):
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden = decoder_states(module, params, batch, encoded, dropout_key)
         scores = self.cross_entropy.scores(hidden, output_layer(module, params), module, batch)
-        losses = example_losses(
+        losses = _example_losses(
             -scores.statistics.log_prob, weights=scores.weights, mean=self.length_normalized
         )
         # Which examples are dropped is a decision, not a part of the loss: no gradient goes through
@@ -174,7 +174,7 @@ class LossTruncation(Objective):
         return metrics["loss"], metrics, rows
 
 
-def example_losses(
+def _example_losses(
     losses: Float[Array, "batch length"], weights: Float[Array, "batch length"], mean: bool = True
 ) -> Float[Array, "batch"]:
     """Returns the loss of each example, [batch]: its tokens' weighted mean, or their sum.

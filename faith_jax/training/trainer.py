@@ -74,7 +74,7 @@ def merge_params(trainable: PyTree, frozen: PyTree) -> PyTree:
     return flax.traverse_util.unflatten_dict(flat)
 
 
-def like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
+def _like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
     """Returns a sharding for each array of an optimizer's state.
 
     An array that belongs to a parameter (its path ends with the parameter's) and has its shape
@@ -183,7 +183,7 @@ class Trainer:
         replicated = self.partitioner.replicated
         # JAX does not carry a parameter's sharding over to the zeros made like it.
         opt_state = jax.eval_shape(self.optimizer.init, params)
-        shardings = like_params(opt_state, params, replicated)
+        shardings = _like_params(opt_state, params, replicated)
         step = jax.ShapeDtypeStruct((), jnp.int32)
         rest = (step, jax.eval_shape(self.objective.init_state))
         step, objective = with_shardings(rest, jax.tree.map(lambda _: replicated, rest))

@@ -44,7 +44,7 @@ class GrowingFile:
                 path.fs.get_file(path.path, str(self.local))
                 return
             with self.local.open("wb") as file:
-                for first in part_starts(path):
+                for first in _part_starts(path):
                     self._parts.append(first)
                     file.write(content(self._locate_part(first)))
                 self._sent = file.tell()
@@ -102,7 +102,7 @@ class GrowingFile:
         self._folder.cleanup()
 
 
-def part_starts(path: Any) -> list[int]:
+def _part_starts(path: Any) -> list[int]:
     """Returns the first bytes of the objects of a growing file, in order."""
     matches = (_PART.fullmatch(name) for name in versions(path.parent))
     return sorted(int(part[2]) for part in matches if part and part[1] == path.name)

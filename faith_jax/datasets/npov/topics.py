@@ -115,7 +115,7 @@ def load_topics(source: str | pathlib.Path, bad_rows: BadRows | None = None) -> 
 
     def check(topic: Topic, place: str) -> Iterator[Topic]:
         _check_new(seen, "id", topic.id, topic.id, place)
-        _check_new(seen, "question", normalize_title(topic.question), topic.question, place)
+        _check_new(seen, "question", _normalize_title(topic.question), topic.question, place)
         yield topic
 
     path, bad_rows = topics_folder(source) / TOPICS_FILE, bad_rows or BadRows()
@@ -225,9 +225,9 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     topics = list(topics)
     if not query.strip():
         raise InputError("The query is empty: ask one of the topics' leading questions.")
-    wanted = normalize_title(query)
+    wanted = _normalize_title(query)
     for field in ("question", "title", "id"):
-        matching = [t for t in topics if wanted and normalize_title(getattr(t, field)) == wanted]
+        matching = [t for t in topics if wanted and _normalize_title(getattr(t, field)) == wanted]
         if len(matching) > 1:
             ids = ", ".join(topic.id for topic in matching)
             raise InputError(f"The query {query!r} matches several topics ({ids}): ask by id.")
@@ -237,7 +237,7 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     words = set(wanted.split()) - _COMMON_WORDS
 
     def count_shared(topic: Topic) -> int:
-        return len(words & set(normalize_title(f"{topic.question} {topic.title}").split()))
+        return len(words & set(_normalize_title(f"{topic.question} {topic.title}").split()))
 
     best = sorted((t for t in topics if count_shared(t)), key=count_shared, reverse=True)[:3]
     questions = [t.question for t in best] or nearest_names(query, [t.question for t in topics])
@@ -246,7 +246,7 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     raise InputError(f"No topic matches the query {query!r}.{hint}")
 
 
-def normalize_title(text: str) -> str:
+def _normalize_title(text: str) -> str:
     """Returns a question or title in lower case, without punctuation."""
     text = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(re.sub(r"[\W_]+", " ", text).split())

@@ -41,7 +41,7 @@ class Response2021(msgspec.Struct):
 
 def _build_example(row: Response, place: str) -> Examples:
     yield {
-        "id": row_id(place),
+        "id": _row_id(place),
         "source": row.data_source,
         "model": row.model_name,
         "knowledge": row.knowledge,
@@ -54,7 +54,7 @@ def _build_example(row: Response, place: str) -> Examples:
 
 def _example_2021(row: Response2021, place: str) -> Examples:
     yield {
-        "id": row_id(place),
+        "id": _row_id(place),
         "knowledge": row.evidence,
         "message": row.message,
         "response": row.response,
@@ -64,10 +64,10 @@ def _example_2021(row: Response2021, place: str) -> Examples:
     }
 
 
-def row_id(place: str) -> str:
+def _row_id(place: str) -> str:
     """Returns a row's id: its file's name and its line.
 
-    >>> row_id("raw/begin_dev_wow.tsv:2")
+    >>> _row_id("raw/begin_dev_wow.tsv:2")
     'begin_dev_wow-2'
     """
     path, _, line = place.rpartition(":")

@@ -97,7 +97,7 @@ def _wizard_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     return (turn for turn in read_turns(path, bad_rows) if turn["speaker"] == WIZARD)
 
 
-def critic_examples(turn: Mapping[str, Any], split: str) -> Examples:
+def _critic_examples(turn: Mapping[str, Any], split: str) -> Examples:
     """Yields the critic's examples of a Wizard's turn as the authors' code does (critic_data.py).
 
     Wizard of Wikipedia's response is faithful if its label is Entailment, and unfaithful if it is
@@ -113,7 +113,7 @@ def critic_examples(turn: Mapping[str, Any], split: str) -> Examples:
             yield _critic_example(turn, source, turn["response"], Faithfulness.FAITHFUL)
 
 
-def critic_examples_with_all_edits(turn: Mapping[str, Any], split: str) -> Examples:
+def _critic_examples_with_all_edits(turn: Mapping[str, Any], split: str) -> Examples:
     """Yields Wizard of Wikipedia's response if it has a label, and the edited one if there is one.
 
     Edited responses are faithful in each split, and no response counts twice (Dziri 2022, section
@@ -155,9 +155,9 @@ FAITHDIAL = load_card("faithdial", each_file(_wizard_turns))
 FAITHDIAL_CONTROL_TOKENS = load_card(
     "faithdial", control_tokens.with_control_tokens(_wizard_turns), part="control_tokens"
 )
-FAITH_CRITIC = load_card("faith_critic", functools.partial(_read_critic, examples=critic_examples))
+FAITH_CRITIC = load_card("faith_critic", functools.partial(_read_critic, examples=_critic_examples))
 FAITH_CRITIC_ALL_EDITS = load_card(
     "faith_critic",
-    functools.partial(_read_critic, examples=critic_examples_with_all_edits),
+    functools.partial(_read_critic, examples=_critic_examples_with_all_edits),
     part="all_edits",
 )

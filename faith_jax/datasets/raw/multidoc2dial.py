@@ -95,7 +95,7 @@ class Dialogue(msgspec.Struct):
     turns: Annotated[list[Turn], msgspec.Meta(min_length=1)]
 
 
-def read_documents(path: pathlib.Path, bad_rows: BadRows, passages: bool) -> dict[str, Document]:
+def _read_documents(path: pathlib.Path, bad_rows: BadRows, passages: bool) -> dict[str, Document]:
     """Returns the documents of multidoc2dial_doc.json by their ids, over all domains.
 
     For `passages`, the spans of a document must have texts.
@@ -204,7 +204,7 @@ def _collect_knowledge(
 
 
 def _read_examples(paths: Paths, split: str, bad_rows: BadRows, passages: bool) -> Examples:
-    documents = read_documents(paths[_DOCUMENTS], bad_rows, passages)
+    documents = _read_documents(paths[_DOCUMENTS], bad_rows, passages)
     make = functools.partial(_agent_turns, documents=documents, passages=passages)
     for path in (path for name, path in paths.items() if name != _DOCUMENTS):
         for domain, dialogue in read_arrays(path, "dial_data", bad_rows):

@@ -87,7 +87,7 @@ class ReadingSet(msgspec.Struct):
     article: Article | None = None
 
 
-def read_leads(path: pathlib.Path) -> dict[str, dict[int, str]]:
+def _read_leads(path: pathlib.Path) -> dict[str, dict[int, str]]:
     """Returns the Wikipedia sections of wiki.json by their ids; the file maps them to ids."""
     leads: dict[str, dict[int, str]] = {}
     for kind, row in read_object(path):
@@ -102,7 +102,7 @@ def read_turns(
     """Yields the turns of a file of conversations.
 
     `reading_sets` is the file of the same conversations; before the authors' build it refers to
-    `leads`, from `read_leads`.
+    `leads`, from `_read_leads`.
     """
     reading = read_object(reading_sets, bad_rows=bad_rows)
     read: dict[str, Row] = {}  # those that are out of the conversations' order
@@ -186,7 +186,7 @@ def _read_section(
 
 def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     conversations, reading_sets, *wiki = paths.values()
-    leads = read_leads(wiki[0]) if wiki else {}
+    leads = _read_leads(wiki[0]) if wiki else {}
     return read_turns(conversations, reading_sets, leads, bad_rows)
 
 

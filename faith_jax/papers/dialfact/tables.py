@@ -137,7 +137,7 @@ def _search_step_name(split: str, name: str, context: str) -> str:
     return f"{split}/{name}_{context}"
 
 
-def verifiers_of(options: Dialfact) -> dict[str, dict[str, Any]]:
+def _verifiers_of(options: Dialfact) -> dict[str, dict[str, Any]]:
     """Returns the options of the verifiers' scorers, and of table 3's classifier.
 
     Raises:
@@ -171,7 +171,7 @@ def check(options: Dialfact) -> None:
                 "._+-, and no baseline's name."
             )
     for name in options.variants:
-        if name in options.verifiers or not bases_of(name, options):
+        if name in options.verifiers or not _bases_of(name, options):
             raise ConfigError(
                 f"--variants: {name!r}: expected a name that begins with that of a verifier "
                 f"({', '.join(options.verifiers) or 'none is given'}), such as Aug-WoW-noctx."
@@ -186,7 +186,7 @@ def check(options: Dialfact) -> None:
     if options.knowledge_base:
         KnowledgeBase.open(options.knowledge_base)
     leave_accelerators()
-    for name, verifier_options in verifiers_of(options).items():
+    for name, verifier_options in _verifiers_of(options).items():
         try:
             load_scorer(NEUTRAL if name == NEUTRAL else _PROBABILITIES[0], **verifier_options)
         except FaithJaxError as error:
@@ -194,7 +194,7 @@ def check(options: Dialfact) -> None:
             raise ConfigError(f"{option}: {error}") from None
 
 
-def bases_of(variant: str, options: Dialfact) -> list[str]:
+def _bases_of(variant: str, options: Dialfact) -> list[str]:
     """Returns the verifiers whose names a variant's begins with."""
     return [name for name in options.verifiers if variant.startswith(name)]
 
@@ -207,7 +207,7 @@ class Table(workflow.Table):
     def __init__(self, options: Dialfact, rows: CountRows):
         super().__init__(options, rows)
         names = _SAMPLES if options.sample else DATA
-        self.verifiers = verifiers_of(options)
+        self.verifiers = _verifiers_of(options)
         neutral = self.verifiers.pop(NEUTRAL)
         self.searches = dict(self._build_search_steps(options))
         self.verdicts: dict[str, Scores] = {}
@@ -527,7 +527,7 @@ class Table(workflow.Table):
     def _shows_system(self, number: str) -> Callable[[str], bool]:
         """Returns whether a table shows a system: variants have one of their own."""
         options = self.options
-        bases = {base for name in options.variants for base in bases_of(name, options)}
+        bases = {base for name in options.variants for base in _bases_of(name, options)}
         if number == "7":
             return lambda name: name in bases or name in options.variants
         return lambda name: name not in options.variants

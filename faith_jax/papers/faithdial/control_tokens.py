@@ -57,7 +57,7 @@ class Turn(NamedTuple):
     response: str
 
 
-def dialogues_of(folder: pathlib.Path) -> Dialogues:
+def _dialogues_of(folder: pathlib.Path) -> Dialogues:
     """Returns whose files a folder has, which those of validation tell."""
     matching = [
         data
@@ -139,7 +139,7 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
       ConfigError: where spaCy is not installed.
     """
     turns = _turns_of(pathlib.Path(folder))
-    data = dialogues_of(pathlib.Path(folder))
+    data = _dialogues_of(pathlib.Path(folder))
     path, first = next(iter(turns.items()))
     if len(first) < 3:
         raise InputError(
@@ -181,7 +181,7 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
 
 def _turns_of(folder: pathlib.Path) -> dict[pathlib.Path, list[Turn]]:
     """Returns the turns with knowledge of each file, training first."""
-    data = dialogues_of(folder)
+    data = _dialogues_of(folder)
     return {
         folder / name: [
             Turn(turn["id"], turn["knowledge"], turn["response"])

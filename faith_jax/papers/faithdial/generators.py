@@ -122,7 +122,7 @@ class System(NamedTuple):
             yield method, self.trained_on
 
 
-def complete_options(options: Faithdial) -> Faithdial:
+def _complete_options(options: Faithdial) -> Faithdial:
     """Returns the options with what is not given."""
     chosen: dict[str, Any] = {
         "methods": options.methods or tuple(METHODS),
@@ -211,7 +211,7 @@ class Table(JudgedTable):
     }
 
     def __init__(self, options: Faithdial, rows: CountRows):
-        options = complete_options(options)
+        options = _complete_options(options)
         super().__init__(options, rows)
         possible = [
             System(model, method, data)

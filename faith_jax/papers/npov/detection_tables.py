@@ -80,7 +80,7 @@ def check(options: NpovDetection) -> None:
             check_language_model(option, path)
 
 
-def classifiers_of(error: str, options: NpovDetection) -> dict[str, str]:
+def _classifiers_of(error: str, options: NpovDetection) -> dict[str, str]:
     """Returns an error's classifiers by what they are trained on; table 1's has the name ""."""
     by_training = {name: pair[ERRORS.index(error)] for name, pair in options.classifiers.items()}
     main = getattr(options, f"{error}_model") or by_training.get(MAIN, "")
@@ -122,7 +122,7 @@ class Table(workflow.Table):
             "salience": salience,
         }
         for error in ERRORS:
-            for trained_on, path in classifiers_of(error, options).items():
+            for trained_on, path in _classifiers_of(error, options).items():
                 name = "_".join(filter(None, (f"npov_{error}", trained_on)))
                 self.detectors[name] = {f"{name}=npov_{error}": {"model": path}}
         for name, scorers in self.detectors.items():
@@ -204,7 +204,7 @@ class Table(workflow.Table):
             yield f"So few topics ({topics}) say little: figures may change much."
         yield f"Salience is of {options.salience_model or options.model}."
         for error in ERRORS:
-            models = classifiers_of(error, options)
+            models = _classifiers_of(error, options)
             if "" not in models:
                 yield (
                     f"No classifier for {error} is given for table 1 (--{error}-model, or dev of "

@@ -48,7 +48,7 @@ def check(options: NliPhrases) -> None:
         raise ConfigError(
             f"--train-task: {task} has no dialogue phrases; give {_TASK}, or a mixture with it."
         )
-    check_scorers(options, plain_methods(options))
+    check_scorers(options, _plain_methods(options))
 
 
 def task_of(options: NliPhrases) -> str:
@@ -56,7 +56,7 @@ def task_of(options: NliPhrases) -> str:
     return options.train_task or f"{_TASK}{'_sample' if options.sample else ''}"
 
 
-def plain_methods(options: NliPhrases) -> dict[str, Method]:
+def _plain_methods(options: NliPhrases) -> dict[str, Method]:
     """Returns the models that are scored as they are."""
     model_names, models = {_PLAIN: BASE, _AUGMENTED: _AUGMENTED}, models_of(options)
     return {
@@ -97,7 +97,7 @@ class Table(CorporaTable):
             self.trainings[name] = GinRun(["nli_anli_augmented_finetune.gin"], bindings)
         if not self.corpora:
             return
-        methods = plain_methods(options)
+        methods = _plain_methods(options)
         for name, method in methods.items():
             self.scores[name] = self.scoring_command({_METHOD: method})
         for name in self.draws:

@@ -162,7 +162,7 @@ def check_scorers(options: NliModels, methods: Mapping[str, Method]) -> None:
     leave_accelerators()
     for method in dict.fromkeys(methods.values()):
         try:
-            load_scorer(method.scorer, **scorer_load_options(options, method))
+            load_scorer(method.scorer, **_scorer_load_options(options, method))
         except FaithJaxError as error:
             advice = f"give --scorer-option={method.model}.dropout_rate="
             message = str(error).replace("give dropout_rate=", advice)
@@ -170,7 +170,7 @@ def check_scorers(options: NliModels, methods: Mapping[str, Method]) -> None:
     forget_classifiers()
 
 
-def scorer_load_options(options: NliModels, method: Method) -> dict[str, Any]:
+def _scorer_load_options(options: NliModels, method: Method) -> dict[str, Any]:
     """Returns the options that a method's scorer is loaded with."""
     model_options = dict(models_of(options)[method.model])
     if method.dropout:
@@ -207,7 +207,7 @@ class CorporaTable(workflow.Table):
           costs: a file for what they cost; "" = none.
         """
         options = {
-            name: scorer_load_options(self.options, method) for name, method in methods.items()
+            name: _scorer_load_options(self.options, method) for name, method in methods.items()
         }
         if training:
             for options_of_scorer in options.values():
@@ -256,10 +256,10 @@ def check(options: Nli) -> None:
             model = METHODS[member].model
             if model not in models:
                 raise ConfigError(f"--methods: {name} needs a model: give {MODELS[model]}.")
-    check_scorers(options, chosen_methods(options))
+    check_scorers(options, _chosen_methods(options))
 
 
-def chosen_methods(options: Nli) -> dict[str, Method]:
+def _chosen_methods(options: Nli) -> dict[str, Method]:
     """Returns the methods that are chosen, ensembles' members among them, and have a model."""
     models = models_of(options)
     chosen = {m for name in options.methods for m in ENSEMBLES.get(name, (name,))}
@@ -280,7 +280,7 @@ class Table(CorporaTable):
 
     def __init__(self, options: Nli, rows: CountRows):
         super().__init__(options, rows)
-        self.methods = chosen_methods(options)
+        self.methods = _chosen_methods(options)
         self.ensembles = {
             name: members
             for name, members in ENSEMBLES.items()

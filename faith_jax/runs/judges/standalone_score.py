@@ -372,11 +372,11 @@ def read_rows(path):
                     rows.append(json.loads(line))
                 except ValueError as error:
                     fail(f"{path}:{number}: is no JSON ({error}).")
-                check_row(rows[-1], f"{path}:{number}")
+                _check_row(rows[-1], f"{path}:{number}")
     return rows
 
 
-def check_row(row, place):
+def _check_row(row, place):
     """Ends the program where a row has no texts."""
     fields = row if isinstance(row, dict) else {}
     for name in (GROUNDING, HISTORY):

@@ -123,7 +123,7 @@ def units_notes(units: Mapping[str, Units], corpora: Parts) -> Iterator[str]:
         )
 
 
-def balanced_accuracy_tables(
+def _balanced_accuracy_tables(
     test: Parts, development: Parts, options: EvaluateOptions
 ) -> tuple[Table, ...]:
     """Returns the table of balanced accuracies in per cent, and that of differences to a baseline.
@@ -285,7 +285,7 @@ def _evaluate_balanced_accuracy(files: Sequence[str], options: EvaluateOptions) 
                 f"of {', '.join(development[name].scores)}."
             )
     usable = {name: corpus.part(corpus.usable()) for name, corpus in parts.items()}
-    table, *further = balanced_accuracy_tables(usable, development, options)
+    table, *further = _balanced_accuracy_tables(usable, development, options)
     table = table._replace(notes=(*table.notes, *row_notes(parts)))
     rows = (table.tidy or table).records()
     return Evaluation(table, {"rows": rows}, parts, tuple(further))

@@ -254,7 +254,7 @@ class FactChecker:
         else:
             finders = [PassageFinder(grounding.texts) for grounding in groundings or ()]
             ranked = about_subjects = [
-                evidence_in(finder, claim, self._sentences)
+                _evidence_in(finder, claim, self._sentences)
                 for finder, own_claims in zip(finders, sentences, strict=True)
                 for claim in own_claims
             ]
@@ -316,7 +316,7 @@ def claims_of(response: str) -> list[str]:
     return [text for text in sentences if any(map(str.isalnum, _ADDRESS.sub("", text)))]
 
 
-def evidence_in(finder: PassageFinder, claim: str, most: int) -> list[Evidence]:
+def _evidence_in(finder: PassageFinder, claim: str, most: int) -> list[Evidence]:
     """Returns passages of a grounding that have words of a claim, best first.
 
     Their scores are the shares of the claim's content words that they have.

@@ -68,7 +68,7 @@ def compare_systems(
     notes: list[str] = []
     if layout is None:
         if are_systems:
-            grouped = on_shared_rows(grouped, notes)
+            grouped = _on_shared_rows(grouped, notes)
         else:
             grouped = {
                 (f"{of} of {name}", name): members for (of, name), members in grouped.items()
@@ -275,7 +275,7 @@ class _SystemRows:
         return any(corpus != _NO_CORPUS for corpus, _ in self.places.values())
 
 
-def on_shared_rows(
+def _on_shared_rows(
     grouped: Mapping[tuple[str, str], list[Corpus]], notes: list[str]
 ) -> dict[tuple[str, str], list[Corpus]]:
     """Returns systems on the rows that all of a corpus have: equal ids, the same groundings.

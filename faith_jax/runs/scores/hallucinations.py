@@ -44,7 +44,7 @@ class _Counts(NamedTuple):
     true: np.ndarray
 
 
-def marked_spans(corpus: Corpus) -> list[list[Span]]:
+def _marked_spans(corpus: Corpus) -> list[list[Span]]:
     """Returns the spans of each row that people marked, in order and without overlap.
 
     Raises:
@@ -81,7 +81,9 @@ def called_spans(words: Sequence[Sequence[Any]], response: str, cut: float) -> l
     return merge_spans([*called, *bridges])
 
 
-def hallucination_table(parts: Mapping[str, Corpus], cuts: Cuts, options: EvaluateOptions) -> Table:
+def _hallucination_table(
+    parts: Mapping[str, Corpus], cuts: Cuts, options: EvaluateOptions
+) -> Table:
     """Returns precision, recall and F1 of hallucinations in per cent, by part and overall.
 
     Args:
@@ -97,7 +99,7 @@ def hallucination_table(parts: Mapping[str, Corpus], cuts: Cuts, options: Evalua
         numbers[name] = its_units.numbers + first
         first += its_units.total
     lacking = _lacks_spans(parts)
-    marked = {} if lacking else {name: marked_spans(part) for name, part in parts.items()}
+    marked = {} if lacking else {name: _marked_spans(part) for name, part in parts.items()}
     shown, tidy = [], []
     for (kind, scorer), cut in cuts.items():
         counts, cells = dict[str, _Counts](), list[str]()
@@ -204,7 +206,7 @@ def _word_cut(development: Mapping[str, Corpus], scorer: str) -> float:
         return _HALF
     words, total = [], 0
     for corpus in development.values():
-        rows = zip(corpus.words.get(scorer, ()), marked_spans(corpus), strict=False)
+        rows = zip(corpus.words.get(scorer, ()), _marked_spans(corpus), strict=False)
         for row, marked in rows:
             total += sum(end - start for start, end in marked)
             words += [
@@ -238,7 +240,7 @@ def _evaluate_hallucinations(files: Sequence[str], options: EvaluateOptions) -> 
     if options.development:
         cuts = _tuned_cuts(_read_parts([options.development], options), scorers)
     usable = {name: corpus.part(corpus.usable()) for name, corpus in parts.items()}
-    table = hallucination_table(usable, cuts, options)
+    table = _hallucination_table(usable, cuts, options)
     table = table._replace(notes=(*table.notes, *row_notes(parts)))
     return Evaluation(table, {"rows": (table.tidy or table).records()}, parts)
 

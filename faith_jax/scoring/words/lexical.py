@@ -51,7 +51,7 @@ _TOKENS = {
 Compare = Callable[[str, str], float]
 
 
-def comparison_scorer(
+def _comparison_scorer(
     card: ScorerCard, compare: Compare, reads: Reads = SPACED_SCRIPTS
 ) -> TextScorer:
     """Returns a scorer that compares the response with the grounding's texts as one."""
@@ -80,7 +80,7 @@ def plain_comparison_scorer(name: str, normalization: str = PUBLISHED) -> TextSc
     description, high, source, compare, published = COMPARISONS[name]
     reads = _read_by(normalization, published)
     card = ScorerCard(name, description, 0, high, source)
-    return comparison_scorer(card, functools.partial(compare, normalization=normalization), reads)
+    return _comparison_scorer(card, functools.partial(compare, normalization=normalization), reads)
 
 
 def token_scorer(part: str, normalization: str = "true") -> TextScorer:
@@ -103,7 +103,7 @@ def token_scorer(part: str, normalization: str = "true") -> TextScorer:
     method, source = _TOKENS[normalization]
     description = f"{_OF_WHAT[part].format('words')} ({method})."
     card = ScorerCard(f"token_{part}", description, 0, 1, source)
-    return comparison_scorer(card, compare, reads)
+    return _comparison_scorer(card, compare, reads)
 
 
 def rouge_scorer(
@@ -128,7 +128,7 @@ def rouge_scorer(
     compare = functools.partial(
         _make_rouge_comparison(kind, part, use_stemmer), normalization=normalization
     )
-    return comparison_scorer(card, compare, reads)
+    return _comparison_scorer(card, compare, reads)
 
 
 def _make_rouge_comparison(kind: str, part: str, use_stemmer: bool) -> Callable[..., float]:
@@ -202,14 +202,14 @@ def q2_baseline_token_f1_scorer() -> TextScorer:
     """
     text_metrics.english_tokenizer()
     compare = text_metrics.q2_baseline_token_f1
-    return comparison_scorer(Q2_BASELINE_TOKEN_F1, compare, _AS_PUBLISHED)
+    return _comparison_scorer(Q2_BASELINE_TOKEN_F1, compare, _AS_PUBLISHED)
 
 
 def q2_baseline_bleu_scorer() -> TextScorer:
     """Returns the scorer of BLEU as Q²'s authors compute it."""
     description = "BLEU-4, all orders counted, of the response with the lower-cased grounding."
     card = ScorerCard("q2_baseline_bleu", description, 0, 100, _BASELINES)
-    return comparison_scorer(card, text_metrics.q2_baseline_bleu, _AS_PUBLISHED)
+    return _comparison_scorer(card, text_metrics.q2_baseline_bleu, _AS_PUBLISHED)
 
 
 def lexical_overlap_scorer(normalization: str = PUBLISHED) -> TextScorer:
