@@ -19,7 +19,6 @@ from faith_jax.papers.options import ScorerTableOptions
 from faith_jax.papers.tables import ScorerTable
 from faith_jax.report.table_pages import render_table
 from faith_jax.runs.options import scorer_options
-from faith_jax.runs.scores.balanced_accuracy import AVERAGE
 from faith_jax.runs.scores.evaluate_scores import (
     EvaluateOptions,
     Evaluation,
@@ -28,6 +27,7 @@ from faith_jax.runs.scores.evaluate_scores import (
 )
 from faith_jax.runs.scores.score import score
 from faith_jax.scoring.registry import check_scorer
+from faith_jax.statistics.scored_corpora import AVERAGE
 
 logger = logging.getLogger("faith_jax")
 

@@ -23,7 +23,7 @@ from faith_jax.statistics.estimates import (
     mean_estimate,
     p_value_text,
 )
-from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.statistics.scored_corpora import AVERAGE, Corpus
 from faith_jax.statistics.significance import (
     SIGNIFICANT,
     Exchanges,
@@ -45,7 +45,6 @@ from faith_jax.statistics.systems import (
 )
 from faith_jax.statistics.units import AUTO, ROWS, Units, units_of
 
-AVERAGE = "average"
 TESTS = ("t", "approximate_randomization", "delong", "hanley_mcneil")
 ONE_CLASS, ALL_EQUAL = "one class", "all scores equal"
 _SHARE = (0.0, 1.0)  # the ends of an AUC's scale

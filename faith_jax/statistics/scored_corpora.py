@@ -19,6 +19,7 @@ from faith_jax.core.words import is_blank
 
 # Fewer rows have intervals and tests that say little.
 FEW_ROWS = 20
+AVERAGE, OVERALL = "average", "overall"  # columns of tables, of the corpora's mean and all rows
 # Sums of float32 probabilities end a little beside their range.
 _TOLERANCE = 1e-5
 
@@ -344,8 +345,14 @@ def chosen_scorers(corpora: Mapping[str, Corpus], scorers: Sequence[str]) -> dic
 def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
     """Raises an InputError where a corpus has no row with a label and scores of every scorer.
 
-    With `labels` False, a corpus without any labels passes.
+    With `labels` False, a corpus without any labels passes. Beside others none may be called as a
+    column of the tables.
     """
+    if len(corpora) > 1 and (reserved := [n for n in (AVERAGE, OVERALL) if n in corpora]):
+        raise InputError(
+            f"{reserved[0]!r} is a column of the table itself; call this corpus, or this value of "
+            "--slice-field, otherwise."
+        )
     for name, corpus in corpora.items():
         if corpus.usable().any():
             continue

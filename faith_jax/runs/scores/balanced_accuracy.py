@@ -33,13 +33,19 @@ from faith_jax.statistics.estimates import (
     mean_estimate,
     method_note,
 )
-from faith_jax.statistics.scored_corpora import Corpus, Kept, check_usable, only_fields, row_notes
+from faith_jax.statistics.scored_corpora import (
+    AVERAGE,
+    Corpus,
+    Kept,
+    check_usable,
+    only_fields,
+    row_notes,
+)
 from faith_jax.statistics.significance import holm
 from faith_jax.statistics.units import Units, units_of
 
 logger = logging.getLogger("faith_jax")
 
-AVERAGE = "average"
 FIXED, TUNED = "0.5", "tuned"
 _SHARE = (0.0, 1.0)  # the ends of the scale
 _TIDY = ("threshold", "scorer", "part", "balanced accuracy", "low", "high", "cut", "rows", "units")

@@ -21,12 +21,11 @@ from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, clus
 from faith_jax.statistics.classification import best_threshold
 from faith_jax.statistics.detection import Span, error_figures, merge_spans, shared_characters
 from faith_jax.statistics.estimates import method_note
-from faith_jax.statistics.scored_corpora import Corpus, Kept, row_notes
+from faith_jax.statistics.scored_corpora import OVERALL, Corpus, Kept, row_notes
 from faith_jax.statistics.units import units_of
 
 SPANS = "hallucinated_spans"
 RESPONSES, CHARACTERS = "responses", "characters"
-OVERALL = "overall"
 _FIGURES = ("P", "R", "F1")
 _SHARE = (0.0, 1.0)
 _TIDY = ("of", "scorer", "figure", "value", "low", "high", "cut", "rows", "units")

@@ -163,6 +163,17 @@ def test_other_mistakes(tmp_path):
         evaluated([test, again], slice_field="part")
 
 
+def test_a_part_that_is_called_as_a_column_is_refused(tmp_path):
+    qualities = ("good", "average", "poor")
+    rows = [
+        {**row(i, i % 2, {"a": 0.5}), "fields": {"quality": qualities[i % 3]}} for i in range(12)
+    ]
+    file = write(tmp_path / "s.jsonl", rows)
+    with pytest.raises(FaithJaxError, match="'average' is a column of the table itself"):
+        evaluated([file], slice_field="quality")
+    evaluated([write(tmp_path / "one.jsonl", rows[1::3])], slice_field="quality")
+
+
 def test_a_part_of_one_class_is_no_part_of_the_average(tmp_path):
     rows = [row(i, 1, {"a": 1.0}, "ones") for i in range(5)]
     rows += [row(i, i % 2, {"a": float(i % 2)}, "both") for i in range(20)]
