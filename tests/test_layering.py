@@ -43,7 +43,7 @@ FLOORS = {
 FACADE = "__init__"
 
 HEAVY = {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x", "gin"}
-# Where DESIGN.md lets SeqIO and TensorFlow in: rooms and modules, by their dotted names.
+# Where SeqIO, TensorFlow and gin may be imported: rooms and modules, by their dotted names.
 MAY_BE_HEAVY = {
     "cli",
     "gin_files",
