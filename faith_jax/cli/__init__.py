@@ -167,7 +167,8 @@ def _run_command_line(parser: CommandParser, arguments: Sequence[str] | None) ->
         if argument != BINDING and (option.startswith("--gin.") or name.isupper()):
             problem = f"{argument}: write --gin.{name}=VALUE."
         else:
-            hint = did_you_mean(option, called.option_names()) if option.startswith("--") else ""
+            names = (name.removeprefix("--") for name in called.option_names())
+            hint = did_you_mean(name, names, "--") if option.startswith("--") else ""
             problem = f"{called.prog} has no argument {argument!r}.{hint} See {called.prog} --help."
         show(f"{parser.prog}: {problem}", sys.stderr)
         return 2

@@ -142,11 +142,11 @@ def _walk_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def nearest_names(name: str, choices: Iterable[str], count: int = 3) -> list[str]:
-    """Returns up to `count` of the choices that are like `name`, best first."""
-    choices = list(dict.fromkeys(choices))
-    lower = {k.lower(): k for k in choices}
-    close = difflib.get_close_matches(name.lower(), list(lower), n=count, cutoff=0.4)
-    return [lower[c] for c in close]
+    """Returns up to `count` of the choices that are spelled like `name` or hold it, best first."""
+    lower, wanted = {choice.lower(): choice for choice in choices}, name.lower()
+    close = difflib.get_close_matches(wanted, list(lower), n=count, cutoff=0.5)
+    close += [choice for choice in lower if len(wanted) > 1 and wanted in choice]
+    return [lower[choice] for choice in dict.fromkeys(close)][:count]
 
 
 def first_duplicate(names: Iterable[str]) -> str | None:
@@ -158,10 +158,10 @@ def first_duplicate(names: Iterable[str]) -> str | None:
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
-def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """Returns " Did you mean 'a' or 'b'?" with the nearest choices, or ""."""
-    near = nearest_names(name, choices)
-    return f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+def did_you_mean(name: str, choices: Iterable[str], prefix: str = "") -> str:
+    """Returns " Did you mean 'a' or 'b'?" with the nearest choices, or ""; each has the prefix."""
+    near = [repr(prefix + choice) for choice in nearest_names(name, choices)]
+    return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
 def pluralize(number: int, noun: str) -> str:

@@ -625,9 +625,10 @@ class EvaluateOptions(Comparison):
             is_unread = field.name in self.OF_SOME_PROTOCOLS - read
             if is_unread and getattr(self, field.name) != field.default:
                 protocols = [n for n in protocol_names() if field.name in load_protocol(n).options]
+                by_labels = ", one of which is chosen without --protocol" * (self.protocol == AUTO)
                 raise ConfigError(
                     f"--{field.name.replace('_', '-')}: goes with --protocol="
-                    f"{' or '.join(protocols)}, not with {self.protocol}."
+                    f"{' or '.join(protocols)}, not with {' or '.join(chosen)}{by_labels}."
                 )
         super().__post_init__()
 

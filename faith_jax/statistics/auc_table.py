@@ -48,6 +48,7 @@ from faith_jax.statistics.units import AUTO, ROWS, Units, units_of
 TESTS = ("t", "approximate_randomization", "delong", "hanley_mcneil")
 ONE_CLASS, ALL_EQUAL = "one class", "all scores equal"
 _SHARE = (0.0, 1.0)  # the ends of an AUC's scale
+_ROUNDING = 1e-12  # of a difference of areas
 _LISTED = 5  # scorers that a verdict names one by one
 _Pair = tuple[str, str]  # a scorer, and the baseline
 
@@ -128,7 +129,7 @@ class Best:
     """The scorer with the largest AUC of a corpus, or on average.
 
     Attributes:
-      scorer: its name.
+      scorer: its name; of scorers with the same AUC, the first that was named.
       others: by scorer how far the best is above it; p-values are corrected over all pairs of
         scorers, because the scores themselves choose the best.
       settling: by scorer in words how many rows or groups would settle a difference of this size;
@@ -139,8 +140,13 @@ class Best:
     others: Mapping[str, Compared]
     settling: Mapping[str, str]
 
+    @property
+    def tied(self) -> list[str]:
+        """The others whose AUC is as large."""
+        return [name for name, versus in self.others.items() if abs(versus.difference) < _ROUNDING]
+
     def verdict(self) -> str:
-        """Returns in words what the best is better than, and what is undecided."""
+        """Returns in words what the best is better than, and what is undecided, but for ties."""
         parts = []
         better = {name: versus for name, versus in self.others.items() if versus.better}
         if len(better) > _LISTED:
@@ -157,7 +163,7 @@ class Best:
             if math.isnan(versus.corrected)
             else f"{name} ({p_value_text(versus.corrected)}{self.settling[name]})"
             for name, versus in self.others.items()
-            if name not in better
+            if name not in {*better, *self.tied}
         ]
         if undecided:
             parts.append(f"undecided against {join_in_sentence(undecided)}")
@@ -487,7 +493,6 @@ def _find_best_scorer(
     units: Units | None = None,
 ) -> Best:
     """Returns the best scorer of a corpus, or of the average of several, without units."""
-    # Of scorers with the same AUC, the first that was named.
     order = np.argsort(-column.areas, kind="stable").tolist()
     ranked = [scorers[place] for place in order if not np.isnan(column.areas[place])]
     # Any scorer could have come out best, and with it any pair: the correction is over all of them,
@@ -620,8 +625,8 @@ def best_rows(table: AucTable) -> Table:
     title = "The best scorer against each other one: difference of ROC AUC in points"
     pairs = max(_num_pairs(best) for best in table.best.values())
     notes = (
-        f"p by Student's t; corrected by Holm over all {pluralize(pairs, 'pair')} of scorers of a "
-        "corpus, because the best is chosen by the same rows.",
+        "p by Student's t; corrected by Holm over the pairs of scorers of a corpus "
+        f"({pairs}), because the best is chosen by the same rows.",
     )
     columns = ("corpus", "best", "other", "best less other")
     return Table(title, columns, rows, notes, _tidy_best(table))
@@ -648,7 +653,10 @@ def _format_verdicts(table: AucTable) -> Iterator[str]:
         pairs = _num_pairs(best)
         area = 100 * table.row(best.scorer)[column].auc
         over = f"; corrected over {pluralize(pairs, 'pair')} of scorers" if pairs > 1 else ""
-        text = f"{best.scorer} has the largest AUC ({area:.1f}): {best.verdict()}{over}"
+        largest = [best.scorer, *best.tied]
+        have = f"{join_in_sentence(largest)} {'have' if best.tied else 'has'}"
+        text = ": ".join(filter(None, (f"{have} the largest AUC ({area:.1f})", best.verdict())))
+        text += over
         if column == AVERAGE:
             yield f"{column}: Verdict: {text}; on average."
         else:

@@ -20,6 +20,10 @@ from faith_jax.core.words import is_blank
 # Fewer rows have intervals and tests that say little.
 FEW_ROWS = 20
 AVERAGE, OVERALL = "average", "overall"  # columns of tables, of the corpora's mean and all rows
+_OWN_CORPUS = (
+    "if they are of different systems or data, give each a corpus of its own (score --corpus=NAME, "
+    "or the field 'corpus')"
+)
 # Sums of float32 probabilities end a little beside their range.
 _TOLERANCE = 1e-5
 
@@ -279,10 +283,13 @@ def _join_parts(
         where = path if missing[0] in first.ids else origin
         raise InputError(
             f"{origin} and {path} hold different rows of {first.name!r}: {where} lacks "
-            f"{missing[0]!r}, one of {pluralize(len(missing), 'row')} that only one of them has."
+            f"{missing[0]!r}, one of {pluralize(len(missing), 'row')} that only one of them has; "
+            f"{_OWN_CORPUS}."
         )
     if both := sorted(set(first.scores) & set(second.scores)):
-        raise InputError(f"{origin} and {path} both have scores of {both[0]} on {first.name!r}.")
+        raise InputError(
+            f"{origin} and {path} both have scores of {both[0]} on {first.name!r}; {_OWN_CORPUS}."
+        )
     places = second.places(first.ids)
     second = second.part(places)
     # Other texts are not joined to those of equal ids; what a file lacks passes.
@@ -324,8 +331,7 @@ def _check_equal(
     if differing.any():
         raise InputError(
             f"{origin} and {path} have different {texts} of {corpus.name!r}, row "
-            f"{corpus.ids[int(np.argmax(differing))]!r}; if they are of different systems or data, "
-            "give each a corpus of its own (score --corpus=NAME, or the field 'corpus')."
+            f"{corpus.ids[int(np.argmax(differing))]!r}; {_OWN_CORPUS}."
         )
 
 
@@ -370,7 +376,8 @@ def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
         raise InputError(
             f"{name}: no row has a label and scores that are defined of every scorer; undefined: "
             f"{undefined} of {pluralize(len(labelled.ids), 'row')} with a label. Choose others "
-            "with --scorers=NAMES; `faith-jax scorers` says what each can read."
+            "with --scorers=NAMES (`faith-jax scorers` says what each can read), or, where the "
+            "protocol takes it, count undefined scores as a value with --undefined=VALUE."
         )
 
 

@@ -64,14 +64,15 @@ def _warmup_within(name: str, warmup_steps: int, total_steps: int) -> int:
             f"{name}: expected WARMUP_STEPS of 0 or more, and TRAIN_STEPS of 1 or more; got "
             f"{warmup_steps} and {total_steps}."
         )
-    if warmup_steps >= total_steps:
-        logger.warning(
-            "WARMUP_STEPS = %d is not less than TRAIN_STEPS = %d: the learning rate warms up for "
-            "%d steps instead, a twentieth of the run",
-            *(warmup_steps, total_steps, total_steps // 20),
-        )
-        return total_steps // 20
-    return warmup_steps
+    if warmup_steps < total_steps:
+        return warmup_steps
+    shorter = total_steps // 20
+    warm_up = f"warms up for {shorter} steps instead, a twentieth of the run"
+    logger.warning(
+        "WARMUP_STEPS = %d is not less than TRAIN_STEPS = %d: the learning rate %s",
+        *(warmup_steps, total_steps, warm_up if shorter else "begins without a warm-up"),
+    )
+    return shorter
 
 
 def inverse_square_root(

@@ -17,6 +17,14 @@ def test_nearest_names_come_best_first():
 
 def test_nothing_is_suggested_for_what_is_like_nothing():
     assert errors.did_you_mean("zzz", ["npov_generate"]) == ""
+    assert errors.did_you_mean("threshold", ["test", "help", "resamples"]) == ""
+
+
+def test_names_that_hold_the_one_given_are_suggested():
+    assert errors.nearest_names("nli", ["coverage", "nli_e_minus_c", "q2_nli"]) == [
+        "q2_nli",
+        "nli_e_minus_c",
+    ]
 
 
 @pytest.mark.parametrize(("status", "expected"), [(1, 1), (143, 143), (-9, 137)])

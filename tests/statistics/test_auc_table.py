@@ -1,5 +1,6 @@
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -318,6 +319,20 @@ def test_the_best_scorer_is_tested_against_each_other_one():
     assert [row[:3] for row in best_rows(table).rows] == [
         (column, "good", other) for column in (*CORPORA, "average") for other in ("base", "chance")
     ]
+
+
+def test_scorers_with_the_same_area_share_the_first_place():
+    labels = np.arange(40) % 2.0
+    order = np.random.default_rng(0).normal(size=40) + labels
+    scores = {"one": order, "worse": -order, "two": 2 * order}
+    corpus = Corpus("c", tuple(map(str, range(40))), labels, scores)
+    verdict = auc_rows(auc_table({"c": corpus})).notes[0]
+    assert verdict.startswith("c: Verdict: one and two have the largest AUC (")
+    assert "): better than worse (p < 0.001); corrected" in verdict
+    without = auc_rows(auc_table({"c": corpus.only(["one", "two"])})).notes[0]
+    assert re.fullmatch(
+        r"c: Verdict: one and two have the largest AUC \([\d.]+\); 40 rows.", without
+    )
 
 
 def test_scorers_that_are_silent_on_other_rows_are_compared_where_both_speak():

@@ -40,6 +40,8 @@ def test_a_warmup_beyond_the_run_is_scaled_down(caplog, warmup):
         f"WARMUP_STEPS = {warmup} is not less than TRAIN_STEPS = 60: the learning rate warms up "
         "for 3 steps instead, a twentieth of the run"
     )
+    optimizers.linear_decay(0.1, warmup, total_steps=4)
+    assert caplog.messages[1].endswith("the learning rate begins without a warm-up")
 
 
 def test_a_constant_rate_scales_its_warmup_down_where_it_knows_the_steps(caplog):

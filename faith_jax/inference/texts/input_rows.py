@@ -43,8 +43,13 @@ SIDES = ("pro_arguments", "con_arguments")
 FIELDS = ("id", "inputs", "inputs_without_document", "query", *SIDES, "pro", "con", "history",
           "knowledge", "response")  # fmt: skip
 # Other names for these, in rows that have neither these nor `inputs`.
-_MEANT = {"question": "query"} | {
-    f"{side}_{texts}": side for side in ("pro", "con") for texts in ("arg", "args", "texts")
+_MEANT = {
+    **{"question": "query", "user_input": "query"},
+    **dict.fromkeys(
+        ("context", "contexts", "retrieved_contexts", "retrieval_context"), "knowledge"
+    ),
+    **dict.fromkeys(("documents", "passages", "source_documents", "evidence"), "knowledge"),
+    **{f"{side}_{texts}": side for side in ("pro", "con") for texts in ("arg", "args", "texts")},
 }
 _FORMS = "'query' with 'knowledge' or arguments, 'history' with 'knowledge', or 'inputs'"
 # The arguments of both sides for a query.
@@ -107,7 +112,8 @@ def input_row(
         alike = [field for field in FIELDS if name not in FIELDS and _is_nearly(name, field)]
         near = nearest_names(name, alike, 1)
         meant = _MEANT.get(name.lower())
-        if meant and not {"inputs", meant, f"{meant}_arguments"} & row.keys():
+        has_sides = meant == "knowledge" and any(side in row for side in (*SIDES, "pro", "con"))
+        if meant and not {"inputs", meant, f"{meant}_arguments"} & row.keys() and not has_sides:
             near = [meant]
         if near:
             raise InputError(
@@ -158,7 +164,8 @@ def _argument_row(
         try:
             pro, con = map(list, look_up(query_row.query))
         except InputError as error:
-            raise InputError(f"{where}: field 'query': {error}") from None
+            remedy = "A row may also have 'knowledge', or 'pro' and 'con', of its own."
+            raise InputError(f"{where}: field 'query': {error} {remedy}") from None
     if not pro or not con:
         missing = SIDES[0] if con else SIDES[1]
         raise InputError(f"{where}: field {missing!r} is missing; give both sides.")

@@ -1,6 +1,8 @@
 """The run `evaluate`: tables and pictures of scored files."""
 
 import dataclasses
+import itertools
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +53,8 @@ from faith_jax.statistics.scored_corpora import (
     row_notes,
 )
 
+logger = logging.getLogger("faith_jax")
+
 
 def _inputs_and_outputs(options: EvaluateFiles) -> tuple[list[str], dict[str, str]]:
     outputs = ("json", "markdown", "latex", "csv", "histograms", "roc_curves")
@@ -67,10 +71,13 @@ def evaluate(options: EvaluateFiles) -> str:
     # What is drawn is of the rows that the table is of.
     whole = counting_undefined(outcome.corpora, options)
     drawn = {name: corpus.part(corpus.usable()) for name, corpus in whole.items()}
+    pictures = []  # many corpora or scorers take several files
     if options.histograms:
-        figures.save_histograms(drawn, path_of(options.histograms))
+        pictures += figures.save_histograms(drawn, path_of(options.histograms))
     if options.roc_curves:
-        figures.save_roc_curves(drawn, path_of(options.roc_curves))
+        pictures += figures.save_roc_curves(drawn, path_of(options.roc_curves))
+    for picture in pictures:
+        logger.info("Written: %s", picture)
     return "\n".join(render_table(table) for table in (outcome.table, *outcome.further))
 
 
@@ -188,11 +195,32 @@ def _evaluate_areas(files: Sequence[str], options: EvaluateOptions) -> Evaluatio
     check_usable(filled)
     check_several_rows({name: corpus.ids for name, corpus in corpora.items()})
     areas, (table, *further) = area_tables(corpora, options)
+    table = table._replace(notes=(*table.notes, *_note_shared_rows(corpora)))
     ids = {
         name: [i for i, used in zip(corpus.ids, corpus.usable().tolist(), strict=True) if not used]
         for name, corpus in filled.items()
     }
     return Evaluation(table, auc_figures(areas) | {"left_out_ids": ids}, corpora, tuple(further))
+
+
+def _note_shared_rows(corpora: Mapping[str, Corpus]) -> Iterator[str]:
+    """Yields a note on corpora that are systems: most of their rows have the same ids and texts."""
+    keys = {
+        name: {key for key in zip(corpus.ids, corpus.hashes["grounding"], strict=True) if key[1]}
+        for name, corpus in corpora.items()
+    }
+    alike = {
+        name
+        for pair in itertools.combinations(keys, 2)
+        if 2 * len(keys[pair[0]] & keys[pair[1]]) > max(len(keys[name]) for name in pair)
+        for name in pair
+    }
+    if alike:
+        yield (
+            f"{', '.join(name for name in keys if name in alike)}: have rows of the same ids and "
+            "groundings. If they are systems that answer the same questions, --protocol=systems "
+            "compares them; the average takes corpora as independent of each other."
+        )
 
 
 AUC = EvaluationProtocol(

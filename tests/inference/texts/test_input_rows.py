@@ -115,6 +115,14 @@ def test_another_name_of_a_field_that_is_missing_gets_a_hint(name, meant):
     assert row({"inputs": "Is it?", name: "x"}).fields[name] == "x"
 
 
+@pytest.mark.parametrize("name", ["contexts", "retrieved_contexts", "Documents"])
+def test_passages_of_a_retrieval_system_are_not_passed_over(name):
+    with pytest.raises(InputError, match=rf"'{name}' is not known. Did you mean 'knowledge'\?"):
+        row({"query": "Is it?", name: ["It is."]})
+    assert row({**SIDES, name: ["x"]}).fields[name] == ["x"]
+    assert row({"query": "Is it?", "knowledge": "It is.", name: ["x"]}).fields[name] == ["x"]
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -96,7 +96,9 @@ def test_pictures_are_of_the_rows_of_the_table(capsys, tmp_path, monkeypatch):
     two = write(tmp_path / "two.jsonl", [None, *SCORES[1:]], LABELS, scorer="t")
     drawn = []
     for name in ("save_histograms", "save_roc_curves"):
-        monkeypatch.setattr(evaluate_scores.figures, name, lambda corpora, _: drawn.append(corpora))
+        monkeypatch.setattr(
+            evaluate_scores.figures, name, lambda corpora, _: drawn.append(corpora) or []
+        )
     pictures = [f"--{name}={tmp_path}/{name}.png" for name in ("histograms", "roc-curves")]
     assert evaluate(capsys, one, two, *pictures)[0] == 0
     for corpora in drawn:
@@ -137,12 +139,12 @@ def test_outputs_overwrite_no_input_and_not_each_other(capsys, tmp_path, monkeyp
         (
             ["--slice-field=x"],
             "--slice-field: goes with --protocol=balanced_accuracy or hallucinations or npov or "
-            "npov_words, not with auto",
+            "npov_words, not with auc or systems",
         ),
         (
             ["--development=none.jsonl"],
             "--development: goes with --protocol=balanced_accuracy or begin or hallucinations or "
-            "verifiable, not with auto",
+            "verifiable, not with auc or systems",
         ),
         (["--group-field=x"], "--group-field: goes with --protocol=begin"),
         (["--dataset=x"], "--dataset: goes with --protocol=dialfact"),

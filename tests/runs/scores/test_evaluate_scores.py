@@ -155,11 +155,14 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
     good = write(tmp_path / "good.jsonl", SCORES, LABELS)
     fewer = write(tmp_path / "fewer.jsonl", SCORES[:5], LABELS[:5], scorer="t")
     bare = write(tmp_path / "bare.jsonl", [0.1, 0.2], [None, None])
+    again = write(tmp_path / "again.jsonl", SCORES, LABELS)
     (tmp_path / "nan.jsonl").write_text(good.read_text().replace("0.9", "NaN"))
     (tmp_path / "twice.jsonl").write_text(good.read_text() * 2)
     for arguments, message in (
         ((tmp_path / "none.jsonl",), "none.jsonl: no such file"),
-        ((good, fewer), "fewer.jsonl lacks '5', one of 1 row "),
+        ((good, fewer), "fewer.jsonl lacks '5', one of 1 row that only one of them has; if they"),
+        ((good, again), "again.jsonl both have scores of s on 'c'; if they are of different sys"),
+        ((good, "--slice-field=x"), "not with auc or systems, one of which is chosen without --pr"),
         ((tmp_path / "nan.jsonl",), "nan.jsonl:1: field 'scores.s': expected a finite number"),
         ((tmp_path / "twice.jsonl",), "corpus 'c' has the id '0' twice"),
         ((bare, "--protocol=auc"), "c: no row has a label (1 or 0), which the figures need"),
@@ -505,6 +508,23 @@ def test_rows_with_labels_have_areas(capsys, tmp_path):
     path = write(tmp_path / "labelled.jsonl", SCORES, LABELS)
     assert evaluate(capsys, path)[1][0].startswith("ROC AUC")
     assert evaluate(capsys, path, "--protocol=systems")[1][0] == "Systems"
+
+
+def test_labelled_rows_of_two_systems_are_said_to_be_so(capsys, tmp_path):
+    """The average over corpora would take the same questions as independent."""
+    files = [tmp_path / f"{name}.jsonl" for name in ("old", "new", "other")]
+    for file in files:
+        topic = "other" if file.stem == "other" else "shared"
+        rows = [
+            {"id": str(i), "corpus": file.stem, "grounding": [f"{topic} {i}"]}
+            | {"generated_text": f"{file.stem} {i}", "label": i % 2, "scores": {"s": i / 9}}
+            for i in range(8)
+        ]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, lines, _ = evaluate(capsys, *files)
+    (note,) = (line for line in lines if "--protocol=systems" in line)
+    assert note.startswith("old, new: have rows of the same ids and groundings.")
+    assert not any("--protocol=systems" in line for line in evaluate(capsys, *files[1:])[1])
 
 
 def test_systems_of_other_scorers(capsys, tmp_path):
