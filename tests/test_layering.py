@@ -174,13 +174,14 @@ def test_only_data_tasks_and_runs_know_tensorflow_and_gin(name):
     assert heavy == []
 
 
+@functools.cache
+def imported_libraries(name):
+    return {room_of(target) for _, target in imports(parsed(name), lazy=True)}
+
+
 @pytest.mark.parametrize("library", OWNERS)
 def test_one_mechanism_uses_a_library(library):
-    users = {
-        name
-        for name in MODULES
-        if library in {room_of(t) for _, t in imports(parsed(name), lazy=True)}
-    }
+    users = {name for name in MODULES if library in imported_libraries(name)}
     owners = tuple(OWNERS[library].split())
     assert users, "nothing uses it any more: remove its line"
     assert {
