@@ -17,7 +17,7 @@ from jaxtyping import Float, Integer
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.files.stores import path_of
-from faith_jax.core.types import Array
+from faith_jax.core.types import Array, PyTree
 from faith_jax.models.layers import param_with_axes
 
 
@@ -65,6 +65,16 @@ class SoftPrompt(nn.Module):
         vectors = jnp.take(self.embedding, positions, axis=0, mode="clip")
         is_prompt = (positions >= 0) & (positions < self.length)
         return jnp.where(is_prompt[..., None], vectors.astype(embeddings.dtype), embeddings)
+
+
+def prompt_embedding(params: PyTree, name: str) -> np.ndarray:
+    """Returns the token embedding that a prompt stands beside: float32 [vocab, embed].
+
+    A decoder may have one of its own.
+    """
+    decoder = params.get("decoder", {}) if name == "decoder_prompt" else {}
+    embedder = decoder.get("token_embedder", params["token_embedder"])
+    return np.asarray(embedder["embedding"], np.float32)
 
 
 @runtime_checkable

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.checkpoints.checkpoint import content_hash
+from faith_jax.checkpoints.checkpoint import PROMPTS, content_hash
 from faith_jax.checkpoints.native import is_native, params_folder, read_native, run_folder
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError, FaithJaxError
 from faith_jax.core.files import reserve_outputs, write_json, write_text
 from faith_jax.core.files.stores import path_of
+from faith_jax.models.soft_prompt import prompt_embedding
 from faith_jax.report.figures import save_curves
 from faith_jax.report.prompts import (
     PromptReport,
@@ -96,9 +97,12 @@ class Vocabulary:
 
 @dataclasses.dataclass(frozen=True)
 class _Base:
-    """A base model: its embedding, and which prompts it has; or why it cannot be opened."""
+    """A base model: the embedding beside each prompt, and which prompts the base itself has.
 
-    embedding: NDArray[np.floating] | None
+    Where it cannot be opened, `problem` says why.
+    """
+
+    embeddings: Mapping[str, NDArray[np.floating]]
     prompts: Sequence[str] = ()
     problem: str = ""
 
@@ -118,9 +122,9 @@ def _read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]")
         params = read_native(path).params if is_native(path) else {}
         if "token_embedder" not in params:
             params = open_checkpoint(source).params
-        base = _Base(np.asarray(params["token_embedder"]["embedding"]))
+        base = _Base({name: prompt_embedding(params, name) for name in prompts.vectors})
     notes = [f"its base model is not compared with: {base.problem}"] if base.problem else []
-    vocabulary = _load_vocabulary(base, source, notes)
+    vocabularies = _load_vocabularies(base, source, notes)
     settings, (starts, origin) = read_settings(folder) or {}, read_prompt_starts(folder)
     if starts is None:
         notes.append("its start is unknown: it was not kept with the prompt.")
@@ -132,7 +136,7 @@ def _read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]")
             notes.append(f"{name}: its start is unknown: the one that was kept is {start.shape}.")
             start = None
         health_by_prompt[name] = _measure_prompt_health(
-            name, vectors, start, vocabulary, log, count
+            name, vectors, start, vocabularies.get(name), log, count
         )
     chosen = {name: settings[path].value for name, path in _SETTINGS.items() if path in settings}
     shown = {
@@ -156,16 +160,18 @@ def _open_base(path: str, expected: str) -> _Base:
         checkpoint = open_checkpoint(path)
         digest = checkpoint.content_hash or content_hash(checkpoint.params)
     except FaithJaxError as error:
-        return _Base(None, problem=str(error))
+        return _Base({}, problem=str(error))
     if digest != expected:
-        return _Base(None, problem=f"{path} is another model than the one it was trained on.")
+        return _Base({}, problem=f"{path} is another model than the one it was trained on.")
     prompts = [name for name in checkpoint.params if name.endswith("_prompt")]
-    return _Base(np.asarray(checkpoint.params["token_embedder"]["embedding"]), prompts)
+    params = checkpoint.params
+    return _Base({name: prompt_embedding(params, name) for name in PROMPTS}, prompts)
 
 
-def _load_vocabulary(base: _Base, source: str, notes: list[str]) -> Vocabulary | None:
-    if base.embedding is None:
-        return None
+def _load_vocabularies(base: _Base, source: str, notes: list[str]) -> dict[str, Vocabulary]:
+    """Returns the pieces beside each prompt; none where the base cannot be opened."""
+    if not base.embeddings:
+        return {}
     problem = "no tokenizer is kept with it."
     try:
         vocabulary = carried_vocabulary(source)
@@ -173,10 +179,12 @@ def _load_vocabulary(base: _Base, source: str, notes: list[str]) -> Vocabulary |
         vocabulary, problem = None, str(error)
     if vocabulary is None:
         notes.append(f"pieces are shown by their ids: {problem}")
-        return Vocabulary(base.embedding, lambda token: f"#{token}")
+        return {n: Vocabulary(e, lambda token: f"#{token}") for n, e in base.embeddings.items()}
     # Embeddings behind the last piece, which round the table up, were never trained.
-    rows = min(len(base.embedding), vocabulary.vocab_size)
-    return Vocabulary(base.embedding[:rows], vocabulary.piece_text)
+    return {
+        name: Vocabulary(embedding[: vocabulary.vocab_size], vocabulary.piece_text)
+        for name, embedding in base.embeddings.items()
+    }
 
 
 def _measure_prompt_health(

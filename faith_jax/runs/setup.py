@@ -31,7 +31,7 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.parameters import param_shardings, random_params
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.quantization import quantize_params
-from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
+from faith_jax.models.soft_prompt import PromptInitializer, prompt_embedding, sampled_vocabulary
 from faith_jax.models.transformer import (
     QUESTION_ENCODER,
     Transformer,
@@ -159,9 +159,7 @@ def initial_params(
         length = getattr(config, f"{name}_length")
         if length and name not in params:
             initialize = start.prompt_initializer or sampled_vocabulary()
-            of_decoder = name == "decoder_prompt" and config.decoder_embedding
-            embedder = (params["decoder"] if of_decoder else params)["token_embedder"]
-            embedding = jnp.asarray(np.asarray(embedder["embedding"], np.float32))
+            embedding = jnp.asarray(prompt_embedding(params, name))
             prompt = initialize(jax.random.fold_in(key, index), length, embedding)
             params[name] = {"embedding": np.asarray(prompt, np.float32)}
     check_params(config, params)

@@ -67,7 +67,8 @@ def read_prompts(source: str) -> Prompts:
         else "no soft prompt; give a prompt-tuned MODEL_DIR or one of its steps"
     )
     for name, vectors in vectors_by_name.items():
-        expected = (getattr(config, f"{name}_length"), config.emb_dim)
+        width = config.embedding_width if name == "encoder_prompt" else config.emb_dim
+        expected = (getattr(config, f"{name}_length"), width)
         if vectors.shape != expected:
             problem = f"{name} of the shape {vectors.shape}, but model.json says {expected}"
         elif not np.isfinite(vectors).all():

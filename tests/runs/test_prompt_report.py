@@ -12,6 +12,7 @@ from faith_jax.runs.model_dir import PROMPT_START, write_prompt_starts
 from faith_jax.runs.prompt_report import make_report
 from tests.checkpoints.synthetic import tiny_params
 from tests.checkpoints.test_native import prompt_run
+from tests.models.families import FAMILIES
 from tests.models.tiny import TINY as TINY_CONFIG
 from tests.runs.conftest import TINY
 from tests.runs.test_bad_input import assert_mistake
@@ -142,6 +143,27 @@ def test_prompts_without_a_tokenizer_or_a_run(command, tmp_path):
     assert "#49 " in out
     assert "the one that was kept is (4, 8)" in out
     assert "Pieces are shown by their ids" in out
+
+
+def test_each_prompt_is_compared_with_the_embedding_that_it_stands_beside(tmp_path):
+    """T5Gemma's decoder has a token embedding of its own."""
+    config = FAMILIES["t5gemma"].replace(encoder_prompt_length=2, decoder_prompt_length=2)
+    params = dict(tiny_params(config))
+    for name, embedder in (("encoder", params), ("decoder", params["decoder"])):
+        params[f"{name}_prompt"] = {"embedding": embedder["token_embedder"]["embedding"][5:7]}
+    write_native(Checkpoint(config, params), tmp_path / "both")
+    (run,) = make_report([str(tmp_path / "both")], 1).runs
+    for health in run.prompts.values():
+        assert [pieces[0].token for pieces in health.by_distance] == [5, 6]
+        assert [pieces[0].value for pieces in health.by_distance] == pytest.approx([0, 0], abs=1e-6)
+
+
+def test_a_prompt_is_as_wide_as_the_embedding_of_its_encoder(tmp_path):
+    config = FAMILIES["albert"].replace(encoder_prompt_length=2)
+    assert config.embedding_width != config.emb_dim
+    write_native(Checkpoint(config, tiny_params(config)), tmp_path / "albert")
+    (run,) = make_report([str(tmp_path / "albert")], 1).runs
+    assert run.prompts["encoder_prompt"].vectors.shape == (2, config.embedding_width)
 
 
 def test_mistakes_are_one_line(command, runs, tmp_path):
