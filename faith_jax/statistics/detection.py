@@ -19,6 +19,7 @@ from faith_jax.statistics.estimates import Estimate, jackknife, unit_sums
 
 Floats = NDArray[np.float64]
 Span = tuple[int, int]  # of characters: start, end, exclusive
+_ROUNDING = 1e-24  # a variance that is rounding
 
 
 def balanced_accuracy(labels: ArrayLike, calls: ArrayLike, units: NDArray[np.intp]) -> Estimate:
@@ -36,9 +37,10 @@ def balanced_accuracy(labels: ArrayLike, calls: ArrayLike, units: NDArray[np.int
     truth, called = np.asarray(labels, np.float64), np.asarray(calls, bool)
     # [units, 4]: faithful rows, those called so; unfaithful rows, those called so.
     sums = _sum_by_unit(*_of_classes(truth, called), units=units)
+    rows = sums[:, [0, 2]]
     # An end of the scale rests on the units of the smaller class.
-    ends = np.count_nonzero(sums[:, [0, 2]], axis=0).min(initial=len(sums))
-    return _jackknife_estimate(_mean_recall, sums, _class_weights(sums))._replace(ends=int(ends))
+    ends = int(np.count_nonzero(rows, axis=0).min(initial=len(sums)))
+    return _two_class_estimate(_mean_recall, sums, rows, sums[:, [1, 3]], 1)._replace(ends=ends)
 
 
 def balanced_accuracy_difference(
@@ -46,16 +48,20 @@ def balanced_accuracy_difference(
 ) -> Estimate:
     """Returns by how much the balanced accuracy of calls is above that of others, paired by unit.
 
-    Arguments are those of `balanced_accuracy`; `others` are the calls to compare with, [rows].
+    Arguments are those of `balanced_accuracy`; `others` are the calls to compare with, [rows]. The
+    p-value is at least that of exchanging the units in which the two call rows differently.
     """
-    truth = np.asarray(labels, np.float64)
-    first, second = (_of_classes(truth, np.asarray(called, bool)) for called in (calls, others))
+    truth, (called, beside) = np.asarray(labels, np.float64), np.array([calls, others], bool)
+    first, second = _of_classes(truth, called), _of_classes(truth, beside)
     sums = _sum_by_unit(*first, *second, units=units)
 
     def difference(part: Floats) -> Floats:
         return _mean_recall(part[..., :4]) - _mean_recall(part[..., 4:])
 
-    return _jackknife_estimate(difference, sums, _class_weights(sums))
+    rows, gains = sums[:, [0, 2]], sums[:, [1, 3]] - sums[:, [5, 7]]
+    differing = len(np.unique(units[called != beside]))
+    estimate = _two_class_estimate(difference, sums, rows, gains, 0)
+    return estimate._replace(differing=differing)
 
 
 def error_figures(
@@ -154,11 +160,42 @@ def _of_classes(truth: Floats, called: NDArray[np.bool_]) -> list[NDArray[np.boo
     return [truth == 1, (truth == 1) & called, truth == 0, (truth == 0) & ~called]
 
 
-def _class_weights(sums: Floats) -> Floats:
-    """Returns the shares of both classes that each unit has, added up: [units]."""
-    totals = sums[:, [0, 2]].sum(axis=0)
-    # One large unit of the rarer class decides half of the figure, however few its rows are.
-    return (sums[:, [0, 2]] / np.maximum(totals, 1)).sum(axis=1)
+def _two_class_estimate(
+    figure: Callable[[Floats], Floats], sums: Floats, rows: Floats, gains: Floats, added: int
+) -> Estimate:
+    """Returns the mean of a rate of each class, or of its differences.
+
+    Where all rows of one class are called alike, and those of the other one are not, the class has
+    the variance that two more units would give it: one called right and one wrong (Agresti & Caffo
+    2000), or of a difference half a unit of each kind (Agresti & Min 2005). Else a class of three
+    rows would be known for certain. The degrees of freedom are those of two variances that are
+    added, as for AUCs (`AreaComponents.estimate`), each of as many units of equal size as weigh
+    alike.
+
+    Args:
+      figure: of the sums over some units.
+      sums: of each unit, [units, columns].
+      rows: of each class in each unit, [units, 2].
+      gains: how many of them are called right; of a difference, less those that the others call
+        right: [units, 2].
+      added: the sum of the gains of the two units that are added.
+    """
+    estimate = _jackknife_estimate(figure, sums, np.ones(len(sums)))
+    if math.isnan(estimate.value + estimate.error):
+        return estimate
+    totals, counts = rows.sum(axis=0), np.count_nonzero(rows, axis=0)
+    rates = gains.sum(axis=0) / totals
+    variances = counts / (counts - 1) * (((gains - rates * rows) / totals) ** 2).sum(axis=0)
+    is_constant = variances < _ROUNDING
+    more = counts + 2
+    squares = (counts * rates**2 + 1) / more - ((counts * rates + added) / more) ** 2
+    # Where both classes are constant, nothing is known: see `Estimate.is_constant`.
+    unseen = np.where(is_constant & ~is_constant.all(), squares / more, 0.0)
+    parts = (variances + unseen) / 4  # the figure is the mean of two rates
+    spread = float(np.sum(parts**2 / (totals**2 / (rows**2).sum(axis=0) - 1)))
+    degrees = min(len(sums) - 1, parts.sum() ** 2 / spread) if spread else min(counts) - 1
+    error = math.sqrt(estimate.error**2 + unseen.sum() / 4)
+    return estimate._replace(error=error, degrees=max(1.0, float(degrees)))
 
 
 def _mean_recall(sums: Floats) -> Floats:

@@ -47,6 +47,8 @@ class Estimate(NamedTuple):
       units: how many there are.
       ends: how many units a figure at an end of its scale rests on: all of a mean, those of the
         smaller class of an AUC; 0 = all.
+      differing: of a difference of calls, in how many units the two call rows differently; 0 = the
+        figures are no calls.
     """
 
     value: float
@@ -54,6 +56,7 @@ class Estimate(NamedTuple):
     degrees: float
     units: int
     ends: int = 0
+    differing: int = 0
 
     @property
     def is_constant(self) -> bool:
@@ -125,7 +128,8 @@ class Estimate(NamedTuple):
         """Returns how likely a value so far from 0 is if the true one is 0, two-sided.
 
         Where all units differ by the same amount, t knows nothing of how they vary; the p-value is
-        then that of exchanging units, 2 / 2**units, and 1 for no difference at all.
+        then that of exchanging units, 2 / 2**units, and 1 for no difference at all. Where calls
+        differ in few units, exchanging these is all that there is to test.
         """
         from scipy import stats
 
@@ -134,9 +138,11 @@ class Estimate(NamedTuple):
         # Before the next case: equal systems have no error either, but do not differ.
         if abs(self.value) <= _NOTHING:
             return 1.0
+        least = smallest_exchange(self.differing or self.units)
         if self.is_constant:
-            return smallest_exchange(self.units)
-        return float(2 * stats.t.sf(abs(self.value) / self.error, self.degrees))
+            return least
+        p_value = float(2 * stats.t.sf(abs(self.value) / self.error, self.degrees))
+        return max(p_value, least) if self.differing else p_value
 
     def units_to_settle(self, level: float = 0.05, power: float = 0.8) -> float:
         """Returns how many units a test needs to find a difference of this size, or infinity.
@@ -209,7 +215,8 @@ def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
     combined = total**2 / spread if spread > 0 else float(degrees.min())
     units = sum(estimate.units for estimate in estimates)
     ends = min(estimate.ends or estimate.units for estimate in estimates)
-    return Estimate(value, math.sqrt(total) / len(estimates), combined, units, ends)
+    differing = sum(estimate.differing for estimate in estimates)
+    return Estimate(value, math.sqrt(total) / len(estimates), combined, units, ends, differing)
 
 
 def p_value_text(p_value: float) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from faith_jax.statistics import detection
+from faith_jax.statistics import detection, estimates
 
 LABELS = np.array([1, 1, 1, 0, 0, 1, 0, 0, 1, 0])
 CALLS = np.array([1, 0, 1, 0, 1, 1, 0, 0, 1, 1], bool)
@@ -29,9 +29,13 @@ def test_balanced_accuracy_is_sklearns_and_its_error_leaves_out_units():
         lambda rows: metrics.balanced_accuracy_score(LABELS[rows], CALLS[rows]), UNITS
     )
     assert estimate.error == pytest.approx(expected, rel=1e-12)
-    # Every unit but the first and the fourth has one row of both classes: weights 2/5 and 1/5 each.
-    weights = np.array([2 / 5, 2 / 5, 2 / 5, 2 / 5, 2 / 5])
-    assert estimate.degrees == pytest.approx(weights.sum() ** 2 / (weights**2).sum() - 1)
+    # Satterthwaite: each class has 5 rows in four units, of which one has two rows.
+    variances = [
+        4 / 3 * sum(np.sum((CALLS - CALLS[LABELS == c].mean())[(LABELS == c) & (UNITS == u)]) ** 2
+                    for u in range(5)) for c in (0, 1)
+    ]  # fmt: skip
+    degrees = sum(variances) ** 2 / sum(v**2 / (25 / 7 - 1) for v in variances)
+    assert estimate.degrees == pytest.approx(min(degrees, 4))
 
 
 def test_a_class_that_is_missing_or_in_one_unit():
@@ -65,6 +69,39 @@ def test_a_difference_is_paired_by_unit():
     assert estimate.error == pytest.approx(expected, rel=1e-12)
     same = detection.balanced_accuracy_difference(LABELS, CALLS, CALLS, UNITS)
     assert (same.value, same.p_value()) == (0.0, 1.0)
+
+
+def test_a_class_of_three_rows_is_not_known_for_certain():
+    """One faithful row of 40 is missed, and all of three unfaithful ones are found."""
+    labels = np.array([1] * 40 + [0] * 3)
+    calls = (labels == 1) & (np.arange(43) > 0)
+    one = detection.balanced_accuracy(labels, calls, np.arange(43))
+    low, _ = one.interval(0.95, (0.0, 1.0))
+    assert low < 0.75  # of 3 rows that are found, fewer than half might be
+    always = np.ones(43, bool)
+    difference = detection.balanced_accuracy_difference(labels, calls, always, np.arange(43))
+    assert difference.value == pytest.approx(1 / 2 - 1 / 80)
+    # The two differ in four rows: 2 / 2**4 at least.
+    assert difference.p_value() >= 1 / 8
+    assert difference.differing == 4
+    # Where both classes are constant, exchanging the three rows is all there is.
+    difference = detection.balanced_accuracy_difference(labels, labels == 1, always, np.arange(43))
+    assert (difference.p_value(), difference.interval()) == (1 / 4, estimates.NO_INTERVAL)
+
+
+@pytest.mark.parametrize(("faithful", "unfaithful"), [(200, 3), (60, 8), (60, 60)])
+def test_equal_judges_seldom_differ_and_intervals_cover(faithful, unfaithful):
+    labels = np.array([1] * faithful + [0] * unfaithful)
+    generator, units = np.random.default_rng(0), np.arange(labels.size)
+    rejected = covered = 0
+    for _ in range(400):
+        first, second = (labels == 1) == (generator.random((2, labels.size)) < 0.8)
+        difference = detection.balanced_accuracy_difference(labels, first, second, units)
+        rejected += difference.p_value() < 0.05
+        low, high = detection.balanced_accuracy(labels, first, units).interval(0.95, (0.0, 1.0))
+        covered += low <= 0.8 <= high
+    assert rejected <= 0.08 * 400
+    assert covered >= 0.92 * 400
 
 
 def test_precision_recall_and_f1_are_sklearns():
