@@ -8,7 +8,7 @@ import numpy as np
 from faith_jax.core.errors import ConfigError, InputError, pluralize
 from faith_jax.runs.options import SPLIT, EvaluateOptions
 from faith_jax.runs.scores.protocols import chosen_corpora
-from faith_jax.statistics.scored_corpora import Corpus, only_fields
+from faith_jax.statistics.scored_corpora import Corpus, only_fields, row_notes
 
 
 class Parts(NamedTuple):
@@ -51,7 +51,8 @@ def development_and_test(files: Sequence[str], options: EvaluateOptions, field: 
             f"The development part has scores of {', '.join(development.scores)}, the test part of "
             f"{', '.join(test.scores)}."
         )
-    return Parts(development, test, ())
+    named = {f"{development.name} (development)": development}
+    return Parts(development, test, row_notes(named))
 
 
 def _read_corpus(source: str, files: Sequence[str], options: EvaluateOptions, field: str) -> Corpus:

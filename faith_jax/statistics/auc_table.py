@@ -530,10 +530,10 @@ def _measure_missing_scores(
     for name, corpus in corpora.items():
         labelled = corpus.part(~np.isnan(corpus.labels))
         missing = {s: np.isnan(labelled.scores[s]) for s in scorers}
+        units = units_of([labelled], cluster_field)
         if any(is_missing.any() for is_missing in missing.values()):
             fewest = min(scorers, key=lambda scorer: missing[scorer].sum())
             reference = next(iter(tested), fewest)
-            units = units_of([labelled], cluster_field)
             # Whether a score is undefined is a share of rows like any other, with the same tests.
             # A high end of 0.01 shows shares in per cent.
             shares = {
@@ -567,8 +567,8 @@ def _measure_missing_scores(
         # Empty answers are the same for all scorers, and have one row.
         if len(labelled.is_empty) and (labelled.is_empty == 1).any():
             share = mean_measure(labelled.is_empty, high=0.01, bounds=_SHARE)
-            cell = compare_measures({"": {EMPTY: share}}, {}, confidence)[""][EMPTY]
-            rows.setdefault(EMPTY, {})[name] = cell.text(1)
+            by_system = compare_measures({"": {EMPTY: share}}, {}, confidence, units.numbers)
+            rows.setdefault(EMPTY, {})[name] = by_system[""][EMPTY].text(1)
     return rows, tuple(warnings)
 
 

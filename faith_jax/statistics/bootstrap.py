@@ -110,7 +110,7 @@ def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> ND
 def interval_note(confidence: float, resamples: int) -> str:
     """Returns the sentence on intervals that stands below a table."""
     drawn = pluralize(resamples, "resample")
-    return f"Intervals: {confidence:.0%} percentile bootstrap over rows, {drawn}."
+    return f"Intervals: {100 * confidence:g}% percentile bootstrap over rows, {drawn}."
 
 
 def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:

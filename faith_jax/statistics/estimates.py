@@ -235,7 +235,7 @@ def corrected_text(p_value: float, corrected: float) -> str:
 def method_note(confidence: float) -> str:
     """Returns the sentence on intervals and p-values that stands below a table."""
     return (
-        f"{confidence:.0%} intervals and p-values come from one procedure: the standard error from "
-        "units left out one at a time, and Student's t. Equal values have no interval, unless they "
-        "are an end of the scale."
+        f"{100 * confidence:g}% intervals and p-values come from one procedure: the standard error "
+        "from units left out one at a time, and Student's t. Equal values have no interval, unless "
+        "they are an end of the scale."
     )

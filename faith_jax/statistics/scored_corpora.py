@@ -205,6 +205,7 @@ class _Columns:
         self._words: list[Mapping[str, Sequence[Sequence[Any]]]] = []
         self._known: dict[str, str] = {}  # equal values of fields are one text in memory
         self._told_missing: set[str] = set()
+        self._systems: set[str | None] = set()
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Adds a row; one with other scorers is an InputError."""
@@ -216,6 +217,7 @@ class _Columns:
             )
         text, grounding = row["generated_text"], tuple(row.get("grounding") or ())
         self._ids.append(row["id"])
+        self._systems.add(row["fields"].get("system"))
         self._labels.append(math.nan if row["label"] is None else row["label"])
         for scorer, values in self._scores.items():
             score = scores[scorer]
@@ -248,10 +250,18 @@ class _Columns:
         if len(set(self._ids)) < len(self._ids):
             counts = collections.Counter(self._ids)
             twice = next(identifier for identifier, count in counts.items() if count > 1)
+            if len(self._systems) > 1:
+                remedy = (
+                    "The rows are of several systems: score each as a corpus of its own (faith-jax "
+                    "score --corpus-column=system), or compare them (evaluate --protocol=systems)."
+                )
+            else:
+                remedy = (
+                    "Ids are unique in a corpus: score with another --id-column, or each file by "
+                    "itself, with a --corpus=NAME of its own or, of a system, a --system=NAME."
+                )
             raise InputError(
-                f"{self._path}: corpus {self._name!r} has the id {twice!r} twice. If the rows are "
-                "of several systems, score each as a corpus of its own (faith-jax score "
-                "--corpus-column=system), or compare the systems (evaluate --protocol=systems)."
+                f"{self._path}: corpus {self._name!r} has the id {twice!r} twice. {remedy}"
             )
         corpus = Corpus(
             name=self._name,
@@ -493,11 +503,15 @@ def _scale_scores(values: NDArray[np.float64], scale: Range, where: str) -> NDAr
     low, high = scale
     if not (math.isfinite(high - low) and low < high):
         raise ConfigError(f"{where}: expected a finite range in order, got {low:g} to {high:g}.")
-    # Linear, so that the ensemble's members keep their order and their distances.
-    scaled = (values - low) / (high - low)
-    outside = values[np.abs(scaled - 0.5) > 0.5 + _TOLERANCE]
+    outside = values[is_outside(values, low, high)]
     if outside.size:
         ends = f"{low:g} to {high:g}"
         raise InputError(f"{where}: the score {outside[0]:g} is outside of its range, {ends}.")
-    # What is outside by rounding alone is moved to the end.
-    return np.clip(scaled, 0.0, 1.0)
+    # Linear, so that the ensemble's members keep their order and their distances. What is outside
+    # by rounding alone is moved to the end.
+    return np.clip((values - low) / (high - low), 0.0, 1.0)
+
+
+def is_outside(scores: NDArray[np.float64], low: float, high: float) -> NDArray[np.bool_]:
+    """Returns which scores [rows] are beyond a range, by more than rounding."""
+    return (scores < low - _TOLERANCE) | (scores > high + _TOLERANCE)

@@ -405,8 +405,9 @@ def systems_table(
             if system in tested and differences:
                 name = f"{system} {MINUS} {tested[system]}"
                 shown.append((corpus, name, *_format_row_cells(Cell.difference_text, row, digits)))
+                rivals = sum(base == tested[system] for base in tested.values())
                 verdicts.append(
-                    _format_verdict(corpus, system, tested[system], cells, together, units)
+                    _format_verdict(corpus, (system, tested[system]), row, rivals, together, units)
                 )
             # Below, what a paper prints for the system.
             if theirs:
@@ -624,21 +625,22 @@ def _align_rows(
 
 def _format_verdict(
     corpus: str,
-    system: str,
-    baseline: str,
-    cells: Mapping[str, Mapping[str, Cell]],
+    pair: tuple[str, str],
+    cells: Mapping[str, Cell],
+    rivals: int,
     scorers: Sequence[str],
     units: Units,
 ) -> str:
     """Returns in one line which of two systems is better by which scorer, and how sure that is.
 
+    The pair is a system, whose cells are given, and its baseline, which has so many rivals.
     P-values are after the correction. Undecided differences have the number of rows, or of units,
     that would settle one of this size with a power of 0.8 at the corrected level.
     """
-    shown = {name: cell for name, cell in cells[system].items() if name in scorers}
-    compared_systems = sum(any(cell.difference for cell in row.values()) for row in cells.values())
+    system, baseline = pair
+    shown = {name: cell for name, cell in cells.items() if name in scorers}
     # The size of the family that Holm's correction was over.
-    count = compared_systems * len(shown)
+    count = rivals * len(shown)
     better: list[str] = []
     worse: list[str] = []
     undecided: list[str] = []
@@ -663,14 +665,15 @@ def _format_verdict(
     elif undecided:
         parts.append(f"undecided by {join_in_sentence(undecided)}")
     over = pluralize(len(shown), "scorer")
-    if compared_systems > 1:
-        over += f" and {pluralize(compared_systems, 'comparison')} of systems"
+    if rivals > 1:
+        over += f" and {pluralize(rivals, 'comparison')} of systems"
     rows = {cell.difference.rows for cell in shown.values() if cell.difference}
     few, all_rows = min(rows, default=0), max(rows, default=0)
-    size = units.text()
     # Differences are of the rows that both systems have, which may be fewer, and differ by scorer.
+    counted = ""
     if few < len(units.numbers):
-        size = f"{few:,} of {size}" if few == all_rows else f"{few:,} to {all_rows:,} of {size}"
+        counted = f"{few:,} of " if few == all_rows else f"{few:,} to {all_rows:,} of "
+    size = units.text(counted)
     texts = [", ".join(parts), *([f"corrected over {over}"] if count > 1 else [])]
     return f"{corpus}: {units.verdict('; '.join(texts), size)}"
 

@@ -36,9 +36,12 @@ class Units(NamedTuple):
         """How many units there are."""
         return int(self.numbers.max(initial=-1)) + 1
 
-    def text(self) -> str:
-        """Returns how many there are, such as "12 groups (40 rows)" or "only 3 rows"."""
-        rows = pluralize(len(self.numbers), "row")
+    def text(self, counted: str = "") -> str:
+        """Returns how many there are, such as "12 groups (40 rows)" or "only 3 rows".
+
+        `counted` stands before the number of rows where not all of them count, such as "38 of ".
+        """
+        rows = f"{counted}{pluralize(len(self.numbers), 'row')}"
         text = f"{pluralize(self.total, 'group')} ({rows})" if self.field else rows
         return f"only {text}" if self.total < ENOUGH_UNITS else text
 

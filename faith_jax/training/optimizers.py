@@ -191,16 +191,38 @@ def adafactor(
         `decayed_parameters` only; None = no decay.
       gradient_clip: largest global norm of the gradient; None = no limit.
     """
-    # The rest are Optax's defaults, which are the paper's: updates are clipped to a root mean
-    # square of 1, and there is no first moment.
-    transform = optax.adafactor(
-        learning_rate,
-        multiply_by_parameter_scale=multiply_by_parameter_scale,
-        decay_rate=decay_rate,
-        weight_decay_rate=weight_decay,
-        weight_decay_mask=decayed_parameters,
-    )
-    return _clip_gradients(transform, gradient_clip)
+    # The chain of `optax.adafactor` with its defaults, which are the paper's: updates are clipped
+    # to a root mean square of 1, and there is no first moment. Only stacked layers differ.
+    transforms = [
+        optax.scale_by_factored_rms(decay_rate=decay_rate),
+        _of_each_layer(optax.clip_by_block_rms(1.0)),
+        optax.scale_by_learning_rate(learning_rate, flip_sign=False),
+    ]
+    if multiply_by_parameter_scale:
+        transforms.append(_of_each_layer(optax.scale_by_param_block_rms()))
+    if weight_decay is not None:
+        transforms.append(optax.add_decayed_weights(weight_decay, mask=decayed_parameters))
+    return _clip_gradients(optax.chain(*transforms, optax.scale(-1)), gradient_clip)
+
+
+def _of_each_layer(transform: optax.GradientTransformation) -> optax.GradientTransformation:
+    """Returns a stateless transform that takes each layer of scanned ones as a parameter.
+
+    A root mean square over the whole stack would make training depend on `scan_layers`; T5X's
+    Adafactor takes them apart too.
+    """
+
+    def update(updates: PyTree, state: optax.OptState, params: PyTree) -> tuple:
+        def update_leaf(path: tuple, update: jax.Array, param: jax.Array) -> jax.Array:
+            def scaled(update: jax.Array, param: jax.Array) -> jax.Array:
+                return transform.update(update, state, param)[0]
+
+            is_stacked = any(getattr(part, "key", None) == "layers" for part in path)
+            return (jax.vmap(scaled) if is_stacked else scaled)(update, param)
+
+        return jax.tree_util.tree_map_with_path(update_leaf, updates, params), state
+
+    return optax.GradientTransformation(transform.init, update)
 
 
 def adamw(

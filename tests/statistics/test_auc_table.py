@@ -22,6 +22,7 @@ from faith_jax.statistics.auc_table import (
 )
 from faith_jax.statistics.bootstrap import Interval
 from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.statistics.systems import EMPTY
 from faith_jax.statistics.units import Units
 from tests.statistics import significance_reference as reference
 
@@ -319,6 +320,24 @@ def test_the_best_scorer_is_tested_against_each_other_one():
     assert [row[:3] for row in best_rows(table).rows] == [
         (column, "good", other) for column in (*CORPORA, "average") for other in ("base", "chance")
     ]
+
+
+def test_empty_answers_are_counted_by_unit():
+    """Of ten documents with twenty rows, three have blank answers."""
+    labels = np.arange(200) % 2.0
+    documents = np.repeat(np.arange(1, 11), 20)
+    corpus = Corpus(
+        "c",
+        tuple(map(str, range(200))),
+        labels,
+        {"a": np.random.default_rng(0).normal(size=200)},
+        is_empty=(documents <= 3) * 1.0,
+        hashes={"grounding": documents, "question": documents},
+    )
+    (cells,) = (row for row in auc_rows(auc_table({"c": corpus})).rows if row[0] == EMPTY)
+    share, low, high = map(float, re.findall(r"[\d.]+", cells[1]))
+    assert share == 30.0
+    assert (low, high) == (pytest.approx(8.7, abs=0.1), pytest.approx(65.8, abs=0.1))
 
 
 def test_scorers_with_the_same_area_share_the_first_place():

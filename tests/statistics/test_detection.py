@@ -31,7 +31,7 @@ def test_balanced_accuracy_is_sklearns_and_its_error_leaves_out_units():
     assert estimate.error == pytest.approx(expected, rel=1e-12)
     # Satterthwaite: each class has 5 rows in four units, of which one has two rows.
     variances = [
-        4 / 3 * sum(np.sum((CALLS - CALLS[LABELS == c].mean())[(LABELS == c) & (UNITS == u)]) ** 2
+        4 / 3 * sum(np.sum((CALLS - CALLS[c == LABELS].mean())[(c == LABELS) & (u == UNITS)]) ** 2
                     for u in range(5)) for c in (0, 1)
     ]  # fmt: skip
     degrees = sum(variances) ** 2 / sum(v**2 / (25 / 7 - 1) for v in variances)

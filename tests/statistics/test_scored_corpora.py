@@ -66,7 +66,14 @@ def test_parts():
     ("files", "message"),
     [
         ({"f": []}, "f: no scored rows"),
-        ({"f": [FIRST[0], FIRST[0]]}, "f: corpus 'c' has the id '1' twice"),
+        (
+            {"f": [FIRST[0], FIRST[0]]},
+            "f: corpus 'c' has the id '1' twice. Ids are unique in a corpus: score with another --",
+        ),
+        (
+            {"f": [row("1", {"a": 0}, system=system) for system in "xy"]},
+            "'1' twice. The rows are of several systems: .*, or compare them .evaluate --protocol",
+        ),
         (
             {"f": FIRST, "s": SECOND[:2]},
             "f and s hold different rows of 'c': s lacks '2', one of 1",

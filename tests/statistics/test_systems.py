@@ -227,6 +227,18 @@ def test_verdicts_say_which_system_is_better_by_what():
     assert table.notes[0].startswith(f"c: Verdict: new is better by nli ({shown}), undecided by")
 
 
+def test_a_verdict_counts_the_rows_of_groups_that_both_systems_have():
+    scores = np.arange(60.0)
+    fields = tuple({"doc": str(i // 4)} for i in range(60))
+    rows = {}
+    for name in ("old", "new"):
+        own = np.where(scores % 9 == 8, np.nan, scores) if name == "new" else scores + 1
+        corpus = Corpus("c", tuple(map(str, range(60))), np.full(60, np.nan), {"a": own})
+        rows["c", name] = [dataclasses.replace(corpus, fields=fields)]
+    table = systems_table(rows, Layout(), {"new": "old"}, cluster_field="doc", differences=True)
+    assert table.notes[0].endswith("; 15 groups (54 of 60 rows).")
+
+
 def test_rows_of_a_unit_are_left_out_together():
     generator = np.random.default_rng(3)
     first, second = generator.normal(0.3, 1, (2, 25))

@@ -1,6 +1,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from faith_jax.checkpoints.checkpoint import flatten
@@ -118,6 +119,39 @@ def test_adafactor_scales_by_the_parameter_or_not():
     # The normalised gradient is 1; its root mean square stays under the clipping threshold of 1.
     np.testing.assert_allclose(step(multiply_by_parameter_scale=False), -0.1, rtol=1e-4)
     np.testing.assert_allclose(step(multiply_by_parameter_scale=True), -1.0, rtol=1e-4)
+
+
+@pytest.mark.parametrize("options", [{}, {"multiply_by_parameter_scale": False}])
+def test_adafactor_takes_scanned_layers_apart(options):
+    """Layers of other sizes, whose updates are clipped, move as if they stood alone."""
+    generator = np.random.default_rng(0)
+    sizes = np.array([0.01, 0.1, 1.0])[:, None, None]
+    kernels = (sizes * generator.normal(size=(3, 160, 140))).astype(np.float32)
+    steps = np.array([1.0, 5.0])[:, None, None, None] * generator.normal(size=(2, 3, 160, 140))
+    stacked = {"encoder": {"layers": {"kernel": jnp.asarray(kernels)}}}
+    apart = {f"layers_{i}": {"kernel": jnp.asarray(kernel)} for i, kernel in enumerate(kernels)}
+    optimizer = optimizers.adafactor(0.1, weight_decay=0.01, **options)
+    states = [optimizer.init(stacked), optimizer.init(apart)]
+    for gradients in steps.astype(np.float32):
+        of_stack = {"encoder": {"layers": {"kernel": jnp.asarray(gradients)}}}
+        of_layers = {f"layers_{i}": {"kernel": jnp.asarray(g)} for i, g in enumerate(gradients)}
+        moved, states[0] = optimizer.update(of_stack, states[0], stacked)
+        expected, states[1] = optimizer.update(of_layers, states[1], apart)
+        stacked, apart = optax.apply_updates(stacked, moved), optax.apply_updates(apart, expected)
+    for i in range(3):
+        np.testing.assert_allclose(
+            stacked["encoder"]["layers"]["kernel"][i], apart[f"layers_{i}"]["kernel"], rtol=1e-5
+        )
+
+
+def test_adafactor_is_optaxs_without_scanned_layers():
+    generator = np.random.default_rng(0)
+    params = {"a": jnp.asarray(generator.normal(size=(130, 140))), "b": jnp.ones((5,))}
+    ours, theirs = optimizers.adafactor(0.1), optax.adafactor(0.1, weight_decay_mask=None)
+    gradient = jax.tree.map(lambda leaf: 3 * leaf + 1, params)
+    assert jax.tree.structure(ours.init(params)) == jax.tree.structure(theirs.init(params))
+    moved, expected = (o.update(gradient, o.init(params), params)[0] for o in (ours, theirs))
+    jax.tree.map(np.testing.assert_array_equal, moved, expected)
 
 
 def test_gradient_clip_bounds_the_global_norm():

@@ -63,7 +63,10 @@ def verifiable_table(development: Corpus, test: Corpus, draws: Draws = DRAWS) ->
             (scorer, *cut.texts, *(figures[place].text for place in order))
             for scorer, cut, figures in rows
         ),
-        (interval_note(draws.confidence, draws.resamples),),
+        (
+            interval_note(draws.confidence, draws.resamples),
+            "An undefined score calls a claim not verifiable.",
+        ),
         Table(
             "",
             ("scorer", "threshold", "direction", "F1 development", *ends),

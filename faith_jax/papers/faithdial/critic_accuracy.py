@@ -13,7 +13,7 @@ from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table, figure_text
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.runs.options import EvaluateOptions
-from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, read_layout
+from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, half_notes, read_layout
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
@@ -21,6 +21,7 @@ from faith_jax.statistics.bootstrap import (
     interval_note,
     percentile_interval,
 )
+from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.scored_corpora import Corpus, only_fields, read_corpora
 
 
@@ -61,7 +62,8 @@ def accuracy(
 ) -> Accuracy:
     """Returns how often scores call rows as the labels do (Dziri 2022, table 4).
 
-    Scores are [rows], at least 0.5 = 1, NaN = no call; labels [rows], NaN = unknown.
+    Scores are [rows], at least 0.5 = 1, NaN = no call; labels [rows], NaN = unknown. A single row
+    has no interval.
     """
     values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     defined = ~np.isnan(values + truth)
@@ -70,6 +72,8 @@ def accuracy(
         return Accuracy(math.nan, Interval(math.nan, math.nan), 0)
     drawn = [counts @ hits for counts in drawn_counts(hits.size, resamples, seed)]
     interval = percentile_interval(np.concatenate(drawn) / hits.size, confidence)
+    if hits.size < 2:
+        interval = NO_INTERVAL
     return Accuracy(float(hits.mean()), interval, int(hits.size))
 
 
@@ -142,7 +146,8 @@ def _evaluate_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evalua
             yield {**row, "corpus": name, "scores": {scorers[0]: row["scores"][scorers[0]]}}
 
     systems: dict[str, dict[str, Corpus]] = {}
-    for name, corpus in read_corpora({path: rows(path) for path in files}, only_fields()).items():
+    corpora = read_corpora({path: rows(path) for path in files}, only_fields())
+    for name, corpus in corpora.items():
         system, of = places[name]
         systems.setdefault(system, {})[of] = corpus
     layout = read_layout(options.table, AccuracyLayout) if options.table else AccuracyLayout()
@@ -154,8 +159,8 @@ def _evaluate_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evalua
         if count
     ]
     notes = (f"Inputs that were cut: {'; '.join(cuts)}.",) if cuts else ()
-    table = table._replace(notes=table.notes + notes)
-    return Evaluation(table, {"rows": (table.tidy or table).records()}, {})
+    table = table._replace(notes=(*table.notes, *notes, *half_notes(corpora)))
+    return Evaluation(table, {"rows": (table.tidy or table).records()}, corpora)
 
 
 ACCURACY = EvaluationProtocol(

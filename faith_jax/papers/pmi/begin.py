@@ -37,7 +37,7 @@ def threshold_table(development: Corpus, test: Corpus, group_field: str = "sourc
         rows.append((scorer, threshold, *figures, *by_group))
     columns = ("scorer", "threshold", "P", "R", "F1", "Acc", *(f"F1 {name}" for name in names))
     title = "Threshold of the best f1 on development, figures of test in per cent"
-    return Table(title, columns, tuple(rows))
+    return Table(title, columns, tuple(rows), ("An undefined score reaches no threshold.",))
 
 
 def _class_figures(labels: np.ndarray, calls: np.ndarray, threshold: float) -> list[float]:

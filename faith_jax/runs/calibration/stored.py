@@ -18,13 +18,12 @@ from faith_jax.statistics.calibration.maps import Map
 from faith_jax.statistics.scored_corpora import (
     Corpus,
     chosen_scorers,
+    is_outside,
     only_fields,
     read_corpora,
 )
 from faith_jax.statistics.units import AUTO, ROWS
 
-# Sums of float32 probabilities end a little beside their range.
-_TOLERANCE = 1e-5
 # Beyond it, a number is none of JSON.
 _Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -200,7 +199,7 @@ def check_range(corpus: Corpus, low: float, high: float) -> None:
       InputError: names the row, its score and the range.
     """
     ((scorer, scores),) = corpus.scores.items()
-    outside = (scores < low - _TOLERANCE) | (scores > high + _TOLERANCE)
+    outside = is_outside(scores, low, high)
     if outside.any():
         place = int(np.argmax(outside))
         raise InputError(

@@ -39,7 +39,6 @@ from faith_jax.statistics.scored_corpora import (
     Kept,
     check_usable,
     only_fields,
-    row_notes,
 )
 from faith_jax.statistics.significance import holm
 from faith_jax.statistics.units import Units, units_of
@@ -152,16 +151,16 @@ def _balanced_accuracy_tables(
             calls = corpus.scores[row.scorer] >= row.cuts[name]  # at NaN none
             if not math.isnan(row.cuts[name]):
                 estimates[name] = balanced_accuracy(corpus.labels, calls, units[name].numbers)
-        averaged = [e for e in estimates.values() if not math.isnan(e.value)]
+        averaged = {n: e for n, e in estimates.items() if not math.isnan(e.value)}
         undefined |= {n for n, e in estimates.items() if math.isnan(e.value)}
         if len(test) > 1 and averaged:
-            estimates[AVERAGE] = mean_estimate(averaged)
+            estimates[AVERAGE] = mean_estimate([*averaged.values()])
         cells = dict.fromkeys(names, DASH)
         for name, estimate in estimates.items():
             low, high = estimate.interval(options.confidence, _SHARE)
             if not math.isnan(estimate.value):
                 cells[name] = figure_text(100 * estimate.value, (100 * low, 100 * high), 1)
-            size = len(test[name].ids) if name in test else sum(len(c.ids) for c in test.values())
+            size = sum(len(test[n].ids) for n in ([name] if name in test else averaged))
             cut = row.cuts.get(name)
             record = (name, estimate.value, low, high, cut, size, estimate.units)
             tidy.append((row.kind, row.scorer, *record))
@@ -236,7 +235,7 @@ def _compare_with_baseline(
             f"--baseline: there are no scores of {options.baseline!r}, only of "
             f"{', '.join(scorers)}.{hint}"
         )
-    cells = []
+    cells, tidy = [], []
     for kind in dict.fromkeys(row.kind for row in rows):
         cuts = {row.scorer: row.cuts for row in rows if row.kind == kind}
         if options.baseline not in cuts:
@@ -250,9 +249,12 @@ def _compare_with_baseline(
             text = difference_text(100 * mean.value, (100 * low, 100 * high), 1)
             p_value = DASH if math.isnan(both[0]) else corrected_text(*both)
             cells.append((kind, scorer, text, p_value))
+            tidy.append((kind, scorer, mean.value, low, high, *both, mean.units))
     title = f"Average balanced accuracy less that of {options.baseline}, paired by unit"
     notes = ("Corrected: by Holm's method, over the scorers of a kind of threshold.",)
-    return Table(title, ("threshold", "scorer", "difference", "p"), tuple(cells), notes)
+    figures = ("difference", "low", "high", "p_value", "p_corrected", "units")
+    table = Table(title, ("threshold", "scorer", "difference", "p"), tuple(cells), notes)
+    return table._replace(tidy=Table("", ("threshold", "scorer", *figures), tuple(tidy)))
 
 
 def _mean_difference(
@@ -292,9 +294,11 @@ def _evaluate_balanced_accuracy(files: Sequence[str], options: EvaluateOptions) 
             )
     usable = {name: corpus.part(corpus.usable()) for name, corpus in parts.items()}
     table, *further = _balanced_accuracy_tables(usable, development, options)
-    table = table._replace(notes=(*table.notes, *row_notes(parts)))
-    rows = (table.tidy or table).records()
-    return Evaluation(table, {"rows": rows}, parts, tuple(further))
+    figures = {"rows": (table.tidy or table).records()}
+    if further:
+        (differences,) = further
+        figures["differences"] = (differences.tidy or differences).records()
+    return Evaluation(table, figures, parts, tuple(further))
 
 
 BALANCED_ACCURACY = EvaluationProtocol(

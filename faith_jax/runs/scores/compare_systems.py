@@ -7,6 +7,8 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from faith_jax.core.errors import ConfigError, did_you_mean, pluralize
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
@@ -22,7 +24,13 @@ from faith_jax.runs.scores.protocols import (
     undefined_score,
 )
 from faith_jax.scoring.registry import scorer_card, scorer_names
-from faith_jax.statistics.scored_corpora import Corpus, Kept, chosen_scorers, read_corpora
+from faith_jax.statistics.scored_corpora import (
+    Corpus,
+    Kept,
+    chosen_scorers,
+    is_outside,
+    read_corpora,
+)
 from faith_jax.statistics.systems import Column, Layout, systems_table
 
 _SHOWN = 100  # characters of a response in a table
@@ -73,17 +81,22 @@ def compare_systems(
             grouped = {
                 (f"{of} of {name}", name): members for (of, name), members in grouped.items()
             }
-    baselines = {}
+    baselines: dict[str, str] = {}
     for text in options.compare:
         system, _, rival = text.rpartition(":")
         if not (system and rival) or system == rival:
             raise ConfigError(f"--compare: expected SYSTEM:BASELINE, got {text!r}.")
+        if other := options.baseline or baselines.get(system):
+            raise ConfigError(
+                f"--compare={text}: {system} is compared with {other} already; a system has one "
+                "baseline in a table, so compare it with another one in a second run."
+            )
         baselines[system] = rival
     systems = list(dict.fromkeys(system for _, system in grouped))
     baseline = options.baseline or ("" if baselines or layout else systems[0])
     if baseline:
         baselines = {name: baseline for name in systems if name != baseline}
-    columns_by_name = {} if layout else _build_scorer_columns(grouped, options)
+    columns_by_name = {} if layout else _build_scorer_columns(grouped, options, notes)
     with_threshold = {text.rpartition(":")[0] for text in options.below}
     if any(
         column.below is not None and column.scorer not in with_threshold
@@ -121,7 +134,9 @@ _NO_THRESHOLD = (
 
 
 def _build_scorer_columns(
-    grouped: Mapping[tuple[str, str], Sequence[Corpus]], options: EvaluateOptions
+    grouped: Mapping[tuple[str, str], Sequence[Corpus]],
+    options: EvaluateOptions,
+    notes: list[str],
 ) -> dict[str, Column]:
     """Returns the columns of the scorers: their means, and the shares of rows below a score."""
     scorers = list(
@@ -143,6 +158,15 @@ def _build_scorer_columns(
     columns = {}
     for name in scorers:
         card = scorer_card(name) if name in scorer_names() else None
+        every = (corpus.scores.get(name) for corpora in grouped.values() for corpus in corpora)
+        scores = np.concatenate([values for values in every if values is not None])
+        if card is not None and is_outside(scores, card.low, card.high).any():
+            notes.append(
+                f"{name}: scores from {np.nanmin(scores):g} to {np.nanmax(scores):g} are beyond "
+                f"the range of the scorer of this name, {card.low:g} to {card.high:g}, and are "
+                "taken as another one's; a name of their own would say so."
+            )
+            card = None
         is_bounded = card is not None and math.isfinite(card.high - card.low)
         columns[name] = Column(name, bounds=(card.low, card.high) if card and is_bounded else None)
         if name not in below and card and (card.low, card.high) == (0.0, 1.0):
@@ -232,7 +256,8 @@ class _SystemRows:
             score = row["scores"].get(self._scorer)
             if score is not None and self._options.worst:
                 query = row["history"][-1] if row["history"] else ""
-                alike = hash((key[1], *lower_words(row["generated_text"] or "")))
+                text = row["generated_text"]
+                alike = hash((key[1], *([row["id"]] if text is None else lower_words(text))))
                 self._alike[alike] += 1
                 if len(self._ids_alike[alike]) <= _NAMED:  # one of them is shown by itself
                     self._ids_alike[alike].append(row["id"])

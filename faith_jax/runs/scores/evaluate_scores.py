@@ -48,7 +48,6 @@ from faith_jax.statistics.auc_table import (
 from faith_jax.statistics.scored_corpora import (
     Corpus,
     check_usable,
-    few_rows,
     only_fields,
     row_notes,
 )
@@ -117,7 +116,7 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     if options.undefined is not None:
         notes.append(f"Undefined scores count as {options.undefined:g}.")
     counted = counting_undefined(outcome.corpora, options)
-    notes += few_rows({name: int(corpus.usable().sum()) for name, corpus in counted.items()})
+    notes += row_notes(counted)
     table = table._replace(notes=tuple(dict.fromkeys(notes)))
     if options.ensemble:
         note = ensemble_note(read_ensembles(options.ensemble))

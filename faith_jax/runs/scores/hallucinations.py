@@ -17,11 +17,16 @@ from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.table import DASH, Table, figure_text
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.balanced_accuracy import read_parts, units_notes
-from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, cluster_fields
+from faith_jax.runs.scores.protocols import (
+    Evaluation,
+    EvaluationProtocol,
+    cluster_fields,
+    half_notes,
+)
 from faith_jax.statistics.classification import best_threshold
 from faith_jax.statistics.detection import Span, error_figures, merge_spans, shared_characters
 from faith_jax.statistics.estimates import method_note
-from faith_jax.statistics.scored_corpora import OVERALL, Corpus, Kept, row_notes
+from faith_jax.statistics.scored_corpora import OVERALL, Corpus, Kept
 from faith_jax.statistics.units import units_of
 
 SPANS = "hallucinated_spans"
@@ -240,7 +245,9 @@ def _evaluate_hallucinations(files: Sequence[str], options: EvaluateOptions) -> 
         cuts = _tuned_cuts(_read_parts([options.development], options), scorers)
     usable = {name: corpus.part(corpus.usable()) for name, corpus in parts.items()}
     table = _hallucination_table(usable, cuts, options)
-    table = table._replace(notes=(*table.notes, *row_notes(parts)))
+    if not options.development:
+        remedy = "; --development=FILE, the scored development part, chooses one"
+        table = table._replace(notes=(*table.notes, *half_notes(parts, remedy)))
     return Evaluation(table, {"rows": (table.tidy or table).records()}, parts)
 
 

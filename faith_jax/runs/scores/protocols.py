@@ -7,10 +7,11 @@ of "faith_jax.protocols"; one of a file of one's own is FILE.py:NAME.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.files.stores import path_of, reason, storage_errors
@@ -25,6 +26,7 @@ from faith_jax.statistics.scored_corpora import (
     Corpus,
     Kept,
     chosen_scorers,
+    is_outside,
     read_corpora,
     with_ensembles,
 )
@@ -161,6 +163,17 @@ def counting_undefined(corpora: Mapping[str, Corpus], options: Comparison) -> Ma
 def cluster_fields(options: Comparison) -> tuple[str, ...]:
     """Returns the field that names the unit of independence, if it is a field of the rows."""
     return () if options.cluster_field in (AUTO_UNITS, ROWS, "") else (options.cluster_field,)
+
+
+def half_notes(corpora: Mapping[str, Corpus], remedy: str = "") -> Iterator[str]:
+    """Yields a warning for each scorer that 0.5 cannot divide: its scores are not from 0 to 1."""
+    for name, corpus in corpora.items():
+        for scorer, scores in corpus.scores.items():
+            if is_outside(scores, 0.0, 1.0).any():
+                yield (
+                    f"{name}: Warning: scores of {scorer} run from {np.nanmin(scores):g} to "
+                    f"{np.nanmax(scores):g}, so that 0.5 is no threshold for them{remedy}."
+                )
 
 
 def check_several_rows(ids: Mapping[str, Sequence[str]]) -> None:

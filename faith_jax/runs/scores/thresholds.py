@@ -12,7 +12,7 @@ from faith_jax.runs.scores.protocols import (
     chosen_corpora,
     cluster_fields,
 )
-from faith_jax.statistics.scored_corpora import Corpus, check_usable, only_fields, row_notes
+from faith_jax.statistics.scored_corpora import Corpus, check_usable, only_fields
 from faith_jax.statistics.thresholds import ACCEPT, CATCH, held_out_figures
 from faith_jax.statistics.units import units_of
 
@@ -26,8 +26,8 @@ def threshold_table(corpus: Corpus, options: EvaluateOptions) -> Table:
     rows, tidy = [], []
     for scorer, scores in corpus.scores.items():
         for name, wish, share in (
-            (f"read {options.catch:.0%} of the errors", CATCH, options.catch),
-            (f"accept with at most {options.risk:.0%} errors", ACCEPT, options.risk),
+            (f"read {100 * options.catch:g}% of the errors", CATCH, options.catch),
+            (f"accept with at most {100 * options.risk:g}% errors", ACCEPT, options.risk),
         ):
             figures = held_out_figures(
                 wish, scores, corpus.labels, share, units.numbers, options.seed
@@ -65,10 +65,9 @@ def _evaluate_thresholds(files: Sequence[str], options: EvaluateOptions) -> Eval
     check_several_rows({name: corpus.ids for name, corpus in corpora.items()})
     tables = [threshold_table(c.part(c.usable()), options) for c in corpora.values()]
     notes = (
-        f"On held-out rows: by cross-validation, with {options.confidence:.0%} intervals. A "
+        f"On held-out rows: by cross-validation, with {100 * options.confidence:g}% intervals. A "
         "threshold holds for answers like these; label some again when the system changes.",
         *(note for table in tables for note in table.notes),
-        *row_notes(corpora),
     )
     rows = tuple(row for table in tables for row in table.rows)
     records = [record for table in tables for record in (table.tidy or table).records()]

@@ -94,7 +94,11 @@ def test_a_baseline_is_compared_by_pairs(tmp_path):
         for i in range(60)
     ]
     file = write(tmp_path / "s.jsonl", rows)
-    (further,) = evaluated([file], baseline="good").further
+    outcome = evaluated([file], baseline="good")
+    (further,) = outcome.further
+    (worse,) = [row for row in outcome.figures["differences"] if row["scorer"] == "bad"]
+    assert worse["difference"] == pytest.approx(-0.5)
+    assert (worse["units"], worse["p_corrected"] < 0.001) == (60, True)
     cells = {r[1]: r[2:] for r in further.rows}
     assert cells["same"] == ("+0.0", "p = 1.000")
     difference, p_value = cells["bad"]
@@ -179,7 +183,8 @@ def test_a_part_of_one_class_is_no_part_of_the_average(tmp_path):
     rows += [row(i, i % 2, {"a": float(i % 2)}, "both") for i in range(20)]
     outcome = evaluated([write(tmp_path / "s.jsonl", rows)])
     assert outcome.table.rows[0][2] == "\u2013"
-    assert figures(outcome)["0.5", "a", "average"]["balanced accuracy"] == 1.0
+    average = figures(outcome)["0.5", "a", "average"]
+    assert (average["balanced accuracy"], average["rows"], average["units"]) == (1.0, 20, 20)
     assert any("not both classes in ones" in note for note in outcome.table.notes)
 
 

@@ -89,6 +89,8 @@ def test_the_protocol_of_begin(capsys, tmp_path):
     assert " ".join(lines[1].split()) == "scorer threshold P R F1 Acc F1 tc F1 wow"
     (row,) = json.loads((tmp_path / "f.json").read_text())["rows"]
     assert (row["scorer"], row["threshold"], row["R"]) == ("s", 0.3, 100)
+    assert "An undefined score reaches no threshold." in lines
+    assert "c: of 6 rows, s undefined in 1." in lines
     message = evaluate(capsys, *arguments)[2]
     assert "needs the scored development part" in message
     assert "--development=split" in message
@@ -107,6 +109,25 @@ def test_which_claims_can_be_verified(capsys, tmp_path):
     assert lines[3].split()[:6] == ["s", "\u2265", "0.8", "80.0", "50.0", "(0.0\u2013100.0)"]
     assert lines[4].split()[-3:] == ["50.0", "50.0", "50.0"]
     assert "goes with --protocol=begin" in evaluate(capsys, test, *arguments, "--group-field=x")[2]
+
+
+def test_accuracy_says_of_which_rows_it_is(capsys, tmp_path):
+    scores = [None if i % 2 else 0.1 for i in range(30)] + [0.9 * (i % 2) for i in range(10)]
+    file = write(tmp_path / "a.jsonl", scores, [i % 2 for i in range(40)])
+    _, lines, _ = evaluate(capsys, file, "--protocol=accuracy")
+    assert "s, c: of 40 rows, s undefined in 15." in lines
+    one = write(tmp_path / "one.jsonl", [0.9], [1])
+    _, lines, _ = evaluate(capsys, one, "--protocol=accuracy")
+    assert cells_of(lines[3]) == ["s", "100.0"]  # of one row there is no interval
+    assert any("1 row can say little" in line for line in lines)
+
+
+def test_scores_that_one_half_cannot_divide_are_warned_of(capsys, tmp_path):
+    file = write(tmp_path / "likert.jsonl", [1, 2, 3, 4, 5, 3], LABELS)
+    for protocol in ("accuracy", "hallucinations"):
+        _, lines, _ = evaluate(capsys, file, f"--protocol={protocol}")
+        (warning,) = (line for line in lines if "Warning" in line)
+        assert "scores of s run from 1 to 5, so that 0.5 is no threshold for them" in warning
 
 
 def test_thresholds_on_a_random_half(capsys, tmp_path):
@@ -508,6 +529,43 @@ def test_rows_with_labels_have_areas(capsys, tmp_path):
     path = write(tmp_path / "labelled.jsonl", SCORES, LABELS)
     assert evaluate(capsys, path)[1][0].startswith("ROC AUC")
     assert evaluate(capsys, path, "--protocol=systems")[1][0] == "Systems"
+
+
+def test_scores_beyond_the_range_of_the_scorer_of_their_name(capsys, tmp_path):
+    """F1 in per cent, as SQuAD's script writes it."""
+    generator = random.Random(0)
+    for name in ("old", "new"):
+        rows = (f"{i},{generator.uniform(20, 90)}\n" for i in range(30))
+        (tmp_path / f"{name}.csv").write_text("id,token_f1\n" + "".join(rows))
+    files = (tmp_path / "old.csv", tmp_path / "new.csv")
+    _, lines, _ = evaluate(capsys, *files, "--scorers=token_f1")
+    assert cells_of(lines[1]) == ["system", "token_f1"]  # without a share below 0.5
+    value, low, high = map(float, re.findall(r"[\d.]+", cells_of(lines[3])[1]))
+    assert low < value < high
+    assert any("are beyond the range of the scorer of this name, 0 to 1" in x for x in lines)
+
+
+def test_lowest_rows_without_texts_are_not_alike(capsys, tmp_path):
+    (tmp_path / "own.csv").write_text("id,right\n" + "".join(f"{i},{i / 9}\n" for i in range(9)))
+    _, lines, _ = evaluate(capsys, tmp_path / "own.csv", "--scorers=right", "--worst=3")
+    assert [cells_of(line)[1:3] for line in lines[-3:]] == [
+        ["0", "0.00"],
+        ["1", "0.11"],
+        ["2", "0.22"],
+    ]
+
+
+def test_a_system_has_one_baseline(capsys, tmp_path):
+    systems = [write(tmp_path / f"{s}.jsonl", SCORES, [None] * 6, system=[s] * 6) for s in "abcd"]
+    for options, other in ((("--compare=c:a",), "a"), (("--baseline=d",), "d")):
+        status, lines, error = evaluate(capsys, *systems, *options, "--compare=c:b")
+        assert (status, lines) == (2, [])
+        assert f"--compare=c:b: c is compared with {other} already" in error
+    # Each pair has a baseline of its own, over which nothing is corrected.
+    _, lines, _ = evaluate(capsys, *systems, "--compare=b:a", "--compare=d:c")
+    verdicts = [line for line in lines if "Verdict" in line]
+    assert len(verdicts) == 2
+    assert not any("corrected" in verdict for verdict in verdicts)
 
 
 def test_labelled_rows_of_two_systems_are_said_to_be_so(capsys, tmp_path):
