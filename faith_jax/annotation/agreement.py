@@ -102,7 +102,8 @@ def binary_agreement(
     figures: dict[str, Any] = {}
     for name, values in _compute_figures(sums, len({len(table) for table in several}) == 1).items():
         figures[name] = plain(values[0])
-        figures[f"{name}_interval"] = tuple(plain(percentile_interval(values[1:], confidence)))
+        if len(several) > 1:  # of a single response all draws are the same
+            figures[f"{name}_interval"] = tuple(plain(percentile_interval(values[1:], confidence)))
     return Agreement(len(several), items, yes_share, **figures)
 
 

@@ -304,6 +304,13 @@ def auc_table(
     # The warnings advise --undefined, which was given.
     if not math.isnan(undefined):
         warnings = ()
+    for name, part in parts.items():
+        for label, kind in ((1, "faithful"), (0, "unfaithful")):
+            if len(np.unique(units[name].numbers[part.labels == label])) == 1:
+                warnings += (
+                    f"{name}: its {kind} rows are one unit, of which there is neither an interval "
+                    "nor a test, nor of the average.",
+                )
     warnings += tuple(
         f"{name}: Warning: all scores of {scorer} are {parts[name].scores[scorer][0]:g}, so that "
         "its AUC is undefined; check its model and options."

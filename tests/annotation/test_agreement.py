@@ -123,6 +123,11 @@ def test_intervals_are_those_of_responses_drawn_whole():
     assert binary_agreement(four, 200, 0.9, 1) == binary_agreement(four, 200, 0.9, 1)
 
 
+def test_a_single_response_has_figures_and_no_interval():
+    agreement = binary_agreement([[[True, False], [False, True]]], resamples=100)
+    assert (agreement.agreement, agreement.agreement_interval) == (0.0, (None, None))
+
+
 def test_words_that_meet_a_span():
     text = "The tea cures most colds, some say."
     found = marked_words(text, [[(4, 13)], [(10, 15), (19, 20)], []])

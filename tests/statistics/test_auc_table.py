@@ -21,6 +21,7 @@ from faith_jax.statistics.auc_table import (
     best_rows,
 )
 from faith_jax.statistics.bootstrap import Interval
+from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.systems import EMPTY
 from faith_jax.statistics.units import Units
@@ -320,6 +321,15 @@ def test_the_best_scorer_is_tested_against_each_other_one():
     assert [row[:3] for row in best_rows(table).rows] == [
         (column, "good", other) for column in (*CORPORA, "average") for other in ("base", "chance")
     ]
+
+
+def test_why_a_corpus_with_one_faithful_row_has_no_interval():
+    labels = np.array([1.0] + 9 * [0.0])
+    corpus = Corpus("c", tuple("abcdefghij"), labels, {"a": np.arange(10.0)})
+    table = auc_table({"c": corpus})
+    assert table.cells["a"]["c"].interval == NO_INTERVAL
+    assert any("c: its faithful rows are one unit" in note for note in auc_rows(table).notes)
+    assert not any("one unit" in note for note in auc_rows(auc_table(CORPORA)).notes)
 
 
 def test_empty_answers_are_counted_by_unit():
