@@ -303,24 +303,28 @@ class _SystemRows:
 def _on_shared_rows(
     grouped: Mapping[tuple[str, str], list[Corpus]], notes: list[str]
 ) -> dict[tuple[str, str], list[Corpus]]:
-    """Returns systems on the rows that all of a corpus have: equal ids, the same groundings.
+    """Returns systems on the rows that all of a corpus have: equal ids, and the same texts.
 
+    These are the groundings, or the questions where systems retrieve their own groundings.
     Systems without such rows are no systems of one corpus: each is one of its own then.
     """
     regrouped: dict[tuple[str, str], list[Corpus]] = {}
     for corpus in dict.fromkeys(corpus for corpus, _ in grouped):
         systems = {system: members for (of, system), members in grouped.items() if of == corpus}
         every = [member for members in systems.values() for member in members]
-        groundings = [
-            dict(zip(member.ids, member.hashes["grounding"].tolist(), strict=True))
-            for member in every
-        ]
-        shared = [
-            identifier
-            for identifier in every[0].ids
-            if all(identifier in hashes for hashes in groundings)
-            and len({hashes[identifier] for hashes in groundings} - {0}) < 2  # 0 = has none
-        ]
+        texts_by_id = []
+        for member in every:
+            hashes = (member.hashes[text].tolist() for text in ("grounding", "question"))
+            texts_by_id.append(dict(zip(member.ids, zip(*hashes, strict=True), strict=True)))
+        in_all = [i for i in every[0].ids if all(i in texts for texts in texts_by_id)]
+        shared, retrieved = [], 0
+        for identifier in in_all:
+            texts = [texts[identifier] for texts in texts_by_id]
+            questions = {question for _, question in texts}
+            is_same = len({grounding for grounding, _ in texts} - {0}) < 2  # 0 = has none
+            if is_same or (len(questions) == 1 and 0 not in questions):
+                shared.append(identifier)
+                retrieved += not is_same
         scorers = [name for name in every[0].scores if all(name in o.scores for o in every)]
         sizes = [len(member.ids) for member in every]
         if not shared or not scorers:
@@ -328,8 +332,15 @@ def _on_shared_rows(
                 (f"rows of {system}", system): members for system, members in systems.items()
             }
             lacked = "scorers" if shared else "rows"
+            if in_all and not shared:
+                lacked += " of the same grounding or question"
             notes.append(f"{', '.join(systems)}: have no {lacked} in common, and are not compared.")
             continue
+        if retrieved:
+            notes.append(
+                f"{corpus}: in {pluralize(retrieved, 'row')} the systems have other groundings for "
+                "the same question, so that what they retrieve is compared too."
+            )
         if lacking := {name for member in every for name in member.scores} - set(scorers):
             notes.append(
                 f"{corpus}: left out, because not all systems have their scores: "
@@ -341,7 +352,7 @@ def _on_shared_rows(
         if len(shared) < max(sizes):
             notes.append(
                 f"{corpus}: compared on the {pluralize(len(shared), 'row')} that all systems "
-                f"have with the same grounding; the largest has {max(sizes):,}."
+                f"have with the same grounding or question; the largest has {max(sizes):,}."
             )
             systems = {
                 name: [o.reorder(shared) for o in members] for name, members in systems.items()

@@ -503,7 +503,10 @@ def test_other_rows_are_not_compared(capsys, tmp_path):
     two = write_answers(tmp_path / "two.jsonl", {f"b {i}": [(0.7, "y")] for i in range(30)})
     status, lines, _ = evaluate(capsys, one, two)
     assert status == 0
-    assert "one, two: have no rows in common, and are not compared." in lines
+    assert (
+        "one, two: have no rows of the same grounding or question in common, and are not compared."
+        in lines
+    )
     assert not any("\u2212" in line for line in lines[3:5])
     part = write_answers(
         tmp_path / "part.jsonl", {f"a {i}": [(0.9, "z")] for i in range(5, 25)}, first=5
@@ -511,8 +514,25 @@ def test_other_rows_are_not_compared(capsys, tmp_path):
     status, lines, _ = evaluate(capsys, one, part)
     assert cells_of(lines[5])[0] == "part \u2212 one"
     assert (
-        "Compared on the 20 rows that all systems have with the same grounding; the largest has 30."
+        "Compared on the 20 rows that all systems have with the same grounding or question; the "
+        "largest has 30."
     ) in lines
+
+
+def test_retrievers_are_compared_on_the_questions_that_they_share(capsys, tmp_path):
+    """Each system has found passages of its own; row 0 asks another question."""
+    generator = random.Random(0)
+    for name in ("old", "new"):
+        rows = [
+            {"id": str(i), "corpus": name, "history": [f"What of {i or name}?"]}
+            | {"grounding": [f"{name} passage {i}"], "generated_text": f"{name} {i}"}
+            | {"label": None, "scores": {"s": generator.random() + (name == "new")}}
+            for i in range(30)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, lines, _ = evaluate(capsys, tmp_path / "old.jsonl", tmp_path / "new.jsonl")
+    assert "Verdict: new is better by s (p < 0.001); 29 rows." in lines
+    assert any("In 29 rows the systems have other groundings for the same" in x for x in lines)
 
 
 def test_rows_with_the_same_grounding_are_one_unit(capsys, tmp_path):
