@@ -56,7 +56,7 @@ def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
     A path that exists comes first. MODEL_DIR/checkpoints/best is the step with the lowest
     validation loss, or the newest if none was measured; MODEL_DIR/checkpoints/newest the newest.
     """
-    path = path_of(path_or_name).expanduser()
+    path = path_of(path_or_name)
     if path.name in (BEST, NEWEST) and not path.exists():
         steps = step_folders(path.parent)
         if steps:

@@ -100,7 +100,7 @@ def pin_step(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path
     place = _locate_checkpoint(path_or_name)
     if step == place.step:
         return place.folder
-    path = path_of(path_or_name).expanduser().absolute()
+    path = path_of(path_or_name).absolute()
     if None not in (step, place.step) and place.folder not in (path, path.parent):
         name = f"{STEP}{step}" if place.folder.name.startswith(STEP) else str(step)
         wanted = place.folder.with_name(name)

@@ -165,7 +165,7 @@ def read_native(path: str | pathlib.Path) -> Checkpoint:
       CheckpointError: the checkpoint is not whole, or a file or an array's form differs from its
         manifest.
     """
-    path = path_of(path).expanduser().absolute()
+    path = path_of(path).absolute()
     checkpoint = read_model_json(run_folder(path))
     metadata = {**checkpoint.metadata, "source": str(path)}
     manifest.check_files(run_folder(path))
@@ -196,7 +196,7 @@ def run_folder(path: str | pathlib.Path) -> pathlib.Path:
     Raises:
       CheckpointError: there is no checkpoint of ours.
     """
-    path = path_of(path).expanduser().absolute()
+    path = path_of(path).absolute()
     folder = _model_folder(path)
     if folder is None:
         raise CheckpointError(f"{path}: there is no {MODEL_JSON} here.")
@@ -221,7 +221,7 @@ def params_folder(path: str | pathlib.Path) -> pathlib.Path:
     Raises:
       CheckpointError: there is no checkpoint of ours, or none yet.
     """
-    path = path_of(path).expanduser().absolute()
+    path = path_of(path).absolute()
     folder = run_folder(path)
     if (path / PARAMS).is_dir():
         return path / PARAMS

@@ -91,7 +91,7 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
       CheckpointError: there is none, it is an adapter of another method, or its files are broken or
         do not agree.
     """
-    folder = path_of(path).expanduser()
+    folder = path_of(path)
     if not is_peft(folder):
         raise CheckpointError(f"{folder}: no folder of PEFT's: expected {CONFIG} and {WEIGHTS}.")
     if method_of(folder) != "PROMPT_TUNING":

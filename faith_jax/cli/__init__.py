@@ -199,7 +199,7 @@ def _end_processes(status: int) -> None:
 def _run_reporting_errors(run: Callable[[], int], prog: str) -> int:
     """Turns a user's mistake into one line and status 2."""
     try:
-        with raising_signals(), hearing_signals():
+        with raising_signals(prog), hearing_signals():
             return run()
     except FaithJaxError as error:
         show(f"{prog}: {first_line(error)}", sys.stderr)

@@ -2,6 +2,7 @@
 
 import _thread
 import contextlib
+import contextvars
 import dataclasses
 import hashlib
 import os
@@ -20,6 +21,7 @@ from faith_jax.core.settings import Positive
 from faith_jax.core.table import printable
 
 _LONGEST_LINE = 1000  # characters; bad files have names and columns of any length
+_program = contextvars.ContextVar("program", default="faith-jax")
 _MOST_COMPILED = 4 * 1024**3  # bytes; the programs that were used last are kept
 
 
@@ -63,18 +65,20 @@ def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
     except KeyboardInterrupt as stopped:
         terminated = isinstance(stopped, TerminatedError)
         ending = "terminated" if terminated else "interrupted"
-        show(f"faith-jax: {ending}; {kept()}", sys.stderr)
+        show(f"{_program.get()}: {ending}; {kept()}", sys.stderr)
         return 143 if terminated else 130
     except Exception as error:
         if not (reason := storage_failure(error)):
             raise
-        show(f"faith-jax: {reason}. Free some space; {kept()}", sys.stderr)
+        show(f"{_program.get()}: {reason}. Free some space; {kept()}", sys.stderr)
         return 1
 
 
 @contextlib.contextmanager
-def raising_signals() -> Iterator[None]:
+def raising_signals(program: str = "") -> Iterator[None]:
     """Within, a Ctrl-C raises KeyboardInterrupt, and a SIGTERM TerminatedError.
+
+    `program` signs what is said of them there; "" = the one that runs already.
 
     While a module is imported they end the process at once, as a kill does: extensions of JAX turn
     an exception there into an ImportError, or abort.
@@ -86,10 +90,11 @@ def raising_signals() -> Iterator[None]:
             frame = frame.f_back
         if frame is not None:  # a module is being imported here, or in what has called this
             kind = "terminated" if terminated else "interrupted"
-            os.write(2, f"faith-jax: {kind}; run the same command again.\n".encode())
+            os.write(2, f"{_program.get()}: {kind}; run the same command again.\n".encode())
             os._exit(128 + number)
         raise TerminatedError if terminated else KeyboardInterrupt
 
+    former = _program.set(program or _program.get())
     before: dict[int, Any] = {}
     # Only the main thread may say what happens to signals.
     if threading.current_thread() is threading.main_thread():
@@ -99,6 +104,7 @@ def raising_signals() -> Iterator[None]:
     try:
         yield
     finally:
+        _program.reset(former)
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -234,7 +234,7 @@ def cut(length: int, parts: Sequence[Part], limit: int, policy: str, where: str)
         if policy == "error":
             raise InputError(
                 f"{where}: {length} tokens, but {limit} fit, and the cut policy is 'error'; raise "
-                "the limit, or choose another policy."
+                "the limit, or choose another (CUT_POLICY)."
             )
         if policy == "end":
             keep[max(0, limit) :] = False
@@ -281,7 +281,7 @@ def _cut_parts(
             uncuttable = "what stands around its parts"
         else:
             uncuttable = "a text without knowledge or history that could be cut"
-        end_hint = ", or choose the cut policy 'end', which cuts whatever stands at the end"
+        end_hint = ", or choose the cut policy 'end' (CUT_POLICY), which cuts the end of any text"
         raise InputError(
             f"{where}: without its knowledge and earlier turns, the input has "
             f"{len(keep) - older - knowledge} tokens, but {limit} fit: no room for "

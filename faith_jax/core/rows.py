@@ -135,14 +135,16 @@ def open_text(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[
       encoding: of the file; "" = its bytes as they are.
 
     Raises:
-      InputError: the file is missing, cannot be read, ends too early, or is of another encoding.
+      InputError: the file is missing, a pipe, cannot be read, ends too early, or is of another
+        encoding.
     """
     # Not at once: `--help` needs no files.
     from faith_jax.core.files.growing_rows import current
-    from faith_jax.core.files.stores import open_binary, reason, storage_errors
+    from faith_jax.core.files.stores import check_readable, open_binary, reason, storage_errors
     from faith_jax.core.files.unpacking import recode_to_utf8, unpack
 
     try:
+        check_readable(current(path))
         with open_binary(current(path)) as raw:
             file = unpack(raw)
             if encoding == "utf-8":

@@ -62,8 +62,9 @@ _KINDS = {
 }
 _WORDS = {
     r" matching regex '\\\\S'": " that is not empty",
-    r" of length >= (\d+)": r" of at least \1",
-    r" of length (\d+)": r" of \1",
+    r" of length >= 1(?!\d)": " of at least 1 item",
+    r" of length >= (\d+)": r" of at least \1 items",
+    r" of length (\d+)": r" of \1 items",
     r" <= 9223372036854775807| >= -9223372036854775808": " of 64 bits",
     r", got .*$": "",
 }

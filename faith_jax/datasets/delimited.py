@@ -1,7 +1,8 @@
 """Reads CSV and TSV files whose first line names the columns.
 
 The caller states the format: research data sets disagree on whether a quote mark in a TSV file
-quotes. A byte order mark, blank lines and Windows line ends are accepted.
+quotes. A byte order mark, blank lines and Windows line ends are accepted, and so is a first line
+`sep=;`, which tells Excel the separator.
 """
 
 import contextlib
@@ -24,6 +25,7 @@ _SAMPLE_LINES = 1000
 _MOST_RECORDS = 0.9
 _QUOTED = frozenset('"\t\n\r')  # what a cell without quotes cannot hold
 _NUMBER = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?[\r\n]*', re.IGNORECASE)
 _TSV_REMEDY = "a cell holds no tab and no line break"
 
 # The first line of a record, and its cells or what is wrong with it.
@@ -70,6 +72,12 @@ def read_tsv(
     lines = enumerate(_decoded_lines(path, encoding), start=1)
     records = ((n, line.rstrip("\r\n").split("\t")) for n, line in lines if line.strip("\r\n"))
     return _build_rows(path, records, columns, bad_rows, _TSV_REMEDY, "\t", first)
+
+
+def stated_separator(path: str | pathlib.Path, encoding: str = "utf-8") -> str:
+    """Returns the separator that the first line states, as `sep=;` does; "" = it states none."""
+    line = next(iter(read_lines(path, encoding)), b"").decode("utf-8", "surrogateescape")
+    return match[1] if (match := _SEPARATOR_LINE.fullmatch(line)) else ""
 
 
 def find_separator(path: str | pathlib.Path, usual: str, encoding: str = "utf-8") -> str:
@@ -137,13 +145,19 @@ def has_quoted_cells(path: str | pathlib.Path, encoding: str = "utf-8") -> bool:
         lines = _decoded_lines(path, encoding)
         starts = (cell[:1] for line in lines for cell in line.split("\t"))
         return '"' in starts
-    first = next(_decoded_lines(path, encoding), "")
+    first = next(filter(str.strip, _decoded_lines(path, encoding)), "")
     return len(header) > 1 and all(cell[:1] == '"' for cell in first.split("\t"))
 
 
 def _decoded_lines(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[str]:
-    """Yields lines; bytes that are not UTF-8 become surrogates, which are found in the cells."""
-    return (line.decode("utf-8", "surrogateescape") for line in read_lines(path, encoding))
+    """Yields lines; bytes that are not UTF-8 become surrogates, which are found in the cells.
+
+    A first line that states the separator is blank, so that the others keep their numbers.
+    """
+    lines = (line.decode("utf-8", "surrogateescape") for line in read_lines(path, encoding))
+    if (first := next(lines, None)) is not None:
+        yield "\n" if _SEPARATOR_LINE.fullmatch(first) else first
+        yield from lines
 
 
 def _quoted_records(

@@ -9,17 +9,25 @@ import math
 import pathlib
 import re
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, field_error, pluralize
+from faith_jax.core.files import stamp
 from faith_jax.core.rows import BadRows, Row, Seen, parse_rows
 from faith_jax.core.settings import unescape
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.datasets.list_cells import ListColumns, document_text
-from faith_jax.datasets.tables import TableForm, TableNotes, decimal_commas, read_rows
+from faith_jax.datasets.list_cells import ListColumns, document_text, has_texts
+from faith_jax.datasets.tables import (
+    TableForm,
+    TableNotes,
+    decimal_commas,
+    file_form,
+    read_rows,
+    table_files,
+)
 from faith_jax.datasets.usual_names import USUAL, field_named, flatten_row, usual_name
 
 _TEXTS = ("grounding", "response", "history")  # of which a column holds one
@@ -66,6 +74,7 @@ class Columns:
     accepts_empty: ClassVar[bool] = False  # a grounding may be empty: its scores are undefined
     unknown_remedy: ClassVar[str] = "name it with {}"  # where no column is known; {} = the options
     ambiguous_remedy: ClassVar[str] = "say which does with {}"  # where several are
+    label_remedy: ClassVar[str] = "say what others mean with --label-values=LABEL=1,…"
     grounding_column: str = ""
     split_grounding: Annotated[str, unescape] = ""
     perspective_column: str = "perspectives"
@@ -151,10 +160,52 @@ def file_examples(
     """
     notes = notes or TableNotes()
     unread = _Unread(bad_rows)
-    rows = read_rows(path, form, unread, first, notes.add)
+    rows = read_rows(path, form, unread, first, notes.add, id_column_of(columns))
     if decimals := decimal_commas(path, form):
         rows = _with_points(rows, decimals, columns, notes)
-    return example_rows(rows, columns, corpus, bad_rows, unread, first, notes)
+    has_texts_of = file_has_texts(path, form, columns)
+    return example_rows(rows, columns, corpus, bad_rows, unread, first, notes, has_texts_of)
+
+
+def file_has_texts(
+    path: pathlib.Path, form: TableForm | str, columns: Columns
+) -> Callable[[str], bool] | None:
+    """Returns `rows_have_texts` for the columns of a file or folder; None for CSV and TSV."""
+    form = TableForm(form=form) if isinstance(form, str) else form
+    files = table_files(path)
+    if file_form(files[0], form).form in ("csv", "tsv"):
+        return None
+    return lambda name: _file_has_texts(path, form, columns.named_texts, name, repr(stamp(files)))
+
+
+@functools.lru_cache(maxsize=4096)  # shards of a file are read by themselves
+def _file_has_texts(
+    path: pathlib.Path, form: TableForm, named: frozenset[str], name: str, _: str
+) -> bool:
+    return rows_have_texts(read_rows(path, form, BadRows(skip=True)), named, name)
+
+
+def rows_have_texts(rows: Iterable[Row], named: Collection[str], name: str) -> bool:
+    """Returns whether `has_texts` of a column of rows that have lists of their own.
+
+    Args:
+      rows: all of the table.
+      named: the columns that a user names.
+      name: of the column.
+    """
+    return has_texts(flatten_row(row.fields, named).get(name) for row in rows)
+
+
+def id_column_of(columns: Columns) -> Callable[[tuple[str, ...]], str]:
+    """Returns what says which of a table's columns has the ids; "" = none."""
+
+    def find(fields: tuple[str, ...]) -> str:
+        try:
+            return _find_column_names(columns, fields)["id"]
+        except InputError:  # which the rows raise with their place
+            return ""
+
+    return find
 
 
 def _with_points(
@@ -194,6 +245,7 @@ def example_rows(
     unread: BadRows | None = None,
     first: int = 0,
     notes: TableNotes | None = None,
+    has_texts_of: Callable[[str], bool] | None = None,
 ) -> Iterator[ExampleRow]:
     """Yields the examples of rows.
 
@@ -205,6 +257,7 @@ def example_rows(
       unread: counts the rows that could not be read.
       first: the number of the first row, from 0.
       notes: collects what is found out about the rows.
+      has_texts_of: returns `rows_have_texts` of a column, for rows that have lists of their own.
 
     Raises:
       InputError: a row lacks a column, a grounding or a response, or has an unknown label or the id
@@ -213,25 +266,37 @@ def example_rows(
     """
     seen = Seen()
     read = first
+    has_numbered = False  # rows without an id of their own
     notes = notes or TableNotes()
     layout_of = functools.lru_cache(functools.partial(_build_layout, columns))
 
     def parse(fields: Mapping[str, Any], place: str) -> ExampleRow:
-        nonlocal read
+        nonlocal read, has_numbered
         read += 1
         number = read + (unread.count if unread else 0)
         layout = layout_of(tuple(fields))
         row = _example_row(fields, place, number, columns, corpus, layout, notes)
-        key = (row.corpus, row.example.id, *map(row.fields.get, SYSTEM_FIELDS))
-        if not seen.add(key):
+        id_column = layout.names["id"]
+        has_numbered |= not (id_column and cell_text(fields.get(id_column), place, id_column))
+        if not seen.add(response_key(row)):
+            remedy = (
+                "an empty id is the row's number, so fill it in"
+                if has_numbered
+                else "choose another --id-column"
+            )
             raise InputError(
                 f"{place}: field '{columns.id_column or 'id'}': {row.example.id!r} occurs twice; "
-                "choose another --id-column, or --id-column= for the rows' numbers."
+                f"{remedy}, or --id-column= for the rows' numbers."
             )
         return row
 
-    listed_rows = _with_lists(rows, columns, layout_of, notes)
+    listed_rows = _with_lists(rows, columns, layout_of, notes, has_texts_of)
     return parse_rows(listed_rows, parse, bad_rows or BadRows())
+
+
+def response_key(row: ExampleRow) -> tuple[Any, ...]:
+    """Returns what tells a response from all others: corpus, id, and the system that made it."""
+    return row.corpus, row.example.id, *map(row.fields.get, SYSTEM_FIELDS)
 
 
 def _with_lists(
@@ -239,11 +304,12 @@ def _with_lists(
     columns: Columns,
     layout_of: Callable[[tuple[str, ...]], "_Layout"],
     notes: TableNotes,
+    has_texts_of: Callable[[str], bool] | None,
 ) -> Iterator[Row]:
     """Yields rows with lists in the place of texts that stand for them, in columns of texts."""
-    lists, separator = ListColumns(), columns.split_grounding
+    lists, separator = ListColumns(has_texts_of, notes.warn), columns.split_grounding
     for row in rows:
-        flat = flatten_row(row.fields)
+        flat = flatten_row(row.fields, columns.named_texts)
         try:
             layout = layout_of(tuple(flat))
         except InputError as error:
@@ -285,11 +351,11 @@ def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
     grounding = tuple(_parse_perspectives(names["grounding"]).values())
     texts = [*grounding, names["history"]]
     texts += [] if "=" in names["grounding"] else [columns.perspective_column]
-    used = {*grounding, "", *(names[part] for part in ("response", "history", "id", "corpus"))}
+    used = {*grounding, *(names[part] for part in ("response", "history", "id", "corpus"))}
     used |= {"label"} & {names["label"]}  # other names say what the label is of
-    further_fields = tuple(name for name in fields if name not in used)
+    further_fields = tuple(name for name in fields if not name or name not in used)
     return _Layout(
-        names, grounding, tuple(name for name in texts if name in fields), further_fields
+        names, grounding, tuple(name for name in texts if name and name in fields), further_fields
     )
 
 
@@ -316,6 +382,7 @@ def _example_row(
     if id_column and not named_id:
         raise field_error(place, id_column, "an id", identifier, remedy)
     grounding = _read_grounding(fields, place, spec, columns, sides)
+    notes.count_grounding(spec, grounding.texts)
     history = _read_texts(fields, place, names["history"]) if names["history"] else ()
     answer = None if _is_missing(response) else response
     if not isinstance(answer, str | None):
@@ -526,9 +593,7 @@ def _read_label(value: Any, columns: Columns, name: str, place: str) -> int | No
             f"{label}, " for label in meanings if label and label not in KNOWN_LABELS
         )
         expected = f"{user_labels}1 or yes (faithful), 0 or no, faithful, hallucinated, or nothing"
-        raise field_error(
-            place, name, expected, value, "say what others mean with --label-values=LABEL=1,…"
-        )
+        raise field_error(place, name, expected, value, columns.label_remedy)
     meaning = meanings[text]
     is_error = columns.labels_are_errors and text not in _SAYING
     return 1 - meaning if is_error and meaning is not None else meaning

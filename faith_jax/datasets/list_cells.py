@@ -1,8 +1,8 @@
 r"""Reads lists of texts that stand in a table as one text, as CSV has them.
 
 Three forms are read: JSON's; Python's, which pandas writes; and NumPy's, with spaces between the
-texts. A list may also hold chat turns and documents (objects, or LangChain's `Document(...)`).
-Nothing is executed: texts are read by `ast.literal_eval` and `json`.
+texts. A list may also hold chat turns and documents: objects, or what prints one, such as
+LangChain's `Document(...)`. Nothing is executed: texts are read by `ast` and `json`.
 
 >>> read_list('["Tea", "Ink"]').texts, read_list("['Tea'\n 'It\\'s ink']").texts
 (['Tea', 'Ink'], ['Tea', "It's ink"])
@@ -15,6 +15,7 @@ import contextlib
 import json
 import re
 import warnings
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import InputError, format_value
@@ -31,10 +32,23 @@ _LIST = re.compile(
 _ITEM = re.compile(_TEXT, re.DOTALL)
 _ARRAY = re.compile(r"array\((?P<list>\[.*\])\s*,\s*dtype=[\w<>.'|]+\)", re.DOTALL)
 _JOINED = re.compile(r"\0\s+\0")  # texts without a comma, in a list that has others with one
-_BEGINNING = re.compile(r"\s*\[\s*['\"]")  # of a list of texts
+# Of a list of texts, objects, lists, tuples, or calls such as `Document(page_content=`.
+_BEGINNING = re.compile(
+    r"\s*\[[\s\[(]*(?:(?:\{\s*|[\w.]+\([\[{]*)?['\"]|[A-Z]\w{3,}\(\w+=)",
+)
+# What Python cannot read, outside of texts: NumPy has no comma between objects, and some objects
+# print as `<Kind.NAME: 'value'>` or `<Kind object at 0x7f00>`. An open text is none of these.
+_NO_PYTHON = re.compile(
+    rf"{_TEXT}|['\"].*|(?P<comma>(?<=[}})])\s+(?=[\w{{]))"
+    rf"|(?P<object><[\w.]+(?::\s*(?:{_TEXT}|\d+)| object at 0x[\da-f]+)>)",
+    re.DOTALL,
+)
 _SHORTENED = re.compile(r"\[[\0\s,]+\.\.\.[\0\s,]+\]")
 # The fields of objects that stand for texts: chat turns, documents of LangChain and of Phoenix.
 _ITEM_TEXTS = ("content", "page_content", "text", "document.content")
+_DOCUMENT_FIELDS = frozenset((*_ITEM_TEXTS, "node"))
+# Texts that stand for none, in lower case.
+NO_TEXTS = frozenset(("n/a", "na", "nan", "null", "none", "<na>", "#n/a", "-"))
 
 
 class TextList(NamedTuple):
@@ -47,11 +61,13 @@ class TextList(NamedTuple):
 def read_list(cell: str) -> TextList | None:
     """Returns the list that a cell holds; None for a text, such as a list without any text in it.
 
+    A document alone is a list of one, and a list of nulls is an empty one.
+
     Raises:
       InputError: the list was shortened when it was printed; the message is without a place.
     """
     text = cell.strip()
-    if text[:1] not in ("[", "(") and not text.startswith("array("):
+    if text[:1] not in ("[", "(", "{") and not text.startswith("array("):
         return None
     if array := _ARRAY.fullmatch(text):
         text = array["list"]
@@ -68,13 +84,16 @@ def read_list(cell: str) -> TextList | None:
         forms, texts = frozenset(names), items
     if text[1:].lstrip()[:1] != "'":
         with contextlib.suppress(ValueError, RecursionError):
-            if isinstance(listed := json.loads(text), list):
-                forms, texts = forms | {JSON}, listed
+            value = json.loads(text)
+            if isinstance(value, list | dict):
+                forms, texts = forms | {JSON}, value if isinstance(value, list) else [value]
     between = _ITEM.sub("\0", text) if not forms else ""
     if between and not _JOINED.search(between) and (listed := _python_list(text)) is not None:
         forms, texts = frozenset((PYTHON,)), listed
     if any(isinstance(item, str) or document_text(item) is not None for item in texts):
         return TextList(forms, texts)
+    if texts and all(map(_is_null, texts)):
+        return TextList(_ALL, [])
     if _SHORTENED.fullmatch(between):
         raise InputError(
             "expected a whole list, got one that was shortened with '...' when it was printed; "
@@ -111,32 +130,96 @@ def _parse_literals(texts: list[str]) -> list[Any]:
     return items
 
 
+def _is_null(item: Any) -> bool:
+    return item is None or item != item
+
+
 def _python_list(text: str) -> list[Any] | None:
-    """Returns a list with other items than texts, of which documents are objects here."""
+    """Returns a list with other items than texts, of which documents are objects here.
+
+    A document alone is a list of one.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            tree = ast.parse(text, mode="eval").body
-            if not isinstance(tree, ast.List | ast.Tuple):
-                return None
-            return [_evaluate_item(node) for node in tree.elts]
+            tree = ast.parse(_NO_PYTHON.sub(_as_python, text), mode="eval").body
+            if isinstance(tree, ast.Dict):
+                return [_evaluate_item(tree)]
+            if isinstance(tree, ast.List | ast.Tuple | ast.Set):
+                return [_evaluate_item(node) for node in tree.elts]
         except (ValueError, SyntaxError, RecursionError, MemoryError):
-            return None
+            pass
+    return None
+
+
+def _as_python(part: re.Match[str]) -> str:
+    if part["object"]:
+        return "None"
+    return part[0] if part["comma"] is None else ","
 
 
 def _evaluate_item(node: ast.expr) -> Any:
-    """Returns a literal, or the text of `Document(page_content='...', metadata={...})`."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        for keyword in node.keywords:
-            if keyword.arg in _ITEM_TEXTS:
-                return {keyword.arg: ast.literal_eval(keyword.value)}
-    return ast.literal_eval(node)
+    """Returns a literal, or what has the text of a document.
+
+    A document is an object, or what prints one: `Document(page_content='...', metadata={...})`. Its
+    other fields may be anything, such as `np.float64(0.5)`, and are left out.
+
+    Raises:
+      ValueError: it is neither.
+    """
+    if isinstance(node, ast.Name) and node.id == "nan":
+        return None
+    if isinstance(node, ast.Dict):
+        fields = [
+            (key.value, value)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant)
+        ]
+    elif isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "str_" and node.args:
+            return ast.literal_eval(node.args[0])  # a text of NumPy
+        fields = [(keyword.arg, keyword.value) for keyword in node.keywords]
+    else:
+        return ast.literal_eval(node)
+    document = {name: _evaluate_item(value) for name, value in fields if name in _DOCUMENT_FIELDS}
+    return document or ast.literal_eval(node)
+
+
+def has_texts(values: Iterable[Any]) -> bool:
+    """Returns whether some values of a column are neither missing nor what prints a list."""
+    return any(map(_is_text, values))
+
+
+def _is_text(value: Any) -> bool:
+    if not isinstance(value, str):
+        return isinstance(value, list | tuple | dict)
+    if not value.strip() or value.strip().lower() in NO_TEXTS:
+        return False
+    try:
+        return read_list(value) is None and not _BEGINNING.match(value)
+    except InputError:  # shortened
+        return False
 
 
 class ListColumns:
     """Reads the lists of a table's columns, each of which is written in one form throughout."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        has_texts: Callable[[str], bool] | None = None,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Initializes the reading of a table.
+
+        Args:
+          has_texts: returns `has_texts` of a column, for a table that has lists of its own, as JSON
+            has: what looks like a list beside texts or such lists is a text there. None = the
+            table has texts alone, as CSV has, and both in a column are an error.
+          warn: is called with a sentence on such texts.
+        """
+        self._has_texts = has_texts
+        self._warn = warn
+        self._beside_texts: dict[str, bool] = {}
         self._before: dict[str, tuple[str, frozenset[str]]] = {}
 
     def read(self, column: str, value: Any, place: str) -> Any:
@@ -153,29 +236,52 @@ class ListColumns:
         """
         if not isinstance(value, str) or not value.strip():
             return value
+        cell, problem = None, ""
         try:
             cell = read_list(value)
         except InputError as error:
-            raise InputError(f"{place}: field '{column}': {error}.") from None
-        if cell is not None and not cell.texts:  # none of any form; or a text
+            problem = str(error)
+        if cell is not None and not cell.texts:  # of any form; or a text
             return cell.texts
+        is_like_list = cell is not None or problem or _BEGINNING.match(value)
+        if self._has_texts is not None and (
+            self._is_beside_texts(column, place) if is_like_list else _is_text(value)
+        ):
+            return value
+        if problem:
+            raise InputError(f"{place}: field '{column}': {problem}.")
         forms = frozenset[str]() if cell is None else cell.forms
         first, before = self._before.get(column, (place, forms))
         if cell is None and _BEGINNING.match(value) and (before or column not in self._before):
             raise InputError(
                 f"{place}: field '{column}': expected a list of texts as JSON, Python or NumPy "
-                f"writes it, got {format_value(value)}; the cell is cut off or broken, so write "
-                "the table again."
+                f"writes it, got {format_value(value)}; the cell is cut off, broken or of other "
+                f"items, so write the table again, or, if it is one text, {self._text_remedy}."
             )
         both = forms & before
         if not both and (forms or before):
             raise InputError(
                 f"{place}: field '{column}': expected {_describe_forms(before)} as in {first}, got "
-                f"{_describe_forms(forms)}; write every cell of the column as a JSON list of "
-                "texts, or none."
+                f"{_describe_forms(forms)}; write every cell of the column as a JSON list of its "
+                f"texts, or, if some are texts that look like lists, {self._text_remedy}."
             )
         self._before[column] = first, both
         return value if cell is None else cell.texts
+
+    @property
+    def _text_remedy(self) -> str:
+        return "give the rows as JSON lines" if self._has_texts is None else "list it: [text]"
+
+    def _is_beside_texts(self, column: str, place: str) -> bool:
+        """Returns whether what looks like a list is a text; the first of a column is told."""
+        if column not in self._beside_texts:
+            self._beside_texts[column] = bool(self._has_texts and self._has_texts(column))
+            if self._beside_texts[column]:
+                self._warn(
+                    f"{column}: texts that look like lists, as in {place}, are read as texts, as "
+                    "others of the column are; write lists of texts without quotes around them."
+                )
+        return self._beside_texts[column]
 
 
 def _describe_forms(forms: frozenset[str]) -> str:

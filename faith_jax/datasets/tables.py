@@ -1,8 +1,8 @@
 """Reads tables of any form as rows: JSON, CSV, TSV, Parquet and Arrow, in files and folders.
 
 What a form leaves open is found out, used, and noted: the separator and the encoding of a text
-file, whether JSON comes in lines, as one array or by column, and which files of a folder are its
-parts.
+file, whether JSON comes in lines, as one array or by column, what stands for pandas' index, and
+which files of a folder are its parts.
 """
 
 import collections
@@ -11,16 +11,17 @@ import dataclasses
 import functools
 import itertools
 import json
+import math
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from faith_jax.core.errors import InputError, first_duplicate, format_value, pluralize, reason
 from faith_jax.core.files import stamp
-from faith_jax.core.files.stores import is_remote, open_binary, storage_errors
+from faith_jax.core.files.stores import check_readable, is_remote, open_binary, storage_errors
 from faith_jax.core.files.unpacking import PACKED_ENDINGS
 from faith_jax.core.rows import (
     JSON_ERRORS,
@@ -41,9 +42,11 @@ from faith_jax.datasets.delimited import (
     has_quoted_cells,
     read_csv,
     read_tsv,
+    stated_separator,
 )
 from faith_jax.datasets.json_items import read_array
-from faith_jax.datasets.usual_names import usual_name
+from faith_jax.datasets.list_cells import NO_TEXTS
+from faith_jax.datasets.usual_names import TEXTS_OR_OBJECTS, USUAL, json_object, usual_name
 
 FORMATS = {
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv"},
@@ -52,6 +55,8 @@ FORMATS = {
 _TEXT_FORMS = ("jsonl", "json", "csv", "tsv")
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+_PANDAS_NA = ("NAType", "NaTType")
+_WHOLE_FLOAT = re.compile(r"\d+[.,]0")
 _ROWS = 1024  # of an Arrow batch
 # What Arrow raises where Python has no value: a far date, an unknown time zone, no pandas.
 _UNREADABLE = (ValueError, OverflowError, ImportError, LookupError, NotImplementedError)
@@ -61,6 +66,8 @@ _UTF_32_MARKS = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
 # What bytes of cp1252 are not: a character of UTF-8, and control characters of binary files.
 _UTF_8_CHARACTER = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+# Files of the output of `infer`.
+PREDICTIONS, SUMMARY = "predictions.jsonl", "summary.json"
 # Files of `datasets.save_to_disk`.
 _STATE, _SPLITS = "state.json", "dataset_dict.json"
 
@@ -84,6 +91,14 @@ class _SavedSplits(msgspec.Struct):
     splits: list[str]
 
 
+class _Split(msgspec.Struct):
+    name: str
+
+
+class _DataSetInfo(msgspec.Struct):
+    splits: list[_Split]
+
+
 class _SavedFile(msgspec.Struct):
     filename: str
 
@@ -98,6 +113,7 @@ def read_rows(
     bad_rows: BadRows | None = None,
     first: int = 0,
     note: Callable[[str], None] = lambda _: None,
+    id_column_of: Callable[[tuple[str, ...]], str] = lambda _: "",
 ) -> Iterator[Row]:
     """Yields the rows of a file, or of all files of a folder in the order of their names.
 
@@ -107,6 +123,8 @@ def read_rows(
       bad_rows: what to do with bad rows; by default reading stops.
       first: the row to begin with, from 0.
       note: is called with a sentence on what was found out.
+      id_column_of: returns which of some columns has the ids ("" = none). Where all ids of a CSV or
+        TSV file are such as 1.0, they are read as 1: pandas writes floats where one is missing.
 
     Raises:
       InputError: an unknown ending, a folder without files of one form, and what the format's
@@ -115,7 +133,7 @@ def read_rows(
     form = TableForm(form=form) if isinstance(form, str) else form
     files = table_files(path)
     if files == [path]:
-        return _read_file(path, file_form(path, form), bad_rows, first, note)
+        return _read_file(path, file_form(path, form), bad_rows, first, note, id_column_of)
     forms = {file: file_form(file, form) for file in files}
     firsts = {part.form: file.name for file, part in reversed(forms.items())}
     if len(firsts) > 1:
@@ -123,21 +141,29 @@ def read_rows(
             f"{path}: expected parts of one form, got {' and '.join(sorted(firsts.values())[:2])}; "
             "give one of them, or a folder for each form."
         )
-    note(f"{path}: {pluralize(len(files), 'part')} from {files[0].name} to {files[-1].name}")
-    return _read_parts(path, forms, bad_rows, first, note)
+    if len(files) == 1:
+        note(f"{path}: read from {files[0].name}")
+    else:
+        note(f"{path}: {pluralize(len(files), 'part')} from {files[0].name} to {files[-1].name}")
+    return _read_parts(path, forms, bad_rows, first, note, id_column_of)
 
 
 def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     """Returns the files of a table: the path itself, or the parts in a folder.
 
     Hidden files and those that begin with "_", as Spark writes them, are no parts. Of a folder that
-    `datasets.save_to_disk` has written, they are the files that it names.
+    `datasets.save_to_disk` has written, they are the files that it names, and of the output of
+    `infer` its predictions.jsonl.
 
     Raises:
-      InputError: the folder has no parts, or several splits.
+      InputError: the file is missing, the folder has no parts or several splits, or its responses
+        are in TFDS's form alone.
     """
     if not path.is_dir():
+        check_readable(path)
         return [path]
+    if (path / PREDICTIONS).is_file() and any(path.rglob(SUMMARY)):
+        return [path / PREDICTIONS]
     if (path / _SPLITS).is_file():
         splits = read_json_as(path / _SPLITS, _SavedSplits, InputError).splits
         if len(splits) != 1:
@@ -147,6 +173,14 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     if (path / _STATE).is_file():
         state = read_json_as(path / _STATE, _SavedState, InputError)
         return [path / file.filename for file in state.data_files]
+    for folder in (path, path / "tfds"):
+        if (folder / "features.json").is_file():
+            info = read_json_as(folder / "dataset_info.json", _DataSetInfo, InputError)
+            options = " or ".join(f"--split={split.name}" for split in info.splits)
+            raise InputError(
+                f"{path}: a TFDS data set; score and evidence read it with --tfds={folder} "
+                f"{options} in place of --input."
+            )
     inner = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
     parts = (file for file, names in inner if not any(name[0] in "._" for name in names))
     # Spark writes parts without any byte, too.
@@ -156,14 +190,19 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     return files
 
 
+def named_form(path: pathlib.Path) -> str:
+    """Returns the value of `FORMATS` that the name of a file says, packed or not; "" = none."""
+    packed = path.suffix in PACKED_ENDINGS
+    return FORMATS.get((path.with_suffix("") if packed else path).suffix.lower(), "")
+
+
 def file_form(path: pathlib.Path, stated: TableForm) -> TableForm:
     """Returns the form of a file by what the user says or its ending.
 
     Raises:
       InputError: neither says one, or a Parquet file is said to be another.
     """
-    packed = path.suffix in PACKED_ENDINGS
-    form = stated.form or FORMATS.get((path.with_suffix("") if packed else path).suffix.lower(), "")
+    form = stated.form or named_form(path)
     if form != "parquet":
         try:
             with open_binary(path) as file:
@@ -188,6 +227,7 @@ def _read_parts(
     bad_rows: BadRows | None,
     first: int,
     note: Callable[[str], None],
+    id_column_of: Callable[[tuple[str, ...]], str],
 ) -> Iterator[Row]:
     for file, form in forms.items():
         if first:
@@ -198,7 +238,7 @@ def _read_parts(
         # Folders of Spark's partitions are named COLUMN=VALUE.
         folders = file.relative_to(path).parts[:-1]
         columns = dict(name.split("=", 1) for name in folders if "=" in name)
-        for place, fields in _read_file(file, form, bad_rows, first, note):
+        for place, fields in _read_file(file, form, bad_rows, first, note, id_column_of):
             yield Row(place, {**columns, **fields} if columns else fields)
         first = 0
 
@@ -207,7 +247,7 @@ def _read_parts(
 def _count_rows(path: pathlib.Path, form: TableForm, *_: str) -> int:
     """Returns the rows of a part, bad ones too."""
     bad_rows = BadRows(skip=True)
-    good = sum(1 for _ in _read_file(path, form, bad_rows, 0, lambda _: None))
+    good = sum(1 for _ in _read_file(path, form, bad_rows, 0, lambda _: None, lambda _: ""))
     return good + bad_rows.count
 
 
@@ -217,6 +257,7 @@ def _read_file(
     bad_rows: BadRows | None,
     first: int,
     note: Callable[[str], None],
+    id_column_of: Callable[[tuple[str, ...]], str],
 ) -> Iterator[Row]:
     if table.form == "parquet":
         return _read_parquet(path, first)
@@ -227,22 +268,84 @@ def _read_file(
         note(f"{path}: read as {encoding}; --encoding names another")
     if table.form in ("json", "jsonl"):
         return _read_json(path, table.form, bad_rows, first, encoding, note)
-    usual = _SEPARATORS[table.form]
-    separator = table.separator or _find_separator(path, usual, encoding, *_read_stamp(path))
-    if separator != usual and not table.separator:
-        name = _NAMES[separator]
-        note(f"{path}: read with {name} between its cells; --separator names another")
-    if separator == "\t" and table.form == "tsv" and not has_quoted_cells(path, encoding):
-        return read_tsv(path, (), bad_rows, first, encoding)
-    return read_csv(path, (), bad_rows, separator, first, encoding)
+    usual, state = _SEPARATORS[table.form], _read_stamp(path)
+    separator, is_stated = table.separator, False
+    if not separator:
+        separator, is_stated = _find_separator(path, usual, encoding, *state)
+        if is_stated or separator != usual:
+            name = _NAMES.get(separator, repr(separator))
+            why = ", as its first line says" if is_stated else ""
+            note(f"{path}: read with {name} between its cells{why}; --separator names another")
+    read = _cell_reader(path, table.form, separator, encoding, *state)
+    return _name_columns(path, read, bad_rows, first, note, id_column_of)
+
+
+@functools.lru_cache(maxsize=4096)
+def _cell_reader(
+    path: pathlib.Path, form: str, separator: str, encoding: str, *_: str
+) -> Callable[..., Iterator[Row]]:
+    """Returns what yields the rows of a CSV or TSV file; it takes `bad_rows` and `first`."""
+    if separator == "\t" and form == "tsv" and not has_quoted_cells(path, encoding):
+        return functools.partial(read_tsv, path, (), encoding=encoding)
+    return functools.partial(read_csv, path, (), delimiter=separator, encoding=encoding)
+
+
+def _name_columns(
+    path: pathlib.Path,
+    read: Callable[..., Iterator[Row]],
+    bad_rows: BadRows | None,
+    first: int,
+    note: Callable[[str], None],
+    id_column_of: Callable[[tuple[str, ...]], str],
+) -> Iterator[Row]:
+    """Yields the rows of CSV or TSV with a name for each column, and whole numbers as ids.
+
+    pandas gives its index no name.
+    """
+    columns = names = tuple[str, ...]()
+    for place, fields in read(bad_rows=bad_rows, first=first):
+        if not names:
+            columns = tuple(fields)
+            names = tuple(
+                name or _free_name(columns, f"Unnamed: {number}" if number else "index")
+                for number, name in enumerate(columns)
+            )
+            id_column = id_column_of(names)
+            are_floats = id_column in names and _are_whole_floats(
+                read, columns[names.index(id_column)], *_read_stamp(path)
+            )
+            for name in names:
+                if name not in fields:
+                    note(f"{path}: the column without a name is read as {name!r}")
+            if are_floats:
+                note(f"{path}: {id_column}: ids such as 1.0 are read as 1")
+        if names != columns:
+            fields = dict(zip(names, fields.values(), strict=True))
+        if are_floats:
+            fields = {**fields, id_column: fields[id_column][:-2]}
+        yield Row(place, fields)
+
+
+@functools.lru_cache(maxsize=4096)
+def _are_whole_floats(read: Callable[..., Iterator[Row]], column: str, *_: str) -> bool:
+    """Returns whether all cells of a column are such as 1.0 (or 1,0), but for empty ones."""
+    cells = (row.fields[column] for row in read(bad_rows=BadRows(skip=True)))
+    filled = filter(str.strip, cells)
+    first = next(filled, "")
+    return all(map(_WHOLE_FLOAT.fullmatch, itertools.chain([first], filled)))
+
+
+def _free_name(columns: Collection[str], name: str) -> str:
+    """Returns a name, with a number behind it if there is such a column."""
+    numbered = (f"{name} {number}" for number in itertools.count(2))
+    return next(free for free in itertools.chain([name], numbered) if free not in columns)
 
 
 def _read_stamp(path: pathlib.Path) -> tuple[str, ...]:
     """Returns the stamp of a file, which changes with it; empty for one that is not there."""
-    try:
+    with contextlib.suppress(InputError, *storage_errors()):
         return tuple(map(str, stamp([path])[0]))
-    except storage_errors():
-        return ()  # the format's reader says what is wrong
+    return ()  # the format's reader says what is wrong
 
 
 def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
@@ -254,7 +357,8 @@ def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
     if form.form not in _SEPARATORS or not state:
         return frozenset()
     encoding = form.encoding or _find_encoding(file)
-    separator = form.separator or _find_separator(file, _SEPARATORS[form.form], encoding, *state)
+    usual = _SEPARATORS[form.form]
+    separator = form.separator or _find_separator(file, usual, encoding, *state)[0]
     return frozenset() if separator == "," else _decimal_commas(file, separator, encoding, *state)
 
 
@@ -264,8 +368,10 @@ def _decimal_commas(path: pathlib.Path, separator: str, encoding: str, *_: str) 
 
 
 @functools.lru_cache(maxsize=64)
-def _find_separator(path: pathlib.Path, usual: str, encoding: str, *_: str) -> str:
-    return find_separator(path, usual, encoding)
+def _find_separator(path: pathlib.Path, usual: str, encoding: str, *_: str) -> tuple[str, bool]:
+    """Returns the separator, and whether the file states it."""
+    stated = stated_separator(path, encoding)
+    return stated or find_separator(path, usual, encoding), bool(stated)
 
 
 def _find_encoding(path: pathlib.Path) -> str:
@@ -337,7 +443,7 @@ def _read_json(
         if key := _array_in(value):
             note(f"{path}: the array {key!r} of an object")
             return read_array(path, key, bad_rows, first, encoding)
-        if (rows := _rows_by_column(value, path)) is not None:
+        if (rows := _rows_by_column(value, path, note)) is not None:
             note(f"{path}: one JSON object by column or row, not lines")
             return itertools.islice(rows, first, None)
     return read_jsonl(path, bad_rows, first, encoding=encoding)
@@ -364,16 +470,25 @@ def _array_in(value: Mapping[str, Any]) -> str:
     return ""
 
 
-def _rows_by_column(value: Mapping[str, Any], path: pathlib.Path) -> Iterator[Row] | None:
+def _rows_by_column(
+    value: Mapping[str, Any], path: pathlib.Path, note: Callable[[str], None]
+) -> Iterator[Row] | None:
     """Returns the rows of what pandas' `to_json` writes in its orients; None for another object.
 
-    These are "columns" (its default), "index", "split", "table", and columns of lists.
+    These are "columns" (its default), "index", "split", "table", and columns of lists. Labels of
+    the index that are more than the rows' numbers are a field of the rows.
     """
     columns: Mapping[str, Any] = value
     names, data = value.get("columns"), value.get("data")
     is_split = {"columns", "data"} <= value.keys() <= {"columns", "data", "index", "index_names"}
     if is_split and isinstance(names, list) and isinstance(data, list):
-        return _add_places(path, enumerate(_split_records(names, data, path)))
+        records: Iterable[Any] = _split_records(names, data, path)
+        if (labels := value.get("index")) is not None:
+            if not isinstance(labels, list) or len(labels) != len(data):
+                expected = f"a list of {pluralize(len(data), 'label')}"
+                raise InputError(f"{path}: index: expected {expected}, got {format_value(labels)}.")
+            records = _add_labels(path, labels, map(str, names), records, note)
+        return _add_places(path, enumerate(records))
     if {"schema", "data"} == value.keys() and isinstance(data, list):
         return _add_places(path, enumerate(data))
     if not value:
@@ -387,11 +502,58 @@ def _rows_by_column(value: Mapping[str, Any], path: pathlib.Path) -> Iterator[Ro
     inner = list(columns.values())
     if not all(isinstance(cells, dict) and cells.keys() == inner[0].keys() for cells in inner):
         return None
-    if all(map(str.isdecimal, columns)) and not all(map(str.isdecimal, inner[0])):
-        return _add_places(path, columns.items())
-    keys = list(inner[0])
-    return _add_places(
-        path, ((key, {name: cells[key] for name, cells in columns.items()}) for key in keys)
+    keys, names = list(inner[0]), list(columns)
+    records = ({name: columns[name][key] for name in names} for key in keys)
+    if _are_rows(names, keys):
+        keys, names, records = names, keys, inner
+    records = _add_labels(path, keys, names, records, note)
+    return _add_places(path, zip(keys, records, strict=True))
+
+
+def _are_rows(outer: Sequence[str], inner: Sequence[str]) -> bool:
+    """Returns whether the keys of an object of objects are rows, and those within are columns."""
+    are_known = [
+        any(_has_column(part, names) for part in USUAL if names) for names in (outer, inner)
+    ]
+    if are_known[0] != are_known[1]:
+        return are_known[1]
+    return all(map(str.isdecimal, outer)) and not all(map(str.isdecimal, inner))
+
+
+def _has_column(part: str, names: Iterable[str]) -> bool:
+    """Returns whether columns hold a part of an example by their names."""
+    try:
+        return bool(usual_name(part, names))
+    except InputError:  # several may
+        return True
+
+
+def _add_labels(
+    path: pathlib.Path,
+    labels: Sequence[Any],
+    names: Iterable[str],
+    records: Iterable[Any],
+    note: Callable[[str], None],
+) -> Iterable[Any]:
+    """Returns records with the labels of their index, unless these are the records' numbers.
+
+    They are the records' ids if there are no others and they can be.
+    """
+    texts = [str(label) for label in labels]
+    if all(map(_WHOLE_FLOAT.fullmatch, texts)):
+        labels = texts = [text[:-2] for text in texts]
+    if texts == [str(number) for number in range(len(texts))]:
+        return records
+    columns = list(names)
+    can_be_ids = len({*texts}) == len(texts) and all(
+        type(label) in (str, int, float) and text.strip()
+        for label, text in zip(labels, texts, strict=True)
+    )
+    name = "id" if can_be_ids and not _has_column("id", columns) else _free_name(columns, "index")
+    note(f"{path}: the index is read as the field {name!r}")
+    return (
+        {name: label, **record} if isinstance(record, dict) else record
+        for label, record in zip(labels, records, strict=True)
     )
 
 
@@ -405,7 +567,7 @@ def _split_records(names: list[Any], data: list[Any], path: pathlib.Path) -> Ite
         yield dict(zip(columns, cells, strict=True))
 
 
-def _check_names(columns: Sequence[str], path: pathlib.Path) -> None:
+def _check_names(columns: Sequence[str], path: pathlib.Path | str) -> None:
     if (twice := first_duplicate(columns)) is not None:
         raise InputError(f"{path}: column {twice!r} is there twice; rename or drop one.")
 
@@ -513,15 +675,18 @@ def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
       name: of the frame, for errors.
 
     Raises:
+      InputError: two columns of one name.
       TypeError: for another kind.
       ValueError: columns of different lengths.
     """
     columns: Mapping[str, Sequence[Any]] | None = None
     if hasattr(frame, "to_pylist"):  # Arrow
+        _check_names(getattr(frame, "column_names", ()), name)
         records = frame.to_pylist()
     elif hasattr(frame, "to_dicts"):  # Polars
         records = frame.to_dicts()
     elif hasattr(frame, "columns") and hasattr(frame, "iloc"):  # pandas
+        _check_names(list(map(str, frame.columns)), name)
         columns = {str(column): frame[column].tolist() for column in frame.columns}
     elif isinstance(frame, Mapping):
         columns = frame
@@ -542,8 +707,14 @@ def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
     return rows
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN or pandas' NA, which stand in tables where there is none."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in _PANDAS_NA
+
+
 def _plain_value(value: Any) -> Any:
-    """Returns a value with Python's own types, and None for pandas' NA.
+    """Returns a value with Python's own types, also in lists and mappings, and None for NA.
 
     NumPy's arrays become lists, and documents of LangChain and LlamaIndex mappings.
     """
@@ -551,11 +722,13 @@ def _plain_value(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [_plain_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: _plain_value(item) for name, item in value.items()}
     if isinstance(text := getattr(value, "page_content", None), str):
         return {"page_content": text}
     if isinstance(text := getattr(getattr(value, "node", None), "text", None), str):
         return {"node": {"text": text}}
-    return None if type(value).__name__ in ("NAType", "NaTType") else value
+    return None if type(value).__name__ in _PANDAS_NA else value
 
 
 class TableNotes:
@@ -568,16 +741,23 @@ class TableNotes:
 
     def __init__(self) -> None:
         self.sentences: dict[str, None] = {}
+        self._warnings: dict[str, None] = {}
         self.columns: dict[str, str] = {}
         self._lists: dict[str, list[int]] = {}
         self._nulls: collections.Counter[str] = collections.Counter()
         self._no_answers: collections.Counter[str] = collections.Counter()
+        self._objects = 0
+        self._no_groundings: dict[str, collections.Counter[str]] = {}
         self._rows = 0
         self._column = ""
 
     def add(self, sentence: str) -> None:
         """Adds a sentence, once."""
         self.sentences.setdefault(sentence)
+
+    def warn(self, sentence: str) -> None:
+        """Adds a warning, once."""
+        self._warnings.setdefault(sentence)
 
     def count_list(self, column: str, texts: int) -> None:
         """Counts a list that a cell of a column holds as a text."""
@@ -596,8 +776,15 @@ class TableNotes:
             self._no_answers["missing"] += 1
         elif not text:
             self._no_answers["empty"] += 1
-        elif text.lower() in _NO_ANSWERS:
+        elif text.lower() in NO_TEXTS:
             self._no_answers[repr(text)] += 1
+        elif json_object(text) is not None:
+            self._objects += 1
+
+    def count_grounding(self, column: str, texts: Sequence[str]) -> None:
+        """Counts a grounding whose only text says that there is none."""
+        if len(texts) == 1 and texts[0].lower() in NO_TEXTS:
+            self._no_groundings.setdefault(column, collections.Counter())[repr(texts[0])] += 1
 
     def report(self) -> dict[str, Any]:
         """Returns the notes on a table as JSON: `lines`, `warnings`, and the `columns` by part."""
@@ -611,20 +798,35 @@ class TableNotes:
         if self._no_answers:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self._no_answers.items())
             lines.append(f"{self._column}: {pluralize(self._rows, 'answer')}, of which {kinds}")
-        warnings = [
+        warnings = list(self._warnings)
+        warnings += [
             f"{column}: {pluralize(count, 'null')} in lists of texts left out."
             for column, count in self._nulls.items()
         ]
+        for column, kinds_count in self._no_groundings.items():
+            kinds = ", ".join(f"{count:,} {kind}" for kind, count in kinds_count.items())
+            warnings.append(
+                f"{column}: {kinds} scored as the text of a grounding; leave the cell empty where "
+                "there is none."
+            )
         if answers := [kind for kind in self._no_answers if kind not in ("missing", "empty")]:
             warnings.append(
                 f"{self._column}: {', '.join(answers)} is scored as the text of an answer; leave "
                 "the cell empty where there is none."
+            )
+        if self._objects:
+            is_flattened = self._column in TEXTS_OR_OBJECTS
+            remedy = (
+                f"--response-column={self._column}.KEY takes what a key has"
+                if is_flattened
+                else "write the answer alone"
+            )
+            warnings.append(
+                f"{self._column}: {pluralize(self._objects, 'JSON object')} scored as the text of "
+                f"an answer, with braces and keys; {remedy}."
             )
         return {
             "lines": [*map(printable, lines)],
             "warnings": [*map(printable, warnings)],
             "columns": self.columns,
         }
-
-
-_NO_ANSWERS = frozenset(("n/a", "na", "nan", "null", "none", "<na>", "#n/a", "-"))

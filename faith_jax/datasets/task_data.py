@@ -178,7 +178,7 @@ def _sample_sizes(name: str) -> dict[str, int]:
 def _prepared_sizes(name: str) -> dict[str, int]:
     """Returns the examples of each split of prepared data, without TFDS; empty = not prepared."""
     default_dir = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
-    folder = path_of(data_dir() or default_dir).expanduser() / name
+    folder = path_of(data_dir() or default_dir) / name
     infos = [read_json_or_none(path) for path in sorted(folder.glob("*/dataset_info.json"))]
     splits = infos[-1].get("splits", ()) if infos and infos[-1] else ()
     return {split["name"]: sum(map(int, split["shardLengths"])) for split in splits}

@@ -9,6 +9,7 @@ names with the programs that write them.
 """
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -60,11 +61,17 @@ _QUESTIONS = ("query", "question", "user_input", "input")
 _BESIDE_REFERENCE = (("input", "output"), ("query", "response"))
 # Objects in which rows keep their values, in the order in which a part is looked for in them.
 _OBJECTS: Mapping[str, tuple[str, ...]] = {
-    "grounding": ("", "outputs.", "inputs.", "item.", "attributes."),
-    "response": ("", "outputs.", "sample.", "item.", "attributes."),
-    "history": ("", "inputs.", "item.", "attributes."),
+    "grounding": ("", "outputs.", "output.", "inputs.", "input.", "item.", "attributes."),
+    "response": ("", "outputs.", "output.", "sample.", "item.", "attributes."),
+    "history": ("", "inputs.", "input.", "item.", "attributes."),
 }
 _CONTAINERS = frozenset(("inputs", "outputs", "item", "sample", "attributes"))
+# These may also be texts, and become columns where they have one of these parts by its name.
+TEXTS_OR_OBJECTS: Mapping[str, tuple[str, ...]] = {
+    "input": ("history", "grounding"),
+    "output": ("response",),
+}
+_MAYBE_OBJECTS = _CONTAINERS | TEXTS_OR_OBJECTS.keys()
 _MOST_LEVELS = 4
 
 
@@ -127,7 +134,8 @@ def _find_matching_columns(
 
 def _context_or_reference(prefix: str, by_name: Mapping[str, Sequence[str]]) -> str:
     """Returns the column of evidence that has another meaning beside other columns."""
-    names = {*by_name} if not prefix else {*by_name, *(name.partition(".")[2] for name in by_name)}
+    part = 2 if prefix else 0  # a column such as `input.query` is in the object `input`
+    names = {*by_name, *(name.partition(".")[part] for name in by_name)}
     if (context := by_name.get(prefix + "context")) and names & {*map(_normalize_name, _QUESTIONS)}:
         return context[0]
     reference = by_name.get("reference") if not prefix else None
@@ -157,27 +165,54 @@ def _normalize_name(name: str) -> str:
     return re.sub(r"[\s_\-]+", "", name).casefold()
 
 
-def flatten_row(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def flatten_row(fields: Mapping[str, Any], named: Collection[str] = ()) -> Mapping[str, Any]:
     """Returns a row with the values in its objects `inputs`, `outputs` and the like as columns.
 
     LangSmith writes such rows, and those for OpenAI's evals are so; a cell of CSV may hold such an
-    object as JSON.
+    object as JSON. Langfuse's `input` and `output` are texts, or objects with what was asked and
+    answered; other objects in their place stay as they are.
+
+    Args:
+      fields: of the row.
+      named: the columns that a user names.
 
     >>> flatten_row({"item": {"question": "Hot?"}, "sample": {"output_text": "Yes."}})
     {'item.question': 'Hot?', 'sample.output_text': 'Yes.'}
     """
-    if _CONTAINERS.isdisjoint(fields):
+    objects: dict[str, Mapping[str, Any]] = {}
+    for name in _MAYBE_OBJECTS.intersection(fields).difference(named):
+        value = fields[name]
+        content = json_object(value) if isinstance(value, str) else value
+        if isinstance(content, dict) and (
+            name in _CONTAINERS
+            or not _names_within(name).isdisjoint(map(_normalize_name, content))
+            or any(column.startswith(f"{name}.") for column in named)
+        ):
+            objects[name] = content
+    if not objects:
         return fields
     flat: dict[str, Any] = {}
     for name, value in fields.items():
-        if name in _CONTAINERS and isinstance(value, str) and value.lstrip()[:1] == "{":
-            with contextlib.suppress(ValueError, RecursionError):
-                value = json.loads(value)
-        if name in _CONTAINERS and isinstance(value, dict):
-            flat.update(_flatten_object(name, value, _MOST_LEVELS))
+        if name in objects:
+            flat.update(_flatten_object(name, objects[name], _MOST_LEVELS))
         else:
             flat[name] = value
     return flat
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """Returns the object that a text is as JSON; None for another text."""
+    if text.lstrip()[:1] == "{":
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.loads(text)
+    return None
+
+
+@functools.cache
+def _names_within(name: str) -> frozenset[str]:
+    """Returns the names in an object of `TEXTS_OR_OBJECTS` that make columns of it."""
+    names = (n for part in TEXTS_OR_OBJECTS[name] for rank in USUAL[part] for n in rank)
+    return frozenset(("value", *map(_normalize_name, names)))
 
 
 def _flatten_object(name: str, value: Mapping[str, Any], levels: int) -> Iterable[tuple[str, Any]]:

@@ -4,7 +4,9 @@ A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/scor
 is of a table with a column for each scorer (`faith_jax.export.score_columns`).
 """
 
+import functools
 import itertools
+import logging
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -13,10 +15,15 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from faith_jax.core.errors import InputError, did_you_mean, field_error
+from faith_jax.core.files.stores import check_readable
 from faith_jax.core.rows import Row, read_jsonl
+from faith_jax.core.table import printable
+from faith_jax.datasets.grounded_rows import file_has_texts, id_column_of
 from faith_jax.datasets.tables import FORMATS, TableForm, decimal_commas, file_form, read_rows
 from faith_jax.export.score_columns import ScoredColumns, score_columns, scored_fields
 from faith_jax.export.scored_rows import ScoredRow, field_texts
+
+logger = logging.getLogger("faith_jax")
 
 # No score is larger; beyond it, differences and the bins of a histogram overflow.
 LARGEST_SCORE = 1e100
@@ -42,12 +49,13 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
       InputError: for a file of another form, with the row and field, and for scores that are not
         finite.
     """
+    check_readable(path)
     if path.is_dir():
         from faith_jax.export.tfds import read_scored_tfds
 
         rows: Iterator[Row] = read_scored_tfds(path)
     elif path.suffix in (".json", ".parquet", ".arrow", ".csv", ".tsv"):
-        rows = read_rows(path)
+        rows = read_rows(path, note=_log_once, id_column_of=id_column_of(ScoredColumns()))
     elif path.suffix == ".jsonl" or not path.exists():
         file_form(path, TableForm(form="jsonl"))  # an error for Parquet
         rows = read_jsonl(path, usual=_USUAL)
@@ -63,7 +71,9 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
         columns = score_columns(list(first.fields), scorers)
         if columns:
             commas = decimal_commas(path, "") if has_cells else frozenset()
-            rows = scored_fields(rows, columns, ScoredColumns(), path.stem, commas)
+            layout = ScoredColumns()
+            has_texts_of = None if path.is_dir() else file_has_texts(path, "", layout)
+            rows = scored_fields(rows, columns, layout, path.stem, commas, has_texts_of)
         elif has_cells:
             problem = (
                 f"is {' or '.join(scorers)}; give the column with these scores this name."
@@ -77,6 +87,12 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
             )
     for row in rows:
         yield _check_row(row, path)
+
+
+@functools.lru_cache(maxsize=1024)
+def _log_once(sentence: str) -> None:
+    """Logs what is found out about a file, which a run may read several times."""
+    logger.info("%s", printable(sentence))
 
 
 def _score_first(path: pathlib.Path, advice: str = "Score") -> str:

@@ -4,7 +4,8 @@ So are frames of `faith_jax.score`, and the scores of other systems in CSV files
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from faith_jax.core.errors import field_error
@@ -19,6 +20,7 @@ class ScoredColumns(Columns):
 
     needs: ClassVar[tuple[str, ...]] = ()
     ambiguous_remedy: ClassVar[str] = "rename one of them"
+    label_remedy: ClassVar[str] = "write one of these in the table"
 
 
 def score_columns(fields: Sequence[str], scorers: Sequence[str]) -> list[str]:
@@ -33,6 +35,7 @@ def scored_fields(
     columns: Columns,
     corpus: str,
     decimal_commas: frozenset[str] = frozenset(),
+    has_texts_of: Callable[[str], bool] | None = None,
 ) -> Iterator[Row]:
     """Yields the fields that a scored row has (`faith_jax.export.scored_rows`), with their places.
 
@@ -42,13 +45,14 @@ def scored_fields(
       columns: what other columns hold.
       corpus: of rows that name none.
       decimal_commas: columns whose numbers are written with them.
+      has_texts_of: see `example_rows`.
 
     Raises:
       InputError: for a score, a label or a text that is none; it names the row.
     """
     rows, raw_rows = itertools.tee(rows)
     notes = TableNotes()
-    examples = example_rows(rows, columns, corpus, notes=notes)
+    examples = example_rows(rows, columns, corpus, notes=notes, has_texts_of=has_texts_of)
     for row, read in zip(raw_rows, examples, strict=True):
         example = read.example
         scores: dict[str, Any] = {}
@@ -62,6 +66,8 @@ def scored_fields(
                     value = float(text) if text else None
                 except ValueError:
                     raise field_error(row.place, scorer, "a number, or nothing", value) from None
+            if isinstance(value, float) and math.isinf(value):
+                raise field_error(row.place, scorer, "a finite number, or nothing", value)
             # NaN is undefined; what is no number is found where rows are checked.
             scores[scorer] = None if value != value else value
         yield Row(

@@ -8,6 +8,7 @@ import heapq
 import io
 import json
 import pathlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from faith_jax.core.table import guard_formula
 from faith_jax.export.scored_rows import ScoredRow
 
 _ENDINGS = (".csv", ".jsonl")
+_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")  # which no spreadsheet runs
 _PARTS = {"history": "history", "response": "generated_text", "label": "label"}
 
 
@@ -41,7 +43,7 @@ def write_worst(
     """Writes the rows with the lowest scores of the first scorer, lowest first.
 
     Rows of equal scores keep their order, and those without a score are left out. A text that a
-    spreadsheet would run as a formula gets an apostrophe in front in CSV.
+    spreadsheet would run as a formula gets an apostrophe in front in CSV; numbers are none.
 
     Args:
       path: a .csv or .jsonl file, which appears whole.
@@ -99,7 +101,7 @@ def _flatten_row(
 
 def _format_cell(value: Any) -> Any:
     if isinstance(value, str):
-        return guard_formula(value)
+        return value if _NUMBER.fullmatch(value) else guard_formula(value)
     if isinstance(value, int | float | None):
         return value
     return json.dumps(value, ensure_ascii=False)

@@ -2,19 +2,20 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from faith_jax.core.cutting import notation_of
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files.stores import path_of
+from faith_jax.core.files.stores import check_readable, path_of
 from faith_jax.core.rows import Row, Seen, read_jsonl
 from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import cell_text
-from faith_jax.datasets.tables import FORMATS, read_rows
-from faith_jax.inference.texts.input_rows import InputRow, input_row
+from faith_jax.datasets.list_cells import ListColumns, document_text
+from faith_jax.datasets.tables import TableForm, TableNotes, file_form, named_form, read_rows
+from faith_jax.inference.texts.input_rows import LISTS, InputRow, input_row
 from faith_jax.input.numpy_examples import feature_text, plain, utf8_in
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.input.task_examples import TaskExamples, postprocessor
@@ -118,19 +119,45 @@ class FieldKinds:
             yield row
 
 
-def _file_rows(path: str, first: int) -> Iterator[Row]:
-    """Yields the rows of a file from row `first` on; an empty cell of a table is none."""
-    form = FORMATS.get(path_of(path).suffix.lower(), "jsonl")
+def _file_rows(path: str, first: int, notes: TableNotes) -> Iterator[Row]:
+    """Yields the rows of a file from row `first` on.
+
+    An empty cell of a table is none, and in the columns that may hold lists a cell that prints one
+    is a list.
+    """
+    table = path_of(path)
+    check_readable(path)
+    form = file_form(table, TableForm(form=named_form(table) or "jsonl")).form
     if form == "jsonl":
         yield from read_jsonl(path, first=first)
     elif form in ("csv", "tsv"):
-        for where, row in read_rows(path_of(path), form, first=first):
-            yield Row(where, {name: None if value == "" else value for name, value in row.items()})
+        lists = ListColumns()
+
+        def note(sentence: str) -> None:
+            notes.add(sentence.partition("; --")[0])  # without the options of other commands
+
+        for where, row in read_rows(table, form, first=first, note=note):
+            fields = {name: None if value == "" else value for name, value in row.items()}
+            for name in sorted(LISTS & fields.keys()):
+                value = lists.read(name, fields[name], where)
+                if value is not fields[name]:
+                    fields[name] = texts = _list_texts(value)
+                    notes.count_list(name, len(texts))
+            yield Row(where, fields)
     else:
         raise InputError(
             f"{path}: INPUT_FILE is .jsonl, .csv or .tsv; write the rows of this file as one of "
             "these, such as by pandas' to_json(orient='records', lines=True)."
         )
+
+
+def _list_texts(items: Sequence[Any]) -> list[Any]:
+    """Returns the texts of a list, of documents and turns in it too; of nulls alone there are none.
+
+    What is no text stays, for the row's error.
+    """
+    texts = [document_text(item) or item for item in items]
+    return [] if all(text is None for text in texts) else texts
 
 
 def read_input_file(
@@ -139,11 +166,12 @@ def read_input_file(
     arguments_per_side: int,
     seed: int,
     place: tuple[int, int] = (0, 0),
+    notes: TableNotes | None = None,
 ) -> Iterator[InputRow]:
     """Yields rows of a JSONL, CSV or TSV file (`docs/data_formats.md`), see `input_row`.
 
     For a `query` alone, `arguments_per_side` are drawn from `knowledge`. Rows come from a place of
-    theirs on.
+    theirs on. `notes` collects what is found out about a table.
 
     Raises:
       InputError: names file, line and field.
@@ -155,11 +183,22 @@ def read_input_file(
         pro, con = npov.choose_arguments(topic, arguments_per_side, seed)
         return [argument.text for argument in pro], [argument.text for argument in con]
 
-    seen = Seen()
-    for number, (where, row) in enumerate(_file_rows(path, place[1]), place[1]):
-        identifier = cell_text(row.get("id"), where, "id") or where.rpartition(":")[2]
+    seen, has_numbered = Seen(), False
+    rows = _file_rows(path, place[1], notes or TableNotes())
+    for number, (where, row) in enumerate(rows, place[1]):
+        named_id = cell_text(row.get("id"), where, "id")
+        identifier = named_id or where.rpartition(":")[2]
         if not seen.add(identifier):
-            raise InputError(f"{where}: field 'id': {identifier!r} occurs twice.")
+            problem = f"{where}: field 'id': {identifier!r} occurs twice"
+            if not named_id:
+                problem = (
+                    f"{where}: has no id, and its line number {identifier!r} is the id of another "
+                    "row; give it an id"
+                )
+            elif has_numbered:
+                problem += "; a row without an id has its line number, so give each row an id"
+            raise InputError(f"{problem}.")
+        has_numbered |= not named_id
         parsed_row = input_row(row, where, identifier, look_up)
         fields = {name: v for name, v in parsed_row.fields.items() if name not in _NOT_CARRIED}
         yield dataclasses.replace(parsed_row, fields=fields, place=(0, number))

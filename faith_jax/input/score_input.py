@@ -9,11 +9,18 @@ from typing import Annotated, Any, ClassVar
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import stamp
-from faith_jax.core.files.stores import path_of, reason, storage_errors
-from faith_jax.core.rows import BadRows, Row
+from faith_jax.core.files.stores import check_readable, path_of, reason, storage_errors
+from faith_jax.core.rows import BadRows, Row, Seen
 from faith_jax.core.settings import InputFormat, unescape
 from faith_jax.core.user_modules import import_user_module
-from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, file_examples
+from faith_jax.datasets.grounded_rows import (
+    Columns,
+    ExampleRow,
+    example_rows,
+    file_examples,
+    response_key,
+    rows_have_texts,
+)
 from faith_jax.datasets.raw_dataset import sample_config
 from faith_jax.datasets.tables import TableForm, TableNotes, table_files
 
@@ -30,7 +37,7 @@ class ScoreInput(Columns):
       encoding (NAME): of a text file, such as cp1252 or utf-16 (default: found out)
       task (NAME): a SeqIO task, in its place; NAME@SPLIT for another split (repeatable)
       task_module (MODULE): that registers tasks of your own, my_tasks.py or my_package.tasks
-      tfds (NAME): or a data set: NAME[/CONFIG], likewise (repeatable)
+      tfds (NAME): or a data set: NAME[/CONFIG], or the folder of one, likewise (repeatable)
       split: of tasks or data sets; of a data set also a slice, as test[:10]
       corpus (NAME): of rows that name none (default: the name of the file, task or data set)
       system (NAME): that made the responses
@@ -109,9 +116,12 @@ class ScoreInput(Columns):
           notes: collects observations about the rows.
 
         Raises:
-          FaithJaxError: a missing or bad file, an unknown task, data set or split.
+          FaithJaxError: a missing or bad file, an unknown task, data set or split, and an id that
+            is in two of them.
         """
         begin, first = place
+        # All of it is read before anything is scored, and then its parts.
+        seen = Seen() if place == (0, 0) and len(self._input_names) > 1 else None
         for part in range(begin, len(self._input_names)):
             first_row = first if part == begin else 0
             if self.input:
@@ -133,6 +143,9 @@ class ScoreInput(Columns):
                     bad_rows,
                     first=first_row,
                     notes=notes,
+                    has_texts_of=functools.partial(
+                        _dataset_has_texts, names, split, self.named_texts
+                    ),
                 )
             for row in rows:
                 if part:
@@ -146,6 +159,13 @@ class ScoreInput(Columns):
                             f"--system={self.system}; leave out --system, or rename the field."
                         )
                     row = row._replace(fields={**row.fields, "system": self.system})
+                if seen is not None and not seen.add(response_key(row)):
+                    raise InputError(
+                        f"{self._input_names[part]}: the id {row.example.id!r} of the corpus "
+                        f"{row.corpus!r} is also in {', '.join(self._input_names[:part])}; give "
+                        "each in a run of its own: score takes another --corpus=NAME for it or, "
+                        "where they answer the same questions, another --system=NAME."
+                    )
                 yield row
 
     def stamp(self) -> list[Any]:
@@ -156,10 +176,11 @@ class ScoreInput(Columns):
         """Returns the options that say which rows are read, and how.
 
         Raises:
-          ConfigError: a file is missing.
+          FaithJaxError: a file is missing, or a pipe.
         """
         for file in self.input:
             try:
+                check_readable(file)
                 path_of(file).stat()
             except storage_errors() as error:
                 raise ConfigError(f"{file}: cannot be read ({reason(error)}).") from None
@@ -197,11 +218,17 @@ def _blame_raw_files(
         yield from rows
 
 
-def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Iterator[Row]:
-    """Yields the examples of a SeqIO task or, if it is "", of a TFDS data set, NAME[/CONFIG].
+def _dataset_has_texts(
+    names: tuple[str, str], split: str, named: frozenset[str], column: str
+) -> bool:
+    return rows_have_texts(dataset_rows(*names, split), named, column)
 
-    They are yielded from example `first` on, counted from 0. A data set's split may be a slice,
-    such as "test[:10]".
+
+def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Iterator[Row]:
+    """Yields the examples of a SeqIO task or, if it is "", of a TFDS data set.
+
+    That is NAME[/CONFIG], or the folder of one, such as `infer` writes. They are yielded from
+    example `first` on, counted from 0. A data set's split may be a slice, such as "test[:10]".
 
     Raises:
       FaithJaxError: an unknown name or split, data that cannot be prepared, or texts that are not
@@ -223,9 +250,12 @@ def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Itera
         from faith_jax.datasets.task_data import data_dir
 
         wanted, _, config = tfds_name.partition("/")
-        if wanted in BUILDERS:
+        folder = path_of(tfds_name)
+        if (folder / "dataset_info.json").is_file():
+            builder: Any = tfds.builder_from_directory(folder)
+        elif wanted in BUILDERS:
             config = config or next(iter(BUILDERS[wanted].builder_configs))
-            builder: Any = prepare_builder(BUILDERS[wanted], config, data_dir())
+            builder = prepare_builder(BUILDERS[wanted], config, data_dir())
         else:
             try:
                 builder = tfds.builder(tfds_name, data_dir=data_dir())

@@ -21,8 +21,10 @@ from faith_jax.core.types import Array, PyTree
 from faith_jax.models.layers import param_with_axes
 
 
-def _symmetric_uniform(key: Array, shape: Sequence[int], dtype: Any, scale: float = 0.5) -> Array:
-    return jax.random.uniform(key, shape, dtype, minval=-scale, maxval=scale)
+def _draw_uniform(
+    key: Array, shape: Sequence[int], dtype: Any, scale: float = 0.5, is_symmetric: bool = True
+) -> Array:
+    return jax.random.uniform(key, shape, dtype, -scale if is_symmetric else 0.0, scale)
 
 
 class SoftPrompt(nn.Module):
@@ -39,7 +41,7 @@ class SoftPrompt(nn.Module):
     def setup(self):
         self.embedding = param_with_axes(
             "embedding",
-            _symmetric_uniform,
+            _draw_uniform,
             (self.length, self.features),
             ("prompt", "embed"),
         )
@@ -97,11 +99,12 @@ def initializer_name(initializer: PromptInitializer | None) -> str:
     return name.partition(".")[0]
 
 
-def uniform(scale: float = 0.5) -> PromptInitializer:
-    """Uniform in [-scale, scale), independent of the vocabulary."""
+def uniform(scale: float = 0.5, is_symmetric: bool = True) -> PromptInitializer:
+    """Uniform in [-scale, scale), or as flax's in [0, scale), independent of the vocabulary."""
 
     def initialize(key: Array, length: int, embedding: Array) -> Array:
-        return _symmetric_uniform(key, (length, embedding.shape[1]), jnp.float32, scale)
+        shape = (length, embedding.shape[1])
+        return _draw_uniform(key, shape, jnp.float32, scale, is_symmetric)
 
     return initialize
 
@@ -212,14 +215,14 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
         contains NaN or infinity.
     """
     try:
-        with path_of(path).expanduser().open("rb") as file:
+        with path_of(path).open("rb") as file:
             # MemoryError: a damaged header may name an array of any size.
             vectors = np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         near = ""
         if isinstance(error, FileNotFoundError):
-            folder = path_of(path).expanduser().parent
+            folder = path_of(path).parent
             beside = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
             near = did_you_mean(path_of(path).name, beside)
         raise InputError(

@@ -55,7 +55,7 @@ def import_checkpoint(source: str, target: str, overwrite: bool = False, base: s
     `base` is that of a prompt-tuned checkpoint which has moved, or of a LoRA adapter, which is
     merged with it; "" = what the source names.
     """
-    path = path_of(source).expanduser()
+    path = path_of(source)
     if is_peft(path) and method_of(path) == "LORA":
         base = base or read_lora(path).base
         if not base:
@@ -76,7 +76,7 @@ def export_checkpoint(
     Raises:
       CheckpointError: for a soft prompt, with the commands that export it and its base model.
     """
-    path = path_of(source).expanduser()
+    path = path_of(source)
     model = read_model_json(run_folder(path)) if is_native(path) else None
     prompts = [name for name in PROMPTS if model and getattr(model.config, f"{name}_length")]
     if model and model.base is not None and prompts:
@@ -165,8 +165,8 @@ def is_npy_file(path: str | pathlib.Path) -> bool:
 
 def free_place(target: str, overwrite: bool, *sources: str) -> pathlib.Path:
     """Returns where a target goes; one that must not be replaced is an error before any work."""
-    place = path_of(target).expanduser().absolute()
-    read = [path_of(source).expanduser().resolve() for source in sources if source]
+    place = path_of(target).absolute()
+    read = [path_of(source).resolve() for source in sources if source]
     problem = ""
     if is_finished(place) and (not overwrite or (is_npy_file(place) and place.is_dir())):
         problem = "exists already; give another TARGET, or --overwrite"

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from faith_jax.checkpoints.identity import step_of
 from faith_jax.core.errors import ConfigError, MetricError, pluralize
 from faith_jax.core.files import write_json
 from faith_jax.core.progress import Progress
@@ -83,10 +84,11 @@ def evaluate(
     module, params, partitioner = setup.load_for_inference(
         checkpoint_path, partitioner_for, model, params_dtype
     )
+    step = step_of(checkpoint_path)  # of a MODEL_DIR, the one that is opened
     targets = eval_dataset.task().output_features["targets"]
     chosen.check(module.config, tokenizer_of(targets.vocabulary))
     setup.log_vocabulary(chosen, eval_dataset)
-    folder = None if output_dir is None else make_folder(output_dir)
+    folder = None if output_dir is None else make_folder(output_dir, "EVAL_OUTPUT_DIR")
     objective = setup.objective_of(module.config, objective)
     trainer = Trainer(module, objective, optax.identity(), partitioner)
     if module.config.is_encoder_only:
@@ -112,6 +114,7 @@ def evaluate(
     if folder is not None and jax.process_index() == 0:
         described = {
             "checkpoint": str(checkpoint_path),
+            "step": step,
             "task": eval_dataset.mixture_or_task_name,
             "split": eval_dataset.split,
             "metrics": {name: json_value(value) for name, value in metrics.items()},

@@ -42,6 +42,7 @@ from faith_jax.core.rows import read_jsonl
 from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive
 from faith_jax.core.types import PyTree
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
+from faith_jax.datasets.tables import PREDICTIONS, SUMMARY, TableNotes
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.checkpoint_decoding import log_ignored
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("faith_jax")
 
-PREDICTIONS, SUMMARY = "predictions.jsonl", "summary.json"
 # Rows are decoded, and written, in windows of so many batches. The longest inputs of a window come
 # first, and rows that have ended give their places to the next ones.
 WINDOW = 16
@@ -101,7 +101,7 @@ class InputFile:
     """A file of rows to respond to.
 
     Attributes:
-      path: of a JSONL, CSV or TSV file, see `read_input_file`.
+      path: of a JSONL, CSV or TSV file, also packed, see `read_input_file`.
       knowledge: where a row has a query without arguments: a folder of the raw NPOV format, or the
         name of an embedded sample.
       arguments_per_side: how many arguments are drawn for such a row.
@@ -192,17 +192,15 @@ def infer(
     else:
         raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
     decoding = decoding or DecodingConfig()
-    folder, several = (
-        path_of(output.folder).expanduser(),
-        not isinstance(models.checkpoint_path, str),
-    )
+    folder, several = path_of(output.folder), not isinstance(models.checkpoint_path, str)
     finished, is_made = [], True
     plan = functools.cache(functools.partial(_plan_shards, source, limit, output.shards))
     for system_run in _list_systems(models, folder):
         # Its rows, and whether they have responses already.
         system_run = system_run.with_pinned_step({} if restart else partial_note(system_run.output))
         chosen = RunVocabulary.choose(models.vocabulary, system_run.checkpoint)
-        make_folder(str(folder.parent if dry_run else system_run.output.parent))
+        made_in = folder.parent if dry_run else system_run.output.parent
+        make_folder(str(made_in), "INFER_OUTPUT_DIR")
         tokenizer = source.tokenizer(chosen)
         system_run = system_run._replace(prefix=_control_prefix(control_tokens, tokenizer))
         load = functools.partial(
@@ -288,6 +286,7 @@ class _Source(NamedTuple):
     read: Callable[[Place], Iterator[InputRow]]
     tokenizer: Callable[[RunVocabulary], Any]
     files: tuple[str, ...] = ()
+    notes: TableNotes | None = None  # on the file
     dataset: DatasetConfig | None = None
 
     def row_tokens(
@@ -323,17 +322,24 @@ def _file_source(file: InputFile, cut_policy: str, seed: int) -> _Source:
             lookup.check_steered(None)
         return vocabulary.tokenizer
 
+    notes = TableNotes()
     return _Source(
-        pathlib.Path(file.path).name,
+        path_of(file.path).name,
         "rows",
         "MAX_INPUT_LENGTH",
         file.max_length,
         cut_policy,
         functools.partial(
-            read_input_file, file.path, file.knowledge, file.arguments_per_side, seed
+            read_input_file,
+            file.path,
+            file.knowledge,
+            file.arguments_per_side,
+            seed,
+            notes=notes,
         ),
         tokenizer,
         (file.path,),
+        notes,
     )
 
 
@@ -344,6 +350,8 @@ def _plan_shards(source: _Source, limit: int, shards: int) -> dict[str, Any]:
     planned = split(fields.of(rows), shards)
     if not planned:
         raise InputError(f"{source.name}: no rows to respond to.")
+    for line in source.notes.report()["lines"] if source.notes else ():
+        logger.info("%s", line)
     return {"shards": planned, "fields": fields.kinds}
 
 

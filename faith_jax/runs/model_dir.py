@@ -77,7 +77,7 @@ def own_folder(path: str) -> Iterator[pathlib.Path]:
     The processes of a run share this right. Where the folder is new, an error before the run is
     described removes it again.
     """
-    was_there = path_of(path).expanduser().exists()
+    was_there = path_of(path).exists()
     folder = make_folder(path)
     with contextlib.ExitStack() as held:
         owned = working_folder(folder, "MODEL_DIR")
@@ -91,9 +91,9 @@ def own_folder(path: str) -> Iterator[pathlib.Path]:
             raise
 
 
-def make_folder(path: str) -> pathlib.Path:
-    """Makes MODEL_DIR and checks that it can be written to."""
-    folder = path_of(path).expanduser()
+def make_folder(path: str, setting: str = "MODEL_DIR") -> pathlib.Path:
+    """Makes a folder that a setting names, and checks that it can be written to."""
+    folder = path_of(path)
     try:
         if is_remote(folder):
             probe = folder / f".writable-{jax.process_index()}"
@@ -104,7 +104,7 @@ def make_folder(path: str) -> pathlib.Path:
             tempfile.TemporaryFile(dir=folder).close()
     except storage_errors() as error:
         raise ConfigError(
-            f"MODEL_DIR = {str(path)!r} cannot be written to ({reason(error)}); choose a folder "
+            f"{setting} = {str(path)!r} cannot be written to ({reason(error)}); choose a folder "
             "that you own."
         ) from None
     return folder

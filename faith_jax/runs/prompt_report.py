@@ -110,7 +110,7 @@ class _Base:
 def _read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") -> RunHealth:
     """Returns the health of a run's prompts, with `count` nearest pieces for each vector."""
     prompts = read_prompts(source)
-    path = path_of(source).expanduser()
+    path = path_of(source)
     folder, step = path, None
     if is_native(path):
         folder, saved = run_folder(path), params_folder(path).parent

@@ -186,7 +186,7 @@ def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
     All processes call this; the first computes the content hash, unless it is known.
     """
     # An embedded model's name stays a name; a path is found again from any folder.
-    path = path_of(path_or_name).expanduser()
+    path = path_of(path_or_name)
     where = str(path.absolute()) if path.exists() else str(path_or_name)
     digest = checkpoint.content_hash or text_of_first_process(
         lambda: content_hash(checkpoint.params), f"the content hash of {path_or_name}"

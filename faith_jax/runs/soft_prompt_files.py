@@ -53,7 +53,7 @@ def read_prompts(source: str) -> Prompts:
     Raises:
       CheckpointError: for a source without a prompt, or with one that is broken.
     """
-    path = path_of(source).expanduser()
+    path = path_of(source)
     checkpoint = read_native(path) if is_native(path) else None
     if checkpoint is None or not any(name in checkpoint.params for name in PROMPTS):
         checkpoint = open_checkpoint(source)

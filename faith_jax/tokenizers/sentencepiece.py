@@ -8,13 +8,12 @@ import hashlib
 import itertools
 import pathlib
 import re
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import sentencepiece
 from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2, sentencepiece_pb2
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers.added_tokens import AddedTokens, read_added_tokens
@@ -27,6 +26,12 @@ from faith_jax.tokenizers.special_tokens import (
     Token,
     read_json_if_any,
 )
+
+with warnings.catch_warnings():
+    # Of SWIG's types; as an error (`python -W error`) it would crash the process.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2, sentencepiece_pb2
 
 _PAD_ID = 0
 _EXTRA_ID = re.compile(r"▁<extra_id_\d+>")

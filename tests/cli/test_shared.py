@@ -1,5 +1,6 @@
 """What all commands do before they begin."""
 
+import errno
 import gc
 import os
 import re
@@ -7,9 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import pytest
 
+from faith_jax import cli
+from faith_jax.cli.gin_commands import Infer
 from faith_jax.cli.shared import (
     first_line,
     hearing_signals,
@@ -92,6 +96,18 @@ def test_a_signal_during_garbage_collection_is_heard(capsys, number, status):
     finally:
         signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err.endswith("; kept\n")
+
+
+def test_what_is_said_of_a_stop_is_signed_by_the_program(capsys, monkeypatch):
+    kept = "responses so far are kept; the same command resumes there.\n"
+    full = OSError(errno.ENOSPC, "full", "out.partial/rows.jsonl")
+    problem = "out.partial/rows.jsonl: No space left on device. Free some space"
+    stops = [(KeyboardInterrupt(), 130, "interrupted"), (full, 1, problem)]
+    for main, program in ((cli.t5x_main, "t5x"), (cli.main, "faith-jax")):
+        for error, status, said in stops:
+            monkeypatch.setattr(Infer, "_infer", mock.Mock(side_effect=error))
+            assert main(["infer", "--gin_file=runs/infer_file.gin"]) == status
+            assert capsys.readouterr().err == f"{program}: {said}; {kept}"
 
 
 def test_of_a_long_error_the_middle_is_left_out():

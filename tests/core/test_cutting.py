@@ -157,7 +157,7 @@ def test_what_cannot_be_cut_is_an_error(text, limit, policy, message):
     with pytest.raises(InputError, match=message) as error:
         fit(TOKENIZER, text, limit, policy, "rows.jsonl:7: MAX_INPUT_LENGTH")
     assert str(error.value).startswith("rows.jsonl:7: MAX_INPUT_LENGTH")
-    assert ("'end'" in str(error.value)) == (not parse(text))
+    assert ("'end' (CUT_POLICY)" in str(error.value)) == (not parse(text))
     if policy != "error":
         least = limit + int(re.search(r"at least (\d+)", str(error.value))[1])
         fit(TOKENIZER, text, least, policy, "row 1")

@@ -79,7 +79,7 @@ def test_texts_are_stripped_and_null_is_missing():
         ({"id": 3}, "field 'id': expected a text, got 3."),
         ({"id": None}, "field 'id': expected a value, got null."),
         ({"turns": "Hi"}, "field 'turns': expected a list, got \"Hi\"."),
-        ({"turns": []}, "field 'turns': expected a list of at least 1, got []."),
+        ({"turns": []}, "field 'turns': expected a list of at least 1 item, got []."),
         ({"turns": ["Hi"]}, "field 'turns[0]': expected an object, got \"Hi\"."),
         (
             {"turns": [TURN, TURN | {"role": "agnet"}]},
@@ -97,7 +97,7 @@ def test_texts_are_stripped_and_null_is_missing():
         ({"turns": [TURN | {"number": 1.5}]}, "field 'turns[0].number': expected a whole number,"),
         ({"gold label": "wrong"}, "field 'gold label': expected one of right, not right, got"),
         ({"shown": {"a": ["x"], "b": [" "]}}, "field 'shown['b'][0]': expected a text that is not"),
-        ({"pair": ["a"]}, "field 'pair': expected a list of 2, got [\"a\"]."),
+        ({"pair": ["a"]}, "field 'pair': expected a list of 2 items, got [\"a\"]."),
         ({"pair": ["a", "b"]}, "field 'pair[1]': expected a number, got \"b\"."),
         ({"flag": 2}, "field 'flag': expected one of 0, 1, got 2."),
         ({"note": 2}, "field 'note': expected a text or a list, got 2."),

@@ -13,7 +13,7 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.grounded_rows import Columns, example_rows, file_examples
-from faith_jax.datasets.tables import read_rows
+from faith_jax.datasets.tables import TableNotes, read_rows
 
 TRUE_ROW = {"grounding": "Tea is hot.", "generated_text": "Hot tea.", "label": 1}
 
@@ -83,6 +83,7 @@ def test_columns_of_ones_own():
         "nested": {"a": [1.5, None]},
         "day": "2024-05-01",
         "price": "1.20",
+        "": "index",
     }
     assert row.left_out == {"photo": "bytes"}
 
@@ -368,3 +369,64 @@ def test_a_column_is_one_thing_only():
     assert (found.example.response, found.example.history) == ("Hot tea.", ())
     with pytest.raises(InputError, match="is known to hold the response"):
         examples(row, history="response")
+
+
+def test_a_text_of_json_that_looks_like_a_list_is_one_beside_others(tmp_path):
+    rows = [
+        {"question": "['a', 'b'] - what is item 0?", "context": "It prints red."},
+        {"question": "What is listed?", "context": '["red", "green"]'},
+    ]
+    rows = [{**row, "answer": "Red."} for row in rows]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.parquet"):
+        for first in (0, 1):
+            notes = TableNotes()
+            read = file_examples(tmp_path / name, "", Columns(), "c", BadRows(), first, notes)
+            texts = [(row.example.history, row.example.grounding.texts) for row in read]
+            assert texts == [((row["question"],), (row["context"],)) for row in rows[first:]]
+        assert [warning[:30] for warning in notes.report()["warnings"]] == [
+            "context: texts that look like "
+        ]
+    (tmp_path / "a.csv").write_text('context,answer\nRed.,Red.\n"[""red"", ""green""]",Red.\n')
+    with pytest.raises(InputError, match=r"a\.csv:3: field 'context': expected a text as in"):
+        list(file_examples(tmp_path / "a.csv", "", Columns(grounding_column="context"), "c",
+                           BadRows(skip=True)))  # fmt: skip
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_objects_of_langfuse(as_text):
+    row = {"input": {"question": "q"}, "output": {"answer": "a", "model": "m"}, "context": "c"}
+    if as_text:
+        row = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in row.items()}
+    (read,) = examples(row)
+    assert read.example == GroundedExample("1", Grounding(("c",)), ("q",), "a")
+    assert read.fields == {"output.model": "m"}
+    turn = {"role": "assistant", "content": "a"}
+    (read,) = examples({**row, "output": turn}, response="output.content")
+    assert read.example.response == "a"
+
+
+def test_objects_and_texts_for_none_are_counted():
+    def warnings(*rows, **columns):
+        notes = TableNotes()
+        placed = [Row(f"a:{number}", row) for number, row in enumerate(rows)]
+        list(example_rows(placed, Columns(**columns), "c", notes=notes))
+        return notes.report()["warnings"]
+
+    turn = json.dumps({"role": "assistant", "content": "a"})
+    row = {"input": "q", "output": turn, "context": "c"}
+    as_answer = "scored as the text of an answer, with braces and keys"
+    assert warnings(row, row) == [
+        f"output: 2 JSON objects {as_answer}; --response-column=output.KEY takes what a key has."
+    ]
+    assert warnings({"grounding": "g", "answer": turn}) == [
+        f"answer: 1 JSON object {as_answer}; write the answer alone."
+    ]
+    assert warnings(row, response_column="output.content") == []
+    rows = [{"grounding": text, "answer": "a"} for text in ("nan", "N/A", "nan", "Tea", "nano")]
+    rows.append({"grounding": ["nan", "Tea"], "answer": "a"})
+    assert warnings(*rows) == [
+        "grounding: 2 'nan', 1 'N/A' scored as the text of a grounding; leave the cell empty where "
+        "there is none."
+    ]

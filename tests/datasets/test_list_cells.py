@@ -1,8 +1,10 @@
 """Lists in the cells of tables, in the forms in which programs write them."""
 
 import csv
+import datetime
 import io
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
-from faith_jax.datasets.list_cells import JSON, NUMPY, PYTHON, ListColumns, read_list
+from faith_jax.datasets.list_cells import JSON, NUMPY, PYTHON, ListColumns, has_texts, read_list
 
 TEXTS = st.lists(
     st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20), max_size=5
@@ -61,13 +63,36 @@ def test_a_column_of_pandas_is_read_back(rows):
         ("[]", []),
         ("['Tea', 3]", ["Tea", 3]),
         ('["Tea", 3]', ["Tea", 3]),
-        ("[{'role': 'user', 'content': 'Tea?'}]", [{"role": "user", "content": "Tea?"}]),
+        ("[{'role': 'user', 'content': 'Tea?'}]", [{"content": "Tea?"}]),
         (
             "[Document(metadata={'page': 1}, page_content='Tea is\\nhot.'), "
             "Document(page_content='Ink.')]",
             [{"page_content": "Tea is\nhot."}, {"page_content": "Ink."}],
         ),
         ("['C:\\d', 'x']", ["C:\\d", "x"]),
+        *((f"[{null}]", []) for null in ("None", "nan", "null", "NaN", "None, nan", "nan nan")),
+        (str([np.str_("Tea  {a) "), np.str_("It's ink")]), ["Tea  {a) ", "It's ink"]),
+        (str(np.array([np.str_("Tea"), np.str_("Ink")], dtype=object)), ["Tea", "Ink"]),
+        ("{'Tea'}", ["Tea"]),
+        ("{'page_content': 'Tea', 'metadata': {}}", [{"page_content": "Tea"}]),
+        ('{"text": "Tea"}', [{"text": "Tea"}]),
+        *(
+            (str(documents), [{"text": "Tea"}, {"text": "Ink"}])
+            for other in (
+                np.float64(0.5),
+                math.nan,
+                datetime.datetime(2024, 5, 1),
+                {"a": [object()]},
+            )
+            for rows in ([{"text": "Tea", "score": other}, {"score": other, "text": "Ink"}],)
+            for documents in (rows, np.array(rows, dtype=object))
+        ),
+        (
+            "[NodeWithScore(node=TextNode(id_='1', relationships={<Relationship.SOURCE: '1'>: "
+            "Related(node_type=<Type.DOCUMENT: '4'>)}, text=\"It's ink\", text_template='{a}'), "
+            "score=0.8)]",
+            [{"node": {"text": "It's ink"}}],
+        ),
     ],
 )
 def test_other_lists(cell, texts):
@@ -88,6 +113,8 @@ def test_nothing_is_executed(tmp_path):
     for call in (
         f"open({str(target)!r}, 'w')",
         f"Document(page_content=open({str(target)!r}, 'w'))",
+        f"np.str_(open({str(target)!r}, 'w'))",
+        f"{{'text': open({str(target)!r}, 'w')}}",
     ):
         assert read_list(f"['Tea', {call}]") is None
     assert not target.exists()
@@ -115,7 +142,11 @@ def test_a_list_of_one_and_an_empty_one_are_of_any_form():
         ("['a', 'b']", "a text", "a list as Python writes it as in a:1, got a text; write every"),
         ("a text", "['a', 'b']", "a text as in a:1, got a list as Python writes it; write every"),
         ("['a', 'b']", "['a' 'b']", "expected a list as Python .*, got a list as NumPy writes it"),
-        ("['a', 'b']", "['a', 'b", "expected a list of texts as JSON, .*; the cell is cut off or"),
+        (
+            "['a', 'b']",
+            "['a', 'b",
+            "expected a list of texts as JSON, .*; the cell is cut off, broken",
+        ),
     ],
 )
 def test_mixed_forms_are_one_error(first, second, message):
@@ -132,6 +163,59 @@ def test_a_first_cell_that_is_cut_off_is_an_error():
     lists = ListColumns()
     for text in ("[sic] Tea.", "['Tea' is a word.", "[1]"):  # in a column of texts
         assert lists.read("c", text, "a:1") == text
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "[['Tea', 'Ink']]",
+        "[('Tea', 0.5)]",
+        "[{'name': 'Tea'}]",
+        "[{'text': 'Te",
+        "[Document(page_content=open('x'))]",
+        "[NodeWithScore(node=TextNode(id_='1', text='Te",
+        "[list(['Tea', 'Ink']) list(['Ale'])]",
+        "[np.str_('Te",
+    ],
+)
+def test_lists_of_anything_else_are_errors(cell):
+    message = r"^a:1: field 'c': .*; the cell is cut off, .*, give the rows as JSON lines\.$"
+    with pytest.raises(InputError, match=message):
+        ListColumns().read("c", cell, "a:1")
+    with pytest.raises(InputError, match=r"or, if it is one text, list it: \[text\]\.$"):
+        ListColumns(lambda _: False).read("c", cell, "a:1")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["Tea is hot.", '["red", "green"]'],
+        ["['a', 'b'] - what is item 0?", "Tea?", '["red"]', "['red', 'green']"],
+        [["Tea"], '["red", "green"]', "['Tea"],
+        ["Tea", str(np.array(["red"] * 2000))],
+    ],
+)
+def test_texts_that_look_like_lists_stay_beside_others(values):
+    """So it is where a table has lists of its own."""
+    warnings = []
+    lists = ListColumns(lambda _: has_texts(values), warnings.append)
+    assert [lists.read("c", value, f"a:{n}") for n, value in enumerate(values)] == values
+    (warning,) = warnings
+    assert warning.startswith("c: texts that look like lists, as in a:")
+    assert lists.read("c", "[]", "a:9") == []
+
+
+def test_lists_of_one_form_are_read_everywhere():
+    values = ["['red', 'green']", None, "", "[nan]", "['red']"]
+    warnings = []
+    lists = ListColumns(lambda _: has_texts(values), warnings.append)
+    read = [lists.read("c", value, "a:1") for value in values]
+    assert read == [["red", "green"], None, "", [], ["red"]]
+    assert not warnings
+    for value in ("nan", '["red", null]'):
+        assert not has_texts([*values, value])
+        with pytest.raises(InputError, match=r"^a:2: field 'c': expected a list as Python"):
+            lists.read("c", value, "a:2")
 
 
 def test_other_values_stay_as_they_are():

@@ -1,6 +1,7 @@
 """Tables as pandas, Spark, Polars and `datasets` write them are read as rows."""
 
 import json
+import os
 import struct
 
 import numpy as np
@@ -53,6 +54,42 @@ def test_json_as_pandas_writes_it(tmp_path, frame, orient, indent):
     is_array = orient == "records"
     assert notes == ([] if is_array else ["one JSON object by column or row, not lines"])
     assert fields_of(path, first=2)[0] == expected[2:]
+
+
+@pytest.mark.parametrize("orient", ["columns", "index", "split"])
+@pytest.mark.parametrize(
+    ("labels", "ids"),
+    [
+        (["q17", "q23", "a"], ["q17", "q23", "a"]),
+        ([7, 3, 5], ["7", "3", "5"]),
+        ([1.0, 2.0, 3.0], ["1", "2", "3"]),
+    ],
+)
+def test_labels_of_pandas_index_are_ids(tmp_path, frame, orient, labels, ids):
+    path = tmp_path / "rows.json"
+    frame.set_index(pytest.importorskip("pandas").Index(labels)).to_json(path, orient=orient)
+    examples, report = examples_of(path)
+    assert [example.id for example in examples] == ids
+    assert [example.response for example in examples] == [row["answer"] for row in ROWS]
+    assert f"{path}: the index is read as the field 'id'" in report["lines"]
+    frame.assign(id=["a", "b", "c"]).set_index(frame.index + 1).to_json(path, orient=orient)
+    rows, notes = fields_of(path, first=1)
+    assert [(row["id"], str(row["index"])) for row in rows] == [("b", "2"), ("c", "3")]
+    assert notes[0] == "the index is read as the field 'index'"
+
+
+def test_labels_of_an_index_that_are_no_ids(tmp_path, frame):
+    path = tmp_path / "rows.json"
+    frame.assign(index=5).set_axis(["a", "b", "a"]).to_json(path, orient="split")
+    rows, notes = fields_of(path)
+    assert [(row["index 2"], row["index"]) for row in rows] == [("a", 5), ("b", 5), ("a", 5)]
+    assert notes[0] == "the index is read as the field 'index 2'"
+    # Keys that say nothing are rows only if they are numbers.
+    path.write_text('{"a": {"x": 1}, "b": {"x": 2}}')
+    assert fields_of(path)[0] == [{"id": "x", "a": 1, "b": 2}]
+    path.write_text('{"columns": ["a"], "index": [1, 2], "data": [["b"]]}')
+    with pytest.raises(InputError, match=r"index: expected a list of 1 label, got \[1, 2\]"):
+        fields_of(path)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +204,71 @@ def test_commas_in_cells_and_names_hide_no_semicolon(tmp_path):
     assert fields_of(path)[0][0] == {"id": "1", "question, short": "a;b", "answer": "c, d"}
     path.write_text("a;b,c\n1;2,3\n")  # by both; the usual one counts
     assert fields_of(path) == ([{"a;b": "1;2", "c": "3"}], [])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("mark", "shown"), [(";", "a semicolon"), (",", "a comma"), ("|", "'|'"), ("\t", "a tab")]
+)
+def test_the_first_line_may_state_the_separator(tmp_path, mark, shown, end):
+    path = tmp_path / "rows.csv"
+    for first in (f"sep={mark}", f'"sep={mark}"'):
+        lines = [first, mark.join(["question", "answer"]), mark.join(["Hot?", '"a,b"'])]
+        path.write_bytes(end.join(lines).encode())
+        rows, notes = fields_of(path)
+        assert rows == [{"question": "Hot?", "answer": "a,b"}]
+        told = f"read with {shown} between its cells, as its first line says; --separator names"
+        assert notes == [f"{told} another"]
+        assert fields_of(path, TableForm(separator=mark)) == (rows, [])
+        path.write_bytes(end.join([*lines, "Ink?"]).encode())
+        with pytest.raises(
+            InputError, match=r"rows.csv:4: expected 2 columns \(question, answer\)"
+        ):
+            fields_of(path)
+    path = tmp_path / "rows.tsv"
+    path.write_bytes(end.join(["sep=\t", '"question"\t"answer"', '"Ink"\t"Blue."']).encode())
+    assert fields_of(path)[0] == [{"question": "Ink", "answer": "Blue."}]
+
+
+def test_a_column_without_a_name_is_kept(tmp_path, frame):
+    path = tmp_path / "rows.csv"
+    frame.set_axis(["q17", "q23", "q4"]).to_csv(path)
+    rows, notes = fields_of(path, first=1)
+    assert [row["index"] for row in rows] == ["q23", "q4"]
+    assert notes == ["the column without a name is read as 'index'"]
+    path.write_text("question,,answer\nHot?,x,Yes.\n")
+    assert fields_of(path)[0] == [{"question": "Hot?", "Unnamed: 1": "x", "answer": "Yes."}]
+
+
+@pytest.mark.parametrize(
+    ("cells", "ids"),
+    [
+        (["7.0", "", "3.0"], ["7", "2", "3"]),
+        (["7.0", "1.1", "3.0"], ["7.0", "1.1", "3.0"]),
+        (["7.0", "2", "3.0"], ["7.0", "2", "3.0"]),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_ids_of_a_column_that_lacks_one_are_whole_numbers(tmp_path, frame, cells, ids, ending):
+    separator = "\t" if ending == "tsv" else ","
+    for name, part in (("a", cells), ("b", ["1.x", "2.x", "3.x"])):  # each part by itself
+        frame.assign(id=part).to_csv(tmp_path / f"{name}.{ending}", index=False, sep=separator)
+    examples, report = examples_of(tmp_path)
+    assert [example.id for example in examples] == [*ids, "1.x", "2.x", "3.x"]
+    note = f"{tmp_path}/a.{ending}: id: ids such as 1.0 are read as 1"
+    assert (note in report["lines"]) == (ids[0] == "7")
+    rows = file_examples(tmp_path, "", Columns(), "c", BadRows(), 2)  # wherever reading begins
+    assert next(rows).example.id == ids[2]
+
+
+def test_an_empty_id_that_is_anothers_is_told(tmp_path):
+    path = tmp_path / "rows.csv"
+    for cells in (["3", "7", ""], ["", "1", "2"]):
+        path.write_text("id,contexts,answer\n" + "".join(f"{cell},Tea.,a\n" for cell in cells))
+        with pytest.raises(
+            InputError, match=r"occurs twice; an empty id is the row's number, so f"
+        ):
+            examples_of(path)
 
 
 def test_decimal_commas(tmp_path, frame):
@@ -364,6 +466,31 @@ def test_partitions_are_columns_and_bad_rows_count(tmp_path):
         fields_of(folder)
 
 
+def test_a_files_existence_comes_before_its_format(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name, problem in (("rows", "no such file"), ("pipe", "a pipe cannot be read, because")):
+        with pytest.raises(InputError, match=rf"{name}: {problem}"):
+            read_rows(tmp_path / name)
+
+
+def test_folders_of_infer(tmp_path):
+    for place in ("one", "several/a"):  # of one checkpoint, of systems by name
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "summary.json").write_text("{}")
+    for folder in (tmp_path / "one", tmp_path / "several"):
+        (folder / "predictions.jsonl").write_text('{"id": "1"}\n')
+        assert fields_of(folder)[0] == [{"id": "1"}]
+    records = tmp_path / "only" / "tfds"
+    records.mkdir(parents=True)
+    (records / "features.json").write_text("{}")
+    (records / "dataset_info.json").write_text('{"splits": [{"name": "rows"}]}')
+    for folder in (records, records.parent):
+        problem = "a TFDS data set; score and evidence read it with"
+        remedy = f"--tfds={records} --split=rows in place of --input"
+        with pytest.raises(InputError, match=f"{folder}: {problem} {remedy}"):
+            table_files(folder)
+
+
 def test_folders_of_datasets(tmp_path):
     def save(folder, rows):
         folder.mkdir(parents=True)
@@ -455,6 +582,13 @@ def test_frames(frame):
     for given in (frame, arrays, pa.Table.from_pylist(ROWS), ROWS, {k: [r[k] for r in ROWS]
                                                                     for k in ROWS[0]}):  # fmt: skip
         assert [row.fields for row in frame_rows(given)] == ROWS
+    nested = frame.assign(inputs=[{"documents": np.array(row["contexts"])} for row in ROWS])
+    for row, expected in zip(frame_rows(nested), ROWS, strict=True):
+        assert row.fields["inputs"] == {"documents": expected["contexts"]}
+    twice = frame.rename(columns={"question": "answer"})
+    for given in (twice, pa.Table.from_arrays([pa.array(["a"])] * 2, ["answer", "answer"])):
+        with pytest.raises(InputError, match=r"^frame: column 'answer' is there twice; rename or"):
+            frame_rows(given)
     for wrong, message in (
         ("Tea", "expected a table, got"),
         (["Tea"], r"frame\[0\]: expected a r"),

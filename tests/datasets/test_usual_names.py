@@ -55,6 +55,9 @@ def names_of(columns):
             "item.question item.context sample.output_text item.ideal",
             ("item.context", "sample.output_text", "item.question"),
         ),
+        # Langfuse
+        ("input.question output.answer context", ("context", "output.answer", "input.question")),
+        ("input.query output.response reference", ("reference", "output.response", "input.query")),
         # LangChain
         ("query result source_documents answer", ("source_documents", "result", "query")),
         ("input context answer", ("context", "answer", "input")),
@@ -115,5 +118,16 @@ def test_objects_of_rows_become_columns():
     assert flatten_row(row) == {
         "id": 1, "inputs.question": "Hot?", "outputs.answer": "Yes.", "outputs.n.a": 1
     }  # fmt: skip
-    for plain in ({"inputs": "{query: q}"}, {"inputs": "text", "a": {"b": 1}}, {"item": ["x"]}):
+    row = {"input": '{"query": "Hot?"}', "output": {"value": "Yes."}}
+    assert flatten_row(row) == {"input.query": "Hot?", "output.value": "Yes."}
+    assert flatten_row(row, ["output", "a"]) == {"input.query": "Hot?", "output": {"value": "Yes."}}
+    row = {"output": {"content": "Yes."}}
+    assert flatten_row(row, ["output.content"]) == {"output.content": "Yes."}
+    for plain in (
+        row,
+        {"input": '{"code": 1}', "output": "{"},
+        {"inputs": "{query: q}"},
+        {"inputs": "text", "a": {"b": 1}},
+        {"item": ["x"]},
+    ):
         assert flatten_row(plain) == plain

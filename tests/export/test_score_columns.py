@@ -44,6 +44,19 @@ def test_scores_of_another_system_in_a_csv_file(tmp_path):
     assert (third["label"], third["scores"]) == (None, {"my_judge": None})
 
 
+def test_ids_of_floats_are_told_once(tmp_path, caplog):
+    path = write(tmp_path / "c.csv", "id,token_f1\n7.0,0.5\n,0.25\n")
+    with caplog.at_level("INFO", "faith_jax"):
+        for _ in range(2):  # as commands do
+            assert [row["id"] for row in read_scored_rows(path)] == ["7", "2"]
+    assert caplog.messages == [f"{path}: id: ids such as 1.0 are read as 1"]
+    write(path, "id,token_f1\n7,inf\n")
+    with pytest.raises(
+        InputError, match=r"c.csv:2: field 'token_f1': expected a finite number, or"
+    ):
+        list(read_scored_rows(path))
+
+
 def test_columns_named_as_scorers_are_scores_and_no_texts_are_needed(tmp_path):
     path = write(tmp_path / "c.tsv", "token_f1\tlabel\tmine\n1\t1\t0.5\nnan\t0\t0.25\n")
     assert [row["scores"] for row in read_scored_rows(path)] == [
@@ -90,7 +103,7 @@ def test_tables_of_other_forms_have_columns_of_scores_too(tmp_path):
             "a.csv:2: field 'mine': expected a number, or nothing, got \"high\"",
         ),
         ("id,mine\n1,1e200\n", "a.csv:2: field 'scores.mine': expected a finite number or null"),
-        ("id,mine,label\n1,1,maybe\n", "a.csv:2: field 'label'"),
+        ("id,mine,label\n1,1,maybe\n", "got \"maybe\"; write one of these in the table."),
         (
             "response,output,mine\na,b,1\n",
             "may both hold the response; rename one of them.",
@@ -137,3 +150,11 @@ def test_members_of_an_ensemble_are_columns_of_scores(tmp_path, command):
     status, out, _ = command("evaluate", path, "--ensemble=both=one:0:1,two:0:1")
     assert status == 0
     assert {"one", "two", "both"} <= {line.split(" ")[0] for line in out.splitlines()}
+
+
+def test_a_text_of_json_that_looks_like_a_list_is_no_error(tmp_path):
+    texts = ["It prints red.", '["red", "green"]']
+    rows = [{"contexts": text, "answer": "Red.", "token_f1": 0.5} for text in texts]
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps(rows))
+    assert [row["grounding"] for row in read_scored_rows(path)] == [[text] for text in texts]

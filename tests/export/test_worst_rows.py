@@ -51,6 +51,17 @@ def test_further_columns_lists_and_formulas(tmp_path):
     assert second["note"] == ""
 
 
+def test_numbers_are_no_formulas(tmp_path):
+    path = str(tmp_path / "worst.csv")
+    plain = ["-0.5", "+3", "-1,5", "-1e-07", "-2.5E+3"]
+    guarded = ["-0.5+1", "-.5", "-1-2", "'-0.5", "-0.5\n", "+a", "- 5"]
+    fields = {f"c{number}": text for number, text in enumerate([*plain, *guarded])}
+    write_worst(path, [scored(0, -0.5, fields=fields)], ["a"], COLUMNS, 9)
+    (row,) = read(path)
+    assert row["a"] == "-0.5"
+    assert [row[name] for name in fields] == [*plain, *(f"'{text}" for text in guarded)]
+
+
 def test_no_row_has_a_score(tmp_path):
     for name in ("worst.csv", "worst.jsonl"):
         assert write_worst(str(tmp_path / name), [scored(0, None)], ["a"], COLUMNS, 9) == 0

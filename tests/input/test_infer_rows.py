@@ -1,5 +1,7 @@
 """What infer reads of rows, and what it carries over to the output."""
 
+import csv
+import gzip
 import json
 import math
 
@@ -10,6 +12,7 @@ import faith_jax.tasks  # noqa: F401  (registers our tasks)
 from faith_jax.core import templates
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import InputError
+from faith_jax.datasets.tables import TableNotes
 from faith_jax.inference.texts.input_rows import InputLayout, InputRow, RowTokens
 from faith_jax.input import infer_rows
 from faith_jax.input.task_batches import DatasetConfig
@@ -40,9 +43,51 @@ def test_tables_are_read_as_lines_of_json_are(tmp_path, name, comma):
     assert second == expected[1]
 
 
-def test_other_formats_are_one_line():
+def test_lists_in_cells_are_those_of_lines_of_json(tmp_path):
+    given = [
+        {"history": ["Hi!", "What is it?"], "knowledge": ["Tea is a leaf.", "It grows."]},
+        {"query": "Is it?", "pro": ["It is.", "It was."], "con": ["It is not."]},
+        {"query": "Is it?", "history": [], "knowledge": ["Tea is a leaf."]},
+        {"inputs": "Say it.", "knowledge": ["Tea is a leaf.", "It grows."], "note": "['a']"},
+    ]
+    given = [{"id": str(number), **row} for number, row in enumerate(given)]
+    columns = ("id", "query", "history", "knowledge", "pro", "con", "inputs", "note")
+    expected = read(tmp_path, *(dict.fromkeys(columns) | row for row in given))
+    assert expected[3].second_inputs == "Tea is a leaf. It grows."
+    for number, write in enumerate((repr, json.dumps)):
+        path = tmp_path / f"rows{number}.csv.gz"
+        with gzip.open(path, "wt", newline="") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            for row in given:
+                cells = {n: v if isinstance(v, str) else write(v) for n, v in row.items()}
+                writer.writerow(cells)
+        notes = TableNotes()
+        assert list(infer_rows.read_input_file(str(path), "p", 1, 0, notes=notes)) == expected
+        lines = [line for line in notes.report()["lines"] if not line.startswith(str(path))]
+        assert lines == [
+            "history: 2 lists of 0 to 2 texts", "knowledge: 3 lists of 1 to 2 texts",
+            "con: 1 list of 1 text", "pro: 1 list of 2 texts",
+        ]  # fmt: skip
+    path = tmp_path / "documents.csv"
+    path.write_text(
+        "history,knowledge\n"
+        "\"[{'role': 'user', 'content': 'Hi!'}]\",\"[{'text': 'Tea.'}]\"\n"
+        "Hello?,Ink.\n"
+    )
+    rows = infer_rows.read_input_file(str(path), "p", 1, 0)
+    assert next(rows).fields == {"history": ["Hi!"], "knowledge": ["Tea."]}
+    with pytest.raises(InputError, match=r"documents.csv:3: field 'history': expected a list as P"):
+        next(rows)
+
+
+def test_other_formats_are_one_line(tmp_path):
+    path = tmp_path / "rows.parquet"
+    with pytest.raises(InputError, match=r"rows.parquet: no such file\."):
+        list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
+    path.write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"rows.parquet: INPUT_FILE is .jsonl, .csv or .tsv; wri"):
-        list(infer_rows.read_input_file("rows.parquet", "procon_npov", 1, 0))
+        list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
 
 
 def test_rows_keep_their_fields_whatever_their_type(tmp_path):
@@ -64,6 +109,12 @@ def test_ids_of_any_type(tmp_path):
             read(tmp_path, {"id": value, "inputs": "Why?"})
     with pytest.raises(InputError, match=r"jsonl:2: field 'id': '1' occurs twice"):
         read(tmp_path, {"id": 1, "inputs": "Why?"}, {"id": 1.0, "inputs": "Why?"})
+    message = r"jsonl:2: has no id, and its line number '2' is the id of another row; give it an id"
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, {"id": 2, "inputs": "Why?"}, {"inputs": "Why?"})
+    message = r"jsonl:2: field 'id': '1' occurs twice; a row without an id has its line number, so"
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, {"inputs": "Why?"}, {"id": "1", "inputs": "Why?"})
 
 
 def test_the_kinds_of_fields_that_all_rows_have():

@@ -4,7 +4,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from faith_jax.core.rows import BadRows
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.rows import BadRows, Row
+from faith_jax.export import tfds
+from faith_jax.input import score_input
 from faith_jax.input.score_input import ScoreInput
 
 ROWS = [{"grounding": "Tea is hot.", "generated_text": f"Tea {i}."} for i in range(7)]
@@ -43,6 +46,29 @@ def test_reading_can_begin_at_any_row(tmp_path, form):
         assert rest == rows[number:]
 
 
+def test_an_id_is_once_in_a_corpus_of_several_inputs(tmp_path):
+    paths = []
+    for folder, answers in (("sa", "ab"), ("sb", "cd")):
+        paths.append(tmp_path / folder / "answers.csv")
+        paths[-1].parent.mkdir()
+        lines = [f"{answer},{folder},Tea.,{answer}" for answer in answers]
+        paths[-1].write_text("\n".join(["key,set,contexts,answer", *lines]))
+    given = tuple(map(str, paths))
+    for options in ({}, {"corpus": "tea"}, {"system": "gpt"}):
+        score_input = ScoreInput(input=given, **options)
+        corpus = options.get("corpus", "answers")
+        message = (
+            f"{paths[1]}: the id '1' of the corpus '{corpus}' is also in {paths[0]}; give each"
+        )
+        with pytest.raises(InputError) as caught:
+            list(score_input.rows(BadRows(skip=True)))
+        assert str(caught.value).startswith(message)
+        assert len(list(score_input.rows(BadRows(), (1, 0)))) == 2
+    for options in ({"id_column": "key"}, {"corpus_column": "set"}):
+        rows = list(ScoreInput(input=given, **options).rows(BadRows()))
+        assert [row.example.response for row in rows] == list("abcd")
+
+
 def test_reading_of_a_data_set_can_begin_at_any_row(data_folder, monkeypatch):
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(data_folder))
     for given in (
@@ -51,3 +77,36 @@ def test_reading_of_a_data_set_can_begin_at_any_row(data_folder, monkeypatch):
     ):
         rows = list(given.rows(BadRows()))
         assert list(given.rows(BadRows(), rows[20].place)) == rows[20:]
+
+
+def test_a_data_set_is_read_from_its_folder(tmp_path):
+    """As infer writes it."""
+    row = {"id": "a", "knowledge": ["Tea is hot.", "It grows."], "prediction": "Tea.", "length": 2}
+    data_set = tfds.responses("rows", row, "Responses.")
+    folder = tmp_path / "tfds"
+    folder.mkdir()
+    data_set.write_shard(folder, 0, 1, [row, {**row, "id": "b", "prediction": "Ink."}])
+    data_set.write_metadata(folder, [2])
+    given = ScoreInput(tfds=(str(folder),), split="rows")
+    rows = list(given.rows(BadRows()))
+    assert [row.example.id for row in rows] == ["a", "b"]
+    assert [row.example.response for row in rows] == ["Tea.", "Ink."]
+    assert rows[1].example.grounding.texts == ("Tea is hot.", "It grows.")
+    assert rows[1].fields == {"length": 2}
+    assert list(given.rows(BadRows(), (0, 1))) == rows[1:]
+    with pytest.raises(ConfigError, match=r"--split: .*tfds has the splits rows, or a slice"):
+        list(ScoreInput(tfds=(str(folder),), split="test").rows(BadRows()))
+
+
+def test_texts_of_a_data_set_that_look_like_lists_stay_beside_others(monkeypatch):
+    rows = [{"context": text, "answer": "Red."} for text in ('["red", "green"]', "It prints red.")]
+    monkeypatch.setattr(
+        score_input,
+        "dataset_rows",
+        lambda task, tfds_name, split, first=0: (Row(f"{task}:{n}", row) for n, row in
+                                                 enumerate(rows[first:])),
+    )  # fmt: skip
+    columns = ScoreInput(task=("printing",), split="test", grounding_column="context")
+    for first in (0, 1):
+        read = [row.example.grounding.texts for row in columns.rows(BadRows(), (0, first))]
+        assert read == [(row["context"],) for row in rows[first:]]

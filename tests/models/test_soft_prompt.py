@@ -44,6 +44,9 @@ def test_uniform_fills_its_range_whatever_the_vocabulary():
     assert abs(found.mean()) < 4 * (0.5 / np.sqrt(12)) / np.sqrt(found.size)
     np.testing.assert_array_equal(found, soft_prompt.uniform(0.25)(KEYS[0], 200, EMBEDDING * 9))
     assert not np.array_equal(found, soft_prompt.uniform(0.25)(KEYS[1], 200, EMBEDDING))
+    found = np.asarray(soft_prompt.uniform(0.25, is_symmetric=False)(KEYS[0], 200, EMBEDDING))
+    assert 0 <= found.min() < 0.01
+    assert 0.24 < found.max() < 0.25
 
 
 @pytest.mark.parametrize("length", [5, 20])

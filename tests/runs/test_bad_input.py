@@ -199,7 +199,7 @@ def test_a_split_that_is_not_there(command, tiny_run, tmp_path):
             '{"inputs": "x", "inputs_without_document": ""}',
             ["rows.jsonl:2", "'inputs_without_document'", "expected a text"],
         ),
-        ('{"inputs": "x", "knowledge": ["a"]}', ["rows.jsonl:2", "'knowledge'"]),
+        ('{"inputs": "x", "knowledge": ["a", 1]}', ["rows.jsonl:2", "'knowledge[1]'"]),
     ],
 )
 def test_bad_rows_name_file_and_line(command, tiny_run, tmp_path, line, parts):
@@ -241,6 +241,19 @@ def test_wrong_settings_of_inference(command, tiny_run, tmp_path, binding, parts
     )
     assert_mistake(result, *parts)
     assert not (tmp_path / "out").exists()
+
+
+def test_wrong_paths_of_inference(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    for name in ("nosuch.jsonl", "~/nosuch.csv", "*.jsonl"):
+        arguments = (f"--gin.INPUT_FILE={name}", "--gin.INFER_OUTPUT_DIR=out")
+        status, _, err = command(*INFER, "--gin.CHECKPOINT_PATH=mini", *arguments)
+        assert (status, err) == (2, f"faith-jax: {name}: no such file.\n")
+    arguments = ("--gin.INPUT_FILE=file", "--gin.INFER_OUTPUT_DIR=file/out/a")
+    status, _, err = command(*INFER, "--gin.CHECKPOINT_PATH=mini", *arguments)
+    assert status == 2
+    assert err.startswith("faith-jax: INFER_OUTPUT_DIR = 'file/out' cannot be written to (Not a ")
 
 
 @pytest.mark.parametrize("run", ["eval", "infer", "train"])

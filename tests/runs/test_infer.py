@@ -254,6 +254,11 @@ def test_evaluation_is_the_mean_over_target_tokens(command, tiny_run, tmp_path):
     assert status == 0, err
     described = json.loads((tmp_path / "evaluation.json").read_text())
     metrics = described["metrics"]
+    losses = {
+        int(file.parent.parent.name): json.loads(file.read_text())["loss"]
+        for file in tiny_run.glob("checkpoints/*/metrics/metrics")
+    }
+    assert described["step"] == min(losses, key=losses.__getitem__)
     import seqio
 
     import faith_jax.tasks

@@ -1,6 +1,8 @@
 import hashlib
 import pickle
 import string
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers import vocabularies
+from tests.paths import REPOSITORY
 from tests.tokenizers.test_vocabularies import MODEL
 
 
@@ -126,3 +129,9 @@ def test_offsets_lie_in_order_within_the_text(text):
 
 def test_padding_of_minus_one_is_nothing(vocabulary):
     assert vocabulary.decode([*vocabulary.encode("tea"), -1, -1]) == "tea"
+
+
+def test_warnings_of_sentencepiece_do_not_end_the_process():
+    """As errors, those of its import crash Python."""
+    code = "import faith_jax.tokenizers.sentencepiece"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=REPOSITORY, check=True)

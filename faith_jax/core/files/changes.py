@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, format_value
-from faith_jax.core.files.stores import is_remote, path_of, version
+from faith_jax.core.files.stores import check_readable, is_remote, path_of, version
 from faith_jax.core.files.whole import read_json_or_none
 
 _DIGEST = re.compile(r"[0-9a-f]{32,}")
@@ -23,13 +23,18 @@ def content_digest(values: Iterable[Any]) -> str:
 
 
 def stamp(paths: Iterable[str | pathlib.Path]) -> list[list[Any]]:
-    """Returns the stamps of files, which differ once these change: size and time, or version."""
+    """Returns the stamps of files, which differ once these change: size and time, or version.
+
+    Raises:
+      InputError: a local file is missing, a pipe or a device.
+    """
     stamps = []
     for location in paths:
         path = path_of(location)
         if is_remote(path):
             state: list[Any] = [version(path)]
         else:
+            check_readable(location)
             status = path.stat()
             state = [status.st_size, status.st_mtime_ns]
         stamps.append([str(location), *state])

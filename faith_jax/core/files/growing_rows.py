@@ -190,8 +190,12 @@ def _truncate_file(path: pathlib.Path, end: int) -> None:
 def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Appends rows as JSON, one a line, and flushes them; NaN and infinity become null."""
     encode = msgspec.json.Encoder(enc_hook=operator.methodcaller("item")).encode  # NumPy's numbers
-    with _locate_local_file(path).open("ab") as file:
-        file.writelines(msgspec.json.format(encode(row), indent=0) + b"\n" for row in rows)
+    try:
+        with _locate_local_file(path).open("ab") as file:
+            file.writelines(msgspec.json.format(encode(row), indent=0) + b"\n" for row in rows)
+    except OSError as error:  # a full disk, which does not say of which file
+        error.filename = error.filename or str(path)
+        raise
     if is_remote(path):
         growing(path).keep()
 

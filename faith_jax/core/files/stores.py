@@ -14,10 +14,11 @@ import logging
 import os
 import pathlib
 import re
+import stat
 import sys
 from typing import Any, cast
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, InputError
 
 # The schemes of stores, and the clients that fsspec uses, which are also the names of our extras.
 CLIENTS = {"gs": ("gcsfs", "gcs"), "s3": ("s3fs", "s3")}
@@ -35,6 +36,8 @@ _checked: set[tuple[str, str]] = set()  # the buckets that have answered
 def path_of(location: str | os.PathLike[str]) -> pathlib.Path:
     """Returns a path of the storage that it names: `gs://…`, `s3://…`, or else local.
 
+    A local one may begin with `~`, the user's home, or `~NAME`, another's.
+
     A path of a store has the interface of pathlib.Path, as which it is annotated everywhere, but is
     none: functions that open local files by their names refuse it.
 
@@ -43,10 +46,11 @@ def path_of(location: str | os.PathLike[str]) -> pathlib.Path:
         or that this account may not list.
     """
     if not isinstance(location, str):
-        return cast(pathlib.Path, location)
+        is_in_home = str(location).startswith("~")
+        return cast(pathlib.Path, path_of(str(location)) if is_in_home else location)
     match = _SCHEME.match(location)
     if not match:
-        return pathlib.Path(location)
+        return pathlib.Path(os.path.expanduser(location))
     scheme = match[1]
     if scheme not in CLIENTS:
         schemes = ", ".join(f"{name}://" for name in CLIENTS)
@@ -137,11 +141,34 @@ def storage_errors() -> tuple[type[Exception], ...]:
     return OSError, *(getattr(module, name) for module, name in loaded.items())
 
 
+def check_readable(location: str | os.PathLike[str]) -> None:
+    """Checks that an input is there, and is a file or a folder: pipes cannot be read twice.
+
+    Who opens an object of a store says whether it is there.
+
+    Raises:
+      InputError: it is missing, a pipe or a device.
+    """
+    path = path_of(location)
+    if is_remote(path):
+        return
+    remedy = "cannot be read, because the input is read more than once; write it to a file."
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        if str(location) == "-":
+            raise InputError(f"-: standard input {remedy}") from None
+        raise InputError(f"{location}: no such file.") from None
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        kind = "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a pipe"
+        raise InputError(f"{location}: {kind} {remedy}")
+
+
 def open_binary(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Opens a file of any storage to read it."""
     storage_path = path_of(path)
     if not is_remote(storage_path):
-        return open(path, "rb")
+        return open(storage_path, "rb")
     # A client's own file makes a request for each small read, or reads a block again for each few
     # lines: a file of 7 MB took 517 requests of up to 5 MB line by line.
     return io.BufferedReader(cast(io.RawIOBase, storage_path.open("rb")), _READ_BYTES)

@@ -42,6 +42,8 @@ SIDES = ("pro_arguments", "con_arguments")
 # What `input_row` reads; `pro` and `con` are other names of the arguments.
 FIELDS = ("id", "inputs", "inputs_without_document", "query", *SIDES, "pro", "con", "history",
           "knowledge", "response")  # fmt: skip
+# Those that are a text or a list of texts.
+LISTS = frozenset((*SIDES, "pro", "con", "history", "knowledge"))
 # Other names for these, in rows that have neither these nor `inputs`.
 _MEANT = {
     **{"question": "query", "user_input": "query"},
@@ -89,10 +91,10 @@ def input_row(
 
     The row has `inputs`; or `query` with arguments of both sides (`pro_arguments` or `pro`,
     `con_arguments` or `con`); or `knowledge` with `history`, `query` or both, of which `query` is
-    the last turn; or `query` alone. Arguments, knowledge and history are a text or a list of texts.
-    `response` is kept as the target. A response to `inputs` or to a dialogue stays as it is; of a
-    response to a query with arguments, whose input is in the curly braces format, the text in that
-    format is kept.
+    the last turn, beside which `history` may be empty; or `query` alone. Arguments, knowledge and
+    history are a text or a list of texts. `response` is kept as the target. A response to `inputs`
+    or to a dialogue stays as it is; of a response to a query with arguments, whose input is in the
+    curly braces format, the text in that format is kept.
 
     Args:
       row: the fields; None counts as missing.
@@ -129,14 +131,17 @@ def input_row(
     # `inputs` are read as they stand, whatever other fields there are.
     if "inputs" in row:
         whole_input = convert_row(row, where, _WholeInput, strip=False)
-        second_inputs = whole_input.inputs_without_document or whole_input.knowledge
+        knowledge = " ".join(_as_list(whole_input.knowledge or []))
+        second_inputs = whole_input.inputs_without_document or knowledge or None
         return build_row(whole_input.inputs, whole_input.response, second_inputs, row)
     # With knowledge and without arguments, a query is the last turn of a dialogue, see below.
     has_sides = any(side in row for side in (*SIDES, "pro", "con"))
     if "query" in row and (has_sides or "knowledge" not in row):
         return _argument_row(row, where, build_row, look_up)
     if "history" in row or "query" in row:
-        turn = convert_row(row, where, _Turn, strip=False)
+        begins_here = "query" in row and row.get("history") in ([], "")
+        read = {**row, "history": None} if begins_here else row
+        turn = convert_row(read, where, _Turn, strip=False)
         turns = _as_list(turn.history or []) + ([turn.query] if turn.query else [])
         knowledge = " ".join(_as_list(turn.knowledge))
         return build_row(templates.dialogue_inputs(knowledge, turns), turn.response, None, row)
@@ -191,7 +196,7 @@ def _as_list(texts: str | list[str]) -> list[str]:
 class _WholeInput(msgspec.Struct):
     inputs: Text
     inputs_without_document: Text | None = None
-    knowledge: Text | None = None
+    knowledge: Text | Texts | None = None
     response: str | None = None
 
 

@@ -20,7 +20,8 @@ class ControlTokens:
 
     Attributes:
       folder (FOLDER): of train.json and valid.json (FaithDial), or of train.json,
-        valid_random_split.json and valid_topic_split.json (Wizard of Wikipedia)
+        valid_random_split.json and valid_topic_split.json (Wizard of Wikipedia); those of
+        validation may be missing
       model (FOLDER): of the inference model
       nli (FILE): or its labels: JSON lines of id and label
       pairs (FILE): or only write the pairs to label

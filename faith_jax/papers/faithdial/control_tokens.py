@@ -1,12 +1,13 @@
 """The run `control-tokens`: what each response of a data set's training files is like (CTRL).
 
 Of FaithDial or of Wizard of Wikipedia. Writes <file>_control-tokens.json beside each file of
-training and validation: the same dialogues, with `control_tokens` in each turn that answers from
-knowledge.
+training and of validation that is there: the same dialogues, with `control_tokens` in each turn
+that answers from knowledge.
 """
 
 import collections
 import functools
+import logging
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Unpack
@@ -15,6 +16,7 @@ import msgspec
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.files import write_json, write_jsonl
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
@@ -29,6 +31,8 @@ from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw import faithdial, wizard_of_wikipedia
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
+
+logger = logging.getLogger("faith_jax")
 
 _ROWS = 256  # classified between two lines of progress
 
@@ -79,10 +83,11 @@ def write_pairs(folder: str, target: str) -> pathlib.Path:
     """
     rows = [
         {"id": turn.id, "premise": turn.knowledge, "hypothesis": turn.response}
-        for turns in _turns_of(pathlib.Path(folder)).values()
+        for turns in _turns_of(path_of(folder)).values()
         for turn in turns
     ]
     write_jsonl(target, rows)
+    _warn_of_missing_files(path_of(folder))
     return pathlib.Path(target)
 
 
@@ -108,7 +113,7 @@ def classify_turns(
 
     `labels` is the order of the model's classes, see `nli_label_numbers`.
     """
-    turns = [turn for part in _turns_of(pathlib.Path(folder)).values() for turn in part]
+    turns = [turn for part in _turns_of(path_of(folder)).values() for turn in part]
     order = functools.partial(nli_label_numbers, labels=labels)
     classify = pair_classifier(model, check_classes=order, **options)
     numbers = order(classify.label_names)
@@ -138,8 +143,7 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
         Then nothing is written.
       ConfigError: where spaCy is not installed.
     """
-    turns = _turns_of(pathlib.Path(folder))
-    data = _dialogues_of(pathlib.Path(folder))
+    turns, data = _turns_of(path_of(folder)), _dialogues_of(path_of(folder))
     path, first = next(iter(turns.items()))
     if len(first) < 3:
         raise InputError(
@@ -176,11 +180,12 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
         lines.append(f"{path}: {len(tokens)} turns: {shares}")
     for path, dialogues in contents.items():
         write_json(path, dialogues)
+    _warn_of_missing_files(path_of(folder))
     return lines
 
 
 def _turns_of(folder: pathlib.Path) -> dict[pathlib.Path, list[Turn]]:
-    """Returns the turns with knowledge of each file, training first."""
+    """Returns the turns with knowledge of each file, training first, which must be there."""
     data = _dialogues_of(folder)
     return {
         folder / name: [
@@ -188,5 +193,12 @@ def _turns_of(folder: pathlib.Path) -> dict[pathlib.Path, list[Turn]]:
             for turn in data.read_turns(folder / name, BadRows())
             if turn["knowledge"]
         ]
-        for name in data.files
+        for number, name in enumerate(data.files)
+        if number == 0 or (folder / name).exists()
     }
+
+
+def _warn_of_missing_files(folder: pathlib.Path) -> None:
+    for name in _dialogues_of(folder).files:
+        if not (folder / name).exists():
+            logger.warning("%s: no such file; the others are made without it", folder / name)

@@ -25,6 +25,7 @@ from faith_jax.core.files import (
     write_json,
     write_jsonl,
 )
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.templates import dialogue_inputs, one_space
@@ -43,6 +44,7 @@ from faith_jax.tokenizers.vocabularies import with_own_vocabulary
 logger = logging.getLogger("faith_jax")
 
 FILES = ("train.json", "valid.json")
+TEST = "test.json"
 PERTURBED = "perturbed.jsonl"
 _BATCH = 256  # rows that are responded to together
 _TAGGED = 1000  # texts between two lines of progress
@@ -57,9 +59,9 @@ _CHANGES = {
 def negatives(options: NegativesOptions) -> list[str]:
     """Makes the negatives of all turns, and returns lines about them; a stopped run resumes.
 
-    The new folder has FaithDial's three files, with `negative_samples` in each turn of
-    train.json and valid.json, all responses with what they respond to in responses.jsonl, and the
-    TFDS data set in `tfds`.
+    The new folder has FaithDial's files, of which only train.json must be there, with
+    `negative_samples` in each turn of train.json and valid.json, all responses with what they
+    respond to in responses.jsonl, and the TFDS data set in `tfds`.
 
     Raises:
       InputError: for missing or bad files.
@@ -69,18 +71,23 @@ def negatives(options: NegativesOptions) -> list[str]:
     if is_finished(target):
         raise ConfigError(f"--output: {target} exists already; remove it or name another.")
     is_sample = options.folder == SAMPLE
-    source = sample_folder("faithdial") if is_sample else pathlib.Path(options.folder).expanduser()
+    source = sample_folder("faithdial") if is_sample else path_of(options.folder)
     settings = dataclasses.asdict(options)
     run = {name: value for name, value in settings.items() if name not in ("output", "restart")}
     run["models"] = check(model=options.model)
     load_tagger(options.tagger)  # says what is wrong with it
-    turns = {name: list(read_turns(source / name, BadRows())) for name in (*FILES, "test.json")}
+    missing = [name for name in (*FILES[1:], TEST) if not (source / name).exists()]
+    names = [name for name in (*FILES, TEST) if name not in missing]
+    turns = {name: list(read_turns(source / name, BadRows())) for name in names}
+    for name in missing:
+        logger.warning("%s: no such file; negatives are made without it", source / name)
     with report_write_errors(f"--output: {target}"):
         target.parent.mkdir(parents=True, exist_ok=True)
     kept = partial_folder(target) / PERTURBED
 
     def plan() -> dict[str, Any]:
-        perturbed = list(_perturbed_rows([turn for name in FILES for turn in turns[name]], options))
+        changed = [turn for name, part in turns.items() if name in FILES for turn in part]
+        perturbed = list(_perturbed_rows(changed, options))
         if not perturbed:
             raise InputError(
                 f"{source}: {options.tagger} finds no entity or verb in any knowledge that could "
@@ -125,7 +132,7 @@ def _write_data_set(
         for _, row in read_jsonl(folder / "responses.jsonl"):
             generated.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["response"])
         lines = []
-        for name in FILES:
+        for name in filter(turns.__contains__, FILES):
             dialogues, counts, remaining_turns = [], [], iter(turns[name])
             for dialogue in read_array(source / name):
                 utterances = []
@@ -143,7 +150,8 @@ def _write_data_set(
                 f"{name}: {sum(counts)} negatives of {len(counts)} turns; {counts.count(0)} turns "
                 "have none"
             )
-        shutil.copy(source / "test.json", folder / "test.json")
+        if TEST in turns:
+            shutil.copy(source / TEST, folder / TEST)
         for line in prepare("faithdial", str(folder / "tfds"), str(folder), tell_ignored=False):
             logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
         move_into_place(folder, target)

@@ -95,7 +95,8 @@ class NegativesOptions(GeneratorOptions):
     """Settings of the making of negatives.
 
     Attributes:
-      folder (FOLDER): of FaithDial's train.json, valid.json and test.json; or sample
+      folder (FOLDER): of FaithDial's train.json and, where they are there, valid.json and
+        test.json; or sample
       output (FOLDER): a new folder, of the files and the data set
       model (FOLDER): the generator, trained on Wizard of Wikipedia's responses
       perturbations (N): of each knowledge at most, by turns of entities and of verbs; with a

@@ -5,6 +5,7 @@ Frames of pandas, Polars and Arrow, lists of mappings and mappings of columns ar
 """
 
 import dataclasses
+import functools
 import pathlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.table import Table
+from faith_jax.datasets.grounded_rows import cell_text, rows_have_texts
 from faith_jax.datasets.tables import frame_rows
 from faith_jax.export.score_columns import ScoredColumns, score_columns, scored_fields
 from faith_jax.runs.options import EvaluateOptions, ReportOptions
@@ -192,10 +194,9 @@ def _scored_rows(
         raise InputError(f"{name}: the frame has no rows.")
     index = getattr(frame, "index", None)
     if index is not None and hasattr(frame, "iloc"):
-        labels = map(str, index.tolist())
         rows = [
-            row._replace(fields={"id": label, **row.fields})
-            for row, label in zip(rows, labels, strict=True)
+            row._replace(fields={"id": _label_text(label, row.place), **row.fields})
+            for row, label in zip(rows, index.tolist(), strict=True)
         ]
     fields = list(rows[0].fields)
     chosen = list(scorers) or score_columns(fields, ())
@@ -209,5 +210,12 @@ def _scored_rows(
             f"columns: {', '.join(fields)}."
         )
     layout = ScoredColumns(corpus_column="", **named_columns(columns))
-    for row in scored_fields(rows, chosen, layout, "rows"):
+    has_texts_of = functools.partial(rows_have_texts, rows, layout.named_texts)
+    for row in scored_fields(rows, chosen, layout, "rows", has_texts_of=has_texts_of):
         yield {key: value for key, value in row.fields.items() if key != "corpus"}
+
+
+def _label_text(label: Any, place: str) -> str:
+    """Returns a label of an index as an id: 1 for 1.0, and any other type as it prints."""
+    number = cell_text(label, place, "index") if isinstance(label, float) else ""
+    return number or str(label)

@@ -1,16 +1,17 @@
 """Scores of texts by several scorers, as a table."""
 
+import functools
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
 from faith_jax.core.types import Grounding, Score
-from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows
-from faith_jax.datasets.list_cells import ListColumns
-from faith_jax.datasets.tables import frame_rows
+from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, rows_have_texts
+from faith_jax.datasets.list_cells import ListColumns, has_texts
+from faith_jax.datasets.tables import TableNotes, frame_rows, is_missing
 from faith_jax.scoring.base import BaseScorer, ScoreRange, warn_of_equal_scores
 from faith_jax.scoring.registry import load_scorer, scorer_options
 
@@ -35,8 +36,8 @@ def score(
     Args:
       groundings: of each response: a text, several, or a text or several by perspective, such as
         {"pro": […], "con": […]}. Or, without responses, a table that has both: a pandas or Polars
-        frame, an Arrow table, or a list of mappings.
-      responses: as many as groundings.
+        frame, an Arrow table, or mappings.
+      responses: as many as groundings. None, NaN and NA are empty texts here and there.
       scorers: names of scorers; or options by name, of which "NAME=SCORER" is called NAME.
       histories: of each response the turns before it, oldest first, or the only one.
       labels: of each response, 1 = faithful, 0 = unfaithful, None = unknown.
@@ -62,6 +63,10 @@ def score(
       1.0
     """
     loaded = _load_scorers(scorers, options)
+    # Each is read more than once.
+    groundings, responses, histories, labels = map(
+        _repeatable, (groundings, responses, histories, labels)
+    )
     if responses is None:
         examples = [row.example for row in table_examples(groundings, columns or {})]
         values = {
@@ -92,8 +97,11 @@ def score(
     table: dict[str, Sequence[Any]] = {"grounding": groundings, "response": responses}
     table |= {} if histories is None else {"history": histories}
     table |= {} if labels is None else {"label": labels}
+    filled = _fill_missing(groundings, ()), _fill_missing(responses, "")
+    turns = None if histories is None else _fill_missing(histories, ())
+    _warn_of_empty(sum(map(is_missing, groundings)), len(groundings))
     for name, scorer in loaded.items():
-        table[name] = _collect_score_values(name, scorer.score(groundings, responses, histories))
+        table[name] = _collect_score_values(name, scorer.score(*filled, turns))
     rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     return as_frame(rows, list(table), index)
 
@@ -106,6 +114,10 @@ def _collect_score_values(scorer: str, scores: Sequence[Score]) -> list[float]:
     return values
 
 
+def _repeatable(values: Any) -> Any:
+    return list(values) if isinstance(values, Iterator) else values
+
+
 def _as_list(values: Any) -> Any:
     """Returns the values of a Series or an array as a list, and arrays in them too."""
     if not hasattr(values, "tolist"):
@@ -113,11 +125,24 @@ def _as_list(values: Any) -> Any:
     return [value.tolist() if hasattr(value, "tolist") else value for value in values.tolist()]
 
 
+def _fill_missing(values: Sequence[Any], empty: Any) -> Sequence[Any]:
+    """Returns values with an empty one where one is missing."""
+    if isinstance(values, str):  # which the scorers refuse
+        return values
+    return [empty if is_missing(value) else value for value in values]
+
+
+def _warn_of_empty(count: int, rows: int) -> None:
+    if count:
+        message = "%s of %d without a grounding: their scores are undefined"
+        logger.warning(message, pluralize(count, "row"), rows)
+
+
 def _with_lists(texts: Sequence[Any], name: str) -> Sequence[Any]:
     """Returns texts with lists where texts are what prints a list, as in a CSV of pandas."""
     if isinstance(texts, str):  # which the scorers refuse
         return texts
-    lists = ListColumns()
+    lists = ListColumns(lambda _: has_texts(texts), logger.warning)
     return [lists.read(name, text, f"row {number}") for number, text in enumerate(texts)]
 
 
@@ -158,13 +183,16 @@ def table_examples(table: Any, columns: Mapping[str, str]) -> list[ExampleRow]:
     """
     named = named_columns(columns)
     layout = _TableColumns(id_column="", corpus_column="", **{"label_column": "", **named})
+    notes = TableNotes()
     try:
-        rows = list(example_rows(frame_rows(table), layout, "table"))
+        read = frame_rows(table)
+        has_texts_of = functools.partial(rows_have_texts, read, layout.named_texts)
+        rows = list(example_rows(read, layout, "table", notes=notes, has_texts_of=has_texts_of))
     except InputError as error:  # whose remedies are options of the command
         raise InputError(_OPTION.sub(r'columns={"\1": "\2"}', str(error))) from None
-    if empty := sum(not row.example.grounding.texts for row in rows):
-        message = "%s of %d without a grounding: their scores are undefined"
-        logger.warning(message, pluralize(empty, "row"), len(rows))
+    for warning in notes.report()["warnings"]:
+        logger.warning("%s", warning)
+    _warn_of_empty(sum(not row.example.grounding.texts for row in rows), len(rows))
     return rows
 
 
@@ -174,7 +202,11 @@ def with_columns(table: Any, values: Mapping[str, list[Any]]) -> Any:
         return table.assign(**values)
     if hasattr(table, "append_column"):  # Arrow
         for name, column in values.items():
-            table = table.append_column(name, [column])
+            place = table.schema.get_field_index(name)
+            if place < 0:
+                table = table.append_column(name, [column])
+            else:
+                table = table.set_column(place, name, [column])
         return table
     rows = [
         dict(row.fields) | {name: column[number] for name, column in values.items()}

@@ -250,6 +250,7 @@ def test_a_score_run_that_fills_the_disk_resumes(capsys, tmp_path, small_files):
     kept = files.count_kept_rows(tmp_path / "s.jsonl")
     assert 12 <= kept < 24
     assert status == 1
+    assert error.startswith(f"faith-jax: {tmp_path}/s.jsonl.partial/rows.jsonl: ")
     assert error.endswith(
         f"File too large. Free some space; {kept} scored rows are kept; the same command resumes "
         "there."

@@ -5,10 +5,11 @@ import shutil
 
 import pytest
 
-from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import stores
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.files import stamp, stores
 from faith_jax.core.files.staging import upload_file
 from faith_jax.core.files.stores import (
+    check_readable,
     content,
     is_remote,
     open_binary,
@@ -18,16 +19,47 @@ from faith_jax.core.files.stores import (
     version,
     versions,
 )
+from faith_jax.core.rows import read_jsonl
 from tests.stores import SECRET
 
 
 def test_a_local_path_stays_one():
-    for given in ("rows.jsonl", "/data/a b/rows.jsonl", "odd:/name", "~", ""):
+    for given in ("rows.jsonl", "/data/a b/rows.jsonl", "odd:/name", "a/~", "~no one", ""):
         path = path_of(given)
         assert type(path) is type(pathlib.Path())
         assert path == pathlib.Path(given)
-        assert path_of(path) is path
+        assert path_of(path) == path
         assert not is_remote(path)
+
+
+def test_a_path_may_begin_with_the_users_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "rows.jsonl").write_bytes(b"{}")
+    for given in ("~/rows.jsonl", pathlib.Path("~/rows.jsonl")):
+        assert path_of(given) == tmp_path / "rows.jsonl"
+        with open_binary(given) as file:
+            assert file.read() == b"{}"
+
+
+def test_what_cannot_be_read_twice_or_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe.jsonl")
+    twice = "cannot be read, because the input is read more than once; write it to a file."
+    problems = {
+        "-": f"-: standard input {twice}",
+        "pipe.jsonl": f"pipe.jsonl: a pipe {twice}",
+        os.devnull: f"{os.devnull}: a device {twice}",
+        "rows*.jsonl": "rows*.jsonl: no such file.",
+        "~/none/rows.jsonl": "~/none/rows.jsonl: no such file.",
+    }
+    for path, problem in problems.items():
+        for read in (check_readable, lambda path: stamp([path]), lambda path: [*read_jsonl(path)]):
+            with pytest.raises(InputError) as caught:
+                read(path)
+            assert str(caught.value) == problem
+    (tmp_path / "-").write_text('{"id": 1}\n')
+    assert [row.fields for row in read_jsonl("-")] == [{"id": 1}]
+    check_readable(str(tmp_path))
 
 
 def test_a_path_of_a_store_has_pathlibs_interface(store):

@@ -64,7 +64,7 @@ def test_responses_are_optional_and_carry_their_source(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"pro": []}, "field 'pro': expected a list of at least 1, got []."),
+        ({"pro": []}, "field 'pro': expected a list of at least 1 item, got []."),
         ({"con": "Ice."}, "field 'con': expected a list, got \"Ice.\"."),
         ({"con": [""]}, "field 'con[0].text': expected a text that is not empty, got \"\"."),
         ({"con": [7]}, "field 'con[0]': expected an object, got 7."),
@@ -106,7 +106,7 @@ def test_ids_and_questions_are_unique(tmp_path):
         ({"topic": "teas"}, "field 'topic': 'teas' is not in topics.jsonl. Did you mean 'tea'?"),
         ({"pro": [0, 2]}, "field 'pro': expected distinct indices from 0 to 1, got [0, 2]."),
         ({"pro": [0]}, "the same number of arguments on both sides, got 1 pro and 2 con."),
-        ({"pro": [], "con": []}, "field 'pro': expected a list of at least 1, got []"),
+        ({"pro": [], "con": []}, "field 'pro': expected a list of at least 1 item, got []"),
         ({"pro": [0, 0]}, "field 'pro': expected distinct indices from 0 to 1, got [0, 0]"),
         ({"response": "  "}, "field 'response': expected a text that is not empty"),
     ],

@@ -63,8 +63,8 @@ def turns_with(**change):
     ("change", "message"),
     [
         ({"record_id": ""}, "field 'record_id': expected a text that is not empty"),
-        ({"turns": []}, "field 'turns': expected a list of at least 2"),
-        ({"turns": dialogue()["turns"][:1]}, "field 'turns': expected a list of at least 2"),
+        ({"turns": []}, "field 'turns': expected a list of at least 2 items"),
+        ({"turns": dialogue()["turns"][:1]}, "field 'turns': expected a list of at least 2 items"),
         ({"turns": turns_with(text=" ")}, r"field 'turns\[0\].text': expected a text"),
         ({"turns": turns_with(turn_id="0")}, r"field 'turns\[0\].turn_id': expected a whole"),
         ({"turns": ["Hi.", "Hi."]}, r"field 'turns\[0\]': expected an object"),

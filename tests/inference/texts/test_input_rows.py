@@ -42,6 +42,8 @@ def test_the_numbers_of_arguments_stay_beside_them():
     ("asked", "turns"),
     [
         ({"query": "Why?"}, "<seeker> Why?"),
+        ({"query": "Why?", "history": []}, "<seeker> Why?"),
+        ({"query": "Why?", "history": ""}, "<seeker> Why?"),
         ({"history": "Why?"}, "<seeker> Why?"),
         (
             {"history": ["Hi!", "Hello."], "query": "Why?"},
@@ -129,6 +131,10 @@ def test_passages_of_a_retrieval_system_are_not_passed_over(name):
         ({"asked": "?"}, r"expected 'query' with .*, got the fields \['asked'\]"),
         ({"knowledge": "Tea."}, r"expected 'query' with .*, got the fields \['knowledge'\]"),
         ({"history": "?"}, "field 'knowledge' is missing"),
+        (
+            {"history": [], "knowledge": "Tea."},
+            r"field 'history': expected a list of at least 1 item, got \[\]\.",
+        ),
         ({**SIDES, "pro": "x"}, "field 'pro' is another name of 'pro_arguments'; give one of them"),
         ({"query": "?", "con": "x"}, "field 'pro_arguments' is missing; give both sides"),
         ({"query": "?", "con": ["x", 1], "pro": "y"}, r"field 'con\[1\]': expected a text, got 1"),

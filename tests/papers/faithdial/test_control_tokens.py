@@ -113,9 +113,21 @@ def test_a_folder_of_both_data_sets_is_refused(command, wow_folder):
     assert status == 2
     assert "holds valid.json (FaithDial) and valid_random_split.json or" in err
     (wow_folder / "valid.json").unlink()
-    (wow_folder / "valid_topic_split.json").unlink()
-    status, _, err = command("control-tokens", wow_folder, f"--pairs={wow_folder / 'p.jsonl'}")
-    assert (status, "valid_topic_split.json: no such file" in err) == (2, True)
+
+
+def test_files_of_validation_may_be_missing(command, folder, caplog):
+    """Valid.json is not downloaded."""
+    (folder / "valid.json").unlink()
+    pairs, nli = folder / "pairs.jsonl", folder / "nli.jsonl"
+    assert command("control-tokens", folder, f"--pairs={pairs}")[0] == 0
+    ids = [json.loads(line)["id"] for line in pairs.read_text("utf-8").splitlines()]
+    assert {name.rsplit("-", 2)[0] for name in ids} == {"train"}
+    nli.write_text("".join(json.dumps({"id": i, "label": "neutral"}) + "\n" for i in ids))
+    status, out, _ = command("control-tokens", folder, f"--nli={nli}")
+    assert (status, len(out.splitlines())) == (0, 1)
+    assert [path.name for path in folder.glob("*_control*")] == ["train_control-tokens.json"]
+    told = f"{folder}/valid.json: no such file; the others are made without it"
+    assert [record.message for record in caplog.records] == [told] * 2
 
 
 def test_mistakes(command, folder):
@@ -136,8 +148,8 @@ def test_mistakes(command, folder):
     (folder / "train.json").write_text(json.dumps(whole))
     assert "train.json: has 2 turns; expected 3 or more" in message(f"--nli={nli}")
     assert not list(folder.glob("*control*"))
-    (folder / "valid.json").unlink()
-    assert "valid.json: " in message(f"--pairs={folder / 'p.jsonl'}")
+    (folder / "train.json").unlink()
+    assert "train.json: no such file" in message(f"--pairs={folder / 'p.jsonl'}")
 
 
 def test_a_models_calls(command, folder, tmp_path):

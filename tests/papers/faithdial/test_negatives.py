@@ -8,6 +8,7 @@ from faith_jax.core.templates import one_space
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.papers.faithdial import negatives
+from faith_jax.papers.responses import Responder
 
 SETTINGS = (
     "negatives",
@@ -126,6 +127,29 @@ def test_wrong_options_are_one_line(command, tmp_path, arguments, message):
     assert message in err
     assert "Traceback" not in err
     assert not list(tmp_path.iterdir())
+
+
+def test_files_of_validation_may_be_missing(command, tmp_path, monkeypatch, caplog):
+    """Valid.json is not downloaded."""
+    source, made = tmp_path / "raw", tmp_path / "made"
+    source.mkdir()
+    for name in ("train.json", "test.json"):
+        (source / name).write_bytes((sample_folder("faithdial") / name).read_bytes())
+    monkeypatch.setattr(Responder, "__call__", lambda _, rows, numbers: [row.id for row in rows])
+    status, out, err = command("negatives", source, *SETTINGS[2:], f"--output={made}")
+    assert status == 0, err
+    assert f"{source}/valid.json: no such file; negatives are made without it" in caplog.text
+    assert [line.partition(":")[0] for line in out.splitlines()] == [
+        "train.json", f"{made}/tfds",
+    ]  # fmt: skip
+    made_of_ids = [u["negative_samples"] for u in utterances_of(made, "train.json")]
+    assert sum(any("#" in text for text in texts) for texts in made_of_ids) > 10
+    (info,) = made.glob("tfds/faithdial/official/*/dataset_info.json")
+    splits = json.loads(info.read_text())["splits"]
+    assert [split["name"] for split in splits] == ["train", "test"]
+    (source / "train.json").unlink()
+    status, _, err = command("negatives", source, *SETTINGS[2:], f"--output={tmp_path / 'none'}")
+    assert (status, "train.json: no such file" in err) == (2, True)
 
 
 def test_knowledge_without_anything_to_replace(command, tmp_path):

@@ -98,6 +98,13 @@ def test_scores_and_labels_alone_suffice():
     assert (row["scorer"], row["rows"], row["auc"]) == ("mine", 3, 1.0)
 
 
+def test_an_index_of_floats_is_that_of_whole_numbers(systems):
+    right, wrong = (frame.reset_index(drop=True) for frame in systems)
+    figures = faith_jax.compare(right, wrong)
+    wrong.index = wrong.index.astype(float)
+    pandas.testing.assert_frame_equal(faith_jax.compare(right, wrong), figures)
+
+
 def test_a_page_is_written(systems, tmp_path):
     right, wrong = systems
     page = faith_jax.write_report({"ferry": right, "bus": wrong}, str(tmp_path / "page.html"))
@@ -123,6 +130,10 @@ def test_a_page_is_written(systems, tmp_path):
             InputError, "a and b have no rows in common: their first ids are 'q0' and 'q0x'",
         ),
         (lambda a, b: faith_jax.compare(a.iloc[:0], b), InputError, "a: the frame has no rows"),
+        (
+            lambda a, b: faith_jax.evaluate(a.assign(token_f1=np.inf)),
+            InputError, "frame[0]: field 'token_f1': expected a finite number, or nothing, got Inf",
+        ),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line(call, error, message, systems):

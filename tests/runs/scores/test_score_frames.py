@@ -150,6 +150,37 @@ def test_tables_of_arrow_and_lists(without_pandas):
     assert math.isnan(others[0]["token_f1"])
     table = score(pyarrow.Table.from_pylist(rows[:1]), scorers=["token_f1"])
     assert table.to_pylist() == [rows[0] | {"token_f1": 1.0}]
+    again = table.set_column(0, "user_input", [["Is it?"]])
+    assert score(again, scorers=["token_f1", "token_recall"]).column_names == [
+        *FRAME, "token_f1", "token_recall"
+    ]  # fmt: skip
+
+
+def test_iterators_are_read_once(without_pandas):
+    rows = [dict(zip(FRAME, row, strict=True)) for row in zip(*FRAME.values(), strict=True)]
+    (first, *_) = score((row for row in rows), scorers=["token_f1", "token_recall"])
+    assert first == rows[0] | {"token_f1": 1.0, "token_recall": 1.0}
+    texts = (iter(FRAME[name]) for name in ("retrieved_contexts", "response"))
+    (first, *_) = score(*texts, ["token_f1"], labels=iter(FRAME["label"]))
+    assert (first["label"], first["token_f1"]) == (1, 1.0)
+
+
+def test_missing_texts_have_no_scores(caplog):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "context": [["Tea is hot."], None, "Tea.", "Tea.", "Tea."],
+            "answer": ["Tea is hot.", "Tea.", None, math.nan, pandas.NA],
+            "question": ["Hot?", None, math.nan, pandas.NA, "Hot?"],
+        }
+    )
+    by_text = score(frame.context, frame.answer, ["token_f1"], histories=frame.question)
+    assert caplog.messages == ["1 row of 5 without a grounding: their scores are undefined"]
+    by_table = score(frame, scorers=["token_f1"])
+    assert caplog.messages == caplog.messages[:1] * 2
+    for scored in (by_text, by_table):
+        assert scored["token_f1"].fillna(-1).tolist() == [1.0, -1.0, -1.0, -1.0, -1.0]
+    assert by_text["response"].isna().tolist() == [False, False, True, True, True]
 
 
 @pytest.mark.parametrize(
@@ -175,3 +206,16 @@ def test_cells_of_a_csv_are_lists(without_pandas):
     assert row["grounding"] == ["Ink is blue.", "Tea is hot."]
     with pytest.raises(ValueError, match=r"^row 1: field 'grounding': expected a list as Python"):
         score(["['Ink.', 'Tea.']", "['Ink.' 'Tea.']"], ["a", "b"], ["token_recall"])
+
+
+def test_texts_that_look_like_lists_stay_beside_others(without_pandas, caplog):
+    texts = ["It prints red.", '["red", "green"]']
+    rows = score(texts, ["Red."] * 2, ["token_recall"])
+    assert [row["grounding"] for row in rows] == texts
+    table = [{"contexts": text, "answer": "Red."} for text in [*texts, "nan"]]
+    assert [row["contexts"] for row in score(table, scorers=["token_recall"])] == [*texts, "nan"]
+    assert [record.getMessage()[:45] for record in caplog.records] == [
+        "grounding: texts that look like lists, as in ",
+        "contexts: texts that look like lists, as in f",
+        "contexts: 1 'nan' scored as the text of a gro",
+    ]
