@@ -28,7 +28,14 @@ from typing import IO, Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, format_value, pluralize
+from faith_jax.core.errors import (
+    ConfigError,
+    FaithJaxError,
+    InputError,
+    first_duplicate,
+    format_value,
+    pluralize,
+)
 
 Parsed = TypeVar("Parsed")
 
@@ -340,6 +347,12 @@ def json_value_at(text: str, start: int) -> tuple[Any, int]:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     _check_depth(value, part)
     return value, end
+
+
+def check_columns(columns: Sequence[str], place: pathlib.Path | str) -> None:
+    """Raises an InputError where two columns have one name; `place` is their file's or line's."""
+    if (twice := first_duplicate(columns)) is not None:
+        raise InputError(f"{place}: column {twice!r} is there twice; rename or drop one.")
 
 
 def json_value(text: str) -> Any:

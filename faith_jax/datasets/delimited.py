@@ -13,8 +13,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from faith_jax.core.errors import InputError, did_you_mean, first_duplicate
-from faith_jax.core.rows import BadRows, Row, read_lines
+from faith_jax.core.errors import InputError, did_you_mean
+from faith_jax.core.rows import BadRows, Row, check_columns, read_lines
 
 # A cell of csv's is at most 128 KiB by default; documents are longer.
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
@@ -251,8 +251,7 @@ def _check_header(header: list[str], place: str, delimiter: str, columns: Sequen
                 f"{place}: column '{column}' is missing.{did_you_mean(column, header)} "
                 f"The columns are: {_join_names(header)}."
             )
-    if (twice := first_duplicate(header)) is not None:
-        raise InputError(f"{place}: column {twice!r} is there twice; rename or drop one.")
+    check_columns(header, place)
 
 
 def _join_names(names: Iterable[str]) -> str:

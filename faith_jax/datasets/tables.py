@@ -10,16 +10,15 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import json
 import math
 import pathlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from faith_jax.core.errors import InputError, first_duplicate, format_value, pluralize, reason
+from faith_jax.core.errors import InputError, format_value, pluralize, reason
 from faith_jax.core.files import stamp
 from faith_jax.core.files.stores import check_readable, is_remote, open_binary, storage_errors
 from faith_jax.core.files.unpacking import PACKED_ENDINGS
@@ -28,6 +27,7 @@ from faith_jax.core.rows import (
     UTF_16_MARKS,
     BadRows,
     Row,
+    check_columns,
     json_value,
     open_text,
     read_jsonl,
@@ -46,7 +46,8 @@ from faith_jax.datasets.delimited import (
 )
 from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.list_cells import NO_TEXTS
-from faith_jax.datasets.usual_names import TEXTS_OR_OBJECTS, USUAL, json_object, usual_name
+from faith_jax.datasets.pandas_json import WHOLE_FLOAT, free_name, rows_by_column
+from faith_jax.datasets.usual_names import TEXTS_OR_OBJECTS, json_object, usual_name
 
 FORMATS = {
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv"},
@@ -56,7 +57,6 @@ _TEXT_FORMS = ("jsonl", "json", "csv", "tsv")
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _PANDAS_NA = ("NAType", "NaTType")
-_WHOLE_FLOAT = re.compile(r"\d+[.,]0")
 _ROWS = 1024  # of an Arrow batch
 # What Arrow raises where Python has no value: a far date, an unknown time zone, no pandas.
 _UNREADABLE = (ValueError, OverflowError, ImportError, LookupError, NotImplementedError)
@@ -307,7 +307,7 @@ def _name_columns(
         if not names:
             columns = tuple(fields)
             names = tuple(
-                name or _free_name(columns, f"Unnamed: {number}" if number else "index")
+                name or free_name(columns, f"Unnamed: {number}" if number else "index")
                 for number, name in enumerate(columns)
             )
             id_column = id_column_of(names)
@@ -332,13 +332,7 @@ def _are_whole_floats(read: Callable[..., Iterator[Row]], column: str, *_: str) 
     cells = (row.fields[column] for row in read(bad_rows=BadRows(skip=True)))
     filled = filter(str.strip, cells)
     first = next(filled, "")
-    return all(map(_WHOLE_FLOAT.fullmatch, itertools.chain([first], filled)))
-
-
-def _free_name(columns: Collection[str], name: str) -> str:
-    """Returns a name, with a number behind it if there is such a column."""
-    numbered = (f"{name} {number}" for number in itertools.count(2))
-    return next(free for free in itertools.chain([name], numbered) if free not in columns)
+    return all(map(WHOLE_FLOAT.fullmatch, itertools.chain([first], filled)))
 
 
 def _read_stamp(path: pathlib.Path) -> tuple[str, ...]:
@@ -443,7 +437,7 @@ def _read_json(
         if key := _array_in(value):
             note(f"{path}: the array {key!r} of an object")
             return read_array(path, key, bad_rows, first, encoding)
-        if (rows := _rows_by_column(value, path, note)) is not None:
+        if (rows := rows_by_column(value, path, note)) is not None:
             note(f"{path}: one JSON object by column or row, not lines")
             return itertools.islice(rows, first, None)
     return read_jsonl(path, bad_rows, first, encoding=encoding)
@@ -468,116 +462,6 @@ def _array_in(value: Mapping[str, Any]) -> str:
             is_plain = len(keys) == 1 and "." not in keys[0]
             return keys[0] if is_plain and "schema" not in value else ""
     return ""
-
-
-def _rows_by_column(
-    value: Mapping[str, Any], path: pathlib.Path, note: Callable[[str], None]
-) -> Iterator[Row] | None:
-    """Returns the rows of what pandas' `to_json` writes in its orients; None for another object.
-
-    These are "columns" (its default), "index", "split", "table", and columns of lists. Labels of
-    the index that are more than the rows' numbers are a field of the rows.
-    """
-    columns: Mapping[str, Any] = value
-    names, data = value.get("columns"), value.get("data")
-    is_split = {"columns", "data"} <= value.keys() <= {"columns", "data", "index", "index_names"}
-    if is_split and isinstance(names, list) and isinstance(data, list):
-        records: Iterable[Any] = _split_records(names, data, path)
-        if (labels := value.get("index")) is not None:
-            if not isinstance(labels, list) or len(labels) != len(data):
-                expected = f"a list of {pluralize(len(data), 'label')}"
-                raise InputError(f"{path}: index: expected {expected}, got {format_value(labels)}.")
-            records = _add_labels(path, labels, map(str, names), records, note)
-        return _add_places(path, enumerate(records))
-    if {"schema", "data"} == value.keys() and isinstance(data, list):
-        return _add_places(path, enumerate(data))
-    if not value:
-        return None
-    if all(isinstance(inner, list) for inner in columns.values()):
-        lengths = {name: len(inner) for name, inner in columns.items()}
-        if len({*lengths.values()}) > 1:
-            return None
-        rows = zip(*columns.values(), strict=True)
-        return _add_places(path, enumerate(dict(zip(columns, row, strict=True)) for row in rows))
-    inner = list(columns.values())
-    if not all(isinstance(cells, dict) and cells.keys() == inner[0].keys() for cells in inner):
-        return None
-    keys, names = list(inner[0]), list(columns)
-    records = ({name: columns[name][key] for name in names} for key in keys)
-    if _are_rows(names, keys):
-        keys, names, records = names, keys, inner
-    records = _add_labels(path, keys, names, records, note)
-    return _add_places(path, zip(keys, records, strict=True))
-
-
-def _are_rows(outer: Sequence[str], inner: Sequence[str]) -> bool:
-    """Returns whether the keys of an object of objects are rows, and those within are columns."""
-    are_known = [
-        any(_has_column(part, names) for part in USUAL if names) for names in (outer, inner)
-    ]
-    if are_known[0] != are_known[1]:
-        return are_known[1]
-    return all(map(str.isdecimal, outer)) and not all(map(str.isdecimal, inner))
-
-
-def _has_column(part: str, names: Iterable[str]) -> bool:
-    """Returns whether columns hold a part of an example by their names."""
-    try:
-        return bool(usual_name(part, names))
-    except InputError:  # several may
-        return True
-
-
-def _add_labels(
-    path: pathlib.Path,
-    labels: Sequence[Any],
-    names: Iterable[str],
-    records: Iterable[Any],
-    note: Callable[[str], None],
-) -> Iterable[Any]:
-    """Returns records with the labels of their index, unless these are the records' numbers.
-
-    They are the records' ids if there are no others and they can be.
-    """
-    texts = [str(label) for label in labels]
-    if all(map(_WHOLE_FLOAT.fullmatch, texts)):
-        labels = texts = [text[:-2] for text in texts]
-    if texts == [str(number) for number in range(len(texts))]:
-        return records
-    columns = list(names)
-    can_be_ids = len({*texts}) == len(texts) and all(
-        type(label) in (str, int, float) and text.strip()
-        for label, text in zip(labels, texts, strict=True)
-    )
-    name = "id" if can_be_ids and not _has_column("id", columns) else _free_name(columns, "index")
-    note(f"{path}: the index is read as the field {name!r}")
-    return (
-        {name: label, **record} if isinstance(record, dict) else record
-        for label, record in zip(labels, records, strict=True)
-    )
-
-
-def _split_records(names: list[Any], data: list[Any], path: pathlib.Path) -> Iterator[Any]:
-    columns = [name if isinstance(name, str) else json.dumps(name) for name in names]
-    _check_names(columns, path)
-    for number, cells in enumerate(data):
-        if not isinstance(cells, list) or len(cells) != len(columns):
-            expected = f"a list of {pluralize(len(columns), 'cell')}"
-            raise InputError(f"{path}: [{number}]: expected {expected}, got {format_value(cells)}.")
-        yield dict(zip(columns, cells, strict=True))
-
-
-def _check_names(columns: Sequence[str], path: pathlib.Path | str) -> None:
-    if (twice := first_duplicate(columns)) is not None:
-        raise InputError(f"{path}: column {twice!r} is there twice; rename or drop one.")
-
-
-def _add_places(path: pathlib.Path, items: Any) -> Iterator[Row]:
-    for name, fields in items:
-        place = f"{path}: [{format_value(name)}]"
-        if not isinstance(fields, dict):
-            raise InputError(f"{place}: expected a JSON object, got {format_value(fields)}.")
-        yield Row(place, fields)
 
 
 def _read_parquet(path: pathlib.Path, first: int) -> Iterator[Row]:
@@ -623,7 +507,7 @@ def _read_arrow(path: pathlib.Path, first: int) -> Iterator[Row]:
 def _rows_of(path: pathlib.Path, batches: Iterator[Any], number: int, first: int) -> Iterator[Row]:
     """Yields the rows of Arrow batches from row `first` on; `number` are before the batches."""
     for batch in batches:
-        _check_names(batch.schema.names, path)
+        check_columns(batch.schema.names, path)
         wanted = batch.slice(min(batch.num_rows, max(0, first - number)))
         number += batch.num_rows - wanted.num_rows
         for start in range(0, wanted.num_rows, _ROWS):
@@ -681,12 +565,12 @@ def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
     """
     columns: Mapping[str, Sequence[Any]] | None = None
     if hasattr(frame, "to_pylist"):  # Arrow
-        _check_names(getattr(frame, "column_names", ()), name)
+        check_columns(getattr(frame, "column_names", ()), name)
         records = frame.to_pylist()
     elif hasattr(frame, "to_dicts"):  # Polars
         records = frame.to_dicts()
     elif hasattr(frame, "columns") and hasattr(frame, "iloc"):  # pandas
-        _check_names(list(map(str, frame.columns)), name)
+        check_columns(list(map(str, frame.columns)), name)
         columns = {str(column): frame[column].tolist() for column in frame.columns}
     elif isinstance(frame, Mapping):
         columns = frame

@@ -28,6 +28,14 @@ class File(NamedTuple):
     macros: Mapping[str, Any] = {}
 
 
+class _GinText(str):
+    """A value as gin writes it, such as a reference."""
+
+    __repr__ = str.__str__
+
+
+_DECODING = _GinText("@decoding_config.DecodingConfig()")
+
 T5_CONFIG = "t5x.examples.t5.network.T5Config"
 SCRIPTS = {"__main__.train": "train", "__main__.evaluate": "eval", "__main__.infer": "infer"}
 # Run files of T5X's that ask for a checkpoint.
@@ -43,6 +51,7 @@ IMPORTS = (
     "from faith_jax.decoding import config as decoding_config",
     "from faith_jax.input import task_batches",
     "from faith_jax.models import config",
+    "from faith_jax.models import soft_prompt",
     "from faith_jax.runs import train",
     "from faith_jax.training import optimizers",
 )
@@ -62,10 +71,12 @@ _TRAINING = {
     "DROPOUT_RATE": 0.1,
     "PACK": True,
     "KEEP_LAST": None,
-    "WARMUP_STEPS": 0,
 }
+_FACTORS, _PEAK_RATE, _WARMUP_STEPS = (
+    f"optimizers.factored_rate.{name}" for name in ("factors", "base_learning_rate", "warmup_steps")
+)
 _RUNS = {
-    "finetune": File("train", (), _TRAINING | {"CHECKPOINT_PERIOD": 5000, "PEAK_RATE": 0.001}),
+    "finetune": File("train", (), _TRAINING | {"CHECKPOINT_PERIOD": 5000, _PEAK_RATE: 0.001}),
     "pretrain": File(
         "train",
         (),
@@ -74,9 +85,9 @@ _RUNS = {
             "CHECKPOINT_PERIOD": 1000,
             "INITIAL_CHECKPOINT_PATH": None,
             "DECODING": None,
-            "FACTORS": "constant * rsqrt_decay",
-            "PEAK_RATE": 1.0,
-            "RATE_WARMUP_STEPS": 10_000,
+            _FACTORS: "constant * rsqrt_decay",
+            _PEAK_RATE: 1.0,
+            _WARMUP_STEPS: 10_000,
         },
     ),
     "eval": File("eval", (), {"SPLIT": "test", "BATCH_SIZE": 32}),
@@ -135,7 +146,7 @@ _EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "pretrain",
         _WMT | {"TRAIN_STEPS": 50_000, "DROPOUT_RATE": 0.0, "EVAL_PERIOD": 500, "NUM_BEAMS": 4,
                 "USE_CACHED_TASKS": False, "CHECKPOINT_PERIOD": 5000, "NUM_PARTITIONS": 2,
-                "DECODING": None},
+                "USE_HARDWARE_RNG": True, "DECODING": _DECODING},
     ),
     "base_wmt_eval": ("eval", _WMT | _EVALUATED | {"NUM_PARTITIONS": 2}),
     "base_wmt14enfr_eval": ("eval", _WMT14 | _EVALUATED | {"NUM_BEAMS": 4}),
@@ -162,8 +173,9 @@ def _build_file_map() -> dict[str, File]:
     for size in _SIZES:
         model("t5_1_1", size, f"t5_1_1_{size}")
         model("mt5", size, f"t5_1_1_{size}", VOCAB_SIZE=250_112)
-        # Lester 2021's prompts are 100 tokens, uniform in [-0.5, 0.5].
-        prompt = {"PROMPT_LENGTH": 100, "optimizers.adafactor.multiply_by_parameter_scale": False,
+        # 100 tokens, as in Lester 2021, but uniform in [0, 0.5), as flax draws.
+        prompt = {"PROMPT_LENGTH": 100, "soft_prompt.uniform.is_symmetric": False,
+                  "optimizers.adafactor.multiply_by_parameter_scale": False,
                   "optimizers.adafactor.weight_decay": 1e-5}  # fmt: skip
         files[f"prompt_tuning/configs/models/t5_1_1_{size}_prompt.gin"] = File(
             "", (f"models/t5_1_1_{size}.gin", "prompts/uniform.gin"), _BFLOAT16 | prompt
@@ -180,7 +192,7 @@ def _build_file_map() -> dict[str, File]:
     run, name = files["t5x/configs/runs/finetune.gin"], "prompt_tuning/configs/runs/prompt_{}.gin"
     files[name.format("finetune")] = run._replace(
         macros={**run.macros, "PACK": False, "CHECKPOINT_PERIOD": 1000, "KEEP_LAST": 1,
-                "PEAK_RATE": 0.3},
+                _PEAK_RATE: 0.3},
     )  # fmt: skip
     files[name.format("eval")] = files["t5x/configs/runs/eval.gin"]
     files[name.format("infer")] = files["t5x/configs/runs/infer.gin"]
@@ -230,6 +242,7 @@ def file_names() -> list[str]:
     return sorted(_build_file_map())
 
 
+_FROM_0 = "soft_prompt.uniform.is_symmetric = False"  # flax's draws from [0, scale)
 _SELF = re.compile(r"(\w+) = %\1")
 _STRUCTURE = ""  # the reason of what our run files connect themselves: nothing to tell
 # Makes our lines of a value; the text names file, line and argument, for errors.
@@ -305,13 +318,39 @@ _INITIALIZERS = {
     "prompt_tuning.prompts.from_array": "prompts/from_npy.gin",
     "flax.linen.initializers.uniform": "prompts/uniform.gin",
 }
+# What the initialisers do without arguments, where ours do something else.
+_DEFAULTS = {
+    "prompt_tuning.prompts.from_sample_of_embeddings": (
+        "PROMPT_FIRST_TOKEN = 0", "PROMPT_MOST_FREQUENT = 1_000_000_000"  # the whole vocabulary
+    ),
+    "flax.linen.initializers.uniform": ("PROMPT_SCALE = 0.01", _FROM_0),
+}  # fmt: skip
 
 
 def _translate_initializer(value: Any, where: str) -> list[str]:
     name = str(getattr(value, "name", "")).rpartition("/")[2]
     if name not in _INITIALIZERS:
         raise ConfigError(f"gin: {where} = {value!r}: expected one of {', '.join(_INITIALIZERS)}.")
-    return [f"include {_INITIALIZERS[name]!r}"]
+    return [f"include {_INITIALIZERS[name]!r}", *_DEFAULTS.get(name, ())]
+
+
+@_reads_value
+def _translate_microbatches(value: Any, where: str) -> list[str]:
+    # None and numbers below 2 are no pieces in T5X.
+    return [f"NUM_MICROBATCHES = {max(1, value) if isinstance(value, int) else value or 1!r}"]
+
+
+@_reads_value
+def _translate_normalizing_factor(value: Any, where: str) -> list[str]:
+    """Sets what losses are divided by: T5X's None is 1, ours the real target tokens."""
+    if isinstance(value, str):
+        if value.upper() != "NUM_REAL_TARGET_TOKENS":
+            raise ConfigError(
+                f"gin: {where} = {value!r}: expected a number, None (losses are summed) or "
+                "'NUM_REAL_TARGET_TOKENS'."
+            )
+        return ["LOSS_NORMALIZING_FACTOR = None"]
+    return [f"LOSS_NORMALIZING_FACTOR = {1.0 if value is None else value!r}"]
 
 
 @_reads_value
@@ -354,15 +393,15 @@ def _decode_fn(value: Any, where: str) -> list[str]:
 
 
 _UNNEEDED = "not needed here"
+# Where T5X's eval takes the longest row. Longer ones are an error, see `translate_t5x`.
+_UNTRIMMED = {"inputs": 512, "targets": 512}
 _KNOWN: dict[str, Counterpart] = {
     "__main__.train.model": _reference_to("t5x.models.EncoderDecoderModel"),
     "__main__.train.model_dir": _set_macro("MODEL_DIR"),
     "__main__.train.train_dataset_cfg": _reference_to("t5x.utils.DatasetConfig"),
-    "__main__.train.train_eval_dataset_cfg": lambda value, where: (
-        ["train.Evaluation.dataset = None"] if value is None else []
-    ),
+    "__main__.train.train_eval_dataset_cfg": _reference_to("t5x.utils.DatasetConfig"),
     "__main__.train.infer_eval_dataset_cfg": lambda value, where: [
-        "DECODING = None" if value is None else "DECODING = @decoding_config.DecodingConfig()"
+        f"DECODING = {None if value is None else _DECODING!r}"
     ],
     "__main__.train.checkpoint_cfg": _reference_to("t5x.utils.CheckpointConfig"),
     "__main__.train.partitioner": _reference_to("t5x.partitioning.PjitPartitioner"),
@@ -400,9 +439,7 @@ _KNOWN: dict[str, Counterpart] = {
     "__main__.infer.shard_id": _without_effect("processes share the rows here; see docs/jobs.md"),
     "__main__.infer.num_shards": _set_macro("SHARDS"),
     "t5x.utils.CheckpointConfig.save": _reference_to("t5x.utils.SaveCheckpointConfig"),
-    "t5x.utils.CheckpointConfig.restore": lambda value, where: (
-        ["INITIAL_CHECKPOINT_PATH = None"] if value is None else []
-    ),
+    "t5x.utils.CheckpointConfig.restore": _reference_to("t5x.utils.RestoreCheckpointConfig"),
     "t5x.utils.RestoreCheckpointConfig.mode": _one_of(
         "specific", "latest", otherwise="expected 'specific' or 'latest'."
     ),
@@ -417,7 +454,7 @@ _KNOWN: dict[str, Counterpart] = {
     "t5x.utils.SaveCheckpointConfig.dtype": _without_effect(_STRUCTURE),
     "t5x.utils.SaveCheckpointConfig.save_dataset": _without_effect("a run resumes at its row here"),
     "t5x.utils.SaveCheckpointConfig.checkpointer_cls": _without_effect(_STRUCTURE),
-    "t5x.trainer.Trainer.num_microbatches": _macro_or(1, "NUM_MICROBATCHES"),
+    "t5x.trainer.Trainer.num_microbatches": _translate_microbatches,
     "t5x.trainer.Trainer.learning_rate_fn": _reference_to(
         "t5x.utils.create_learning_rate_scheduler"
     ),
@@ -430,9 +467,7 @@ _KNOWN: dict[str, Counterpart] = {
     "t5x.models.EncoderDecoderModel.optimizer_def": _reference_to("t5x.adafactor.Adafactor"),
     "t5x.models.EncoderDecoderModel.z_loss": _set_macro("Z_LOSS"),
     "t5x.models.EncoderDecoderModel.label_smoothing": _set_macro("LABEL_SMOOTHING"),
-    "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _macro_or(
-        1.0, "LOSS_NORMALIZING_FACTOR"
-    ),
+    "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _translate_normalizing_factor,
     "t5x.models.EncoderDecoderModel.decode_fn": _decode_fn,
     "t5x.models.EncoderDecoderModel.predict_batch_with_aux.num_decodes": _set_macro("NUM_BEAMS"),
     "t5x.decoding.beam_search.alpha": _without_effect(
@@ -516,20 +551,13 @@ _MACROS: dict[str, Counterpart] = {
     "VOCABULARY": _translate_vocabulary,
     "RANDOM_SEED": _macro_or(0, "RANDOM_SEED"),
     "KEEP_LAST": _macro_or(1_000_000, "KEEP_LAST"),
-    "PEAK_RATE": _set_macro("optimizers.factored_rate.base_learning_rate"),
-    "FACTORS": _set_macro("optimizers.factored_rate.factors"),
-    "RATE_WARMUP_STEPS": _set_macro("optimizers.factored_rate.warmup_steps"),
-    "WARMUP_STEPS": lambda value, where: ["LEARNING_RATE_SCHEDULE = @optimizers.factored_rate()"],
     "VOCABULARY_FILE": _set_macro("VOCABULARY"),  # of our models for real T5X
-    "TASK_FEATURE_LENGTHS": lambda value, where: (  # None leaves the default, which is T5X's too
-        [] if value is None else [f"TASK_FEATURE_LENGTHS = {value!r}"]
-    ),
     "TRAIN_STEPS_RELATIVE": _without_effect(_STRUCTURE),
     "EVAL_STEPS": _without_effect("validation reads the whole split here"),
     "EVALUATOR_USE_MEMORY_CACHE": _without_effect(_STRUCTURE),
     "EVALUATOR_NUM_EXAMPLES": _one_of(None, otherwise="all examples are evaluated here."),
     "JSON_WRITE_N_RESULTS": _without_effect(_STRUCTURE),
-    "LOSS_NORMALIZING_FACTOR": _macro_or(1.0, "LOSS_NORMALIZING_FACTOR"),
+    "LOSS_NORMALIZING_FACTOR": _translate_normalizing_factor,
     "SHUFFLE_TRAIN_EXAMPLES": _set_macro("train_split/task_batches.DatasetConfig.shuffle"),
     "ACTIVATION_DTYPE": _set_macro("DTYPE"),
     # Of prompt-tuning's models; a file may also use them as macros of its own.
@@ -567,6 +595,8 @@ def counterpart(
     name, value = statement.name, statement.value
     if not statement.selector:
         where = f"{statement.where}: {name}"
+        if name in ("INITIAL_CHECKPOINT_PATH", "CHECKPOINT_PATH"):
+            value = _single_checkpoint(value, where, macros)
         handler = _MACROS.get(name, _set_macro(name))
         if getattr(value, "name", "") == "gin.REQUIRED" and name in _MACROS:
             return []  # what our run needs, it asks for
@@ -575,6 +605,8 @@ def counterpart(
                 f"gin: {where} = {value!r}: {script} takes the prompt of CHECKPOINT_PATH; "
                 "faith-jax import-prompt makes one checkpoint of a model and a prompt's file."
             )
+        if name == "TASK_FEATURE_LENGTHS" and value is None:
+            return [f"{name} = {_UNTRIMMED!r}"] if script == "eval" else []
         return _apply_counterpart(handler, value, where, macros)
     selector = statement.selector
     scope = f"{statement.scope}/" if statement.scope else ""
@@ -590,10 +622,7 @@ def counterpart(
         return [] if getattr(value, "name", "") == ours else [f"{ours} = {value!r}"]
     if selector == "t5x.utils.RestoreCheckpointConfig" and name == "path":
         macro = "INITIAL_CHECKPOINT_PATH" if script == "train" else "CHECKPOINT_PATH"
-        if isinstance(value, list | tuple):  # one checkpoint of a list
-            if len(value) > 1:
-                raise ConfigError(f"gin: {where}: expected one checkpoint, got {len(value)}.")
-            value = value[0] if value else None
+        value = _single_checkpoint(value, where, macros)
         return [] if getattr(value, "name", "") == macro else [f"{macro} = {value!r}"]
     rule = _KNOWN.get(f"{selector}.{name}")
     if rule is None:
@@ -608,13 +637,31 @@ def counterpart(
     ]
 
 
+def _single_checkpoint(value: Any, where: str, macros: Mapping[str, Any]) -> Any:
+    """Returns the only checkpoint of a list, None of an empty one; another value as it is."""
+    paths = resolve(value, macros)
+    if not isinstance(paths, list | tuple):
+        return value
+    if len(paths) > 1:
+        raise ConfigError(f"gin: {where}: expected one checkpoint, got {len(paths)}.")
+    return paths[0] if paths else None
+
+
+def resolve(value: Any, macros: Mapping[str, Any]) -> Any:
+    """Returns what a macro stands for, which may be a macro too; another value as it is."""
+    passed = set[str]()
+    while (name := getattr(value, "name", "")) in macros and name not in passed:
+        passed.add(name)
+        value = macros[name]
+    return value
+
+
 def _apply_counterpart(
     handler: Counterpart, value: Any, where: str, macros: Mapping[str, Any]
 ) -> list[str]:
     """Returns a handler's lines; one that looks at a value gets that of a macro."""
     if handler in _READING_VALUES:
-        while getattr(value, "name", "") in macros:
-            value = macros[value.name]
+        value = resolve(value, macros)
         if getattr(value, "name", "") == "gin.REQUIRED":
             return []
     return handler(value, where)
@@ -625,9 +672,10 @@ def _of_dataset(statement: Any, script: str, roles: Mapping[str, str], where: st
     if name not in _OF_DATASETS and name != "use_custom_packing_ops":
         raise ConfigError(f"gin: {where}: expected one of {', '.join(_OF_DATASETS)}; delete it.")
     role = roles.get(statement.scope, statement.scope) if script == "train" else ""
-    if name == "use_custom_packing_ops" or (name in ("seed", "task_feature_lengths") and (
-        value is None
-    )):  # fmt: skip
+    if name == "task_feature_lengths" and value is None and script == "eval":
+        value = _UNTRIMMED
+    is_none = name in ("seed", "task_feature_lengths") and value is None
+    if name == "use_custom_packing_ops" or is_none or role == "unread":
         return []
     if role == "infer_eval":
         file = statement.where.partition(", line")[0]
@@ -646,12 +694,14 @@ def _of_dataset(statement: Any, script: str, roles: Mapping[str, str], where: st
         ours = ""
         if name in ("pack", "shuffle", "seed"):
             return []
+        if name == "batch_size":  # infer reads it elsewhere, too
+            return [] if getattr(value, "name", "") == "BATCH_SIZE" else [f"BATCH_SIZE = {value!r}"]
     macro = {"mixture_or_task_name": "MIXTURE_OR_TASK_NAME",
              "task_feature_lengths": "TASK_FEATURE_LENGTHS"}.get(name)  # fmt: skip
     if macro and role == "train" and "its own run" in roles:
         return [] if getattr(value, "name", "") == macro else [f"{macro} = {value!r}"]
-    if name == "pack" and value is True:
-        return ["PACK = True"]
+    if name == "pack":
+        return [] if getattr(value, "name", "") == "PACK" else [f"PACK = {value!r}"]
     return [f"{ours}task_batches.DatasetConfig.{name} = {value!r}"]
 
 

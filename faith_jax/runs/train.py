@@ -22,7 +22,13 @@ from faith_jax.core.files.staging import remove_tree
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.processes import on_first_process
 from faith_jax.core.progress import Progress
-from faith_jax.core.settings import NotNegative, Path, Positive, PositiveNumber
+from faith_jax.core.settings import (
+    NotNegative,
+    NotNegativeNumber,
+    Path,
+    Positive,
+    PositiveNumber,
+)
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
@@ -57,6 +63,7 @@ from faith_jax.training.metrics import (
     trained_prompts,
 )
 from faith_jax.training.objectives import Batch, Metrics, Objective
+from faith_jax.training.optimizers import Schedule
 from faith_jax.training.trainer import Periods, Stopped, Trainer, fit, merge_params, split_params
 
 __all__ = ["Evaluation", "Optimization", "Output", "Stopped", "train"]
@@ -80,6 +87,7 @@ class Optimization:
       seed: of parameters, prompts and dropout.
       use_hardware_rng: a cheaper generator for dropout, see `Trainer`.
       counts_from_0: say so if the checkpoint to start from has taken some steps.
+      learning_rate: what the optimizer follows, to be logged with its steps; None = it is not.
     """
 
     optimizer: optax.GradientTransformation
@@ -90,6 +98,7 @@ class Optimization:
     seed: NotNegative = 0
     use_hardware_rng: bool = False
     counts_from_0: bool = True
+    learning_rate: Schedule | NotNegativeNumber | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -177,7 +186,7 @@ def train(
         raise ConfigError(
             "PATIENCE looks at the loss on EVAL_SPLIT, which is None: set one of them."
         )
-    folder = path_of(output.model_dir).expanduser()
+    folder = path_of(output.model_dir)
     chosen = chosen.resume(folder)
     step = step_of(initial) if initial is not None else None
     if optimization.counts_from_0 and step:
@@ -291,7 +300,7 @@ def train(
         progress = Progress("step", end, first_step)
         watcher = _Watcher(
             writer, progress, rows.config.split or "", prompt_starts, trainer, frozen, evaluated,
-            decoded, evaluation.period, is_due, patience, losses,
+            decoded, evaluation.period, is_due, patience, losses, optimization.learning_rate,
         )  # fmt: skip
         periods = Periods(end, output.log_period, output.checkpoint_period)
         try:
@@ -374,6 +383,7 @@ class _Watcher:
     is_due: Callable[[int], bool]  # whether decoded metrics are, after a step
     patience: int | None = None  # measurements of the loss without a lower one
     losses: list[float] = dataclasses.field(default_factory=list)  # on the validation data
+    learning_rate: Schedule | float | None = None
     last: dict[str, Any] = dataclasses.field(default_factory=dict)
     failure: MetricError | None = None
 
@@ -383,6 +393,9 @@ class _Watcher:
         """Writes the metrics of a training step; a loss that is not finite raises."""
         logged: dict[str, Any] = {name: np.asarray(v).tolist() for name, v in metrics.items()}
         logged |= prompt_movement(params, self.prompt_starts)
+        if self.learning_rate is not None:  # that of the update, which took step - 1 to `step`
+            rate = self.learning_rate
+            logged["learning_rate"] = float(rate(step - 1) if callable(rate) else rate)
         for name in self.prompt_starts:
             if logged[name + MOVED] == 0.0:
                 logger.warning(

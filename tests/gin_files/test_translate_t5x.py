@@ -1,9 +1,12 @@
 """Gin files in the form of T5X and prompt-tuning, written by ourselves, under our own commands."""
 
 import json
+import logging
 import re
 
 import gin
+import jax
+import numpy as np
 import pytest
 
 from faith_jax import cli
@@ -104,7 +107,7 @@ def test_a_users_file_sets_what_it_sets_in_t5x(parsed):
     assert value("RANDOM_SEED/macro.value") == 0
     assert value("NUM_MICROBATCHES/macro.value") == 1
     assert value("train_split/faith_jax.input.task_batches.DatasetConfig.seed") == 7
-    assert value("train_split/faith_jax.input.task_batches.DatasetConfig.pack") is False
+    assert value("PACK/macro.value") is False
     assert value("faith_jax.training.optimizers.adafactor.decay_rate") == 0.7
     assert value("faith_jax.training.optimizers.factored_rate.warmup_steps") == 2
     assert value("faith_jax.models.config.TransformerConfig.emb_dim") == 8
@@ -123,12 +126,211 @@ def test_evaluation_before_training_is_that_of_t5x(parsed):
         (["TRAIN_STEPS=1_000_020"], 20, 1_000_000),
         (["TRAIN_STEPS=1_000_020", "TRAIN_STEPS_RELATIVE=5"], 5, 1_000_000),
         (["TRAIN_STEPS=20", "INITIAL_CHECKPOINT_PATH=checkpoints/t5"], 20, 0),
+        (["TRAIN_STEPS=1020", "INITIAL_CHECKPOINT_PATH=a/checkpoint_1000/checkpoint"], 20, 1000),
+        (["TRAIN_STEPS=1020", "INITIAL_CHECKPOINT_PATH=['a/checkpoint_1000']"], 20, 1000),
+        (["TRAIN_STEPS=1020", "MINE='a/checkpoint_1000'", "INITIAL_CHECKPOINT_PATH=%MINE"], 20,
+         1000),
+        (["MINE=1_000_020", "TRAIN_STEPS=%MINE"], 20, 1_000_000),
+        (["MINE=7", "TRAIN_STEPS_RELATIVE=%MINE"], 7, 1_000_000),
+        (["MINE=1_000_020", "__main__.train.total_steps=%MINE"], 20, 1_000_000),
+        (["TRAIN_STEPS=20", "t5x.utils.CheckpointConfig.restore=None"], 20, 0),
     ],
-)
+)  # fmt: skip
 def test_train_steps_count_those_of_the_checkpoint(parsed, bindings, steps, first):
     value = parsed(FINETUNE, "INITIAL_CHECKPOINT_PATH=a/checkpoint_1000000", *bindings)
     assert value("TRAIN_STEPS/macro.value") == steps
     assert value("faith_jax.training.optimizers.factored_rate.first_step") == first
+
+
+def test_train_steps_count_those_of_what_is_in_a_folder(parsed, tmp_path):
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    for step in (200, 1000):
+        (theirs / f"checkpoint_{step}").mkdir(parents=True)
+        (theirs / f"checkpoint_{step}" / "checkpoint").write_bytes(b"")
+    (ours / "checkpoints" / "1000").mkdir(parents=True)
+    (ours / "model.json").write_text("{}")
+    latest = "t5x.utils.RestoreCheckpointConfig.mode='latest'"
+    value = parsed(FINETUNE, "TRAIN_STEPS=1020", f"INITIAL_CHECKPOINT_PATH={theirs}", latest)
+    assert value("TRAIN_STEPS/macro.value") == 20
+    assert value("INITIAL_CHECKPOINT_PATH/macro.value") == str(theirs)
+    value = parsed(FINETUNE, "TRAIN_STEPS=1020", f"INITIAL_CHECKPOINT_PATH={ours}")
+    assert value("TRAIN_STEPS/macro.value") == 1020
+    assert value("INITIAL_CHECKPOINT_PATH/macro.value") == str(ours)  # the best, as in our files
+    parsed(FINETUNE, "TRAIN_STEPS=1020", f"INITIAL_CHECKPOINT_PATH={ours}", latest)
+    assert value("INITIAL_CHECKPOINT_PATH/macro.value") == f"{ours}/checkpoints/newest"
+
+
+RATE = """
+RATE_STEPS = 500
+utils.create_learning_rate_scheduler:
+  factors = 'constant * linear_warmup * rsqrt_decay'
+  base_learning_rate = 0.5
+  warmup_steps = %RATE_STEPS
+"""
+
+
+@pytest.mark.parametrize("name", ["RATE_STEPS", "WARMUP_STEPS", "RATE_WARMUP_STEPS"])
+def test_a_users_macro_of_the_warm_up_is_read(name, parsed):
+    parsed(FINETUNE + RATE.replace("RATE_STEPS", name))
+    schedule = gin.get_bindings("faith_jax.runs.train.Optimization")["learning_rate"]
+    rates = [float(schedule(step)) for step in (0, 1, 4, 100)]  # T5X's own values
+    np.testing.assert_allclose(rates, [1e-8, 4.472136e-5, 1.788854e-4, 4.472136e-3], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["PEAK_RATE", "LEARNING_RATE"])
+def test_a_users_macro_may_have_any_name(name, parsed):
+    mine = f"{name} = 0.25\nFACTORS = 'constant'\nutils.create_learning_rate_scheduler:\n"
+    text = FINETUNE + mine + f"  base_learning_rate = %{name}\n  factors = %FACTORS\n"
+    parsed(text)
+    schedule = gin.get_bindings("faith_jax.runs.train.Optimization")["learning_rate"]
+    assert float(schedule(7)) == 0.25
+
+
+# The statements of T5X's pretrain.gin that read macros of other names here.
+PRETRAIN = """
+from __gin__ import dynamic_registration
+import __main__ as train_script
+from t5x import trainer
+from t5x import utils
+include 't5x/models/t5_1_1_mini.gin'
+MIXTURE_OR_TASK_NAME = 'a'
+TASK_FEATURE_LENGTHS = {'inputs': 8, 'targets': 5}
+TRAIN_STEPS = 4
+SHUFFLE_TRAIN_EXAMPLES = True
+TRAIN_STEPS_RELATIVE = None
+train_script.train:
+  train_dataset_cfg = @train/utils.DatasetConfig()
+  train_eval_dataset_cfg = @train_eval/utils.DatasetConfig()
+  infer_eval_dataset_cfg = None
+  total_steps = %TRAIN_STEPS
+  relative_steps = %TRAIN_STEPS_RELATIVE
+train/utils.DatasetConfig:
+  mixture_or_task_name = %MIXTURE_OR_TASK_NAME
+  shuffle = %SHUFFLE_TRAIN_EXAMPLES
+trainer.Trainer.num_microbatches = 0
+utils.RestoreCheckpointConfig.path = []
+"""
+
+
+def test_a_copy_of_t5xs_pretrain_file(parsed):
+    value = parsed(PRETRAIN, "SHUFFLE_TRAIN_EXAMPLES=False")
+    (dataset,) = [gin.get_bindings("train_split/faith_jax.input.task_batches.DatasetConfig")]
+    assert dataset["shuffle"] is False
+    assert value("NUM_MICROBATCHES/macro.value") == 1
+    assert value("INITIAL_CHECKPOINT_PATH/macro.value") is None
+    assert value("DECODING/macro.value") is None
+    assert "factored_rate" in repr(value("LEARNING_RATE_SCHEDULE/macro.value"))
+
+
+@pytest.mark.parametrize(("first", "last"), [(False, True), (True, False)])
+def test_the_last_pack_holds(first, last, parsed):
+    text = FINETUNE.replace("pack = False", f"pack = {first}")
+    parsed(text, f"train/utils.DatasetConfig.pack={last}")
+    bound = gin.get_bindings("train_split/faith_jax.input.task_batches.DatasetConfig")
+    assert bound["pack"] is last
+
+
+@pytest.mark.parametrize(
+    ("script", "more", "policy"),
+    [("train", [], "end"), ("train", ["CUT_POLICY=knowledge"], "knowledge"),
+     ("eval", [], "error"), ("eval", ["TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}"], "end"),
+     ("eval", ["t5x.utils.DatasetConfig.task_feature_lengths=None"], "error"),
+     ("infer", ["TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}"], "end")],
+)  # fmt: skip
+def test_long_inputs_are_trimmed_as_in_t5x(script, more, policy, parsed):
+    if script == "train":
+        parsed(FINETUNE, *more)
+    else:
+        files = ["t5x/models/t5_1_1_mini.gin", f"t5x/configs/runs/{script}.gin"]
+        settings = ["CHECKPOINT_PATH=a", "MIXTURE_OR_TASK_NAME=b", f"{script.upper()}_OUTPUT_DIR=c"]
+        settings.append("t5x.utils.DatasetConfig.batch_size=7")
+        gin_config.parse(files, [*settings, *more])
+        assert gin.query_parameter("BATCH_SIZE/macro.value") == 7
+    assert gin.query_parameter("CUT_POLICY/macro.value") == policy
+
+
+@pytest.mark.parametrize(
+    ("decoded", "dataset"), [("@infer_eval/utils.DatasetConfig()", "test"), ("None", None)]
+)
+def test_rows_are_decoded_without_a_loss_of_others(decoded, dataset, parsed, caplog):
+    text = FINETUNE.replace("split = 'validation'", "split = 'test'").replace(
+        "@infer_eval/utils.DatasetConfig()", f"{decoded}\n  train_eval_dataset_cfg = None"
+    )
+    text += "train_eval/utils.DatasetConfig.split = 'other'\n"
+    caplog.set_level(logging.INFO)
+    value = parsed(text)
+    told = "train_eval_dataset_cfg = None: the rows of infer_eval are decoded" in caplog.text
+    assert told == (dataset is not None)
+    if dataset is None:
+        assert value("faith_jax.runs.train.Evaluation.dataset") is None
+    else:
+        assert value("DECODING/macro.value") is not None
+        assert value("eval_split/faith_jax.input.task_batches.DatasetConfig.split") == "test"
+
+
+@pytest.mark.parametrize(
+    ("factor", "ours"), [("NUM_REAL_TARGET_TOKENS", None), (None, 1.0), (8, 8)]
+)
+def test_losses_are_divided_as_in_t5x(factor, ours, parsed):
+    value = parsed(FINETUNE, f"LOSS_NORMALIZING_FACTOR={factor!r}")
+    assert value("LOSS_NORMALIZING_FACTOR/macro.value") == ours
+
+
+def test_the_command_line_has_the_files_names_of_modules(parsed):
+    text = FINETUNE.replace("import __main__ as train_script", "import __main__ as mine")
+    text = text.replace("train_script.train:", "mine.train:")
+    assert parsed(text, "mine.train.eval_period=3")("EVAL_PERIOD/macro.value") == 3
+    # T5X's finetune.gin calls it so.
+    assert parsed(text, "train_script.train.eval_period=5")("EVAL_PERIOD/macro.value") == 5
+
+
+def test_an_edited_copy_at_the_place_of_t5xs_file_is_told(parsed, tmp_path, monkeypatch, caplog):
+    copy = tmp_path / "t5x" / "configs" / "runs" / "finetune.gin"
+    copy.parent.mkdir(parents=True)
+    copy.write_text("BATCH_SIZE = 7\n")
+    monkeypatch.chdir(tmp_path)
+    caplog.set_level(logging.INFO)
+    parsed(FINETUNE)
+    assert "t5x/configs/runs/finetune.gin is not read. Give it another name" in caplog.text
+
+
+PROMPTS = "prompt_tuning/configs/prompts/from_{}.gin"
+OWN_PROMPT = """
+from prompt_tuning import prompts
+prompts.Prompt:
+  length = 20
+  prompt_init = @prompt_init/prompts.from_sample_of_embeddings()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "initializer", "length"),
+    [(None, "uniform", 100), ("sampled_vocab", "sampled_vocabulary", 100),
+     ("class_labels", "class_labels", 100), ("file", "from_npy", 100),
+     ("own", "sampled_vocabulary", 20)],
+)  # fmt: skip
+def test_prompts_keep_their_length(name, initializer, length, tmp_path):
+    files = ["prompt_tuning/configs/models/t5_1_1_small_prompt.gin"]
+    if name == "own":
+        files.append(str(tmp_path / "own.gin"))
+        (tmp_path / "own.gin").write_text(OWN_PROMPT)
+    elif name is not None:
+        files.append(PROMPTS.format(name))
+    settings = ["MIXTURE_OR_TASK_NAME=a", "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}",
+                "TRAIN_STEPS=4", "INITIAL_CHECKPOINT_PATH=mini", "MODEL_DIR=b"]  # fmt: skip
+    settings += ["PROMPT_FILE=c.npy"] if name == "file" else []
+    gin_config.parse([*files, "prompt_tuning/configs/runs/prompt_finetune.gin"], settings)
+    model = gin.get_bindings("faith_jax.models.config.TransformerConfig")
+    assert model["encoder_prompt_length"] == length
+    assert initializer in repr(gin.query_parameter("PROMPT_INITIALIZER/macro.value"))
+    if initializer == "sampled_vocabulary":  # prompt-tuning's samples from id 0 on
+        assert gin.query_parameter("PROMPT_FIRST_TOKEN/macro.value") == 0
+    if initializer == "uniform":  # flax's
+        drawn = gin.get_bindings("faith_jax.runs.setup.StartingPoint")["prompt_initializer"](
+            jax.random.key(0), 50, np.zeros((3, 8))
+        )
+        assert 0 <= drawn.min() < 0.01
+        assert 0.49 < drawn.max() < 0.5
 
 
 @pytest.mark.slow
@@ -147,6 +349,8 @@ def test_a_file_of_t5x_trains(command, tmp_path, caplog):
     # T5X's finetune.gin decodes the task's metrics.
     metrics = [json.loads(line) for line in (model / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in metrics if "rouge1" in row] == [2, 4]  # whenever it evaluates
+    (rate,) = [row["learning_rate"] for row in metrics if "learning_rate" in row]
+    np.testing.assert_allclose(rate, 0.01, rtol=1e-6)
     # The other two programs read it.
     for script, more in (
         ("eval", (f"--gin.EVAL_OUTPUT_DIR={tmp_path / 'eval'}",)),
@@ -297,7 +501,8 @@ def test_responses_are_as_long_as_targets_may_be(parsed, bindings, length):
 )
 def test_sampling_has_t5xs_defaults(parsed, settings, temperature, top_k, top_p):
     decoder = "models.EncoderDecoderModel.decode_fn = @decoding.temperature_sample\n"
-    value = parsed(FINETUNE + "from t5x import decoding\n" + settings + decoder)
+    text = FINETUNE.replace("num_decodes = 2", "num_decodes = 1")
+    value = parsed(text + "from t5x import decoding\n" + settings + decoder)
     assert value("TEMPERATURE/macro.value") == temperature
     assert value("TOP_K/macro.value") == top_k
     assert value("TOP_P/macro.value") == top_p
@@ -346,6 +551,16 @@ MISTAKES = [
     ("seqio.Evaluator.num_examples = 5", ["seqio.Evaluator.num_examples = 5", "all examples"]),
     ("utils.create_learning_rate_scheduler.factors = 'constant * lin'",
      ["factored_rate.factors", "'lin'", "'linear_decay'"]),
+    ("WARMUP_STEPS = 5", ["line 13", "nothing reads the macro WARMUP_STEPS",
+                          "create_learning_rate_scheduler.warmup_steps"]),
+    ("from t5x import decoding\nmodels.EncoderDecoderModel:\n"
+     "  decode_fn = @decoding.temperature_sample\n"
+     "models.EncoderDecoderModel.predict_batch_with_aux.num_decodes = 4",
+     ["line 16", "num_decodes = 4", "T5X samples 4 responses"]),
+    ("from t5x import decoding\nmodels.EncoderDecoderModel.decode_fn = "
+     "@decoding.temperature_sample\nNUM_BEAMS = 3", ["line 15", "T5X samples 3 responses"]),
+    ("models.EncoderDecoderModel.loss_normalizing_factor = 'AVERAGE_PER_SEQUENCE'",
+     ["line 13", "loss_normalizing_factor = 'AVERAGE_PER_SEQUENCE'", "'NUM_REAL_TARGET_TOKENS'"]),
 ]  # fmt: skip
 
 
@@ -376,11 +591,34 @@ def test_flags_of_t5x_are_taken_or_explained(capsys):
     assert "expected a file of T5X's for one of train, eval and infer" in err
 
 
+def test_an_example_of_t5xs_that_decodes_while_it_trains(tmp_path):
+    name = "t5x/examples/t5/t5_1_1/examples/base_wmt_from_scratch.gin"
+    gin_config.parse([name], ["MODEL_DIR=a"])
+    assert "DecodingConfig" in repr(gin.query_parameter("DECODING/macro.value"))
+    assert gin.query_parameter("USE_HARDWARE_RNG/macro.value") is True
+
+
 def test_every_counterpart_names_what_we_have(tmp_path):
     """Each file includes files of ours that exist, and sets macros or arguments that these know."""
+    model = "t5x/models/t5_1_1_mini.gin"
+    given = {"MODEL_DIR": "a", "MIXTURE_OR_TASK_NAME": "b", "INITIAL_CHECKPOINT_PATH": None,
+             "TASK_FEATURE_LENGTHS": {"inputs": 8, "targets": 5}, "TRAIN_STEPS": 4}  # fmt: skip
+    tested = {"CHECKPOINT_PATH": "a", "MIXTURE_OR_TASK_NAME": "b"}
     for name in counterparts.file_names():
-        for include in counterparts.of_file(name).includes:
+        file = counterparts.of_file(name)
+        for include in file.includes:
             assert (gin_config.config_folder() / include).is_file(), name
+        # A model or a prompt, of which there are several sizes, and all runs.
+        if "/models/" in name and "small" not in name and "decoding" not in name:
+            continue
+        settings = given if (file.run or "train") == "train" else dict(tested)
+        if file.run in ("eval", "infer"):
+            settings[f"{file.run.upper()}_OUTPUT_DIR"] = "c"
+        if name.endswith("prompts/from_file.gin"):
+            settings = {**settings, "PROMPT_FILE": "d.npy"}
+        files = [name] if file.run else [name, "t5x/configs/runs/finetune.gin"]
+        files = files if file.includes and not name.startswith("prompt") else [model, *files]
+        gin_config.parse(files, [f"{key}={value!r}" for key, value in settings.items()])
 
 
 def test_our_own_files_are_not_translated():

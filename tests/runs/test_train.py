@@ -1,6 +1,8 @@
 import functools
 import types
 
+import pytest
+
 from faith_jax.core.progress import Progress
 from faith_jax.runs import train
 
@@ -35,3 +37,18 @@ def test_decoded_metrics_are_logged_as_losses_are(monkeypatch, caplog):
         (7, "validation_decoded", metrics),
     ]
     assert watcher.last == {"loss": 1.5} | metrics
+
+
+@pytest.mark.parametrize(
+    ("rate", "logged"), [(lambda step: step / 8, 0.25), (0.5, 0.5), (None, None)]
+)
+def test_the_learning_rate_is_that_of_the_logged_update(rate, logged):
+    written = []
+    writer = types.SimpleNamespace(write=lambda *line: written.append(line))
+    watcher = train._Watcher(
+        writer, Progress("step", 10), "train", {}, None, {}, None, None, loss_period=4,
+        is_due=lambda step: False, learning_rate=rate,
+    )  # fmt: skip
+    watcher.write_training_metrics(3, {"loss": 1.5}, {}, False)
+    rates = {} if logged is None else {"learning_rate": logged}  # after two updates
+    assert written == [(3, "train", {"loss": 1.5} | rates)]
