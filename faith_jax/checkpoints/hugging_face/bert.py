@@ -99,6 +99,7 @@ BERT = Family(
     required={"position_embedding_type": ("absolute", "absolute"), "is_decoder": (False, False)},
     pad=lambda fields: fields.padding(0),
     end=None,
+    tasks=("ForSequenceClassification", "ForQuestionAnswering"),
     read=_read_bert,
     write=_write_bert,
     modules=bert_embeddings("bert.")

@@ -38,6 +38,22 @@ PUBLISHED_ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
+# Heads by their names in `architectures`: what they are for, and what to use for it.
+_TASKS = {
+    "ForSequenceClassification": (
+        "classes of texts",
+        "use an encoder with such a head, as of RoBERTa or DeBERTa",
+    ),
+    "ForQuestionAnswering": (
+        "spans of answers",
+        "use an encoder with such a head, as of BERT or RoBERTa",
+    ),
+    "ForTokenClassification": (
+        "classes of tokens",
+        "use a ModernBERT, the only family whose heads on tokens are read",
+    ),
+    "ForMultipleChoice": ("multiple choice", "no family's is"),
+}
 # What a field of a config.json may be, by the type of its default.
 _EXPECTED: dict[type, tuple[str, tuple[type, ...]]] = {
     bool: ("true or false", (bool,)),
@@ -231,6 +247,7 @@ class Family:
       required: fields with few supported values, each with its default and these.
       pad: reads the padding token.
       end: the default end token, None = there is none.
+      tasks: the heads of `_TASKS` that are read.
       write: returns the other fields of config.json.
       unfold: returns the fields of a config.json that has them in several objects.
       fold: the inverse.
@@ -262,6 +279,7 @@ class Family:
     fold: Callable[[Settings], Settings] = lambda fields: fields
     pad: Callable[[ConfigFields], int] = ConfigFields.distinct_pad
     end: int | None = 2
+    tasks: tuple[str, ...] = ()
     kind: str = ""
     prefix: str = ""
     turned: bool = True
@@ -306,6 +324,12 @@ class Family:
           CheckpointError: a value is missing, wrong or not supported.
         """
         reader = ConfigFields(self.unfold(ConfigFields(fields, path)), path)
+        for task, (purpose, remedy) in _TASKS.items():
+            if task in str(fields.get("architectures")) and task not in self.tasks:
+                raise CheckpointError(
+                    f"{path}: field 'architectures': {self.name} with a head for {purpose} "
+                    f"({task}) is not supported; {remedy}."
+                )
         reader.get("tie_word_embeddings", default=True)  # of all families, though few read it
         for name, (default, *allowed) in self.required.items():
             reader.require(name, default, *allowed)

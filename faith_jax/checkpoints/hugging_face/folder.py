@@ -7,6 +7,7 @@ dtype="bfloat16")` says otherwise.
 """
 
 import json
+import logging
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,8 @@ from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import read_json
 from faith_jax.models.config import TransformerConfig
+
+logger = logging.getLogger("faith_jax")
 
 CONFIG = "config.json"
 _EMBEDDING = "token_embedder/embedding"
@@ -82,6 +85,15 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
             for name, tensor in stored.items()
         }
     config = _adapt_to_tensors(family, config, fields, stored, folder)
+    export_family = family_of_config(config, family.key)
+    if export_family not in (family, None):
+        logger.warning(
+            "%s: this %s computes what a %s does (its logits are scaled); an export will be a %s.",
+            folder / CONFIG,
+            family.name,
+            export_family.name,
+            export_family.name,
+        )
     shapes = expected_shapes(config)
     maps = family.tensor_maps(config, shapes)
     expected = {tensor.theirs: tensor.shape(shapes) for tensor in maps}

@@ -44,7 +44,7 @@ HHEM = T5.replace(
     fields={
         ours: (_DIMENSIONS.get(ours, default), *names)
         for ours, (default, *names) in T5.fields.items()
-        if ours != "num_decoder_layers"
+        if ours not in ("num_decoder_layers", "decoder_start_id")
     },
     constants={
         **T5.constants,
@@ -54,6 +54,7 @@ HHEM = T5.replace(
         "eos_ids": (),
         "classifier_hidden": False,
     },
+    tasks=("ForSequenceClassification",),
     read=_read_hhem,
     write=_write_hhem,
     modules={

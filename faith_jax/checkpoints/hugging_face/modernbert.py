@@ -28,9 +28,6 @@ def _read_theta(fields: ConfigFields, kind: str) -> float:
 
 def _read_modernbert(fields: ConfigFields, base_settings: Settings) -> Settings:
     architectures = str(fields.fields.get("architectures"))
-    for task in ("ForQuestionAnswering", "ForMultipleChoice"):
-        if task in architectures:
-            raise fields.error("architectures", "a model, or one for classes of texts or tokens")
     period = fields.get("global_attn_every_n_layers", default=3)
     if period < 1:
         raise fields.error("global_attn_every_n_layers", "a positive whole number")
@@ -106,6 +103,7 @@ MODERNBERT = Family(
     required={"attention_dropout": (0.0, 0.0), "embedding_dropout": (0.0, 0.0)},
     pad=lambda fields: fields.padding(50283),
     end=50282,
+    tasks=("ForSequenceClassification", "ForTokenClassification"),
     read=_read_modernbert,
     write=_write_modernbert,
     modules={

@@ -1,6 +1,12 @@
-"""T5, Flan-T5 and mT5: encoder-decoder, with biases of relative positions."""
+"""T5, Flan-T5 and mT5: encoder-decoder, with biases of relative positions.
+
+A tied output layer is scaled in T5 1.0. Transformers 5 never scales an mT5, though it writes
+`"tie_word_embeddings": true` for each; Transformers 4 scaled a tied one. A scaled mT5 is written as
+a T5, which computes the same.
+"""
 
 import functools
+import re
 
 from faith_jax.checkpoints.hugging_face.family import (
     ACTIVATIONS,
@@ -23,12 +29,20 @@ def _read_t5(fields: ConfigFields, base_settings: Settings, projection: str) -> 
     if gate not in ("", "gated") or name not in ACTIVATIONS:
         raise fields.error("feed_forward_proj", f"one of {sorted(ACTIVATIONS)}, or 'gated-' and it")
     gated = fields.get("is_gated_act", default=bool(gate))
-    tied = fields.get("tie_word_embeddings", default=True)
     return {
         "mlp_activations": (ACTIVATIONS[name], "linear") if gated else (ACTIVATIONS[name],),
         # Transformers 5 writes scale_decoder_outputs; in older files tie_word_embeddings says it.
-        "logits_via_embedding": fields.get("scale_decoder_outputs", default=tied),
+        "logits_via_embedding": fields.get(
+            "scale_decoder_outputs", default=fields.get("tie_word_embeddings", default=True)
+        ),
     }
+
+
+def _read_mt5(fields: ConfigFields, base_settings: Settings) -> Settings:
+    settings = _read_t5(fields, base_settings, projection="gated-gelu")
+    is_of_version_4 = bool(re.match(r"4\.", str(fields.fields.get("transformers_version"))))
+    tied = fields.get("tie_word_embeddings", default=False) and is_of_version_4
+    return settings | {"logits_via_embedding": fields.get("scale_decoder_outputs", default=tied)}
 
 
 def _write_t5(config: TransformerConfig) -> Settings:
@@ -37,7 +51,6 @@ def _write_t5(config: TransformerConfig) -> Settings:
     name = "gelu" if gated and activation == "gelu_new" else activation
     scaled = config.logits_via_embedding or config.scale_own_logits
     return {
-        "decoder_start_token_id": config.decoder_start_id,
         "dense_act_fn": activation,
         "feed_forward_proj": f"gated-{name}" if gated else name,
         "is_encoder_decoder": True,
@@ -84,8 +97,11 @@ T5 = Family(
         "relative_attention_num_buckets": (32, "relative_attention_num_buckets"),
         "relative_attention_max_distance": (128, "relative_attention_max_distance"),
         "layer_norm_epsilon": (1e-6, "layer_norm_epsilon"),
+        "decoder_start_id": (0, "decoder_start_token_id"),
     },
-    constants={"attention_scale": 1.0, "pad_id": 0, "eos_ids": (1,)},
+    constants={"attention_scale": 1.0},
+    pad=lambda fields: fields.padding(0),
+    end=1,
     read=functools.partial(_read_t5, projection="relu"),
     write=_write_t5,
     modules={
@@ -117,6 +133,7 @@ MT5 = T5.replace(
     name="mT5",
     model_type="mt5",
     architecture="MT5ForConditionalGeneration",
+    marks={**T5.marks, "logits_via_embedding": False, "scale_own_logits": False},
     fields=T5.fields
     | {
         "vocab_size": (250112, "vocab_size"),
@@ -124,5 +141,5 @@ MT5 = T5.replace(
         "num_encoder_layers": (8, "num_layers"),
         "mlp_dim": (1024, "d_ff"),
     },
-    read=functools.partial(_read_t5, projection="gated-gelu"),
+    read=_read_mt5,
 )

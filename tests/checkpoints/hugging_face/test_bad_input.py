@@ -156,7 +156,6 @@ UNSUPPORTED = [
     ("modernbert_nli", "attention_dropout", 0.1),
     ("modernbert_nli", "global_attn_every_n_layers", 0),
     ("modernbert_tokens", "layer_types", ["full_attention"]),
-    ("modernbert_base_model", "architectures", ["ModernBertForQuestionAnswering"]),
 ]
 
 
@@ -164,6 +163,42 @@ UNSUPPORTED = [
 def test_a_setting_that_is_not_supported_is_named(tmp_path, case, field, value):
     message = refused(changed(tmp_path, case, {field: value}))
     assert field in message
+
+
+@pytest.mark.parametrize(
+    ("case", "architecture", "expected"),
+    [
+        (
+            "bart_plain",
+            "BartForSequenceClassification",
+            "BART with a head for classes of texts (ForSequenceClassification) is not supported; "
+            "use an encoder with such a head, as of RoBERTa or DeBERTa.",
+        ),
+        (
+            "bart_plain",
+            "BartForQuestionAnswering",
+            "BART with a head for spans of answers (ForQuestionAnswering) is not supported; "
+            "use an encoder with such a head, as of BERT or RoBERTa.",
+        ),
+        ("llama_rope_linear", "LlamaForSequenceClassification", "Llama with a head for classes"),
+        ("bert_nli", "BertForTokenClassification", "use a ModernBERT, the only family"),
+        ("deberta_long", "DebertaV2ForTokenClassification", "DeBERTa-v3 with a head for classes"),
+        ("roberta_types", "RobertaForMultipleChoice", "with a head for multiple choice (ForMu"),
+        ("modernbert_base_model", "ModernBertForMultipleChoice", "no family's is."),
+        ("modernbert_base_model", "ModernBertForQuestionAnswering", "ModernBERT with a head for s"),
+    ],
+)
+def test_a_head_that_is_not_read_is_named_with_what_to_use(tmp_path, case, architecture, expected):
+    message = refused(changed(tmp_path, case, {"architectures": [architecture]}))
+    assert "config.json: field 'architectures': " in message
+    assert expected in message
+
+
+def test_a_head_beside_a_bart_that_is_none_of_it_is_dropped(tmp_path):
+    """BART's base folder of the authors has one."""
+    head = {"classification_head.dense.weight": np.zeros((3, 3), np.float32)}
+    folder = changed(tmp_path, "bart_plain", {"architectures": ["BartModel"]}, head)
+    assert isinstance(faith_jax.load_model(str(folder)), faith_jax.EncoderDecoderModel)
 
 
 WRONG = [

@@ -30,6 +30,11 @@ from tests.checkpoints.synthetic import (
 from tests.models.tiny import TINY
 
 QUERY = "encoder.block.1.layer.0.SelfAttention.q.weight"
+ROWS = np.array([[3, 5, 7]], np.int32), np.array([[4, 9]], np.int32)
+
+
+def logits_of(folder):
+    return load_model(str(folder)).logits(*ROWS)
 
 
 def round_trip(folder, tmp_path):
@@ -153,12 +158,11 @@ def test_a_head_of_its_own_is_scaled_as_the_config_says(tmp_path, fields, scale)
     folder = write_folder(tmp_path / "hf", tensors, CONFIG | fields)
     scaled = tensors | {"lm_head.weight": tensors["lm_head.weight"] * np.float32(scale)}
     plain = write_folder(tmp_path / "plain", scaled, CONFIG)
-    rows = np.array([[3, 5, 7]], np.int32), np.array([[4, 9]], np.int32)
-    expected = load_model(str(plain)).logits(*rows)
-    np.testing.assert_allclose(load_model(str(folder)).logits(*rows), expected, atol=1e-5)
+    expected = logits_of(plain)
+    np.testing.assert_allclose(logits_of(folder), expected, atol=1e-5)
     again = round_trip(folder, tmp_path)
     assert stored(again) == stored(folder)
-    np.testing.assert_allclose(load_model(str(again)).logits(*rows), expected, atol=1e-5)
+    np.testing.assert_allclose(logits_of(again), expected, atol=1e-5)
 
 
 def test_decoder_has_as_many_layers_as_the_encoder_where_config_does_not_say(tmp_path):
@@ -186,6 +190,81 @@ def test_decoder_has_as_many_layers_as_the_encoder_where_config_does_not_say(tmp
 def test_activations(tmp_path, fields, expected):
     folder = write_folder(tmp_path / "hf", random_tensors(), CONFIG | fields)
     assert read_huggingface(folder).config.mlp_activations == expected
+
+
+# As Transformers 5 saves each mT5, and as Transformers 4 saved a tied one.
+MT5_OF_5 = {
+    "model_type": "mt5",
+    "tie_word_embeddings": True,
+    "transformers_version": "5.24.0",
+}
+MT5_OF_4 = MT5_OF_5 | {"transformers_version": "4.46.3"}
+
+
+@pytest.mark.parametrize("has_head", [True, False])
+@pytest.mark.parametrize(
+    ("fields", "is_scaled"),
+    [
+        (MT5_OF_5, False),
+        (MT5_OF_4, True),
+        (MT5_OF_4 | {"tie_word_embeddings": False}, False),
+        (MT5_OF_4 | {"tie_word_embeddings": None}, False),  # Transformers 4 left out its default
+        (MT5_OF_5 | {"scale_decoder_outputs": True}, True),
+        (MT5_OF_4 | {"scale_decoder_outputs": False}, False),
+    ],
+)
+def test_only_a_tied_mt5_of_transformers_4_is_scaled(tmp_path, fields, is_scaled, has_head, caplog):
+    tensors = draw(tensor_shapes())
+    head = tensors["lm_head.weight"] if has_head else tensors["shared.weight"]
+    scale = np.float32(EMBED**-0.5 if is_scaled else 1)
+    plain = write_folder(tmp_path / "plain", tensors | {"lm_head.weight": head * scale})
+    expected = logits_of(plain)
+    if not has_head:
+        del tensors["lm_head.weight"]
+    folder = write_folder(tmp_path / "hf", tensors, CONFIG | fields)
+    np.testing.assert_allclose(logits_of(folder), expected, atol=1e-5)
+    # Transformers would not scale what is written as an mT5.
+    again = round_trip(folder, tmp_path)
+    np.testing.assert_allclose(logits_of(again), expected, atol=1e-5)
+    written = json.loads((again / "config.json").read_text())
+    assert written["model_type"] == ("t5" if is_scaled else "mt5")
+    assert written["scale_decoder_outputs"] == written["tie_word_embeddings"] == is_scaled
+    assert ("this mT5 computes what a T5 does (its logits are scaled)" in caplog.text) == is_scaled
+
+
+@pytest.mark.parametrize("model_type", ["t5", "mt5"])
+@pytest.mark.parametrize(
+    ("fields", "start", "ends", "pad"),
+    [
+        ({}, 0, (1,), 0),
+        ({"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}, 0, (1,), 0),
+        ({"eos_token_id": 2, "bos_token_id": 1}, 0, (2,), 0),  # CodeT5
+        ({"decoder_start_token_id": 3, "eos_token_id": [1, 5], "pad_token_id": 4}, 3, (1, 5), 4),
+    ],
+)
+def test_special_tokens(tmp_path, model_type, fields, start, ends, pad):
+    names = ("decoder_start_token_id", "eos_token_id", "pad_token_id")
+    without = {name: value for name, value in CONFIG.items() if name not in names}
+    without["model_type"] = model_type
+    folder = write_folder(tmp_path / "hf", random_tensors(), without | fields)
+    config = read_huggingface(folder).config
+    assert (config.decoder_start_id, config.eos_ids, config.pad_id) == (start, ends, pad)
+    again = round_trip(folder, tmp_path)
+    assert read_huggingface(again).config == config
+    written = json.loads((again / "config.json").read_text())
+    assert [written[name] for name in names] == [start, [*ends] if len(ends) > 1 else ends[0], pad]
+
+
+def test_a_response_ends_at_the_end_token_of_the_config(tmp_path):
+    inputs, _ = ROWS
+    tensors = draw(tensor_shapes())
+    unending = write_folder(tmp_path / "unending", tensors, CONFIG | {"eos_token_id": None})
+    tokens = load_model(str(unending)).generate(inputs, max_length=8)[0].tolist()
+    end = tokens[2]
+    length = tokens.index(end) + 1
+    folder = write_folder(tmp_path / "hf", tensors, CONFIG | {"eos_token_id": end})
+    found = load_model(str(folder)).generate(inputs, max_length=8)[0].tolist()
+    assert found == tokens[:length] + [0] * (8 - length)
 
 
 def test_mt5(tmp_path):

@@ -141,7 +141,6 @@ def test_what_a_published_folder_cannot_say_is_not_written(tmp_path, name, chang
     [
         ({"knowledge_attention": True}, "knowledge_attention = True .* T5 model"),
         ({"norm_offset": 1.0}, "norm_offset"),
-        ({"eos_ids": (2,)}, "eos_ids"),
         ({"logits_via_embedding": True, "scale_tied_logits": False}, "scale_tied_logits"),
         ({"mlp_activations": ("gelu", "gelu")}, "mlp_activations"),
         ({"num_encoder_layers": 0}, "0 encoder and 2 decoder layers .* of no family"),
