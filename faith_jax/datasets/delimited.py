@@ -25,7 +25,7 @@ _SAMPLE_LINES = 1000
 _MOST_RECORDS = 0.9
 _QUOTED = frozenset('"\t\n\r')  # what a cell without quotes cannot hold
 _NUMBER = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
-_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?[\r\n]*', re.IGNORECASE)
+_SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*', re.IGNORECASE)
 _TSV_REMEDY = "a cell holds no tab and no line break"
 
 # The first line of a record, and its cells or what is wrong with it.

@@ -61,13 +61,13 @@ class TextList(NamedTuple):
 def read_list(cell: str) -> TextList | None:
     """Returns the list that a cell holds; None for a text, such as a list without any text in it.
 
-    A document alone is a list of one, and a list of nulls is an empty one.
+    An object alone is a text, and a list of nulls is an empty list.
 
     Raises:
       InputError: the list was shortened when it was printed; the message is without a place.
     """
     text = cell.strip()
-    if text[:1] not in ("[", "(", "{") and not text.startswith("array("):
+    if text[:1] not in ("[", "(") and not text.startswith("array("):
         return None
     if array := _ARRAY.fullmatch(text):
         text = array["list"]
@@ -85,8 +85,8 @@ def read_list(cell: str) -> TextList | None:
     if text[1:].lstrip()[:1] != "'":
         with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(text)
-            if isinstance(value, list | dict):
-                forms, texts = forms | {JSON}, value if isinstance(value, list) else [value]
+            if isinstance(value, list):
+                forms, texts = forms | {JSON}, value
     between = _ITEM.sub("\0", text) if not forms else ""
     if between and not _JOINED.search(between) and (listed := _python_list(text)) is not None:
         forms, texts = frozenset((PYTHON,)), listed
@@ -135,17 +135,15 @@ def _is_null(item: Any) -> bool:
 
 
 def _python_list(text: str) -> list[Any] | None:
-    """Returns a list with other items than texts, of which documents are objects here.
-
-    A document alone is a list of one.
-    """
+    """Returns a list with other items than texts, of which documents are objects here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            tree = ast.parse(_NO_PYTHON.sub(_as_python, text), mode="eval").body
-            if isinstance(tree, ast.Dict):
-                return [_evaluate_item(tree)]
-            if isinstance(tree, ast.List | ast.Tuple | ast.Set):
+            try:
+                tree = ast.parse(text, mode="eval").body
+            except SyntaxError:
+                tree = ast.parse(_NO_PYTHON.sub(_as_python, text), mode="eval").body
+            if isinstance(tree, ast.List | ast.Tuple):
                 return [_evaluate_item(node) for node in tree.elts]
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             pass
@@ -186,13 +184,13 @@ def _evaluate_item(node: ast.expr) -> Any:
 
 
 def has_texts(values: Iterable[Any]) -> bool:
-    """Returns whether some values of a column are neither missing nor what prints a list."""
+    """Returns whether some values of a column are texts that do not print a list."""
     return any(map(_is_text, values))
 
 
 def _is_text(value: Any) -> bool:
     if not isinstance(value, str):
-        return isinstance(value, list | tuple | dict)
+        return False
     if not value.strip() or value.strip().lower() in NO_TEXTS:
         return False
     try:
@@ -245,7 +243,9 @@ class ListColumns:
             return cell.texts
         is_like_list = cell is not None or problem or _BEGINNING.match(value)
         if self._has_texts is not None and (
-            self._is_beside_texts(column, place) if is_like_list else _is_text(value)
+            self._is_beside_texts(column, place)
+            if is_like_list
+            else value.strip().lower() not in NO_TEXTS
         ):
             return value
         if problem:

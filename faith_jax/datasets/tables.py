@@ -174,7 +174,7 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
         state = read_json_as(path / _STATE, _SavedState, InputError)
         return [path / file.filename for file in state.data_files]
     for folder in (path, path / "tfds"):
-        if (folder / "features.json").is_file():
+        if all((folder / name).is_file() for name in ("features.json", "dataset_info.json")):
             info = read_json_as(folder / "dataset_info.json", _DataSetInfo, InputError)
             options = " or ".join(f"--split={split.name}" for split in info.splits)
             raise InputError(

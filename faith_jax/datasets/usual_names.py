@@ -183,10 +183,14 @@ def flatten_row(fields: Mapping[str, Any], named: Collection[str] = ()) -> Mappi
     for name in _MAYBE_OBJECTS.intersection(fields).difference(named):
         value = fields[name]
         content = json_object(value) if isinstance(value, str) else value
+        is_named = any(column.startswith(f"{name}.") for column in named)
+        # A text that is JSON may be an answer among others; only an option says that it is not.
         if isinstance(content, dict) and (
             name in _CONTAINERS
-            or not _names_within(name).isdisjoint(map(_normalize_name, content))
-            or any(column.startswith(f"{name}.") for column in named)
+            or is_named
+            or (
+                content is value and not _names_within(name).isdisjoint(map(_normalize_name, value))
+            )
         ):
             objects[name] = content
     if not objects:

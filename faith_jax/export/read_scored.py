@@ -56,7 +56,7 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
         rows: Iterator[Row] = read_scored_tfds(path)
     elif path.suffix in (".json", ".parquet", ".arrow", ".csv", ".tsv"):
         rows = read_rows(path, note=_log_once, id_column_of=id_column_of(ScoredColumns()))
-    elif path.suffix == ".jsonl" or not path.exists():
+    elif path.suffix == ".jsonl":
         file_form(path, TableForm(form="jsonl"))  # an error for Parquet
         rows = read_jsonl(path, usual=_USUAL)
     else:

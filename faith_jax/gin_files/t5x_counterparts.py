@@ -309,7 +309,7 @@ def _one_of(*values: Any, otherwise: str) -> Counterpart:
 
 def _macro_or(default: Any, name: str) -> Counterpart:
     """Sets our macro to the value, or for None to this default."""
-    return lambda value, where: [f"{name} = {default if value is None else value!r}"]
+    return _reads_value(lambda value, where: [f"{name} = {default if value is None else value!r}"])
 
 
 _INITIALIZERS = {
@@ -400,9 +400,9 @@ _KNOWN: dict[str, Counterpart] = {
     "__main__.train.model_dir": _set_macro("MODEL_DIR"),
     "__main__.train.train_dataset_cfg": _reference_to("t5x.utils.DatasetConfig"),
     "__main__.train.train_eval_dataset_cfg": _reference_to("t5x.utils.DatasetConfig"),
-    "__main__.train.infer_eval_dataset_cfg": lambda value, where: [
-        f"DECODING = {None if value is None else _DECODING!r}"
-    ],
+    "__main__.train.infer_eval_dataset_cfg": _reads_value(
+        lambda value, where: [f"DECODING = {None if value is None else _DECODING!r}"]
+    ),
     "__main__.train.checkpoint_cfg": _reference_to("t5x.utils.CheckpointConfig"),
     "__main__.train.partitioner": _reference_to("t5x.partitioning.PjitPartitioner"),
     "__main__.train.trainer_cls": _reference_to("t5x.trainer.Trainer"),
@@ -600,13 +600,10 @@ def counterpart(
         handler = _MACROS.get(name, _set_macro(name))
         if getattr(value, "name", "") == "gin.REQUIRED" and name in _MACROS:
             return []  # what our run needs, it asks for
-        if name == "PROMPT_FILE" and script != "train":
-            raise ConfigError(
-                f"gin: {where} = {value!r}: {script} takes the prompt of CHECKPOINT_PATH; "
-                "faith-jax import-prompt makes one checkpoint of a model and a prompt's file."
-            )
+        if name == "PROMPT_FILE":
+            _check_prompt_file(value, where, script)
         if name == "TASK_FEATURE_LENGTHS" and value is None:
-            return [f"{name} = {_UNTRIMMED!r}"] if script == "eval" else []
+            return [] if script == "train" else [f"{name} = {_UNTRIMMED!r}"]
         return _apply_counterpart(handler, value, where, macros)
     selector = statement.selector
     scope = f"{statement.scope}/" if statement.scope else ""
@@ -624,6 +621,8 @@ def counterpart(
         macro = "INITIAL_CHECKPOINT_PATH" if script == "train" else "CHECKPOINT_PATH"
         value = _single_checkpoint(value, where, macros)
         return [] if getattr(value, "name", "") == macro else [f"{macro} = {value!r}"]
+    if selector == "prompt_tuning.prompts.np_load":
+        _check_prompt_file(value, where, script)
     rule = _KNOWN.get(f"{selector}.{name}")
     if rule is None:
         near = did_you_mean(f"{selector}.{name}", _KNOWN)
@@ -635,6 +634,14 @@ def counterpart(
     return [
         line for line in _apply_counterpart(rule, value, where, macros) if not _SELF.fullmatch(line)
     ]
+
+
+def _check_prompt_file(value: Any, where: str, script: str) -> None:
+    if script != "train":
+        raise ConfigError(
+            f"gin: {where} = {value!r}: {script} takes the prompt of CHECKPOINT_PATH; "
+            "faith-jax import-prompt makes one checkpoint of a model and a prompt's file."
+        )
 
 
 def _single_checkpoint(value: Any, where: str, macros: Mapping[str, Any]) -> Any:
@@ -672,7 +679,7 @@ def _of_dataset(statement: Any, script: str, roles: Mapping[str, str], where: st
     if name not in _OF_DATASETS and name != "use_custom_packing_ops":
         raise ConfigError(f"gin: {where}: expected one of {', '.join(_OF_DATASETS)}; delete it.")
     role = roles.get(statement.scope, statement.scope) if script == "train" else ""
-    if name == "task_feature_lengths" and value is None and script == "eval":
+    if name == "task_feature_lengths" and value is None and script != "train":
         value = _UNTRIMMED
     is_none = name in ("seed", "task_feature_lengths") and value is None
     if name == "use_custom_packing_ops" or is_none or role == "unread":

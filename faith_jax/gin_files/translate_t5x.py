@@ -38,6 +38,8 @@ _LOSS_DATASET = "__main__.train.train_eval_dataset_cfg"
 _DECODED_DATASET = "__main__.train.infer_eval_dataset_cfg"
 _MACRO_SET = re.compile(r"^([A-Za-z_]\w*) =", re.MULTILINE)
 # Our macros of a rate that is not T5X's, and what sets T5X's.
+_UNREAD_OF_PROMPTS = frozenset(("PROMPT_MOST_FREQUENT", "ENCODER_PROMPT_LENGTH"))
+_PARTS = ("models/", "prompts/", "objectives/", "decoding/")  # files of ours that bind no rate
 _OF_OUR_RATES = {"LEARNING_RATE": "base_learning_rate", "WARMUP_STEPS": "warmup_steps"}
 
 
@@ -288,7 +290,12 @@ def _write_translation(collected: _Collected) -> Translation:
     if not collected.runs:  # the files say all that T5X's run files would
         roles["its own run"] = ""
     macros = {s.name: s.value for s in collected.statements if s.name and not s.selector}
-    arguments = {f"{s.selector}.{s.name}": s.value for s in collected.statements if s.selector}
+    # The last value of each argument, whatever its scope.
+    arguments = {
+        f"{s.selector}.{s.name}": resolve(s.value, macros)
+        for s in collected.statements
+        if s.selector
+    }
     _check_decoding(collected.statements, arguments, macros)
     evaluation = _translate_evaluation(arguments, macros) if script == "train" else []
     if script == "train" and arguments.get(_LOSS_DATASET, "") is None:
@@ -332,14 +339,15 @@ def _write_translation(collected: _Collected) -> Translation:
     lengths = arguments.get(
         "t5x.utils.DatasetConfig.task_feature_lengths", macros.get("TASK_FEATURE_LENGTHS")
     )
-    # T5X trims to TASK_FEATURE_LENGTHS. Where they are None, its eval reads the longest row whole,
-    # so that a row which does not fit into ours is an error.
-    reads_whole = script == "eval" and resolve(lengths, macros) is None
+    # T5X trims to TASK_FEATURE_LENGTHS. Where they are None, it reads the longest row whole, so
+    # that a row which does not fit into ours is an error.
+    reads_whole = script != "train" and resolve(lengths, macros) is None
     head.append(f"CUT_POLICY = {'error' if reads_whole else 'end'!r}")
     if script == "train":
         head.append("LOSS_NORMALIZING_FACTOR = 1.0")  # T5X's default: losses are sums
         head.append("LEARNING_RATE_SCHEDULE = @optimizers.factored_rate()")
-        head.append("train.Optimization.learning_rate = %LEARNING_RATE_SCHEDULE")
+        if not any(s.selector and s.name == "learning_rate" for s in collected.statements):
+            head.append("train.Optimization.learning_rate = %LEARNING_RATE_SCHEDULE")
         _check_rates(collected.statements)
     if collected.modules and not any(s.name == "MIXTURE_OR_TASK_MODULE" and s.value
                                      for s in collected.statements):  # fmt: skip
@@ -359,7 +367,7 @@ def _write_translation(collected: _Collected) -> Translation:
     lines += _define_renamed("\n".join(lines), macros)
     return Translation(
         "\n".join([*head, *lines, *tail]) + "\n",
-        frozenset(unread | collected.standard | {"PROMPT_MOST_FREQUENT"}),
+        frozenset(unread | collected.standard | _UNREAD_OF_PROMPTS),
     )
 
 
@@ -379,7 +387,11 @@ def _define_renamed(text: str, macros: Mapping[str, Any]) -> Iterator[str]:
 def _check_rates(statements: Sequence[Statement]) -> None:
     """Raises ConfigError for macros of our own rates, which T5X's rate does not read."""
     read = {name for s in statements for name in _MACRO_USE.findall(repr(s.value))}
-    if any(s.name == "LEARNING_RATE_SCHEDULE" for s in statements):
+    # A schedule or a recipe of ours may read them.
+    if any(
+        s.name == "LEARNING_RATE_SCHEDULE" or (s.include and not s.include.startswith(_PARTS))
+        for s in statements
+    ):
         return
     for statement in statements:
         name = statement.name
@@ -447,7 +459,7 @@ def _decode_length(statements: Sequence[Statement], macros: Mapping[str, Any]) -
             return
         if statement.name.lower() == "task_feature_lengths":
             value = resolve(statement.value, macros)
-            lengths = value if isinstance(value, dict) else lengths
+            lengths = value if isinstance(value, dict | None) else lengths
     if lengths and isinstance(lengths.get("targets"), int):
         yield f"DECODE_LENGTH = {lengths['targets']}"
 
@@ -503,8 +515,8 @@ def _translate_steps(
             "INITIAL_CHECKPOINT_PATH must be set, as T5X's finetune.gin requires: add "
             "--gin.INITIAL_CHECKPOINT_PATH=CHECKPOINT, or =None to begin with random parameters."
         )
-    if path is None:
-        yield "INITIAL_CHECKPOINT_PATH = None"
+    if path is None or (isinstance(path, str) and f"{_RESTORE}.path" in arguments):
+        yield f"INITIAL_CHECKPOINT_PATH = {path!r}"  # the argument's, not the macro's
     # Arguments that are bound come before the macros that T5X's files bind to them.
     total, relative = (
         resolve(arguments.get(f"__main__.train.{argument}", Macro(macro)), macros)

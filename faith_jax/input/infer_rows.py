@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -136,7 +136,8 @@ def _file_rows(path: str, first: int, notes: TableNotes) -> Iterator[Row]:
         def note(sentence: str) -> None:
             notes.add(sentence.partition("; --")[0])  # without the options of other commands
 
-        for where, row in read_rows(table, form, first=first, note=note):
+        rows = read_rows(table, form, first=first, note=note, id_column_of=_id_column)
+        for where, row in rows:
             fields = {name: None if value == "" else value for name, value in row.items()}
             for name in sorted(LISTS & fields.keys()):
                 value = lists.read(name, fields[name], where)
@@ -151,13 +152,16 @@ def _file_rows(path: str, first: int, notes: TableNotes) -> Iterator[Row]:
         )
 
 
+def _id_column(columns: Collection[str]) -> str:
+    return "id" if "id" in columns else ""
+
+
 def _list_texts(items: Sequence[Any]) -> list[Any]:
-    """Returns the texts of a list, of documents and turns in it too; of nulls alone there are none.
+    """Returns the texts of a list, of documents and turns in it too, without nulls.
 
     What is no text stays, for the row's error.
     """
-    texts = [document_text(item) or item for item in items]
-    return [] if all(text is None for text in texts) else texts
+    return [document_text(item) or item for item in items if item is not None]
 
 
 def read_input_file(

@@ -61,6 +61,7 @@ _FREE = (
     "output.keep_best",
     "partitioner_for",
     "optimization.num_microbatches",
+    "optimization.learning_rate",  # as it is logged; the optimizer has its own
     "dataset.module",
 )
 # Those that say where something is: what is there is compared, not its path.

@@ -399,7 +399,9 @@ def test_objects_of_langfuse(as_text):
     row = {"input": {"question": "q"}, "output": {"answer": "a", "model": "m"}, "context": "c"}
     if as_text:
         row = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in row.items()}
-    (read,) = examples(row)
+    # A text may be an answer that is JSON: an option says that it is not.
+    named = {"history": "input.question", "response": "output.answer", "grounding": "context"}
+    (read,) = examples(row, **(named if as_text else {}))
     assert read.example == GroundedExample("1", Grounding(("c",)), ("q",), "a")
     assert read.fields == {"output.model": "m"}
     turn = {"role": "assistant", "content": "a"}

@@ -118,9 +118,13 @@ def test_objects_of_rows_become_columns():
     assert flatten_row(row) == {
         "id": 1, "inputs.question": "Hot?", "outputs.answer": "Yes.", "outputs.n.a": 1
     }  # fmt: skip
-    row = {"input": '{"query": "Hot?"}', "output": {"value": "Yes."}}
+    row = {"input": {"query": "Hot?"}, "output": {"value": "Yes."}}
     assert flatten_row(row) == {"input.query": "Hot?", "output.value": "Yes."}
     assert flatten_row(row, ["output", "a"]) == {"input.query": "Hot?", "output": {"value": "Yes."}}
+    # An answer that is JSON, among others that are not.
+    row = {"output": '{"answer": "Yes."}'}
+    assert flatten_row(row) == row
+    assert flatten_row(row, ["output.answer"]) == {"output.answer": "Yes."}
     row = {"output": {"content": "Yes."}}
     assert flatten_row(row, ["output.content"]) == {"output.content": "Yes."}
     for plain in (

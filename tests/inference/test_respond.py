@@ -118,7 +118,7 @@ def test_a_long_input_is_cut_as_the_policy_says(model):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"query": "Is it?"}, InputError, "respond: field 'query': give 'pro' and 'con', or 'know"),
+        ({"query": "Is it?"}, InputError, "respond: field 'query': give 'knowledge', or 'pro' and"),
         ({"query": "?", "pro": "a"}, InputError, "field 'con_arguments' is missing; give both"),
         ({}, InputError, "respond: expected 'query' with 'knowledge' or arguments"),
         ({"query": " ", "knowledge": "a"}, InputError, "respond: field 'query': expected a text"),

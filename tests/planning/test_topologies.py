@@ -55,7 +55,7 @@ def test_a_topology_has_a_device_for_each_chip(name, size, is_tpu):
     [
         ("v4:4x4", "'v4:4x4x4'"),
         ("v5:4x4", "'v5e:4x4'"),
-        ("v4", "'v4:4x4x4'"),
+        ("v4", "such as v4:4x4x4"),
         ("h100", "'h100:8'"),
         ("h100:0", "'h100:8'"),
         ("v4:4x4xx4", "'v4:4x4x4'"),

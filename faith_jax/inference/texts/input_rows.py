@@ -45,14 +45,14 @@ FIELDS = ("id", "inputs", "inputs_without_document", "query", *SIDES, "pro", "co
 # Those that are a text or a list of texts.
 LISTS = frozenset((*SIDES, "pro", "con", "history", "knowledge"))
 # Other names for these, in rows that have neither these nor `inputs`.
-_MEANT = {
-    **{"question": "query", "user_input": "query"},
-    **dict.fromkeys(
-        ("context", "contexts", "retrieved_contexts", "retrieval_context"), "knowledge"
-    ),
-    **dict.fromkeys(("documents", "passages", "source_documents", "evidence"), "knowledge"),
-    **{f"{side}_{texts}": side for side in ("pro", "con") for texts in ("arg", "args", "texts")},
+_MEANT = {"question": "query"} | {
+    f"{side}_{texts}": side for side in ("pro", "con") for texts in ("arg", "args", "texts")
 }
+# What programs of retrieval call the knowledge, for rows where nothing else answers the query.
+_PASSAGES = (
+    *("context", "contexts", "retrieved_contexts", "retrieval_context"),
+    *("documents", "passages", "source_documents", "evidence"),
+)
 _FORMS = "'query' with 'knowledge' or arguments, 'history' with 'knowledge', or 'inputs'"
 # The arguments of both sides for a query.
 Lookup = Callable[[str], tuple[Sequence[str], Sequence[str]]]
@@ -114,8 +114,7 @@ def input_row(
         alike = [field for field in FIELDS if name not in FIELDS and _is_nearly(name, field)]
         near = nearest_names(name, alike, 1)
         meant = _MEANT.get(name.lower())
-        has_sides = meant == "knowledge" and any(side in row for side in (*SIDES, "pro", "con"))
-        if meant and not {"inputs", meant, f"{meant}_arguments"} & row.keys() and not has_sides:
+        if meant and not {"inputs", meant, f"{meant}_arguments"} & row.keys():
             near = [meant]
         if near:
             raise InputError(
@@ -164,13 +163,15 @@ def _argument_row(
     pro = _as_list(query_row.pro_arguments or query_row.pro or [])
     con = _as_list(query_row.con_arguments or query_row.con or [])
     if not pro and not con:
+        remedy = "give 'knowledge', or 'pro' and 'con', too"
+        if passages := [name for name in row if name.lower() in _PASSAGES]:
+            remedy = f"rename {passages[0]!r} to 'knowledge'"
         if look_up is None:
-            raise InputError(f"{where}: field 'query': give 'pro' and 'con', or 'knowledge', too.")
+            raise InputError(f"{where}: field 'query': {remedy}.")
         try:
             pro, con = map(list, look_up(query_row.query))
         except InputError as error:
-            remedy = "A row may also have 'knowledge', or 'pro' and 'con', of its own."
-            raise InputError(f"{where}: field 'query': {error} {remedy}") from None
+            raise InputError(f"{where}: field 'query': {error} Or {remedy}.") from None
     if not pro or not con:
         missing = SIDES[0] if con else SIDES[1]
         raise InputError(f"{where}: field {missing!r} is missing; give both sides.")

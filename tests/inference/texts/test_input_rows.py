@@ -61,7 +61,7 @@ def test_the_arguments_of_a_query_alone_are_looked_up():
     found = row({"query": "Is it?"}, lambda query: ([f"{query} Yes."], ["No."]))
     assert found.inputs == "{query: Is it?} {pro: Is it? Yes.} {con: No.}"
     with pytest.raises(
-        InputError, match=r"rows.jsonl:3: field 'query': give 'pro' and 'con', or 'kn"
+        InputError, match=r"rows.jsonl:3: field 'query': give 'knowledge', or 'pro'"
     ):
         row({"query": "Is it?"})
 
@@ -119,8 +119,15 @@ def test_another_name_of_a_field_that_is_missing_gets_a_hint(name, meant):
 
 @pytest.mark.parametrize("name", ["contexts", "retrieved_contexts", "Documents"])
 def test_passages_of_a_retrieval_system_are_not_passed_over(name):
-    with pytest.raises(InputError, match=rf"'{name}' is not known. Did you mean 'knowledge'\?"):
-        row({"query": "Is it?", name: ["It is."]})
+    def find_no_topic(query):
+        raise InputError(f"No topic matches {query!r}.")
+
+    for look_up in (None, find_no_topic):
+        with pytest.raises(InputError, match=rf"rename '{name}' to 'knowledge'\.$"):
+            row({"query": "Is it?", name: ["It is."]}, look_up)
+    # Where the query is answered otherwise, the column is the user's own.
+    found = row({"query": "Is it?", name: ["x"]}, lambda _: (["Yes."], ["No."]))
+    assert found.fields[name] == ["x"]
     assert row({**SIDES, name: ["x"]}).fields[name] == ["x"]
     assert row({"query": "Is it?", "knowledge": "It is.", name: ["x"]}).fields[name] == ["x"]
 

