@@ -526,13 +526,38 @@ def test_rows_are_decoded_where_t5x_decodes_them(run, line, decodes, parsed):
     assert (parsed(text, "DROPOUT_RATE=0.2")("DECODING/macro.value") is not None) == decodes
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"), [("%MINE", "%MINE"), ("'/t5'", "'/t5'"), ("['/t5']", "'/t5'")]
-)
-def test_the_path_to_restore_may_be_a_macro_or_a_list(path, expected, parsed):
+@pytest.mark.parametrize("path", ["%MINE", "'/t5'", "['/t5']"])
+def test_the_path_to_restore_may_be_a_macro_or_a_list(path, parsed):
     mine = "MINE = '/t5'\n" if "%" in path else ""
     line = f"from t5x import utils\n{mine}utils.RestoreCheckpointConfig.path = {path}\n"
-    assert repr(parsed(FINETUNE + line)("INITIAL_CHECKPOINT_PATH/macro.value")) == expected
+    assert parsed(FINETUNE + line)("INITIAL_CHECKPOINT_PATH/macro.value") == "/t5"
+
+
+def test_a_path_that_is_bound_comes_before_the_macro(parsed):
+    """As in T5X, where the run file has bound it to the macro before."""
+    line = "from t5x import utils\nutils.RestoreCheckpointConfig.path = '/t5/checkpoint_1000'\n"
+    bindings = ("INITIAL_CHECKPOINT_PATH='/t5/checkpoint_5'", "TRAIN_STEPS=1010")
+    query = parsed(FINETUNE + line, *bindings)
+    assert query("TRAIN_STEPS/macro.value") == 10
+    assert query("INITIAL_CHECKPOINT_PATH/macro.value") == "/t5/checkpoint_1000"
+
+
+def test_none_may_come_through_a_macro(parsed):
+    text = (
+        "from t5x import utils\nNOTHING = None\nutils.CheckpointConfig.restore = %NOTHING\n"
+        "utils.SaveCheckpointConfig.keep = %NOTHING\n"
+    )
+    query = parsed(FINETUNE + text)
+    assert query("INITIAL_CHECKPOINT_PATH/macro.value") is None
+    assert query("KEEP_LAST/macro.value") == 1_000_000
+
+
+def test_a_rate_of_the_users_optimizer_is_not_logged_as_t5xs(parsed):
+    schedule = "train.Optimization.learning_rate"
+    assert parsed(FINETUNE)(schedule) is not None
+    text = "from faith_jax.training import optimizers\noptimizers.adafactor.learning_rate = 1e-5\n"
+    with pytest.raises(ValueError, match="learning_rate"):
+        parsed(FINETUNE + text)(schedule)
 
 
 MISTAKES = [
