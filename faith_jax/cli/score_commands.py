@@ -1,19 +1,18 @@
 """The commands that score: score and scorers."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from faith_jax.cli.shared import OneOfSeveral, resumable, show
 from faith_jax.core.errors import pluralize
 from faith_jax.core.heavy_imports import quiet_tensorflow
-from faith_jax.core.settings import NotNegative, Positive
 from faith_jax.input.score_input import ScoreInput
-from faith_jax.runs.options import scorer_options, split_scorers
+from faith_jax.runs.options import ScoreOptions, scorer_options, split_scorers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Score(ScoreInput, OneOfSeveral):
+class Score(ScoreInput, ScoreOptions, OneOfSeveral):
     r"""Scores responses by any number of scorers.
 
     Scores every row of a file, a SeqIO task or a TFDS data set in one pass. A run that was stopped
@@ -27,20 +26,7 @@ class Score(ScoreInput, OneOfSeveral):
         text, which in prompts may hold \n (a line break), \t and \\ (repeatable)
       scorer_module (MODULE): of scorers of your own, my_scorers.py or my_package.scorers
         (repeatable)
-      output (PATH): .jsonl, .parquet, or a folder for TFDS
-      format: of the output
-      worst (FILE): .csv or .jsonl: write the rows with the lowest scores of the first scorer, with
-        all columns of the input
-      worst_rows (N): how many of them
-      batch_size (N): rows scored and written at once (default: 256; with models on an accelerator
-        2,048)
-      costs (JSON): write the parameters and the speed of each scorer, of a second pass over the
-        first 64 rows
-      shards (N): into which the rows are split; any number of processes share them, by the same
-        command on machines with a common disk (default: one for every 5,000 rows)
-      join: score nothing; make the output of what other processes have scored
       skip_bad_rows: skip bad rows, count and list them
-      restart: discard what a stopped run with this output kept
       dry_run: say what the scorers would see and how much of it they would cut, and stop
 
     Examples:
@@ -74,16 +60,7 @@ class Score(ScoreInput, OneOfSeveral):
     scorers: str = "groundedness"
     scorer_option: tuple[str, ...] = ()
     scorer_module: tuple[str, ...] = ()
-    output: str
-    format: Literal["jsonl", "parquet", "tfds"] | None = None
-    worst: str = ""
-    worst_rows: Positive = 100
-    batch_size: NotNegative = 0
-    costs: str = ""
-    shards: NotNegative = 0
-    join: bool = False
     skip_bad_rows: bool = False
-    restart: bool = False
     dry_run: bool = False
 
     def run(self) -> int:
@@ -112,37 +89,12 @@ class Score(ScoreInput, OneOfSeveral):
         options = scorer_options(names, self.scorer_option)
         modules |= _card_digests(names)
         bad_rows = BadRows(skip=self.skip_bad_rows)
-        output = self.output, self.format or ""
         if self.dry_run:
-            score.preflight(self, options, *output, bad_rows)
-            for line in bad_rows.describe_skipped():
-                show(line)
-            return 0
-        summary = score.score(
-            self, options, *output, self.batch_size, bad_rows, self.restart, self.costs,
-            self.shards, self.join, self.worst, self.worst_rows, modules,
-        )  # fmt: skip
-        rows, scorers = pluralize(summary.rows, "row"), pluralize(len(set(names)), "scorer")
-        if not summary.is_whole:
-            show(f"{summary.output}: other processes score what is missing")
-            return 0
-        show(f"{summary.output}: {rows}, {scorers}")
-        if summary.worst:
-            show(f"{self.worst}: the {pluralize(summary.worst, 'row')} with the lowest scores")
-        for name, reasons in summary.undefined.items():
-            if count := reasons.total():
-                causes = (f"{why or 'not told why'} ({n:,})" for why, n in reasons.most_common())
-                show(f"{name} is undefined in {count:,} of {rows}: {'; '.join(causes)}")
-        for name, count in (+summary.cut).items():
-            parts = "; ".join(
-                f"{pluralize(cut.tokens, 'token')} of {part} in {pluralize(cut.rows, 'row')}"
-                for part, cut in summary.cut_parts.get(name, {}).items()
-            )
-            show(f"{name} cut the input of {count:,} of {rows}, which was too long: {parts}")
-        if summary.left_out:
-            columns = ", ".join(f"{name} ({kind})" for name, kind in summary.left_out.items())
-            show(f"columns that JSON cannot hold are left out: {columns}")
-        for line in bad_rows.describe_skipped():
+            score.preflight(self, options, self, bad_rows)
+            lines: Iterable[str] = ()
+        else:
+            lines = score.score(self, options, self, bad_rows, modules).lines()
+        for line in (*lines, *bad_rows.describe_skipped()):
             show(line)
         return 0
 

@@ -18,7 +18,7 @@ from faith_jax.papers.judges import NEEDS_SPACY, difference, is_missing
 from faith_jax.papers.options import ScorerTableOptions
 from faith_jax.papers.tables import ScorerTable
 from faith_jax.report.table_pages import render_table
-from faith_jax.runs.options import scorer_options
+from faith_jax.runs.options import ScoreOptions, scorer_options
 from faith_jax.runs.scores.evaluate_scores import (
     EvaluateOptions,
     Evaluation,
@@ -163,7 +163,7 @@ def _ensure_scored(
         logger.info("%s is kept", path)
         return
     write_json(noted, settings)  # before: no kill leaves a file without its settings
-    score(score_input, scorers, str(path))
+    score(score_input, scorers, ScoreOptions(output=str(path)))
 
 
 Figures = Mapping[tuple[str, ...], Mapping[str, float]]

@@ -143,6 +143,37 @@ def _option_value(scorer: str, option: str, text: str) -> Any:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoreOptions:
+    """What `score` writes, and how.
+
+    Attributes:
+      output (PATH): .jsonl, .parquet, or a folder for TFDS
+      format: of the output
+      worst (FILE): .csv or .jsonl: write the rows with the lowest scores of the first scorer, with
+        all columns of the input
+      worst_rows (N): how many of them
+      batch_size (N): rows scored and written at once (default: 256; with models on an accelerator
+        2,048)
+      costs (JSON): write the parameters and the speed of each scorer, of a second pass over the
+        first 64 rows
+      shards (N): into which the rows are split; any number of processes share them, by the same
+        command on machines with a common disk (default: one for every 5,000 rows)
+      join: score nothing; make the output of what other processes have scored
+      restart: discard what a stopped run with this output kept
+    """
+
+    output: str
+    format: Literal["jsonl", "parquet", "tfds"] | None = None
+    worst: str = ""
+    worst_rows: Positive = 100
+    batch_size: NotNegative = 0
+    costs: str = ""
+    shards: NotNegative = 0
+    join: bool = False
+    restart: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class FindingOptions:
     """How evidence is found.
 

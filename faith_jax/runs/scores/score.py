@@ -6,7 +6,6 @@ share (`faith_jax.runs.shards`); the output appears whole when the last row is s
 beside it then says what it is of: the same command again scores nothing.
 """
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -20,9 +19,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.process import BaseProcess
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError, InputError
 from faith_jax.core.files import (
@@ -50,9 +50,10 @@ from faith_jax.export.scored_rows import TFDS, ScoredRow, form_of, scored_row, w
 from faith_jax.export.worst_rows import check_worst, write_worst
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import preflight as preflights
-from faith_jax.runs.options import MODEL_OPTIONS
-from faith_jax.runs.shards import Job, Shard, split
-from faith_jax.scoring.base import BaseScorer, ScoreRange, warn_of_equal_scores
+from faith_jax.runs.options import MODEL_OPTIONS, ScoreOptions
+from faith_jax.runs.scores.score_summary import ScoreCounts, ScoreSummary
+from faith_jax.runs.shards import Job, Place, Shard, split
+from faith_jax.scoring.base import BaseScorer, warn_of_equal_scores
 from faith_jax.scoring.registry import load_scorer
 
 if TYPE_CHECKING:
@@ -67,237 +68,110 @@ _SHAPED = 500  # of these, by which the shapes of the models' batches are chosen
 _ROWS_ON_CPU, _ROWS = 256, 2048
 _SHARDS_OF_A_PROCESS = 2  # at least
 # Scored between two passes, so that the second one is not remembered; and before a fork.
-NO_LABEL = GroundedExample("other", Grounding(("Nothing is said.",)), ("What?",), "It is not said.")
-
-
-class Cut(NamedTuple):
-    """Of how many rows tokens were cut, and how many tokens."""
-
-    rows: int = 0
-    tokens: int = 0
-
-
-@dataclasses.dataclass
-class ScoreSummary:
-    """The outcome of a run of `score`.
-
-    Attributes:
-      output: the file or folder.
-      rows: how many it has.
-      left_out: the columns whose values JSON cannot hold, with their types.
-      is_whole: whether the output is there; else other processes compute what is missing.
-      undefined: for each scorer, how many rows it left without a score, by reason; "" = not told.
-      cut: for each scorer, how many inputs it cut because they were too long.
-      cut_parts: for each scorer what was cut of each part.
-      ranges: for each scorer its scores.
-      worst: rows in the file of the worst answers.
-    """
-
-    output: pathlib.Path
-    rows: int
-    left_out: Mapping[str, str]
-    is_whole: bool = False
-    undefined: dict[str, collections.Counter[str]] = dataclasses.field(default_factory=dict)
-    cut: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    cut_parts: dict[str, dict[str, Cut]] = dataclasses.field(default_factory=dict)
-    ranges: dict[str, ScoreRange] = dataclasses.field(default_factory=dict)
-    worst: int = 0
-
-    def add(self, rows: Iterable[ScoredRow]) -> None:
-        """Counts what rows lack, and what was cut of them."""
-        defined: dict[str, list[float]] = {}
-        for row in rows:
-            for name, value in row["scores"].items():
-                counts = self.undefined.setdefault(name, collections.Counter())
-                if value is None:
-                    counts[row.get("undefined", {}).get(name, "")] += 1
-                else:
-                    defined.setdefault(name, []).append(value)
-            for name, tokens in row["cut_tokens"].items():
-                self.cut[name] += bool(tokens)
-            for name, cut in row.get("cut", {}).items():
-                for part, tokens in cut.items():
-                    self._cut_of(name, part, 1, tokens)
-        for name, values in defined.items():
-            self._join_range(name, ScoreRange(len(values), min(values), max(values)))
-
-    def counts(self) -> dict[str, Any]:
-        """Returns the counts as JSON."""
-        names = ("undefined", "cut", "cut_parts", "ranges")
-        return {name: getattr(self, name) for name in names}
-
-    def take(self, counts: Mapping[str, Any]) -> None:
-        """Adds the `counts` of other rows."""
-        for name, reasons in counts["undefined"].items():
-            self.undefined.setdefault(name, collections.Counter()).update(reasons)
-        self.cut.update(counts["cut"])
-        for name, cut in counts["cut_parts"].items():
-            for part, (rows, tokens) in cut.items():
-                self._cut_of(name, part, rows, tokens)
-        for name, scores in counts["ranges"].items():
-            self._join_range(name, ScoreRange(*scores))
-
-    def _join_range(self, scorer: str, scores: ScoreRange) -> None:
-        before = self.ranges.get(scorer, scores._replace(number=0))
-        self.ranges[scorer] = ScoreRange(
-            before.number + scores.number,
-            min(before.lowest, scores.lowest),
-            max(before.highest, scores.highest),
-        )
-
-    def _cut_of(self, scorer: str, part: str, rows: int, tokens: int) -> None:
-        parts = self.cut_parts.setdefault(scorer, {})
-        before = parts.get(part, Cut())
-        parts[part] = Cut(before.rows + rows, before.tokens + tokens)
+_PLACEHOLDER = GroundedExample(
+    "other", Grounding(("Nothing is said.",)), ("What?",), "It is not said."
+)
 
 
 def score(
     score_input: ScoreInput,
     scorers: Mapping[str, Mapping[str, Any]],
-    output: str,
-    output_format: str = "",
-    batch_size: int = 0,
+    options: ScoreOptions,
     bad_rows: BadRows | None = None,
-    restart: bool = False,
-    costs: str = "",
-    shards: int = 0,
-    joins_only: bool = False,
-    worst: str = "",
-    worst_rows: int = 100,
     modules: Mapping[str, str] = MappingProxyType({}),
 ) -> ScoreSummary:
     """Scores all rows and writes them; see `faith_jax.export.scored_rows` for their form.
 
+    An output that exists is kept where it is of the same run, and else refused.
+
     Args:
       score_input: the rows that are scored.
       scorers: options of each scorer by its name, or by "NAME=SCORER", whose scores are NAME's.
-      output: the file, or for TFDS the folder; one that exists is kept where it is of the same run,
-        and else refused.
-      output_format: "jsonl", "parquet" or "tfds"; "" = as the ending says, TFDS without one.
-      batch_size: rows scored and written at once; 0 = 256, and 2,048 with models on an accelerator.
-        With models it must be the same when a stopped run resumes, because the rows of a batch
-        change the last digits of each other's scores.
+      options: what is written, and how. With models the batch size must be the same when a stopped
+        run resumes, because the rows of a batch change the last digits of each other's scores.
       bad_rows: what to do with bad rows; by default scoring stops.
-      restart: discard the rows of a run that was stopped.
-      costs: a file for what each scorer costs; "" = none.
-      shards: how many shards any number of processes share; 0 = one for every 5,000 rows.
-      joins_only: only join what other processes have scored.
-      worst: a file for the rows with the lowest scores of the first scorer; "" = none.
-      worst_rows: how many these are at most.
       modules: digests of the code of the user's scorers, by module.
     """
-    target = path_of(output)
-    form = form_of(target, output_format)
-    finished = {} if restart else _read_finished(target)
-    former = {} if restart else finished.get("run") or partial_note(target)
+    target = path_of(options.output)
+    form = form_of(target, options.format or "")
+    names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
+    bad_rows = bad_rows or BadRows()
+
+    # A run that was stopped or is finished has noted which steps of checkpoints it read.
+    finished = {} if options.restart else _read_finished(target)
+    former = {} if options.restart else finished.get("run") or partial_note(target)
     try:
-        chosen, digests = _pin_checkpoints(scorers, former)
+        pinned, digests = _pin_checkpoints(scorers, former)
     except CheckpointError:
         _load_scorers(scorers, target)  # says all that is wrong with the models of a scorer
         raise
-    bad_rows = bad_rows or BadRows()
     run: dict[str, Any] = {"scorers": scorers, "input": score_input.options(), "models": digests}
     if digests:
-        run["--batch-size"] = batch_size
+        run["--batch-size"] = options.batch_size
     if modules:
         run["--scorer-module"] = dict(modules)
-    run |= {"--shards": shards, "--format": form}
-    is_made = all(is_complete(path_of(path)) for path in (costs, worst) if path)
-    stamps = json.loads(json.dumps(score_input.stamp()))
-    if finished and is_made and stamps == finished["stamp"] and not difference(former, run):
-        logger.info("%s is finished: these rows, scorers and options", target)
-        bad_rows.take(*finished["bad_rows"])
-        summary = ScoreSummary(target, finished["rows"], finished["left_out"], is_whole=True)
-        summary.take(finished["counts"])
-        return summary
+    run |= {"--shards": options.shards, "--format": form}
+    if finished and not difference(former, run):
+        others = [path_of(path) for path in (options.costs, options.worst) if path]
+        stamps = json.loads(json.dumps(score_input.stamp()))
+        if stamps == finished["stamp"] and all(map(is_complete, others)):
+            logger.info("%s is finished: these rows, scorers and options", target)
+            bad_rows.take(*finished["bad_rows"])
+            rows, left_out = finished["rows"], finished["left_out"]
+            summary = ScoreSummary(target, rows, names, left_out, is_whole=True)
+            summary.counts.add_json(finished["counts"])
+            return summary
+
     several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
-    if several and costs:
+    if several and options.costs:
         raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
     with _own_devices(several):
-        loaded = {} if joins_only else _load_scorers(chosen, target)
-    check_worst(worst)
-    check_outputs([output], {"--costs": costs, "--worst": worst})
-    plan = functools.partial(_plan_shards, score_input, bad_rows, shards)
+        loaded = {} if options.join else _load_scorers(pinned, target)
+    check_worst(options.worst)
+    check_outputs([options.output], {"--costs": options.costs, "--worst": options.worst})
 
     def begin(restart: bool) -> Job:
-        return Job(target, run, plan, score_input.stamp(), restart, joins_only=joins_only)
+        plan = functools.partial(_plan_shards, score_input, bad_rows, options.shards)
+        stamps = score_input.stamp()
+        return Job(target, run, plan, stamps, restart, joins_only=options.join)
 
-    with _begin_job(begin, restart, several) as job, _own_devices(several):
+    with _begin_job(begin, options.restart, several) as job, _own_devices(several):
         if not bad_rows.count:  # where another process has read them
             bad_rows.take(*job.known["bad_rows"])
-        count = len(job)
-        summary = ScoreSummary(target, count, job.known["left_out"])
-        names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
+        summary = ScoreSummary(target, len(job), names, job.known["left_out"], worst=options.worst)
         data_set = _data_set(names, score_input) if form == TFDS else None
         warnings: list[str] = []
-        if joins_only:
-            job.check_done()
-        read = functools.partial(score_input.rows, BadRows(skip=bad_rows.skip))
-        at_once = batch_size or _default_rows(bool(digests) and not joins_only)
-        whole_batch = at_once if digests else 1
-        # The next rows are read while the models compute; devices of several processes that compute
-        # together must do the same in the same order.
-        score_batches: Any = map
-        if digests and not several:
-            from faith_jax.inference.pipeline import ahead as score_batches
-
-        def compute(shard: Shard, writes: bool, done: int, progress: Progress) -> None:
-            rows, lines = shard.read(read, score_input.source), shard.rows if writes else None
-            batches = functools.partial(score_batches, functools.partial(_score_batch, loaded))
-            counts = _score_rows(rows, batches, lines, at_once, done, progress)
-            if not writes:
-                return
-            files = []
-            if data_set is not None:
-                folder = make_output_folder(shard.folder / TFDS)
-                scored = _read_scored(shard.rows)
-                files = [data_set.write_shard(folder, shard.number, shard.of, scored)]
-            shard.finish(counts, *files)
-
-        def take_part() -> None:
-            with begin(False) as helper_job:
-                for shard in helper_job.take_shards():
-                    if os.getppid() != parent:
-                        return
-                    compute(shard, True, shard.done_rows(), helper_job.progress)
-
-        parent = os.getpid()
-        is_shared = score_input.input and not (digests or several or joins_only or costs)
-        with (
-            _fork_workers(job, loaded.values(), take_part if is_shared else None) as helpers,
-            _timing_device(bool(costs)) as device_time,
-        ):
-            sample: list[ExampleRow] = []
-            for shard, writes, done in _take_shards(
-                job, chosen, whole_batch, several, joins_only, helpers
-            ):
-                if not sample:
-                    sample = list(itertools.islice(read(job.shards[0].place), _SAMPLE))
-                    examples = [row.example for row in sample[:: -(-len(sample) // _SHAPED)]]
-                    for name, scorer in loaded.items():
-                        with preflights.naming(score_input.source, name):
-                            scorer.prepare(examples, at_once, count)
-                if shard.number == 0 and writes:  # most errors come before anything is scored
-                    report = preflights.scoring_report(score_input.source, sample, loaded, count)
-                    report = preflights.with_notes(report, job.known["notes"])
-                    warnings = report["warnings"]
-                    beside = preflights.beside(target) if report["scorers"] else None
-                    preflights.tell(report, beside)
-                compute(shard, writes, done, job.progress)
-        with job.joining() as results:
-            if results is not None:
-                for result in results:
-                    summary.take(result)
-                if costs:
-                    _write_costs(costs, loaded, scorers, score_input, device_time)
-                if worst:
+        with _timing_device(bool(options.costs)) as device_time:
+            if options.join:
+                job.check_done()
+            else:
+                read = functools.partial(score_input.rows, BadRows(skip=bad_rows.skip))
+                partitions = [scorer.get("num_partitions") or 1 for scorer in pinned.values()]
+                scoring = _Scoring(
+                    score_input.source, read, loaded, partitions, options, bool(digests), several,
+                    data_set,
+                )  # fmt: skip
+                forks = score_input.input and not (digests or several or options.costs)
+                forked: Any = contextlib.nullcontext([])
+                if forks:
+                    forked = _fork_workers(job, scoring, begin)
+                with forked as workers:
+                    warnings = scoring.score_shards(job, workers)
+        with job.joining() as counts_by_shard:
+            if counts_by_shard is not None:
+                for counts in counts_by_shard:
+                    summary.counts.add_json(counts)
+                if options.costs:
+                    _write_costs(options.costs, loaded, scorers, score_input, device_time)
+                if options.worst:
                     columns = job.known["notes"]["columns"]
-                    summary.worst = write_worst(
-                        worst, _read_all_rows(job), names, columns, worst_rows
+                    rows = _read_all_rows(job)
+                    summary.worst_rows = write_worst(
+                        options.worst, rows, names, columns, options.worst_rows
                     )
                 _write_output(job, target, form, names, data_set)
                 known = {key: job.known[key] for key in ("left_out", "bad_rows")}
-                known |= {"rows": count, "counts": summary.counts()}
+                known |= {"rows": len(job), "counts": summary.counts.as_json()}
                 note = {"run": run, "stamp": job.stamp, "output": _output_stamp(target), **known}
                 write_json(_finished_path(target), note)
             summary.is_whole = is_complete(target)
@@ -305,33 +179,182 @@ def score(
         from faith_jax.core.processes import wait_for_all
 
         wait_for_all(f"{target} is written")
-    for name, cut in summary.cut_parts.items():
+    for name, cut in summary.counts.cut_parts.items():
         # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
         if not any(warning.startswith(f"{name}: ") for warning in warnings):
-            shares = {part: {"share": loss.rows / count} for part, loss in cut.items()}
+            shares = {part: {"share": loss.rows / summary.rows} for part, loss in cut.items()}
             for sentence in preflights.cut_warnings(shares):
                 logger.warning("%s: %s", name, sentence)
-    for name, scores in summary.ranges.items():
+    for name, scores in summary.counts.ranges.items():
         warn_of_equal_scores(name, scores)
     return summary
 
 
-def _finished_path(target: pathlib.Path) -> pathlib.Path:
-    """Returns where a run notes what its finished output is of, so that a rerun recognises it."""
-    partial = partial_folder(target)  # named also where the target is "."
-    return partial.with_name(f".{partial.stem}.finished.json")
+@dataclasses.dataclass(frozen=True)
+class _Scoring:
+    """How this process scores the shards of a job.
+
+    Attributes:
+      source: of the rows, for messages.
+      read: the rows from a place on.
+      scorers: by name.
+      partitions: over how many devices the model of each is split.
+      options: of the run.
+      has_models: whether scorers have models, which read rows in batches.
+      several: whether JAX runs several processes, which may compute together.
+      data_set: whose files the shards are; None = the output is one file.
+    """
+
+    source: str
+    read: Callable[[Place], Iterator[ExampleRow]]
+    scorers: Mapping[str, BaseScorer]
+    partitions: Sequence[int]
+    options: ScoreOptions
+    has_models: bool
+    several: bool
+    data_set: "DataSet | None"
+
+    @functools.cached_property
+    def batch_size(self) -> int:
+        """Rows that are scored and written at once."""
+        if self.options.batch_size or not self.has_models:
+            return self.options.batch_size or _ROWS_ON_CPU
+        import jax
+
+        return _ROWS_ON_CPU if jax.default_backend() == "cpu" else _ROWS
+
+    def score_shards(self, job: Job, workers: Sequence[BaseProcess]) -> list[str]:
+        """Scores shards that nobody has, until there are none; returns the warnings of the report.
+
+        Args:
+          job: of which they are.
+          workers: other processes that take some.
+        """
+        warnings: list[str] = []
+        sample: list[ExampleRow] = []
+        for shard, writes, done in self._take_shards(job, workers):
+            if not sample:
+                sample = list(itertools.islice(self.read(job.shards[0].place), _SAMPLE))
+                examples = [row.example for row in sample[:: -(-len(sample) // _SHAPED)]]
+                for name, scorer in self.scorers.items():
+                    with preflights.naming(self.source, name):
+                        scorer.prepare(examples, self.batch_size, len(job))
+            if shard.number == 0 and writes:  # most errors come before anything is scored
+                report = preflights.scoring_report(self.source, sample, self.scorers, len(job))
+                report = preflights.with_notes(report, job.known["notes"])
+                warnings = report["warnings"]
+                beside = preflights.beside(job.target) if report["scorers"] else None
+                preflights.tell(report, beside)
+            self.score_shard(shard, writes, done, job.progress)
+        return warnings
+
+    def _take_shards(
+        self, job: Job, workers: Sequence[BaseProcess]
+    ) -> Iterator[tuple[Shard, bool, int]]:
+        """Yields shards to score, whether this process writes them, and how many rows are done."""
+        whole_batch = self.batch_size if self.has_models else 1
+        if self.several:
+            from faith_jax.models.partitioning import fits_own_devices
+            from faith_jax.runs import processes
+
+            together = not all(map(fits_own_devices, self.partitions))
+            yield from processes.take_shards(job, together, whole_batch)
+            return
+        yield from ((shard, True, shard.done_rows(whole_batch)) for shard in job.take_shards())
+        for worker in workers:
+            worker.join()
+        if workers:  # the shards of those that failed
+            yield from self._take_shards(job, ())
+
+    def score_shard(self, shard: Shard, writes: bool, done: int, progress: Progress) -> None:
+        """Scores the rows of a shard that are not scored yet.
+
+        Args:
+          shard: the rows.
+          writes: whether this process writes them.
+          done: how many are scored.
+          progress: of all rows.
+        """
+        counts = ScoreCounts()
+        if done:
+            logger.info("%d of %d rows are scored already", done, progress.total)
+            progress.others(done)
+        if done and writes:
+            counts.add_rows(_read_scored(shard.rows))
+        rows = itertools.islice(shard.read(self.read, self.source), done, None)
+        batches = iter(lambda: list(itertools.islice(rows, self.batch_size)), [])
+        # The next rows are read while the models compute; devices of several processes that compute
+        # together must do the same in the same order.
+        score_batches: Any = map
+        if self.has_models and not self.several:
+            from faith_jax.inference.pipeline import ahead as score_batches
+        with contextlib.ExitStack() as held:
+            scored_batches = score_batches(self._score_batch, batches)
+            if close := getattr(scored_batches, "close", None):
+                held.callback(close)  # ends the thread that is ahead
+            for scored in scored_batches:
+                if writes:
+                    append_rows(shard.rows, scored)
+                counts.add_rows(scored)
+                progress.add(len(scored))
+        if not writes:
+            return
+        files = []
+        if self.data_set is not None:
+            folder = make_output_folder(shard.folder / TFDS)
+            scored_rows = _read_scored(shard.rows)
+            files = [self.data_set.write_shard(folder, shard.number, shard.of, scored_rows)]
+        shard.finish(counts.as_json(), *files)
+
+    def _score_batch(self, batch: Sequence[ExampleRow]) -> list[ScoredRow]:
+        examples = [row.example for row in batch]
+        columns = {name: scorer.score(examples) for name, scorer in self.scorers.items()}
+        return [
+            scored_row(row, {name: scores[place] for name, scores in columns.items()})
+            for place, row in enumerate(batch)
+        ]
 
 
-def _read_finished(target: pathlib.Path) -> dict[str, Any]:
-    """Returns the note of the run that made an output; empty without one, or of another file."""
-    note = read_json_or_none(_finished_path(target)) or {}
-    is_there = bool(note) and is_complete(target)
-    return note if is_there and note["output"] == _output_stamp(target) else {}
+@contextlib.contextmanager
+def _fork_workers(
+    job: Job, scoring: _Scoring, begin: Callable[[bool], Job]
+) -> Iterator[Sequence[BaseProcess]]:
+    """Holds processes that take shards too, one for each further core; none for few shards.
 
+    They are forked, so that they have the scorers, whatever these are, without loading them; where
+    other threads run, that is not safe, and there are none.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    count = min(cores, len(job.undone()) // _SHARDS_OF_A_PROCESS) - 1
+    alone = threading.active_count() == 1 and not {"jax", "tensorflow"} & sys.modules.keys()
+    if count < 1 or not alone or is_remote(job.folder):
+        yield []
+        return
+    parent = os.getpid()
 
-def _output_stamp(target: pathlib.Path) -> list[list[Any]]:
-    files = sorted(path for path in target.rglob("*") if path.is_file())
-    return stamp([target] if target.is_file() else files)
+    def work() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # sent below
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
+        logger.setLevel(logging.ERROR)
+        # The parent takes a shard that fails here, and reports the error.
+        with contextlib.suppress(FaithJaxError), begin(False) as own_job:
+            for shard in own_job.take_shards():
+                if os.getppid() != parent:
+                    return
+                scoring.score_shard(shard, True, shard.done_rows(), own_job.progress)
+
+    for scorer in scoring.scorers.values():
+        scorer.score([_PLACEHOLDER])  # imports what it needs, once for all
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=work, daemon=True) for _ in range(count)]
+    for worker in workers:
+        worker.start()
+    try:
+        yield workers
+    finally:
+        for worker in workers:
+            worker.terminate()
+            worker.join()
 
 
 def _own_devices(several: bool) -> contextlib.AbstractContextManager[None]:
@@ -350,70 +373,12 @@ def _begin_job(begin: Callable[[bool], Job], restart: bool, several: bool) -> Jo
     return processes.begun(begin, restart)
 
 
-@contextlib.contextmanager
-def _fork_workers(
-    job: Job, scorers: Iterable[BaseScorer], work: Callable[[], None] | None
-) -> Iterator[list[Any]]:
-    """Holds processes that take shards too, one for each further core; none for few shards.
+def _timing_device(is_measured: bool) -> contextlib.AbstractContextManager[Any]:
+    if not is_measured:
+        return contextlib.nullcontext()
+    from faith_jax.inference.pipeline import timing_device
 
-    They are forked, so that they have the scorers, whatever these are, without loading them; where
-    other threads run, that is not safe, and there are none.
-    """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    count = min(cores, len(job.undone()) // _SHARDS_OF_A_PROCESS) - 1
-    alone = threading.active_count() == 1 and not {"jax", "tensorflow"} & sys.modules.keys()
-    if work is None or count < 1 or not alone or is_remote(job.folder):
-        yield []
-        return
-
-    def run() -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # sent below
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # this process ends them
-        logger.setLevel(logging.ERROR)
-        with contextlib.suppress(FaithJaxError):  # this process takes the shard, and tells it
-            work()
-
-    for scorer in scorers:
-        scorer.score([NO_LABEL])  # imports what it needs, once for all
-    context = multiprocessing.get_context("fork")
-    helpers = [context.Process(target=run, daemon=True) for _ in range(count)]
-    for helper in helpers:
-        helper.start()
-    try:
-        yield helpers
-    finally:
-        for helper in helpers:
-            helper.terminate()
-            helper.join()
-
-
-def _take_shards(
-    job: Job,
-    scorers: Mapping[str, Mapping[str, Any]],
-    batch_size: int,
-    several: bool,
-    joins_only: bool,
-    helpers: Sequence[Any] = (),
-) -> Iterator[tuple[Shard, bool, int]]:
-    """Yields shards to score, whether this process writes them, and how many rows are done.
-
-    When there are none left it waits for the helpers, and yields the shards of those that failed.
-    """
-    if joins_only:
-        return
-    if not several:
-        yield from ((shard, True, shard.done_rows(batch_size)) for shard in job.take_shards())
-        for helper in helpers:
-            helper.join()
-        if helpers:
-            yield from _take_shards(job, scorers, batch_size, several, joins_only)
-        return
-    from faith_jax.models.partitioning import fits_own_devices
-    from faith_jax.runs import processes
-
-    partitions = (settings.get("num_partitions") or 1 for settings in scorers.values())
-    together = not all(map(fits_own_devices, partitions))
-    yield from processes.take_shards(job, together, batch_size)
+    return timing_device()
 
 
 def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
@@ -434,6 +399,24 @@ def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dic
         raise InputError(f"{score_input.source}: no rows to score.")
     bad = bad_rows.count, bad_rows.messages
     return {"shards": planned, "left_out": left_out, "bad_rows": bad, "notes": notes.report()}
+
+
+def _finished_path(target: pathlib.Path) -> pathlib.Path:
+    """Returns where a run notes what its finished output is of, so that a rerun recognises it."""
+    partial = partial_folder(target)  # named also where the target is "."
+    return partial.with_name(f".{partial.stem}.finished.json")
+
+
+def _read_finished(target: pathlib.Path) -> dict[str, Any]:
+    """Returns the note of the run that made an output; empty without one, or of another file."""
+    note = read_json_or_none(_finished_path(target)) or {}
+    is_there = bool(note) and is_complete(target)
+    return note if is_there and note["output"] == _output_stamp(target) else {}
+
+
+def _output_stamp(target: pathlib.Path) -> list[list[Any]]:
+    files = sorted(path for path in target.rglob("*") if path.is_file())
+    return stamp([target] if target.is_file() else files)
 
 
 def _data_set(scorers: Sequence[str], score_input: ScoreInput) -> "DataSet":
@@ -465,16 +448,15 @@ def _pin_checkpoints(
 def preflight(
     score_input: ScoreInput,
     scorers: Mapping[str, Mapping[str, Any]],
-    output: str,
-    output_format: str = "",
-    bad_rows: BadRows | None = None,
+    options: ScoreOptions,
+    bad_rows: BadRows,
 ) -> None:
     """Prints what `score` would see, and writes it to OUTPUT.preflight.json; nothing is scored."""
-    target = path_of(output)
-    form_of(target, output_format)
+    target = path_of(options.output)
+    form_of(target, options.format or "")
     loaded = _load_scorers(scorers, target)
     notes = TableNotes()
-    rows = score_input.rows(bad_rows or BadRows(), notes=notes)
+    rows = score_input.rows(bad_rows, notes=notes)
     report = preflights.scoring_report(score_input.source, rows, loaded)
     report = preflights.with_notes(report, notes.report())
     preflights.tell(report, preflights.beside(target), dry_run=True)
@@ -500,70 +482,6 @@ def _load_scorers(
             "an unfinished run has kept, not a finished output)."
         )
     return loaded
-
-
-def _default_rows(with_models: bool) -> int:
-    if not with_models:
-        return _ROWS_ON_CPU
-    import jax
-
-    return _ROWS_ON_CPU if jax.default_backend() == "cpu" else _ROWS
-
-
-def _timing_device(is_measured: bool) -> contextlib.AbstractContextManager[Any]:
-    if not is_measured:
-        return contextlib.nullcontext()
-    from faith_jax.inference.pipeline import timing_device
-
-    return timing_device()
-
-
-@contextlib.contextmanager
-def _closing_batches(batches: Iterator[Any]) -> Iterator[Iterator[Any]]:
-    """Ends the threads of batches that are made ahead."""
-    try:
-        yield batches
-    finally:
-        if close := getattr(batches, "close", None):
-            close()
-
-
-def _score_batch(scorers: Mapping[str, BaseScorer], batch: Sequence[ExampleRow]) -> list[ScoredRow]:
-    examples = [row.example for row in batch]
-    columns = {name: scorer.score(examples) for name, scorer in scorers.items()}
-    return [
-        scored_row(row, {name: scores[place] for name, scores in columns.items()})
-        for place, row in enumerate(batch)
-    ]
-
-
-def _score_rows(
-    rows: Iterator[ExampleRow],
-    score_batches: Callable[[Iterable[list[ExampleRow]]], Iterator[list[ScoredRow]]],
-    lines: pathlib.Path | None,
-    batch_size: int,
-    done: int,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Appends the rows that are not scored yet to those that are; returns the counts of all.
-
-    `lines` is None where another process writes them.
-    """
-    summary = ScoreSummary(pathlib.Path(), 0, {})
-    if done:
-        logger.info("%d of %d rows are scored already", done, progress.total)
-        progress.others(done)
-    if done and lines is not None:
-        summary.add(_read_scored(lines))
-    rows = itertools.islice(rows, done, None)
-    batches = iter(lambda: list(itertools.islice(rows, batch_size)), [])
-    with _closing_batches(score_batches(batches)) as scored_batches:
-        for scored in scored_batches:
-            if lines is not None:
-                append_rows(lines, scored)
-            summary.add(scored)
-            progress.add(len(scored))
-    return summary.counts()
 
 
 def _read_scored(lines: pathlib.Path) -> Iterator[ScoredRow]:
@@ -614,7 +532,7 @@ def _write_costs(
     costs = {}
     for (name, scorer), settings in zip(scorers.items(), options.values(), strict=True):
         scorer.score(examples)
-        scorer.score([NO_LABEL])
+        scorer.score([_PLACEHOLDER])
         start = time.perf_counter()
         scorer.score(examples)
         seconds = time.perf_counter() - start

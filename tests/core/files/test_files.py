@@ -36,6 +36,7 @@ from faith_jax.core.files import (
 from faith_jax.core.rows import read_jsonl
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs.options import ScoreOptions
 from faith_jax.runs.scores import score as run
 
 RUN = {"scorers": {"bleu": {}}, "input": {"file": "rows.jsonl"}}
@@ -113,7 +114,7 @@ def stopped(tmp_path, monkeypatch, scorers, name="rows.jsonl"):
     with monkeypatch.context() as patch:
         patch.setattr(run, "_write_output", stop)
         with pytest.raises(RuntimeError):
-            run.score(ScoreInput(input=(str(source),)), scorers, str(target))
+            run.score(ScoreInput(input=(str(source),)), scorers, ScoreOptions(output=str(target)))
     return f"--input={source}", f"--output={target}"
 
 
@@ -167,7 +168,7 @@ def test_the_rows_are_counted_before_they_are_the_output(tmp_path, monkeypatch):
         run, "append_rows", lambda path, rows: (append(path, rows), append(path, rows))
     )
     with pytest.raises(InputError, match="has 12 rows, the input 6: it changed while"):
-        run.score(ScoreInput(input=(str(source),)), {"bleu": {}}, str(target))
+        run.score(ScoreInput(input=(str(source),)), {"bleu": {}}, ScoreOptions(output=str(target)))
     assert not target.exists()
 
 

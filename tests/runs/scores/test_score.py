@@ -16,6 +16,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs.options import ScoreOptions
 from faith_jax.runs.scores import score as run
 from faith_jax.scoring.registry import load_scorer
 from tests.paths import REAL, needs_shared
@@ -214,7 +215,7 @@ class StoppedError(Exception):
 def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch, batches):
     given, scorers = ScoreInput(input=(str(rows_file),)), {"token_f1": {}}
     whole = tmp_path / "whole.jsonl"
-    run.score(given, scorers, str(whole), batch_size=2)
+    run.score(given, scorers, ScoreOptions(output=str(whole), batch_size=2))
     append, left = run.append_rows, [batches]
 
     def stopping(path, rows):
@@ -227,13 +228,13 @@ def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch, batches):
     output = tmp_path / "scores.jsonl"
     monkeypatch.setattr(run, "append_rows", stopping)
     with pytest.raises(StoppedError):
-        run.score(given, scorers, str(output), batch_size=2)
+        run.score(given, scorers, ScoreOptions(output=str(output), batch_size=2))
     assert not output.exists()
     scored = []
     monkeypatch.setattr(
         run, "append_rows", lambda path, rows: (scored.extend(rows), append(path, rows))
     )
-    run.score(given, scorers, str(output), batch_size=4)
+    run.score(given, scorers, ScoreOptions(output=str(output), batch_size=4))
     assert output.read_bytes() == whole.read_bytes()
     assert len(scored) == len(ROWS) - 2 * batches
     assert visible(tmp_path) == ["rows.jsonl", "scores.jsonl", "whole.jsonl"]
@@ -244,6 +245,7 @@ import json, os, sys, time
 from faith_jax.core.errors import InputError
 from faith_jax.core.types import Score, ScorerCard
 from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs.options import ScoreOptions
 from faith_jax.runs.scores.score import score
 from faith_jax.scoring.registry import register_scorer
 from faith_jax.scoring.words.text_scorer import TextScorer
@@ -262,7 +264,7 @@ card = ScorerCard("pid", "The process.", 0, float("inf"), "none")
 register_scorer("pid", lambda: TextScorer(card, judge))
 try:
     given = ScoreInput(input=("rows.jsonl",))
-    summary = score(given, {"pid": {}}, "pids.jsonl", shards=12, batch_size=8)
+    summary = score(given, {"pid": {}}, ScoreOptions(output="pids.jsonl", shards=12, batch_size=8))
     print(summary.is_whole, summary.rows)
 except InputError as error:
     print(error)

@@ -10,6 +10,7 @@ import pytest
 from faith_jax.core.errors import ConfigError
 from faith_jax.inference import class_probabilities
 from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs.options import ScoreOptions
 from faith_jax.runs.preflight import percentiles
 from faith_jax.runs.scores import score as score_run
 from faith_jax.scoring.pair_classifier import forget_classifiers
@@ -90,7 +91,9 @@ def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch, kept, again
 
     def scored(name, batch_size=4):
         given = ScoreInput(input=(str(source),))
-        score_run.score(given, scorers, str(tmp_path / name), batch_size=batch_size)
+        score_run.score(
+            given, scorers, ScoreOptions(output=str(tmp_path / name), batch_size=batch_size)
+        )
         return (tmp_path / name).read_bytes()
 
     whole = scored("whole.jsonl")
@@ -134,7 +137,9 @@ def test_a_job_of_models_compiles_three_shapes_and_resumes_where_it_stopped(
 
     def scored(name, **options):
         forget_classifiers()
-        score_run.score(given, scorers, str(tmp_path / name), batch_size=8, **options)
+        score_run.score(
+            given, scorers, ScoreOptions(output=str(tmp_path / name), batch_size=8, **options)
+        )
         return (tmp_path / name).read_bytes()
 
     whole = scored("whole.jsonl", costs=str(costs))

@@ -15,6 +15,7 @@ from faith_jax.core.files import count_kept_rows
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import infer, shards
+from faith_jax.runs.options import ScoreOptions
 from faith_jax.runs.scores import score as run
 
 ROWS = 400
@@ -138,7 +139,9 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
 
     def score():
         given = ScoreInput(input=(str(source),))
-        run.score(given, {"token_f1": {}}, str(output), batch_size=20, shards=1)
+        run.score(
+            given, {"token_f1": {}}, ScoreOptions(output=str(output), batch_size=20, shards=1)
+        )
         output.unlink()
 
     def plan():
