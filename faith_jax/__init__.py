@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, load_model
     from faith_jax.report.explain import explain
     from faith_jax.runs.judges.verdicts import judge
-    from faith_jax.runs.scores.check import FactChecker
+    from faith_jax.runs.scores.fact_checker import FactChecker
     from faith_jax.runs.scores.frames import compare, evaluate, write_report
     from faith_jax.runs.scores.score_frames import score
     from faith_jax.scoring.plugins import scorer
@@ -61,7 +61,7 @@ _LAZY = {
     "CausalModel": "faith_jax.inference",
     "EncoderDecoderModel": "faith_jax.inference",
     "EncoderModel": "faith_jax.inference",
-    "FactChecker": "faith_jax.runs.scores.check",
+    "FactChecker": "faith_jax.runs.scores.fact_checker",
     "compare": "faith_jax.runs.scores.frames",
     "evaluate": "faith_jax.runs.scores.frames",
     "explain": "faith_jax.report.explain",

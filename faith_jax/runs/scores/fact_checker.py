@@ -1,0 +1,329 @@
+"""Fact-checking of responses: can each claim be verified, what is the evidence, is it supported.
+
+A response's sentences are its claims. Evidence is found for each in a knowledge base (Gupta 2022,
+section 5.2), and a verifier says whether it supports or refutes the claim (section 5.3). Where a
+claim names what it is about, only sentences about that count; and of these only those that have
+enough of its words, by the lexical overlap of section 5.1. A claim of whose words no sentence that
+was found has enough is not verifiable.
+"""
+
+import dataclasses
+import itertools
+import logging
+import math
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Unpack, get_type_hints
+
+from faith_jax.checkpoints.embedded import check_is_there, checkpoint_path, embedded_models
+from faith_jax.core.cutting import by_name
+from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.labels import NOT_VERIFIABLE, DialFactLabel, response_verdict
+from faith_jax.core.settings import Share, check_value
+from faith_jax.core.types import GroundedExample, Grounding, Score
+from faith_jax.core.words import split_sentences, visible
+from faith_jax.datasets.raw.dialfact import Evidence, select_evidence
+from faith_jax.datasets.samples import SAMPLE
+from faith_jax.retrieval.sentence_ranking import about
+from faith_jax.runs.data.find_evidence import Finder
+from faith_jax.runs.data.knowledge import open_base
+from faith_jax.runs.options import CheckOptions, FindingOptions
+from faith_jax.statistics.texts.passages import PassageFinder
+from faith_jax.statistics.texts.text_metrics import lexical_overlap
+from faith_jax.tokenizers.unknown import UnknownTokens, counting_unknown
+
+if TYPE_CHECKING:  # wrong options and files are told before JAX is imported
+    from faith_jax.scoring.claims import ClaimRows, Verdict
+    from faith_jax.scoring.pair_classifier import ClassifierOptions
+
+logger = logging.getLogger("faith_jax")
+
+MINI_NLI, OVERLAP = "mini_nli", "lexical_overlap"
+LABELS = tuple(DialFactLabel)
+# Of Markdown: headings and the marks of lists, before which a paragraph ends; and emphasis.
+_BLOCKS = re.compile(
+    r"^[ \t]*#{1,6}[ \t].*$|^[ \t]*(?:[-*•+>]|\d{1,2}[.)])[ \t]+|^[ \t]*$", re.MULTILINE
+)
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
+_EMPHASIS = re.compile(r"\*\*|(?<!\w)__(?=\w)|(?<=\w)__(?!\w)|`")
+_TASKS = "_verify"  # in the names of the tasks that have claims in the form "dialfact"
+
+
+class Checked(NamedTuple):
+    """The verdict on a claim, with its evidence.
+
+    Attributes:
+      claim: a sentence of the response.
+      verdict: "SUPPORTS", "REFUTES", "NOT ENOUGH INFO" or "NOT VERIFIABLE".
+      probabilities: of the first three, by name; NaN where no sentence was judged.
+      evidence: sentences with title, URL and score, best first.
+      decisive: the one that the verdict follows from; None where it follows from none or from all.
+      overlap: the largest share of the claim's words that a sentence found has; undefined
+        without evidence.
+      cut: how many tokens of claim and evidence the model could not read, by part.
+    """
+
+    claim: str
+    verdict: str
+    probabilities: dict[str, float]
+    evidence: list[Evidence]
+    decisive: Evidence | None
+    overlap: Score
+    cut: Mapping[str, int]
+
+
+class CheckedResponse(NamedTuple):
+    """The verdict on a response (see `response_verdict`), and its checked claims."""
+
+    verdict: str
+    claims: list[Checked]
+
+
+class FactChecker:
+    """Checks the claims of responses against a knowledge base.
+
+    Args:
+      knowledge_base: a folder of `faith-jax index`, or "sample", the package's encyclopedia; None =
+        the evidence is in the groundings that `check_all` is given.
+      model: the verifier, see `ClaimVerifier`; "mini_nli" is in the package.
+      form: "nli" or "dialfact", likewise.
+      labels: likewise.
+      verifiable: claims with a smaller share of their words, from 0 to 1, in a sentence of evidence
+        are called not verifiable.
+      finding: how evidence is found, as `FindingOptions(retrievers=("bm25",), sentences=3)` of
+        `faith_jax.runs.options`; its fields are the options of `faith-jax evidence`.
+      **options: of the verifier's model: `ClassifierOptions`, such as `vocabulary`, `max_length`
+        and `dtype`.
+
+    Raises:
+      ConfigError: no knowledge base or model, and for wrong options.
+
+    >>> checker = FactChecker()  # doctest: +SKIP
+    >>> checker("The piano has black and white keys.").verdict  # doctest: +SKIP
+    'SUPPORTS'
+    """
+
+    def __init__(
+        self,
+        knowledge_base: str | pathlib.Path | None = SAMPLE,
+        model: str = MINI_NLI,
+        form: str = CheckOptions.form,
+        labels: str | Sequence[str] | None = None,
+        verifiable: float = CheckOptions.verifiable,
+        finding: FindingOptions | None = None,
+        **options: "Unpack[ClassifierOptions]",
+    ):
+        form = check_value("form", form, get_type_hints(CheckOptions)["form"])
+        verifiable = check_value("verifiable", verifiable, Share)
+        finding = check_value("finding", finding or FindingOptions(), FindingOptions)
+        if options:
+            from faith_jax.scoring.pair_classifier import ClassifierOptions
+
+            names = list(ClassifierOptions.__annotations__)
+            of_finding = [field.name for field in dataclasses.fields(FindingOptions)]
+            for name in options:
+                if name in of_finding:
+                    raise ConfigError(f"{name}: give it as finding=FindingOptions({name}=…).")
+                if name not in names:
+                    further = "knowledge_base", "model", "form", "labels", "verifiable", "finding"
+                    raise ConfigError(
+                        f"there is no option {name!r}.{did_you_mean(name, (*further, *names))}"
+                    )
+        check_is_there(model)
+        self.base = None if knowledge_base is None else open_base(knowledge_base)
+        self._finder = Finder(self.base, finding) if self.base else None
+        self._sentences = finding.sentences
+        from faith_jax.scoring.claims import ClaimVerifier
+        from faith_jax.scoring.registry import load_scorer
+
+        self._verifier = ClaimVerifier(model, form, labels, **options)
+        if self._verifier.writes_labels:
+            _check_form(model, form)
+        self._verifiable, self._overlap = verifiable, load_scorer(OVERLAP)
+        self.unknown = UnknownTokens()  # of all that the verifier has read
+
+    def __call__(self, response: str, history: Sequence[str] = ()) -> CheckedResponse:
+        """Checks a response; see `check_all`."""
+        return self.check_all([response], [history])[0]
+
+    def check_all(
+        self,
+        responses: Sequence[str],
+        histories: Sequence[Sequence[str]] | None = None,
+        groundings: Sequence[Grounding] | None = None,
+    ) -> list[CheckedResponse]:
+        """Checks each response and each of its sentences.
+
+        Args:
+          responses: texts.
+          histories: what was said before each, oldest first; None = nothing.
+          groundings: what each was made from, without a knowledge base.
+
+        Raises:
+          ConfigError: a text in place of a list, a response that is no text, other than one history
+            or grounding for each response, and groundings beside a knowledge base or neither.
+        """
+        dialogues = [()] * len(responses) if histories is None else histories
+        if (groundings is None) != (self.base is not None):
+            raise ConfigError("groundings: give them without a knowledge base, and only then.")
+        lists = {"responses": responses, "histories": dialogues, "groundings": groundings}
+        for name, values in lists.items():
+            if isinstance(values, str):
+                raise ConfigError(f"{name}: expected a list, got a text: {values[:80]!r}.")
+            if values is not None and len(values) != len(responses):
+                count = len(responses)
+                raise ConfigError(
+                    f"{name}: expected {count}, one for each response, got {len(values)}."
+                )
+        for response, history in zip(responses, dialogues, strict=True):
+            if not isinstance(response, str):
+                raise ConfigError(f"response: expected a text, got {response!r:.80}.")
+            if isinstance(history, str):
+                raise ConfigError(
+                    f"history: expected a list of turns, got a text: {history[:80]!r}."
+                )
+        sentences = [claims_of(response) for response in responses]
+        claims = [
+            (claim, (*before, *own_claims[:place]))
+            for own_claims, before in zip(sentences, dialogues, strict=True)
+            for place, claim in enumerate(own_claims)
+        ]
+        if self._finder:
+            base, finds = self._finder.base, list(self._finder(claims))
+            ranked = [select_evidence(find.evidence) for find in finds]
+            about_subjects = [
+                about(base, find.subjects, best) for find, best in zip(finds, ranked, strict=True)
+            ]
+        else:
+            finders = [PassageFinder(grounding.texts) for grounding in groundings or ()]
+            ranked = about_subjects = [
+                _evidence_in(finder, claim, self._sentences)
+                for finder, own_claims in zip(finders, sentences, strict=True)
+                for claim in own_claims
+            ]
+        # Whether a claim can be verified is told by all that was found, not only by its subject's.
+        overlaps = self._overlap.score(
+            [claim_example(*pair) for pair in zip(claims, ranked, strict=True)]
+        )
+        # Sentences with few words of a claim decide nothing; a model that reads all weighs them.
+        read = [
+            [
+                sentence
+                for sentence in evidence
+                if self._verifier.reads_all
+                or lexical_overlap(visible(claim), [visible(sentence.sentence)]) >= self._verifiable
+            ]
+            for (claim, _), evidence in zip(claims, about_subjects, strict=True)
+        ]
+        with counting_unknown(self.unknown):
+            rows = [
+                self._verifier.read(claim_example(*pair)) for pair in zip(claims, read, strict=True)
+            ]
+        verdicts = self._verifier.verdicts(rows)
+        checked = iter(
+            map(self._check_claim, claims, about_subjects, overlaps, read, rows, verdicts)
+        )
+        by_response = [list(itertools.islice(checked, len(own_claims))) for own_claims in sentences]
+        return [
+            CheckedResponse(response_verdict(claim.verdict for claim in b), b) for b in by_response
+        ]
+
+    def _check_claim(
+        self,
+        claim: tuple[str, Sequence[str]],
+        evidence: list[Evidence],
+        overlap: Score,
+        read: list[Evidence],
+        row: "ClaimRows",
+        judgement: "Verdict",
+    ) -> Checked:
+        verdict = verdict_of(overlap.value, judgement.probabilities, self._verifiable)
+        values = judgement.probabilities if read else (math.nan,) * len(LABELS)
+        probabilities = dict(zip((label.value for label in LABELS), values, strict=True))
+        is_one = judgement.decisive is not None and not self._verifier.reads_all
+        decisive = read[judgement.decisive or 0] if is_one else None
+        cut = by_name(row.cut)
+        return Checked(claim[0], verdict, probabilities, evidence, decisive, overlap, cut)
+
+
+def claims_of(response: str) -> list[str]:
+    """Returns the sentences of a response.
+
+    Headings and marks of Markdown, addresses of pages and what has no letter are none.
+
+    >>> claims_of("1. Tea is **hot**. It is a drink. https://example.org/tea")
+    ['Tea is hot.', 'It is a drink.']
+    """
+    blocks = _BLOCKS.split(_EMPHASIS.sub("", response))
+    sentences = (sentence for block in blocks for sentence in split_sentences(block))
+    return [text for text in sentences if any(map(str.isalnum, _ADDRESS.sub("", text)))]
+
+
+def _evidence_in(finder: PassageFinder, claim: str, most: int) -> list[Evidence]:
+    """Returns passages of a grounding that have words of a claim, best first.
+
+    Their scores are the shares of the claim's content words that they have.
+    """
+    passages = [Evidence("", "", *passage) for passage in finder(claim, most - 1)]
+    # Python's sort keeps a single sentence before the passage around it that has no more words.
+    return select_evidence(list(dict.fromkeys(passages)), most)
+
+
+def claim_example(
+    claim: tuple[str, Sequence[str]], evidence: Sequence[Evidence], name: str = "claim"
+) -> GroundedExample:
+    """Returns a claim with what was said before it, and its evidence, as scorers read it."""
+    titles = tuple(e.title for e in evidence)
+    grounding = Grounding(tuple(e.sentence for e in evidence), titles if any(titles) else ())
+    return GroundedExample(name, grounding, tuple(claim[1]), claim[0])
+
+
+def verdict_of(overlap: float, probabilities: Sequence[float], verifiable: float) -> str:
+    """Returns the verdict on a claim.
+
+    Args:
+      overlap: the largest share of its words that a sentence of evidence has; NaN = it has none.
+      probabilities: of SUPPORTS, REFUTES and NOT ENOUGH INFO.
+      verifiable: the least overlap of a claim that can be verified.
+
+    >>> verdict_of(0.5, (0.1, 0.7, 0.2), 0.2), verdict_of(0.1, (0.1, 0.7, 0.2), 0.2)
+    ('REFUTES', 'NOT VERIFIABLE')
+    """
+    if not overlap >= verifiable:
+        return NOT_VERIFIABLE
+    return LABELS[max(range(len(LABELS)), key=lambda place: probabilities[place])].value
+
+
+def _check_form(model: str, form: str) -> None:
+    """Says whether a model that writes labels was trained for a form, as far as that is known.
+
+    Raises:
+      ConfigError: it was not.
+    """
+    wanted = form == "dialfact"
+    needed = "dialfact_verify_…" if wanted else "NLI"
+    path = checkpoint_path(model)
+    if str(model) in embedded_models() and (wanted or model != MINI_NLI):
+        advice = "docs/dialfact.md says how to train a verifier"
+        raise ConfigError(
+            f"form: {model} was not trained on {needed}; --model={MINI_NLI} with --form=nli is the "
+            f"package's verifier, and {advice}."
+        )
+    run = path.parent.parent if path.parent.name == "checkpoints" else path
+    task = None
+    if (run / "config.gin").is_file():
+        from faith_jax.runs.run_settings import read_settings
+
+        task = (read_settings(run) or {}).get("dataset.mixture_or_task_name")
+    if task is None:
+        if model != MINI_NLI:
+            logger.warning("%s: whether it was trained on %s cannot be seen in it.", path, needed)
+    elif wanted != (_TASKS in str(task.value)):
+        right = "nli" if wanted else "dialfact"
+        raise ConfigError(
+            f"form: {path} was trained on {task.value}, which --form={form} does not fit; give "
+            f"--form={right}, or another model."
+        )
+    elif not wanted and "nli" not in str(task.value):
+        logger.warning("%s was trained on %s, which does not look like NLI.", path, task.value)
