@@ -30,7 +30,7 @@ from faith_jax.core.table import Table
 from faith_jax.report.table_pages import render_table
 from faith_jax.statistics.auc import area_components
 from faith_jax.statistics.estimates import Estimate
-from faith_jax.statistics.systems import mean_measure
+from faith_jax.statistics.measures import mean_measure
 
 Floats = NDArray[np.float64]
 _COVERAGE, _LEVEL = (0.93, 0.97), (0.04, 0.06)

@@ -759,7 +759,7 @@ STATISTICS = _of(
     ),
     (
         "difference-of-other-rows",
-        "systems.py",
+        "measures.py",
         "(self.counts == self.replicates) & (baseline.counts == baseline.replicates)",
         "(self.counts == self.replicates) | (baseline.counts == baseline.replicates)",
         "tests/statistics/test_systems.py::test_differences_are_of_the_rows_that_both_have",

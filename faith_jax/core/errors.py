@@ -9,7 +9,7 @@ import errno
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 _SHOWN_CHARACTERS = 60
@@ -193,3 +193,13 @@ def field_error(place: str, field: str, expected: str, got: Any, remedy: str = "
     return InputError(
         f"{place}: field '{field}': expected {expected}, got {format_value(got)}{end}"
     )
+
+
+def join_in_sentence(texts: Sequence[str]) -> str:
+    """Returns texts as a list in a sentence.
+
+    >>> join_in_sentence(["a", "b", "c"])
+    'a, b and c'
+    """
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last

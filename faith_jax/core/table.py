@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 # Of a figure that differs significantly, and in place of one that is undefined, in all tables.
 MARK = "*"
 DASH = "\u2013"
+MINUS = "\u2212"
 
 
 # Full-width signs are formulas to spreadsheet programs of East Asian languages.

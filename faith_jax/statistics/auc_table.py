@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from faith_jax.core.errors import ConfigError, pluralize
-from faith_jax.core.table import MARK, Table, difference_text, figure_text, plain
+from faith_jax.core.errors import ConfigError, join_in_sentence, pluralize
+from faith_jax.core.table import MARK, MINUS, Table, difference_text, figure_text, plain
 from faith_jax.statistics.auc import area_components
 from faith_jax.statistics.bootstrap import Interval
 from faith_jax.statistics.estimates import (
@@ -23,6 +23,7 @@ from faith_jax.statistics.estimates import (
     mean_estimate,
     p_value_text,
 )
+from faith_jax.statistics.measures import compare_measures, mean_measure
 from faith_jax.statistics.scored_corpora import AVERAGE, Corpus
 from faith_jax.statistics.significance import (
     SIGNIFICANT,
@@ -34,16 +35,8 @@ from faith_jax.statistics.significance import (
     holm,
     holm_by_baseline,
 )
-from faith_jax.statistics.systems import (
-    EMPTY,
-    MINUS,
-    UNDEFINED,
-    compare_measures,
-    join_in_sentence,
-    mean_measure,
-    settling_text,
-)
-from faith_jax.statistics.units import AUTO, ROWS, Units, units_of
+from faith_jax.statistics.systems import EMPTY, UNDEFINED
+from faith_jax.statistics.units import AUTO, ROWS, Units, settling_text, units_of
 
 TESTS = ("t", "approximate_randomization", "delong", "hanley_mcneil")
 ONE_CLASS, ALL_EQUAL = "one class", "all scores equal"

@@ -4,6 +4,7 @@ Rows that share a document, a question or an annotator are no independent eviden
 the same value of a field are one unit; intervals and tests count units, not rows.
 """
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 
 from faith_jax.core.errors import InputError, pluralize
 from faith_jax.statistics.bootstrap import cluster_numbers
-from faith_jax.statistics.estimates import ENOUGH_UNITS, smallest_exchange
+from faith_jax.statistics.estimates import ENOUGH_UNITS, Estimate, smallest_exchange
 from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.statistics.significance import SIGNIFICANT
 
 # Of --cluster-field: rows with the same grounding are one unit, or each row is one.
 AUTO, ROWS = "auto", "none"
+_MANY = 100_000  # more rows are not counted one by one
 _OWN_FIELDS = ("id", "grounding", "question", "corpus")
 
 
@@ -144,3 +147,14 @@ def _list_field_values(corpus: Corpus, field: str) -> Sequence[Hashable]:
             "independent."
         )
     return values
+
+
+def settling_text(estimate: Estimate, comparisons: int, units: Units) -> str:
+    """Returns how many rows or units would settle a difference of this size; "" = unknown."""
+    # At the level of Holm's first and strictest step, by which the smallest p-value is judged.
+    count = estimate.units_to_settle(SIGNIFICANT / max(1, comparisons))
+    if not math.isfinite(count) or count <= estimate.units:
+        return ""
+    kind = "groups" if units.field else "rows"
+    size = f"about {count:,}" if count <= _MANY else f"more than {_MANY:,}"
+    return f"; a difference of this size needs {size} {kind}"

@@ -7,15 +7,9 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.statistics.measures import bleu_measure, compare_measures, mean_measure
 from faith_jax.statistics.scored_corpora import Corpus
-from faith_jax.statistics.systems import (
-    Column,
-    Layout,
-    bleu_measure,
-    compare_measures,
-    mean_measure,
-    systems_table,
-)
+from faith_jax.statistics.systems import Column, Layout, systems_table
 from faith_jax.statistics.texts.text_metrics import corpus_bleu
 
 RESPONSES = ["the cat sat on the mat today", "it rains in the north", "", "a dog"]

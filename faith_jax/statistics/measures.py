@@ -1,0 +1,283 @@
+"""Figures of systems on the same rows: means and BLEU, their errors, and paired differences.
+
+A figure is a function of sums over rows: a mean, a share, or the BLEU of a corpus. `Measure` keeps
+each row's summands, so that the figure without any unit is a subtraction away. A difference is of
+the rows for which both systems have a figure.
+
+>>> better, worse = mean_measure([0.9, 0.8, 0.7]), mean_measure([0.1, 0.2, 0.3])
+>>> cells = compare_measures({"plain": {"f1": worse}, "pmi": {"f1": better}}, {"pmi": "plain"})
+>>> f"{cells['plain']['f1'].value:.2f}", f"{cells['pmi']['f1'].value:.2f}"
+('0.20', '0.80')
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from faith_jax.core.errors import pluralize
+from faith_jax.core.table import DASH, MARK, difference_text, figure_text
+from faith_jax.statistics.bootstrap import Interval, cluster_numbers
+from faith_jax.statistics.estimates import Estimate, corrected_text, jackknife, unit_sums
+from faith_jax.statistics.significance import SIGNIFICANT, holm_by_baseline
+
+Floats = NDArray[np.float64]
+
+
+class Measure(NamedTuple):
+    """A figure of rows.
+
+    Attributes:
+      summands: float64 [rows, sums].
+      value: of their totals, [n, sums] to [n]; NaN where it is undefined.
+      counts: [rows], how many replicates count; 0 = the row has no figure.
+      bounds: the ends of its scale; None = unknown.
+      spread: standard deviation over replicates; NaN for a single one.
+      replicates: how many there are.
+    """
+
+    summands: Floats
+    value: Callable[[Floats], Floats]
+    counts: NDArray[np.intp]
+    bounds: tuple[float, float] | None = None
+    spread: float = math.nan
+    replicates: int = 1
+
+    @property
+    def defined(self) -> int:
+        """How many rows of all replicates count."""
+        return int(self.counts.sum())
+
+    def estimate(self, units: NDArray[np.intp] | None = None) -> Estimate:
+        """Returns the figure of the rows that count, with its error; `units` are [rows]."""
+        return _jackknife_measures([self], self.counts > 0, units)
+
+    def difference(self, baseline: "Measure", units: NDArray[np.intp] | None = None) -> Estimate:
+        """Returns this figure less another of the same rows, on those that both have."""
+        # Paired: on the same rows, what both systems find easy or hard cancels out.
+        return _jackknife_measures([self, baseline], self.shared_rows(baseline), units)
+
+    def shared_rows(self, baseline: "Measure") -> NDArray[np.bool_]:
+        """Returns which rows all replicates of both have: [rows]."""
+        # Replicates' summands are added up: a row that one of them lacks would weigh less in one
+        # mean than in the other.
+        return (self.counts == self.replicates) & (baseline.counts == baseline.replicates)
+
+
+def _jackknife_measures(
+    measures: Sequence[Measure], where: NDArray[np.bool_], units: NDArray[np.intp] | None
+) -> Estimate:
+    """Returns the first figure, less the second if there is one, of some rows."""
+    if not where.any():
+        return Estimate(math.nan, math.nan, math.nan, 0)
+    size = int(where.sum())
+    numbers = cluster_numbers(size, None if units is None else units[where].tolist())
+    sizes = np.bincount(numbers)
+    figures = []  # of all units, and without each of them: [1 + units]
+    for measure in measures:
+        # Summands are added up by unit, [units, sums], because units are left out whole.
+        sums = unit_sums(measure.summands[where], numbers, len(sizes))
+        # The total less a unit's sums is the total without it: no figure is computed from rows
+        # again.
+        total = sums.sum(axis=0)
+        figures.append(measure.value(np.concatenate([total[None], total - sums])))
+    first, *second = figures
+    # Both figures without the same unit, and only then their difference: so its error is that of
+    # pairs.
+    values = first - second[0] if second else first
+    return jackknife(float(values[0]), values[1:], sizes)
+
+
+class Difference(NamedTuple):
+    """How far a system's figure is above that of its baseline, on the rows that both have.
+
+    Attributes:
+      estimate: of the difference.
+      interval: of the difference.
+      rows: how many both have.
+      of: how many rows there are.
+    """
+
+    estimate: Estimate
+    interval: Interval
+    rows: int
+    of: int
+
+    @property
+    def value(self) -> float:
+        """The difference."""
+        return self.estimate.value
+
+
+class Cell(NamedTuple):
+    """A system's figure.
+
+    Attributes:
+      value: of all rows that count.
+      interval: of the value; NaN where there is none.
+      p_value: two-sided, of the difference from the baseline; NaN without a baseline.
+      significant: whether it differs after Holm's correction.
+      rows: how many count.
+      spread: standard deviation over replicates; NaN for a single one.
+      difference: from the baseline; None without a baseline.
+      corrected: the p-value after Holm's correction; NaN without a baseline.
+    """
+
+    value: float
+    interval: Interval
+    p_value: float
+    significant: bool
+    rows: int
+    spread: float = math.nan
+    difference: Difference | None = None
+    corrected: float = math.nan
+
+    def text(self, digits: int) -> str:
+        """Returns the figure as the table shows it."""
+        if math.isnan(self.value):
+            return DASH
+        mark = MARK if self.significant else ""
+        return figure_text(self.value, self.interval, digits, mark, self.spread)
+
+    def difference_text(self, digits: int) -> str:
+        """Returns the difference from the baseline as the table shows it."""
+        if self.difference is None or math.isnan(self.difference.value):
+            return DASH
+        mark = MARK if self.significant else ""
+        text = difference_text(self.difference.value, self.difference.interval, digits, mark)
+        if not math.isnan(self.corrected):
+            text += f", {corrected_text(self.p_value, self.corrected)}"
+        if self.difference.rows < self.difference.of:
+            text += f", {self.difference.rows:,} of {pluralize(self.difference.of, 'row')}"
+        return text
+
+
+def mean_measure(
+    values: ArrayLike,
+    low: float = 0.0,
+    high: float = 1.0,
+    bounds: tuple[float, float] | None = None,
+) -> Measure:
+    """Returns the mean of the values [rows] that are not NaN; `low` becomes 0 and `high` 1.
+
+    Nothing is clipped. `bounds` are the ends of the values' own scale.
+    """
+    scores = np.asarray(values, np.float64)
+    defined = ~np.isnan(scores)
+    # A mean is a ratio of two sums, [rows, 2]: leaving out a unit also takes its rows from the
+    # count.
+    summands = np.stack([np.where(defined, scores, 0.0), defined.astype(np.float64)], axis=1)
+    ends = None
+    if bounds is not None:
+        ends = (bounds[0] - low) / (high - low), (bounds[1] - low) / (high - low)
+
+    def value(totals: Floats) -> Floats:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # Linear, and so the same of the mean as of each row.
+            return (totals[:, 0] / totals[:, 1] - low) / (high - low)
+
+    return Measure(summands, value, defined.astype(np.intp), ends)
+
+
+def bleu_measure(
+    responses: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> Measure:
+    """Returns sacrebleu's BLEU-4 of the corpus, 0 to 100, with a reference for each response."""
+    from sacrebleu.metrics import BLEU
+
+    # BLEU of a corpus is no mean of sentences: it is of sums of matching and of all n-grams, and of
+    # lengths. A sentence's order decides its own score alone, which is not used here.
+    bleu = BLEU(effective_order=True, lowercase=lowercase)
+    sentences = [
+        bleu.sentence_score(text, [gold]) for text, gold in zip(responses, references, strict=True)
+    ]
+    # Matches of 1 to 4 words, n-grams of 1 to 4 words, and two lengths: [rows, 10].
+    summands = np.array(
+        [[*f.counts, *f.totals, f.sys_len, f.ref_len] for f in sentences], np.float64
+    ).reshape(len(sentences), 10)
+
+    def value(totals: Floats) -> Floats:
+        scores = []
+        # Counts are whole again after sums in float64.
+        for counts in np.rint(totals).astype(int).tolist():
+            lengths = counts[8], counts[9]
+            scores.append(BLEU.compute_bleu(counts[:4], counts[4:8], *lengths, "exp").score)
+        return np.array(scores, np.float64)
+
+    return Measure(summands, value, np.ones(len(sentences), np.intp), (0.0, 100.0))
+
+
+def compare_measures(
+    systems: Mapping[str, Mapping[str, Measure]],
+    baselines: Mapping[str, str],
+    confidence: float = 0.95,
+    units: NDArray[np.intp] | None = None,
+    together: Collection[str] = (),
+) -> dict[str, dict[str, Cell]]:
+    """Returns each system's figures, by the measure's name; arguments as in `systems_table`.
+
+    All measures are of the same rows, in the same order; `units` are the numbers of the rows'
+    units [rows], None = each row is one. A difference, its interval and its p-value are of the rows
+    that both systems have. P-values are corrected over the systems that share a baseline, and also
+    over the measures that are named in `together`.
+    """
+    measures = next(iter(systems.values()))
+    differences = {
+        (name, baseline, label): systems[name][label].difference(systems[baseline][label], units)
+        for name, baseline in baselines.items()
+        for label in measures
+    }
+    p_values: dict[str, dict[tuple[str, str], float]] = {}
+    for (name, baseline, label), estimate in differences.items():
+        # Holm's correction is over a family: all figures from which one might pick the one that
+        # differs.
+        family = "" if label in together else label
+        # A null character stands in no name, so that no two names and labels make one key.
+        p_values.setdefault(family, {})[f"{name}\0{label}", baseline] = estimate.p_value()
+    corrected = {
+        pair: value
+        for of_family in p_values.values()
+        for pair, value in holm_by_baseline(of_family).items()
+    }
+    cells: dict[str, dict[str, Cell]] = {name: {} for name in systems}
+    for name, row in systems.items():
+        for label, measure in row.items():
+            estimate, difference, p_value, holm = measure.estimate(units), None, math.nan, math.nan
+            if name in baselines:
+                baseline = baselines[name]
+                apart = differences[name, baseline, label]
+                shared = int(measure.shared_rows(systems[baseline][label]).sum())
+                interval = apart.difference_interval(confidence, measure.bounds)
+                difference = Difference(apart, interval, shared, len(measure.counts))
+                p_value, holm = apart.p_value(), corrected[f"{name}\0{label}", baseline]
+            cells[name][label] = Cell(
+                estimate.value,
+                estimate.interval(confidence, measure.bounds),
+                p_value,
+                holm <= SIGNIFICANT,
+                measure.defined,
+                measure.spread,
+                difference,
+                holm,
+            )
+    return cells
+
+
+def join_replicates(replicates: Sequence[Measure]) -> Measure:
+    """Returns the figure of the rows of all replicates together."""
+    return replicates[0]._replace(
+        # Responses of all replicates to a row are one unit: they depend on each other, and more
+        # replicates make no more rows.
+        summands=np.sum([measure.summands for measure in replicates], axis=0),
+        counts=np.sum([measure.counts for measure in replicates], axis=0),
+        # How much training or sampling again changes the figure; the error above is of other rows.
+        spread=statistics.stdev(map(_total_value, replicates)) if len(replicates) > 1 else math.nan,
+        replicates=len(replicates),
+    )
+
+
+def _total_value(measure: Measure) -> float:
+    return float(measure.value(measure.summands.sum(axis=0, keepdims=True))[0])
