@@ -24,7 +24,7 @@ import gin
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
 from faith_jax.core.settings import check_value
-from faith_jax.gin_files import t5x_counterparts, translate_t5x
+from faith_jax.gin_files import t5x_files, translate_t5x
 from faith_jax.gin_files.former_names import with_present_names
 from faith_jax.gin_files.log_once import forget_lines
 from faith_jax.gin_files.safety import IMPORTABLE, check_calls, check_imports, check_macros_end
@@ -86,7 +86,7 @@ def parse(
     for path in paths:
         gin.add_config_file_search_path(path)
     for name in gin_files:
-        if t5x_counterparts.of_file(name) is None:
+        if t5x_files.stand_in(name) is None:
             _check_file(name, paths)
     translated = translate_t5x.translate(
         gin_files, [quote_value(b) for b in bindings], functools.partial(_users_file, paths)
@@ -98,8 +98,7 @@ def parse(
         if translated is not None:
             gin.parse_config(translated.text)
             gin_files, bindings = (), ()
-            macros = set(_MACRO_SET.findall(translated.text)) - translated.unread
-            user_macros |= dict.fromkeys(macros, "a file written for T5X")
+            user_macros |= translated.macros
         gin.parse_config_files_and_bindings(list(gin_files), [], finalize_config=False)
         _check_bindings(bindings)
         for binding in bindings:

@@ -21,8 +21,9 @@ from faith_jax.core.settings import (
 )
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.gin_files.log_once import log_once
+from faith_jax.gin_files.values import Reference
 from faith_jax.inference.checkpoint_decoding import from_checkpoint
-from faith_jax.runs.run_settings import Reference, Setting, read_settings
+from faith_jax.runs.run_settings import Setting, read_settings
 
 logger = logging.getLogger("faith_jax")
 

@@ -8,7 +8,6 @@ config names is run for that.
 import contextlib
 import inspect
 import pathlib
-import tokenize
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -16,33 +15,10 @@ import gin
 from gin import config_parser
 
 from faith_jax.gin_files.former_names import with_present_names
+from faith_jax.gin_files.values import PARSE_ERRORS, Macro, Reference, parse_statements
 
 CONFIG = "config.gin"  # in MODEL_DIR
 TRAIN, TRAIN_STEPS = "faith_jax.runs.train.train", "optimization.total_steps"
-
-
-class Reference(NamedTuple):
-    """`@name` or `@name()` in a gin file."""
-
-    name: str
-
-
-class Macro(NamedTuple):
-    """`%NAME` in a gin file."""
-
-    name: str
-
-
-class _GinValues(config_parser.ParserDelegate):
-    """Makes values of a gin file without looking up or running anything that it names."""
-
-    def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> Reference:
-        """Returns the name."""
-        return Reference(scoped_configurable_name)
-
-    def macro(self, name: str) -> Macro:
-        """Returns the name."""
-        return Macro(name)
 
 
 class Setting(NamedTuple):
@@ -76,8 +52,8 @@ def settings_of(text: str) -> dict[str, Setting] | None:
     the text is no readable config of a run `train`.
     """
     try:
-        statements = list(config_parser.ConfigParser(with_present_names(text), _GinValues()))
-    except (ValueError, SyntaxError, tokenize.TokenError):
+        statements = list(parse_statements(with_present_names(text)))
+    except PARSE_ERRORS:
         return None
     config = _Config(statements)
     settings = dict(config.arguments(TRAIN, (), "", ()))
@@ -180,6 +156,6 @@ def _without_references(macros: Mapping[str, Any], value: Any) -> Any:
         )
     if isinstance(value, dict):
         return {k: _without_references(macros, v) for k, v in value.items()}
-    if isinstance(value, list | tuple) and not isinstance(value, Reference):
+    if isinstance(value, list | tuple):
         return tuple(_without_references(macros, v) for v in value)
     return value

@@ -12,11 +12,13 @@ import pytest
 from faith_jax import cli
 from faith_jax.core.errors import ConfigError
 from faith_jax.gin_files import config as gin_config
-from faith_jax.gin_files import t5x_counterparts as counterparts
+from faith_jax.gin_files import t5x_files
 from faith_jax.gin_files import translate_t5x as translation
+from faith_jax.gin_files.t5x_statements import is_t5x
 from tests.runs.test_bad_input import assert_mistake
 
 MODEL = "t5x/examples/t5/t5_1_1/tiny.gin"
+NUCLEUS = "prompt_tuning/configs/models/decoding/nucleus_sampling.gin"
 FINETUNE = """
 from __gin__ import dynamic_registration
 import __main__ as train_script
@@ -160,6 +162,17 @@ def test_train_steps_count_those_of_what_is_in_a_folder(parsed, tmp_path):
     assert value("INITIAL_CHECKPOINT_PATH/macro.value") == f"{ours}/checkpoints/newest"
 
 
+def test_the_newest_step_is_taken_on_a_store_too(parsed, tmp_path, monkeypatch):
+    (tmp_path / "checkpoints" / "1000").mkdir(parents=True)
+    (tmp_path / "model.json").write_text("{}")
+    monkeypatch.setattr(translation, "path_of", lambda name: tmp_path)
+    monkeypatch.setattr(translation, "checkpoint_path", lambda name: tmp_path)
+    latest = "t5x.utils.RestoreCheckpointConfig.mode='latest'"
+    value = parsed(FINETUNE, "TRAIN_STEPS=20", "INITIAL_CHECKPOINT_PATH=gs://b/run", latest)
+    assert value("INITIAL_CHECKPOINT_PATH/macro.value") == "gs://b/run/checkpoints/newest"
+    assert value("TRAIN_STEPS/macro.value") == 20
+
+
 RATE = """
 RATE_STEPS = 500
 utils.create_learning_rate_scheduler:
@@ -235,6 +248,10 @@ def test_the_last_pack_holds(first, last, parsed):
     [("train", [], "end"), ("train", ["CUT_POLICY=knowledge"], "knowledge"),
      ("eval", [], "error"), ("eval", ["TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}"], "end"),
      ("eval", ["t5x.utils.DatasetConfig.task_feature_lengths=None"], "error"),
+     ("infer", ["TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}", "TASK_FEATURE_LENGTHS=None"],
+      "error"),
+     ("infer", ["TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}",
+                "t5x.utils.DatasetConfig.task_feature_lengths=None"], "error"),
      ("infer", ["TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}"], "end")],
 )  # fmt: skip
 def test_long_inputs_are_trimmed_as_in_t5x(script, more, policy, parsed):
@@ -246,6 +263,9 @@ def test_long_inputs_are_trimmed_as_in_t5x(script, more, policy, parsed):
         settings.append("t5x.utils.DatasetConfig.batch_size=7")
         gin_config.parse(files, [*settings, *more])
         assert gin.query_parameter("BATCH_SIZE/macro.value") == 7
+        dataset = gin.get_bindings("faith_jax.input.task_batches.DatasetConfig")
+        targets = 512 if policy == "error" else 5
+        assert dataset["task_feature_lengths"]["targets"] == targets
     assert gin.query_parameter("CUT_POLICY/macro.value") == policy
 
 
@@ -265,7 +285,57 @@ def test_rows_are_decoded_without_a_loss_of_others(decoded, dataset, parsed, cap
         assert value("faith_jax.runs.train.Evaluation.dataset") is None
     else:
         assert value("DECODING/macro.value") is not None
-        assert value("eval_split/faith_jax.input.task_batches.DatasetConfig.split") == "test"
+        (dataset,) = [gin.get_bindings("eval_split/faith_jax.input.task_batches.DatasetConfig")]
+        assert dataset["split"] == "test"
+
+
+# `finetune.gin` is included again: what it binds replaces what was bound before it.
+AGAIN = "from t5x import utils\n{}\ninclude 't5x/configs/runs/finetune.gin'\n" + "".join(
+    f"{line}\n" for line in (
+        "TRAIN_STEPS = 1100", "INITIAL_CHECKPOINT_PATH = '/t5/checkpoint_10'", "EVAL_PERIOD = 9",
+        "utils.SaveCheckpointConfig.period = %EVAL_PERIOD",
+    )
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "steps", "period"),
+    [("train_script.train.total_steps = 50", "", 1090, 9),
+     ("utils.RestoreCheckpointConfig.path = '/t5/checkpoint_1000'", "", 1090, 9),
+     ("train_script.train.eval_period = 7", "", 1090, 9),
+     ("", "train_script.train.eval_period = 7", 1090, 7),
+     ("", "train_script.train.eval_period = 7\nEVAL_PERIOD = 9", 1090, 7),
+     ("", "train_script.train.total_steps = 50\nTRAIN_STEPS = 99", 40, 9),
+     ("", "TRAIN_STEPS_RELATIVE = 0", 1090, 9)],
+)  # fmt: skip
+def test_statements_hold_in_gins_order(before, after, steps, period, parsed):
+    parsed(FINETUNE + AGAIN.format(before) + after)
+    assert gin.get_bindings("faith_jax.runs.train.Optimization")["total_steps"] == steps
+    assert gin.get_bindings("faith_jax.runs.train.Evaluation")["period"] == period
+    output = gin.get_bindings("faith_jax.runs.train.Output")
+    assert output["checkpoint_period"] == 9  # T5X's macro, whatever eval_period is bound to
+    start = gin.get_bindings("faith_jax.runs.setup.StartingPoint")
+    assert start["initial_checkpoint_path"] == "/t5/checkpoint_10"
+
+
+@pytest.mark.parametrize(
+    ("lines", "split", "told"),
+    [("train_script.train.train_eval_dataset_cfg = @a/utils.DatasetConfig()\n"
+      "train_script.train.train_eval_dataset_cfg = @b/utils.DatasetConfig()\n", "of_b", "a"),
+     ("train_script.train.train_eval_dataset_cfg = @b/utils.DatasetConfig()\n", "of_b", "a"),
+     ("train_script.train.infer_eval_dataset_cfg = @train_eval/utils.DatasetConfig()\n"
+      "train_eval/utils.DatasetConfig.split = 'theirs'\n", "theirs", "infer_eval"),
+     ("utils.DatasetConfig.split = 'root'\n", "validation", None)],
+)  # fmt: skip
+def test_a_data_set_has_the_part_that_it_is_bound_to_last(lines, split, told, parsed, caplog):
+    caplog.set_level(logging.INFO)
+    splits = "b/utils.DatasetConfig.split = 'of_b'\na/utils.DatasetConfig.split = 'of_a'\n"
+    parsed(f"{FINETUNE}from t5x import utils\n{lines}{splits if '@b' in lines else ''}")
+    dataset = gin.get_bindings("eval_split/faith_jax.input.task_batches.DatasetConfig")
+    assert dataset["split"] == split
+    assert dataset["use_cached"] is False
+    noted = re.findall(r": (\w+): no argument of train refers to this data set", caplog.text)
+    assert noted == ([] if told is None else [told])
 
 
 @pytest.mark.parametrize(
@@ -301,19 +371,26 @@ prompts.Prompt:
   length = 20
   prompt_init = @prompt_init/prompts.from_sample_of_embeddings()
 """
+# The model's file binds the scale of this scope.
+FLAX_PROMPT = """
+from flax import linen
+from prompt_tuning import prompts
+linen.initializers.uniform.scale = 0.125
+prompts.Prompt.prompt_init = @prompt_init/linen.initializers.uniform()
+"""
 
 
 @pytest.mark.parametrize(
     ("name", "initializer", "length"),
     [(None, "uniform", 100), ("sampled_vocab", "sampled_vocabulary", 100),
      ("class_labels", "class_labels", 100), ("file", "from_npy", 100),
-     ("own", "sampled_vocabulary", 20)],
+     ("own", "sampled_vocabulary", 20), ("flax", "uniform", 100)],
 )  # fmt: skip
 def test_prompts_keep_their_length(name, initializer, length, tmp_path):
     files = ["prompt_tuning/configs/models/t5_1_1_small_prompt.gin"]
-    if name == "own":
+    if name in ("own", "flax"):
         files.append(str(tmp_path / "own.gin"))
-        (tmp_path / "own.gin").write_text(OWN_PROMPT)
+        (tmp_path / "own.gin").write_text(OWN_PROMPT if name == "own" else FLAX_PROMPT)
     elif name is not None:
         files.append(PROMPTS.format(name))
     settings = ["MIXTURE_OR_TASK_NAME=a", "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}",
@@ -406,11 +483,8 @@ def test_dimensions_of_prompt_tunings_models_and_a_submesh(parsed):
     )
     value = parsed(text)
     assert value("NUM_PARTITIONS/macro.value") == 32
-    assert value("EMBED_DIM/macro.value") == 24
-    config = "faith_jax.models.config.TransformerConfig."
-    assert repr(value(config + "emb_dim")) == "%EMBED_DIM"
-    assert repr(value(config + "mlp_dim")) == "%MLP_DIM"
-    assert repr(value("VOCAB_SIZE/macro.value")) == "%NUM_EMBEDDINGS"
+    model = gin.get_bindings("faith_jax.models.config.TransformerConfig")
+    assert (model["emb_dim"], model["mlp_dim"], model["vocab_size"]) == (24, 24, 300)
 
 
 def test_infer_takes_the_prompt_of_the_checkpoint(tmp_path):
@@ -423,7 +497,7 @@ def test_infer_takes_the_prompt_of_the_checkpoint(tmp_path):
                 "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}")  # fmt: skip
     gin_config.parse(files, bindings)
     assert gin.query_parameter("ENCODER_PROMPT_LENGTH/macro.value").__repr__() == "%PROMPT_LENGTH"
-    with pytest.raises(ConfigError, match=r"PROMPT_FILE = 'p\.npy': infer takes the prompt"):
+    with pytest.raises(ConfigError, match=r"path = 'p\.npy': infer takes the prompt"):
         gin_config.parse(files, [*bindings, "PROMPT_FILE=p.npy"])
 
 
@@ -497,10 +571,14 @@ def test_responses_are_as_long_as_targets_may_be(parsed, bindings, length):
 
 @pytest.mark.parametrize(
     ("settings", "temperature", "top_k", "top_p"),
-    [("", 1.0, 1, 1.0), ("decoding.temperature_sample:\n  topk = 0\n  topp = 0.9\n", 1.0, 0, 0.9)],
-)
+    [("", 1.0, 1, 1.0), ("decoding.temperature_sample:\n  topk = 0\n  topp = 0.9\n", 1.0, 0, 0.9),
+     (f"include '{NUCLEUS}'\n", 1.0, 0, 0.9), (None, 0.0, 0, 1.0)],
+)  # fmt: skip
 def test_sampling_has_t5xs_defaults(parsed, settings, temperature, top_k, top_p):
     decoder = "models.EncoderDecoderModel.decode_fn = @decoding.temperature_sample\n"
+    if settings is None:  # another decoder than the included file's
+        settings = f"include '{NUCLEUS}'\n"
+        decoder = decoder.replace("temperature_sample", "beam_search")
     text = FINETUNE.replace("num_decodes = 2", "num_decodes = 1")
     value = parsed(text + "from t5x import decoding\n" + settings + decoder)
     assert value("TEMPERATURE/macro.value") == temperature
@@ -530,7 +608,9 @@ def test_rows_are_decoded_where_t5x_decodes_them(run, line, decodes, parsed):
 def test_the_path_to_restore_may_be_a_macro_or_a_list(path, parsed):
     mine = "MINE = '/t5'\n" if "%" in path else ""
     line = f"from t5x import utils\n{mine}utils.RestoreCheckpointConfig.path = {path}\n"
-    assert parsed(FINETUNE + line)("INITIAL_CHECKPOINT_PATH/macro.value") == "/t5"
+    parsed(FINETUNE + line)
+    start = gin.get_bindings("faith_jax.runs.setup.StartingPoint")
+    assert start["initial_checkpoint_path"] == "/t5"
 
 
 def test_a_path_that_is_bound_comes_before_the_macro(parsed):
@@ -584,6 +664,14 @@ MISTAKES = [
      ["line 16", "num_decodes = 4", "T5X samples 4 responses"]),
     ("from t5x import decoding\nmodels.EncoderDecoderModel.decode_fn = "
      "@decoding.temperature_sample\nNUM_BEAMS = 3", ["line 15", "T5X samples 3 responses"]),
+    (f"include '{NUCLEUS}'\nmodels.EncoderDecoderModel.predict_batch_with_aux.num_decodes = 4",
+     ["line 14", "num_decodes = 4", "T5X samples 4 responses"]),
+    ("from prompt_tuning import prompts\n"
+     "prompts.Prompt.prompt_init = @i/prompts.from_sample_of_embeddings()\n"
+     "i/prompts.from_sample_of_embeddings.embeddings = @i/prompts.np_load()\n"
+     "EMBEDDING_FILE = 'e.npy'\ni/prompts.np_load.path = %EMBEDDING_FILE",
+     ["line 16", "np_load.path = 'e.npy'", "begins with embeddings of the checkpoint",
+      "from_sampled_vocab.gin"]),
     ("models.EncoderDecoderModel.loss_normalizing_factor = 'AVERAGE_PER_SEQUENCE'",
      ["line 13", "loss_normalizing_factor = 'AVERAGE_PER_SEQUENCE'", "'NUM_REAL_TARGET_TOKENS'"]),
 ]  # fmt: skip
@@ -629,24 +717,24 @@ def test_every_counterpart_names_what_we_have(tmp_path):
     given = {"MODEL_DIR": "a", "MIXTURE_OR_TASK_NAME": "b", "INITIAL_CHECKPOINT_PATH": None,
              "TASK_FEATURE_LENGTHS": {"inputs": 8, "targets": 5}, "TRAIN_STEPS": 4}  # fmt: skip
     tested = {"CHECKPOINT_PATH": "a", "MIXTURE_OR_TASK_NAME": "b"}
-    for name in counterparts.file_names():
-        file = counterparts.of_file(name)
-        for include in file.includes:
+    for name in t5x_files.stand_in_names():
+        text = t5x_files.stand_in(name)
+        for include in re.findall("include '(models/.*)'", text):
             assert (gin_config.config_folder() / include).is_file(), name
         # A model or a prompt, of which there are several sizes, and all runs.
         if "/models/" in name and "small" not in name and "decoding" not in name:
             continue
-        settings = given if (file.run or "train") == "train" else dict(tested)
-        if file.run in ("eval", "infer"):
-            settings[f"{file.run.upper()}_OUTPUT_DIR"] = "c"
+        run = re.search(r"(eval|infer)(?:_script|\.gin)", text)
+        settings = {**tested, f"{run[1].upper()}_OUTPUT_DIR": "c"} if run else given
         if name.endswith("prompts/from_file.gin"):
             settings = {**settings, "PROMPT_FILE": "d.npy"}
-        files = [name] if file.run else [name, "t5x/configs/runs/finetune.gin"]
-        files = files if file.includes and not name.startswith("prompt") else [model, *files]
+        is_whole = "_script" in text or "runs/" in text
+        files = [name] if is_whole else [name, "t5x/configs/runs/finetune.gin"]
+        files = files if name.startswith(("t5x/examples", "t5x/models")) else [model, *files]
         gin_config.parse(files, [f"{key}={value!r}" for key, value in settings.items()])
 
 
 def test_our_own_files_are_not_translated():
     assert translation.translate(["quickstart.gin"], [], lambda name: None) is None
-    assert not translation.is_t5x("from faith_jax.runs import train\ninclude 'runs/train.gin'\n")
-    assert translation.is_t5x("from t5x import utils\n")
+    assert not is_t5x("from faith_jax.runs import train\ninclude 'runs/train.gin'\n")
+    assert is_t5x("from t5x import utils\n")

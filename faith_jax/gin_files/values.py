@@ -1,0 +1,66 @@
+"""Values of gin files, made without looking up or running anything that they name."""
+
+import dataclasses
+import tokenize
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gin import config_parser
+
+# What `parse_statements` raises for a text that gin cannot read.
+PARSE_ERRORS = (SyntaxError, ValueError, tokenize.TokenError)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Reference:
+    """`@name` or `@name()`; its `repr` is gin's form."""
+
+    name: str
+    evaluate: bool = True
+
+    def __repr__(self) -> str:
+        return f"@{self.name}{'()' if self.evaluate else ''}"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Macro:
+    """`%NAME`; its `repr` is gin's form."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"%{self.name}"
+
+
+REQUIRED = Macro("gin.REQUIRED")  # the value of a macro that the user must set
+
+
+class _Values(config_parser.ParserDelegate):
+    def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> Reference:
+        """Returns the reference as it is written."""
+        return Reference(scoped_configurable_name, evaluate)
+
+    def macro(self, name: str) -> Macro:
+        """Returns the macro as it is written."""
+        return Macro(name)
+
+
+def parse_statements(text: str) -> Iterator[Any]:
+    """Yields gin's statements of a text; references and macros are those of this module."""
+    yield from config_parser.ConfigParser(text, _Values())
+
+
+def resolve(value: Any, macros: Mapping[str, Any]) -> Any:
+    """Returns a value with what its macros stand for; those without a value stay as they are."""
+    passed = set[str]()
+    while isinstance(value, Macro) and macros.get(value.name, REQUIRED) != REQUIRED:
+        if value.name in passed:  # they name each other in a circle, of which gin tells
+            return value
+        passed.add(value.name)
+        value = macros[value.name]
+    rest = {name: each for name, each in macros.items() if name not in passed}
+    if isinstance(value, dict):
+        return {key: resolve(each, rest) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(resolve(each, rest) for each in value)
+    return value
