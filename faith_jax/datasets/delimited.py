@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from faith_jax.core.errors import InputError, did_you_mean
 from faith_jax.core.rows import BadRows, Row, check_columns, read_lines
+from faith_jax.datasets.pandas_json import free_name
 
 # A cell of csv's is at most 128 KiB by default; documents are longer.
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
@@ -39,6 +40,7 @@ def read_csv(
     delimiter: str = ",",
     first: int = 0,
     encoding: str = "utf-8",
+    nameless: list[str] | None = None,
 ) -> Iterator[Row]:
     """Yields the rows of a comma-separated file with cells quoted as in RFC 4180.
 
@@ -50,6 +52,8 @@ def read_csv(
       delimiter: "," or, as spreadsheet programs of many languages write it, ";" or a tab.
       first: the row to begin with, from 0; those before it, bad ones too, are not looked at.
       encoding: of the file.
+      nameless: is filled with the names that columns without one get: "index" the first column, as
+        which pandas writes its index, and "Unnamed: 2" or the like any other; None = they get none.
 
     Raises:
       InputError: the file is missing, empty or without one of the columns, has a quote that is
@@ -58,7 +62,7 @@ def read_csv(
     name = _DELIMITERS.get(delimiter, delimiter)
     remedy = f"quote cells that hold a {name} or a line break, a quote mark in them twice"
     records = _quoted_records(path, delimiter, remedy, encoding)
-    return _build_rows(path, records, columns, bad_rows, remedy, delimiter, first)
+    return _build_rows(path, records, columns, bad_rows, remedy, delimiter, first, nameless)
 
 
 def read_tsv(
@@ -67,25 +71,26 @@ def read_tsv(
     bad_rows: BadRows | None = None,
     first: int = 0,
     encoding: str = "utf-8",
+    nameless: list[str] | None = None,
 ) -> Iterator[Row]:
     """Yields the rows of a tab-separated file in which a quote mark is text; see `read_csv`."""
     lines = enumerate(_decoded_lines(path, encoding), start=1)
     records = ((n, line.rstrip("\r\n").split("\t")) for n, line in lines if line.strip("\r\n"))
-    return _build_rows(path, records, columns, bad_rows, _TSV_REMEDY, "\t", first)
+    return _build_rows(path, records, columns, bad_rows, _TSV_REMEDY, "\t", first, nameless)
 
 
-def stated_separator(path: str | pathlib.Path, encoding: str = "utf-8") -> str:
-    """Returns the separator that the first line states, as `sep=;` does; "" = it states none."""
-    line = next(iter(read_lines(path, encoding)), b"").decode("utf-8", "surrogateescape")
-    return match[1] if (match := _SEPARATOR_LINE.fullmatch(line)) else ""
+def find_separator(
+    path: str | pathlib.Path, usual: str, encoding: str = "utf-8"
+) -> tuple[str, bool]:
+    """Returns the character between the cells of a file, and whether the first line states it.
 
-
-def find_separator(path: str | pathlib.Path, usual: str, encoding: str = "utf-8") -> str:
-    """Returns the character between the cells of a file: `usual` unless another one fits better.
-
-    One fits if the first record has several cells by it, and nine of ten records at the beginning
-    of the file as many; it fits better if these are more.
+    Else it is `usual`, unless another one fits better. One fits if the first record has several
+    cells by it, and nine of ten records at the beginning of the file as many; it fits better if
+    these are more.
     """
+    first = next(iter(read_lines(path, encoding)), b"").decode("utf-8", "surrogateescape")
+    if statement := _SEPARATOR_LINE.fullmatch(first):
+        return statement[1], True
     lines = list(itertools.islice(_decoded_lines(path, encoding), _SAMPLE_LINES))
     widths: dict[str, list[int]] = {}  # the numbers of cells of the records
     for separator in (usual, *_DELIMITERS):
@@ -101,7 +106,7 @@ def find_separator(path: str | pathlib.Path, usual: str, encoding: str = "utf-8"
         if counts and counts[0] > 1 and counts.count(counts[0]) >= _MOST_RECORDS * len(counts)
     ]
     # The first one of the longest, of which the usual one is the first of all.
-    return max(fitting, key=lambda separator: widths[separator][0], default=usual)
+    return max(fitting, key=lambda separator: widths[separator][0], default=usual), False
 
 
 def decimal_comma_columns(
@@ -193,6 +198,7 @@ def _build_rows(
     remedy: str,
     delimiter: str,
     first: int,
+    nameless: list[str] | None,
 ) -> Iterator[Row]:
     header: list[str] = []
     for number, (line, record) in enumerate(records):
@@ -215,12 +221,20 @@ def _build_rows(
             yield Row(place, dict(zip(header, cells, strict=True)))
         else:
             header = cells
+            if nameless is not None:
+                taken = frozenset(cells)
+                header = [
+                    name or free_name(taken, f"Unnamed: {number}" if number else "index")
+                    for number, name in enumerate(cells)
+                ]
+                nameless.extend(name for name in header if name not in taken)
             _check_header(header, place, delimiter, columns)
     if not header:
         raise InputError(f"{path}: empty; its first line should name the columns.")
 
 
 def _check_record(record: list[str] | str, place: str) -> list[str]:
+    """Returns the cells of a record, if it has no error and all of it is UTF-8."""
     if isinstance(record, str):
         raise InputError(f"{place}: {record}")
     for number, cell in enumerate(record, start=1):

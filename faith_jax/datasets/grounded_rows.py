@@ -15,20 +15,28 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, field_error, pluralize
-from faith_jax.core.files import stamp
 from faith_jax.core.rows import BadRows, Row, Seen, parse_rows
 from faith_jax.core.settings import unescape
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.datasets.list_cells import ListColumns, document_text, has_texts
+from faith_jax.datasets.list_cells import ListColumns, document_text, is_plain_text
+from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.datasets.tables import (
     TableForm,
-    TableNotes,
     decimal_commas,
     file_form,
+    is_missing,
     read_rows,
     table_files,
+    until_changed,
 )
-from faith_jax.datasets.usual_names import USUAL, field_named, flatten_row, usual_name
+from faith_jax.datasets.usual_names import (
+    TEXTS_OR_OBJECTS,
+    USUAL,
+    field_named,
+    flatten_row,
+    key_hints,
+    usual_name,
+)
 
 _TEXTS = ("grounding", "response", "history")  # of which a column holds one
 # Labels that say which rows are faithful, or, with --labels-are-errors, which have an error.
@@ -92,19 +100,13 @@ class Columns:
     @functools.cached_property
     def named_texts(self) -> frozenset[str]:
         """The columns of texts that options name."""
-        option_of_column: dict[str, str] = {}
-        for option in (f"{part}_column" for part in _TEXTS):
-            for name in filter(None, set(_parse_perspectives(getattr(self, option)).values())):
-                if name in option_of_column:
-                    first_option, second_option = (
-                        f"--{option_name.replace('_', '-')}"
-                        for option_name in (option_of_column[name], option)
-                    )
-                    raise ConfigError(
-                        f"{second_option}: the column {name!r} is that of {first_option} already."
-                    )
-                option_of_column[name] = option
-        return frozenset(option_of_column)
+        option_of: dict[str, str] = {}
+        for part in _TEXTS:
+            option = f"--{part}-column"
+            for name in {*_parse_perspectives(getattr(self, f"{part}_column")).values()} - {""}:
+                if (first := option_of.setdefault(name, option)) != option:
+                    raise ConfigError(f"{option}: the column {name!r} is that of {first} already.")
+        return frozenset(option_of)
 
     @functools.cached_property
     def known_labels(self) -> dict[str, int | None]:
@@ -117,6 +119,13 @@ class Columns:
                 raise ConfigError(f"--label-values: {expected}, got {part!r}.")
             label_meanings[name.lower()] = int(value) if value else None
         return label_meanings
+
+    def find_id_column(self, fields: tuple[str, ...]) -> str:
+        """Returns which of a table's columns has the ids; "" = none."""
+        try:
+            return _find_column_names(self, fields)["id"]
+        except InputError:  # which the rows raise with their place
+            return ""
 
 
 _JSON = msgspec.json.Encoder(enc_hook=dict)  # of mappings that are no dict
@@ -160,69 +169,42 @@ def file_examples(
     """
     notes = notes or TableNotes()
     unread = _Unread(bad_rows)
-    rows = read_rows(path, form, unread, first, notes.add, id_column_of(columns))
-    if decimals := decimal_commas(path, form):
-        rows = _with_points(rows, decimals, columns, notes)
-    has_texts_of = file_has_texts(path, form, columns)
-    return example_rows(rows, columns, corpus, bad_rows, unread, first, notes, has_texts_of)
+    rows = read_rows(path, form, unread, first, notes.add, columns.find_id_column)
+    find_text_columns = file_text_columns(path, form, columns)
+    decimals = decimal_commas(path, form)
+    return example_rows(
+        rows, columns, corpus, bad_rows, unread, first, notes, find_text_columns, decimals
+    )
 
 
-def file_has_texts(
+def file_text_columns(
     path: pathlib.Path, form: TableForm | str, columns: Columns
-) -> Callable[[str], bool] | None:
-    """Returns `rows_have_texts` for the columns of a file or folder; None for CSV and TSV."""
-    form = TableForm(form=form) if isinstance(form, str) else form
-    files = table_files(path)
-    if file_form(files[0], form).form in ("csv", "tsv"):
+) -> Callable[[], Collection[str]] | None:
+    """Returns what finds `text_columns` of a file or folder; None for CSV and TSV."""
+    if file_form(table_files(path)[0], form).form in ("csv", "tsv"):
         return None
-    return lambda name: _file_has_texts(path, form, columns.named_texts, name, repr(stamp(files)))
+    return functools.partial(_file_text_columns, path, form, columns.named_texts)
 
 
-@functools.lru_cache(maxsize=4096)  # shards of a file are read by themselves
-def _file_has_texts(
-    path: pathlib.Path, form: TableForm, named: frozenset[str], name: str, _: str
-) -> bool:
-    return rows_have_texts(read_rows(path, form, BadRows(skip=True)), named, name)
+@until_changed
+def _file_text_columns(
+    path: pathlib.Path, form: TableForm | str, named: frozenset[str]
+) -> frozenset[str]:
+    return text_columns(read_rows(path, form, BadRows(skip=True)), named)
 
 
-def rows_have_texts(rows: Iterable[Row], named: Collection[str], name: str) -> bool:
-    """Returns whether `has_texts` of a column of rows that have lists of their own.
+def text_columns(rows: Iterable[Row], named: Collection[str]) -> frozenset[str]:
+    """Returns the columns of a table in which some values are plain texts, and print no lists.
 
     Args:
       rows: all of the table.
       named: the columns that a user names.
-      name: of the column.
     """
-    return has_texts(flatten_row(row.fields, named).get(name) for row in rows)
-
-
-def id_column_of(columns: Columns) -> Callable[[tuple[str, ...]], str]:
-    """Returns what says which of a table's columns has the ids; "" = none."""
-
-    def find(fields: tuple[str, ...]) -> str:
-        try:
-            return _find_column_names(columns, fields)["id"]
-        except InputError:  # which the rows raise with their place
-            return ""
-
-    return find
-
-
-def _with_points(
-    rows: Iterable[Row], decimals: frozenset[str], columns: Columns, notes: TableNotes
-) -> Iterator[Row]:
-    """Yields rows with points for decimal commas; texts and ids stay as they are."""
-    layout_of = functools.lru_cache(functools.partial(_build_layout, columns))
-    for place, fields in rows:
-        layout = layout_of(tuple(fields))
-        changed = {
-            name: value.replace(",", ".")
-            for name in decimals & {*layout.further_fields, layout.names["label"]}
-            if isinstance(value := fields.get(name), str)
-        }
-        for name in sorted(changed):
-            notes.add(f"{name}: decimal commas are read as points")
-        yield Row(place, {**fields, **changed})
+    names = set[str]()
+    for row in rows:
+        flat = flatten_row(row.fields, named)
+        names.update(name for name in flat.keys() - names if is_plain_text(flat[name]))
+    return frozenset(names)
 
 
 class _Unread(BadRows):
@@ -245,7 +227,8 @@ def example_rows(
     unread: BadRows | None = None,
     first: int = 0,
     notes: TableNotes | None = None,
-    has_texts_of: Callable[[str], bool] | None = None,
+    find_text_columns: Callable[[], Collection[str]] | None = None,
+    decimals: frozenset[str] = frozenset(),
 ) -> Iterator[ExampleRow]:
     """Yields the examples of rows.
 
@@ -257,7 +240,9 @@ def example_rows(
       unread: counts the rows that could not be read.
       first: the number of the first row, from 0.
       notes: collects what is found out about the rows.
-      has_texts_of: returns `rows_have_texts` of a column, for rows that have lists of their own.
+      find_text_columns: returns `text_columns` of all rows of the table, if it can hold lists; None
+        = it cannot, and what prints a list is one.
+      decimals: columns whose numbers have decimal commas.
 
     Raises:
       InputError: a row lacks a column, a grounding or a response, or has an unknown label or the id
@@ -268,16 +253,42 @@ def example_rows(
     read = first
     has_numbered = False  # rows without an id of their own
     notes = notes or TableNotes()
+    lists = ListColumns(notes, find_text_columns)
     layout_of = functools.lru_cache(functools.partial(_build_layout, columns))
+
+    def prepare(row: Row) -> Row:
+        flat = flatten_row(row.fields, columns.named_texts)
+        try:
+            layout = layout_of(tuple(flat))
+        except InputError as error:
+            raise InputError(f"{row.place}: {error}.") from None
+        notes.columns = notes.columns or dict(layout.names)
+        changed: dict[str, Any] = {}
+        for name in layout.texts:
+            value = texts = flat[name]
+            if not (columns.split_grounding and name in layout.grounding):
+                texts = lists.read(name, value, row.place)
+            elif isinstance(value, str):
+                texts = value.split(columns.split_grounding)
+            if texts is not value:
+                changed[name] = texts
+                notes.count_list(name, texts)
+            if isinstance(texts, list) and None in texts:
+                notes.count_nulls(name, texts.count(None))
+        # Decimal commas of texts and ids stay as they are.
+        for name in sorted(decimals & {*layout.further_fields, layout.names["label"]}):
+            if isinstance(value := flat.get(name), str):
+                changed[name] = value.replace(",", ".")
+                notes.add(f"{name}: decimal commas are read as points")
+        return Row(row.place, {**flat, **changed} if changed else flat)
 
     def parse(fields: Mapping[str, Any], place: str) -> ExampleRow:
         nonlocal read, has_numbered
         read += 1
         number = read + (unread.count if unread else 0)
-        layout = layout_of(tuple(fields))
-        row = _example_row(fields, place, number, columns, corpus, layout, notes)
-        id_column = layout.names["id"]
-        has_numbered |= not (id_column and cell_text(fields.get(id_column), place, id_column))
+        reader = _RowReader(fields, place, columns, layout_of(tuple(fields)))
+        row = reader.read_example(number, corpus, notes)
+        has_numbered |= not reader.read_id()
         if not seen.add(response_key(row)):
             remedy = (
                 "an empty id is the row's number, so fill it in"
@@ -290,44 +301,12 @@ def example_rows(
             )
         return row
 
-    listed_rows = _with_lists(rows, columns, layout_of, notes, has_texts_of)
-    return parse_rows(listed_rows, parse, bad_rows or BadRows())
+    return parse_rows(map(prepare, rows), parse, bad_rows or BadRows())
 
 
 def response_key(row: ExampleRow) -> tuple[Any, ...]:
     """Returns what tells a response from all others: corpus, id, and the system that made it."""
     return row.corpus, row.example.id, *map(row.fields.get, SYSTEM_FIELDS)
-
-
-def _with_lists(
-    rows: Iterable[Row],
-    columns: Columns,
-    layout_of: Callable[[tuple[str, ...]], "_Layout"],
-    notes: TableNotes,
-    has_texts_of: Callable[[str], bool] | None,
-) -> Iterator[Row]:
-    """Yields rows with lists in the place of texts that stand for them, in columns of texts."""
-    lists, separator = ListColumns(has_texts_of, notes.warn), columns.split_grounding
-    for row in rows:
-        flat = flatten_row(row.fields, columns.named_texts)
-        try:
-            layout = layout_of(tuple(flat))
-        except InputError as error:
-            raise InputError(f"{row.place}: {error}.") from None
-        notes.columns = notes.columns or dict(layout.names)
-        changed: dict[str, Any] = {}
-        for name in layout.texts:
-            value = flat[name]
-            if separator and name in layout.grounding:
-                read: Any = value.split(separator) if isinstance(value, str) else value
-            else:
-                read = lists.read(name, value, row.place)
-            if read is not value:
-                changed[name] = read
-                notes.count_list(name, len(read))
-            if isinstance(read, list) and None in read:
-                notes.count_nulls(name, read.count(None))
-        yield row if flat is row.fields and not changed else Row(row.place, {**flat, **changed})
 
 
 class _Layout(NamedTuple):
@@ -359,84 +338,180 @@ def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
     )
 
 
-def _example_row(
-    fields: Mapping[str, Any],
-    place: str,
-    number: int,
-    columns: Columns,
-    corpus: str,
-    layout: _Layout,
-    notes: TableNotes,
-) -> ExampleRow:
-    names, id_column = layout.names, columns.id_column
-    if missing := [part for part in columns.needs if not names[part]]:
-        raise _unknown_columns(missing, fields, place, columns)
-    response, label, identifier, row_corpus = [
-        _read_field(fields, place, name) if (name := names[part]) else None
-        for part in ("response", "label", "id", "corpus")
-    ]
-    spec = names["grounding"]
-    sides = _text_perspectives(fields, place, spec, columns.perspective_column) if spec else ()
-    remedy = "--id-column= takes the rows' numbers"
-    named_id = cell_text(identifier, place, id_column or "id", remedy)
-    if id_column and not named_id:
-        raise field_error(place, id_column, "an id", identifier, remedy)
-    grounding = _read_grounding(fields, place, spec, columns, sides)
-    notes.count_grounding(spec, grounding.texts)
-    history = _read_texts(fields, place, names["history"]) if names["history"] else ()
-    answer = None if _is_missing(response) else response
-    if not isinstance(answer, str | None):
-        raise field_error(place, names["response"], "a text", answer)
-    answer_text = (answer or "").strip()
-    if names["response"]:
-        notes.count_answer(names["response"], answer, answer_text)
-    meaning = _read_label(label, columns, names["label"], place)
-    example = GroundedExample(named_id or str(number), grounding, history, answer_text, meaning)
-    json_fields, left_out = {}, {}
-    for name in layout.further_fields:
-        if sides and name == columns.perspective_column:
-            continue
-        value = fields[name]
-        try:
-            if not isinstance(value, str | int):  # what is no finite number becomes null
-                text = json.dumps(value, default=_json_text)
-                value = json.loads(text, parse_constant=lambda _: None)
-        except TypeError:
-            left_out[name] = type(value).__name__
-            continue
-        if value is not None:
-            json_fields[name] = value
-    named_corpus = cell_text(row_corpus, place, names["corpus"], "--corpus-column= reads none")
-    return ExampleRow(example, named_corpus or corpus, json_fields, left_out, (0, number - 1))
+class _RowReader(NamedTuple):
+    """Reads the parts of an example from the fields of a row, whose place is named in errors."""
 
+    fields: Mapping[str, Any]
+    place: str
+    columns: Columns
+    layout: _Layout
 
-def _unknown_columns(
-    missing: Sequence[str], fields: Iterable[str], place: str, columns: Columns
-) -> InputError:
-    """Returns the error that no column is known to hold some parts, and what may help."""
-    suggested, hint = dict.fromkeys(missing, "NAME"), ""
-    if "grounding" in missing:
-        sides = {s: [n for n in fields if re.match(rf"{s}s?([_ -]|$)", n)] for s in ("pro", "con")}
-        named = [f"{side}={names[0]}" for side, names in sides.items() if len(names) == 1]
-        if len(named) == 2:
-            suggested["grounding"] = ",".join(named)
-        elif "context" in fields:  # it may also be the history, so it is not taken unasked
-            suggested["grounding"] = "context"
-        if "reference" in fields:
-            hint = (
-                " 'reference' may be evidence or an ideal answer: --grounding-column=reference "
-                "takes it."
+    def read_example(self, number: int, corpus: str, notes: TableNotes) -> ExampleRow:
+        """Returns the example.
+
+        Args:
+          number: of the row, its id if it has none.
+          corpus: of a row that names none.
+          notes: collects what is found out about its texts.
+        """
+        names = self.layout.names
+        if missing := [part for part in self.columns.needs if not names[part]]:
+            raise self._unknown_columns(missing)
+        identifier = self.read_id() or str(number)
+        sides = self._read_sides()
+        grounding = self._read_grounding(sides)
+        notes.count_grounding(names["grounding"], grounding.texts)
+        history = self._read_texts(names["history"]) if names["history"] else ()
+        if names["history"] in TEXTS_OR_OBJECTS:
+            for text in history:
+                notes.count_object("history", names["history"], text)
+        answer = self._read_part("response")
+        if not isinstance(answer, str | None):
+            hints = "; ".join(key_hints("response", {names["response"]: answer}))
+            raise field_error(self.place, names["response"], "a text", answer, hints)
+        response = (answer or "").strip()
+        if names["response"]:
+            notes.count_answer(names["response"], answer, response)
+        example = GroundedExample(identifier, grounding, history, response, self._read_label())
+        json_fields, left_out = {}, {}
+        for name in self.layout.further_fields:
+            if sides and name == self.columns.perspective_column:
+                continue
+            value = self.fields[name]
+            try:
+                if not isinstance(value, str | int):  # what is no finite number becomes null
+                    text = json.dumps(value, default=_json_text)
+                    value = json.loads(text, parse_constant=lambda _: None)
+            except TypeError:
+                left_out[name] = type(value).__name__
+                continue
+            if value is not None:
+                json_fields[name] = value
+        remedy = "--corpus-column= reads none"
+        named_corpus = cell_text(self._read_part("corpus"), self.place, names["corpus"], remedy)
+        return ExampleRow(example, named_corpus or corpus, json_fields, left_out, (0, number - 1))
+
+    def read_id(self) -> str:
+        """Returns the row's own id; "" = it has none."""
+        option, remedy = self.columns.id_column, "--id-column= takes the rows' numbers"
+        value = self._read_part("id")
+        identifier = cell_text(value, self.place, option or "id", remedy)
+        if option and not identifier:
+            raise field_error(self.place, option, "an id", value, remedy)
+        return identifier
+
+    def _unknown_columns(self, missing: Sequence[str]) -> InputError:
+        """Returns the error that no column is known to hold some parts, and what may help."""
+        suggested = dict.fromkeys(missing, "NAME")
+        hints = [hint for part in missing for hint in key_hints(part, self.fields)]
+        if "grounding" in missing:
+            sides = {
+                side: [name for name in self.fields if re.match(rf"{side}s?([_ -]|$)", name)]
+                for side in ("pro", "con")
+            }
+            if all(len(alike) == 1 for alike in sides.values()):
+                suggested["grounding"] = ",".join(f"{s}={name}" for s, (name,) in sides.items())
+            elif "context" in self.fields:  # it may also be the history, so it is not taken unasked
+                suggested["grounding"] = "context"
+            if "reference" in self.fields:
+                hints.append(
+                    "'reference' may be evidence or an ideal answer: --grounding-column=reference "
+                    "takes it"
+                )
+        options = " ".join(f"--{part}-column={name}" for part, name in suggested.items())
+        usual_names = "; ".join(
+            f"of the {part} {', '.join(name for rank in USUAL[part] for name in rank)}"
+            for part in missing
+        )
+        return InputError(
+            f"{self.place}: none of the columns {', '.join(self.fields)} is known to hold the "
+            f"{' or the '.join(missing)}; {self.columns.unknown_remedy.format(options)}."
+            f"{''.join(f' {hint}.' for hint in hints)} Known names: {usual_names}."
+        )
+
+    def _read_part(self, part: str) -> Any:
+        """Returns the value of the field that holds a part; None = no field, or no value."""
+        name = self.layout.names[part]
+        value = self._read_value(name) if name else None
+        return None if is_missing(value) else value
+
+    def _read_value(self, name: str) -> Any:
+        if name not in self.fields:
+            raise InputError(
+                f"{self.place}: column '{name}' is missing.{did_you_mean(name, self.fields)} "
+                f"The columns are: {', '.join(self.fields)}."
             )
-    options = " ".join(f"--{part}-column={name}" for part, name in suggested.items())
-    usual_names = "; ".join(
-        f"of the {part} {', '.join(name for rank in USUAL[part] for name in rank)}"
-        for part in missing
-    )
-    return InputError(
-        f"{place}: none of the columns {', '.join(fields)} is known to hold the "
-        f"{' or the '.join(missing)}; {columns.unknown_remedy.format(options)}.{hint} "
-        f"Known names: {usual_names}."
-    )
+        return self.fields[name]
+
+    def _read_sides(self) -> Sequence[Any]:
+        """Returns the perspectives of the grounding's texts that a row gives; empty = none."""
+        spec, sides = (
+            self.layout.names["grounding"],
+            self.fields.get(self.columns.perspective_column),
+        )
+        if not spec or "=" in spec or not isinstance(sides, list | tuple):
+            return ()
+        items = self.fields.get(spec)
+        if isinstance(items, list | tuple) and len(items) == len(sides):
+            texts = self._read_items(items, spec)
+            return [side for side, text in zip(sides, texts, strict=True) if text]
+        return sides
+
+    def _read_grounding(self, sides: Sequence[Any]) -> Grounding:
+        spec = self.layout.names["grounding"]
+        if not spec:
+            return Grounding(())
+        sided_texts = [
+            (perspective, text)
+            for perspective, name in _parse_perspectives(spec).items()
+            for text in self._read_texts(name)
+        ]
+        if sides:
+            if len(sides) != len(sided_texts) or not all(isinstance(side, str) for side in sides):
+                count = pluralize(len(sided_texts), "text")
+                expected = f"the side of each of the {count} of the grounding"
+                raise field_error(self.place, self.columns.perspective_column, expected, sides)
+            sided_texts = [(side, text) for side, (_, text) in zip(sides, sided_texts, strict=True)]
+        if not sided_texts:
+            if self.columns.accepts_empty or "grounding" not in self.columns.needs:
+                return Grounding(())
+            expected = "a text that is not empty, or several"
+            raise field_error(self.place, spec, expected, [], self.columns.empty_remedy)
+        perspectives, texts = zip(*sided_texts, strict=True)
+        return Grounding(texts, perspectives if any(perspectives) else ())
+
+    def _read_texts(self, name: str) -> tuple[str, ...]:
+        """Returns the texts of a field with one or a list (or of a chat), without blank ones."""
+        value = self._read_value(name)
+        items = value if isinstance(value, list | tuple) else [value]
+        return tuple(filter(None, self._read_items(items, name)))
+
+    def _read_items(self, items: Sequence[Any], name: str) -> list[str]:
+        """Returns the texts of a field's items, which may be documents or turns of a chat."""
+        texts = []
+        for item in items:
+            document = document_text(item)
+            text = item if document is None else document
+            if not isinstance(text, str) and not is_missing(text):
+                raise field_error(self.place, name, "a text", text)
+            texts.append(text.strip() if isinstance(text, str) else "")
+        return texts
+
+    def _read_label(self) -> int | None:
+        value, columns = self._read_part("label"), self.columns
+        meanings, text = columns.known_labels, _to_text(value).strip().lower()
+        if text not in meanings:
+            user_labels = "".join(
+                f"{label}, " for label in meanings if label and label not in KNOWN_LABELS
+            )
+            expected = (
+                f"{user_labels}1 or yes (faithful), 0 or no, faithful, hallucinated, or nothing"
+            )
+            name = self.layout.names["label"]
+            raise field_error(self.place, name, expected, value, columns.label_remedy)
+        meaning = meanings[text]
+        is_error = columns.labels_are_errors and text not in _SAYING
+        return 1 - meaning if is_error and meaning is not None else meaning
 
 
 def have_usual_names(fields: Iterable[str]) -> bool:
@@ -486,13 +561,12 @@ def _match_fields(option: str, fields: tuple[str, ...]) -> str:
     return ",".join(f"{side}={field_named(name, fields)}" for side, name in sides)
 
 
-def _read_field(fields: Mapping[str, Any], place: str, name: str) -> Any:
-    if name not in fields:
-        raise InputError(
-            f"{place}: column '{name}' is missing.{did_you_mean(name, fields)} "
-            f"The columns are: {', '.join(fields)}."
-        )
-    return fields[name]
+@functools.cache
+def _parse_perspectives(spec: str) -> dict[str, str]:
+    """Returns the column of each perspective; of a single column without one that of ""."""
+    if "=" not in spec:
+        return {"": spec}
+    return dict(part.split("=", 1) for part in spec.split(",") if "=" in part)
 
 
 def _to_text(value: Any) -> str:
@@ -507,96 +581,6 @@ def _json_text(value: Any) -> str:
     if isinstance(value, decimal.Decimal):
         return str(value)
     raise TypeError
-
-
-@functools.cache
-def _parse_perspectives(spec: str) -> dict[str, str]:
-    """Returns the column of each perspective; of a single column without one that of ""."""
-    if "=" not in spec:
-        return {"": spec}
-    return dict(part.split("=", 1) for part in spec.split(",") if "=" in part)
-
-
-def _text_perspectives(
-    fields: Mapping[str, Any], place: str, spec: str, column: str
-) -> Sequence[Any]:
-    """Returns the perspectives of the grounding's texts that a row gives; empty = it gives none."""
-    if "=" in spec or column not in fields:
-        return ()
-    sides, items = fields[column], fields.get(spec)
-    if not isinstance(sides, list | tuple):
-        return ()
-    if isinstance(items, list | tuple) and len(items) == len(sides):
-        texts = _read_items(items, place, spec)
-        return [side for side, text in zip(sides, texts, strict=True) if text]
-    return sides
-
-
-def _read_grounding(
-    fields: Mapping[str, Any], place: str, spec: str, columns: Columns, sides: Sequence[Any]
-) -> Grounding:
-    if not spec:
-        return Grounding(())
-    if not sides and "=" not in spec and (texts := _read_texts(fields, place, spec)):
-        return Grounding(texts)
-    sided_texts = [
-        (perspective, text)
-        for perspective, name in _parse_perspectives(spec).items()
-        for text in _read_texts(fields, place, name)
-    ]
-    if sides:
-        if len(sides) != len(sided_texts) or not all(isinstance(side, str) for side in sides):
-            expected = (
-                f"the side of each of the {pluralize(len(sided_texts), 'text')} of the grounding"
-            )
-            raise field_error(place, columns.perspective_column, expected, sides)
-        sided_texts = [(side, text) for side, (_, text) in zip(sides, sided_texts, strict=True)]
-    if not sided_texts:
-        if columns.accepts_empty or "grounding" not in columns.needs:
-            return Grounding(())
-        expected = "a text that is not empty, or several"
-        raise field_error(place, spec, expected, [], columns.empty_remedy)
-    named, texts = zip(*sided_texts, strict=True)
-    return Grounding(texts, named if any(named) else ())
-
-
-def _read_texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, ...]:
-    """Returns the texts of a field with one or a list (or of a chat), without blank ones."""
-    value = _read_field(fields, place, name)
-    if isinstance(value, str):
-        return (text,) if (text := value.strip()) else ()
-    items = value if isinstance(value, list | tuple) else [value]
-    return tuple(filter(None, _read_items(items, place, name)))
-
-
-def _read_items(items: Sequence[Any], place: str, name: str) -> list[str]:
-    """Returns the texts of a field's items, which may be documents or turns of a chat."""
-    texts = []
-    for item in items:
-        document = document_text(item)
-        text = item if document is None else document
-        texts.append("" if _is_missing(text) else text)
-        if not isinstance(texts[-1], str):
-            raise field_error(place, name, "a text", text)
-    return list(map(str.strip, texts))
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _read_label(value: Any, columns: Columns, name: str, place: str) -> int | None:
-    value = None if _is_missing(value) else value
-    meanings, text = columns.known_labels, _to_text(value).strip().lower()
-    if text not in meanings:
-        user_labels = "".join(
-            f"{label}, " for label in meanings if label and label not in KNOWN_LABELS
-        )
-        expected = f"{user_labels}1 or yes (faithful), 0 or no, faithful, hallucinated, or nothing"
-        raise field_error(place, name, expected, value, columns.label_remedy)
-    meaning = meanings[text]
-    is_error = columns.labels_are_errors and text not in _SAYING
-    return 1 - meaning if is_error and meaning is not None else meaning
 
 
 def cell_text(value: Any, place: str, name: str, remedy: str = "") -> str:
@@ -614,7 +598,7 @@ def cell_text(value: Any, place: str, name: str, remedy: str = "") -> str:
     Raises:
       InputError: it is neither.
     """
-    if _is_missing(value):
+    if is_missing(value):
         return ""
     is_float = isinstance(value, float)
     if isinstance(value, bool | bytes | list | tuple | dict) or (is_float and math.isinf(value)):

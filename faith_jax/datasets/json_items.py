@@ -6,6 +6,7 @@ a single line. An item is read as a line of JSON lines is.
 
 import codecs
 import contextlib
+import itertools
 import json
 import pathlib
 import re
@@ -22,6 +23,7 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 _SCALAR = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s,:\[\]{}"]+', re.DOTALL)
 _KINDS = {"[": "an array", "{": "an object", '"': "a text", "n": "a null"}
 _KINDS |= {"t": "a boolean", "f": "a boolean"}
+_ENDS = {"[": "]", "{": "}"}
 
 
 def read_array(
@@ -46,8 +48,8 @@ def read_array(
         has no such array or an empty one, or an item is bad.
     """
     with _open_text(path, key, encoding) as text:
-        for _ in _values_of(text, path, key, "["):
-            for _, row in _read_items(text, path, key, "[", bad_rows, first):
+        for _ in text.find(key, "["):
+            for _, row in text.read_items(key, "[", bad_rows, first):
                 yield row
 
 
@@ -59,8 +61,8 @@ def read_object(
     Arguments and errors are those of `read_array`.
     """
     with _open_text(path, key) as text:
-        for _ in _values_of(text, path, key, "{"):
-            yield from _read_items(text, path, key, "{", bad_rows)
+        for _ in text.find(key, "{"):
+            yield from text.read_items(key, "{", bad_rows)
 
 
 def read_arrays(
@@ -71,92 +73,31 @@ def read_arrays(
     Arguments and errors are those of `read_array`.
     """
     with _open_text(path, key) as text:
-        for _ in _values_of(text, path, key, "{"):
+        for _ in text.find(key, "{"):
+            text.check_kind(key, "{")
             name = None
-            for name in text.names():
-                inner = f"{key}.{name}"
-                _check_kind(text, path, inner, "[")
-                for _, row in _read_items(text, path, inner, "[", bad_rows):
+            for name in text.members("{"):
+                for _, row in text.read_items(f"{key}.{name}", "[", bad_rows):
                     yield name, row
-            _check_any(name is not None, path, key, "{")
+            if name is None:
+                raise text.lacks_items(key, "{")
 
 
 @contextlib.contextmanager
 def _open_text(path: str | pathlib.Path, key: str, encoding: str = "utf-8") -> Iterator["_Text"]:
     with open_text(path, encoding) as file:
-        text = _Text(file)
+        text = _Text(file, path)
         try:
             yield text
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise InputError(
-                f"{path}: not valid JSON behind {text.items} whole items of {key or 'the file'} "
-                f"({text.problem(error)}); get the file again."
+                f"{path}: not valid JSON behind {text.whole_items} whole items of "
+                f"{key or 'the file'} ({text.problem(error)}); get the file again."
             ) from None
         except RecursionError as error:
             raise InputError(f"{path}: {json_problem(error)}; get the file again.") from None
         except KeyError as error:
             raise InputError(f"{path}: {json_problem(error)}.") from None
-
-
-def _values_of(text: "_Text", path: str | pathlib.Path, key: str, mark: str) -> Iterator[None]:
-    """Yields when the value of a key comes, which whoever iterates reads."""
-    is_there = False
-    for _ in text.values_of(key):
-        is_there = True
-        _check_kind(text, path, key, mark)
-        yield
-    if not is_there:
-        raise InputError(f"{path}: has no '{key}'; expected {_describe_collection(key, mark)}.")
-    if text.peek():
-        raise text.error("Extra data")
-
-
-def _check_kind(text: "_Text", path: str | pathlib.Path, key: str, mark: str) -> None:
-    if (begin := text.peek()) and begin != mark:
-        got = _KINDS.get(begin, "a number")
-        raise InputError(f"{path}: expected {_describe_collection(key, mark)}, got {got}.")
-
-
-def _read_items(
-    text: "_Text",
-    path: str | pathlib.Path,
-    key: str,
-    mark: str,
-    bad_rows: BadRows | None,
-    first: int = 0,
-) -> Iterator[tuple[Any, Row]]:
-    """Yields the objects in an array or object that comes, each with its number or name."""
-    bad_rows = bad_rows or BadRows()
-    count = 0
-    for name in text.numbers() if mark == "[" else text.names():
-        count += 1
-        place = f"{path}: {key}[{format_value(name)}]"
-        try:
-            item = text.value()
-        except (json.JSONDecodeError, UnicodeDecodeError):
-            raise
-        except (KeyError, ValueError, RecursionError) as error:
-            text.skip()
-            problem = json_problem(error)
-        else:
-            problem = (
-                ""
-                if isinstance(item, dict)
-                else f"expected a JSON object, got {format_value(item)}"
-            )
-        if count <= first:
-            continue
-        if problem:
-            bad_rows.add(InputError(f"{place}: {problem}."))
-        else:
-            yield name, Row(place, item)
-        text.items += 1
-    _check_any(count > 0, path, key, mark)
-
-
-def _check_any(is_any: bool, path: str | pathlib.Path, key: str, mark: str) -> None:
-    if not is_any:
-        raise InputError(f"{path}: holds no items; expected {_describe_collection(key, mark)}.")
 
 
 def _describe_collection(key: str, mark: str) -> str:
@@ -167,14 +108,69 @@ class _Text:
     """The text of a JSON file, read from its begin to its end, a piece in memory at a time.
 
     Attributes:
-      items: whole ones that were read.
+      whole_items: how many were read.
     """
 
-    def __init__(self, file: IO[bytes]):
-        self.items = 0
-        self._file, self._is_whole = file, False
+    def __init__(self, file: IO[bytes], path: str | pathlib.Path):
+        self.whole_items = 0
+        self._file, self._path, self._is_whole = file, path, False
         self._decode = codecs.getincrementaldecoder("utf-8")().decode
         self._text, self._at, self._before = "", 0, 0
+
+    def find(self, key: str, mark: str) -> Iterator[None]:
+        """Yields when the collection of a key comes, which whoever iterates reads."""
+        is_there = False
+        for _ in self._values_of(key):
+            is_there = True
+            yield
+        if not is_there:
+            expected = _describe_collection(key, mark)
+            raise InputError(f"{self._path}: has no '{key}'; expected {expected}.")
+        if self._peek():
+            raise self._error("Extra data")
+
+    def read_items(
+        self, key: str, mark: str, bad_rows: BadRows | None, first: int = 0
+    ) -> Iterator[tuple[Any, Row]]:
+        """Yields the objects in a collection that comes, each with its number or name."""
+        self.check_kind(key, mark)
+        bad_rows = bad_rows or BadRows()
+        count = 0
+        for name in self.members(mark):
+            count += 1
+            place, problem = f"{self._path}: {key}[{format_value(name)}]", ""
+            try:
+                item = self._value()
+            except (json.JSONDecodeError, UnicodeDecodeError):
+                raise
+            except (KeyError, ValueError, RecursionError) as error:
+                self._skip()
+                problem = json_problem(error)
+            else:
+                if not isinstance(item, dict):
+                    problem = f"expected a JSON object, got {format_value(item)}"
+            if count <= first:
+                continue
+            if problem:
+                bad_rows.add(InputError(f"{place}: {problem}."))
+            else:
+                yield name, Row(place, item)
+            self.whole_items += 1
+        if not count:
+            raise self.lacks_items(key, mark)
+
+    def lacks_items(self, key: str, mark: str) -> InputError:
+        """Returns the error that a collection is empty."""
+        expected = _describe_collection(key, mark)
+        return InputError(f"{self._path}: holds no items; expected {expected}.")
+
+    def check_kind(self, key: str, mark: str) -> None:
+        """Checks that a collection of this kind comes, or the text is cut off."""
+        if (begin := self._peek()) and begin != mark:
+            got = _KINDS.get(begin, "a number")
+            raise InputError(
+                f"{self._path}: expected {_describe_collection(key, mark)}, got {got}."
+            )
 
     def _read_more(self) -> None:
         """Reads as much as is in memory, so that a long value is not tried again too often."""
@@ -184,7 +180,7 @@ class _Text:
         self._text, self._at = left + self._decode(piece, final=not piece), 0
         self._is_whole = not piece
 
-    def error(self, problem: str) -> json.JSONDecodeError:
+    def _error(self, problem: str) -> json.JSONDecodeError:
         """Returns the error that something else was expected here."""
         return json.JSONDecodeError(problem, self._text[: self._at + 1], self._at)
 
@@ -194,7 +190,7 @@ class _Text:
             return json_problem(error)
         return f"{error.msg.removesuffix(' at')} at character {self._before + error.pos + 1:,}"
 
-    def peek(self) -> str:
+    def _peek(self) -> str:
         """Returns the next character that is not blank; "" = there is none."""
         while True:
             if match := _BLANK.match(self._text, self._at):
@@ -204,15 +200,15 @@ class _Text:
             self._read_more()
 
     def _take_mark(self, *expected: str) -> str:
-        mark = self.peek()
+        mark = self._peek()
         if mark not in expected:
-            raise self.error(f"Expecting {' or '.join(map(repr, expected))}")
+            raise self._error(f"Expecting {' or '.join(map(repr, expected))}")
         self._at += 1
         return mark
 
-    def value(self) -> Any:
+    def _value(self) -> Any:
         """Returns the next value; where it is none, as `json_value_at` says, it still comes."""
-        self.peek()
+        self._peek()
         while True:
             try:
                 value, end = json_value_at(self._text, self._at)
@@ -226,10 +222,10 @@ class _Text:
                     return value
             self._read_more()
 
-    def skip(self) -> None:
+    def _skip(self) -> None:
         """Passes over the next value, whatever its size."""
         count = 0  # of open brackets
-        while mark := self.peek():
+        while mark := self._peek():
             if mark in "[]{}":
                 count += 1 if mark in "[{" else -1
                 self._at += 1
@@ -241,56 +237,52 @@ class _Text:
                     self._read_more()  # it may go on
                     match = _SCALAR.match(self._text, self._at)
                 if not match:
-                    raise self.error("Unterminated string")
+                    raise self._error("Unterminated string")
                 self._at = match.end()
             if count > _MOST_OPEN:
                 raise RecursionError
             if count <= 0:
                 return
-        raise self.error("Expecting value")
+        raise self._error("Expecting value")
 
-    def names(self) -> Iterator[str]:
-        """Yields the names in an object; whoever iterates reads the value of each.
+    def members(self, mark: str) -> Iterator[Any]:
+        """Yields the names in an object or the numbers of an array's items, from 0.
+
+        Whoever iterates reads the value of each.
 
         Raises:
           KeyError: a name is there twice.
         """
-        seen = Seen()
-        self._take_mark("{")
-        is_end = self.peek() == "}" and bool(self._take_mark("}"))
-        while not is_end:
-            if self.peek() != '"':
-                raise self.error("Expecting property name enclosed in double quotes")
-            name = self.value()
-            if not seen.add(name):
-                raise KeyError(name)
-            self._take_mark(":")
+        seen, end = Seen(), _ENDS[mark]
+        self._take_mark(mark)
+        is_end = self._peek() == end and bool(self._take_mark(end))
+        for number in itertools.count():
+            if is_end:
+                return
+            name: Any = number
+            if mark == "{":
+                if self._peek() != '"':
+                    raise self._error("Expecting property name enclosed in double quotes")
+                name = self._value()
+                if not seen.add(name):
+                    raise KeyError(name)
+                self._take_mark(":")
             yield name
-            is_end = self._take_mark(",", "}") == "}"
+            is_end = self._take_mark(",", end) == end
 
-    def numbers(self) -> Iterator[int]:
-        """Yields the numbers of an array's items, from 0; whoever iterates reads each item."""
-        self._take_mark("[")
-        is_end = self.peek() == "]" and bool(self._take_mark("]"))
-        number = 0
-        while not is_end:
-            yield number
-            number += 1
-            is_end = self._take_mark(",", "]") == "]"
-
-    def values_of(self, key: str) -> Iterator[None]:
+    def _values_of(self, key: str) -> Iterator[None]:
         """Yields where the value of a key comes, and passes over all else; see `read_array`."""
         if not key:
             yield
-        elif self.peek() != "{":
-            self.skip()
+        elif self._peek() != "{":
+            self._skip()
         else:
             first, _, rest = key.partition(".")
-            for name in self.names():
+            for name in self.members("{"):
                 if name == first:
-                    yield from self.values_of(rest)
+                    yield from self._values_of(rest)
                 else:
-                    self.skip()
+                    self._skip()
 
 
 def item_number(place: str) -> int:

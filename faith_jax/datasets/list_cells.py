@@ -12,13 +12,15 @@ LangChain's `Document(...)`. Nothing is executed: texts are read by `ast` and `j
 
 import ast
 import contextlib
+import functools
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import InputError, format_value
+from faith_jax.datasets.table_notes import TableNotes, stands_for_none
 
 JSON, PYTHON, NUMPY = "JSON", "Python", "NumPy"
 _ALL = frozenset((JSON, PYTHON, NUMPY))
@@ -32,9 +34,12 @@ _LIST = re.compile(
 _ITEM = re.compile(_TEXT, re.DOTALL)
 _ARRAY = re.compile(r"array\((?P<list>\[.*\])\s*,\s*dtype=[\w<>.'|]+\)", re.DOTALL)
 _JOINED = re.compile(r"\0\s+\0")  # texts without a comma, in a list that has others with one
-# Of a list of texts, objects, lists, tuples, or calls such as `Document(page_content=`.
+# Of a list of texts, objects, lists, tuples, or calls such as `Document(page_content=`; but a call
+# with words behind it is prose, such as `[Note(type=x) said`.
 _BEGINNING = re.compile(
-    r"\s*\[[\s\[(]*(?:(?:\{\s*|[\w.]+\([\[{]*)?['\"]|[A-Z]\w{3,}\(\w+=)",
+    r"\s*\[[\s\[(]*(?:(?:\{\s*|[\w.]+\([\[{]*)?['\"]|[A-Z]\w{3,}\(\w+="
+    rf"(?!(?>{_TEXT}|[^'\"()])*+\)[\s\])]*+(?!,|[A-Z]\w*\(|\Z)))",
+    re.DOTALL,
 )
 # What Python cannot read, outside of texts: NumPy has no comma between objects, and some objects
 # print as `<Kind.NAME: 'value'>` or `<Kind object at 0x7f00>`. An open text is none of these.
@@ -47,8 +52,6 @@ _SHORTENED = re.compile(r"\[[\0\s,]+\.\.\.[\0\s,]+\]")
 # The fields of objects that stand for texts: chat turns, documents of LangChain and of Phoenix.
 _ITEM_TEXTS = ("content", "page_content", "text", "document.content")
 _DOCUMENT_FIELDS = frozenset((*_ITEM_TEXTS, "node"))
-# Texts that stand for none, in lower case.
-NO_TEXTS = frozenset(("n/a", "na", "nan", "null", "none", "<na>", "#n/a", "-"))
 
 
 class TextList(NamedTuple):
@@ -92,7 +95,7 @@ def read_list(cell: str) -> TextList | None:
         forms, texts = frozenset((PYTHON,)), listed
     if any(isinstance(item, str) or document_text(item) is not None for item in texts):
         return TextList(forms, texts)
-    if texts and all(map(_is_null, texts)):
+    if texts and all(item is None or item != item for item in texts):
         return TextList(_ALL, [])
     if _SHORTENED.fullmatch(between):
         raise InputError(
@@ -130,10 +133,6 @@ def _parse_literals(texts: list[str]) -> list[Any]:
     return items
 
 
-def _is_null(item: Any) -> bool:
-    return item is None or item != item
-
-
 def _python_list(text: str) -> list[Any] | None:
     """Returns a list with other items than texts, of which documents are objects here."""
     with warnings.catch_warnings():
@@ -142,18 +141,16 @@ def _python_list(text: str) -> list[Any] | None:
             try:
                 tree = ast.parse(text, mode="eval").body
             except SyntaxError:
-                tree = ast.parse(_NO_PYTHON.sub(_as_python, text), mode="eval").body
+                python = _NO_PYTHON.sub(
+                    lambda part: "None" if part["object"] else "," if part["comma"] else part[0],
+                    text,
+                )
+                tree = ast.parse(python, mode="eval").body
             if isinstance(tree, ast.List | ast.Tuple):
                 return [_evaluate_item(node) for node in tree.elts]
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             pass
     return None
-
-
-def _as_python(part: re.Match[str]) -> str:
-    if part["object"]:
-        return "None"
-    return part[0] if part["comma"] is None else ","
 
 
 def _evaluate_item(node: ast.expr) -> Any:
@@ -183,42 +180,41 @@ def _evaluate_item(node: ast.expr) -> Any:
     return document or ast.literal_eval(node)
 
 
-def has_texts(values: Iterable[Any]) -> bool:
-    """Returns whether some values of a column are texts that do not print a list."""
-    return any(map(_is_text, values))
-
-
-def _is_text(value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
-    if not value.strip() or value.strip().lower() in NO_TEXTS:
+def is_plain_text(value: Any) -> bool:
+    """Returns whether a value is a text that neither begins as a list nor stands for no text."""
+    if not isinstance(value, str) or _BEGINNING.match(value):
         return False
     try:
-        return read_list(value) is None and not _BEGINNING.match(value)
+        return bool(value.strip()) and not stands_for_none(value) and read_list(value) is None
     except InputError:  # shortened
         return False
 
 
 class ListColumns:
-    """Reads the lists of a table's columns, each of which is written in one form throughout."""
+    """Reads the lists that texts print in the columns of a table, in one form in each column."""
 
     def __init__(
-        self,
-        has_texts: Callable[[str], bool] | None = None,
-        warn: Callable[[str], None] = lambda _: None,
+        self, notes: TableNotes, find_text_columns: Callable[[], Collection[str]] | None = None
     ) -> None:
         """Initializes the reading of a table.
 
         Args:
-          has_texts: returns `has_texts` of a column, for a table that has lists of its own, as JSON
-            has: what looks like a list beside texts or such lists is a text there. None = the
-            table has texts alone, as CSV has, and both in a column are an error.
-          warn: is called with a sentence on such texts.
+          notes: collects the numbers of plain texts, and warnings.
+          find_text_columns: returns the columns with plain texts, for a table that can hold lists,
+            such as JSON: what prints a list beside plain texts is a text there. None = the table
+            has texts alone, as CSV has, and what prints a list is one.
         """
-        self._has_texts = has_texts
-        self._warn = warn
-        self._beside_texts: dict[str, bool] = {}
-        self._before: dict[str, tuple[str, frozenset[str]]] = {}
+        self._notes = notes
+        self._find_text_columns = find_text_columns
+        self._with_plain_texts: set[str] = set()
+        self._with_list_likes: set[str] = set()
+        # Of each column the first cell that is no plain text, and the forms that all of these have
+        # in common: none, if they are texts.
+        self._forms: dict[str, tuple[str, frozenset[str]]] = {}
+
+    @functools.cached_property
+    def _text_columns(self) -> Collection[str]:
+        return self._find_text_columns() if self._find_text_columns else ()
 
     def read(self, column: str, value: Any, place: str) -> Any:
         """Returns the list that a cell holds, or its value where it is no list in a text.
@@ -234,57 +230,46 @@ class ListColumns:
         """
         if not isinstance(value, str) or not value.strip():
             return value
+        if is_plain_text(value):
+            self._with_plain_texts.add(column)
+            self._notes.count_text(column)
+            return value
         cell, problem = None, ""
         try:
             cell = read_list(value)
         except InputError as error:
             problem = str(error)
-        if cell is not None and not cell.texts:  # of any form; or a text
-            return cell.texts
-        is_like_list = cell is not None or problem or _BEGINNING.match(value)
-        if self._has_texts is not None and (
-            self._is_beside_texts(column, place)
-            if is_like_list
-            else value.strip().lower() not in NO_TEXTS
-        ):
+        if cell is not None and not cell.texts:  # of any form
+            return []
+        if not stands_for_none(value) and column in self._text_columns:
+            if column not in self._with_list_likes:
+                self._with_list_likes.add(column)
+                self._notes.warn(
+                    f"{column}: texts that look like lists, as in {place}, are read as texts, as "
+                    "others of the column are; write lists of texts without quotes around them."
+                )
             return value
         if problem:
             raise InputError(f"{place}: field '{column}': {problem}.")
         forms = frozenset[str]() if cell is None else cell.forms
-        first, before = self._before.get(column, (place, forms))
-        if cell is None and _BEGINNING.match(value) and (before or column not in self._before):
+        first, before = self._forms.get(column, (place, forms))
+        remedy = "list it: [text]" if self._find_text_columns else "give the rows as JSON lines"
+        has_texts_alone = not before and (column in self._forms or column in self._with_plain_texts)
+        if cell is None and not stands_for_none(value) and not has_texts_alone:
             raise InputError(
                 f"{place}: field '{column}': expected a list of texts as JSON, Python or NumPy "
                 f"writes it, got {format_value(value)}; the cell is cut off, broken or of other "
-                f"items, so write the table again, or, if it is one text, {self._text_remedy}."
+                f"items, so write the table again, or, if it is one text, {remedy}."
             )
-        both = forms & before
-        if not both and (forms or before):
+        if (forms or before) and not forms & before:
             raise InputError(
                 f"{place}: field '{column}': expected {_describe_forms(before)} as in {first}, got "
                 f"{_describe_forms(forms)}; write every cell of the column as a JSON list of its "
-                f"texts, or, if some are texts that look like lists, {self._text_remedy}."
+                f"texts, or, if some are texts that look like lists, {remedy}."
             )
-        self._before[column] = first, both
+        self._forms[column] = first, forms & before
         return value if cell is None else cell.texts
-
-    @property
-    def _text_remedy(self) -> str:
-        return "give the rows as JSON lines" if self._has_texts is None else "list it: [text]"
-
-    def _is_beside_texts(self, column: str, place: str) -> bool:
-        """Returns whether what looks like a list is a text; the first of a column is told."""
-        if column not in self._beside_texts:
-            self._beside_texts[column] = bool(self._has_texts and self._has_texts(column))
-            if self._beside_texts[column]:
-                self._warn(
-                    f"{column}: texts that look like lists, as in {place}, are read as texts, as "
-                    "others of the column are; write lists of texts without quotes around them."
-                )
-        return self._beside_texts[column]
 
 
 def _describe_forms(forms: frozenset[str]) -> str:
-    if not forms:
-        return "a text"
-    return f"a list as {' or '.join(sorted(forms))} writes it"
+    return f"a list as {' or '.join(sorted(forms))} writes it" if forms else "a text"

@@ -9,7 +9,7 @@ from typing import Any
 
 from faith_jax.core.errors import InputError, format_value, pluralize
 from faith_jax.core.rows import Row, check_columns
-from faith_jax.datasets.usual_names import USUAL, usual_name
+from faith_jax.datasets.usual_names import USUAL, has_usual_name
 
 # A whole number as pandas writes it where another one of the column is missing.
 WHOLE_FLOAT = re.compile(r"\d+[.,]0")
@@ -58,19 +58,11 @@ def rows_by_column(
 def _are_rows(outer: Sequence[str], inner: Sequence[str]) -> bool:
     """Returns whether the keys of an object of objects are rows, and those within are columns."""
     are_known = [
-        any(_has_column(part, names) for part in USUAL if names) for names in (outer, inner)
+        any(has_usual_name(part, names) for part in USUAL if names) for names in (outer, inner)
     ]
     if are_known[0] != are_known[1]:
         return are_known[1]
     return all(map(str.isdecimal, outer)) and not all(map(str.isdecimal, inner))
-
-
-def _has_column(part: str, names: Iterable[str]) -> bool:
-    """Returns whether columns hold a part of an example by their names."""
-    try:
-        return bool(usual_name(part, names))
-    except InputError:  # several may
-        return True
 
 
 def _add_labels(
@@ -94,7 +86,7 @@ def _add_labels(
         type(label) in (str, int, float) and text.strip()
         for label, text in zip(labels, texts, strict=True)
     )
-    name = "id" if can_be_ids and not _has_column("id", columns) else free_name(columns, "index")
+    name = "id" if can_be_ids and not has_usual_name("id", columns) else free_name(columns, "index")
     note(f"{path}: the index is read as the field {name!r}")
     return (
         {name: label, **record} if isinstance(record, dict) else record

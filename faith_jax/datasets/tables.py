@@ -5,7 +5,6 @@ file, whether JSON comes in lines, as one array or by column, what stands for pa
 which files of a folder are its parts.
 """
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -14,11 +13,11 @@ import math
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 
-from faith_jax.core.errors import InputError, format_value, pluralize, reason
+from faith_jax.core.errors import InputError, format_value, pluralize
 from faith_jax.core.files import stamp
 from faith_jax.core.files.stores import check_readable, is_remote, open_binary, storage_errors
 from faith_jax.core.files.unpacking import PACKED_ENDINGS
@@ -35,32 +34,25 @@ from faith_jax.core.rows import (
     read_value,
 )
 from faith_jax.core.schema import read_json_as
-from faith_jax.core.table import printable
+from faith_jax.datasets.arrow_files import read_arrow, read_parquet
 from faith_jax.datasets.delimited import (
     decimal_comma_columns,
     find_separator,
     has_quoted_cells,
     read_csv,
     read_tsv,
-    stated_separator,
 )
 from faith_jax.datasets.json_items import read_array
-from faith_jax.datasets.list_cells import NO_TEXTS
-from faith_jax.datasets.pandas_json import WHOLE_FLOAT, free_name, rows_by_column
-from faith_jax.datasets.usual_names import TEXTS_OR_OBJECTS, json_object, usual_name
+from faith_jax.datasets.pandas_json import WHOLE_FLOAT, rows_by_column
+from faith_jax.datasets.usual_names import has_usual_name
 
 FORMATS = {
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv"},
     **{".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"},
 }
-_TEXT_FORMS = ("jsonl", "json", "csv", "tsv")
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _PANDAS_NA = ("NAType", "NaTType")
-_ROWS = 1024  # of an Arrow batch
-# What Arrow raises where Python has no value: a far date, an unknown time zone, no pandas.
-_UNREADABLE = (ValueError, OverflowError, ImportError, LookupError, NotImplementedError)
-_BEYOND = "<value out of range"  # as Arrow writes a time that is no date
 _PIECE_BYTES = 1 << 16
 _UTF_32_MARKS = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
 # What bytes of cp1252 are not: a character of UTF-8, and control characters of binary files.
@@ -70,6 +62,8 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 PREDICTIONS, SUMMARY = "predictions.jsonl", "summary.json"
 # Files of `datasets.save_to_disk`.
 _STATE, _SPLITS = "state.json", "dataset_dict.json"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,6 +101,26 @@ class _SavedState(msgspec.Struct):
     data_files: list[_SavedFile] = msgspec.field(name="_data_files")
 
 
+def until_changed(function: Function) -> Function:
+    """Makes a function of a file or folder remember what it returns until the files change.
+
+    Shards of a file are read by themselves, and the function is called for each.
+    """
+
+    @functools.lru_cache(maxsize=4096)
+    def remember(_: str, *args: Any) -> Any:
+        return function(*args)
+
+    @functools.wraps(function)
+    def recall(path: pathlib.Path, *args: Any) -> Any:
+        state = ""
+        with contextlib.suppress(InputError, *storage_errors()):  # the reader says what is wrong
+            state = repr(stamp(table_files(path)))
+        return remember(state, path, *args)
+
+    return cast(Function, recall)
+
+
 def read_rows(
     path: pathlib.Path,
     form: TableForm | str = "",
@@ -124,17 +138,18 @@ def read_rows(
       first: the row to begin with, from 0.
       note: is called with a sentence on what was found out.
       id_column_of: returns which of some columns has the ids ("" = none). Where all ids of a CSV or
-        TSV file are such as 1.0, they are read as 1: pandas writes floats where one is missing.
+        TSV file are such as 1.0, they are read as 1: pandas writes floats where one is missing. A
+        row without an id has its line then, since its number may be the id of another row.
 
     Raises:
-      InputError: an unknown ending, a folder without files of one form, and what the format's
-        reader raises.
+      InputError: a missing file, an unknown ending, a folder without files of one form, and what
+        the format's reader raises.
     """
-    form = TableForm(form=form) if isinstance(form, str) else form
+    reader = _Reader(bad_rows, note, id_column_of)
     files = table_files(path)
-    if files == [path]:
-        return _read_file(path, file_form(path, form), bad_rows, first, note, id_column_of)
     forms = {file: file_form(file, form) for file in files}
+    if files == [path]:
+        return reader.read(path, forms[path], first)
     firsts = {part.form: file.name for file, part in reversed(forms.items())}
     if len(firsts) > 1:
         raise InputError(
@@ -145,7 +160,7 @@ def read_rows(
         note(f"{path}: read from {files[0].name}")
     else:
         note(f"{path}: {pluralize(len(files), 'part')} from {files[0].name} to {files[-1].name}")
-    return _read_parts(path, forms, bad_rows, first, note, id_column_of)
+    return reader.read_parts(path, forms, first)
 
 
 def table_files(path: pathlib.Path) -> list[pathlib.Path]:
@@ -156,11 +171,10 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     `infer` its predictions.jsonl.
 
     Raises:
-      InputError: the file is missing, the folder has no parts or several splits, or its responses
-        are in TFDS's form alone.
+      InputError: the folder has no parts or several splits, or its responses are in TFDS's form
+        alone.
     """
     if not path.is_dir():
-        check_readable(path)
         return [path]
     if (path / PREDICTIONS).is_file() and any(path.rglob(SUMMARY)):
         return [path / PREDICTIONS]
@@ -196,12 +210,15 @@ def named_form(path: pathlib.Path) -> str:
     return FORMATS.get((path.with_suffix("") if packed else path).suffix.lower(), "")
 
 
-def file_form(path: pathlib.Path, stated: TableForm) -> TableForm:
+def file_form(path: pathlib.Path, stated: TableForm | str) -> TableForm:
     """Returns the form of a file by what the user says or its ending.
 
     Raises:
-      InputError: neither says one, or a Parquet file is said to be another.
+      InputError: the file is missing or a pipe, neither says a form, or a Parquet file is said to
+        be another.
     """
+    check_readable(path)
+    stated = TableForm(form=stated) if isinstance(stated, str) else stated
     form = stated.form or named_form(path)
     if form != "parquet":
         try:
@@ -221,164 +238,166 @@ def file_form(path: pathlib.Path, stated: TableForm) -> TableForm:
     return dataclasses.replace(stated, form=form)
 
 
-def _read_parts(
-    path: pathlib.Path,
-    forms: Mapping[pathlib.Path, TableForm],
-    bad_rows: BadRows | None,
-    first: int,
-    note: Callable[[str], None],
-    id_column_of: Callable[[tuple[str, ...]], str],
-) -> Iterator[Row]:
-    for file, form in forms.items():
-        if first:
-            count = _count_rows(file, form, *_read_stamp(file))
-            if count <= first:
-                first -= count
-                continue
-        # Folders of Spark's partitions are named COLUMN=VALUE.
-        folders = file.relative_to(path).parts[:-1]
-        columns = dict(name.split("=", 1) for name in folders if "=" in name)
-        for place, fields in _read_file(file, form, bad_rows, first, note, id_column_of):
-            yield Row(place, {**columns, **fields} if columns else fields)
-        first = 0
+@dataclasses.dataclass(frozen=True)
+class _Reader:
+    """Reads the files of a table; the attributes are arguments of `read_rows`."""
 
+    bad_rows: BadRows | None
+    note: Callable[[str], None] = lambda _: None
+    id_column_of: Callable[[tuple[str, ...]], str] = lambda _: ""
 
-@functools.lru_cache(maxsize=4096)
-def _count_rows(path: pathlib.Path, form: TableForm, *_: str) -> int:
-    """Returns the rows of a part, bad ones too."""
-    bad_rows = BadRows(skip=True)
-    good = sum(1 for _ in _read_file(path, form, bad_rows, 0, lambda _: None, lambda _: ""))
-    return good + bad_rows.count
+    def read_parts(
+        self, folder: pathlib.Path, forms: Mapping[pathlib.Path, TableForm], first: int
+    ) -> Iterator[Row]:
+        for file, form in forms.items():
+            if first:
+                count = _count_rows(file, form)
+                if count <= first:
+                    first -= count
+                    continue
+            # Folders of Spark's partitions are named COLUMN=VALUE.
+            folders = file.relative_to(folder).parts[:-1]
+            columns = dict(name.split("=", 1) for name in folders if "=" in name)
+            for place, fields in self.read(file, form, first):
+                yield Row(place, {**columns, **fields} if columns else fields)
+            first = 0
 
+    def read(self, path: pathlib.Path, form: TableForm, first: int) -> Iterator[Row]:
+        if form.form == "parquet":
+            return read_parquet(path, first)
+        if form.form == "arrow":
+            return read_arrow(path, first)
+        encoding = form.encoding or _find_encoding(path)
+        if encoding != "utf-8" and not form.encoding:
+            self.note(f"{path}: read as {encoding}; --encoding names another")
+        form = dataclasses.replace(form, encoding=encoding)
+        if form.form in _SEPARATORS:
+            return self._read_cells(path, form, first)
+        return self._read_json(path, form, first)
 
-def _read_file(
-    path: pathlib.Path,
-    table: TableForm,
-    bad_rows: BadRows | None,
-    first: int,
-    note: Callable[[str], None],
-    id_column_of: Callable[[tuple[str, ...]], str],
-) -> Iterator[Row]:
-    if table.form == "parquet":
-        return _read_parquet(path, first)
-    if table.form == "arrow":
-        return _read_arrow(path, first)
-    encoding = table.encoding or _find_encoding(path)
-    if encoding != "utf-8" and not table.encoding:
-        note(f"{path}: read as {encoding}; --encoding names another")
-    if table.form in ("json", "jsonl"):
-        return _read_json(path, table.form, bad_rows, first, encoding, note)
-    usual, state = _SEPARATORS[table.form], _read_stamp(path)
-    separator, is_stated = table.separator, False
-    if not separator:
-        separator, is_stated = _find_separator(path, usual, encoding, *state)
-        if is_stated or separator != usual:
+    def _read_cells(self, path: pathlib.Path, form: TableForm, first: int) -> Iterator[Row]:
+        """Yields the rows of CSV or TSV."""
+        separator, is_stated = _find_separator(path, form)
+        if not form.separator and (is_stated or separator != _SEPARATORS[form.form]):
             name = _NAMES.get(separator, repr(separator))
             why = ", as its first line says" if is_stated else ""
-            note(f"{path}: read with {name} between its cells{why}; --separator names another")
-    read = _cell_reader(path, table.form, separator, encoding, *state)
-    return _name_columns(path, read, bad_rows, first, note, id_column_of)
-
-
-@functools.lru_cache(maxsize=4096)
-def _cell_reader(
-    path: pathlib.Path, form: str, separator: str, encoding: str, *_: str
-) -> Callable[..., Iterator[Row]]:
-    """Returns what yields the rows of a CSV or TSV file; it takes `bad_rows` and `first`."""
-    if separator == "\t" and form == "tsv" and not has_quoted_cells(path, encoding):
-        return functools.partial(read_tsv, path, (), encoding=encoding)
-    return functools.partial(read_csv, path, (), delimiter=separator, encoding=encoding)
-
-
-def _name_columns(
-    path: pathlib.Path,
-    read: Callable[..., Iterator[Row]],
-    bad_rows: BadRows | None,
-    first: int,
-    note: Callable[[str], None],
-    id_column_of: Callable[[tuple[str, ...]], str],
-) -> Iterator[Row]:
-    """Yields the rows of CSV or TSV with a name for each column, and whole numbers as ids.
-
-    pandas gives its index no name.
-    """
-    columns = names = tuple[str, ...]()
-    for place, fields in read(bad_rows=bad_rows, first=first):
-        if not names:
-            columns = tuple(fields)
-            names = tuple(
-                name or free_name(columns, f"Unnamed: {number}" if number else "index")
-                for number, name in enumerate(columns)
-            )
-            id_column = id_column_of(names)
-            are_floats = id_column in names and _are_whole_floats(
-                read, columns[names.index(id_column)], *_read_stamp(path)
-            )
-            for name in names:
-                if name not in fields:
-                    note(f"{path}: the column without a name is read as {name!r}")
-            if are_floats:
-                note(f"{path}: {id_column}: ids such as 1.0 are read as 1")
-        if names != columns:
-            fields = dict(zip(names, fields.values(), strict=True))
+            self.note(f"{path}: read with {name} between its cells{why}; --separator names another")
+        nameless: list[str] = []
+        read_all = _cell_reader(path, form)
+        rows = read_all(bad_rows=self.bad_rows, first=first, nameless=nameless)
+        head = next(rows, None)
+        if head is None:
+            return
+        id_column = self.id_column_of(tuple(head.fields))
+        ids = [id_column] if id_column in head.fields else []
+        empty, floats = _examine_columns(path, form, (*nameless, *ids))
+        left_out = empty.intersection(nameless)  # such as that behind a comma that ends each line
+        are_floats = id_column in floats
+        for name in nameless:
+            what = "has no cells and is left out" if name in left_out else f"is read as {name!r}"
+            self.note(f"{path}: the column without a name {what}")
         if are_floats:
-            fields = {**fields, id_column: fields[id_column][:-2]}
-        yield Row(place, fields)
+            empty_ids = "an empty one as its line ('line 3')"
+            self.note(f"{path}: {id_column}: ids such as 1.0 are read as 1, {empty_ids}")
+        for place, cells in itertools.chain([head], rows):
+            fields = {name: cell for name, cell in cells.items() if name not in left_out}
+            if are_floats:
+                line = f"line {place.rpartition(':')[2]}"
+                fields[id_column] = fields[id_column].strip()[:-2] or line
+            yield Row(place, fields)
+
+    def _read_json(self, path: pathlib.Path, form: TableForm, first: int) -> Iterator[Row]:
+        """Yields the rows of JSON in lines, in an array, or in an object by column or by row."""
+        encoding = form.encoding
+        if form.form == "json":
+            with open_text(path, encoding) as file:  # not a line, which may be large
+                pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")
+                begin = next(filter(None, map(bytes.lstrip, pieces)), b"")[:1]
+            if begin == b"[":
+                return read_array(path, "", self.bad_rows, first, encoding)
+        lines = itertools.islice(filter(bytes.strip, read_lines(path, encoding)), 2)
+        line, second, *_ = [*lines, b"", b""]
+        mark = line.lstrip()[:1]
+        if mark == b"[" and (not second or _parse_json_line(line) is None):
+            self.note(f"{path}: one JSON array, no lines")
+            return read_array(path, "", self.bad_rows, first, encoding)
+        if form.form == "json" and mark == b"{":
+            value = _parse_json_line(line)
+            is_one_value = not second
+            if value is None and _parse_json_line(second) is None:
+                value, is_one_value = read_value(path, encoding), True  # on several lines
+            if is_one_value and isinstance(value, dict):
+                if key := _array_in(value):
+                    self.note(f"{path}: the array {key!r} of an object")
+                    return read_array(path, key, self.bad_rows, first, encoding)
+                if (rows := rows_by_column(value, path, self.note)) is not None:
+                    self.note(f"{path}: one JSON object by column or row, not lines")
+                    return itertools.islice(rows, first, None)
+        return read_jsonl(path, self.bad_rows, first, encoding=encoding)
 
 
-@functools.lru_cache(maxsize=4096)
-def _are_whole_floats(read: Callable[..., Iterator[Row]], column: str, *_: str) -> bool:
-    """Returns whether all cells of a column are such as 1.0 (or 1,0), but for empty ones."""
-    cells = (row.fields[column] for row in read(bad_rows=BadRows(skip=True)))
-    filled = filter(str.strip, cells)
-    first = next(filled, "")
-    return all(map(WHOLE_FLOAT.fullmatch, itertools.chain([first], filled)))
+@until_changed
+def _count_rows(path: pathlib.Path, form: TableForm) -> int:
+    """Returns the rows of a part, bad ones too."""
+    bad_rows = BadRows(skip=True)
+    return sum(1 for _ in _Reader(bad_rows).read(path, form, 0)) + bad_rows.count
 
 
-def _read_stamp(path: pathlib.Path) -> tuple[str, ...]:
-    """Returns the stamp of a file, which changes with it; empty for one that is not there."""
-    with contextlib.suppress(InputError, *storage_errors()):
-        return tuple(map(str, stamp([path])[0]))
-    return ()  # the format's reader says what is wrong
+@until_changed
+def _cell_reader(path: pathlib.Path, form: TableForm) -> Callable[..., Iterator[Row]]:
+    """Returns what yields the rows of a CSV or TSV file; it takes further ones of `read_csv`."""
+    separator, _ = _find_separator(path, form)
+    if separator == "\t" and form.form == "tsv" and not has_quoted_cells(path, form.encoding):
+        return functools.partial(read_tsv, path, (), encoding=form.encoding)
+    return functools.partial(read_csv, path, (), delimiter=separator, encoding=form.encoding)
 
 
+@until_changed
+def _examine_columns(
+    path: pathlib.Path, form: TableForm, names: Sequence[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Returns which columns of CSV or TSV are empty, and which have only cells such as 1.0."""
+    filled, others = set[str](), set[str]()
+    rows = _cell_reader(path, form)(bad_rows=BadRows(skip=True), nameless=[])
+    for _, fields in rows if names else ():
+        for name in names:
+            if cell := fields[name].strip():
+                filled.add(name)
+                if not WHOLE_FLOAT.fullmatch(cell):
+                    others.add(name)
+        if len(others) == len(names):
+            break
+    return frozenset(names) - filled, frozenset(filled - others)
+
+
+@until_changed
 def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
     """Returns the columns of a CSV or TSV file whose numbers have decimal commas."""
-    form = TableForm(form=form) if isinstance(form, str) else form
     file = table_files(path)[0]
     form = file_form(file, form)
-    state = _read_stamp(file)
-    if form.form not in _SEPARATORS or not state:
+    if form.form not in _SEPARATORS:
         return frozenset()
-    encoding = form.encoding or _find_encoding(file)
-    usual = _SEPARATORS[form.form]
-    separator = form.separator or _find_separator(file, usual, encoding, *state)[0]
-    return frozenset() if separator == "," else _decimal_commas(file, separator, encoding, *state)
+    form = dataclasses.replace(form, encoding=form.encoding or _find_encoding(file))
+    separator, _ = _find_separator(file, form)
+    return (
+        frozenset() if separator == "," else decimal_comma_columns(file, separator, form.encoding)
+    )
 
 
-@functools.lru_cache(maxsize=64)
-def _decimal_commas(path: pathlib.Path, separator: str, encoding: str, *_: str) -> frozenset[str]:
-    return decimal_comma_columns(path, separator, encoding)
+@until_changed
+def _find_separator(path: pathlib.Path, form: TableForm) -> tuple[str, bool]:
+    """Returns the separator of a CSV or TSV file, and whether its first line states it."""
+    if form.separator:
+        return form.separator, False
+    return find_separator(path, _SEPARATORS[form.form], form.encoding)
 
 
-@functools.lru_cache(maxsize=64)
-def _find_separator(path: pathlib.Path, usual: str, encoding: str, *_: str) -> tuple[str, bool]:
-    """Returns the separator, and whether the file states it."""
-    stated = stated_separator(path, encoding)
-    return stated or find_separator(path, usual, encoding), bool(stated)
-
-
+@until_changed
 def _find_encoding(path: pathlib.Path) -> str:
     """Returns the encoding of a text file: UTF-8, UTF-16 or UTF-32 by its mark, or else cp1252.
 
     A file with characters of UTF-8 or of binary files is UTF-8, and its other bytes are errors.
     """
-    state = _read_stamp(path)
-    return _encoding_of(path, *state) if state else "utf-8"
-
-
-@functools.lru_cache(maxsize=4096)
-def _encoding_of(path: pathlib.Path, *_: str) -> str:
     with open_text(path, "") as file:
         begin = file.read(4)
         if begin in _UTF_32_MARKS:
@@ -403,46 +422,6 @@ def _encoding_of(path: pathlib.Path, *_: str) -> str:
     return encoding
 
 
-def _read_json(
-    path: pathlib.Path,
-    form: str,
-    bad_rows: BadRows | None,
-    first: int,
-    encoding: str,
-    note: Callable[[str], None],
-) -> Iterator[Row]:
-    """Yields the rows of JSON in lines, in an array, or in an object by column or by row."""
-    if form == "json":
-        with open_text(path, encoding) as file:  # not a line, which may be large
-            pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")
-            begin = next(filter(None, map(bytes.lstrip, pieces)), b"")[:1]
-        if begin == b"[":
-            return read_array(path, "", bad_rows, first, encoding)
-    lines = itertools.islice(filter(bytes.strip, read_lines(path, encoding)), 2)
-    line, *further_lines = [*lines, b""]
-    mark, is_one_value = line.lstrip()[:1], not any(further_lines)
-    if mark == b"[" and (is_one_value or _parse_json_line(line) is None):
-        note(f"{path}: one JSON array, no lines")
-        return read_array(path, "", bad_rows, first, encoding)
-    value = _parse_json_line(line)
-    if (
-        value is None
-        and form == "json"
-        and mark == b"{"
-        and _parse_json_line(further_lines[0]) is None
-    ):
-        value = read_value(path, encoding)  # on several lines
-        is_one_value = True
-    if form == "json" and is_one_value and isinstance(value, dict):
-        if key := _array_in(value):
-            note(f"{path}: the array {key!r} of an object")
-            return read_array(path, key, bad_rows, first, encoding)
-        if (rows := rows_by_column(value, path, note)) is not None:
-            note(f"{path}: one JSON object by column or row, not lines")
-            return itertools.islice(rows, first, None)
-    return read_jsonl(path, bad_rows, first, encoding=encoding)
-
-
 def _parse_json_line(line: bytes) -> Any:
     try:
         return json_value(line.decode("utf-8"))
@@ -452,102 +431,14 @@ def _parse_json_line(line: bytes) -> Any:
 
 def _array_in(value: Mapping[str, Any]) -> str:
     """Returns the key of the only array of objects in an object that is no row itself."""
-    with contextlib.suppress(InputError):
-        if not usual_name("response", value):
-            keys = [
-                key
-                for key, cells in value.items()
-                if isinstance(cells, list) and cells and all(isinstance(c, dict) for c in cells)
-            ]
-            is_plain = len(keys) == 1 and "." not in keys[0]
-            return keys[0] if is_plain and "schema" not in value else ""
-    return ""
-
-
-def _read_parquet(path: pathlib.Path, first: int) -> Iterator[Row]:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        source = open_binary(path) if is_remote(path) else path
-        with parquet.ParquetFile(source) as file:
-            number, groups = 0, list(range(file.metadata.num_row_groups))
-            while groups and number + file.metadata.row_group(groups[0]).num_rows <= first:
-                number += file.metadata.row_group(groups.pop(0)).num_rows
-            batches = file.iter_batches(batch_size=_ROWS, row_groups=groups)
-            yield from _rows_of(path, batches, number, first)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    except (OSError, pyarrow.ArrowException) as error:
-        problem = str(error).split("\n")[0]
-        raise InputError(f"{path}: not a whole Parquet file ({problem}).") from None
-
-
-def _read_arrow(path: pathlib.Path, first: int) -> Iterator[Row]:
-    """Yields the rows of an Arrow file, or of an Arrow stream, as `datasets` writes it."""
-    import pyarrow
-
-    try:
-        with open_binary(path) as file:
-            if file.read(6) == b"ARROW1":
-                batch_reader = pyarrow.ipc.open_file(file)
-                numbers = range(batch_reader.num_record_batches)
-                batches: Iterator[Any] = map(batch_reader.get_batch, numbers)
-            else:
-                file.seek(0)
-                batches = iter(pyarrow.ipc.open_stream(file))
-            yield from _rows_of(path, batches, 0, first)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    except (OSError, pyarrow.ArrowException) as error:
-        problem = str(error).split("\n")[0]
-        raise InputError(f"{path}: not a whole Arrow file ({problem}).") from None
-
-
-def _rows_of(path: pathlib.Path, batches: Iterator[Any], number: int, first: int) -> Iterator[Row]:
-    """Yields the rows of Arrow batches from row `first` on; `number` are before the batches."""
-    for batch in batches:
-        check_columns(batch.schema.names, path)
-        wanted = batch.slice(min(batch.num_rows, max(0, first - number)))
-        number += batch.num_rows - wanted.num_rows
-        for start in range(0, wanted.num_rows, _ROWS):
-            for fields in _python_rows(path, wanted.slice(start, _ROWS)):
-                number += 1
-                yield Row(f"{path}:{number}", fields)
-
-
-def _python_rows(path: pathlib.Path, batch: Any) -> list[dict[str, Any]]:
-    """Returns the rows of an Arrow batch; times that Python's types cannot hold are texts.
-
-    Raises:
-      InputError: a column holds texts that are not UTF-8, or what neither Python nor a text holds.
-    """
-    import pyarrow
-
-    try:
-        return batch.to_pylist()
-    except _UNREADABLE:  # tell no column
-        pass
-    columns = []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        try:
-            columns.append(column.to_pylist())
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{path}: column {name!r}: holds text that is not UTF-8 ({reason(error)})."
-            ) from None
-        except _UNREADABLE as error:
-            texts: list[Any] = [_BEYOND]
-            with contextlib.suppress(pyarrow.ArrowException):  # of nanoseconds
-                texts = column.cast(pyarrow.string()).to_pylist()
-            if any(text is not None and text.startswith(_BEYOND) for text in texts):
-                raise InputError(
-                    f"{path}: column {name!r}: a {column.type} cannot be read ({reason(error)}); "
-                    "convert or drop it."
-                ) from None
-            columns.append(texts)
-    rows = zip(*columns, strict=True)
-    return [dict(zip(batch.schema.names, row, strict=True)) for row in rows]
+    keys = [
+        key
+        for key, cells in value.items()
+        if isinstance(cells, list) and cells and all(isinstance(cell, dict) for cell in cells)
+    ]
+    if len(keys) > 1 or "schema" in value or has_usual_name("response", value):
+        return ""
+    return next((key for key in keys if "." not in key), "")
 
 
 def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
@@ -613,104 +504,3 @@ def _plain_value(value: Any) -> Any:
     if isinstance(text := getattr(getattr(value, "node", None), "text", None), str):
         return {"node": {"text": text}}
     return None if type(value).__name__ in _PANDAS_NA else value
-
-
-class TableNotes:
-    """Collects what is found out about a table as its rows are read.
-
-    Attributes:
-      sentences: on the files' forms and columns, in the order of their reading.
-      columns: of the first row by the part of an example that they hold; "" = none.
-    """
-
-    def __init__(self) -> None:
-        self.sentences: dict[str, None] = {}
-        self._warnings: dict[str, None] = {}
-        self.columns: dict[str, str] = {}
-        self._lists: dict[str, list[int]] = {}
-        self._nulls: collections.Counter[str] = collections.Counter()
-        self._no_answers: collections.Counter[str] = collections.Counter()
-        self._objects = 0
-        self._no_groundings: dict[str, collections.Counter[str]] = {}
-        self._rows = 0
-        self._column = ""
-
-    def add(self, sentence: str) -> None:
-        """Adds a sentence, once."""
-        self.sentences.setdefault(sentence)
-
-    def warn(self, sentence: str) -> None:
-        """Adds a warning, once."""
-        self._warnings.setdefault(sentence)
-
-    def count_list(self, column: str, texts: int) -> None:
-        """Counts a list that a cell of a column holds as a text."""
-        cells, least, most = self._lists.get(column, (0, texts, texts))
-        self._lists[column] = [cells + 1, min(least, texts), max(most, texts)]
-
-    def count_nulls(self, column: str, count: int) -> None:
-        """Counts the nulls in a list of texts, which are left out."""
-        self._nulls[column] += count
-
-    def count_answer(self, column: str, value: Any, text: str) -> None:
-        """Counts an answer, and whether it is missing, empty, or says that there is none."""
-        self._column = column
-        self._rows += 1
-        if value is None:
-            self._no_answers["missing"] += 1
-        elif not text:
-            self._no_answers["empty"] += 1
-        elif text.lower() in NO_TEXTS:
-            self._no_answers[repr(text)] += 1
-        elif json_object(text) is not None:
-            self._objects += 1
-
-    def count_grounding(self, column: str, texts: Sequence[str]) -> None:
-        """Counts a grounding whose only text says that there is none."""
-        if len(texts) == 1 and texts[0].lower() in NO_TEXTS:
-            self._no_groundings.setdefault(column, collections.Counter())[repr(texts[0])] += 1
-
-    def report(self) -> dict[str, Any]:
-        """Returns the notes on a table as JSON: `lines`, `warnings`, and the `columns` by part."""
-        lines = list(self.sentences)
-        if columns := [f"{part} from {name}" for part, name in self.columns.items() if name]:
-            lines.append(f"columns: {', '.join(columns)}")
-        for column, (cells, least, most) in self._lists.items():
-            texts = str(most) if least == most else f"{least} to {most}"
-            noun = "text" if texts == "1" else "texts"
-            lines.append(f"{column}: {pluralize(cells, 'list')} of {texts} {noun}")
-        if self._no_answers:
-            kinds = ", ".join(f"{count:,} {kind}" for kind, count in self._no_answers.items())
-            lines.append(f"{self._column}: {pluralize(self._rows, 'answer')}, of which {kinds}")
-        warnings = list(self._warnings)
-        warnings += [
-            f"{column}: {pluralize(count, 'null')} in lists of texts left out."
-            for column, count in self._nulls.items()
-        ]
-        for column, kinds_count in self._no_groundings.items():
-            kinds = ", ".join(f"{count:,} {kind}" for kind, count in kinds_count.items())
-            warnings.append(
-                f"{column}: {kinds} scored as the text of a grounding; leave the cell empty where "
-                "there is none."
-            )
-        if answers := [kind for kind in self._no_answers if kind not in ("missing", "empty")]:
-            warnings.append(
-                f"{self._column}: {', '.join(answers)} is scored as the text of an answer; leave "
-                "the cell empty where there is none."
-            )
-        if self._objects:
-            is_flattened = self._column in TEXTS_OR_OBJECTS
-            remedy = (
-                f"--response-column={self._column}.KEY takes what a key has"
-                if is_flattened
-                else "write the answer alone"
-            )
-            warnings.append(
-                f"{self._column}: {pluralize(self._objects, 'JSON object')} scored as the text of "
-                f"an answer, with braces and keys; {remedy}."
-            )
-        return {
-            "lines": [*map(printable, lines)],
-            "warnings": [*map(printable, warnings)],
-            "columns": self.columns,
-        }

@@ -118,6 +118,14 @@ def usual_name(
     return ""
 
 
+def has_usual_name(part: str, fields: Iterable[str]) -> bool:
+    """Returns whether a column, or several, may hold a part of an example by its name."""
+    try:
+        return bool(usual_name(part, fields))
+    except InputError:
+        return True
+
+
 def _find_matching_columns(
     prefix: str, usual: str, by_name: Mapping[str, Sequence[str]]
 ) -> Sequence[str]:
@@ -210,6 +218,17 @@ def json_object(text: str) -> dict[str, Any] | None:
         with contextlib.suppress(ValueError, RecursionError):
             return json.loads(text)
     return None
+
+
+def key_hints(part: str, fields: Mapping[str, Any]) -> list[str]:
+    """Returns how a part is taken from each of a row's objects of `TEXTS_OR_OBJECTS`."""
+    values = ((name, fields[name]) for name in TEXTS_OR_OBJECTS if name in fields)
+    objects = {name: json_object(v) if isinstance(v, str) else v for name, v in values}
+    return [
+        f"--{part}-column={name}.KEY takes what a key has: {', '.join(content)}"
+        for name, content in objects.items()
+        if isinstance(content, Mapping)
+    ]
 
 
 @functools.cache

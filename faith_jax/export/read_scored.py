@@ -18,8 +18,8 @@ from faith_jax.core.errors import InputError, did_you_mean, field_error
 from faith_jax.core.files.stores import check_readable
 from faith_jax.core.rows import Row, read_jsonl
 from faith_jax.core.table import printable
-from faith_jax.datasets.grounded_rows import file_has_texts, id_column_of
-from faith_jax.datasets.tables import FORMATS, TableForm, decimal_commas, file_form, read_rows
+from faith_jax.datasets.grounded_rows import file_text_columns
+from faith_jax.datasets.tables import FORMATS, decimal_commas, file_form, read_rows
 from faith_jax.export.score_columns import ScoredColumns, score_columns, scored_fields
 from faith_jax.export.scored_rows import ScoredRow, field_texts
 
@@ -55,9 +55,9 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
 
         rows: Iterator[Row] = read_scored_tfds(path)
     elif path.suffix in (".json", ".parquet", ".arrow", ".csv", ".tsv"):
-        rows = read_rows(path, note=_log_once, id_column_of=id_column_of(ScoredColumns()))
+        rows = read_rows(path, note=_log_once, id_column_of=ScoredColumns().find_id_column)
     elif path.suffix == ".jsonl":
-        file_form(path, TableForm(form="jsonl"))  # an error for Parquet
+        file_form(path, "jsonl")  # an error for Parquet
         rows = read_jsonl(path, usual=_USUAL)
     else:
         expected = "expected scores as .jsonl, .csv or .parquet, or a folder of TFDS"
@@ -72,8 +72,8 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
         if columns:
             commas = decimal_commas(path, "") if has_cells else frozenset()
             layout = ScoredColumns()
-            has_texts_of = None if path.is_dir() else file_has_texts(path, "", layout)
-            rows = scored_fields(rows, columns, layout, path.stem, commas, has_texts_of)
+            find_texts = None if path.is_dir() else file_text_columns(path, "", layout)
+            rows = scored_fields(rows, columns, layout, path.stem, commas, find_texts)
         elif has_cells:
             problem = (
                 f"is {' or '.join(scorers)}; give the column with these scores this name."

@@ -5,13 +5,13 @@ So are frames of `faith_jax.score`, and the scores of other systems in CSV files
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from faith_jax.core.errors import field_error
 from faith_jax.core.rows import Row
 from faith_jax.datasets.grounded_rows import Columns, example_rows
-from faith_jax.datasets.tables import TableNotes
+from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.scoring.registry import scorer_names
 
 
@@ -35,7 +35,7 @@ def scored_fields(
     columns: Columns,
     corpus: str,
     decimal_commas: frozenset[str] = frozenset(),
-    has_texts_of: Callable[[str], bool] | None = None,
+    find_text_columns: Callable[[], Collection[str]] | None = None,
 ) -> Iterator[Row]:
     """Yields the fields that a scored row has (`faith_jax.export.scored_rows`), with their places.
 
@@ -45,14 +45,14 @@ def scored_fields(
       columns: what other columns hold.
       corpus: of rows that name none.
       decimal_commas: columns whose numbers are written with them.
-      has_texts_of: see `example_rows`.
+      find_text_columns: see `example_rows`.
 
     Raises:
       InputError: for a score, a label or a text that is none; it names the row.
     """
     rows, raw_rows = itertools.tee(rows)
     notes = TableNotes()
-    examples = example_rows(rows, columns, corpus, notes=notes, has_texts_of=has_texts_of)
+    examples = example_rows(rows, columns, corpus, notes=notes, find_text_columns=find_text_columns)
     for row, read in zip(raw_rows, examples, strict=True):
         example = read.example
         scores: dict[str, Any] = {}

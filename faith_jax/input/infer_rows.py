@@ -2,19 +2,20 @@
 
 import dataclasses
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from faith_jax.core.cutting import notation_of
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files.stores import check_readable, path_of
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import Row, Seen, read_jsonl
 from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import cell_text
 from faith_jax.datasets.list_cells import ListColumns, document_text
-from faith_jax.datasets.tables import TableForm, TableNotes, file_form, named_form, read_rows
+from faith_jax.datasets.table_notes import TableNotes
+from faith_jax.datasets.tables import file_form, named_form, read_rows
 from faith_jax.inference.texts.input_rows import LISTS, InputRow, input_row
 from faith_jax.input.numpy_examples import feature_text, plain, utf8_in
 from faith_jax.input.task_batches import DatasetConfig
@@ -126,42 +127,31 @@ def _file_rows(path: str, first: int, notes: TableNotes) -> Iterator[Row]:
     is a list.
     """
     table = path_of(path)
-    check_readable(path)
-    form = file_form(table, TableForm(form=named_form(table) or "jsonl")).form
+    form = file_form(table, named_form(table) or "jsonl").form
     if form == "jsonl":
         yield from read_jsonl(path, first=first)
     elif form in ("csv", "tsv"):
-        lists = ListColumns()
+        lists = ListColumns(notes)
 
         def note(sentence: str) -> None:
             notes.add(sentence.partition("; --")[0])  # without the options of other commands
 
-        rows = read_rows(table, form, first=first, note=note, id_column_of=_id_column)
+        rows = read_rows(table, form, first=first, note=note, id_column_of=lambda _: "id")
         for where, row in rows:
             fields = {name: None if value == "" else value for name, value in row.items()}
             for name in sorted(LISTS & fields.keys()):
-                value = lists.read(name, fields[name], where)
-                if value is not fields[name]:
-                    fields[name] = texts = _list_texts(value)
-                    notes.count_list(name, len(texts))
+                items = lists.read(name, fields[name], where)
+                if items is not fields[name]:
+                    # Of documents and turns the texts; what has none stays, for the row's error.
+                    texts = [document_text(item) or item for item in items if item is not None]
+                    fields[name] = texts
+                    notes.count_list(name, texts)
             yield Row(where, fields)
     else:
         raise InputError(
             f"{path}: INPUT_FILE is .jsonl, .csv or .tsv; write the rows of this file as one of "
             "these, such as by pandas' to_json(orient='records', lines=True)."
         )
-
-
-def _id_column(columns: Collection[str]) -> str:
-    return "id" if "id" in columns else ""
-
-
-def _list_texts(items: Sequence[Any]) -> list[Any]:
-    """Returns the texts of a list, of documents and turns in it too, without nulls.
-
-    What is no text stays, for the row's error.
-    """
-    return [document_text(item) or item for item in items if item is not None]
 
 
 def read_input_file(

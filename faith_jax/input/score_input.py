@@ -19,10 +19,11 @@ from faith_jax.datasets.grounded_rows import (
     example_rows,
     file_examples,
     response_key,
-    rows_have_texts,
+    text_columns,
 )
 from faith_jax.datasets.raw_dataset import sample_config
-from faith_jax.datasets.tables import TableForm, TableNotes, table_files
+from faith_jax.datasets.table_notes import TableNotes
+from faith_jax.datasets.tables import TableForm, table_files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -136,6 +137,12 @@ class ScoreInput(Columns):
                     import_user_module(self.task_module, "--task-module")
                 name, split = list(self._data_sets())[part]
                 names = (name, "") if self.task else ("", name)
+
+                def find_text_columns(
+                    names: tuple[str, str] = names, split: str = split
+                ) -> frozenset[str]:
+                    return text_columns(dataset_rows(*names, split), self.named_texts)
+
                 rows = example_rows(
                     dataset_rows(*names, split, first_row),
                     self,
@@ -143,9 +150,7 @@ class ScoreInput(Columns):
                     bad_rows,
                     first=first_row,
                     notes=notes,
-                    has_texts_of=functools.partial(
-                        _dataset_has_texts, names, split, self.named_texts
-                    ),
+                    find_text_columns=find_text_columns,
                 )
             for row in rows:
                 if part:
@@ -216,12 +221,6 @@ def _blame_raw_files(
     if first is not None:
         yield first
         yield from rows
-
-
-def _dataset_has_texts(
-    names: tuple[str, str], split: str, named: frozenset[str], column: str
-) -> bool:
-    return rows_have_texts(dataset_rows(*names, split), named, column)
 
 
 def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Iterator[Row]:

@@ -42,7 +42,8 @@ from faith_jax.core.rows import read_jsonl
 from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive
 from faith_jax.core.types import PyTree
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
-from faith_jax.datasets.tables import PREDICTIONS, SUMMARY, TableNotes
+from faith_jax.datasets.table_notes import TableNotes
+from faith_jax.datasets.tables import PREDICTIONS, SUMMARY
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.checkpoint_decoding import log_ignored

@@ -12,8 +12,10 @@ from pyarrow import parquet
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.datasets import grounded_rows
 from faith_jax.datasets.grounded_rows import Columns, example_rows, file_examples
-from faith_jax.datasets.tables import TableNotes, read_rows
+from faith_jax.datasets.table_notes import TableNotes
+from faith_jax.datasets.tables import read_rows
 
 TRUE_ROW = {"grounding": "Tea is hot.", "generated_text": "Hot tea.", "label": 1}
 
@@ -388,10 +390,26 @@ def test_a_text_of_json_that_looks_like_a_list_is_one_beside_others(tmp_path):
         assert [warning[:30] for warning in notes.report()["warnings"]] == [
             "context: texts that look like "
         ]
+    # CSV has no other lists.
     (tmp_path / "a.csv").write_text('context,answer\nRed.,Red.\n"[""red"", ""green""]",Red.\n')
-    with pytest.raises(InputError, match=r"a\.csv:3: field 'context': expected a text as in"):
-        list(file_examples(tmp_path / "a.csv", "", Columns(grounding_column="context"), "c",
-                           BadRows(skip=True)))  # fmt: skip
+    notes, columns = TableNotes(), Columns(grounding_column="context")
+    read = file_examples(tmp_path / "a.csv", "", columns, "c", BadRows(), notes=notes)
+    assert [row.example.grounding.texts for row in read] == [("Red.",), ("red", "green")]
+    assert notes.report()["lines"][-1] == "context: 1 list of 2 texts; 1 other cell of one text"
+
+
+def test_texts_that_look_like_lists_are_sought_once(tmp_path, monkeypatch):
+    """All columns are looked at in one further reading of the file."""
+    row = {"question": "['a']", "context": "['b', 'c']", "answer": "d"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
+    readings = []
+    monkeypatch.setattr(
+        grounded_rows, "read_rows", lambda *given: readings.append(given) or read_rows(*given)
+    )
+    for _ in range(2):
+        (read,) = file_examples(tmp_path / "a.jsonl", "", Columns(), "c", BadRows())
+        assert (read.example.history, read.example.grounding.texts) == (("a",), ("b", "c"))
+    assert len(readings) == 3
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -420,12 +438,27 @@ def test_objects_and_texts_for_none_are_counted():
     row = {"input": "q", "output": turn, "context": "c"}
     as_answer = "scored as the text of an answer, with braces and keys"
     assert warnings(row, row) == [
-        f"output: 2 JSON objects {as_answer}; --response-column=output.KEY takes what a key has."
+        f"output: 2 JSON objects {as_answer}; --response-column=output.KEY takes what a key has: "
+        "role, content."
     ]
     assert warnings({"grounding": "g", "answer": turn}) == [
         f"answer: 1 JSON object {as_answer}; write the answer alone."
     ]
     assert warnings(row, response_column="output.content") == []
+    question = json.dumps({"question": "q", "k": 3})
+    (warning,) = warnings({**row, "input": question}, response_column="output.content")
+    assert warning == (
+        "input: 1 JSON object scored as the text of a history, with braces and keys; "
+        "--history-column=input.KEY takes what a key has: question, k."
+    )
+    with pytest.raises(
+        InputError,
+        match=r"--grounding-column=NAME\. --grounding-column=input\.KEY takes what a key has: "
+        r"question, k\. --grounding-column=output\.KEY .*: role, content\. Known names",
+    ):
+        warnings({"input": question, "output": turn})
+    with pytest.raises(InputError, match=r"a:0: .*; --response-column=output\.KEY .*: text\.$"):
+        warnings({"output": {"text": "a"}, "context": "c", "input": "q"})
     rows = [{"grounding": text, "answer": "a"} for text in ("nan", "N/A", "nan", "Tea", "nano")]
     rows.append({"grounding": ["nan", "Tea"], "answer": "a"})
     assert warnings(*rows) == [

@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
-from faith_jax.datasets.list_cells import JSON, NUMPY, PYTHON, ListColumns, has_texts, read_list
+from faith_jax.datasets.list_cells import (
+    JSON,
+    NUMPY,
+    PYTHON,
+    ListColumns,
+    is_plain_text,
+    read_list,
+)
+from faith_jax.datasets.table_notes import TableNotes
 
 TEXTS = st.lists(
     st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20), max_size=5
@@ -48,7 +56,7 @@ def test_a_column_of_pandas_is_read_back(rows):
     pandas = pytest.importorskip("pandas")
     text = pandas.DataFrame({"contexts": rows}).to_csv(index=False)
     _, *cells = csv.reader(io.StringIO(text, newline=""))
-    lists = ListColumns()
+    lists = ListColumns(TableNotes())
     assert [lists.read("contexts", cell, "a:1") for (cell,) in cells] == rows
 
 
@@ -121,11 +129,11 @@ def test_nothing_is_executed(tmp_path):
 def test_a_list_that_was_shortened_is_an_error():
     printed = str(np.array([f"Text {number}." for number in range(2000)]))
     with pytest.raises(InputError, match=r"^a.csv:2: field 'contexts': expected a whole list"):
-        ListColumns().read("contexts", printed, "a.csv:2")
+        ListColumns(TableNotes()).read("contexts", printed, "a.csv:2")
 
 
 def test_a_list_of_one_and_an_empty_one_are_of_any_form():
-    lists = ListColumns()
+    lists = ListColumns(TableNotes())
     cells = ["[]", "['Tea']", "", "['Tea' 'Ink']", "[]"]
     read = [lists.read("c", cell, f"a.csv:{line}") for line, cell in enumerate(cells, 2)]
     assert read == [[], ["Tea"], "", ["Tea", "Ink"], []]
@@ -137,8 +145,8 @@ def test_a_list_of_one_and_an_empty_one_are_of_any_form():
     ("first", "second", "message"),
     [
         ("['a', 'b']", '["\\/", 1, null]', "as Python writes it as in a:1, got a list as JSON wr"),
-        ("['a', 'b']", "a text", "a list as Python writes it as in a:1, got a text; write every"),
-        ("a text", "['a', 'b']", "a text as in a:1, got a list as Python writes it; write every"),
+        ("['a', 'b']", "N/A", "a list as Python writes it as in a:1, got a text; write every"),
+        ("N/A", "['a', 'b']", "a text as in a:1, got a list as Python writes it; write every"),
         ("['a', 'b']", "['a' 'b']", "expected a list as Python .*, got a list as NumPy writes it"),
         (
             "['a', 'b']",
@@ -148,17 +156,36 @@ def test_a_list_of_one_and_an_empty_one_are_of_any_form():
     ],
 )
 def test_mixed_forms_are_one_error(first, second, message):
-    lists = ListColumns()
-    lists.read("other", "a text", "a:1")
-    lists.read("c", first, "a:1")
+    lists = ListColumns(TableNotes())
+    for column, cell in (("other", "N/A"), ("c", "a text"), ("c", first)):
+        lists.read(column, cell, "a:1")
     with pytest.raises(InputError, match=f"^a:2: field 'c': .*{message}"):
         lists.read("c", second, "a:2")
 
 
+def test_lists_beside_texts_are_read_cell_by_cell():
+    notes = TableNotes()
+    lists = ListColumns(notes)
+    cells = ["Tea is hot.", "['Tea', 'Ink']", "[sic] Ink.", "", "[]", "['Tea']", "(a text)"]
+    read = [lists.read("c", cell, "a:1") for cell in cells]
+    assert read == ["Tea is hot.", ["Tea", "Ink"], "[sic] Ink.", "", [], ["Tea"], "(a text)"]
+    for texts in filter(None, (value for value in read if isinstance(value, list))):
+        notes.count_list("c", texts)
+    assert notes.report()["lines"] == ["c: 2 lists of 1 to 2 texts; 3 other cells of one text"]
+    # A text that begins as a list makes it unclear which cells are lists.
+    lists = ListColumns(TableNotes())
+    assert [lists.read("c", cell, "a:1") for cell in ("Tea", "['Tea' is hot")] == [
+        "Tea",
+        "['Tea' is hot",
+    ]
+    with pytest.raises(InputError, match=r"a:2: field 'c': expected a text as in a:1, got a list"):
+        lists.read("c", "['Tea']", "a:2")
+
+
 def test_a_first_cell_that_is_cut_off_is_an_error():
     with pytest.raises(InputError, match=r"^a:1: field 'c': .* got \"\['a b'\"; the cell is cut"):
-        ListColumns().read("c", "['a b'", "a:1")
-    lists = ListColumns()
+        ListColumns(TableNotes()).read("c", "['a b'", "a:1")
+    lists = ListColumns(TableNotes())
     for text in ("[sic] Tea.", "['Tea' is a word.", "[1]"):  # in a column of texts
         assert lists.read("c", text, "a:1") == text
 
@@ -174,14 +201,16 @@ def test_a_first_cell_that_is_cut_off_is_an_error():
         "[NodeWithScore(node=TextNode(id_='1', text='Te",
         "[list(['Tea', 'Ink']) list(['Ale'])]",
         "[np.str_('Te",
+        "[Document(page_content=x)]",
+        "[Document(page_content=x) Document(page_content=y)]",
     ],
 )
 def test_lists_of_anything_else_are_errors(cell):
     message = r"^a:1: field 'c': .*; the cell is cut off, .*, give the rows as JSON lines\.$"
     with pytest.raises(InputError, match=message):
-        ListColumns().read("c", cell, "a:1")
+        ListColumns(TableNotes()).read("c", cell, "a:1")
     with pytest.raises(InputError, match=r"or, if it is one text, list it: \[text\]\.$"):
-        ListColumns(lambda _: False).read("c", cell, "a:1")
+        ListColumns(TableNotes(), tuple).read("c", cell, "a:1")
 
 
 @pytest.mark.parametrize(
@@ -194,28 +223,36 @@ def test_lists_of_anything_else_are_errors(cell):
 )
 def test_texts_that_look_like_lists_stay_beside_others(values):
     """So it is where a table has lists of its own."""
-    warnings = []
-    lists = ListColumns(lambda _: has_texts(values), warnings.append)
+    notes = TableNotes()
+    lists = ListColumns(notes, lambda: ["c"] if any(map(is_plain_text, values)) else [])
     assert [lists.read("c", value, f"a:{n}") for n, value in enumerate(values)] == values
-    (warning,) = warnings
+    (warning,) = notes.report()["warnings"]
     assert warning.startswith("c: texts that look like lists, as in a:")
     assert lists.read("c", "[]", "a:9") == []
 
 
 def test_lists_of_one_form_are_read_everywhere():
     values = ["['red', 'green']", None, "", "[nan]", "['red']"]
-    warnings = []
-    lists = ListColumns(lambda _: has_texts(values), warnings.append)
+    notes = TableNotes()
+    lists = ListColumns(notes, lambda: ["c"] if any(map(is_plain_text, values)) else [])
     read = [lists.read("c", value, "a:1") for value in values]
     assert read == [["red", "green"], None, "", [], ["red"]]
-    assert not warnings
+    assert not notes.report()["warnings"]
     for value in ("nan", '["red", null]'):
-        assert not has_texts([*values, value])
+        assert not is_plain_text(value)
         with pytest.raises(InputError, match=r"^a:2: field 'c': expected a list as Python"):
             lists.read("c", value, "a:2")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[Note(type=x) said", "[Note(type='a (b)', of=3): Tea.]", "[Note(type=x)] Tea", "[Note (a) x"],
+)
+def test_a_call_with_words_behind_it_is_a_text(text):
+    assert ListColumns(TableNotes()).read("c", text, "a:1") == text
+
+
 def test_other_values_stay_as_they_are():
-    lists = ListColumns()
+    lists = ListColumns(TableNotes())
     for value in (["a"], None, 3, "", "Tea"):
         assert lists.read("c", value, "a:1") == value

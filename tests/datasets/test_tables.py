@@ -2,18 +2,16 @@
 
 import json
 import os
-import struct
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import feather, parquet
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
-from faith_jax.datasets import tables
 from faith_jax.datasets.grounded_rows import Columns, file_examples
-from faith_jax.datasets.tables import TableForm, TableNotes, frame_rows, read_rows, table_files
+from faith_jax.datasets.table_notes import TableNotes
+from faith_jax.datasets.tables import TableForm, frame_rows, read_rows, table_files
 
 ROWS = [
     {
@@ -238,12 +236,21 @@ def test_a_column_without_a_name_is_kept(tmp_path, frame):
     assert notes == ["the column without a name is read as 'index'"]
     path.write_text("question,,answer\nHot?,x,Yes.\n")
     assert fields_of(path)[0] == [{"question": "Hot?", "Unnamed: 1": "x", "answer": "Yes."}]
+    path.write_text("question,answer,,\nHot?,Yes., ,\nInk?,No.,,\n")
+    rows, notes = fields_of(path)
+    assert rows == [{"question": "Hot?", "answer": "Yes."}, {"question": "Ink?", "answer": "No."}]
+    assert {*notes} == {"the column without a name has no cells and is left out"}
+    path.write_text("question,answer,,\nHot?,Yes.,,\nInk?,No.,x,\n")
+    rows, notes = fields_of(path)
+    assert [row["Unnamed: 2"] for row in rows] == ["", "x"]
+    assert "Unnamed: 3" not in rows[0]
 
 
 @pytest.mark.parametrize(
     ("cells", "ids"),
     [
-        (["7.0", "", "3.0"], ["7", "2", "3"]),
+        (["7.0", "", "3.0"], ["7", "line 3", "3"]),
+        (["0.0", "", "2.0"], ["0", "line 3", "2"]),  # the number of the row is an id
         (["7.0", "1.1", "3.0"], ["7.0", "1.1", "3.0"]),
         (["7.0", "2", "3.0"], ["7.0", "2", "3.0"]),
     ],
@@ -255,15 +262,15 @@ def test_ids_of_a_column_that_lacks_one_are_whole_numbers(tmp_path, frame, cells
         frame.assign(id=part).to_csv(tmp_path / f"{name}.{ending}", index=False, sep=separator)
     examples, report = examples_of(tmp_path)
     assert [example.id for example in examples] == [*ids, "1.x", "2.x", "3.x"]
-    note = f"{tmp_path}/a.{ending}: id: ids such as 1.0 are read as 1"
-    assert (note in report["lines"]) == (ids[0] == "7")
+    note = f"{tmp_path}/a.{ending}: id: ids such as 1.0 are read as 1, an empty one as its line"
+    assert (f"{note} ('line 3')" in report["lines"]) == ("line 3" in ids)
     rows = file_examples(tmp_path, "", Columns(), "c", BadRows(), 2)  # wherever reading begins
     assert next(rows).example.id == ids[2]
 
 
 def test_an_empty_id_that_is_anothers_is_told(tmp_path):
     path = tmp_path / "rows.csv"
-    for cells in (["3", "7", ""], ["", "1", "2"]):
+    for cells in (["3", "7", ""], ["", "1", "a"]):
         path.write_text("id,contexts,answer\n" + "".join(f"{cell},Tea.,a\n" for cell in cells))
         with pytest.raises(
             InputError, match=r"occurs twice; an empty id is the row's number, so f"
@@ -293,23 +300,6 @@ def test_bytes_of_a_damaged_file_are_no_other_encoding(tmp_path, content):
         fields_of(path)
 
 
-def test_arrow_and_parquet(tmp_path):
-    table = pa.Table.from_pylist(ROWS)
-    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=2)
-    feather.write_feather(table, tmp_path / "rows.feather")
-    with pa.ipc.new_stream(tmp_path / "rows.arrow", table.schema) as writer:
-        writer.write_table(table, max_chunksize=2)
-    for ending in ("parquet", "feather", "arrow"):
-        path = tmp_path / f"rows.{ending}"
-        for first in range(4):
-            rows = list(read_rows(path, first=first))
-            assert [row.fields for row in rows] == ROWS[first:]
-            assert [row.place for row in rows] == [f"{path}:{n}" for n in range(first + 1, 4)]
-    (tmp_path / "cut.arrow").write_bytes((tmp_path / "rows.arrow").read_bytes()[:300])
-    with pytest.raises(InputError, match=r"cut.arrow: not a whole Arrow file \("):
-        fields_of(tmp_path / "cut.arrow")
-
-
 def write_parts(folder, form, frame):
     for number in range(3):
         part = frame.iloc[[number]]
@@ -323,79 +313,6 @@ def write_parts(folder, form, frame):
         (folder / f".{path.name}.crc").write_bytes(b"\x00\x01")
     (folder / "_SUCCESS").touch()
     (folder / f"part-00003-c000.{form}").touch()
-
-
-NOT_UTF_8 = pa.Array.from_buffers(
-    pa.string(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, 1)), pa.py_buffer(b"\xff")]
-)
-
-
-def without_pandas(self):
-    raise ValueError("Nanosecond resolution needs pandas.")
-
-
-@pytest.mark.parametrize(
-    ("column", "text"),
-    [
-        (pa.array([1], pa.timestamp("ns")), "1970-01-01 00:00:00.000000001"),
-        (pa.array([None], pa.timestamp("ns")), None),
-        (pa.array([1], pa.time64("ns")), "00:00:00.000000001"),
-    ],
-)
-def test_times_that_python_cannot_hold_are_texts(tmp_path, monkeypatch, column, text):
-    path = tmp_path / "rows.parquet"
-    parquet.write_table(pa.table({"response": ["a"], "at": column}), path)
-
-    class Scalars:
-        """Stands for a column whose values only pandas can hold."""
-
-        to_pylist = without_pandas
-        cast = staticmethod(column.cast)
-        type = column.type
-
-    class Batch:
-        to_pylist = without_pandas
-        columns = (pa.array(["a"]), Scalars())
-        schema = pa.schema({"response": pa.string(), "at": column.type})
-
-    assert tables._python_rows(path, Batch()) == [{"response": "a", "at": text}]
-    (row,) = fields_of(path)[0]  # as it is here
-    assert (row["at"] is None) == (text is None)
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (
-            {"at": pa.array([2**63 - 1], pa.timestamp("us"))},
-            r"column 'at': a timestamp\[us\] cannot",
-        ),
-        (
-            {"at": pa.array([1], pa.timestamp("us", "Mars/Base"))},
-            r"column 'at': a timestamp\[us, tz=Mars/Base\] cannot be read",
-        ),
-        ({"at": NOT_UTF_8}, "column 'at': holds text that is not UTF-8"),
-        ({"answer": NOT_UTF_8}, "column 'answer': holds text that is not UTF-8"),
-    ],
-)
-def test_columns_that_cannot_be_read_are_named(tmp_path, columns, message):
-    path = tmp_path / "rows.parquet"
-    parquet.write_table(pa.table({"contexts": ["Tea."], **columns}), path)
-    with pytest.raises(InputError, match=message):
-        fields_of(path)
-
-
-@pytest.mark.parametrize("ending", ["parquet", "arrow"])
-def test_columns_of_one_name_are_an_error(tmp_path, ending):
-    table = pa.table([pa.array(["a"]), pa.array(["b"])], names=["answer", "answer"])
-    path = tmp_path / f"rows.{ending}"
-    if ending == "parquet":
-        parquet.write_table(table, path)
-    else:
-        with pa.ipc.new_file(path, table.schema) as file:
-            file.write_table(table)
-    with pytest.raises(InputError, match="column 'answer' is there twice; rename or drop one"):
-        fields_of(path)
 
 
 def test_keys_of_one_name_are_an_error(tmp_path):

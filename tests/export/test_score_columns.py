@@ -48,8 +48,10 @@ def test_ids_of_floats_are_told_once(tmp_path, caplog):
     path = write(tmp_path / "c.csv", "id,token_f1\n7.0,0.5\n,0.25\n")
     with caplog.at_level("INFO", "faith_jax"):
         for _ in range(2):  # as commands do
-            assert [row["id"] for row in read_scored_rows(path)] == ["7", "2"]
-    assert caplog.messages == [f"{path}: id: ids such as 1.0 are read as 1"]
+            assert [row["id"] for row in read_scored_rows(path)] == ["7", "line 3"]
+    assert caplog.messages == [
+        f"{path}: id: ids such as 1.0 are read as 1, an empty one as its line ('line 3')"
+    ]
     write(path, "id,token_f1\n7,inf\n")
     with pytest.raises(
         InputError, match=r"c.csv:2: field 'token_f1': expected a finite number, or"

@@ -12,7 +12,7 @@ import faith_jax.tasks  # noqa: F401  (registers our tasks)
 from faith_jax.core import templates
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import InputError
-from faith_jax.datasets.tables import TableNotes
+from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.inference.texts.input_rows import InputLayout, InputRow, RowTokens
 from faith_jax.input import infer_rows
 from faith_jax.input.task_batches import DatasetConfig
@@ -75,10 +75,24 @@ def test_lists_in_cells_are_those_of_lines_of_json(tmp_path):
         "\"[{'role': 'user', 'content': 'Hi!'}]\",\"[{'text': 'Tea.'}]\"\n"
         "Hello?,Ink.\n"
     )
-    rows = infer_rows.read_input_file(str(path), "p", 1, 0)
-    assert next(rows).fields == {"history": ["Hi!"], "knowledge": ["Tea."]}
-    with pytest.raises(InputError, match=r"documents.csv:3: field 'history': expected a list as P"):
-        next(rows)
+    notes = TableNotes()
+    rows = infer_rows.read_input_file(str(path), "p", 1, 0, notes=notes)
+    assert [row.fields for row in rows] == [
+        {"history": ["Hi!"], "knowledge": ["Tea."]},
+        {"history": "Hello?", "knowledge": "Ink."},
+    ]
+    assert notes.report()["lines"] == [
+        "history: 1 list of 1 text; 1 other cell of one text",
+        "knowledge: 1 list of 1 text; 1 other cell of one text",
+    ]
+
+
+def test_tables_of_pandas_and_spreadsheets(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("id,query,knowledge,\n1.0,Hot?,Tea.,\n,Why?,Tea.,\n2.0,Who?,Tea.,\n")
+    rows = list(infer_rows.read_input_file(str(path), "p", 1, 0))
+    assert [row.id for row in rows] == ["1", "line 3", "2"]
+    assert rows[1].fields == {"query": "Why?", "knowledge": "Tea."}
 
 
 def test_other_formats_are_one_line(tmp_path):

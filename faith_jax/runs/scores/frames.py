@@ -15,7 +15,7 @@ import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.table import Table
-from faith_jax.datasets.grounded_rows import cell_text, rows_have_texts
+from faith_jax.datasets.grounded_rows import cell_text, text_columns
 from faith_jax.datasets.tables import frame_rows
 from faith_jax.export.score_columns import ScoredColumns, score_columns, scored_fields
 from faith_jax.runs.options import EvaluateOptions, ReportOptions
@@ -210,8 +210,8 @@ def _scored_rows(
             f"columns: {', '.join(fields)}."
         )
     layout = ScoredColumns(corpus_column="", **named_columns(columns))
-    has_texts_of = functools.partial(rows_have_texts, rows, layout.named_texts)
-    for row in scored_fields(rows, chosen, layout, "rows", has_texts_of=has_texts_of):
+    find_text_columns = functools.partial(text_columns, rows, layout.named_texts)
+    for row in scored_fields(rows, chosen, layout, "rows", find_text_columns=find_text_columns):
         yield {key: value for key, value in row.fields.items() if key != "corpus"}
 
 

@@ -45,7 +45,7 @@ from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.grounded_rows import ExampleRow
-from faith_jax.datasets.tables import TableNotes
+from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.export.scored_rows import TFDS, ScoredRow, form_of, scored_row, write_parquet
 from faith_jax.export.worst_rows import check_worst, write_worst
 from faith_jax.input.score_input import ScoreInput

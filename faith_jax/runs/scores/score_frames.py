@@ -9,15 +9,16 @@ from typing import Any, ClassVar
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
 from faith_jax.core.types import Grounding, Score
-from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, rows_have_texts
-from faith_jax.datasets.list_cells import ListColumns, has_texts
-from faith_jax.datasets.tables import TableNotes, frame_rows, is_missing
+from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, text_columns
+from faith_jax.datasets.list_cells import ListColumns, is_plain_text
+from faith_jax.datasets.table_notes import TableNotes
+from faith_jax.datasets.tables import frame_rows, is_missing
 from faith_jax.scoring.base import BaseScorer, ScoreRange, warn_of_equal_scores
 from faith_jax.scoring.registry import load_scorer, scorer_options
 
 logger = logging.getLogger("faith_jax")
 
-_OPTION = re.compile(r"--(\w+)-column=([^\s.,;]+)")
+_OPTION = re.compile(r"--(\w+)-column=([^\s;]*[^\s.,;])")
 _PARTS = ("grounding", "response", "history", "label")
 Texts = str | Sequence[str] | Mapping[str, Sequence[str]] | Grounding
 
@@ -142,8 +143,21 @@ def _with_lists(texts: Sequence[Any], name: str) -> Sequence[Any]:
     """Returns texts with lists where texts are what prints a list, as in a CSV of pandas."""
     if isinstance(texts, str):  # which the scorers refuse
         return texts
-    lists = ListColumns(lambda _: has_texts(texts), logger.warning)
-    return [lists.read(name, text, f"row {number}") for number, text in enumerate(texts)]
+    notes = TableNotes()
+    lists = ListColumns(notes, lambda: [name] if any(map(is_plain_text, texts)) else [])
+    read = [lists.read(name, text, f"row {number}") for number, text in enumerate(texts)]
+    _log_warnings(notes)
+    return read
+
+
+def _log_warnings(notes: TableNotes) -> None:
+    for warning in notes.report()["warnings"]:
+        logger.warning("%s", _name_arguments(warning))
+
+
+def _name_arguments(message: str) -> str:
+    """Returns a message with arguments of `score` in the place of the command's options."""
+    return _OPTION.sub(r'columns={"\1": "\2"}', message)
 
 
 def as_frame(rows: list[dict[str, Any]], names: list[str], index: Any = None) -> Any:
@@ -186,12 +200,13 @@ def table_examples(table: Any, columns: Mapping[str, str]) -> list[ExampleRow]:
     notes = TableNotes()
     try:
         read = frame_rows(table)
-        has_texts_of = functools.partial(rows_have_texts, read, layout.named_texts)
-        rows = list(example_rows(read, layout, "table", notes=notes, has_texts_of=has_texts_of))
-    except InputError as error:  # whose remedies are options of the command
-        raise InputError(_OPTION.sub(r'columns={"\1": "\2"}', str(error))) from None
-    for warning in notes.report()["warnings"]:
-        logger.warning("%s", warning)
+        find_text_columns = functools.partial(text_columns, read, layout.named_texts)
+        rows = list(
+            example_rows(read, layout, "table", notes=notes, find_text_columns=find_text_columns)
+        )
+    except InputError as error:
+        raise InputError(_name_arguments(str(error))) from None
+    _log_warnings(notes)
     _warn_of_empty(sum(not row.example.grounding.texts for row in rows), len(rows))
     return rows
 

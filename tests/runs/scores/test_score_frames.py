@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError, InputError
 from faith_jax.core.types import Grounding
 from faith_jax.runs.scores.score_frames import score
 from faith_jax.scoring.registry import load_scorer
@@ -163,6 +163,19 @@ def test_iterators_are_read_once(without_pandas):
     texts = (iter(FRAME[name]) for name in ("retrieved_contexts", "response"))
     (first, *_) = score(*texts, ["token_f1"], labels=iter(FRAME["label"]))
     assert (first["label"], first["token_f1"]) == (1, 1.0)
+
+
+def test_remedies_are_arguments(without_pandas, caplog):
+    row = {"input": "Hot?", "output": '{"answer": "Yes.", "k": 3}', "context": "Tea is hot."}
+    score([row], scorers=["token_f1"])
+    assert caplog.messages[0].endswith(
+        '; columns={"response": "output.KEY"} takes what a key has: answer, k.'
+    )
+    (scored,) = score([row], scorers=["token_f1"], columns={"response": "output.answer"})
+    assert scored["token_f1"] == 0.0
+    remedy = r'name it with columns=\{"grounding": "pro=pro_args,con=con_args"\}\. Known'
+    with pytest.raises(InputError, match=remedy):
+        score([{"pro_args": "a", "con_args": "b", "response": "c"}], scorers=["token_f1"])
 
 
 def test_missing_texts_have_no_scores(caplog):

@@ -1,0 +1,138 @@
+"""What is found out about a table as its rows are read, and told with the results."""
+
+import collections
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from faith_jax.core.errors import pluralize
+from faith_jax.core.table import printable
+from faith_jax.datasets.usual_names import json_object, key_hints
+
+# Texts that stand for none, in lower case.
+_NO_TEXTS = frozenset(("n/a", "na", "nan", "null", "none", "<na>", "#n/a", "-"))
+
+
+def stands_for_none(text: str) -> bool:
+    """Returns whether a text says that there is none, such as "N/A"."""
+    return text.strip().lower() in _NO_TEXTS
+
+
+class TableNotes:
+    """Collects what is found out about a table as its rows are read.
+
+    Attributes:
+      columns: of the first row by the part of an example that they hold; "" = none.
+    """
+
+    def __init__(self) -> None:
+        self.columns: dict[str, str] = {}
+        self._sentences: dict[str, None] = {}
+        self._warnings: dict[str, None] = {}
+        self._lists: dict[str, list[int]] = {}  # their number, and the least and most texts of one
+        # By column.
+        self._texts: collections.Counter[str] = collections.Counter()
+        self._nulls: collections.Counter[str] = collections.Counter()
+        self._no_groundings: dict[str, collections.Counter[str]] = {}
+        # JSON objects by part and column: their number, and the first.
+        self._objects: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._first_objects: dict[tuple[str, str], str] = {}
+        self._answers = 0
+        self._answer_column = ""
+        self._no_answers: collections.Counter[str] = collections.Counter()
+
+    def add(self, sentence: str) -> None:
+        """Adds a sentence, once."""
+        self._sentences.setdefault(sentence)
+
+    def warn(self, sentence: str) -> None:
+        """Adds a warning, once."""
+        self._warnings.setdefault(sentence)
+
+    def count_list(self, column: str, texts: Sequence[Any]) -> None:
+        """Counts a list that a cell of a column holds as a text."""
+        size = len(texts)
+        cells, least, most = self._lists.get(column, (0, size, size))
+        self._lists[column] = [cells + 1, min(least, size), max(most, size)]
+
+    def count_text(self, column: str) -> None:
+        """Counts a cell that is one text, in a column that may hold lists."""
+        self._texts[column] += 1
+
+    def count_nulls(self, column: str, count: int) -> None:
+        """Counts the nulls in a list of texts, which are left out."""
+        self._nulls[column] += count
+
+    def count_answer(self, column: str, value: Any, text: str) -> None:
+        """Counts an answer, and whether it is missing, empty, or says that there is none."""
+        self._answers += 1
+        self._answer_column = column
+        if value is None:
+            self._no_answers["missing"] += 1
+        elif not text:
+            self._no_answers["empty"] += 1
+        elif stands_for_none(text):
+            self._no_answers[repr(text)] += 1
+        else:
+            self.count_object("response", column, text)
+
+    def count_object(self, part: str, column: str, text: str) -> None:
+        """Counts a text of a part of an example if it is a JSON object."""
+        if json_object(text) is not None:
+            self._objects[part, column] += 1
+            self._first_objects.setdefault((part, column), text)
+
+    def count_grounding(self, column: str, texts: Sequence[str]) -> None:
+        """Counts a grounding whose only text says that there is none."""
+        if len(texts) == 1 and stands_for_none(texts[0]):
+            self._no_groundings.setdefault(column, collections.Counter())[repr(texts[0])] += 1
+
+    def report(self) -> dict[str, Any]:
+        """Returns the notes on a table as JSON: `lines`, `warnings`, and the `columns` by part."""
+        lines = list(self._sentences)
+        if columns := [f"{part} from {name}" for part, name in self.columns.items() if name]:
+            lines.append(f"columns: {', '.join(columns)}")
+        for column, (cells, least, most) in self._lists.items():
+            sizes = str(most) if least == most else f"{least} to {most}"
+            noun = "text" if sizes == "1" else "texts"
+            others = f"; {pluralize(self._texts[column], 'other cell')} of one text"
+            lines.append(
+                f"{column}: {pluralize(cells, 'list')} of {sizes} {noun}"
+                f"{others if self._texts[column] else ''}"
+            )
+        if self._no_answers:
+            answers = pluralize(self._answers, "answer")
+            lines.append(
+                f"{self._answer_column}: {answers}, of which {_join_counts(self._no_answers)}"
+            )
+        warnings = list(self._warnings)
+        warnings += [
+            f"{column}: {pluralize(count, 'null')} in lists of texts left out."
+            for column, count in self._nulls.items()
+        ]
+        warnings += [
+            f"{column}: {_join_counts(counts)} scored as the text of a grounding; leave the cell "
+            "empty where there is none."
+            for column, counts in self._no_groundings.items()
+        ]
+        if texts := [kind for kind in self._no_answers if kind not in ("missing", "empty")]:
+            warnings.append(
+                f"{self._answer_column}: {', '.join(texts)} is scored as the text of an answer; "
+                "leave the cell empty where there is none."
+            )
+        for (part, column), count in self._objects.items():
+            noun = "an answer" if part == "response" else f"a {part}"
+            hints = key_hints(part, {column: self._first_objects[part, column]})
+            remedy = hints[0] if hints else f"write the {noun.partition(' ')[2]} alone"
+            warnings.append(
+                f"{column}: {pluralize(count, 'JSON object')} scored as the text of {noun}, with "
+                f"braces and keys; {remedy}."
+            )
+        return {
+            "lines": [*map(printable, lines)],
+            "warnings": [*map(printable, warnings)],
+            "columns": self.columns,
+        }
+
+
+def _join_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())

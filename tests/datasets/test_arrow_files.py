@@ -1,0 +1,107 @@
+"""Parquet and Arrow files are read as rows of Python's types."""
+
+import struct
+
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+from faith_jax.core.errors import InputError
+from faith_jax.datasets import arrow_files
+from faith_jax.datasets.tables import read_rows
+
+ROWS = [{"question": f"Is tea {word}?", "contexts": ["Tea is hot."]} for word in ("hot", "a", "b")]
+
+
+def fields_of(path):
+    return [row.fields for row in read_rows(path)]
+
+
+def test_arrow_and_parquet(tmp_path):
+    table = pa.Table.from_pylist(ROWS)
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=2)
+    feather.write_feather(table, tmp_path / "rows.feather")
+    with pa.ipc.new_stream(tmp_path / "rows.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+    for ending in ("parquet", "feather", "arrow"):
+        path = tmp_path / f"rows.{ending}"
+        for first in range(4):
+            rows = list(read_rows(path, first=first))
+            assert [row.fields for row in rows] == ROWS[first:]
+            assert [row.place for row in rows] == [f"{path}:{n}" for n in range(first + 1, 4)]
+    (tmp_path / "cut.arrow").write_bytes((tmp_path / "rows.arrow").read_bytes()[:300])
+    with pytest.raises(InputError, match=r"cut.arrow: not a whole Arrow file \("):
+        fields_of(tmp_path / "cut.arrow")
+
+
+NOT_UTF_8 = pa.Array.from_buffers(
+    pa.string(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, 1)), pa.py_buffer(b"\xff")]
+)
+
+
+def without_pandas(self):
+    raise ValueError("Nanosecond resolution needs pandas.")
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (pa.array([1], pa.timestamp("ns")), "1970-01-01 00:00:00.000000001"),
+        (pa.array([None], pa.timestamp("ns")), None),
+        (pa.array([1], pa.time64("ns")), "00:00:00.000000001"),
+    ],
+)
+def test_times_that_python_cannot_hold_are_texts(tmp_path, monkeypatch, column, text):
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"response": ["a"], "at": column}), path)
+
+    class Scalars:
+        """Stands for a column whose values only pandas can hold."""
+
+        to_pylist = without_pandas
+        cast = staticmethod(column.cast)
+        type = column.type
+
+    class Batch:
+        to_pylist = without_pandas
+        columns = (pa.array(["a"]), Scalars())
+        schema = pa.schema({"response": pa.string(), "at": column.type})
+
+    assert arrow_files._python_rows(path, Batch()) == [{"response": "a", "at": text}]
+    (row,) = fields_of(path)  # as it is here
+    assert (row["at"] is None) == (text is None)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"at": pa.array([2**63 - 1], pa.timestamp("us"))},
+            r"column 'at': a timestamp\[us\] cannot",
+        ),
+        (
+            {"at": pa.array([1], pa.timestamp("us", "Mars/Base"))},
+            r"column 'at': a timestamp\[us, tz=Mars/Base\] cannot be read",
+        ),
+        ({"at": NOT_UTF_8}, "column 'at': holds text that is not UTF-8"),
+        ({"answer": NOT_UTF_8}, "column 'answer': holds text that is not UTF-8"),
+    ],
+)
+def test_columns_that_cannot_be_read_are_named(tmp_path, columns, message):
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"contexts": ["Tea."], **columns}), path)
+    with pytest.raises(InputError, match=message):
+        fields_of(path)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_columns_of_one_name_are_an_error(tmp_path, ending):
+    table = pa.table([pa.array(["a"]), pa.array(["b"])], names=["answer", "answer"])
+    path = tmp_path / f"rows.{ending}"
+    if ending == "parquet":
+        parquet.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+    with pytest.raises(InputError, match="column 'answer' is there twice; rename or drop one"):
+        fields_of(path)
