@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from faith_jax.core.errors import pluralize
 from faith_jax.core.labels import begin_class
 from faith_jax.core.table import Table
 from faith_jax.core.templates import one_space
@@ -201,11 +202,16 @@ def extractiveness_table(
 ) -> Table:
     """Returns mean and quartiles of coverage and density of each split (Dziri 2022, figure 3).
 
-    `response` and `knowledge` give an example's response and what it may copy from.
+    `response` and `knowledge` give an example's response and what it may copy from. Nothing can be
+    copied where there is no knowledge: such examples are left out, as a note says.
     """
-    rows = []
+    rows, notes = [], []
     for name, examples in splits.items():
-        measures = [extractiveness(response(e), knowledge(e)) for e in examples]
+        grounded = [e for e in examples if lower_words(knowledge(e))]
+        if left_out := len(examples) - len(grounded):
+            left = f"{left_out:,} of {pluralize(len(examples), 'example')}"
+            notes.append(f"{name}: {left} without words of knowledge are left out.")
+        measures = [extractiveness(response(e), knowledge(e)) for e in grounded]
         for measure in ("coverage", "density"):
             # Without NaN, the only value that does not equal itself: texts without words.
             values = sorted(v for f in measures if (v := getattr(f, measure)) == v)
@@ -215,7 +221,7 @@ def extractiveness_table(
                     quartiles = statistics.quantiles(values, n=4, method="inclusive")
                 rows.append((name, measure, statistics.fmean(values), *quartiles))
     columns = ("split", "measure", "mean", "25%", "50%", "75%")
-    return Table("Extractiveness (Dziri 2022, figure 3)", columns, tuple(rows))
+    return Table("Extractiveness (Dziri 2022, figure 3)", columns, tuple(rows), tuple(notes))
 
 
 def bias_table(examples: Iterable[Example], text: str, label: str, count: int = 5) -> Table:

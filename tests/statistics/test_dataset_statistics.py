@@ -96,12 +96,14 @@ def test_trues_table():
 
 
 def test_extractiveness_leaves_out_what_is_undefined():
-    splits = {"test": [{"r": "a b", "k": "a b"}, {"r": "x", "k": "a b"}, {"r": "?", "k": "a"}]}
+    examples = [{"r": "a b", "k": "a b"}, {"r": "x", "k": "a b"}, {"r": "?", "k": "a"}]
+    splits = {"test": [*examples, {"r": "a", "k": ""}]}
     table = tables.extractiveness_table(splits, lambda e: e["r"], lambda e: e["k"])
     assert table.rows == (
         ("test", "coverage", 0.5, 0.25, 0.5, 0.75),
         ("test", "density", 1.0, 0.5, 1.0, 1.5),
     )
+    assert table.notes == ("test: 1 of 4 examples without words of knowledge are left out.",)
 
 
 def test_bigrams_of_each_label():

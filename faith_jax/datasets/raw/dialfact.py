@@ -6,6 +6,7 @@ from Wizard of Wikipedia: a response with the sentence that the Wizard used, wit
 it was shown and did not use, and with one from another dialogue.
 """
 
+import collections
 import pathlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -154,13 +155,18 @@ class Retrieved(msgspec.Struct):
 
 
 def read_retrieved(path: pathlib.Path, bad_rows: BadRows) -> dict[str, list[Evidence]]:
-    """Returns the selected evidence of each claim by its id, from JSON lines of `Retrieved`."""
-    return dict(
-        read_as(Retrieved, read_jsonl(path, bad_rows), _select_retrieved, bad_rows, strip=False)
-    )
+    """Returns the selected evidence of each claim by its id, from JSON lines of `Retrieved`.
+
+    A claim may have several lines, as where a retriever writes one for each sentence.
+    """
+    retrieved = collections.defaultdict[str, list[Evidence]](list)
+    rows = read_jsonl(path, bad_rows)
+    for claim_id, sentences in read_as(Retrieved, rows, _read_evidence, bad_rows, strip=False):
+        retrieved[claim_id] += sentences
+    return {claim_id: select_evidence(sentences) for claim_id, sentences in retrieved.items()}
 
 
-def _select_retrieved(row: Retrieved, place: str) -> Iterator[tuple[str, list[Evidence]]]:
+def _read_evidence(row: Retrieved, place: str) -> Iterator[tuple[str, list[Evidence]]]:
     retrieved = []
     for number, (title, url, sentence, *_, score) in enumerate(row.evidence):
         texts = all(isinstance(text, str) for text in (title, url, sentence))
@@ -168,8 +174,7 @@ def _select_retrieved(row: Retrieved, place: str) -> Iterator[tuple[str, list[Ev
             expected = "three texts first and a number last"
             raise field_error(place, f"evidence[{number}]", expected, row.evidence[number])
         retrieved.append(Evidence(str(title), str(url), str(sentence), float(score)))
-    sentences = [evidence for evidence in retrieved if evidence.sentence.strip()]
-    yield row.id.strip(), select_evidence(sentences)
+    yield row.id.strip(), [evidence for evidence in retrieved if evidence.sentence.strip()]
 
 
 def _read_with_retrieved(paths: Paths, split: str, bad_rows: BadRows) -> Examples:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from faith_jax.core.errors import field_error
 from faith_jax.core.labels import Faithfulness, WizardLabel, critic_label
 from faith_jax.core.rows import BadRows
 from faith_jax.core.schema import Text, Whole, read_as
@@ -52,12 +53,19 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     `original_response` is empty if the response was not edited, and the labels are those of the
     response before any edit.
     """
-    make = functools.partial(_build_turns, split=path.stem.removesuffix(control_tokens.SUFFIX))
+    split = path.stem.removesuffix(control_tokens.SUFFIX)
+    make = functools.partial(_build_turns, split=split, places={})
     return read_as(Dialogue, read_array(path, bad_rows=bad_rows), make, bad_rows)
 
 
-def _build_turns(dialogue: Dialogue, place: str, split: str) -> Examples:
+def _build_turns(dialogue: Dialogue, place: str, split: str, places: dict[int, str]) -> Examples:
+    """Yields the turns of a dialogue; `places` has the places of the numbers before it."""
     number = item_number(place) if dialogue.dialog_idx is None else dialogue.dialog_idx
+    if before := places.get(number):
+        expected = f"a number of its own (that of {before} is the same)"
+        remedy = "number the dialogues of the file anew, or leave the field out of all of them"
+        raise field_error(place, "dialog_idx", expected, dialogue.dialog_idx, remedy)
+    places[number] = place
     for position, utterance in enumerate(dialogue.utterances):
         turn = {
             "id": f"{split}-{number}-{position}",

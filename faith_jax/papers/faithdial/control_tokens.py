@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Unpack
 
 import msgspec
 
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.files import write_json, write_jsonl
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.labels import NliLabel
@@ -100,10 +100,13 @@ class LabelRow(msgspec.Struct):
 
 def read_labels(path: str) -> dict[str, str]:
     """Returns the labels of JSON lines of `id` and `label`, by id."""
-    rows = (
-        convert_row(fields, place, LabelRow) for place, fields in read_jsonl(pathlib.Path(path))
-    )
-    return {row.id: row.label.value for row in rows}
+    labels: dict[str, str] = {}
+    for place, fields in read_jsonl(pathlib.Path(path)):
+        row = convert_row(fields, place, LabelRow)
+        if row.id in labels:
+            raise field_error(place, "id", "an id of its own, as each turn has one label", row.id)
+        labels[row.id] = row.label.value
+    return labels
 
 
 def classify_turns(

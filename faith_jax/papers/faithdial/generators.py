@@ -50,6 +50,7 @@ _VALIDATION = {"wow": "validation_unseen", "topical_chat": "validation_rare"}
 # How long the recipes train, and after how many examples loss truncation drops the first.
 _RECIPE_STEPS, _TRUNCATION_EXAMPLES = 5736, 10_000
 _BATCH_SIZE, _LEAST_PERIOD = 32, 10
+_PUBLISHED_ROWS = 18_357  # of FaithDial's training split
 
 
 class _Schedule(NamedTuple):
@@ -301,10 +302,10 @@ class Table(JudgedTable):
             if schedule.pieces > 1:
                 bindings["NUM_MICROBATCHES"] = math.gcd(schedule.pieces, options.train_batch_size)
         batch_size = options.train_batch_size or _BATCH_SIZE
-        steps = options.train_steps
-        # The recipes' steps are those of FaithDial in their own batches.
-        if steps is None and (batch_size != _BATCH_SIZE or data in ("wow", *IN_DOMAIN)):
-            steps = math.ceil(schedule.epochs * self.rows(task, "train") / batch_size)
+        steps, num_rows = options.train_steps, self.rows(task, "train")
+        # The recipes' steps are those of FaithDial as it is published, in their own batches.
+        if steps is None and (batch_size, num_rows) != (_BATCH_SIZE, _PUBLISHED_ROWS):
+            steps = math.ceil(schedule.epochs * num_rows / batch_size)
         if steps is not None:
             period = max(steps // (2 * schedule.epochs), min(steps, _LEAST_PERIOD))
             bindings |= {

@@ -138,7 +138,7 @@ def _write_data_set(
                 utterances = []
                 for utterance in dialogue.fields["utterances"]:
                     turn = next(remaining_turns)
-                    own = utterance.get("negative_samples", ())
+                    own = utterance.get("negative_samples") or ()
                     samples = map(one_space, [*own, *generated.get(turn["id"], ())])
                     kept = dict.fromkeys(text for text in samples if text)
                     kept.pop(one_space(turn["response"]), None)

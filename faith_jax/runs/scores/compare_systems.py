@@ -4,9 +4,10 @@ import collections
 import heapq
 import math
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from faith_jax.core.errors import ConfigError, did_you_mean, pluralize
@@ -64,7 +65,7 @@ def compare_systems(
     """
     system_rows = _SystemRows(options, {} if options.table else systems_by_file(files, options))
     layout = read_layout(options.table, Layout) if options.table else None
-    columns = layout.columns.values() if layout else ()
+    columns: Collection[Column] = layout.columns.values() if layout else ()
     references = [column.reference for column in columns if not column.scorer]
     fields = [*references, *cluster_fields(options)]
     # The scorers of a table may compare the same responses with different texts.
@@ -96,9 +97,18 @@ def compare_systems(
     baseline = options.baseline or ("" if baselines or layout else systems[0])
     if baseline:
         baselines = {name: baseline for name in systems if name != baseline}
-    columns_by_name = {} if layout else _build_scorer_columns(grouped, options, notes)
+    names = dict.fromkeys(name for corpora in grouped.values() for name in corpora[0].scores)
+    bounds = {name: _find_bounds(name, grouped, notes) for name in names}
+    if layout:
+        columns_by_name = {
+            name: msgspec.structs.replace(column, bounds=column.bounds or bounds.get(column.scorer))
+            for name, column in layout.columns.items()
+        }
+        layout = msgspec.structs.replace(layout, columns=columns_by_name)
+    else:
+        columns_by_name = _build_scorer_columns(bounds, options)
     with_threshold = {text.rpartition(":")[0] for text in options.below}
-    if any(
+    if layout is None and any(
         column.below is not None and column.scorer not in with_threshold
         for column in columns_by_name.values()
     ):
@@ -133,15 +143,29 @@ _NO_THRESHOLD = (
 )
 
 
+def _find_bounds(
+    scorer: str, grouped: Mapping[tuple[str, str], Sequence[Corpus]], notes: list[str]
+) -> tuple[float, float] | None:
+    """Returns the ends of a scorer's scale; None = it is unknown, or has none."""
+    if scorer not in scorer_names():
+        return None
+    card = scorer_card(scorer)
+    every = (corpus.scores.get(scorer) for corpora in grouped.values() for corpus in corpora)
+    scores = np.concatenate([values for values in every if values is not None])
+    if is_outside(scores, card.low, card.high).any():
+        notes.append(
+            f"{scorer}: scores from {np.nanmin(scores):g} to {np.nanmax(scores):g} are beyond "
+            f"the range of the scorer of this name, {card.low:g} to {card.high:g}, and are "
+            "taken as another one's; a name of their own would say so."
+        )
+        return None
+    return (card.low, card.high) if math.isfinite(card.high - card.low) else None
+
+
 def _build_scorer_columns(
-    grouped: Mapping[tuple[str, str], Sequence[Corpus]],
-    options: EvaluateOptions,
-    notes: list[str],
+    bounds: Mapping[str, tuple[float, float] | None], options: EvaluateOptions
 ) -> dict[str, Column]:
     """Returns the columns of the scorers: their means, and the shares of rows below a score."""
-    scorers = list(
-        dict.fromkeys(name for corpora in grouped.values() for name in corpora[0].scores)
-    )
     below: dict[str, float] = {}
     for text in options.below:
         name, _, value = text.rpartition(":")
@@ -152,24 +176,13 @@ def _build_scorer_columns(
         if not name or not math.isfinite(below[name]):
             expected = "expected SCORER:VALUE, such as coverage:0.5"
             raise ConfigError(f"--below: {expected}, got {text!r}.")
-        if name not in scorers:
-            hint = did_you_mean(name, scorers)
+        if name not in bounds:
+            hint = did_you_mean(name, bounds)
             raise ConfigError(f"--below: there are no scores of {name!r}.{hint}")
     columns = {}
-    for name in scorers:
-        card = scorer_card(name) if name in scorer_names() else None
-        every = (corpus.scores.get(name) for corpora in grouped.values() for corpus in corpora)
-        scores = np.concatenate([values for values in every if values is not None])
-        if card is not None and is_outside(scores, card.low, card.high).any():
-            notes.append(
-                f"{name}: scores from {np.nanmin(scores):g} to {np.nanmax(scores):g} are beyond "
-                f"the range of the scorer of this name, {card.low:g} to {card.high:g}, and are "
-                "taken as another one's; a name of their own would say so."
-            )
-            card = None
-        is_bounded = card is not None and math.isfinite(card.high - card.low)
-        columns[name] = Column(name, bounds=(card.low, card.high) if card and is_bounded else None)
-        if name not in below and card and (card.low, card.high) == (0.0, 1.0):
+    for name, ends in bounds.items():
+        columns[name] = Column(name, bounds=ends)
+        if name not in below and ends == (0.0, 1.0):
             below[name] = 0.5
         if name in below:
             title = f"{name} < {below[name]:g}, %"

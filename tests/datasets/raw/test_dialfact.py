@@ -199,6 +199,9 @@ def test_retrieved_evidence_takes_the_annotators_place(tmp_path):
     assert row["evidence"] == ["Two.", "One."]
     assert (row["evidence_ids"], row["evidence_added"]) == (["0", "1"], 0)
     assert row["response"] == "Tea is hot."
+    # A retriever may write a line for each sentence.
+    lines = ({"id": "1___2--0", "evidence": [sentence]} for sentence in evidence)
+    assert read_retrieved(tmp_path, *lines) == [row]
 
 
 def test_a_claim_without_evidence(tmp_path):

@@ -132,12 +132,24 @@ def test_bad_turns(tmp_path, change, message):
 
 
 def test_bad_dialogues(tmp_path):
-    path = write(tmp_path, [dialogue(TURN), {"utterances": 3}, 5, dialogue("x"), dialogue(TURN)])
+    last = dialogue(TURN, dialog_idx=8)
+    path = write(tmp_path, [dialogue(TURN), {"utterances": 3}, 5, dialogue("x"), last])
     with pytest.raises(InputError, match=r"train.json: \[1\]: field 'utterances'"):
         list(faithdial.read_turns(path, BadRows()))
     bad_rows = BadRows(skip=True)
     assert len(list(faithdial.read_turns(path, bad_rows))) == 2
     assert bad_rows.count == 3
+
+
+def test_each_dialogue_has_a_number_of_its_own(tmp_path):
+    """Numbers name the turns' control tokens and negatives: two files in one begin again at 0."""
+    path = write(tmp_path, [dialogue(TURN), dialogue(TURN, TURN, dialog_idx=8), dialogue(TURN)])
+    message = r"train.json: \[2\]: field 'dialog_idx': expected a number of its own \(that of "
+    with pytest.raises(InputError, match=message):
+        list(faithdial.read_turns(path, BadRows()))
+    bad_rows = BadRows(skip=True)
+    assert len(list(faithdial.read_turns(path, bad_rows))) == 3
+    assert bad_rows.count == 1
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,8 @@ def test_mistakes(command, folder):
     assert "train.json: there is no label of turn train-0-1; label all" in message(f"--nli={nli}")
     nli.write_text('{"id": "train-0-0", "label": "yes"}\n')
     assert "nli.jsonl:1: field 'label': expected one of" in message(f"--nli={nli}")
+    nli.write_text(2 * '{"id": "train-0-0", "label": "entailment"}\n')
+    assert "nli.jsonl:2: field 'id': expected an id of its own" in message(f"--nli={nli}")
     nli.write_text('{"id": "train-0-0", "label": "entailment"}\n')
     whole = json.loads((folder / "train.json").read_text("utf-8"))
     whole = [whole[0] | {"utterances": whole[0]["utterances"][:2]}]
