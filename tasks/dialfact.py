@@ -96,14 +96,14 @@ def select(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
     """
 
     def add(example: Example) -> Example:
-        shown = example["context"] if context else example["context"][:0]
+        utterances = example["context"] if context else example["context"][:0]
         titles, sentences = [example["evidence_title"]], [example["evidence"]]
         inputs = preprocessors.dialfact_inputs(
-            shown, example["response"], tf.stack(titles), tf.stack(sentences)
+            utterances, example["response"], tf.stack(titles), tf.stack(sentences)
         )
         return {
             **example,
-            "claim": preprocessors.dialfact_claim(shown, example["response"]),
+            "claim": preprocessors.dialfact_claim(utterances, example["response"]),
             "sentence": preprocessors.clean_value(example["evidence"]),
             "inputs": inputs,
             "targets": preprocessors.label_text(example["label"], EVIDENCE_TARGETS),
@@ -121,11 +121,11 @@ def find(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
     """
 
     def add(example: Example) -> Example:
-        shown = example["context"][-2:] if context else example["context"][:0]
+        utterances = example["context"][-2:] if context else example["context"][:0]
         return {
             **example,
             "title": example["evidence_title"],
-            "inputs": preprocessors.dense_query(shown, example["response"]),
+            "inputs": preprocessors.dense_query(utterances, example["response"]),
             "targets": example["evidence"],
         }
 
@@ -153,11 +153,11 @@ _SHOWN = {
     "augmented_claim_only": {"evidence": False},
     "augmented_no_context": {"context": False},
 }
-for _name, _shown in _SHOWN.items():
+for _name, _options in _SHOWN.items():
     for _suffix, _ways in (("", 3), ("_2way", 2)):
         add_with_sample(
             f"dialfact_verify_{_name}{_suffix}",
-            functools.partial(verify, ways=_ways, **_shown),
+            functools.partial(verify, ways=_ways, **_options),
             **_CLASSIFICATION,
         )
 for _suffix, _ways in (("", 3), ("_2way", 2)):

@@ -88,8 +88,8 @@ def infill(dataset: tf.data.Dataset) -> tf.data.Dataset:
         begins = is_masked & ~tf.concat([[False], is_masked], 0)[:-1]
         numbers = tf.strings.as_string(tf.cumsum(tf.cast(begins, tf.int32)) - 1)
         marks = tf.strings.join(["<extra_id_", numbers, ">"])
-        shown = tf.boolean_mask(tf.where(begins, marks, words), begins | ~is_masked)
-        masked = tf.strings.reduce_join(shown, separator=" ")
+        pieces = tf.boolean_mask(tf.where(begins, marks, words), begins | ~is_masked)
+        masked = tf.strings.reduce_join(pieces, separator=" ")
         return {**example, "inputs": tf.strings.join([example["inputs"], masked], " ")}
 
     return add_masked(generate_from_knowledge(dataset))

@@ -58,25 +58,25 @@ def check_split(task: Any, split: str | None, setting: str = "") -> None:
       InputError: its data is missing, so its splits are unknown.
     """
     try:
-        known = list(task.splits)
+        splits = list(task.splits)
     except FaithJaxError:
         raise
     except Exception as error:  # whatever a user's source raises
         raise InputError(f"{task.name}: its splits cannot be read: {reason(error)}.") from error
-    if split in known:
+    if split in splits:
         return
     said = f"{setting} = {split!r}: " if setting else ""
     # Nobody who asks for a validation split wants the training rows.
-    alike = [n for start in _VALIDATION for n in sorted(known) if n.startswith(start)]
-    if alike and split in _VALIDATION:
-        alike = list(dict.fromkeys(alike))
-        hint = f" Did you mean {' or '.join(map(repr, alike))}?"
+    validation_splits = [n for start in _VALIDATION for n in sorted(splits) if n.startswith(start)]
+    if validation_splits and split in _VALIDATION:
+        validation_splits = list(dict.fromkeys(validation_splits))
+        hint = f" Did you mean {' or '.join(map(repr, validation_splits))}?"
     else:
-        hint = did_you_mean(str(split), set(known) - {"train"} if split in _VALIDATION else known)
+        hint = did_you_mean(str(split), set(splits) - {"train"} if split in _VALIDATION else splits)
     if setting == "EVAL_SPLIT":
         hint += " EVAL_SPLIT=None trains without validation."
     raise ConfigError(
-        f"{said}{task.name} has no split {split!r}.{hint} Its splits: {', '.join(sorted(known))}."
+        f"{said}{task.name} has no split {split!r}.{hint} Its splits: {', '.join(sorted(splits))}."
     )
 
 
@@ -111,8 +111,8 @@ def member_rates(task: Any, split: str, counts: Sequence[int] | None = None) -> 
                     f"{member.name} num_input_examples, or cache its tasks."
                 ) from error
     if not all(0 <= rate < math.inf for rate in rates) or not any(rates):
-        shown = ", ".join(f"{m.name} {r:g}" for m, r in zip(members, rates, strict=True))
-        raise ConfigError(f"{task.name}: expected rates above 0, got {shown}.")
+        rate_list = ", ".join(f"{m.name} {r:g}" for m, r in zip(members, rates, strict=True))
+        raise ConfigError(f"{task.name}: expected rates above 0, got {rate_list}.")
     return rates
 
 
@@ -150,9 +150,9 @@ def check_steered(task: Any | None) -> None:
     if not parts or not all(map(_is_steered, parts)):
         tasks = map(seqio.TaskRegistry.get, seqio.TaskRegistry.names())
         steered = [task.name for task in tasks if _is_steered(task)]
-        what = "rows of INPUT_FILE" if task is None else f"{task.name}: its inputs"
+        rejected = "rows of INPUT_FILE" if task is None else f"{task.name}: its inputs"
         raise ConfigError(
-            f"CONTROL_TOKENS: {what} have no control tokens; leave decoding/control_tokens.gin "
+            f"CONTROL_TOKENS: {rejected} have no control tokens; leave decoding/control_tokens.gin "
             f"out, or choose one of {', '.join(sorted(steered))}."
         )
 

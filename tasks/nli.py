@@ -99,10 +99,10 @@ def add_phrases(dataset: tf.data.Dataset) -> tf.data.Dataset:
         return np.bytes_(text.encode())
 
     def add(example: Example) -> Example:
-        given = [example["hypothesis"], example["id"]]
+        hypothesis_and_id = [example["hypothesis"], example["id"]]
         text = tf.cond(
             example["augmented"],
-            lambda: tf.numpy_function(phrased, given, tf.string, stateful=False),
+            lambda: tf.numpy_function(phrased, hypothesis_and_id, tf.string, stateful=False),
             lambda: example["hypothesis"],
         )
         hypothesis = tf.ensure_shape(text, [])

@@ -44,13 +44,13 @@ def clean_tagged(text: tf.Tensor) -> tf.Tensor:
 
 def dialogue_inputs(knowledge: tf.Tensor, history: tf.Tensor, last: int = 3) -> tf.Tensor:
     """Returns a dialogue generator's input: a scalar, from a scalar and a string [utterances]."""
-    shown = history[-last:] if last else history[:0]
-    from_end = tf.range(tf.size(shown), 0, -1)
+    last_utterances = history[-last:] if last else history[:0]
+    from_end = tf.range(tf.size(last_utterances), 0, -1)
     speakers = tf.where(from_end % 2 == 1, "<seeker> ", "<wizard> ")
     knowledge = clean_tagged(knowledge)
-    given = tf.where(tf.strings.length(knowledge) > 0, ["<knowledge> " + knowledge], [""])
-    given = tf.boolean_mask(given, tf.strings.length(given) > 0)
-    parts = tf.concat([given, speakers + clean_tagged(shown)], axis=0)
+    knowledge_part = tf.where(tf.strings.length(knowledge) > 0, ["<knowledge> " + knowledge], [""])
+    knowledge_part = tf.boolean_mask(knowledge_part, tf.strings.length(knowledge_part) > 0)
+    parts = tf.concat([knowledge_part, speakers + clean_tagged(last_utterances)], axis=0)
     return tf.strings.reduce_join(parts, separator=" ")
 
 
@@ -106,8 +106,8 @@ def dialfact_pair(
 
 def dialfact_claim(context: tf.Tensor, claim: tf.Tensor, last: int = 2) -> tf.Tensor:
     """Returns a claim behind its context, as encoders read it, a scalar."""
-    shown = tf.concat([context[-last:] if last else context[:0], claim[None]], 0)
-    return _joined(clean_value(shown), " [EOT] ")
+    utterances = tf.concat([context[-last:] if last else context[:0], claim[None]], 0)
+    return _joined(clean_value(utterances), " [EOT] ")
 
 
 def dense_query(context: tf.Tensor, claim: tf.Tensor) -> tf.Tensor:
@@ -116,10 +116,10 @@ def dense_query(context: tf.Tensor, claim: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.strings.length(turns) > 0, tf.strings.join([turns, claim], " [SEP] "), claim)
 
 
-def _evidence(titles: tf.Tensor, sentences: tf.Tensor, most: int) -> tf.Tensor:
+def _evidence(titles: tf.Tensor, sentences: tf.Tensor, max_sentences: int) -> tf.Tensor:
     there = tf.strings.length(sentences) > 0
-    titles = tf.boolean_mask(titles, there)[:most]
-    sentences = tf.boolean_mask(sentences, there)[:most]
+    titles = tf.boolean_mask(titles, there)[:max_sentences]
+    sentences = tf.boolean_mask(sentences, there)[:max_sentences]
     return _joined(
         tf.strings.join(["title: ", clean_value(titles), " content: ", clean_value(sentences)])
     )
@@ -131,8 +131,8 @@ def dialfact_claim_inputs(context: tf.Tensor, claim: tf.Tensor, last: int = 2) -
 
 
 def _claim_pairs(context: tf.Tensor, claim: tf.Tensor, last: int) -> list[tuple[str, tf.Tensor]]:
-    shown = context[-last:] if last else context[:0]
-    return [("context", _joined(clean_value(shown), " [EOT] ")), ("claim", claim)]
+    utterances = context[-last:] if last else context[:0]
+    return [("context", _joined(clean_value(utterances), " [EOT] ")), ("claim", claim)]
 
 
 def _joined(texts: tf.Tensor, separator: str = " ") -> tf.Tensor:
@@ -145,7 +145,7 @@ def encode_candidates(
     sequence_length: Mapping[str, Sequence[int]] | None = None,
     *,
     name: str,
-    most: int,
+    max_texts: int,
 ) -> tf.data.Dataset:
     """Adds the tokens of a field of several texts: int32 [texts, length], padded with 0.
 
@@ -156,10 +156,10 @@ def encode_candidates(
       output_features: has the vocabulary of `name`.
       sequence_length: may have the most texts and the most tokens of each under `name`.
       name: of the feature.
-      most: how many texts there are at most where `sequence_length` does not say.
+      max_texts: how many texts there are at most where `sequence_length` does not say.
     """
     vocabulary = output_features[name].vocabulary
-    texts, tokens = (sequence_length or {}).get(name) or (most, None)
+    texts, tokens = (sequence_length or {}).get(name) or (max_texts, None)
 
     def add(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         encoded = vocabulary.encode_tf(one_space(example[f"{name}_pretokenized"][:texts]))

@@ -63,8 +63,8 @@ def add_text_task(
         functools.partial(seqio.preprocessors.tokenize, with_eos=False),
         seqio.preprocessors.append_eos_after_trim,
         *(
-            functools.partial(preprocessors.encode_candidates, name=candidate, most=most)
-            for candidate, most in candidates.items()
+            functools.partial(preprocessors.encode_candidates, name=candidate, max_texts=max_texts)
+            for candidate, max_texts in candidates.items()
         ),
     ]
     feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)

@@ -38,19 +38,19 @@ class _StoredSource(seqio.DataSource):
 
 
 def _stored(
-    builder: tfds.core.DatasetBuilder, split: str, count: int, wanted: range
+    builder: tfds.core.DatasetBuilder, split: str, count: int, numbers: range
 ) -> tf.data.Dataset:
     """Returns the examples that have these numbers, of so many in a split, in the stored order."""
     # TensorFlow need not rewrite TFDS's functions, which takes a second.
     read = tf.autograph.experimental.do_not_convert(
         functools.partial(builder.as_dataset, shuffle_files=False)
     )
-    if wanted == range(count):
+    if numbers == range(count):
         return read(split=split)
-    if not wanted:
+    if not numbers:
         return read(split=split).take(0)
     return read(
-        split=tfds.core.ReadInstruction(split, from_=wanted.start, to=wanted.stop, unit="abs")
+        split=tfds.core.ReadInstruction(split, from_=numbers.start, to=numbers.stop, unit="abs")
     )
 
 
@@ -119,10 +119,10 @@ class PreparedTfdsSource(_StoredSource):
     def _checked_splits(self, builder: tfds.core.DatasetBuilder, split: str) -> Any:
         splits = builder.info.splits
         if split not in splits:
-            known = list(splits)
+            split_names = list(splits)
             raise ConfigError(
                 f"{self._name}/{self._config} has no split {split!r}."
-                f"{did_you_mean(str(split), known)} Its splits: {', '.join(known)}."
+                f"{did_you_mean(str(split), split_names)} Its splits: {', '.join(split_names)}."
             )
         return splits
 
@@ -174,12 +174,12 @@ class TfdsUnionSource(_StoredSource):
                 f"{self.dataset_name}: there is no split {split!r}."
                 f"{did_you_mean(str(split), self._tfds_splits)}"
             )
-        wanted = _range(self.num_input_examples(split), shard_info)
+        numbers = _range(self.num_input_examples(split), shard_info)
         parts, first = list[tf.data.Dataset](), 0
         for name in self._names:
             builder = self._prepared(name)
             count = self._count(builder, split)
-            own = range(count)[max(0, wanted.start - first) : max(0, wanted.stop - first)]
+            own = range(count)[max(0, numbers.start - first) : max(0, numbers.stop - first)]
             part = _stored(builder, self._tfds_splits[split], count, own)
             parts.append(self._named(part, name))
             first += count

@@ -386,11 +386,11 @@ def _models(good: pathlib.Path) -> Iterator[Case]:
     yield Case("prompt-report", ("prompt-report", "{IN}", "--json={OUT}"), good / "prompted", ())
     base = f"--base={good}/native"
     write_peft(good / "peft")
-    taken = ("import-prompt", "{IN}", "{OUT}", base)
+    command = ("import-prompt", "{IN}", "{OUT}", base)
     needed = ("peft_type", "num_virtual_tokens", "token_dim")
-    yield Case("import-prompt peft", taken, good / "peft", ("adapter*",), needed, share=14)
+    yield Case("import-prompt peft", command, good / "peft", ("adapter*",), needed, share=14)
     np.save(good / "prompt.npy", VECTORS)
-    yield Case("import-prompt npy", taken, good / "prompt.npy", (), share=14)
+    yield Case("import-prompt npy", command, good / "prompt.npy", (), share=14)
     rows = write_rows(good / "few.jsonl", _SAID[:2])
     nli = ("entailment", "neutral", "contradiction")
     models: dict[str, tuple[str, dict[str, Any]]] = {
@@ -447,8 +447,8 @@ def _runs(good: pathlib.Path) -> Iterator[Case]:
     queries = write_rows(good / "queries.jsonl", [{"id": str(i), "inputs": "x"} for i in range(3)])
     infer = (*_INFER, model, "--gin.INPUT_FILE={IN}")
     yield Case("infer rows", infer, queries, (), ("inputs", UNIQUE), _INFER_MACROS, 20)
-    given = (*_INFER, "--gin.CHECKPOINT_PATH={IN}", f"--gin.INPUT_FILE={queries}")
-    yield Case("infer model", given, good / "run", ("model.json",), share=12)
+    command = (*_INFER, "--gin.CHECKPOINT_PATH={IN}", f"--gin.INPUT_FILE={queries}")
+    yield Case("infer model", command, good / "run", ("model.json",), share=12)
     evaluate = ("t5x", "eval", "--gin_file=runs/eval.gin", model, "--gin.EVAL_OUTPUT_DIR={OUT}")
     task = ("--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample", "--gin.SPLIT=validation")
     macros = {f"--gin.{n}": 1 for n in ("BATCH_SIZE", "NUM_PARTITIONS")}
@@ -534,9 +534,9 @@ def _options(good: pathlib.Path) -> Iterator[Case]:
         "nli_phrases": {"--draws": 1, "--phrases": 1, "--train-task": None, "--learning-rate": 0},
     }  # fmt: skip
     for name, own in tables.items():
-        given = ("reproduce", name, "--sample", "--dry-run", "--output={OUT}", models[name])
+        command = ("reproduce", name, "--sample", "--dry-run", "--output={OUT}", models[name])
         few = {} if name.startswith("nli") else counted
-        yield Case(f"reproduce {name}", given, options={**own, **few}, share=2)
+        yield Case(f"reproduce {name}", command, options={**own, **few}, share=2)
 
 
 _CONTENT = b"id\ttext\n1\tA.\n"
@@ -548,40 +548,40 @@ _ARCHIVES = (
 )
 
 
-def _write_archive(kind: str, what: str, rng: random.Random, path: pathlib.Path) -> None:
+def _write_archive(kind: str, flaw: str, rng: random.Random, path: pathlib.Path) -> None:
     """Writes an archive whose member `a/data.tsv` is what is taken."""
     buffer, member = io.BytesIO(), "a/data.tsv"
     names = {"escapes": "../escaped.tsv", "absolute": "/tmp/escaped.tsv", "missing": "b.tsv"}
     if kind == "zip":
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-            info = zipfile.ZipInfo(f"{member}/" if what == "a folder" else names.get(what, member))
-            if what == "link":
+            info = zipfile.ZipInfo(f"{member}/" if flaw == "a folder" else names.get(flaw, member))
+            if flaw == "link":
                 info.external_attr = 0o120777 << 16
-            body = b"" if what == "a folder" else _CONTENT * (10**6 if what == "bomb" else 5)
-            archive.writestr(info, b"/etc/passwd" if what == "link" else body)
+            body = b"" if flaw == "a folder" else _CONTENT * (10**6 if flaw == "bomb" else 5)
+            archive.writestr(info, b"/etc/passwd" if flaw == "link" else body)
     else:
         with tarfile.open(fileobj=buffer, mode=f"w:{rng.choice(('gz', ''))}") as archive:
-            entry = tarfile.TarInfo(names.get(what, member))
+            entry = tarfile.TarInfo(names.get(flaw, member))
             types = {"link": tarfile.SYMTYPE, "hard link": tarfile.LNKTYPE,
                      "a folder": tarfile.DIRTYPE, "device": tarfile.CHRTYPE}  # fmt: skip
-            entry.type = types.get(what, tarfile.REGTYPE)
-            entry.linkname = "/etc/passwd" if "link" in what else ""
+            entry.type = types.get(flaw, tarfile.REGTYPE)
+            entry.linkname = "/etc/passwd" if "link" in flaw else ""
             entry.size = 0 if entry.type != tarfile.REGTYPE else len(_CONTENT)
             archive.addfile(entry, io.BytesIO(_CONTENT))
     content = bytearray(buffer.getvalue())
-    if what == "cut":
+    if flaw == "cut":
         content = content[: rng.randrange(len(content) // 4)]
-    if what == "bits":
+    if flaw == "bits":
         content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
     path.write_bytes(bytes(content))
 
 
 def _spoil_archive(kind: str, rng: random.Random, path: pathlib.Path) -> Change:
-    what = rng.choice(_ARCHIVES)
-    _write_archive(kind, what, rng, path)
+    flaw = rng.choice(_ARCHIVES)
+    _write_archive(kind, flaw, rng, path)
     never = ("escapes", "absolute", "a folder", "missing", "cut")
     links = ("link", "hard link", "device") if kind == "tar" else ()
-    return Change(f"{kind}: {what}", what in (*never, *links))
+    return Change(f"{kind}: {flaw}", flaw in (*never, *links))
 
 
 def spoil_zip(rng: random.Random, path: pathlib.Path) -> Change:
@@ -599,14 +599,14 @@ def spoil_word_net(rng: random.Random, path: pathlib.Path) -> Change:
     return Change(spoil_zip(rng, path).what, True)
 
 
-def take_from_archive(given: pathlib.Path, output: pathlib.Path) -> int:
+def take_from_archive(archive_file: pathlib.Path, output: pathlib.Path) -> int:
     """Takes a data set's file out of an archive that is downloaded already."""
     from faith_jax.datasets import raw_files
     from faith_jax.datasets.raw_dataset import RawDataset, RawFile
 
-    content = given.read_bytes()
+    content = archive_file.read_bytes()
     output.mkdir()
-    shutil.copyfile(given, output / "archive")
+    shutil.copyfile(archive_file, output / "archive")
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
     file = RawFile("data.tsv", "http://127.0.0.1:9/archive", digest, "a/data.tsv")
     dataset = RawDataset(
@@ -622,20 +622,20 @@ def take_from_archive(given: pathlib.Path, output: pathlib.Path) -> int:
     return 0
 
 
-def load_word_net(given: pathlib.Path, output: pathlib.Path) -> int:
+def load_word_net(zip_file: pathlib.Path, output: pathlib.Path) -> int:
     """Looks antonyms up in NLTK's WordNet, a zip archive."""
     import nltk
 
     from faith_jax.papers.dialfact.antonyms import load_antonyms
 
-    folder = given.with_name("in.nltk") / "corpora"
+    folder = zip_file.with_name("in.nltk") / "corpora"
     folder.mkdir(parents=True)
-    shutil.copyfile(given, folder / "wordnet.zip")
-    kept, nltk.data.path[:] = list(nltk.data.path), [str(folder.parent)]
+    shutil.copyfile(zip_file, folder / "wordnet.zip")
+    former_path, nltk.data.path[:] = list(nltk.data.path), [str(folder.parent)]
     try:
         load_antonyms()("cold")
     finally:
-        nltk.data.path[:] = kept
+        nltk.data.path[:] = former_path
         shutil.rmtree(folder.parent)
     return 0
 

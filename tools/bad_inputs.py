@@ -133,15 +133,15 @@ def _files(folder: pathlib.Path) -> frozenset[str]:
 def _captured(errors: pathlib.Path) -> Iterator[None]:
     """Sends stdout away, and all that goes to stderr to a file, also that of other processes."""
     sys.stdout.flush(), sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
+    saved = os.dup(1), os.dup(2)
     try:
         with open(errors, "w", errors="backslashreplace") as file, open(os.devnull, "w") as null:
             os.dup2(null.fileno(), 1), os.dup2(file.fileno(), 2)
             with contextlib.redirect_stdout(null), contextlib.redirect_stderr(file):
                 yield
     finally:
-        os.dup2(kept[0], 1), os.dup2(kept[1], 2)
-        os.close(kept[0]), os.close(kept[1])
+        os.dup2(saved[0], 1), os.dup2(saved[1], 2)
+        os.close(saved[0]), os.close(saved[1])
 
 
 class _ToStderr(logging.StreamHandler):
@@ -209,17 +209,17 @@ def _spoiled_options(rng: random.Random, case: Case, arguments: list[str]) -> Ch
     return Change(f"{name}={value[:40]}", must)
 
 
-def _spoil(rng: random.Random, case: Case, given: pathlib.Path, arguments: list[str]) -> Change:
+def _spoil(rng: random.Random, case: Case, source: pathlib.Path, arguments: list[str]) -> Change:
     if case.options and (case.good is None or rng.random() < 0.25):
         return _spoiled_options(rng, case, arguments)
     if case.spoil:
-        return case.spoil(rng, given)
-    canary = given.with_name(_CANARY)
-    found = [given] if given.is_file() else sorted(p for p in given.rglob("*") if p.is_file())
+        return case.spoil(rng, source)
+    canary = source.with_name(_CANARY)
+    found = [source] if source.is_file() else sorted(p for p in source.rglob("*") if p.is_file())
     path = rng.choice(found)
     change = spoiled_files.spoil_file(rng, path, case.required, canary)
-    name = path.relative_to(given.parent)
-    is_read = given == path or any(path.relative_to(given).match(p) for p in case.read)
+    name = path.relative_to(source.parent)
+    is_read = source == path or any(path.relative_to(source).match(p) for p in case.read)
     is_read &= not (case.is_data and change.what in ("missing", "a link to itself"))
     is_read &= not (case.finds_encoding and path.is_file() and not _is_utf_8(path))
     return Change(f"{name}: {change.what}", change.must_refuse and is_read)
@@ -240,20 +240,20 @@ def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
     rng = random.Random(f"{case.name} {seed}")
     # Models are kept in memory by their folders, so that each trial has another one.
     folder = pathlib.Path(tempfile.mkdtemp(dir=work))
-    given = folder / f"in{case.good.suffix if case.good and case.good.is_file() else ''}"
+    source = folder / f"in{case.good.suffix if case.good and case.good.is_file() else ''}"
     if case.good:
-        spoiled_files.copied(case.good, given)
+        spoiled_files.copied(case.good, source)
     arguments = list(case.arguments)
-    change = _spoil(rng, case, given, arguments) if seed != _WHOLE else Change("nothing")
+    change = _spoil(rng, case, source, arguments) if seed != _WHOLE else Change("nothing")
     output = folder / "out"
-    named = [a.replace("{IN}", str(given)).replace("{OUT}", str(output)) for a in arguments]
+    named = [a.replace("{IN}", str(source)).replace("{OUT}", str(output)) for a in arguments]
     prog = "t5x" if named[:1] == ["t5x"] else "faith-jax"
     main = cli.t5x_main if prog == "t5x" else cli.main
     told = named[1:] if prog == "t5x" else named
     run = functools.partial(main, told)
     if case.run:
         run = functools.partial(
-            cli._run_reporting_errors, functools.partial(case.run, given, output), prog
+            cli._run_reporting_errors, functools.partial(case.run, source, output), prog
         )
     outcome = outcome_of(run, folder, work / "stderr")
     if case.resumes:
@@ -273,8 +273,8 @@ def start_process(data: pathlib.Path) -> None:
     os.environ |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY"), "http://127.0.0.1:9")
     os.environ |= {"HTTPS_PROXY": "http://127.0.0.1:9", "TF_CPP_MIN_LOG_LEVEL": "3"}
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, most))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, hard_limit))
     logging.basicConfig(level=logging.WARNING, handlers=[_ToStderr()])
 
 
@@ -325,8 +325,8 @@ def table(trials: Iterable[Trial]) -> str:
 
 
 def _told(found: Trial) -> str:
-    what = ascii(found.change.what)[1:-1]
-    return f"FAILED {found.case}, seed {found.seed}: {what[:200]}: {found.problem}"
+    change = ascii(found.change.what)[1:-1]
+    return f"FAILED {found.case}, seed {found.seed}: {change[:200]}: {found.problem}"
 
 
 def run(

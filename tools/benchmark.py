@@ -188,10 +188,10 @@ def part_flops() -> dict[str, float]:
     A gradient costs two more forward passes, or one where only a prompt is trained, since then no
     kernel's gradient is needed.
     """
-    whole = sum(forward_flops().values())
+    forward = sum(forward_flops().values())
     prompt = sum(forward_flops(INPUTS + PROMPT).values())
     # In greedy search every token passes the decoder once, as in scoring.
-    return {"train": 3 * whole, "prompt_tune": 2 * prompt, "score": whole, "greedy": whole}
+    return {"train": 3 * forward, "prompt_tune": 2 * prompt, "score": forward, "greedy": forward}
 
 
 def batch_of_tokens() -> dict[str, np.ndarray]:
@@ -543,9 +543,9 @@ def figures(
 
     The rates are the best of their rounds: what the machine can do.
     """
-    known = {turn: values for turn, values in times.items() if values}
-    median = {turn: statistics.median(values) for turn, values in known.items()}
-    best = {name: min(known.get(("ours", name), [float("nan")])) for name in RATES}
+    measured_times = {turn: values for turn, values in times.items() if values}
+    median = {turn: statistics.median(values) for turn, values in measured_times.items()}
+    best = {name: min(measured_times.get(("ours", name), [float("nan")])) for name in RATES}
     peak = 2.0 * SHAPE.matmul**3 / best["matmul"]
     ours, flops = median.get(("ours", part)), part_flops().get(part)
     tokens = {"greedy": BATCH * TARGETS, "greedy_int8": BATCH * TARGETS, "salience": TARGETS}.get(
@@ -566,7 +566,7 @@ def figures(
         "memory_gb_per_s": None
         if best["memory"] != best["memory"]
         else 2 * 4 * SHAPE.memory / best["memory"] / 1e9,
-        "rounds": len(known.get(("ours", part), ())),
+        "rounds": len(measured_times.get(("ours", part), ())),
         "notes": list(notes),
         "seconds": {" ".join(turn): list(values) for turn, values in times.items()},
     }
@@ -667,14 +667,14 @@ def write_docs(path: pathlib.Path, text: str) -> None:
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Returns the options; a mistake ends the program."""
-    every = [*PARTS, *PROGRAMS]
+    all_parts = [*PARTS, *PROGRAMS]
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0] if __doc__ else "",
         epilog="example: tools/benchmark.py --parts=train,score --minutes=10 --json=benchmark.json",
         allow_abbrev=False,
         parents=[model_options()],
     )
-    parser.add_argument("--parts", default="", help=f"of {', '.join(every)} (default: all)")
+    parser.add_argument("--parts", default="", help=f"of {', '.join(all_parts)} (default: all)")
     parser.add_argument("--rounds", type=int, default=5, help="of a part at most (default 5)")
     parser.add_argument("--minutes", type=float, default=5.0, help="of each part (default 5)")
     parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK)} in five minutes")
@@ -684,10 +684,10 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=pathlib.Path, default=path, help=f"(default {path})")
     options = parser.parse_args(arguments)
     options.parts = (
-        options.parts.split(",") if options.parts else [*QUICK] if options.quick else every
+        options.parts.split(",") if options.parts else [*QUICK] if options.quick else all_parts
     )
-    if unknown := [part for part in options.parts if part not in every]:
-        parser.error(f"--parts: {', '.join(unknown)} not among {', '.join(every)}")
+    if unknown := [part for part in options.parts if part not in all_parts]:
+        parser.error(f"--parts: {', '.join(unknown)} not among {', '.join(all_parts)}")
     if options.rounds < 1 or options.minutes <= 0:
         parser.error("--rounds and --minutes: more than 0")
     if options.plan and not importlib.util.find_spec("libtpu"):
@@ -717,9 +717,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 results.keep(part, found)
     finally:
         sides.close()
-        shown = {part: results.parts[part] for part in measured if part in results.parts}
-        if shown:
-            print(markdown(shown), flush=True)
+        measured_parts = {part: results.parts[part] for part in measured if part in results.parts}
+        if measured_parts:
+            print(markdown(measured_parts), flush=True)
         if options.docs:
             write_docs(DOCS, markdown(results.parts))
 

@@ -115,18 +115,18 @@ _SIDES = ("encoder_input", "decoder_target")
 
 def main() -> None:
     """Runs the measurements and prints the tables."""
-    known = BUILDERS
+    types = BUILDERS
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--datasets", default=",".join(sorted(known)), help="default: all")
+    parser.add_argument("--datasets", default=",".join(sorted(types)), help="default: all")
     parser.add_argument("--rows", type=int, default=20_000, help="rows of each (default 20,000)")
     parser.add_argument("--tokens", action="store_true", help="measure a task's tokens too")
     parser.add_argument("--task", default="faithdial_generate_sample", help="for --tokens")
     options = parser.parse_args()
     table = []
-    for name, config in _configs(options.datasets.split(","), known):
-        size, parsed, built = measured(known[name], config, options.rows)
+    for name, config in _configs(options.datasets.split(","), types):
+        size, parsed, built = measured(types[name], config, options.rows)
         table.append((f"{name}/{config}", size, round(parsed), round(built)))
         print(f"{name}/{config}", flush=True)
     print(tabulate.tabulate(table, ("data set", "rows", "parse (rows/s)", "build (rows/s)")))
@@ -134,10 +134,10 @@ def main() -> None:
         print(f"{options.task}: {delivered_tokens(options.task, 300):,.0f} tokens/s")
 
 
-def _configs(names: Iterable[str], known: dict[str, type[RawBuilder]]) -> Iterable[tuple[str, str]]:
+def _configs(names: Iterable[str], types: dict[str, type[RawBuilder]]) -> Iterable[tuple[str, str]]:
     """Yields what is measured: each corpus of TRUE, and the whole of everything else."""
     for name in names:
-        configs = [c for c in known[name].builder_configs if not c.endswith("sample")]
+        configs = [c for c in types[name].builder_configs if not c.endswith("sample")]
         for config in configs if name == "true_benchmark" else configs[:1]:
             yield name, config
 

@@ -120,8 +120,8 @@ def our_t5(config: TransformerConfig, inputs: np.ndarray, max_length: int) -> di
         decoding = DecodingConfig(max_length=max_length, eos_id=NO_END, **options)
         keys = encoder_decoder.row_keys(0, jnp.arange(rows))
         decode = jax.jit(lambda p, *a: function(module, p, *a, keys, decoding).tokens)
-        given = [array[:rows] for array in arrays]
-        return lambda: jax.block_until_ready(decode(params, *given))
+        first_rows = [array[:rows] for array in arrays]
+        return lambda: jax.block_until_ready(decode(params, *first_rows))
 
     partitioner = make_partitioner(config)
     in_8_bits = quantize_params(random, partitioner.replicated, partitioner)
@@ -260,8 +260,8 @@ def npov_inputs(model: Any, count: int) -> list[list[int]]:
     inputs = []
     for number in range(count):
         topic = topics[number % len(topics)]
-        chosen = npov.choose_arguments(topic, 1 + number % 4, seed=number)
-        pro, con = ([argument.text for argument in side] for side in chosen)
+        sides = npov.choose_arguments(topic, 1 + number % 4, seed=number)
+        pro, con = ([argument.text for argument in side] for side in sides)
         row = input_row({"query": topic.question, "pro": pro, "con": con}, "row", str(number))
         inputs.append(read(row).ids)
     return inputs
@@ -329,10 +329,10 @@ def main() -> None:
         f"{statistics.mean(lengths):.0f} in the mean"
     )
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-    same = {}
+    equal = {}
     for name, decode in ways.items():  # compiles
         found = [row.tokens.tolist() for row in decode()]
-        same[name] = sum(a == b for a, b in zip(found, expected, strict=True))
+        equal[name] = sum(a == b for a, b in zip(found, expected, strict=True))
     for _ in range(options.rounds):
         for name, decode in ways.items():
             clock, cores = time.perf_counter(), time.process_time()
@@ -343,7 +343,7 @@ def main() -> None:
     for name, (clock, cores) in medians.items():
         ratios = f"{medians[plain][0] / clock:.2f} {medians[plain][1] / cores:.2f}"
         speed = sum(lengths) / clock
-        print(f"{name:18} {clock:6.2f} s {cores:6.2f} s {speed:9.0f} {ratios:>12}  {same[name]}")
+        print(f"{name:18} {clock:6.2f} s {cores:6.2f} s {speed:9.0f} {ratios:>12}  {equal[name]}")
 
 
 if __name__ == "__main__":

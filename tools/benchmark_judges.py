@@ -182,12 +182,12 @@ def measure(judge: str, count: int, chunks: int, tiny: bool, folder: pathlib.Pat
         seconds["loop"].append(took)
         scored = [json.loads(line)["scores"][judge] for line in output.read_text().splitlines()]
         differences = zip(scored, json.loads(printed.splitlines()[-1]), strict=True)
-        largest = max(largest, *(abs(ours - theirs) for ours, theirs in differences))
+        largest = max(largest, *(abs(ours - reference) for ours, reference in differences))
     words = sum(len(row["grounding"].split()) for row in rows) / count
     lines = [
         f"{judge}, {call} call: {count} rows of {words:,.0f} words in {ours:.1f} s; "
-        f"Transformers: {theirs:.1f} s ({theirs / ours:.2f}x)"
-        for call, ours, theirs in zip(("first", "second"), *seconds.values(), strict=True)
+        f"Transformers: {reference:.1f} s ({reference / ours:.2f}x)"
+        for call, ours, reference in zip(("first", "second"), *seconds.values(), strict=True)
     ]
     return [*lines, f"{judge}: largest difference of scores {largest:.1e}"]
 

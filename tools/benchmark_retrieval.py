@@ -92,10 +92,10 @@ def queries(base: KnowledgeBase, count: int, seed: int = 0) -> list[tuple[int, Q
     for number, other in draws.integers(1, len(base) + 1, (count, 2)):
         article = base.article(int(number))
         words = str(draws.choice(article.sentences)).rstrip(".").split()
-        kept = [word for word in words if draws.random() < 0.6] or words
-        kept = [article.title, *kept] if draws.random() < 0.5 else kept
+        claim_words = [word for word in words if draws.random() < 0.6] or words
+        claim_words = [article.title, *claim_words] if draws.random() < 0.5 else claim_words
         noise = draws.choice(" ".join(base.article(int(other)).paragraphs).split(), 3)
-        found.append((int(number), Query(" ".join([*kept, *noise]))))
+        found.append((int(number), Query(" ".join([*claim_words, *noise]))))
     return found
 
 
@@ -162,22 +162,22 @@ def compared(
     values.flush()
     asked, partitioner = clusters(queries), make_partitioner(TransformerConfig(vocab_size=1))
 
-    def exact(queries: np.ndarray, most: int) -> np.ndarray:
-        return dense.top_k(partitioner, values, queries, most)[1]
+    def exact(queries: np.ndarray, count: int) -> np.ndarray:
+        return dense.top_k(partitioner, values, queries, count)[1]
 
     best = exact(asked, dense.PASSAGES)
     rate, _ = _per_second(exact, exact, asked)
     yield "exact", f"{file.stat().st_size / 1e6:,.0f} MB", "", "100.0", f"{rate:,.1f}", "1"
-    known = ""
+    built_factory = ""
     for name in factories:
         factory, _, parameters = name.partition(":")
         size = spent = ""
-        if factory != known:
+        if factory != built_factory:
             shutil.rmtree(folder / approximate.INDEX, ignore_errors=True)
             passed, used = time.perf_counter(), time.process_time()
             approximate.build(file, factory)
             passed, used = time.perf_counter() - passed, time.process_time() - used
-            known, spent = factory, f"{used:,.0f} s ({passed:,.0f} s passed)"
+            built_factory, spent = factory, f"{used:,.0f} s ({passed:,.0f} s passed)"
             size = (folder / approximate.INDEX / approximate.FILE).stat().st_size
             size = f"{size / 1e6:,.0f} MB"
         search = approximate.Approximate.open(file, parameters)
@@ -191,12 +191,12 @@ def _per_second(search: _Search, other: _Search, queries: np.ndarray) -> tuple[f
     """Returns queries a second, and how many times as many as the other search, in turns."""
     rates = []
     for _ in range(_ROUNDS):
-        both = []
+        rates_of_sides = []
         for side in (search, other):
             start = time.perf_counter()
             side(queries[:_TOGETHER], dense.PASSAGES)
-            both.append(min(_TOGETHER, len(queries)) / (time.perf_counter() - start))
-        rates.append((both[0], both[0] / both[1]))
+            rates_of_sides.append(min(_TOGETHER, len(queries)) / (time.perf_counter() - start))
+        rates.append((rates_of_sides[0], rates_of_sides[0] / rates_of_sides[1]))
     own, times = zip(*rates, strict=True)
     return statistics.median(own), statistics.median(times)
 
@@ -225,8 +225,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.vectors:
         with tempfile.TemporaryDirectory() as name:
-            given = (options.vectors, options.width, options.index or ["HNSW32"], options.queries)
-            rows = list(compared(pathlib.Path(name), *given))
+            sizes = (options.vectors, options.width, options.index or ["HNSW32"], options.queries)
+            rows = list(compared(pathlib.Path(name), *sizes))
         columns = ("search", "size", "built in", "recall@100 %", "queries a second", "x exact")
         print(tabulate.tabulate(rows, columns, disable_numparse=True))
         return

@@ -53,12 +53,12 @@ def our_salience(
     @jax.jit
     def forward(params: Any, embeddings: Any) -> Any:
         def logits(embeddings: Any) -> Any:
-            given = {"params": params}
+            variables = {"params": params}
             encoded = module.apply(
-                given, embeddings[0], inputs, None, False, method="encode_embeddings"
+                variables, embeddings[0], inputs, None, False, method="encode_embeddings"
             )
             hidden = module.apply(
-                given, embeddings[1], encoded, inputs, enable_dropout=False,
+                variables, embeddings[1], encoded, inputs, enable_dropout=False,
                 method="decode_embeddings",
             )  # fmt: skip
             return target_logits(output_layer(module, params), hidden, targets)

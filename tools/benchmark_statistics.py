@@ -41,10 +41,10 @@ def texts(rows: int) -> Iterator[tuple[str, str]]:
 
     for start in range(0, rows, _AT_ONCE):
         count = min(_AT_ONCE, rows - start)
-        given, said = draw(count, _GIVEN), draw(count, _SAID)
-        copied = np.take_along_axis(given, rng.integers(0, _GIVEN, said.shape), axis=1)
+        grounding, said = draw(count, _GIVEN), draw(count, _SAID)
+        copied = np.take_along_axis(grounding, rng.integers(0, _GIVEN, said.shape), axis=1)
         said = np.where(rng.random(said.shape) < 0.5, copied, said)
-        for one, other in zip(given.tolist(), said.tolist(), strict=True):
+        for one, other in zip(grounding.tolist(), said.tolist(), strict=True):
             yield tuple(" ".join([words[i] for i in it]).capitalize() + "." for it in (one, other))
 
 
@@ -57,15 +57,15 @@ def write_rows(path: pathlib.Path, rows: int, scorers: int = 0) -> None:
     end = encode(none)[1:]
     labels = (rng.random(rows) < 0.385).astype(int)
     with path.open("w", encoding="utf-8") as file:
-        for number, (given, said) in enumerate(texts(rows)):
+        for number, (source, said) in enumerate(texts(rows)):
             label = int(labels[number])
             row: dict[str, Any] = {"id": f"row {number}", "label": label}
             if not scorers:
-                file.write(encode(row | {"grounding": given, "response": said}) + "\n")
+                file.write(encode(row | {"grounding": source, "response": said}) + "\n")
                 continue
             values = rng.normal(size=scorers) + label
             values[::2] = np.round(values[::2], 2)
-            row |= {"corpus": "generated", "grounding": [given], "perspectives": [], "history": []}
+            row |= {"corpus": "generated", "grounding": [source], "perspectives": [], "history": []}
             row |= {"generated_text": said, "fields": {}}
             row["scores"] = dict(zip(names, values.round(6).tolist(), strict=True))
             file.write(f"{encode(row)[:-1]}, {end}\n")

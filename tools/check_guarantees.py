@@ -144,9 +144,9 @@ def table(worlds: Sequence[World], draws: int, seed: int) -> Table:
     for world in worlds:
         outcome = measured(world, draws, seed)
         marks = ("!" * (outcome.broken > _LEVEL + error), "!" * (outcome.lost > _TARGET + 0.002))
-        shown = [f"{100 * share:.1f}" for share in outcome]
-        shown[0], shown[3] = f"{shown[0]} {marks[0]}".strip(), f"{shown[3]} {marks[1]}".strip()
-        rows.append((world.name, *shown))
+        cells = [f"{100 * share:.1f}" for share in outcome]
+        cells[0], cells[3] = f"{cells[0]} {marks[0]}".strip(), f"{cells[3]} {marks[1]}".strip()
+        rows.append((world.name, *cells))
     columns = ("world", "broken", "accepting", "accepted", "accepted and unfaithful")
     note = (
         f"{draws:,} calibrations each. Learn-then-Test: with {1 - _LEVEL:.0%} confidence, at most "
@@ -171,10 +171,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.draws < 1 or not worlds:
         names = ", ".join(world.name for world in WORLDS)
         sys.exit(f"--draws: expected a positive number; --world: part of one of {names}.")
-    shown = table(worlds, options.draws, options.seed)
-    print(render_table(shown))
+    outcomes = table(worlds, options.draws, options.seed)
+    print(render_table(outcomes))
     if options.markdown:
-        options.markdown.write_text(render_table(shown, "markdown"), encoding="utf-8")
+        options.markdown.write_text(render_table(outcomes, "markdown"), encoding="utf-8")
 
 
 if __name__ == "__main__":

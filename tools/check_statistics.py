@@ -80,15 +80,15 @@ class Sample(NamedTuple):
       figure: whose true value is known.
       truth: that value.
       bounds: the ends of its scale; None = unbounded.
-      same: of a difference that is 0 in truth.
-      apart: of a difference that is not.
+      null: of a difference that is 0 in truth.
+      nonzero: of a difference that is not.
     """
 
     figure: Estimate
     truth: float
     bounds: tuple[float, float] | None
-    same: Estimate
-    apart: Estimate
+    null: Estimate
+    nonzero: Estimate
 
 
 def correlated(
@@ -251,8 +251,8 @@ def measured(figure: Figure, design: Design, samples: int, seed: int) -> Measure
         sample = figure.sample(generator, design.units(generator), figure.effect, **figure.options)
         low, high = sample.figure.interval(0.95, sample.bounds)
         covered += low <= sample.truth <= high
-        rejected += sample.same.p_value() <= 0.05
-        found += sample.apart.p_value() <= 0.05
+        rejected += sample.null.p_value() <= 0.05
+        found += sample.nonzero.p_value() <= 0.05
     counts = (count / samples for count in (covered, rejected, found))
     return Measured(figure.name, design.name, *counts, samples)
 
@@ -266,8 +266,8 @@ def table(results: Sequence[Measured]) -> Table:
     rows: list[tuple[str, ...]] = []
     for figure in dict.fromkeys(it.figure for it in results):
         found = [by_place[figure, design] for design in designs]
-        coverage = (_shown(it.coverage, _COVERAGE, errors[0]) for it in found)
-        level = (_shown(it.level, _LEVEL, errors[1]) for it in found)
+        coverage = (_format_share(it.coverage, _COVERAGE, errors[0]) for it in found)
+        level = (_format_share(it.level, _LEVEL, errors[1]) for it in found)
         rows.append((figure, "coverage", *coverage))
         rows.append(("", "level", *level))
         rows.append(("", "power", *(f"{100 * it.power:.0f}" for it in found)))
@@ -280,7 +280,7 @@ def table(results: Sequence[Measured]) -> Table:
     return Table(title, ("", "", *designs), tuple(rows), (note,))
 
 
-def _shown(share: float, aim: tuple[float, float], error: float) -> str:
+def _format_share(share: float, aim: tuple[float, float], error: float) -> str:
     is_met = aim[0] - error <= share <= aim[1] + error
     return f"{100 * share:.1f}{'' if is_met else ' !'}"
 
@@ -310,10 +310,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"--figure: expected part of one of {names}, got {options.figure!r}.")
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(measured, *zip(*tasks, strict=True)))
-    shown = table(results)
-    print(render_table(shown))
+    coverage = table(results)
+    print(render_table(coverage))
     if options.markdown:
-        options.markdown.write_text(render_table(shown, "markdown"), encoding="utf-8")
+        options.markdown.write_text(render_table(coverage, "markdown"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -129,8 +129,8 @@ def _judged(name: str, kind: str, is_readable: bool, value: Any) -> Change:
     is_list = isinstance(value, list) and name in ("grounding", "history")
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and name == "id"
     is_wrong = name in _TEXTS and not (is_text or is_list or is_number or value is ...)
-    what = f"{name}: {kind}"
-    return Change(what, not is_readable or is_wrong, is_readable and name == FURTHER)
+    description = f"{name}: {kind}"
+    return Change(description, not is_readable or is_wrong, is_readable and name == FURTHER)
 
 
 def _spoil_arrow(rng: random.Random, path: pathlib.Path) -> Change:
@@ -198,8 +198,8 @@ def _spoil_cells(rng: random.Random, path: pathlib.Path) -> Change:
     csv.writer(made, delimiter=delimiter, lineterminator="\n").writerows(rows)
     encoding = rng.choice(("utf-8", "utf-8-sig", "utf-16", "utf-32"))
     path.write_bytes(made.getvalue().encode(encoding))
-    what = f"{name}: {cell[:20]!r} in {encoding}{', and a column twice' * twice}"
-    return Change(what, twice, name == FURTHER and not twice and cell != "\x00")
+    description = f"{name}: {cell[:20]!r} in {encoding}{', and a column twice' * twice}"
+    return Change(description, twice, name == FURTHER and not twice and cell != "\x00")
 
 
 _FORMS: Mapping[str, Callable[[random.Random, pathlib.Path], Change]] = {

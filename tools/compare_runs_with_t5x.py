@@ -124,7 +124,7 @@ class Runs:
             (folder / f"{name}.gin").write_text(text)
 
     def run(
-        self, program: str, name: str, output: str, theirs: Any = (), **macros: str
+        self, program: str, name: str, output: str, t5x_only: Any = (), **macros: str
     ) -> dict[str, pathlib.Path]:
         """Runs T5X's and our `program` with one gin file; returns the folder each has written.
 
@@ -132,7 +132,7 @@ class Runs:
           program: "train", "eval" or "infer".
           name: of the gin file.
           output: the macro that names the folder to write.
-          theirs: bindings for T5X alone.
+          t5x_only: bindings for T5X alone.
           **macros: further bindings, whose values are paths.
 
         Raises:
@@ -141,7 +141,9 @@ class Runs:
         folders = {}
         for side in ("theirs", "ours"):
             folders[side] = self.folder / f"{side}_{name}"
-            bound = macros | {output: str(folders[side])} | dict(theirs if side == "theirs" else ())
+            bound = (
+                macros | {output: str(folders[side])} | dict(t5x_only if side == "theirs" else ())
+            )
             code = {"theirs": THEIRS, "ours": OURS}[side]
             gin_file = f"--gin_file={self.folder / name}.gin"
             command = [sys.executable, "-c", code, program, gin_file]
@@ -201,19 +203,23 @@ def read_rows(path: pathlib.Path) -> list[Any]:
 
 def compare_training(report: Any, name: str, folders: dict[str, pathlib.Path]) -> None:
     """Compares the losses of two runs step by step."""
-    theirs, ours = losses_of_t5x(folders["theirs"]), losses_of_ours(folders["ours"])
-    report.add(f"{name}: {STEPS} steps", len(theirs) == len(ours) == STEPS)
-    report.add(f"{name}: loss falls", theirs[-1] < theirs[0], f"{theirs[0]:.4f} {theirs[-1]:.4f}")
-    ratio = np.asarray(ours) / np.asarray(theirs)
+    reference, ours = losses_of_t5x(folders["theirs"]), losses_of_ours(folders["ours"])
+    report.add(f"{name}: {STEPS} steps", len(reference) == len(ours) == STEPS)
+    report.add(
+        f"{name}: loss falls",
+        reference[-1] < reference[0],
+        f"{reference[0]:.4f} {reference[-1]:.4f}",
+    )
+    ratio = np.asarray(ours) / np.asarray(reference)
     report.difference(f"{name}: losses, relative", ratio, np.ones(STEPS), LOSS_TOLERANCE)
 
 
 def compare_eval(report: Any, folders: dict[str, pathlib.Path]) -> None:
     """Compares the metrics of the decoded validation split."""
-    (theirs,) = read_rows(folders["theirs"] / "inference_eval" / f"{TASK}-metrics.jsonl")
+    (t5x_metrics,) = read_rows(folders["theirs"] / "inference_eval" / f"{TASK}-metrics.jsonl")
     ours = json.loads((folders["ours"] / "evaluation.json").read_text())
     ours = ours.get("metrics", ours)
-    for name, value in theirs.items():
+    for name, value in t5x_metrics.items():
         if name != "step":
             report.difference(f"eval: {name}", ours[name], value, 1e-6)
 
@@ -221,12 +227,12 @@ def compare_eval(report: Any, folders: dict[str, pathlib.Path]) -> None:
 def compare_infer(report: Any, name: str, folders: dict[str, pathlib.Path]) -> None:
     """Compares the predicted texts, row by row."""
     (file,) = folders["theirs"].glob(f"{TASK}-predict.jsonl-*-of-00001")
-    theirs = [row["prediction"] for row in read_rows(file)]
+    reference = [row["prediction"] for row in read_rows(file)]
     ours = [row["prediction"] for row in read_rows(folders["ours"] / "predictions.jsonl")]
-    equal = sum(a == b for a, b in zip(theirs, ours, strict=True))
+    equal = sum(a == b for a, b in zip(reference, ours, strict=True))
     report.add(
-        f"{name}: equal predictions", equal == len(theirs),
-        f"{equal} of {len(theirs)}, {len(set(theirs))} different",
+        f"{name}: equal predictions", equal == len(reference),
+        f"{equal} of {len(reference)}, {len(set(reference))} different",
     )  # fmt: skip
 
 

@@ -70,11 +70,13 @@ class Report:
         self.failed |= not holds
         print(f"{'ok  ' if holds else 'FAIL'} {name} {figure}".rstrip(), flush=True)
 
-    def difference(self, name: str, ours: Any, theirs: Any, tolerance: float = TOLERANCE) -> None:
+    def difference(
+        self, name: str, ours: Any, reference: Any, tolerance: float = TOLERANCE
+    ) -> None:
         """Prints the largest absolute difference between two trees of arrays."""
         largest = max(
             float(np.max(np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64))))
-            for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True)
+            for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(reference), strict=True)
         )
         self.add(name, largest <= tolerance, f"max abs difference {largest:.2e}")
 
@@ -152,7 +154,7 @@ def trained_looking(params: Any) -> Any:
     return jax.tree.map(lambda p: p + 0.1 * jax.random.normal(next(keys), p.shape), params)
 
 
-def compare_decoding(report: Report, version: str, ours: Any, theirs: Any, params: Any) -> None:
+def compare_decoding(report: Report, version: str, ours: Any, reference: Any, params: Any) -> None:
     """Compares the tokens of T5X's decoders over the two networks and our scanned one."""
     batch = batch_of_tokens(np.random.default_rng(2))
     scanned = Transformer(ours.config.replace(scan_layers=True))
@@ -172,7 +174,7 @@ def compare_decoding(report: Report, version: str, ours: Any, theirs: Any, param
                 num_decodes=count,
                 return_all_decodes=True,
             )
-            for module, tree in ((theirs, params), (ours, params), (scanned, stacked(params)))
+            for module, tree in ((reference, params), (ours, params), (scanned, stacked(params)))
         ]
         (tokens, _), *rest = results
         for label, (found, _) in zip(("", ", scanned"), rest, strict=True):
@@ -202,11 +204,11 @@ def train_state(module: Any, batch: dict[str, np.ndarray], seed: int) -> Any:
     return t5x.train_state.FlaxOptimTrainState.create(model.optimizer_def, variables)
 
 
-def compare_checkpoints(report: Report, version: str, ours: Any, theirs: Any) -> None:
+def compare_checkpoints(report: Report, version: str, ours: Any, reference: Any) -> None:
     """Saves each network's train state with T5X and restores it into the other's."""
     batch = batch_of_tokens(np.random.default_rng(4))
     partitioner = partitioner_of(1)
-    for name, source, target in (("ours to theirs", ours, theirs), ("back", theirs, ours)):
+    for name, source, target in (("ours to theirs", ours, reference), ("back", reference, ours)):
         state, other = train_state(source, batch, 5), train_state(target, batch, 6)
         with tempfile.TemporaryDirectory() as folder:
             t5x.checkpoints.Checkpointer(state, partitioner, folder).save(state)
@@ -223,15 +225,15 @@ def compare_checkpoints(report: Report, version: str, ours: Any, theirs: Any) ->
 def compare_version(report: Report, version: str) -> dict[str, Any]:
     """Compares one version's parameters, logits, loss, gradients and decoding."""
     fields = DIMENSIONS | VERSIONS[version]
-    theirs = t5x_network.Transformer(t5x_network.T5Config(**fields))
+    reference = t5x_network.Transformer(t5x_network.T5Config(**fields))
     ours = Transformer(TransformerConfig.from_dict(fields))
-    snapshot = parameters(theirs)
+    snapshot = parameters(reference)
     report.add(f"{version}: equal parameters", snapshot == parameters(ours), f"{len(snapshot)}")
 
     tokens = jnp.ones((1, 4), jnp.int32)
-    variables = theirs.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
+    variables = reference.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
     params = trained_looking(variables["params"])
-    models = {"ours": t5x_model(ours), "theirs": t5x_model(theirs)}
+    models = {"ours": t5x_model(ours), "theirs": t5x_model(reference)}
     batches = {
         "padded": batch_of_tokens(np.random.default_rng(0)),
         "packed": packed_batch(np.random.default_rng(1)),
@@ -250,8 +252,8 @@ def compare_version(report: Report, version: str) -> dict[str, Any]:
             gradients["theirs"],
             TOLERANCE * max(1.0, scale),
         )
-    compare_decoding(report, version, ours, theirs, params)
-    compare_checkpoints(report, version, ours, theirs)
+    compare_decoding(report, version, ours, reference, params)
+    compare_checkpoints(report, version, ours, reference)
     return {"config": fields, "parameters": snapshot}
 
 

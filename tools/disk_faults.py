@@ -81,9 +81,9 @@ def unsynced(folder: pathlib.Path) -> dict[pathlib.Path, int]:
 
 def cut(folder: pathlib.Path) -> list[pathlib.Path]:
     """Takes away from the files below `folder` what is not on disk; returns those files."""
-    lost = {path: kept for path, kept in unsynced(folder).items() if path.is_file()}
-    for path, kept in lost.items():
-        size = path.stat().st_size if kept else 0
-        os.truncate(path, kept)
+    lost = {path: synced_size for path, synced_size in unsynced(folder).items() if path.is_file()}
+    for path, synced_size in lost.items():
+        size = path.stat().st_size if synced_size else 0
+        os.truncate(path, synced_size)
         os.truncate(path, size)
     return list(lost)

@@ -38,7 +38,8 @@ MOST_EMPTY = 0.01  # of names, and of summaries
 EMPTY_NAMES = frozenset((
     "found", "it", "told", "given", "known", "one", "own", "made", "them", "this", "that",
     "others", "other", "thing", "things", "said", "asked", "here", "there", "what", "res",
-    "ret", "tmp", "obj", "val",
+    "ret", "tmp", "obj", "val", "wanted", "shown", "theirs", "apart", "every", "ones", "chosen",
+    "meant", "taken", "put", "alike",
 ))
 # fmt: on
 _CITATION = r"(?-i:[A-Z]\w+ (19|20)\d\d\b)"  # "Steen 2023": a name may look like a participle

@@ -50,13 +50,17 @@ def joined(first: Checkpoint, second: Checkpoint) -> Checkpoint:
     Raises:
       ConfigError: where their dimensions differ.
     """
-    ours, theirs = flatten(first.params), flatten(second.params)
-    shapes = [{name: array.shape for name, array in flat.items()} for flat in (ours, theirs)]
+    first_params, second_params = flatten(first.params), flatten(second.params)
+    shapes = [
+        {name: array.shape for name, array in flat.items()}
+        for flat in (first_params, second_params)
+    ]
     if shapes[0] != shapes[1]:
         differ = sorted(set(shapes[0].items()) ^ set(shapes[1].items()))
         raise ConfigError(f"The checkpoints' parameters differ, such as {differ[0][0]}.")
     params = {
-        name: array if name.startswith("decoder/") else ours[name] for name, array in theirs.items()
+        name: array if name.startswith("decoder/") else first_params[name]
+        for name, array in second_params.items()
     }
     return dataclasses.replace(second, params=unflatten(params))
 

@@ -71,7 +71,7 @@ def judge(row: Mapping[str, Any], response: str, finished: bool) -> dict[str, fl
     """Returns the measures of a response, each in [0, 1], 1 = as it should be."""
     arguments = [*row["pro"], *row["con"]]
     told = tell_arguments(response, arguments, row["query"])
-    given = {word for text in (row["query"], *arguments) for word in lower_words(text)}
+    input_words = {word for text in (row["query"], *arguments) for word in lower_words(text)}
     said = lower_words(response)
     own = ENGLISH_STOP_WORDS | FRAMING_WORDS
     pro, con = _PRO.search(response), _CON.search(response)
@@ -79,8 +79,8 @@ def judge(row: Mapping[str, Any], response: str, finished: bool) -> dict[str, fl
         "finished": float(finished),
         "recall": told.recall(THRESHOLD),
         "precision": told.precision(THRESHOLD),
-        "no numbers": float(not any(word in NUMBERS and word not in given for word in said)),
-        "own words": float(all(word in given or word in own for word in said)),
+        "no numbers": float(not any(word in NUMBERS and word not in input_words for word in said)),
+        "own words": float(all(word in input_words or word in own for word in said)),
         "two views": float(bool(pro and con and pro.start() < con.start())),
     }
 

@@ -100,8 +100,8 @@ def published_as(folder):
 
     def opener(cls):
         def from_pretrained(name, *args, **options):
-            kept = {key: value for key, value in options.items() if key not in unused}
-            return former[cls](str(folder), *args, **kept)
+            used_options = {key: value for key, value in options.items() if key not in unused}
+            return former[cls](str(folder), *args, **used_options)
 
         return from_pretrained
 
@@ -291,9 +291,9 @@ def attrscore(folder, rows, name):
     )
     texts = []
     for row in rows:
-        front, behind = card["input"]["text"].split("{query} {response}")
-        behind, _ = behind.split("{grounding}")
-        texts.append(f"{front}{row['query']} {row['response']}{behind}{row['grounding']}")
+        front, rest = card["input"]["text"].split("{query} {response}")
+        rest, _ = rest.split("{grounding}")
+        texts.append(f"{front}{row['query']} {row['response']}{rest}{row['grounding']}")
     scores = []
     for tokenizer, logits in first_token_logits(folder, texts, 512):
         words = [tokenizer(word).input_ids[0] for word in card["reads"]["words"]]
@@ -379,7 +379,7 @@ def write_scores(models, clones, names):
     import transformers
 
     prepare_libraries(clones)
-    kept = json.loads(REFERENCES.read_text()) if REFERENCES.exists() else {}
+    references = json.loads(REFERENCES.read_text()) if REFERENCES.exists() else {}
     for name in names or sorted(JUDGES):
         rows = [json.loads(line) for line in (models / f"{name}.jsonl").read_text().splitlines()]
         scores = JUDGES[name](models / name, rows, name)
@@ -387,9 +387,9 @@ def write_scores(models, clones, names):
         if name in CODE:
             code = f"{CODE[name]}'s code ({commit_of(clones / CODE[name])}), {code}"
         rounded = [None if score is None else round(float(score), 6) for score in scores]
-        kept[name] = {"code": code, "scores": rounded}
+        references[name] = {"code": code, "scores": rounded}
         print(name, min(s for s in rounded if s is not None), max(filter(None, rounded)))
-        lines = [f' "{name}": {json.dumps(kept[name])}' for name in sorted(kept)]
+        lines = [f' "{name}": {json.dumps(references[name])}' for name in sorted(references)]
         REFERENCES.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

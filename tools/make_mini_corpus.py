@@ -79,20 +79,20 @@ def corrupt_spans(text: str, rng: random.Random) -> Example:
 
 def copy(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
     """All of the text, or one sentence that is named by its place."""
-    whole = " ".join(sentences)
+    paragraph = " ".join(sentences)
     if len(sentences) == 1 or rng.random() < 0.5:
-        return Example(rng.choice(("copy: ", "repeat: ", "text: ")) + whole, whole)
+        return Example(rng.choice(("copy: ", "repeat: ", "text: ")) + paragraph, paragraph)
     place = rng.randrange(len(sentences))
     name = ("first", "second", "third", "fourth", "fifth", "sixth")[place]
-    return Example(f"{name} sentence: {whole}", sentences[place])
+    return Example(f"{name} sentence: {paragraph}", sentences[place])
 
 
 def reorder(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
     """Numbered sentences, and the order in which they are told."""
     order = rng.sample(range(len(sentences)), len(sentences))
     numbered = " ".join(f"({i + 1}) {s}" for i, s in enumerate(sentences))
-    wanted = " ".join(str(i + 1) for i in order)
-    return Example(f"order {wanted}: {numbered}", " ".join(sentences[i] for i in order))
+    order_text = " ".join(str(i + 1) for i in order)
+    return Example(f"order {order_text}: {numbered}", " ".join(sentences[i] for i in order))
 
 
 def merge(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
@@ -105,8 +105,8 @@ def merge(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
     title = rng.choice(text.questions) if text.questions and rng.random() < 0.6 else ""
     kind = rng.random()
     if kind < 0.1:
-        chosen = rng.randrange(2)
-        return _answered(_listed([("tell", keys[chosen]), *fields], rng), " ".join(groups[chosen]))
+        asked = rng.randrange(2)
+        return _answered(_listed([("tell", keys[asked]), *fields], rng), " ".join(groups[asked]))
     if title:
         fields.insert(0, (rng.choice(mini_texts.TITLES), title))
     if kind < 0.35:
@@ -122,21 +122,21 @@ def merge(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
 
 def compare(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
     """A list, and a telling of it that may lack a sentence or have one too much: which one."""
-    given, told = list(sentences), list(sentences)
+    listed, told = list(sentences), list(sentences)
     kind = rng.choice(("same", "missing", "added"))
     odd = rng.randrange(len(sentences))
     if kind == "missing":
         del told[odd]
     elif kind == "added":
-        del given[odd]
-    if not given or not told:
+        del listed[odd]
+    if not listed or not told:
         return copy(sentences, text, rng)
     telling = mini_texts.told_groups("", mini_texts.split(told, rng), text, rng)
-    if len(given) > 1:
-        groups, keys = mini_texts.two_groups(given, rng)
+    if len(listed) > 1:
+        groups, keys = mini_texts.two_groups(listed, rng)
         fields = [(key, " ".join(group)) for key, group in zip(keys, groups, strict=True)]
     else:
-        fields = [("list", given[0])]
+        fields = [("list", listed[0])]
     place = rng.choice((0, len(fields)))
     fields.insert(place, (rng.choice(("told", "retold", "version")), telling))
     if rng.random() < 0.5 and text.questions:
@@ -203,11 +203,11 @@ def make_example(text: Text, rng: random.Random, shares: Shares = NO_SHARES) -> 
     count = rng.choices(SENTENCES, SENTENCE_WEIGHTS)[0]
     if make in (merge, reorder):
         count = max(2, count)
-    chosen: list[str] = []
+    drawn: list[str] = []
     for index in rng.sample(range(len(text.sentences)), count):
-        if len(chosen) < 2 or sum(len(s.split()) for s in chosen) < MAX_WORDS - 20:
-            chosen.append(text.sentences[index])
-    return make(mini_noise.noisy(chosen, text.pieces, rng), text, rng)
+        if len(drawn) < 2 or sum(len(s.split()) for s in drawn) < MAX_WORDS - 20:
+            drawn.append(text.sentences[index])
+    return make(mini_noise.noisy(drawn, text.pieces, rng), text, rng)
 
 
 def examples(
@@ -378,10 +378,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             ("validation", max(1, args.examples // VALIDATION_SHARE)),
             ("train", args.examples),
         ):
-            kept = split == "validation"
-            paragraphs = [s for i, s in enumerate(lines) if (i % VALIDATION_EVERY == 0) == kept]
-            held = [c for i, c in enumerate(chapters) if (i % VALIDATION_EVERY == 0) == kept]
-            subjects = [t for i, t in enumerate(topics) if (i % TOPICS_EVERY == 0) == kept]
+            is_held = split == "validation"
+            paragraphs = [s for i, s in enumerate(lines) if (i % VALIDATION_EVERY == 0) == is_held]
+            held = [c for i, c in enumerate(chapters) if (i % VALIDATION_EVERY == 0) == is_held]
+            subjects = [t for i, t in enumerate(topics) if (i % TOPICS_EVERY == 0) == is_held]
             text = Text.of(paragraphs, [v for chapter in held for v in chapter], subjects)
             path = args.output / f"{split}.jsonl"
             write(

@@ -33,14 +33,14 @@ def dialogues(claims: Sequence[Claims]) -> Iterator[dict[str, Any]]:
 
 
 def _turns(asked: str, told: str, of: Claims, sentences: list[str]) -> list[dict[str, Any]]:
-    shown = {"retrieved_passages": [{of.title: sentences}]}
+    passages = {"retrieved_passages": [{of.title: sentences}]}
     checked = {
         "checked_sentence": {f"chosen_{of.title}_0": of.sentence},
         "checked_passage": {f"chosen_topic_0_{of.title}": of.title},
     }
     return [
-        {"speaker": "0_Apprentice", "text": asked, **shown},
-        {"speaker": "1_Wizard", "text": told, **checked, **shown},
+        {"speaker": "0_Apprentice", "text": asked, **passages},
+        {"speaker": "1_Wizard", "text": told, **checked, **passages},
     ]
 
 

@@ -39,19 +39,19 @@ def rows(topics: list[Any], paraphrased: bool, seed: int = 3) -> Iterator[dict[s
         for place in range(RESPONSES):
             added = rng.choice(SIDES) if rng.random() < 0.5 else ""
             left_out = rng.choice(SIDES) if rng.random() < 0.5 else ""
-            given: dict[str, list[str]] = {}
+            arguments_by_side: dict[str, list[str]] = {}
             told: list[list[str]] = []
             for side in SIDES:
                 arguments = getattr(topic, side)
                 count = rng.choice((1, 2, 3))
-                *chosen, other = rng.sample(range(len(arguments)), count + 1)
-                said = list(chosen)
+                *drawn, other = rng.sample(range(len(arguments)), count + 1)
+                said = list(drawn)
                 if side == left_out:
                     said.remove(rng.choice(said))
                 if side == added:
                     said.insert(rng.randrange(len(said) + 1), other)
-                forms = {i: rng.randrange(3) for i in chosen}
-                given[side] = [arguments[i][form] for i, form in forms.items()]
+                forms = {i: rng.randrange(3) for i in drawn}
+                arguments_by_side[side] = [arguments[i][form] for i, form in forms.items()]
                 told.append(
                     [
                         arguments[i][
@@ -70,8 +70,8 @@ def rows(topics: list[Any], paraphrased: bool, seed: int = 3) -> Iterator[dict[s
                     "slice": kind,
                     "slice_by_count": f"{kind}, {equal}",
                     "query": topic.query,
-                    "pro_arguments": given["pro"],
-                    "con_arguments": given["con"],
+                    "pro_arguments": arguments_by_side["pro"],
+                    "con_arguments": arguments_by_side["con"],
                     "response": mini_responses.told(told, text, rng),
                     "has_hallucination": int(bool(added)),
                     "has_coverage_error": int(bool(left_out)),

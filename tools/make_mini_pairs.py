@@ -158,8 +158,8 @@ def _beginning(sentence: str, rng: random.Random) -> str | None:
     words = sentence.split()
     if len(words) < 6:
         return None
-    kept = words[: rng.randint(len(words) // 2, len(words) - 2)]
-    return " ".join(kept).rstrip(",;:") + "."
+    first_words = words[: rng.randint(len(words) // 2, len(words) - 2)]
+    return " ".join(first_words).rstrip(",;:") + "."
 
 
 def _with_foreign_words(sentence: str, sentences: Sentences, rng: random.Random) -> str:
@@ -282,9 +282,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         chapters = [verses[i : i + VERSES] for i in range(0, len(verses), VERSES)]
         args.output.mkdir(parents=True, exist_ok=True)
         for split, count in (("validation", max(1, args.pairs // 100)), ("train", args.pairs)):
-            kept = split == "validation"
-            subjects = [t for i, t in enumerate(topics) if (i % TOPICS_EVERY == 0) == kept]
-            held = [c for i, c in enumerate(chapters) if (i % VALIDATION_EVERY == 0) == kept]
+            is_held = split == "validation"
+            subjects = [t for i, t in enumerate(topics) if (i % TOPICS_EVERY == 0) == is_held]
+            held = [c for i, c in enumerate(chapters) if (i % VALIDATION_EVERY == 0) == is_held]
             arguments: list[Sequence[Sequence[str]]] = [[*t.pro, *t.con] for t in subjects]
             sides = [side for t in subjects for side in (t.pro, t.con)]
             near = [c[i : i + 4] for c in held for i in range(0, len(c) - 3, 4)]
@@ -299,7 +299,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             times = max(1, round(0.7 / 0.3 * len(near) / (2 * len(sides)))) if near else 1
             groups = [*(arguments + sides + sides) * times, *near, *near]
             path = args.output / f"{split}.jsonl"
-            of_part = {t for i, t in enumerate(titles) if (i % TOPICS_EVERY == 0) == kept}
+            of_part = {t for i, t in enumerate(titles) if (i % TOPICS_EVERY == 0) == is_held}
             told = [it for it in claims if it.title in of_part]
             rows = pairs(Sentences(groups, text, synonyms, told), count, f"{args.seed} {split}")
             make_mini_corpus.write(path, rows, split)

@@ -52,14 +52,14 @@ def make(corpus: str, folder: pathlib.Path, articles: str | None) -> pathlib.Pat
     Raises:
       InputError: for missing annotations, and for articles that are nowhere.
     """
-    wanted = set(_ids(corpus, folder / _ANNOTATIONS[corpus]))
+    article_ids = set(_ids(corpus, folder / _ANNOTATIONS[corpus]))
     if articles is None and corpus == "mnbm":
         raise InputError("mnbm needs --articles=FILE: XSum's test part as JSON lines.")
     source = _from_file(pathlib.Path(articles)) if articles else _cnn_dailymail()
-    found = {identifier: text for identifier, text in source if identifier in wanted}
-    if missing := sorted(wanted - found.keys()):
+    found = {identifier: text for identifier, text in source if identifier in article_ids}
+    if missing := sorted(article_ids - found.keys()):
         raise InputError(
-            f"{articles or 'cnn_dailymail'}: {len(missing)} of {len(wanted)} articles are not "
+            f"{articles or 'cnn_dailymail'}: {len(missing)} of {len(article_ids)} articles are not "
             f"there, {missing[0]} the first."
         )
     target = folder / f"{corpus}_articles.jsonl"

@@ -42,9 +42,9 @@ def check_lists(text: Text, rng: random.Random) -> Example:
     words = rng.sample(pool, min(len(pool), 20))
     size = rng.randint(1, max(1, min(10, len(words) // 2)))
     question, answer = rng.choice(QUESTIONS), rng.random() < 0.5
-    given, told = _two(words, size, question, answer, rng)
+    listed, told = _two(words, size, question, answer, rng)
     key = rng.choice(mini_texts.KEYS)[0]
-    fields = [(key, " ".join(given)), (rng.choice(_TOLD), " ".join(told))]
+    fields = [(key, " ".join(listed)), (rng.choice(_TOLD), " ".join(told))]
     rng.shuffle(fields)
     return _question(question, fields, answer)
 
@@ -65,8 +65,8 @@ def check_passages(text: Text, rng: random.Random) -> Example:
         sentences = [_part(sentence, rng) for sentence in sentences]
     question, answer = rng.choice(QUESTIONS), rng.random() < 0.5
     make = _two if rng.random() < 0.5 else _two_of_other_lengths
-    given, told = make(sentences, size, question, answer, rng)
-    return _question(question, _fields(given, _telling(told, text, rng), text, rng), answer)
+    listed, told = make(sentences, size, question, answer, rng)
+    return _question(question, _fields(listed, _telling(told, text, rng), text, rng), answer)
 
 
 def check_paraphrases(text: Text, rng: random.Random) -> Example:
@@ -77,11 +77,11 @@ def check_paraphrases(text: Text, rng: random.Random) -> Example:
     verses = {str(i): text.versions[i] for i in rng.sample(range(start, start + window), 2 * size)}
     question, answer = rng.choice(QUESTIONS), rng.random() < 0.5
     make = _two if rng.random() < 0.5 else _two_of_other_lengths
-    given, told = make(list(verses), size, question, answer, rng)
+    listed, told = make(list(verses), size, question, answer, rng)
     other = rng.random() < 0.8
     wordings = {place: rng.sample(list(found), 2) for place, found in verses.items()}
     retold = [wordings[place][1 if other else 0] for place in told]
-    sources = [wordings[place][0] for place in given]
+    sources = [wordings[place][0] for place in listed]
     telling = _telling(retold, text, rng)
     return _question(question, _fields(sources, telling, text, rng), answer)
 
@@ -105,13 +105,13 @@ def check_wordings(text: Text, rng: random.Random) -> Example:
     if compared and missing and added:
         missing = added = False
     first, second = rng.sample(range(len(places)), 2)
-    given = [place for i, place in enumerate(places) if not (added and i == first)]
+    listed = [place for i, place in enumerate(places) if not (added and i == first)]
     response = [place for i, place in enumerate(places) if not (missing and i == second)]
     retold = 1 if rng.random() < 0.85 else 0  # in other words
     wordings = {(s, p): rng.sample(list(topic[1 + s][p]), 2) for s, p in places}
     sources, told = (
-        [[wordings[key][which] for key in keys if key[0] == side] for side in (0, 1)]
-        for keys, which in ((given, 0), (response, retold))
+        [[wordings[key][wording] for key in keys if key[0] == side] for side in (0, 1)]
+        for keys, wording in ((listed, 0), (response, retold))
     )
     telling = " ".join(told[0] + told[1])
     if rng.random() < 0.8:
@@ -141,13 +141,13 @@ def _two(
 
     What is to be part of the other is not longer, also where it is no part of it.
     """
-    whole, others = list(parts[:size]), list(parts[size:])
-    part = rng.sample(whole, rng.randint(1, size))
+    all_parts, others = list(parts[:size]), list(parts[size:])
+    part = rng.sample(all_parts, rng.randint(1, size))
     if not answer:
         count = min(len(others), rng.randint(1, len(part)))
         part[:count] = rng.sample(others, count)
         rng.shuffle(part)
-    return (whole, part) if question == "only" else (part, whole)
+    return (all_parts, part) if question == "only" else (part, all_parts)
 
 
 def _two_of_other_lengths(
@@ -161,11 +161,11 @@ def _two_of_other_lengths(
     missing, added = (other, not answer) if question == "only" else (not answer, other)
     parts = parts[: max(2, size)]
     first, second = rng.sample(range(len(parts)), 2)
-    given = [part for i, part in enumerate(parts) if not (added and i == first)]
+    listed = [part for i, part in enumerate(parts) if not (added and i == first)]
     told = [part for i, part in enumerate(parts) if not (missing and i == second)]
     if rng.random() < 0.3:
         rng.shuffle(told)
-    return given, told
+    return listed, told
 
 
 def _part(sentence: str, rng: random.Random) -> str:
@@ -181,12 +181,12 @@ def _telling(sentences: Sequence[str], text: Text, rng: random.Random) -> str:
 
 
 def _fields(
-    given: Sequence[str], telling: str, text: Text, rng: random.Random
+    listed: Sequence[str], telling: str, text: Text, rng: random.Random
 ) -> list[tuple[str, str]]:
     """Returns what was given in two fields, one may be empty; the telling is before or behind."""
     keys = rng.choice(mini_texts.KEYS)
-    middle = rng.randint(0, len(given))
-    groups = (given[:middle], given[middle:])
+    middle = rng.randint(0, len(listed))
+    groups = (listed[:middle], listed[middle:])
     fields = [(key, " ".join(group)) for key, group in zip(keys, groups, strict=True)]
     fields.insert(rng.choice((0, len(fields), len(fields))), (rng.choice(_TOLD), telling))
     if text.questions and rng.random() < 0.5:

@@ -58,7 +58,8 @@ def sentence_of_pieces(pieces: Sequence[str], rng: random.Random) -> str:
 def _with_rare_words(sentence: str, share: float, pieces: Sequence[str], rng: random.Random) -> str:
     words = sentence.split()
     return " ".join(
-        _put(word, rare_word(word, pieces, rng)) if rng.random() < share else word for word in words
+        _replace_word(word, rare_word(word, pieces, rng)) if rng.random() < share else word
+        for word in words
     )
 
 
@@ -88,7 +89,7 @@ def _with_repeated_words(sentence: str, rng: random.Random) -> str:
     return " ".join(words)
 
 
-def _put(word: str, other: str) -> str:
+def _replace_word(word: str, other: str) -> str:
     """Returns another word between a word's punctuation; with its capital."""
     before, own, after = _match(word)
     return before + (other[:1].upper() + other[1:] if own[:1].isupper() else other) + after
@@ -175,7 +176,7 @@ def _with_shared_words(
             for sentence in words:
                 if rng.random() < 0.7:
                     place = rng.randrange(len(sentence))
-                    sentence[place] = _put(sentence[place], shared)
+                    sentence[place] = _replace_word(sentence[place], shared)
     else:
         source = rng.choice(words)
         length = rng.randint(1, 4)

@@ -88,18 +88,18 @@ def _arguments(count: int, text: Text, rng: random.Random) -> list[str]:
     else:
         found = text.sharing[rng.choice(text.shared)]
         places = rng.sample(found, min(2 * count, len(found)))
-    chosen: dict[str, None] = {}
+    drawn: dict[str, None] = {}
     words = 0
     for place in places:
         sentence = text.sentences[place]
-        if words + len(sentence.split()) > MOST_WORDS or len(chosen) == count:
+        if words + len(sentence.split()) > MOST_WORDS or len(drawn) == count:
             break
-        if chosen and rng.random() < 0.06:
-            last = chosen.popitem()[0]
+        if drawn and rng.random() < 0.06:
+            last = drawn.popitem()[0]
             sentence = f"{last} {sentence}"
-        chosen[sentence] = None
+        drawn[sentence] = None
         words += len(text.sentences[place].split())
-    return list(chosen)
+    return list(drawn)
 
 
 def _query(sentences: Sequence[str], text: Text, rng: random.Random) -> str:
@@ -127,11 +127,11 @@ def told(groups: Sequence[Sequence[str]], text: Text, rng: random.Random) -> str
         for place, argument in enumerate(group):
             verb = rng.choice(VERBS)
             link = f"{who} {verb}" if place == 0 else rng.choice(MORE).format(verb=verb)
-            whole = argument if argument[-1] in ".!?" else argument + "."
+            full_sentence = argument if argument[-1] in ".!?" else argument + "."
             if place and rng.random() >= linked:
-                parts.append(whole)
+                parts.append(full_sentence)
             else:
-                parts.append(mini_texts.linked(link, whole, text))
+                parts.append(mini_texts.linked(link, full_sentence, text))
     return " ".join(parts)
 
 

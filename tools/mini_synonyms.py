@@ -111,27 +111,27 @@ def similar_words(
       wordnet: the folder of index.noun, data.noun and so on.
     """
     senses, linked = _read(wordnet)
-    known = [i for i, word in enumerate(words) if word.isalpha() and len(word) > 2]
-    of = {i: _senses(words[i], senses) for i in known}
-    known = [i for i in known if of[i]]
-    units = vectors[known] - vectors[known].mean(0)
+    numbers = [i for i, word in enumerate(words) if word.isalpha() and len(word) > 2]
+    of = {i: _senses(words[i], senses) for i in numbers}
+    numbers = [i for i in numbers if of[i]]
+    units = vectors[numbers] - vectors[numbers].mean(0)
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     found: dict[str, list[str]] = {}
-    for start in range(0, len(known), 1000):
+    for start in range(0, len(numbers), 1000):
         cosines = units[start : start + 1000] @ units.T
         near = np.argpartition(-cosines, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
         for row, columns in enumerate(near):
-            own = known[start + row]
+            own = numbers[start + row]
             best = sorted(columns.tolist(), key=lambda c, r=row: -cosines[r, c])
-            kept = [
-                words[known[c]]
+            synonyms = [
+                words[numbers[c]]
                 for c in best
-                if known[c] != own
+                if numbers[c] != own
                 and cosines[row, c] >= LEAST_COSINE
-                and _are_linked(of[own], of[known[c]], linked)
+                and _are_linked(of[own], of[numbers[c]], linked)
             ]
-            if kept:
-                found[words[own]] = kept[:MOST_SYNONYMS]
+            if synonyms:
+                found[words[own]] = synonyms[:MOST_SYNONYMS]
     return found
 
 
@@ -144,7 +144,7 @@ def _are_linked(
 def _senses(word: str, senses: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Returns the senses of a word, or of what it is a form of."""
     forms = {word, _IRREGULAR.get(word, word)}
-    forms |= {word.removesuffix(e) + put for e, put in _ENDINGS if word.endswith(e)}
+    forms |= {word.removesuffix(e) + ending for e, ending in _ENDINGS if word.endswith(e)}
     doubled = _DOUBLED.fullmatch(word)
     if doubled:
         forms.add(doubled.group(1))

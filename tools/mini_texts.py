@@ -106,15 +106,15 @@ class Text(NamedTuple):
         topics: Sequence["Topic"] = (),
     ) -> "Text":
         """Finds them in paragraphs."""
-        whole = [s for paragraph in paragraphs for s in sentences_of(paragraph)]
-        plain = [s for s in whole if is_plain(s)]
+        all_sentences = [s for paragraph in paragraphs for s in sentences_of(paragraph)]
+        plain = [s for s in all_sentences if is_plain(s)]
         sharing = sentences_by_word(plain)
         return cls(
             [paragraph for paragraph in paragraphs if len(paragraph.split()) >= 8],
             plain,
             [s for s in plain if s.endswith("?")],
-            lower_case_words(whole),
-            frequent_words(whole),
+            lower_case_words(all_sentences),
+            frequent_words(all_sentences),
             sharing,
             list(sharing),
             vocabulary_pieces(paragraphs),
@@ -152,7 +152,7 @@ def vocabulary_pieces(paragraphs: Sequence[str]) -> list[str]:
         piece
         for token, piece in pieces
         if any(c.isalnum() for c in piece)
-        for _ in range(next((n for most, n in RARE_PIECES if counts[token] < most), 1))
+        for _ in range(next((n for max_count, n in RARE_PIECES if counts[token] < max_count), 1))
     ]
 
 

@@ -139,15 +139,15 @@ DECODING = _of(
     (
         "search-log-prob-of-scores",
         "search.py",
-        "log_prob = jnp.take_along_axis(scored.log_probs, chosen[:, None], axis=-1)[:, 0]",
-        "log_prob = jnp.take_along_axis(scores, chosen[:, None], axis=-1)[:, 0]",
+        "log_prob = jnp.take_along_axis(scored.log_probs, tokens[:, None], axis=-1)[:, 0]",
+        "log_prob = jnp.take_along_axis(scores, tokens[:, None], axis=-1)[:, 0]",
         f"{_PMI}::test_greedy_search_equals_brute_force",
     ),
     (
         "search-length",
         "search.py",
         "length=rows.length + new,",
-        "length=rows.length + new - jnp.any(kept & is_end(chosen, config), axis=1),",
+        "length=rows.length + new - jnp.any(is_kept & is_end(tokens, config), axis=1),",
         f"{_SEARCH}::test_greedy_follows_the_largest_logit_and_pads_behind_the_end",
     ),
     (
@@ -198,7 +198,7 @@ OBJECTIVES = _of(
     (
         "infonce-target-as-negative",
         "infonce.py",
-        "& ~same & is_positive[:, None]",
+        "& ~is_target & is_positive[:, None]",
         "& is_positive[:, None]",
         f"{_CONTRASTIVE}::test_equals_each_text_read_alone",
     ),
@@ -212,8 +212,8 @@ OBJECTIVES = _of(
     (
         "infonce-own-texts-in-batch",
         "infonce.py",
-        "[None] & ~same & ~is_own_row",
-        "[None] & ~same",
+        "[None] & ~is_own_text & ~is_own_row",
+        "[None] & ~is_own_text",
         f"{_CONTRASTIVE}::test_other_rows_texts_in_the_batch",
     ),
     (
@@ -261,15 +261,15 @@ OBJECTIVES = _of(
     (
         "truncation-window-place",
         "loss_truncation.py",
-        "place = (self.examples + total - 1 - behind) % window",
-        "place = (self.examples + total - behind) % window",
+        "place = (self.examples + total - 1 - num_later) % window",
+        "place = (self.examples + total - num_later) % window",
         f"{_TRUNCATION}::test_the_quantile_is_that_of_the_last_examples",
     ),
     (
         "repetition-itself",
         "repetition.py",
-        "same &= ~jnp.eye(tokens.shape[1], dtype=bool)",
-        "same &= jnp.ones((tokens.shape[1],) * 2, bool)",
+        "is_repeat &= ~jnp.eye(tokens.shape[1], dtype=bool)",
+        "is_repeat &= jnp.ones((tokens.shape[1],) * 2, bool)",
         "tests/training/test_repetition.py::test_repeated_n_grams_are_those_that_are_counted",
     ),
     (
@@ -320,8 +320,8 @@ MODELS = _of(
     (
         "masks-segments",
         "attention/masks.py",
-        "same = queries.segments[:, :, None] == segments[:, None, :]",
-        "same = queries.segments[:, :, None] >= segments[:, None, :]",
+        "same_segment = queries.segments[:, :, None] == segments[:, None, :]",
+        "same_segment = queries.segments[:, :, None] >= segments[:, None, :]",
         "tests/models/test_transformer.py::test_attention_mask_by_hand",
     ),
     (
@@ -334,15 +334,15 @@ MODELS = _of(
     (
         "masks-middle",
         "attention/masks.py",
-        "jnp.abs(apart) <= self.window // 2",
-        "jnp.abs(apart) <= self.window",
+        "jnp.abs(offset) <= self.window // 2",
+        "jnp.abs(offset) <= self.window",
         "tests/models/test_families.py::test_a_window_of_an_encoder_is_around_each_query",
     ),
     (
         "attention-skip-behind",
         "attention/dot_product.py",
-        "jnp.maximum(before, behind) <= window // 2",
-        "jnp.maximum(before, behind) < window // 2",
+        "jnp.maximum(before, after) <= window // 2",
+        "jnp.maximum(before, after) < window // 2",
         "tests/models/test_families.py::test_a_window_of_an_encoder_is_around_each_query",
     ),
     (
@@ -652,8 +652,8 @@ SCORERS = _of(
     (
         "likelihood-log-base",
         "inference/row_likelihoods.py",
-        "piece_log_probs = chosen - jax.nn.logsumexp(logits, axis=1)",
-        "piece_log_probs = (chosen - jax.nn.logsumexp(logits, axis=1)) / jnp.log(2.0)",
+        "piece_log_probs = target_logits - jax.nn.logsumexp(logits, axis=1)",
+        "piece_log_probs = (target_logits - jax.nn.logsumexp(logits, axis=1)) / jnp.log(2.0)",
         f"{_LIKELIHOOD}::test_what_does_not_count_is_not_computed",
     ),
     (
@@ -997,8 +997,8 @@ DATA = _of(
     (
         "ratings-of-all-rows",
         "annotation/ratings.py",
-        "if all(row in marks for marks in every)]",
-        "if any(row in marks for marks in every)]",
+        "if all(row in marks for marks in judgements)]",
+        "if any(row in marks for marks in judgements)]",
         "tests/annotation/test_ratings.py",
     ),
     (

@@ -111,13 +111,13 @@ def copy_repository(repository: pathlib.Path, target: pathlib.Path) -> pathlib.P
 
 def environment(copy: pathlib.Path, repository: pathlib.Path, cache: str) -> dict[str, str]:
     """Returns the environment of a copy's tests."""
-    given = {
+    defaults = {
         "FAITH_JAX_SHARED": str(repository.parent / "shared"),
         "JAX_COMPILATION_CACHE_DIR": cache,
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
-    return given | os.environ | {"PYTHONPATH": str(copy)}
+    return defaults | os.environ | {"PYTHONPATH": str(copy)}
 
 
 def check_imports(copy: pathlib.Path, variables: Mapping[str, str]) -> None:
@@ -260,8 +260,8 @@ def _check_tests(
 ) -> None:
     """Runs all tests of the faults, shared out by file, without a fault."""
     tests = sorted({test for mutant in mutants for test in mutant.tests.split()})
-    whole = [test for test in tests if "::" not in test]
-    tests = [t for t in tests if t in whole or t.partition("::")[0] not in whole]
+    whole_files = [test for test in tests if "::" not in test]
+    tests = [t for t in tests if t in whole_files or t.partition("::")[0] not in whole_files]
     files = sorted({test.partition("::")[0] for test in tests})
     count = _PARTS * jobs
     parts = [
@@ -297,7 +297,7 @@ def summary(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def chosen(areas: Sequence[str], only: Sequence[str]) -> list[Mutant]:
+def select_mutants(areas: Sequence[str], only: Sequence[str]) -> list[Mutant]:
     """Returns the faults of the areas and with the ids; without either all.
 
     Raises:
@@ -332,14 +332,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--timeout", type=float, default=600.0, help="seconds of one fault's tests (default: 600)"
     )
-    given = parser.parse_args(arguments)
-    if given.jobs < 1:
+    options = parser.parse_args(arguments)
+    if options.jobs < 1:
         parser.error("--jobs: expected 1 or more.")
     start = time.monotonic()
     results: list[Result] = []
     try:
-        mutants = chosen(given.area, given.only)
-        for result in check(mutants, REPOSITORY, given.jobs, given.timeout):
+        mutants = select_mutants(options.area, options.only)
+        for result in check(mutants, REPOSITORY, options.jobs, options.timeout):
             results.append(result)
             _say(
                 f"{len(results):>3}/{len(mutants)} {result.outcome:<20} {result.mutant.area:<10} "

@@ -100,8 +100,8 @@ def main(names, rounds, picture):
         for number, name, call in itertools.product(range(rounds), names, ("first", "second")):
             places["new"] = folder / f"{number}_{name}_{call}".replace(" ", "_")
             one = measured(name, places, folder / f"cache_{number}_{name}")
-            both = found.get(label := f"{name}, {call}", one), one
-            found[label] = min(both, key=lambda one: sum(map(one.get, PHASES)))
+            measurements = found.get(label := f"{name}, {call}", one), one
+            found[label] = min(measurements, key=lambda one: sum(map(one.get, PHASES)))
     for label, one in found.items():
         cells = " | ".join(f"{one[phase]:.1f}" for phase in PHASES)
         programs = f"{sum(map(one.get, PHASES)):.1f} | {one['cache_misses']}, {one['cache_hits']}"

@@ -73,8 +73,8 @@ class Answer(NamedTuple):
     unsupported: str
 
 
-def _other(draw: random.Random, values: list[str], *taken: str) -> str:
-    return draw.choice([value for value in values if value not in taken])
+def _other(draw: random.Random, values: list[str], *others: str) -> str:
+    return draw.choice([value for value in values if value not in others])
 
 
 def numbers(draw: random.Random) -> Answer:

@@ -97,8 +97,8 @@ def main() -> int:
     parser.add_argument("--jobs", default=",".join(TOLERANCES), help="(default: %(default)s)")
     parser.add_argument("--rows", metavar="FILE", help="what score and salience read")
     options = parser.parse_args()
-    chosen = options.jobs.split(",")
-    if unknown := set(chosen) - set(TOLERANCES):
+    job_names = options.jobs.split(",")
+    if unknown := set(job_names) - set(TOLERANCES):
         parser.error(f"--jobs: {', '.join(sorted(unknown))} not among {', '.join(TOLERANCES)}")
     rows = [f"--input={options.rows}"] if options.rows else _ROWS
     logging.getLogger("faith_jax").setLevel(logging.WARNING)
@@ -120,7 +120,7 @@ def main() -> int:
         "salience": lambda folder: scored(folder, "salience_hallucination", rows),
     }
     with tempfile.TemporaryDirectory(prefix="smoke_test_") as name:
-        for job in chosen:
+        for job in job_names:
             compiled.clear()
             start = time.perf_counter()
             with contextlib.redirect_stdout(sys.stderr):
@@ -134,12 +134,14 @@ def main() -> int:
         EXPECTED.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
     expected = json.loads(EXPECTED.read_text(encoding="utf-8"))
     failed = False
-    for job in chosen:
+    for job in job_names:
         tolerance, share = TOLERANCES[job]
         one, other = np.array(found[job]), np.array(expected[job])
-        same = len(one) == len(other)
+        has_same_length = len(one) == len(other)
         differs = (
-            np.abs(one - other) / np.maximum(np.abs(other), 1e-3) if same else np.array([np.inf])
+            np.abs(one - other) / np.maximum(np.abs(other), 1e-3)
+            if has_same_length
+            else np.array([np.inf])
         )
         is_equal = bool(np.mean(differs <= tolerance) >= share)
         failed |= not is_equal

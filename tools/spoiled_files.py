@@ -119,8 +119,8 @@ def spoil_bytes(rng: random.Random, path: pathlib.Path, canary: pathlib.Path) ->
         "repeated": content + content,
     }[kind]
     path.write_bytes(made)
-    what = f"{kind} (byte {at}: {more!r})" if kind == "inserted" else kind
-    return Change(what, is_broken(path) and not was_broken)
+    description = f"{kind} (byte {at}: {more!r})" if kind == "inserted" else kind
+    return Change(description, is_broken(path) and not was_broken)
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

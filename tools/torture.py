@@ -128,9 +128,9 @@ def checkpoint_content(folder: pathlib.Path) -> str:
     from faith_jax.checkpoints.manifest import check_tensors, read_manifest
     from faith_jax.checkpoints.native import read_part
 
-    known = read_manifest(folder)
-    names = [name for name in known.tensors if name.startswith(("opt_state/", "objective/"))]
-    check_tensors(folder, known, {name: read_part(folder, name, ()) for name in names})
+    manifest = read_manifest(folder)
+    names = [name for name in manifest.tensors if name.startswith(("opt_state/", "objective/"))]
+    check_tensors(folder, manifest, {name: read_part(folder, name, ()) for name in names})
     return checkpoint_params(folder)
 
 
@@ -320,8 +320,8 @@ def left_behind(folder: pathlib.Path, output: pathlib.Path | None = None) -> str
     """Returns what a job has left below its folder: nothing but an output, and rows kept for it."""
     endings = (".partial", ".lock", ".lease", ".private")
     paths = (p.relative_to(folder) for p in folder.rglob("*") if p.name.endswith(endings))
-    kept = {".snakemake"} | ({f"{output.name}.partial"} if output else set())
-    left = [str(path) for path in paths if kept.isdisjoint(path.parts)]
+    expected_names = {".snakemake"} | ({f"{output.name}.partial"} if output else set())
+    left = [str(path) for path in paths if expected_names.isdisjoint(path.parts)]
     return f"left behind: {left[:5]}" if left else ""
 
 
@@ -524,8 +524,8 @@ def flip_trial(setting: Setting, name: str, seed: int) -> Trial:
     steps = [p for p in inner.iterdir() if p.name.isdecimal()] if inner != folder else []
     opened = next((p for p in steps if p in path.parents), folder)
     try:
-        same = checkpoint_content(source / opened.relative_to(folder))
-        is_same = checkpoint_content(opened) == same
+        original = checkpoint_content(source / opened.relative_to(folder))
+        is_same = checkpoint_content(opened) == original
         problem = "" if is_same else f"byte {place} of {path.relative_to(folder)}: opens"
     except FaithJaxError:
         problem = ""
@@ -542,8 +542,8 @@ def table(trials: Sequence[Trial]) -> str:
     lines = ["| trial | command | tried | as promised |", "| --- | --- | --- | --- |"]
     for key, count in sorted(tried.items()):
         lines.append(f"| {key[0]} | {key[1]} | {count} | {count - failed[key]} |")
-    whole = len(trials)
-    lines.append(f"| all | | {whole} | {whole - sum(failed.values())} |")
+    num_trials = len(trials)
+    lines.append(f"| all | | {num_trials} | {num_trials - sum(failed.values())} |")
     return "\n".join(lines) + "\n"
 
 
@@ -555,18 +555,18 @@ def run(options: argparse.Namespace, folder: pathlib.Path) -> list[Trial]:
     if unknown := set(options.jobs) - set(jobs):
         raise SystemExit(f"--jobs: there is no {min(unknown)!r}; there are: {', '.join(jobs)}")
     setting = Setting(folder, disk_faults.shim(folder), jobs)
-    chosen = [name for name in jobs if not options.jobs or name in options.jobs]
-    rivals = [name for name in chosen if jobs[name].rival and options.rivals]
+    job_names = [name for name in jobs if not options.jobs or name in options.jobs]
+    rivals = [name for name in job_names if jobs[name].rival and options.rivals]
     jobs |= {name + _RIVAL: jobs[name].with_other_settings() for name in rivals}
-    for name in (*chosen, *(name + _RIVAL for name in rivals)):
+    for name in (*job_names, *(name + _RIVAL for name in rivals)):
         measured(setting, name)
         print(f"{name}: {setting.seconds[name]:.1f} s, {setting.writes[name]} writes", flush=True)
-    alone = [name for name in chosen if jobs[name].processes == 1]
+    alone = [name for name in job_names if jobs[name].processes == 1]
     checkpoints = [
-        name for name in chosen if name in ("import-checkpoint", "export-checkpoint", "train")
+        name for name in job_names if name in ("import-checkpoint", "export-checkpoint", "train")
     ]
     kinds = (
-        (kill_trial, options.kills, chosen),
+        (kill_trial, options.kills, job_names),
         (pair_trial, options.pairs, alone),
         (rival_trial, options.rivals, rivals),
         (path_trial, options.paths, alone),

@@ -118,8 +118,8 @@ def _sum_over_items(table: NDArray[np.bool_]) -> NDArray[np.float64]:
     no = raters - yes
     other_raters = raters - 1
     agreeing = (yes * (yes - 1) + no * (no - 1)) / (raters * other_raters)
-    both, either = yes * (yes - 1) / 2, yes * other_raters
-    parts = (np.ones_like(yes), yes, no, agreeing, yes * no / other_raters, both, either)
+    both_yes, either = yes * (yes - 1) / 2, yes * other_raters
+    parts = (np.ones_like(yes), yes, no, agreeing, yes * no / other_raters, both_yes, either)
     return np.array([part.sum() for part in parts])
 
 
@@ -127,14 +127,14 @@ def _compute_figures(
     sums: NDArray[np.float64], same_raters: bool
 ) -> dict[str, NDArray[np.float64]]:
     """Returns the figures [columns] of summed parts [7, columns]."""
-    items, yes, no, agreeing, disagreeing, both, either = sums
+    items, yes, no, agreeing, disagreeing, both_yes, either = sums
     total = yes + no
     with np.errstate(divide="ignore", invalid="ignore"):
         agreement = agreeing / items
         alpha = 1 - (total - 1) * disagreeing / (yes * no)
         chance = (yes / total) ** 2 + (no / total) ** 2
         kappa = (agreement - chance) / (1 - chance)
-        f1 = 2 * both / either
+        f1 = 2 * both_yes / either
     mixed = (yes > 0) & (no > 0)
     return {
         "agreement": agreement,
@@ -205,9 +205,13 @@ def _rate_named_items(annotations: Annotations) -> dict[str, list[ArrayLike]]:
     for identifier, marks in annotations.by_id().items():
         example, named = annotations.examples[identifier], [mark.named for mark in marks]
         full = [by_error["hallucination"] for by_error in named]
-        both = [by_error["hallucination"] + by_error["partial_hallucination"] for by_error in named]
+        full_or_partial = [
+            by_error["hallucination"] + by_error["partial_hallucination"] for by_error in named
+        ]
         units["unsupported words"].append(marked_words(example.response, full))
-        units["unsupported or partial words"].append(marked_words(example.response, both))
+        units["unsupported or partial words"].append(
+            marked_words(example.response, full_or_partial)
+        )
         labels = example.grounding.labels()
         missing = [[label in by_error["coverage"] for label in labels] for by_error in named]
         units["missing arguments"].append(missing)

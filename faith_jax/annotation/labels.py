@@ -100,10 +100,10 @@ def combine_marks(
             continue
         # Of spans, the runs of characters that annotators share.
         characters = [{i for span in spans for i in range(*span)} for spans in named_by_annotator]
-        chosen = _choose_shared(characters, sorted(set().union(*characters)))
-        inside = set(chosen)
-        starts = [i for i in chosen if i - 1 not in inside]
-        ends = [i + 1 for i in chosen if i + 1 not in inside]
+        marked_characters = _choose_shared(characters, sorted(set().union(*characters)))
+        inside = set(marked_characters)
+        starts = [i for i in marked_characters if i - 1 not in inside]
+        ends = [i + 1 for i in marked_characters if i + 1 not in inside]
         named[error] = tuple(zip(starts, ends, strict=True))
     return Label(example, len(marks), answers, named, tied)
 
@@ -111,9 +111,9 @@ def combine_marks(
 def _choose_shared(named: Sequence[Iterable[Any]], order: Iterable[Hashable]) -> tuple[Any, ...]:
     """Chooses the items that at least half of the annotators name, or else those that any names."""
     sets = [set(items) for items in named]
-    counts = {item: sum(item in chosen for chosen in sets) for item in order}
-    most = tuple(item for item, count in counts.items() if count and 2 * count >= len(sets))
-    return most or tuple(item for item, count in counts.items() if count)
+    counts = {item: sum(item in items for items in sets) for item in order}
+    majority = tuple(item for item, count in counts.items() if count and 2 * count >= len(sets))
+    return majority or tuple(item for item, count in counts.items() if count)
 
 
 def label_row(

@@ -168,12 +168,13 @@ def _match_example(
     original, where = responses.setdefault(example.id, first)
     texts, original_texts = _collect_compared_texts(example), _collect_compared_texts(original)
     for field in {**original_texts, **texts}:
-        got, wanted = texts.get(field, "").strip(), original_texts.get(field, "").strip()
-        if got != wanted:
-            same = sum(takewhile(bool, map(operator.eq, got, wanted)))
-            expected = f"{format_value(wanted[same:])} from character {same + 1} on, as in {where}"
+        got, original_text = texts.get(field, "").strip(), original_texts.get(field, "").strip()
+        if got != original_text:
+            num_same = sum(takewhile(bool, map(operator.eq, got, original_text)))
+            expected = f"{format_value(original_text[num_same:])} from character "
+            expected += f"{num_same + 1} on, as in {where}"
             remedy = "restore what the sheet had when it was written"
-            raise field_error(row.place, field, expected, got[same:], remedy)
+            raise field_error(row.place, field, expected, got[num_same:], remedy)
     return original
 
 
@@ -285,9 +286,9 @@ def _parse_named(
         if isinstance(cell, str):
             text = one_line_end(cell).strip()
             # The response may hold what separates spans.
-            whole = errors is SPANS and text in example.response
+            is_one_span = errors is SPANS and text in example.response
             separators = r"[\n|]" if errors is SPANS else r"[\n|,]"
-            pieces = [text] if whole else re.split(separators, text)
+            pieces = [text] if is_one_span else re.split(separators, text)
         for piece in pieces:
             kind = usual if name == field else partial_error
             if isinstance(piece, str):

@@ -142,23 +142,23 @@ def ratings_table(
     rows: dict[tuple[str, str], list[Corpus]] = {}
     notes = list(form.notes)
     for corpus, systems in judged.items():
-        every = list(systems.values())
-        shared = [row for row in every[0] if all(row in marks for marks in every)]
+        judgements = list(systems.values())
+        shared = [row for row in judgements[0] if all(row in marks for marks in judgements)]
         if not shared:
             raise InputError(f"{corpus}: no row is judged for all systems; fill in more of them.")
-        if more := len(set().union(*every)) - len(shared):
+        if more := len(set().union(*judgements)) - len(shared):
             left_out = f"{pluralize(more, 'row')} left out, judged for some of the systems only."
             notes.append(f"{corpus}: {left_out}")
         for system, by_row in systems.items():
-            chosen = [by_row[row] for row in shared]
+            votes = [by_row[row] for row in shared]
             # The mean over the judges of each response.
             scores = {
                 name: np.array(
-                    [np.mean(v) if v else math.nan for v in _compute_figure_values(figure, chosen)]
+                    [np.mean(v) if v else math.nan for v in _compute_figure_values(figure, votes)]
                 )
                 for name, figure in form.figures.items()
             }
-            texts = [annotations.examples[marks[0].id].grounding.texts for marks in chosen]
+            texts = [annotations.examples[marks[0].id].grounding.texts for marks in votes]
             hashes = {"grounding": np.array([hash(text) for text in texts])}
             unknown = np.full(len(shared), math.nan)
             name = f"{corpus}, {system}"

@@ -103,15 +103,15 @@ def pin_step(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path
     path = path_of(path_or_name).absolute()
     if None not in (step, place.step) and place.folder not in (path, path.parent):
         name = f"{STEP}{step}" if place.folder.name.startswith(STEP) else str(step)
-        wanted = place.folder.with_name(name)
-        if (wanted / PARAMS).is_dir() or is_t5x(wanted):
-            return wanted
-    began, now = (
+        step_folder = place.folder.with_name(name)
+        if (step_folder / PARAMS).is_dir() or is_t5x(step_folder):
+            return step_folder
+    began, current = (
         "no step" if number is None else f"step {number}" for number in (step, place.step)
     )
     raise CheckpointError(
-        f"{path_or_name}: the run began with {began}, which is gone; {now} is there now. Put it "
-        "back, or begin again with --restart."
+        f"{path_or_name}: the run began with {began}, which is gone; {current} is there now. Put "
+        "it back, or begin again with --restart."
     )
 
 

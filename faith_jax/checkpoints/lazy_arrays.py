@@ -49,15 +49,15 @@ class LazyArray:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Reads all of it, for `np.asarray`."""
-        array = self.read(whole(self.shape))
+        array = self.read(full_box(self.shape))
         return array if dtype is None else cast(array, np.dtype(dtype))
 
     def astype(self, dtype: Any) -> "LazyArray":
         """Returns the array in another dtype, in which each part is given when it is read."""
-        wanted = np.dtype(dtype)
-        if wanted == self.dtype:
+        target_dtype = np.dtype(dtype)
+        if target_dtype == self.dtype:
             return self
-        return LazyArray(self.shape, wanted, lambda box: cast(self.read(box), wanted))
+        return LazyArray(self.shape, target_dtype, lambda box: cast(self.read(box), target_dtype))
 
 
 def lazy(array: Any) -> LazyArray:
@@ -68,7 +68,7 @@ def lazy(array: Any) -> LazyArray:
     return LazyArray(held.shape, held.dtype, lambda box: held[box])
 
 
-def whole(shape: Sequence[int]) -> Box:
+def full_box(shape: Sequence[int]) -> Box:
     """Returns the box of all of an array."""
     return tuple(slice(0, size) for size in shape)
 

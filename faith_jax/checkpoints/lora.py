@@ -68,14 +68,14 @@ class Lora:
       folder: of the adapter.
       config: what its adapter_config.json says.
       pairs: A and B by the published name of the module that they change, float32.
-      whole: tensors that replace those of the base (biases, `modules_to_save`).
+      replacements: tensors that replace those of the base (biases, `modules_to_save`).
       dtype: of all its tensors; float32 if they differ.
     """
 
     folder: pathlib.Path
     config: _LoraConfig
     pairs: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    whole: Mapping[str, LazyArray]
+    replacements: Mapping[str, LazyArray]
     dtype: np.dtype
 
     @property
@@ -114,7 +114,7 @@ def read_lora(folder: pathlib.Path) -> Lora:
             f"{folder}: {WEIGHTS}: no such file, but {describe_contents(folder)}."
         )
     halves: dict[str, dict[str, np.ndarray]] = {}
-    whole: dict[str, LazyArray] = {}
+    replacements: dict[str, LazyArray] = {}
     dtypes = set()
     for name, tensor in tensors.read_header(path)[0].items():
         array = tensor.floats()
@@ -124,7 +124,7 @@ def read_lora(folder: pathlib.Path) -> Lora:
         if match is None:
             if "lora_" in name:
                 raise CheckpointError(f"{path}: the tensor {name} is of no LoRA that is read.")
-            whole[name] = array
+            replacements[name] = array
             continue
         module, part, _ = match.groups()
         numbers = np.asarray(array, _F32)
@@ -136,7 +136,7 @@ def read_lora(folder: pathlib.Path) -> Lora:
     pairs = {module: _pair_lora_matrices(module, parts, path) for module, parts in halves.items()}
     if not pairs:
         raise CheckpointError(f"{path}: expected tensors lora_A and lora_B, got none.")
-    return Lora(folder, config, pairs, whole, dtypes.pop() if len(dtypes) == 1 else _F32)
+    return Lora(folder, config, pairs, replacements, dtypes.pop() if len(dtypes) == 1 else _F32)
 
 
 def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
@@ -153,17 +153,17 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
     config = base.config.replace(scan_layers=False)
     params = {name: lazy(array) for name, array in flatten(params).items()}
     shapes = expected_shapes(config)
-    maps = {tensor.theirs: tensor for tensor in family.tensor_maps(config, shapes)}
-    same = {array.dtype for array in params.values()} == {lora.dtype}
-    if not same:
+    maps = {tensor.published_name: tensor for tensor in family.tensor_maps(config, shapes)}
+    is_same_dtype = {array.dtype for array in params.values()} == {lora.dtype}
+    if not is_same_dtype:
         params = {name: array.astype(_F32) for name, array in params.items()}
     for module, (first, second) in lora.pairs.items():
         tensor = _base_tensor(f"{module}.weight", maps, family, lora, where)
         embedder = "decoder/token_embedder" if config.decoder_embedding else "token_embedder"
         if config.logits_via_embedding and tensor.ours == (f"{embedder}/embedding",):
             raise CheckpointError(
-                f"{lora.folder}: the adapter changes {tensor.theirs}, which is the output layer of "
-                f"{where} too; merge it with PEFT, merge_and_unload()."
+                f"{lora.folder}: the adapter changes {tensor.published_name}, which is the output "
+                f"layer of {where} too; merge it with PEFT, merge_and_unload()."
             )
         # Kernels that are stored as [inputs, outputs] take the change the other way round.
         is_kernel = tensor.ours[0].endswith("/kernel")
@@ -172,7 +172,7 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
         _check_shape(change, tensor, shapes, lora, module)
         for name, part in tensor.split(change).items():
             params[name] = _add_change(params[name], part)
-    for name, array in lora.whole.items():
+    for name, array in lora.replacements.items():
         tensor = _base_tensor(name, maps, family, lora, where)
         _check_shape(array, tensor, shapes, lora, name)
         dtype = next(iter(params.values())).dtype

@@ -82,12 +82,14 @@ def _open_any(
         checkpoint = read_native(path)
         if checkpoint.base is not None:
             opened = _open_base(checkpoint, base, (*above, run_folder(path)))
-            whole = opened.params
+            params = opened.params
             if checkpoint.config.scan_layers != opened.config.scan_layers:
-                whole = unstack_layers(whole) if opened.config.scan_layers else stack_layers(whole)
+                params = (
+                    unstack_layers(params) if opened.config.scan_layers else stack_layers(params)
+                )
             # A prompt of the base was replaced by this one.
-            whole = {name: part for name, part in whole.items() if name not in PROMPTS}
-            params = unflatten(flatten(whole) | flatten(checkpoint.params))
+            params = {name: part for name, part in params.items() if name not in PROMPTS}
+            params = unflatten(flatten(params) | flatten(checkpoint.params))
             checkpoint = dataclasses.replace(
                 checkpoint, params=params, base=None, content_hash=None
             )
@@ -182,8 +184,8 @@ def unknown_form_message(path: pathlib.Path) -> str:
         return f"{path}: is a file; give the folder of a checkpoint."
     if is_peft(path):
         return f"{path}: {adapter_message(path)}"
-    if (whole := part_of(path)) is not None:
-        return f"{path}: a part of the checkpoint {whole}; give that path."
+    if (checkpoint_path := part_of(path)) is not None:
+        return f"{path}: a part of the checkpoint {checkpoint_path}; give that path."
     inside = [folder.name for folder in sorted(path.iterdir()) if folder.is_dir()]
     named = next((name for name in inside if is_checkpoint(path / name)), None)
     lies = describe_contents(path) if named is None else f"{named}/ is one; give its path"

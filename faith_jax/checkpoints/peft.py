@@ -70,18 +70,18 @@ def adapter_message(folder: pathlib.Path) -> str:
     method = method_of(folder)
     match method:
         case "PROMPT_TUNING":
-            how = "`faith-jax import-prompt` joins a prompt to its base model"
+            remedy = "`faith-jax import-prompt` joins a prompt to its base model"
         case "LORA":
-            how = (
+            remedy = (
                 f"`faith-jax import-checkpoint {folder} TARGET --base=BASE` merges it with its base"
             )
         case _:
-            how = (
+            remedy = (
                 "this method is not read; if PEFT can merge it, "
                 "PeftModel.merge_and_unload().save_pretrained(FOLDER) makes a whole model"
             )
     named = f" ('peft_type': {format_value(method)})" if method else " (without 'peft_type')"
-    return f"an adapter of PEFT's{named}, no whole model; {how}."
+    return f"an adapter of PEFT's{named}, no whole model; {remedy}."
 
 
 def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:

@@ -241,9 +241,9 @@ def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
     if tree.name == STATE:
         params_place = "target/"
     if params_place is None:
-        shown = ", ".join(names[:3])
+        first_names = ", ".join(names[:3])
         raise CheckpointError(
-            f"{tree}: a folder of Orbax's with {len(names)} arrays ({shown} …), but none is "
+            f"{tree}: a folder of Orbax's with {len(names)} arrays ({first_names} …), but none is "
             f"{_EMBEDDING}: these are no parameters of a model with T5X's names."
         )
     arrays = stored_arrays(tree, params_place)
@@ -297,7 +297,7 @@ def _own_positions(folder: pathlib.Path, name: str) -> CheckpointError:
 
 
 def _read_leaves(path: pathlib.Path) -> dict[str, Any]:
-    """Returns what a msgpack file has of each parameter, by name: an array or a description."""
+    """Returns the parameters in a msgpack file, by name: arrays, or descriptions of arrays."""
     try:
         state = flax.serialization.msgpack_restore(path.read_bytes())
     except Exception as error:  # msgpack raises many kinds for a truncated file

@@ -59,9 +59,9 @@ def add_commands(
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if parts := getattr(cls, "parts", ()):
-            chosen = parts(arguments) if callable(parts) else parts
-            metavar = "|".join(map(command_name, chosen)) if len(chosen) < 5 else "TABLE"
-            add_commands(parser.add_subparsers(dest="part", metavar=metavar, required=True), chosen)
+            nested = parts(arguments) if callable(parts) else parts
+            metavar = "|".join(map(command_name, nested)) if len(nested) < 5 else "TABLE"
+            add_commands(parser.add_subparsers(dest="part", metavar=metavar, required=True), nested)
             continue
         parser.set_defaults(run=functools.partial(_run_command, cls))
         fields = {field.name: field for field in dataclasses.fields(cls)}
@@ -114,9 +114,9 @@ def _add_option(
     is_list = origin in (tuple, dict)
     if not is_required and not is_list and field.default not in (None, "", ()):
         default: Any = field.default
-        shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+        default_text = ",".join(map(str, default)) if isinstance(default, tuple) else default
         if default is not False and "(default: " not in help_text:
-            help_text += f" (default: {shown})"
+            help_text += f" (default: {default_text})"
     settings: dict[str, Any] = {"help": help_text, "default": argparse.SUPPRESS}
     if value:
         settings["metavar"] = value

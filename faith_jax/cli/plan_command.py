@@ -64,7 +64,7 @@ class Plan(GinFiles):
         recipe = Recipe(
             self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow, self.job
         )
-        wanted = plan.Wanted(
+        options = plan.PlanOptions(
             self.sweep, self.partitions, self.free, self.json, self.figure, self.restart
         )
-        return plan.lines(plan.plan(recipe, self.topology, wanted))
+        return plan.lines(plan.plan(recipe, self.topology, options))

@@ -72,13 +72,13 @@ class Score(ScoreInput, ScoreOptions, OneOfSeveral):
             quiet_tensorflow()
         self.join_processes()
 
-        def kept() -> str:
+        def describe_kept() -> str:
             count = count_kept_rows(path_of(self.output))
             if not count:
                 return "nothing was scored yet."
             return f"{pluralize(count, 'scored row')} are kept; the same command resumes there."
 
-        return resumable(self._score, kept)
+        return resumable(self._score, describe_kept)
 
     def _score(self) -> int:
         from faith_jax.core.rows import BadRows

@@ -49,12 +49,12 @@ class TerminatedError(KeyboardInterrupt):
     """The process was asked to end (SIGTERM); like a Ctrl-C, it unwinds what is going on."""
 
 
-def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
+def resumable(run: Callable[[], int], describe_kept: Callable[[], str]) -> int:
     """Runs what can be resumed, and says how if it is stopped or the disk is full.
 
     Args:
       run: returns the exit status.
-      kept: says what is kept of a run that was stopped, and how to resume it.
+      describe_kept: says what is kept of a run that was stopped, and how to resume it.
 
     Returns:
       The exit status: 130 after Ctrl-C, 143 after SIGTERM, 1 where the disk is full or fails.
@@ -65,12 +65,12 @@ def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
     except KeyboardInterrupt as stopped:
         terminated = isinstance(stopped, TerminatedError)
         ending = "terminated" if terminated else "interrupted"
-        show(f"{_program.get()}: {ending}; {kept()}", sys.stderr)
+        show(f"{_program.get()}: {ending}; {describe_kept()}", sys.stderr)
         return 143 if terminated else 130
     except Exception as error:
         if not (reason := storage_failure(error)):
             raise
-        show(f"{_program.get()}: {reason}. Free some space; {kept()}", sys.stderr)
+        show(f"{_program.get()}: {reason}. Free some space; {describe_kept()}", sys.stderr)
         return 1
 
 

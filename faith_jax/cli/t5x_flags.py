@@ -33,7 +33,7 @@ def translate_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     >>> translate_flags(["train", "--gin_bindings=BATCH_SIZE = 4", "--v=1"])[0]
     ['train', '--gin.BATCH_SIZE = 4']
     """
-    kept: list[str] = []
+    translated: list[str] = []
     explained: dict[str, str] = {}
     rest = iter(arguments)
     for argument in rest:
@@ -47,15 +47,15 @@ def translate_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             if not equals and name not in _WITHOUT_VALUE:
                 next(rest, None)
         elif name == "--gin_bindings":
-            kept.append(f"--gin.{value if equals else _take_next_value(rest, name)}")
+            translated.append(f"--gin.{value if equals else _take_next_value(rest, name)}")
         elif name == "--multiprocess_gpu":
             if value.lower() not in ("false", "0"):
-                kept.append(_RENAMED[name])
+                translated.append(_RENAMED[name])
         elif name in _RENAMED:
-            kept += [_RENAMED[name], value if equals else _take_next_value(rest, name)]
+            translated += [_RENAMED[name], value if equals else _take_next_value(rest, name)]
         else:
-            kept.append(argument)
-    return kept, list(explained.values())
+            translated.append(argument)
+    return translated, list(explained.values())
 
 
 def _take_next_value(rest: Iterable[str], name: str) -> str:

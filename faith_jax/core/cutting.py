@@ -171,9 +171,9 @@ def _split_turns(text: str, part: Part) -> Iterator[Part]:
         return
     start = part.text_start
     for separator in separators:
-        behind = part.text_start + separator.end()
-        yield Part(part.kind, start, start, behind, behind)
-        start = behind
+        turn_end = part.text_start + separator.end()
+        yield Part(part.kind, start, start, turn_end, turn_end)
+        start = turn_end
     yield Part(part.kind, start, start, part.text_end, part.text_end)
 
 
@@ -349,7 +349,7 @@ def sum_cuts(cuts: Iterable[CutTokens]) -> CutTokens:
     return total
 
 
-def whole(kind: Kind, length: int) -> Part:
+def one_part(kind: Kind, length: int) -> Part:
     """Returns the part of a text that has only one, such as a premise."""
     return Part(kind, 0, 0, length, length)
 

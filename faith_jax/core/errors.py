@@ -143,9 +143,9 @@ def _walk_causes(error: BaseException) -> Iterator[BaseException]:
 
 def nearest_names(name: str, choices: Iterable[str], count: int = 3) -> list[str]:
     """Returns up to `count` of the choices that are spelled like `name` or hold it, best first."""
-    lower, wanted = {choice.lower(): choice for choice in choices}, name.lower()
-    close = difflib.get_close_matches(wanted, list(lower), n=count, cutoff=0.5)
-    close += [choice for choice in lower if len(wanted) > 1 and wanted in choice]
+    lower, lower_name = {choice.lower(): choice for choice in choices}, name.lower()
+    close = difflib.get_close_matches(lower_name, list(lower), n=count, cutoff=0.5)
+    close += [choice for choice in lower if len(lower_name) > 1 and lower_name in choice]
     return [lower[choice] for choice in dict.fromkeys(close)][:count]
 
 

@@ -77,7 +77,7 @@ def quiet_tensorflow(with_seqio: bool = True) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved_stderr = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
@@ -88,8 +88,8 @@ def quiet_tensorflow(with_seqio: bool = True) -> None:
 
         tf.config.set_visible_devices([], "GPU")
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved_stderr, 2)
+        os.close(saved_stderr)
         os.close(nowhere)
 
 

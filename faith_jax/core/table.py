@@ -31,15 +31,15 @@ def unguard_formula(cell: str) -> str:
     return cell[1:] if re.match(f"'+{_FORMULA}", cell) else cell
 
 
-def printable(text: str, kept: str = "") -> str:
+def printable(text: str, keep: str = "") -> str:
     r"""Returns a text without characters that a terminal obeys: they are shown as escapes.
 
-    Characters of `kept`, such as line feeds, stay as they are.
+    Characters of `keep`, such as line feeds, stay as they are.
 
     >>> printable("a\x1b[31mb")
     'a\\x1b[31mb'
     """
-    return _CONTROL.sub(lambda match: match[0] if match[0] in kept else ascii(match[0])[1:-1], text)
+    return _CONTROL.sub(lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text)
 
 
 class Table(NamedTuple):

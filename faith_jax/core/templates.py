@@ -163,9 +163,9 @@ def dialogue_inputs(knowledge: str, history: Sequence[str], last: int = 3) -> st
     '<knowledge> Tea is a leaf. <wizard> Hello. <seeker> What is tea?'
     """
     parts = [f"<knowledge> {clean_tagged(knowledge)}"] if knowledge.strip() else []
-    shown = history[-last:] if last else []
-    for place, utterance in enumerate(shown):
-        speaker = "seeker" if (len(shown) - place) % 2 else "wizard"
+    last_utterances = history[-last:] if last else []
+    for place, utterance in enumerate(last_utterances):
+        speaker = "seeker" if (len(last_utterances) - place) % 2 else "wizard"
         parts.append(f"<{speaker}> {clean_tagged(utterance)}")
     return " ".join(parts)
 
@@ -249,8 +249,8 @@ def dialfact_pair(
     >>> dialfact_pair(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
     ('title: Tea content: Tea is hot.', 'Hi. [EOT] Tea? [EOT] It is hot.')
     """
-    shown = dialfact_claim(context, claim, last)
-    return _join_evidence(titles, sentences, most_evidence), shown
+    claim_text = dialfact_claim(context, claim, last)
+    return _join_evidence(titles, sentences, most_evidence), claim_text
 
 
 def dialfact_claim(context: Sequence[str], claim: str, last: int = 2) -> str:
@@ -273,8 +273,8 @@ def dense_query(context: Sequence[str], claim: str) -> str:
     return " [SEP] ".join([*filter(None, [" [eot] ".join(context)]), claim])
 
 
-def _join_evidence(titles: Sequence[str], sentences: Sequence[str], most: int) -> str:
-    pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:most]
+def _join_evidence(titles: Sequence[str], sentences: Sequence[str], max_pairs: int) -> str:
+    pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:max_pairs]
     return " ".join(evidence_text(clean_value(t), clean_value(s)) for t, s in pairs)
 
 
@@ -293,8 +293,8 @@ def dialfact_claim_inputs(context: Sequence[str], claim: str, last: int = 2) -> 
 
 
 def _claim_pairs(context: Sequence[str], claim: str, last: int) -> list[tuple[str, str]]:
-    shown = context[-last:] if last else []
-    return [("context", _join_values(shown, f" {EOT} ")), ("claim", claim)]
+    last_utterances = context[-last:] if last else []
+    return [("context", _join_values(last_utterances, f" {EOT} ")), ("claim", claim)]
 
 
 class Notation(NamedTuple):
@@ -399,19 +399,17 @@ def _build_forms(notation: Notation) -> tuple[Form, ...]:
     return tuple(forms)
 
 
-def _make_write_replacements(
-    published: str, chosen: str, protected: str
-) -> tuple[Replacement, ...]:
-    if not chosen:
+def _make_write_replacements(published: str, marks: str, protected: str) -> tuple[Replacement, ...]:
+    if not marks:
         return ()
-    values = zip(chosen, _IN_VALUES[chosen], strict=True)
-    return _make_protected_replacements(protected, [*values, *zip(published, chosen, strict=True)])
+    values = zip(marks, _IN_VALUES[marks], strict=True)
+    return _make_protected_replacements(protected, [*values, *zip(published, marks, strict=True)])
 
 
-def _make_read_replacements(published: str, chosen: str, protected: str) -> tuple[Replacement, ...]:
-    if not chosen:
+def _make_read_replacements(published: str, marks: str, protected: str) -> tuple[Replacement, ...]:
+    if not marks:
         return ()
-    return _make_protected_replacements(protected, [*zip(chosen, published, strict=True)])
+    return _make_protected_replacements(protected, [*zip(marks, published, strict=True)])
 
 
 def _make_protected_replacements(

@@ -168,16 +168,16 @@ def _merge_finished(
     ranked = new.score / _length_penalty(state.position + 1, config)
     new = new._replace(score=jnp.where(allowed, ranked, -jnp.inf))
     # Older hypotheses come first, and so win ties.
-    both = jax.tree.map(lambda old, n: jnp.concatenate([old, n], axis=1), state.finished, new)
-    _, best = top_k(both.score, beams)
-    kept = both.take(best)
+    hypotheses = jax.tree.map(lambda old, n: jnp.concatenate([old, n], axis=1), state.finished, new)
+    _, best = top_k(hypotheses.score, beams)
+    best_hypotheses = hypotheses.take(best)
     # Empty places have no tokens.
-    real = kept.score > -jnp.inf
+    real = best_hypotheses.score > -jnp.inf
     return _Beams(
-        tokens=jnp.where(real[:, :, None], kept.tokens, config.padding),
-        score=kept.score,
-        log_prob=jnp.where(real, kept.log_prob, -jnp.inf),
-        length=jnp.where(real, kept.length, 0),
+        tokens=jnp.where(real[:, :, None], best_hypotheses.tokens, config.padding),
+        score=best_hypotheses.score,
+        log_prob=jnp.where(real, best_hypotheses.log_prob, -jnp.inf),
+        length=jnp.where(real, best_hypotheses.length, 0),
     )
 
 

@@ -37,9 +37,9 @@ def input_lengths(
     """Returns int32 [batch]: the length of each row without the padding at its end."""
     # Padding inside of a row is a token like others.
     real = np.asarray(input_tokens) != pad_id
-    # The padding at the end: what is in front of the first token from behind.
-    behind = np.argmax(real[:, ::-1], axis=1)
-    return np.where(real.any(axis=1), real.shape[1] - behind, 0).astype(np.int32)
+    # The padding at the end: read backwards, the places before the first token.
+    num_padding = np.argmax(real[:, ::-1], axis=1)
+    return np.where(real.any(axis=1), real.shape[1] - num_padding, 0).astype(np.int32)
 
 
 def prefill(
@@ -206,8 +206,8 @@ def generate_pmi(
     """
     config.require("pmi", config.pmi is not None, "a PMIConfig for generate_pmi")
     without_document = (input_tokens_without_document, input_lengths_without_document)
-    both = [(input_tokens, input_lengths), without_document]
-    return _generate(module, params, both, row_keys, config)
+    branches = [(input_tokens, input_lengths), without_document]
+    return _generate(module, params, branches, row_keys, config)
 
 
 def _generate(

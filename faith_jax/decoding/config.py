@@ -88,15 +88,15 @@ class DecodingConfig(Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        most = f"at most max_length = {self.max_length}"
-        self.require("min_length", self.min_length <= self.max_length, most)
+        limit = f"at most max_length = {self.max_length}"
+        self.require("min_length", self.min_length <= self.max_length, limit)
         if self.num_beams > 1:
             beams = f"with num_beams = {self.num_beams}: beams are searched, not sampled"
             self.require("temperature", self.temperature == 0, f"0 {beams}")
             self.require("top_k", self.top_k == 0, f"0 {beams}")
             self.require("top_p", self.top_p == 1, f"1.0 {beams}")
-            most = f"at most num_beams = {self.num_beams}"
-            self.require("num_return", self.num_return <= self.num_beams, most)
+            limit = f"at most num_beams = {self.num_beams}"
+            self.require("num_return", self.num_return <= self.num_beams, limit)
             self.require("speculation", self.speculation is None, f"None {beams}")
         # Greedy search would find the same response each time.
         elif self.temperature == 0:

@@ -149,8 +149,8 @@ def generate_pmi(
       ConfigError: if `config.pmi` is None.
     """
     config.require("pmi", config.pmi is not None, "a PMIConfig for generate_pmi")
-    both = [encoder_input_tokens, encoder_input_tokens_without_document]
-    return _generate(module, params, both, row_keys, config)
+    branches = [encoder_input_tokens, encoder_input_tokens_without_document]
+    return _generate(module, params, branches, row_keys, config)
 
 
 def _generate(

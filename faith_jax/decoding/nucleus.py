@@ -114,8 +114,8 @@ class _Range(NamedTuple):
 
 def _sum_probabilities(inside: Array, probabilities: Array) -> Array:
     """Sums the probabilities [rows, n * _LANES] of the tokens inside to [rows, 1]."""
-    chosen = jnp.where(inside, probabilities, 0.0).reshape(len(inside), -1, _LANES)
-    sums = jax.lax.optimization_barrier(jnp.sum(chosen, axis=1))
+    inside_probabilities = jnp.where(inside, probabilities, 0.0).reshape(len(inside), -1, _LANES)
+    sums = jax.lax.optimization_barrier(jnp.sum(inside_probabilities, axis=1))
     return jnp.sum(sums, axis=-1, keepdims=True)
 
 

@@ -69,13 +69,13 @@ def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
     def double_rows(values: Array) -> Array:
         """Returns values of rows as those of both branches' rows."""
         # [examples, branches, copies, ...]
-        apart = values.reshape(-1, 1, copies, *values.shape[1:])
-        return jnp.repeat(apart, 2, axis=1).reshape(-1, *values.shape[1:])
+        by_example = values.reshape(-1, 1, copies, *values.shape[1:])
+        return jnp.repeat(by_example, 2, axis=1).reshape(-1, *values.shape[1:])
 
     def branch(values: Array, number: int) -> Array:
         """Returns the rows of one branch."""
-        apart = values.reshape(-1, 2, copies, *values.shape[1:])
-        return apart[:, number].reshape(-1, *values.shape[1:])
+        by_branch = values.reshape(-1, 2, copies, *values.shape[1:])
+        return by_branch[:, number].reshape(-1, *values.shape[1:])
 
     def step(tokens: Array, cache: _PairedCache) -> tuple[StepScores, _PairedCache]:
         # The prompts of the two branches may end with different tokens.

@@ -85,9 +85,9 @@ class Refilling(NamedTuple):
           free: the place of each; the number of places = in none.
         """
         # PMI-Decode has two branches, and so twice the rows, in memory and cache.
-        batch, both = len(places.numbers), 1 + (self.config.pmi is not None)
-        memory = place_rows(places.memory, new.memory, free, batch, both)
-        cache = place_rows(places.rows.cache, new.rows.cache, free, batch, both)
+        batch, num_branches = len(places.numbers), 1 + (self.config.pmi is not None)
+        memory = place_rows(places.memory, new.memory, free, batch, num_branches)
+        cache = place_rows(places.rows.cache, new.rows.cache, free, batch, num_branches)
         held, fresh = (
             (source.numbers, source.rows._replace(cache=None)) for source in (places, new)
         )
@@ -128,9 +128,9 @@ class Refilling(NamedTuple):
 
     def grow(self, rows: Rows) -> Rows:
         """Returns the rows with a cache of the next length, if this is not the last one."""
-        room, most = self._count_response_slots(rows), self.config.cache_length
+        room, max_length = self._count_response_slots(rows), self.config.cache_length
         # Each length is a program of its own, so that there are few.
-        longer = next((length for length in cache_lengths(most) if length > room), most)
+        longer = next((length for length in cache_lengths(max_length) if length > room), max_length)
         return rows._replace(cache=resize_cache(rows.cache, longer + self._prompt_length))
 
     def _count_response_slots(self, rows: Rows) -> int:

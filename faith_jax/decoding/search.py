@@ -149,29 +149,29 @@ def advance(
     # A key for each row and position: what is drawn does not depend on what was drafted.
     fold = jax.vmap(jax.vmap(jax.random.fold_in, in_axes=(None, 0)))
     position_keys = fold(keys, positions).reshape(-1)
-    chosen = next_tokens(scores, config, position_keys)
-    gained = jnp.take_along_axis(scores, chosen[:, None], axis=-1)[:, 0]
-    log_prob = jnp.take_along_axis(scored.log_probs, chosen[:, None], axis=-1)[:, 0]
-    chosen, gained, log_prob = (x.reshape(-1, count) for x in (chosen, gained, log_prob))
+    tokens = next_tokens(scores, config, position_keys)
+    gained = jnp.take_along_axis(scores, tokens[:, None], axis=-1)[:, 0]
+    log_prob = jnp.take_along_axis(scored.log_probs, tokens[:, None], axis=-1)[:, 0]
+    tokens, gained, log_prob = (x.reshape(-1, count) for x in (tokens, gained, log_prob))
     # Rows for which no token is possible end here, without one.
     stuck = gained == -jnp.inf
-    ends = stuck | is_end(chosen, config) | (positions + 1 >= config.max_length)
+    ends = stuck | is_end(tokens, config) | (positions + 1 >= config.max_length)
     reached = ~rows.ended[:, None]
     if draft is not None:
-        goes_on = ((chosen[:, :-1] == draft) & ~ends[:, :-1]).astype(jnp.int32)
+        goes_on = ((tokens[:, :-1] == draft) & ~ends[:, :-1]).astype(jnp.int32)
         # A position is reached if each draft before it was selected: a running product of 0 and 1.
         reached &= jnp.pad(jnp.cumprod(goes_on, axis=1), ((0, 0), (1, 0)), constant_values=1) > 0
-    kept = reached & ~stuck
-    new = jnp.sum(kept, axis=1, dtype=jnp.int32)
+    is_kept = reached & ~stuck
+    new = jnp.sum(is_kept, axis=1, dtype=jnp.int32)
     # The last token that is kept is fed next.
-    last = jnp.take_along_axis(chosen, jnp.maximum(new - 1, 0)[:, None], axis=1)[:, 0]
+    last = jnp.take_along_axis(tokens, jnp.maximum(new - 1, 0)[:, None], axis=1)[:, 0]
     if draft is not None:
         assert prefilled.take_back is not None
         # `count` tokens were fed, and `new` of them are the row's.
         cache = prefilled.take_back(cache, count - new)
     return Rows(
         # Tokens at `max_length`, behind the end, are dropped.
-        tokens=_write_tokens(rows.tokens, jnp.where(kept, positions, config.max_length), chosen),
+        tokens=_write_tokens(rows.tokens, jnp.where(is_kept, positions, config.max_length), tokens),
         last=jnp.where(new > 0, last, rows.last),
         ended=rows.ended | jnp.any(reached & ends, axis=1),
         length=rows.length + new,

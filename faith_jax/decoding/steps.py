@@ -107,8 +107,8 @@ def take_back(cache: PyTree, tokens: Integer[Array, "rows"]) -> PyTree:
 _SHORTEST_CACHE = 64
 
 
-def cache_lengths(most: int) -> list[int]:
-    """Returns the lengths that a cache of at most so many tokens has one after the other.
+def cache_lengths(max_length: int) -> list[int]:
+    """Returns the successive lengths of a cache of at most `max_length` tokens.
 
     Each is about twice the one before. There are few, since a loop is compiled for each.
 
@@ -116,8 +116,8 @@ def cache_lengths(most: int) -> list[int]:
     ([64], [64, 128, 256], [512, 1024, 2048])
     """
     # A quarter and a half, rounded up to multiples of 16.
-    parts = [-(-most // (16 << halvings)) * 16 for halvings in (2, 1)]
-    return [length for length in parts if _SHORTEST_CACHE <= length < most] + [most]
+    parts = [-(-max_length // (16 << halvings)) * 16 for halvings in (2, 1)]
+    return [length for length in parts if _SHORTEST_CACHE <= length < max_length] + [max_length]
 
 
 def _holds_tokens(path: Any) -> bool:
@@ -137,10 +137,10 @@ def resize_cache(cache: PyTree, length: int) -> PyTree:
         if not _holds_tokens(path):
             return leaf
         # [..., length, head_dim]
-        kept = jax.lax.slice_in_dim(leaf, 0, min(length, leaf.shape[-2]), axis=-2)
+        cached = jax.lax.slice_in_dim(leaf, 0, min(length, leaf.shape[-2]), axis=-2)
         padding = [(0, 0)] * leaf.ndim
-        padding[-2] = (0, length - kept.shape[-2])
-        return jnp.pad(kept, padding)
+        padding[-2] = (0, length - cached.shape[-2])
+        return jnp.pad(cached, padding)
 
     return jax.tree_util.tree_map_with_path(resize, cache)
 
@@ -150,7 +150,7 @@ def loop_in_stages(
     step: Callable[[Any], Any],
     needed: Callable[[Any], Array],
     state: Any,
-    most: int,
+    max_tokens: int,
 ) -> Any:
     """Repeats a step, with a cache that is as long as the tokens need, and longer later.
 
@@ -159,21 +159,21 @@ def loop_in_stages(
       step: maps a state to the next one.
       needed: of a state, int32 scalar: how many tokens the cache must hold after the next step,
         without those of a soft prompt.
-      state: a tuple with a `cache`, which holds `most` tokens behind those of the soft prompt.
-      most: tokens that can be needed.
+      state: a tuple with a `cache`, which holds `max_tokens` tokens behind the soft prompt's.
+      max_tokens: tokens that can be needed.
     """
-    whole = cache_capacity(state.cache)
-    if whole is None:  # not a transformer's
+    capacity = cache_capacity(state.cache)
+    if capacity is None:  # not a transformer's
         return jax.lax.while_loop(unfinished, step, state)
-    for length in cache_lengths(most):
-        # whole - most is the length of the soft prompt.
-        state = state._replace(cache=resize_cache(state.cache, length + whole - most))
+    for length in cache_lengths(max_tokens):
+        # capacity - max_tokens is the length of the soft prompt.
+        state = state._replace(cache=resize_cache(state.cache, length + capacity - max_tokens))
 
         def goes_on(state: Any, length: int = length) -> Array:
             return unfinished(state) & (needed(state) <= length)
 
         # The last cache holds all tokens that can be needed.
-        state = jax.lax.while_loop(goes_on if length < most else unfinished, step, state)
+        state = jax.lax.while_loop(goes_on if length < max_tokens else unfinished, step, state)
     return state
 
 
@@ -201,8 +201,8 @@ def stack_rows(first: PyTree, second: PyTree) -> PyTree:
         axis = _row_axis(path, a)
         longest = [max(sizes) for sizes in zip(a.shape, b.shape, strict=True)]
         # Rows 2 i and 2 i + 1 are row i of the first and of the second batch.
-        both = jnp.stack([_fill_up(x, longest, axis) for x in (a, b)], axis + 1)
-        return both.reshape(*longest[:axis], -1, *longest[axis + 1 :])
+        pairs = jnp.stack([_fill_up(x, longest, axis) for x in (a, b)], axis + 1)
+        return pairs.reshape(*longest[:axis], -1, *longest[axis + 1 :])
 
     return jax.tree_util.tree_map_with_path(stack, first, second)
 
@@ -224,9 +224,9 @@ def place_rows(
     def place(path, leaf, rows):
         axis = _row_axis(path, leaf)
         copies = leaf.shape[axis] // (batch * branches)
-        every = jnp.arange(branches * copies)[None]
+        row_offsets = jnp.arange(branches * copies)[None]
         # An example's rows follow each other: branches * copies of them.
-        index = (examples[:, None] * branches * copies + every).reshape(-1)
+        index = (examples[:, None] * branches * copies + row_offsets).reshape(-1)
         rows = _fill_up(rows, leaf.shape, axis)
         return leaf.at[(slice(None),) * axis + (index,)].set(rows, mode="drop")
 
@@ -236,7 +236,7 @@ def place_rows(
 def _fill_up(leaf: Array, shape: Sequence[int], row_axis: int) -> Array:
     """Fills an array up at the end of each axis but that of the rows; tokens with -1, else 0."""
     sizes = zip(leaf.shape, shape, strict=True)
-    padding = [(0, 0 if i == row_axis else most - n) for i, (n, most) in enumerate(sizes)]
+    padding = [(0, 0 if i == row_axis else size - n) for i, (n, size) in enumerate(sizes)]
     is_tokens = jnp.issubdtype(leaf.dtype, jnp.integer)
     return jnp.pad(leaf, padding, constant_values=-1 if is_tokens else 0)
 

@@ -284,5 +284,5 @@ def _is_word(word: Any, row: Mapping[str, Any]) -> bool:
     if number is not None and not (isinstance(number, int) and 0 <= number < len(texts)):
         return False
     text = (row["generated_text"] or "") if number is None else texts[number]
-    whole = isinstance(start, int) and isinstance(end, int)
-    return whole and 0 <= start <= end <= len(text)
+    has_span = isinstance(start, int) and isinstance(end, int)
+    return has_span and 0 <= start <= end <= len(text)

@@ -342,9 +342,9 @@ def _rows_of(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         return None
     lengths = {name: len(value) for name, value in listed.items()}
     if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{count} of {name}" for name, count in lengths.items())
+        counts = ", ".join(f"{count} of {name}" for name, count in lengths.items())
         raise InputError(
-            f"respond: the lists of a batch have one entry for each row, got {shown}; a single "
+            f"respond: the lists of a batch have one entry for each row, got {counts}; a single "
             "text is for all rows."
         )
     return [

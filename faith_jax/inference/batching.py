@@ -148,19 +148,19 @@ class Batcher:
         return len(self._seen)
 
     def batches(
-        self, shapes: Sequence[Shape], most: Callable[[Shape], int] | None = None
+        self, shapes: Sequence[Shape], limit: Callable[[Shape], int] | None = None
     ) -> Iterator[Batch]:
         """Yields batches that hold each row once, the shorter shapes first.
 
         Args:
           shapes: of each row; all of as many lengths.
-          most: bounds the rows of a batch of a shape further, on one device; None = no bound.
+          limit: bounds the rows of a batch of a shape further, on one device; None = no bound.
         """
 
         def size_of(shape: Shape) -> int:
             # Rows for each device, of the lengths that a model reads; a third number is no length.
             rows = self.tokens_per_batch // sum(shape[:2]) // self._multiple_of
-            return max(1, rows if most is None else min(rows, most(shape))) * self._multiple_of
+            return max(1, rows if limit is None else min(rows, limit(shape))) * self._multiple_of
 
         # Rows keep their order in each shape, so that the same call has the same batches.
         by_shape: dict[Shape, list[int]] = {}

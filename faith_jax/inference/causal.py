@@ -174,8 +174,8 @@ class CausalModel(GenerativeModel):
                 lengths = np.asarray(input_lengths)
             except ValueError:  # rows of different lengths
                 lengths = np.asarray(None)
-            whole = lengths.dtype.kind in "iu"
-            if not whole or lengths.shape != tokens.shape[:1] or (lengths > tokens.shape[1]).any():
+            is_int = lengths.dtype.kind in "iu"
+            if not is_int or lengths.shape != tokens.shape[:1] or (lengths > tokens.shape[1]).any():
                 raise InputError(
                     f"input_lengths{suffix}: expected [batch] = {tokens.shape[:1]} whole numbers "
                     f"of at most {tokens.shape[1]}, got {lengths.dtype} {lengths.shape}."

@@ -176,11 +176,11 @@ def log_ignored(path: str, decoding: DecodingConfig, model: TransformerConfig) -
     published = _read_settings(path, model)
     if published is None:
         return
-    theirs = {"eos_id": model.eos_ids, "pad_id": model.pad_id}
+    model_ids = {"eos_id": model.eos_ids, "pad_id": model.pad_id}
     differing = []
     for field, (name, value) in published.settings.items():
         ours = getattr(decoding, field)
-        ours = theirs.get(field) if ours is None else ours
+        ours = model_ids.get(field) if ours is None else ours
         # One id and a list of one id mean the same.
         if _as_tuple(ours) != _as_tuple(value):
             differing.append(name)

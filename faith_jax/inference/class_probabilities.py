@@ -231,10 +231,10 @@ def _label_scores(
         # The softmax over classes cancels the sum over the vocabulary, which is the same for all.
         return layer.logits_of(hidden[:, 0, 0], labels.tokens[:, 0])
     # [rows * classes * length], in the order of the hidden states.
-    wanted = jnp.tile(labels.tokens, (len(tokens), 1)).reshape(-1)
-    places, count = jnp.arange(wanted.size, dtype=jnp.int32), jnp.int32(wanted.size)
-    states = hidden.reshape(wanted.size, -1)
-    log_probs = token_log_probs(states, layer, places, wanted, count)
+    label_tokens = jnp.tile(labels.tokens, (len(tokens), 1)).reshape(-1)
+    places, count = jnp.arange(label_tokens.size, dtype=jnp.int32), jnp.int32(label_tokens.size)
+    states = hidden.reshape(label_tokens.size, -1)
+    log_probs = token_log_probs(states, layer, places, label_tokens, count)
     log_probs = log_probs.reshape(-1, classes, length)
     # What stands behind a label may be -inf, which no weight of 0 undoes.
     weights = jnp.asarray(labels.weights)[None]
@@ -548,14 +548,14 @@ class ClassificationEngine:
         # Each row is a group of its own, all of whose tokens are its input.
         groups = [Group(prompt + len(rows[n]), [(0, n)]) for n in window]
         for packed in self._packer.lines(groups):
-            most, length = max(len(line) for line in packed.lines), packed.length
+            most_texts, length = max(len(line) for line in packed.lines), packed.length
             # How many texts a line has is a shape too, so it has few values; in a job's shapes one,
             # since a row has two tokens.
             ladder: tuple[int, ...] = (length // 2, length)
             if self._packer.sizes.get(length) != packed.size:
                 ladder = (length // 16, length // 4, length)
             of_tokens = self.model.config.token_label_names
-            texts = 1 if of_tokens else padded_length(most, ladder)
+            texts = 1 if of_tokens else padded_length(most_texts, ladder)
             self._shapes.add((length, packed.size, texts))
             # A job's program may still be compiling; another call has its turn meanwhile.
             self._compiled.wait((length, packed.size))
@@ -632,10 +632,10 @@ class ClassificationEngine:
 
         Each is float32 [tokens], of the label's own tokens alone, without the prefix.
         """
-        behind = len(self._split_prefix(labels)[1])
+        start = len(self._split_prefix(labels)[1])
         # Also labels of one token, whose softmax needs no log-probabilities.
-        texts = self._label_rows(rows, labels, every=True)
-        all_log_probs = [log_probs[behind:] for log_probs in self._likelihoods.log_probs(texts)]
+        texts = self._label_rows(rows, labels, each_label=True)
+        all_log_probs = [log_probs[start:] for log_probs in self._likelihoods.log_probs(texts)]
         # Kept for `warn_of_rare_labels`, which then computes nothing.
         if self._first_masses is None and rows:
             classes = len(labels.tokens)
@@ -651,16 +651,16 @@ class ClassificationEngine:
         return self.model.config.is_decoder_only and labels.tokens.shape[1] == 1
 
     def _label_rows(
-        self, rows: Sequence[Sequence[int]], labels: LabelTexts, every: bool = False
+        self, rows: Sequence[Sequence[int]], labels: LabelTexts, each_label: bool = False
     ) -> list[LikelihoodRow]:
         """Returns the inputs and targets of each row and label, or of a row for all its labels."""
-        front, behind = self._split_prefix(labels)
-        if self._reads_once(labels) and not every:
+        front, suffix = self._split_prefix(labels)
+        if self._reads_once(labels) and not each_label:
             # The 0 is in the label's place: only the state in front of it is used.
-            texts = [[*behind, 0]]
+            texts = [[*suffix, 0]]
         else:
             texts = [
-                [*behind, *ids[weights > 0].tolist()]
+                [*suffix, *ids[weights > 0].tolist()]
                 for ids, weights in zip(labels.tokens, labels.weights, strict=True)
             ]
         return [LikelihoodRow([*row, *front], text) for row in rows for text in texts]

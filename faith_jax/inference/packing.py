@@ -139,13 +139,15 @@ class Packer:
                 if len(lengths) + (lengths[-1] < limit) > MOST_SHAPES:
                     continue
                 sizes, cost = dict[int, int](), 0.0
-                for chosen, number in lines_by_length(used, lengths).items():
+                for line_size, number in lines_by_length(used, lengths).items():
                     # Lines of a window, and of the job.
                     lines = math.ceil(number * min(window, total) / rows)
-                    sizes[chosen] = self._choose_batch_size(chosen, lines)
+                    sizes[line_size] = self._choose_batch_size(line_size, lines)
                     # Lines of all windows, with those that fill up each window's last batch.
-                    slots = -(-lines // sizes[chosen]) * sizes[chosen] * max(1, total / window)
-                    cost += self._compilation + slots * self._line_cost(chosen)
+                    slots = (
+                        -(-lines // sizes[line_size]) * sizes[line_size] * max(1, total / window)
+                    )
+                    cost += self._compilation + slots * self._line_cost(line_size)
                 if cost < least:
                     best, least = sizes, cost
         self._line = max(best)
@@ -228,7 +230,7 @@ class Packer:
 
 
 def best_lengths(
-    used: Sequence[int], most: int, cost: Callable[[int], float], step: int = _STEP
+    used: Sequence[int], max_lengths: int, cost: Callable[[int], float], step: int = _STEP
 ) -> list[int]:
     """Returns the lengths that pad lines at the least cost, in multiples of `step`.
 
@@ -237,7 +239,7 @@ def best_lengths(
 
     Args:
       used: tokens of each line.
-      most: how many lengths; fewer where fewer do it.
+      max_lengths: how many lengths; fewer where fewer do it.
       cost: of a line of a length.
       step: see above.
     """
@@ -251,14 +253,14 @@ def best_lengths(
     ]
     # best'[n] = min(best[n], min over k < n of best[k] + (below[n + 1] - below[k + 1]) cost(n)):
     # each round allows one length more.
-    for _ in range(min(most, len(lengths)) - 1):
+    for _ in range(min(max_lengths, len(lengths)) - 1):
         best = [
             min(
                 (
                     best[n],
                     *(
-                        (before + (below[n + 1] - below[k + 1]) * cost(length), [*chosen, length])
-                        for k, (before, chosen) in enumerate(best[:n])
+                        (before + (below[n + 1] - below[k + 1]) * cost(length), [*shorter, length])
+                        for k, (before, shorter) in enumerate(best[:n])
                     ),
                 ),
                 key=lambda option: option[0],
@@ -461,23 +463,23 @@ def _multiple_of(blocks: list[Block], devices: int) -> list[Block]:
     return blocks + [Block(blocks[0].shape) for _ in range(-len(blocks) % devices)]
 
 
-def even_size(count: int, most: int) -> int:
-    """Returns how many of `count` lines make a batch, at most `most`.
+def even_size(count: int, cap: int) -> int:
+    """Returns how many of `count` lines make a batch, at most `cap`.
 
-    Of few batches it is the size from half of `most` on with the least padding, in steps of an
-    eighth; of many it is `most`, so that the lines of all windows have one shape.
+    Of few batches it is the size from half of `cap` on with the least padding, in steps of an
+    eighth; of many it is `cap`, so that the lines of all windows have one shape.
 
     >>> even_size(100, 10), even_size(1001, 10), even_size(11, 10), even_size(3, 10)
     (10, 10, 6, 3)
     """
-    if -(-count // most) > 16:
-        return most
-    step = max(1, most // 8)
-    sizes = range(most, max(0, most // 2 - 1), -step) if count > most else [_round_up(count, most)]
-    return min(most, min(sizes, key=lambda size: -(-count // size) * size))
+    if -(-count // cap) > 16:
+        return cap
+    step = max(1, cap // 8)
+    sizes = range(cap, max(0, cap // 2 - 1), -step) if count > cap else [_round_up(count, cap)]
+    return min(cap, min(sizes, key=lambda size: -(-count // size) * size))
 
 
-def _round_up(number: float, most: int) -> int:
-    """Returns the next of about eight even steps up to `most` and beyond."""
-    step = max(1, most // 8)
+def _round_up(number: float, cap: int) -> int:
+    """Returns the next of about eight even steps up to `cap` and beyond."""
+    step = max(1, cap // 8)
     return max(1, math.ceil(number / step)) * step

@@ -115,7 +115,7 @@ class Blocks(NamedTuple):
     queries: Regrouped
 
 
-class Wanted(NamedTuple):
+class TargetTokens(NamedTuple):
     """The tokens whose log-probabilities are asked for, in the groups of lines of each device.
 
     Attributes:
@@ -161,10 +161,10 @@ def token_log_probs(
         # Only the states that predict a target are gathered: [piece, embed].
         states = hidden[jax.lax.dynamic_slice(sources, (start,), (piece,))]
         logits = layer.logits(states)
-        wanted = jax.lax.dynamic_slice(targets, (start,), (piece,))
-        chosen = jnp.take_along_axis(logits, wanted[:, None], axis=1)[:, 0]
+        piece_targets = jax.lax.dynamic_slice(targets, (start,), (piece,))
+        target_logits = jnp.take_along_axis(logits, piece_targets[:, None], axis=1)[:, 0]
         # log softmax(logits)[target] = logits[target] - logsumexp(logits)
-        piece_log_probs = chosen - jax.nn.logsumexp(logits, axis=1)
+        piece_log_probs = target_logits - jax.nn.logsumexp(logits, axis=1)
         return jax.lax.dynamic_update_slice(log_probs, piece_log_probs, (start,))
 
     # The number of turns depends on `count`, which is traced: a while loop, not a scan.
@@ -195,12 +195,12 @@ def _score_targets(
     module: Transformer,
     params: PyTree,
     read: Lines | Blocks,
-    wanted: Wanted,
+    targets: TargetTokens,
     max_logits_bytes: int,
 ) -> Array:
     """Returns log-probabilities [groups, tokens]: of each group of lines, which a device holds."""
     hidden = _compute_hidden_states(module, params, read)
-    groups = wanted.sources.shape[0]
+    groups = targets.sources.shape[0]
     # The lines of a group are on one device, and so is all that is gathered from them.
     hidden = hidden.reshape(groups, -1, hidden.shape[-1])
     layer = output_layer(module, params)
@@ -209,8 +209,8 @@ def _score_targets(
         return token_log_probs(hidden, layer, sources, targets, count, max_logits_bytes)
 
     if groups == 1:  # under vmap each turn would copy what it has found so far
-        return score(hidden[0], *(x[0] for x in wanted))[None]
-    return jax.vmap(score)(hidden, *wanted)
+        return score(hidden[0], *(x[0] for x in targets))[None]
+    return jax.vmap(score)(hidden, *targets)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -257,8 +257,8 @@ class LikelihoodEngine:
         max_logits_bytes: int | None = None,
     ):
         on_cpu = jax.default_backend() == "cpu"
-        most = _MAX_LOGITS_BYTES_ON_CPU if on_cpu else MAX_LOGITS_BYTES
-        self.model, self._max_logits_bytes = model, max_logits_bytes or most
+        default_bytes = _MAX_LOGITS_BYTES_ON_CPU if on_cpu else MAX_LOGITS_BYTES
+        self.model, self._max_logits_bytes = model, max_logits_bytes or default_bytes
         config, self._devices = model.config, model.partitioner.data_parallelism
         # What stands where a soft prompt comes, and what is read and not seen.
         self._room, self._pad = int(config.pad_id == 0), max(0, config.pad_id)
@@ -634,7 +634,7 @@ def _join_blocks(blocks: Sequence[Blocks]) -> Blocks:
     return joined
 
 
-def _collect_targets(rows: Sequence[LikelihoodRow], batch: _Batch, groups: int) -> Wanted:
+def _collect_targets(rows: Sequence[LikelihoodRow], batch: _Batch, groups: int) -> TargetTokens:
     """Returns the targets of a batch's rows."""
     # Room for all tokens of a group, so that the shape does not depend on how many targets count.
     tokens = batch.read.tokens.size // groups
@@ -644,7 +644,7 @@ def _collect_targets(rows: Sequence[LikelihoodRow], batch: _Batch, groups: int) 
         span = slice(counts[group], counts[group] + len(places))
         sources[group, span], targets[group, span] = places, rows[number].targets
         counts[group] = span.stop
-    return Wanted(sources, targets, counts)
+    return TargetTokens(sources, targets, counts)
 
 
 def scoring_program(
@@ -692,13 +692,13 @@ def scoring_program(
             Regrouped(flat, flat, target_ints),
         )
     tokens = rows * length // groups
-    wanted = Wanted(ints(groups, tokens), ints(groups, tokens), ints(groups))
+    targets = TargetTokens(ints(groups, tokens), ints(groups, tokens), ints(groups))
     # As in `token_log_probs`.
     piece = max(1, min(tokens, max_logits_bytes // (4 * config.vocab_size)))
 
     def compile_program() -> Any:
         with partitioner.active():
             program: Any = _score_targets
-            return program.lower(module, params, read, wanted, max_logits_bytes).compile()
+            return program.lower(module, params, read, targets, max_logits_bytes).compile()
 
     return compile_program, -(-(rows // groups * len(row.targets)) // piece)

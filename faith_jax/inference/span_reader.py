@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Integer
 
-from faith_jax.core.cutting import CutTokens, Kind, concatenate_pieces, cut, whole
+from faith_jax.core.cutting import CutTokens, Kind, concatenate_pieces, cut, one_part
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree
 from faith_jax.inference.batching import Batcher, pad_rows, padded_length, token_types
@@ -78,7 +78,7 @@ class Spans(NamedTuple):
 def best_spans(
     logits: Float[Array, "rows length 2"],
     first: Integer[Array, "rows"],
-    behind: Integer[Array, "rows"],
+    text_end: Integer[Array, "rows"],
     longest: int,
 ) -> Spans:
     """Returns the best span of each row, of several equal ones the first, then the shortest.
@@ -86,13 +86,13 @@ def best_spans(
     Args:
       logits: to start and to end there.
       first: the text's first token.
-      behind: the place behind its last token.
+      text_end: the place behind its last token.
       longest: tokens of a span, at most.
     """
     rows, length, _ = logits.shape
     places = jnp.arange(length)[None]
     # No answer is in the question, in special tokens or in padding.
-    inside = (places >= first[:, None]) & (places < behind[:, None])
+    inside = (places >= first[:, None]) & (places < text_end[:, None])
     starts, ends = (jnp.where(inside, logits[..., side], -jnp.inf) for side in (0, 1))
     # Spans that would end behind the row have no end.
     ends = jnp.pad(ends, ((0, 0), (0, longest)), constant_values=-jnp.inf)
@@ -116,11 +116,11 @@ def _find_best_spans(
     tokens: Array,
     types: Array,
     first: Array,
-    behind: Array,
+    text_end: Array,
     longest: int,
 ) -> Spans:
     logits: Any = module.apply({"params": params}, tokens, False, types, method="spans")
-    return best_spans(logits, first, behind, longest)
+    return best_spans(logits, first, text_end, longest)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,25 +173,25 @@ class SpanReader:
           InputError: for a text that is too long and cannot be cut.
         """
         tokenizer = self.tokenizer
-        front, between, behind = tokenizer.pair_ids
+        front, between, suffix = tokenizer.pair_ids
         question = tokenizer.encode(text_question.question)
         text, offsets = tokenizer.encode_with_offsets(text_question.text)
         # The question and the text share what special tokens leave.
-        room = self.max_length - len(front) - len(between) - len(behind)
+        room = self.max_length - len(front) - len(between) - len(suffix)
         # A question without parts that may be cut stays whole.
         ids, parts = concatenate_pieces(
-            [(question, []), (text, [whole(text_question.kind, len(text))])]
+            [(question, []), (text, [one_part(text_question.kind, len(text))])]
         )
         where = f"{name}: max_length = {self.max_length}"
         keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
-        kept = keep[len(question) :]
-        row = tokenizer.add_special_tokens(question, np.asarray(text, int)[kept].tolist())
+        is_kept = keep[len(question) :]
+        row = tokenizer.add_special_tokens(question, np.asarray(text, int)[is_kept].tolist())
         start = len(front) + len(question) + len(between)
         return SpanRow(
             check_ids(row, self.model.config.vocab_size),
             tokenizer.second_start(len(question), len(row)),
             start,
-            [span for span, stays in zip(offsets, kept, strict=True) if stays],
+            [span for span, stays in zip(offsets, is_kept, strict=True) if stays],
             tokens,
         )
 
@@ -222,12 +222,12 @@ class SpanReader:
             numbers = np.zeros((3, batch.size), np.int32)
             for line, row in enumerate(batch_rows):
                 numbers[:, line] = row.second, row.start, row.start + len(row.offsets)
-            second, first, behind = numbers
+            second, first, text_end = numbers
             tokens = pad_rows(
                 [row.ids for row in batch_rows], length, self.model.pad_id, batch.size
             )
             tokens[len(batch_rows) :, 0] = batch_rows[0].ids[0]  # something to attend to
-            spans = partitioner.compute(bound, tokens, token_types(second, length), first, behind)
+            spans = partitioner.compute(bound, tokens, token_types(second, length), first, text_end)
             for line, (number, row) in enumerate(zip(batch.rows, batch_rows, strict=True)):
                 question, answer = unique[number], ""
                 # Of equal sums the span is the answer; also a text without a token has none.

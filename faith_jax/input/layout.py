@@ -25,14 +25,14 @@ def batch_features(
     targets = [row["targets"] for row in rows]
     if config.is_decoder_only:
         length = lengths["inputs"] + lengths["targets"] - 1
-        both = [np.concatenate(pair) for pair in zip(inputs, targets, strict=True)]
+        joined = [np.concatenate(pair) for pair in zip(inputs, targets, strict=True)]
         weights = [
             np.r_[np.zeros(len(i) - 1, int), np.ones(len(t), int)]
             for i, t in zip(inputs, targets, strict=True)
         ]
         return {
-            "decoder_input_tokens": pad_rows([ids[:-1] for ids in both], length, config.pad_id),
-            "decoder_target_tokens": pad_rows([ids[1:] for ids in both], length, config.pad_id),
+            "decoder_input_tokens": pad_rows([ids[:-1] for ids in joined], length, config.pad_id),
+            "decoder_target_tokens": pad_rows([ids[1:] for ids in joined], length, config.pad_id),
             "decoder_loss_weights": pad_rows(weights, length, 0),
         }
     length = lengths["targets"]
@@ -48,10 +48,10 @@ def batch_features(
         knowledge = [row["knowledge"] for row in rows]
         features["knowledge_input_tokens"] = pad_rows(knowledge, lengths["inputs"], config.pad_id)
     if "negatives" in lengths:
-        count, most = lengths["negatives"]
-        features["negatives"] = np.full((len(rows), count, most), config.pad_id, np.int32)
+        count, max_tokens = lengths["negatives"]
+        features["negatives"] = np.full((len(rows), count, max_tokens), config.pad_id, np.int32)
         for texts, row in zip(features["negatives"], rows, strict=True):
-            negatives = pad_rows(row["negatives"], most, config.pad_id)
+            negatives = pad_rows(row["negatives"], max_tokens, config.pad_id)
             texts[: len(negatives)] = negatives
     return features
 

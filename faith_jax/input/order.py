@@ -33,13 +33,13 @@ class Order:
 
     def rows(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the member and the row in it at places of the order: int64 [count] each."""
-        before, behind = self.count_read(places), self.count_read(places + 1)
-        members = np.argmax(behind > before, axis=0)
+        before, after = self.count_read(places), self.count_read(places + 1)
+        members = np.argmax(after > before, axis=0)
         turns = before[members, np.arange(len(places))]
         rows = np.zeros(len(places), np.int64)
         for member, size in enumerate(self.sizes):
-            chosen = members == member
-            epochs, numbers = np.divmod(turns[chosen], size) if size else (turns[:0], turns[:0])
+            is_member = members == member
+            epochs, numbers = np.divmod(turns[is_member], size) if size else (turns[:0], turns[:0])
             if self.shuffled[member]:
                 shuffled_numbers = np.zeros_like(numbers)
                 for epoch in np.unique(epochs):
@@ -48,7 +48,7 @@ class Order:
                         size, self.seed, member, int(epoch)
                     )[numbers[of_epoch]]
                 numbers = shuffled_numbers
-            rows[chosen] = numbers
+            rows[is_member] = numbers
         return members, rows
 
     def count_read(self, places: np.ndarray) -> np.ndarray:

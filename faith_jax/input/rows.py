@@ -124,9 +124,9 @@ class TextRows:
 
     def _cut_negatives(self, tokens: np.ndarray) -> tuple[list[list[int]], int]:
         """Returns the texts' ids, each with its end token, and how many of them were cut."""
-        most, longest = self.lengths["negatives"]
+        max_texts, longest = self.lengths["negatives"]
         longest -= len(self.layout.prefix)
-        texts = [[int(token) for token in text if token] for text in tokens[:most]]
+        texts = [[int(token) for token in text if token] for text in tokens[:max_texts]]
         cut = sum(len(text) > longest for text in texts)
         fitted = [
             text if len(text) <= longest else [*text[: longest - 1], self.layout.eos_id]

@@ -248,13 +248,13 @@ def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Itera
         from faith_jax.datasets.builders.catalogue import BUILDERS
         from faith_jax.datasets.task_data import data_dir
 
-        wanted, _, config = tfds_name.partition("/")
+        builder_name, _, config = tfds_name.partition("/")
         folder = path_of(tfds_name)
         if (folder / "dataset_info.json").is_file():
             builder: Any = tfds.builder_from_directory(folder)
-        elif wanted in BUILDERS:
-            config = config or next(iter(BUILDERS[wanted].builder_configs))
-            builder = prepare_builder(BUILDERS[wanted], config, data_dir())
+        elif builder_name in BUILDERS:
+            config = config or next(iter(BUILDERS[builder_name].builder_configs))
+            builder = prepare_builder(BUILDERS[builder_name], config, data_dir())
         else:
             try:
                 builder = tfds.builder(tfds_name, data_dir=data_dir())

@@ -102,8 +102,8 @@ class DatasetConfig:
                 "PACK = True: examples with negatives cannot be packed; set PACK = False."
             )
         # Before a target alone, a decoder-only model reads one token.
-        whole = {"inputs": lengths.inputs, **self.task_feature_lengths}
-        object.__setattr__(self, "task_feature_lengths", whole)
+        all_lengths = {"inputs": lengths.inputs, **self.task_feature_lengths}
+        object.__setattr__(self, "task_feature_lengths", all_lengths)
         check_policy(self.cut_policy)
         if self.batch_size < 1:
             raise ConfigError(f"BATCH_SIZE: expected a positive number, got {self.batch_size}.")
@@ -293,8 +293,8 @@ class SplitRows:
         """
         size = self.config.batch_size
         members = self.members if members is None else members
-        every = ((member, number) for member in members for number in range(len(member)))
-        while places := list(itertools.islice(every, size)):
+        numbered_rows = ((member, number) for member in members for number in range(len(member)))
+        while places := list(itertools.islice(numbered_rows, size)):
             is_whole = len(places) == size
             batch = self._build_batch([m[n] for m, n in (places[rows] if is_whole else places)])
             if not is_whole:

@@ -79,8 +79,8 @@ def task_metrics(
             if isinstance(collected, seqio.metrics.CollectingMetric):
                 # Targets are postprocessed once for all metrics, as SeqIO does.
                 features = task.output_features
-                result, both = collected.actual_compute(rows, features, "targets", targets)
-                targets = both["targets"]
+                result, computed = collected.actual_compute(rows, features, "targets", targets)
+                targets = computed["targets"]
             else:
                 result = collected.compute()
             plain = {str(key): _convert_metric_value(value) for key, value in dict(result).items()}

@@ -130,8 +130,8 @@ def summed_losses(
 
         def with_gradients(*piece: Any):
             # Argument 0 is the hidden states, 1 the layer's arrays.
-            wanted = (0, 1) if is_trained else (0,)
-            gradients, sums = jax.grad(loss_of, wanted, has_aux=True)(*piece)
+            argument_numbers = (0, 1) if is_trained else (0,)
+            gradients, sums = jax.grad(loss_of, argument_numbers, has_aux=True)(*piece)
             return (sums, gradients[1:]), gradients[0]
 
         (sums, of_layer), of_hidden = over_pieces(with_gradients, *values)

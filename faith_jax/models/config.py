@@ -264,8 +264,10 @@ class TransformerConfig(Settings):
         if self.is_encoder_only and self.sliding_window:
             self.require("sliding_window", self.sliding_window % 2 == 1, "an odd number, or 0")
         if self.decoder_embedding:
-            both = not (self.is_encoder_only or self.is_decoder_only)
-            self.require("decoder_embedding", both, "false without an encoder and a decoder")
+            has_both_sides = not (self.is_encoder_only or self.is_decoder_only)
+            self.require(
+                "decoder_embedding", has_both_sides, "false without an encoder and a decoder"
+            )
         if self.token_label_names:
             alone = self.is_encoder_only and not self.label_names
             self.require("token_label_names", alone, "none beside a decoder or `label_names`")

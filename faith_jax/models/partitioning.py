@@ -66,7 +66,7 @@ def standard_logical_axis_rules(
     # Before the rule that leaves "embed" whole, since the first rule that is free holds.
     split = [("embed", "model")] * (activation_partitioning_dims == 2)
     split += [("embed", "data")] * (parameter_partitioning_dims == 2)
-    whole = ("embed", "kv", "length", "layers", "prompt", "relpos_buckets", "position", "labels")
+    axes = ("embed", "kv", "length", "layers", "prompt", "relpos_buckets", "position", "labels")
     # A kernel into heads or the feed-forward layer is split by columns, the one back by rows,
     # so that a layer exchanges only the sums of the latter.
     return (
@@ -76,7 +76,7 @@ def standard_logical_axis_rules(
         ("mlp", "model"),
         ("joined_kv", "model"),
         *split,
-        *((name, None) for name in whole),
+        *((name, None) for name in axes),
     )
 
 
@@ -223,8 +223,8 @@ class Partitioner:
         Raises:
           ConfigError: see `local_rows`.
         """
-        whole = len(jax.tree.leaves(batch)[0]) if batch_size is None else batch_size
-        local = self.local_rows(whole)
+        global_rows = len(jax.tree.leaves(batch)[0]) if batch_size is None else batch_size
+        local = self.local_rows(global_rows)
         # Of a process's own rows the first is number `local.start` of the global batch.
         first = 0 if batch_size is None else local.start
 
@@ -235,11 +235,11 @@ class Partitioner:
             array = np.asarray(array)
 
             def piece(index: Any) -> np.ndarray:
-                start, stop, _ = index[0].indices(whole)
+                start, stop, _ = index[0].indices(global_rows)
                 return array[start - first : stop - first]
 
             # JAX asks for the rows of each of this process's devices.
-            return jax.make_array_from_callback((whole, *array.shape[1:]), self.rows, piece)
+            return jax.make_array_from_callback((global_rows, *array.shape[1:]), self.rows, piece)
 
         return jax.tree.map(place, batch)
 
@@ -393,8 +393,8 @@ class Compiled:
           *rest: shapes with shardings.
         """
         # XLA chooses the order in memory, not the devices.
-        chosen = jax.tree.map(lambda x: Format(Layout.AUTO, x.sharding), first)
-        shardings = (chosen, *jax.tree.map(lambda x: x.sharding, rest))
+        automatic_layout = jax.tree.map(lambda x: Format(Layout.AUTO, x.sharding), first)
+        shardings = (automatic_layout, *jax.tree.map(lambda x: x.sharding, rest))
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (first, *rest))
         function: Any = jax.jit(self._plain, in_shardings=shardings, **self._options)
         with self._partitioner.active():
@@ -565,9 +565,9 @@ def make_partitioner(
     platform = mesh.devices.flat[0].platform
     kernel = config.attention_kernel
     if kernel not in ("auto", "blocks", KERNELS.get(platform)):
-        wanted = next(name for name, of_platform in KERNELS.items() if of_platform == kernel)
+        needed = next(name for name, of_platform in KERNELS.items() if of_platform == kernel)
         raise ConfigError(
-            f"attention_kernel = {kernel!r} runs on {wanted.upper()}s only, and these devices are "
+            f"attention_kernel = {kernel!r} runs on {needed.upper()}s only, and these devices are "
             f"{platform}s; leave it 'auto'."
         )
     rules = logical_axis_rules or standard_logical_axis_rules(

@@ -196,8 +196,8 @@ def rotary_frequencies(config: TransformerConfig) -> np.ndarray:
         turns = config.rope_original_max_positions * frequencies / (2 * math.pi)
         low, high = config.rope_low_freq_factor, config.rope_high_freq_factor
         # The share of the frequency that is kept; the rest is divided by the factor.
-        kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
-        frequencies = frequencies * (kept + (1 - kept) / config.rope_factor)
+        kept_share = np.clip((turns - low) / (high - low), 0.0, 1.0)
+        frequencies = frequencies * (kept_share + (1 - kept_share) / config.rope_factor)
     return frequencies.astype(np.float32)
 
 

@@ -708,10 +708,10 @@ def parameter_shapes(module: Transformer) -> Any:
     # ALBERT's layers are one set of parameters.
     if config.shared_layers:
         counts = dict.fromkeys(counts, 1)
-    most = 1 if config.first_norm else 2
+    limit = 1 if config.first_norm else 2
     # Traced: one layer of each stack, or two where the first has no norm and differs.
     few_layers = {
-        f"num_{name}_layers": min(most, getattr(config, f"num_{name}_layers")) for name in counts
+        f"num_{name}_layers": min(limit, getattr(config, f"num_{name}_layers")) for name in counts
     }
     shapes = _traced_shapes(module.clone(config=config.replace(**few_layers)))
 

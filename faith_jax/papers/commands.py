@@ -80,8 +80,8 @@ class _Table(Output):
     def run(self) -> int:
         """Makes the table, prints it, and returns the exit status."""
         quiet_tensorflow()
-        kept = f"what is made is kept in {self.output}; the same command resumes."
-        return resumable(self._make_and_show, lambda: kept)
+        message = f"what is made is kept in {self.output}; the same command resumes."
+        return resumable(self._make_and_show, lambda: message)
 
     def _make_and_show(self) -> int:
         show(self.make())

@@ -161,17 +161,17 @@ class JudgedTable(Table):
             for column, settings in self.columns.items()
             if settings.get("scorer") in missing
         ]
-        shown = {
+        column_settings = {
             name: dict(settings)
             for name, settings in self.columns.items()
             if settings.get("scorer") not in missing
         }
         if options.sample:
             title = f"SAMPLES, not the paper's data: {title}"
-            return {"title": title, "columns": shown, "notes": notes}
+            return {"title": title, "columns": column_settings, "notes": notes}
         differing = {
             name: why
-            for name, settings in shown.items()
+            for name, settings in column_settings.items()
             if (
                 why := difference(
                     settings.get("scorer", ""), self.scorers.get(settings.get("scorer", ""), {})
@@ -190,7 +190,7 @@ class JudgedTable(Table):
             *published["notes"],
             *(f"No published {c}: {why}." for c, why in differing.items()),
         ]
-        return {"title": title, "columns": shown, "notes": notes, "published": figures}
+        return {"title": title, "columns": column_settings, "notes": notes, "published": figures}
 
 
 def read_published_figures(module: str) -> dict[str, Any]:

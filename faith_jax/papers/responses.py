@@ -31,15 +31,15 @@ class Responder:
     """
 
     def __init__(self, checkpoint: str, options: GeneratorOptions, temperature: float = 1.0):
-        chosen = RunVocabulary.choose(options.vocabulary, checkpoint)
+        vocabulary = RunVocabulary.choose(options.vocabulary, checkpoint)
         module, params, partitioner = setup.load_for_inference(checkpoint, make_partitioner)
-        chosen.check(module.config, chosen.tokenizer)
-        chosen.log()
+        vocabulary.check(module.config, vocabulary.tokenizer)
+        vocabulary.log()
         decoding = DecodingConfig(options.max_length, temperature=temperature, top_p=options.top_p)
         log_ignored(checkpoint, decoding, module.config)
         longest, limit = options.max_input_length, "--max-input-length"
         self._read = RowTokens.of(
-            module.config, chosen.tokenizer, longest, limit, "knowledge", False
+            module.config, vocabulary.tokenizer, longest, limit, "knowledge", False
         )
         self._read.layout.check_positions(longest, options.max_length, (limit, "--max-length"))
         self._decoder = BatchDecoder(

@@ -66,7 +66,7 @@ def _write_table(
 ) -> str:
     name, sample = options.file_name, options.sample
     left_out = [] if options.scorers else [n for n in scorers if is_missing(n)]
-    chosen = {
+    settings = {
         scorer: {**table.defaults.get(scorer, {}), **its_options}
         for scorer, its_options in scorers.items()
         if scorer not in left_out
@@ -74,23 +74,23 @@ def _write_table(
     if options.scored:
         result = _evaluate_scored(table, options)
         systems = {scorer for corpus in result.corpora.values() for scorer in corpus.scores}
-        chosen = {scorer: {**table.defaults.get(scorer, {})} for scorer in sorted(systems)}
+        settings = {scorer: {**table.defaults.get(scorer, {})} for scorer in sorted(systems)}
     else:
-        result = _score_and_evaluate(table, options, folder, chosen)
+        result = _score_and_evaluate(table, options, folder, settings)
     missing_notes = tuple(f"{scorer} is left out: it needs {NEEDS_SPACY}." for scorer in left_out)
-    shown = result.table._replace(
+    final = result.table._replace(
         title=f"{table.title}: {result.table.title}", notes=(*result.table.notes, *missing_notes)
     )
     if sample:
-        shown = shown._replace(title=f"SAMPLES, not the paper's data: {shown.title}")
+        final = final._replace(title=f"SAMPLES, not the paper's data: {final.title}")
         figures = {"sample": True, **result.figures}
     else:
-        note, published = comparable(table, chosen)
+        note, published = comparable(table, settings)
         rows = [{"row": list(key), **values} for key, values in published.items()]
-        shown = with_published(shown, note, published, table.shows_all)
+        final = with_published(final, note, published, table.shows_all)
         more = {"sample": False, "published": {"note": note, "rows": rows}}
         figures = {**result.figures, **more}
-    result = dataclasses.replace(result, table=shown, figures=figures)
+    result = dataclasses.replace(result, table=final, figures=figures)
     path = folder / (f"{name}_sample" if sample else name)
     tables = {form: f"{path}.{ending}" for form, ending in ENDINGS.items()}
     write_evaluation(result, f"{path}.json", tables)
@@ -174,8 +174,8 @@ def comparable(table: ScorerTable, scorers: Mapping[str, Mapping[str, Any]]) -> 
     figures = table.figures()
     why = {name: difference(name, its_options) for name, its_options in scorers.items()}
     hidden = [f"Not beside {key[-1]}: {why[key[-1]]}." for key in figures if why.get(key[-1])]
-    shown = {key: row for key, row in figures.items() if not why.get(key[-1])}
-    return " ".join([table.note, *hidden]), shown
+    comparable_rows = {key: row for key, row in figures.items() if not why.get(key[-1])}
+    return " ".join([table.note, *hidden]), comparable_rows
 
 
 def with_published(table: Table, note: str, figures: Figures, shows_all: bool = False) -> Table:
@@ -194,15 +194,15 @@ def with_published(table: Table, note: str, figures: Figures, shows_all: bool = 
     table = table._replace(columns=tuple(names.get(c.casefold(), c) for c in table.columns))
     ours = [(row[:size], row) for row in table.rows]
     others = [key for key in figures if key not in dict(ours)] if shows_all else []
-    shown = {key: figures.get(key, {}) for key in (*dict(ours), *others)}
-    more = [name for values in shown.values() for name in values if name not in table.columns]
+    paper = {key: figures.get(key, {}) for key in (*dict(ours), *others)}
+    more = [name for values in paper.values() for name in values if name not in table.columns]
     columns = (*table.columns, *dict.fromkeys(more))
     has_intervals = any(isinstance(cell, str) for _, row in ours for cell in row[size:])
     rows, tidy = [], list(table.tidy.rows if table.tidy else ())
     for key, row in (*ours, *((key, None) for key in others)):
         if row is not None:
             rows.append((*row, *(None,) * (len(columns) - len(row))))
-        if not (values := shown[key]):
+        if not (values := paper[key]):
             continue
         name = (*key[:-1], f"{key[-1]} (published)")
         cells: list[Any] = [values.get(column) for column in columns[size:]]

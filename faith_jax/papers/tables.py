@@ -45,10 +45,10 @@ class ScorerTable:
     def __post_init__(self) -> None:
         from faith_jax.runs.options import EvaluateOptions
 
-        known = [field.name for field in dataclasses.fields(EvaluateOptions)]
+        option_names = [field.name for field in dataclasses.fields(EvaluateOptions)]
         for name in self.options:
-            if name not in known:
-                hint = did_you_mean(name, known)
+            if name not in option_names:
+                hint = did_you_mean(name, option_names)
                 raise ConfigError(f"{self.title}: options: there is no {name!r}.{hint}")
         size = len(self.columns)
         for row in self.published:

@@ -236,14 +236,14 @@ def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workfl
       ConfigError: where the folder is in use or cannot be written.
       ProcessError: where a step fails.
     """
-    shown = ["--dry-run", "--printshellcmds"] if options.dry_run else ["--quiet", "progress"]
+    output_flags = ["--dry-run", "--printshellcmds"] if options.dry_run else ["--quiet", "progress"]
     with working_folder(options.output) as (folder, lock):
         write_json(folder / OPTIONS, config)
         command = [
             *(sys.executable, "-m", "snakemake", "--snakefile", str(rules)),
             *("--directory", str(folder), "--configfile", str(folder / OPTIONS)),
             *("--cores", str(options.cores or "all"), "--rerun-incomplete", "--nolock"),
-            *(shown if options.dry_run else [*shown, "rules"]),
+            *(output_flags if options.dry_run else [*output_flags, "rules"]),
             *options.snakemake,
         ]
         # In a group of its own: a Ctrl-C reaches the steps once, through us, and so does any other

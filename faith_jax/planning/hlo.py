@@ -337,8 +337,8 @@ class _Program:
         name: str,
     ) -> float:
         """Returns the bytes that the computation `name` reads of a parameter of these shapes."""
-        whole = sum(shape.main_bytes for shape in shapes)
-        if not whole:
+        total_bytes = sum(shape.main_bytes for shape in shapes)
+        if not total_bytes:
             return 0.0
         read = 0.0
         for user in self._computations[name].values():
@@ -351,10 +351,10 @@ class _Program:
             elif user.opcode == "fusion" and (called := self._called_computations(user)):
                 place = user.operands.index(parameter.name)
                 inner = self._find_parameters(called[0]).get(place)
-                read += whole if inner is None else self._read_bytes(inner, shapes, called[0])
+                read += total_bytes if inner is None else self._read_bytes(inner, shapes, called[0])
             else:
-                return whole
-        return min(read, whole)
+                return total_bytes
+        return min(read, total_bytes)
 
     def _find_parameters(self, name: str) -> dict[int, Instruction]:
         instructions = self._computations[name].values()
@@ -371,10 +371,10 @@ class _Program:
         text = attributes.partition("replica_groups=")[2]
         # The first group.
         if match := _MESH.match(text):  # mesh['a'=4,'b'=16] {'b'}; 'b':(2)4 is a part of an axis
-            axes, chosen = match.groups()
+            axes, differing_axes = match.groups()
             sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", axes)}
             index = [np.zeros(1, int)] * len(sizes)
-            for name, _, before, size in re.findall(r"'([^']+)'(:\((\d+)\)(\d+))?", chosen):
+            for name, _, before, size in re.findall(r"'([^']+)'(:\((\d+)\)(\d+))?", differing_axes):
                 places = np.arange(sizes[name])
                 if size:
                     places = np.arange(int(size)) * (sizes[name] // (int(before) * int(size)))

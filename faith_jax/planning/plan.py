@@ -23,7 +23,7 @@ GIB = 2**30
 _MOST_TRIED = 12  # to find what fits, where the recipe does not
 
 
-class Wanted(NamedTuple):
+class PlanOptions(NamedTuple):
     """The plans that are wanted, and where they are written.
 
     Attributes:
@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
     restart: bool = False
 
 
-def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
+def plan(recipe: Recipe, topology_name: str, options: PlanOptions) -> Report:
     """Plans a recipe, in a process of its own, and writes the report.
 
     Returns:
@@ -57,7 +57,7 @@ def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
       ProcessError: where the compiler fails.
     """
     topology = parse_topology(topology_name)
-    if wanted.sweep and topology.chip.memory is None:
+    if options.sweep and topology.chip.memory is None:
         raise ConfigError(
             f"--sweep: the memory of {topology.name} is not known; name TPUs or GPUs with "
             "--topology."
@@ -65,50 +65,52 @@ def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
     with contextlib.ExitStack() as held:
         process = held.enter_context(CompilingProcess(recipe, topology))
         ask: Planner = process
-        if wanted.json:
+        if options.json:
             run = {"topology": topology.name, **process.facts._asdict()}
-            target = path_of(wanted.json)
-            kept = resumable_output(
-                target, run, restart=wanted.restart, replaces=True, option="--json"
+            target = path_of(options.json)
+            partial_output = resumable_output(
+                target, run, restart=options.restart, replaces=True, option="--json"
             )
-            ask = remembering(ask, held.enter_context(kept) / ROWS)
-        report, tried = report_of(ask, process.facts, topology.chip, wanted)
-        if wanted.figure:
+            ask = remembering(ask, held.enter_context(partial_output) / ROWS)
+        report, tried = report_of(ask, process.facts, topology.chip, options)
+        if options.figure:
             from faith_jax.report.figures import save_pages
 
-            drawn = sweeps.panels(tried, report["recommended"], wanted.least_free)
-            path = pathlib.Path(wanted.figure)
+            drawn = sweeps.panels(tried, report["recommended"], options.least_free)
+            path = pathlib.Path(options.figure)
             save_pages(drawn, sweeps.draw, path, columns=2, lines=1, size=(5.0, 3.6))
-        if wanted.json:
+        if options.json:
             with report_write_errors(target):
                 write_json(target, report)
     return report
 
 
-def report_of(ask: Planner, facts: Facts, chip: Chip, wanted: Wanted) -> tuple[Report, list[Tried]]:
+def report_of(
+    ask: Planner, facts: Facts, chip: Chip, options: PlanOptions
+) -> tuple[Report, list[Tried]]:
     """Returns the report of `plan`, and what was tried."""
     logger.info("Compiling for %s; a large model takes minutes", pluralize(facts.devices, "device"))
     first, tried = None, list[Tried]()
     tries: Iterator[Tried] = iter(())
-    if wanted.sweep:
-        tries = sweeps.sweep(ask, facts, chip, wanted.partitions, wanted.least_free)
+    if options.sweep:
+        tries = sweeps.sweep(ask, facts, chip, options.partitions, options.least_free)
     else:
         first = ask(Question())
         if not first["fits"]:
             logger.info("This does not fit; trying other settings")
-            tries = sweeps.sweep(ask, facts, chip, (), wanted.least_free, first)
+            tries = sweeps.sweep(ask, facts, chip, (), options.least_free, first)
     for trial in tries:
         logger.info("%s: %s", settings_line(trial.choice), _summarize_plan(trial.plan))
         tried.append(trial)
-        if first and (trial.free_share >= wanted.least_free or len(tried) == _MOST_TRIED):
+        if first and (trial.free_share >= options.least_free or len(tried) == _MOST_TRIED):
             break
-    chosen = sweeps.recommend(ask, tried, wanted.least_free)
+    recommended = sweeps.recommend(ask, tried, options.least_free)
     report = {
-        "plan": chosen and chosen.plan if wanted.sweep else first,
+        "plan": recommended and recommended.plan if options.sweep else first,
         "tried": [
             {"settings": _to_gin_macros(trial.choice), "plan": trial.plan} for trial in tried
         ],
-        "recommended": chosen and _to_gin_macros(chosen.choice),
+        "recommended": recommended and _to_gin_macros(recommended.choice),
     }
     return report, tried
 
@@ -137,8 +139,8 @@ def lines(report: Report) -> Iterator[str]:
         for trial in tried:
             settings = " ".join(f"{name}={value}" for name, value in trial["settings"].items())
             yield f"  {settings}: {_summarize_plan(trial['plan'])}"
-    if chosen := report["recommended"]:
-        yield f"recommended: {settings_line(chosen)}"
+    if recommended := report["recommended"]:
+        yield f"recommended: {settings_line(recommended)}"
     elif tried:
         yield "Nothing that was tried fits: take more devices, or fewer or shorter rows."
 

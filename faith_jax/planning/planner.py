@@ -98,10 +98,10 @@ def remembering(ask: Planner, path: pathlib.Path) -> Planner:
     """Returns a planner that keeps its plans in a file, and does not ask for them again."""
     count_whole_rows(path)
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    kept = [(Question(**row["question"]), row["plan"]) for row in rows]
+    known_plans = [(Question(**row["question"]), row["plan"]) for row in rows]
 
     def plan(question: Question) -> dict[str, Any]:
-        for past, past_plan in kept:
+        for past, past_plan in known_plans:
             if past == question:
                 return past_plan
         new_plan = ask(question)

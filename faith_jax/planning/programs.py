@@ -213,8 +213,8 @@ def _build_partitioner(
 ) -> Partitioner:
     """Returns the partitioner of a run, over which so many rows of a batch divide."""
     names = ("num_partitions", "activation_partitioning_dims", "parameter_partitioning_dims")
-    chosen = {name: value for name, value in choice.explicit_settings().items() if name in names}
-    partitioner = partitioner_for(config, devices=devices, **chosen)
+    kwargs = {name: value for name, value in choice.explicit_settings().items() if name in names}
+    partitioner = partitioner_for(config, devices=devices, **kwargs)
     try:
         partitioner.local_rows(rows)
     except ConfigError as error:

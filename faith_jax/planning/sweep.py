@@ -178,18 +178,18 @@ class Panel(NamedTuple):
       quantity: of the bars, with its unit.
       bars: by number of partitions.
       limit: a line across them; None = none.
-      chosen: the number of partitions that is recommended; None = none.
+      recommended: the number of partitions that is recommended; None = none.
     """
 
     title: str
     quantity: str
     bars: Mapping[int, float]
     limit: float | None
-    chosen: int | None
+    recommended: int | None
 
 
 def panels(
-    tried: Sequence[Tried], chosen: Mapping[str, Any] | None, least_free: float
+    tried: Sequence[Tried], recommended: Mapping[str, Any] | None, least_free: float
 ) -> list[Panel]:
     """Returns step time and memory over partitions.
 
@@ -198,22 +198,22 @@ def panels(
 
     Args:
       tried: what was.
-      chosen: of the choices, as gin's macros, the one that is recommended.
+      recommended: of the choices, as gin's macros, the one that is recommended.
       least_free: share of the memory that is enough.
     """
-    shown: dict[int, Tried] = {}
+    fastest: dict[int, Tried] = {}
     for trial in tried:
-        before = shown.get(trial.choice["num_partitions"])
+        before = fastest.get(trial.choice["num_partitions"])
         if (
             before is None
             or before.free_share < least_free
             or (trial.free_share >= least_free and trial.seconds < before.seconds)
         ):
-            shown[trial.choice["num_partitions"]] = trial
-    number = chosen["NUM_PARTITIONS"] if chosen else None
-    times = {n: trial.seconds for n, trial in shown.items() if trial.seconds < float("inf")}
-    memory = {n: trial.plan["memory"]["total"] / GIB for n, trial in shown.items()}
-    available = next(iter(shown.values())).plan["memory"]["available"] / GIB
+            fastest[trial.choice["num_partitions"]] = trial
+    number = recommended["NUM_PARTITIONS"] if recommended else None
+    times = {n: trial.seconds for n, trial in fastest.items() if trial.seconds < float("inf")}
+    memory = {n: trial.plan["memory"]["total"] / GIB for n, trial in fastest.items()}
+    available = next(iter(fastest.values())).plan["memory"]["available"] / GIB
     return [
         Panel("time of a step, at least", "seconds", times, None, number),
         Panel("memory of a device", "GiB", memory, available, number),
@@ -223,7 +223,7 @@ def panels(
 def draw(axes: Any, panel: Panel) -> None:
     """Draws a panel on axes of Matplotlib's; what is recommended is dark."""
     places = list(range(len(panel.bars)))
-    colours = ["#0072b2" if n == panel.chosen else "#a6cee3" for n in panel.bars]
+    colours = ["#0072b2" if n == panel.recommended else "#a6cee3" for n in panel.bars]
     axes.bar(places, list(panel.bars.values()), color=colours)
     axes.set_xticks(places, [f"{number}" for number in panel.bars])
     axes.set(title=panel.title, xlabel="NUM_PARTITIONS", ylabel=panel.quantity)

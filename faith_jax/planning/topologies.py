@@ -223,8 +223,8 @@ def partition_counts(devices: int, slices: int, rows: int) -> list[int]:
     >>> partition_counts(64, 1, 16), partition_counts(8, 2, 2)
     ([4, 8, 16, 32, 64], [4])
     """
-    whole = devices // slices
-    return [n for n in range(1, whole + 1) if whole % n == 0 and rows % (devices // n) == 0]
+    per_slice = devices // slices
+    return [n for n in range(1, per_slice + 1) if per_slice % n == 0 and rows % (devices // n) == 0]
 
 
 def parse_topology(name: str) -> Topology:

@@ -65,16 +65,16 @@ def claims_page(
       scorers: whose scores are shown as probabilities.
       notes: lines on what was checked.
     """
-    shown = list[ScoredRow]()
+    first_rows = list[ScoredRow]()
 
-    def kept() -> Iterator[ScoredRow]:
+    def rows_keeping_first() -> Iterator[ScoredRow]:
         for row in rows:
-            if len(shown) < MOST:
-                shown.append(row)
+            if len(first_rows) < MOST:
+                first_rows.append(row)
             yield row
 
-    counts = _verdict_counts(kept())
-    responses = itertools.groupby(shown, _response_key)
+    counts = _verdict_counts(rows_keeping_first())
+    responses = itertools.groupby(first_rows, _response_key)
     return str(
         page_template("claims.html").render(
             title=title,
@@ -83,7 +83,7 @@ def claims_page(
             claims=[
                 claim for _, claims in responses for claim in _show_claims(list(claims), scorers)
             ],
-            left_out=sum(count.claims for count in counts.values()) - len(shown),
+            left_out=sum(count.claims for count in counts.values()) - len(first_rows),
         )
     )
 
@@ -153,10 +153,10 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
                 group = fields[cluster_field] if cluster_field else key
                 triples = pairs.setdefault((fields.get("system", ""), unit), [])
                 triples.append((right, fields[call_field], group))
-    shown, tidy = [], []
+    table_rows, tidy = [], []
     for (system, unit), triples in pairs.items():
         for name, figure in _compute_agreement(triples, draws):
-            shown.append((system, unit, len(triples), name, figure.text))
+            table_rows.append((system, unit, len(triples), name, figure.text))
             tidy.append((system, unit, len(triples), name, figure.value, *figure.interval))
     columns = ("system", "of", "number", "figure", "%")
     first = 0 if any(system for system, _ in pairs) else 1  # the column of systems
@@ -167,7 +167,7 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
     return Table(
         "Verdicts against labels",
         columns[first:],
-        tuple(row[first:] for row in shown),
+        tuple(row[first:] for row in table_rows),
         tuple(notes),
         plain,
     )

@@ -119,7 +119,7 @@ def page_examples(
     corpora: dict[str, int] = {}
     of, labels = array.array("H"), array.array("b")
     scores = [array.array("d") for _ in scorers]
-    alike, inputs = array.array("q"), array.array("q")
+    hashes, inputs = array.array("q"), array.array("q")
     ranges: dict[int, tuple[float, float]] = {}
     block: list[dict[str, Any]] = []
     held: list[list[dict[str, Any]]] | None = [block]  # None = they are in files
@@ -145,7 +145,7 @@ def page_examples(
         for name, column in zip(scorers, scores, strict=True):
             score = row["scores"].get(name)
             column.append(np.nan if score is None else score)
-        alike.append(hash((row["corpus"], row["label"], *lower_words(row["generated_text"]))))
+        hashes.append(hash((row["corpus"], row["label"], *lower_words(row["generated_text"]))))
         inputs.append(hash((row["id"], *row["grounding"])))
         for number, name in enumerate(scorers):
             if words := row["words"].get(name):
@@ -157,15 +157,15 @@ def page_examples(
             end_block()
     if block:
         end_block()
-    numbers = {"alike": _number_hashes(alike), "input": _number_hashes(inputs)}
+    numbers = {"alike": _number_hashes(hashes), "input": _number_hashes(inputs)}
     pairs = np.unique(np.stack([numbers["input"], np.array(of, np.uint32)]), axis=1)
     text = folder = ""
     if held is not None:
-        every = [row for full in held for row in full]
+        all_rows = [row for full in held for row in full]
         for name, values in numbers.items():
-            for row, value in zip(every, values.tolist(), strict=True):
+            for row, value in zip(all_rows, values.tolist(), strict=True):
                 row[name] = value
-        text = embedded_json(every)
+        text = embedded_json(all_rows)
     elif files is not None:
         columns = {"corpus": np.array(of), "label": np.array(labels), **numbers}
         files.write(

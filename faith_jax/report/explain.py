@@ -104,9 +104,9 @@ def pictures(
         if of_words and of_words.response_words:
             without = "" if of_words.argument_words else "grounding"
         if of_words is None or without:
-            shown = texts[without]
+            blank = texts[without]
             raise InputError(
-                f"{example.id}: the {without} has no content words to explain: {shown!r}."
+                f"{example.id}: the {without} has no content words to explain: {blank!r}."
             )
         shown_pictures.append(salience_picture(example, of_words, threshold))
     return shown_pictures

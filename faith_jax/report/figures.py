@@ -81,9 +81,9 @@ def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[p
         title = f"{panel.corpus} ({panel.rows:,} rows)"
         axes.set(title=title, xlabel="unfaithful taken for faithful", ylabel="faithful found")
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        shown = len(panel.curves)
-        head = f"best {shown} of {shown + panel.left_out}, by AUC" if panel.left_out else "AUC"
-        if not shown:
+        count = len(panel.curves)
+        head = f"best {count} of {count + panel.left_out}, by AUC" if panel.left_out else "AUC"
+        if not count:
             head = "no curves: one class, or equal scores"
         axes.legend(title=head, loc="center left", bbox_to_anchor=(1.02, 0.5), handlelength=3.5)
 
@@ -209,9 +209,9 @@ def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
     save_figure(figure, path)
 
 
-def _shorten_text(text: str, most: int = 80) -> str:
+def _shorten_text(text: str, max_length: int = 80) -> str:
     text = _escape_math(text)
-    return text if len(text) <= most else text[: most - 1] + "\u2026"
+    return text if len(text) <= max_length else text[: max_length - 1] + "\u2026"
 
 
 def save_pages(
@@ -233,14 +233,14 @@ def save_pages(
       size: of a panel, inches.
     """
     written = []
-    most = columns * lines
-    for number, start in enumerate(range(0, len(panels), most), 1):
-        page = panels[start : start + most]
+    panels_per_page = columns * lines
+    for number, start in enumerate(range(0, len(panels), panels_per_page), 1):
+        page = panels[start : start + panels_per_page]
         target = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
         wide = min(columns, len(page))
         high = -(-len(page) // wide)
-        whole = (size[0] * wide, size[1] * high)
-        figure, grid = _import_pyplot().subplots(high, wide, figsize=whole, squeeze=False)
+        figure_size = (size[0] * wide, size[1] * high)
+        figure, grid = _import_pyplot().subplots(high, wide, figsize=figure_size, squeeze=False)
         for axes, panel in itertools.zip_longest(grid.flat, page):
             if panel is None:
                 axes.remove()

@@ -81,11 +81,11 @@ def curves(corpus: Corpus, lines: Mapping[str, Line]) -> dict[str, Any]:
     panel = roc_panel(corpus)
     drawn = []
     for name, curve in panel.curves.items():
-        kept = np.unique(np.linspace(0, len(curve.x) - 1, _CURVE_POINTS).astype(int))
+        point_numbers = np.unique(np.linspace(0, len(curve.x) - 1, _CURVE_POINTS).astype(int))
         drawn.append(
             {
                 "name": name,
-                "points": " ".join(f"{curve.x[i]:.4f},{1 - curve.y[i]:.4f}" for i in kept),
+                "points": " ".join(f"{curve.x[i]:.4f},{1 - curve.y[i]:.4f}" for i in point_numbers),
                 "auc": f"{100 * panel.areas[name]:.1f}",
                 "colour": lines[name].colour,
                 "dashes": " ".join(f"{0.01 * length:g}" for length in lines[name].dashes),

@@ -102,8 +102,8 @@ def roc_panel(corpus: Corpus, most: int = MOST_CURVES) -> RocPanel:
     for name in best:
         x, y, _ = roc_curve(part.labels, part.scores[name], drop_intermediate=False)
         curves[name] = RocCurve(x, y)
-    kept = {name: areas[name] for name in best}
-    return RocPanel(corpus.name, curves, kept, len(areas) - len(best), len(part.ids))
+    best_areas = {name: areas[name] for name in best}
+    return RocPanel(corpus.name, curves, best_areas, len(areas) - len(best), len(part.ids))
 
 
 def histogram_panels(corpora: Mapping[str, Corpus]) -> list[HistogramPanel]:
@@ -113,28 +113,28 @@ def histogram_panels(corpora: Mapping[str, Corpus]) -> list[HistogramPanel]:
     """
     panels = []
     for scorer in scorers_of(corpora):
-        chosen = {}
+        scores = {}
         for name, corpus in corpora.items():
             if scorer not in corpus.scores:
                 continue
             if corpus.ids and np.isnan(corpus.labels).all():
                 values = corpus.scores[scorer]
-                chosen[name] = {UNLABELLED: values[~np.isnan(values)]}
+                scores[name] = {UNLABELLED: values[~np.isnan(values)]}
             else:
                 part = corpus.part(corpus.usable())
                 values = part.scores[scorer]
-                chosen[name] = {c: values[part.labels == 1 - i] for i, c in enumerate(CLASSES)}
+                scores[name] = {c: values[part.labels == 1 - i] for i, c in enumerate(CLASSES)}
         edges = bin_edges(
-            np.concatenate([v for by_class in chosen.values() for v in by_class.values()])
+            np.concatenate([v for by_class in scores.values() for v in by_class.values()])
         )
         shares = {
             name: {c: np.histogram(v, edges)[0] / max(1, len(v)) for c, v in by_class.items()}
-            for name, by_class in chosen.items()
+            for name, by_class in scores.items()
         }
         top = axis_top(
             {(n, c): share for n, by_class in shares.items() for c, share in by_class.items()}
         )
-        for name, by_class in chosen.items():
+        for name, by_class in scores.items():
             counts = {c: len(v) for c, v in by_class.items()}
             panel = HistogramPanel(corpora[name].name, scorer, edges, top, shares[name], counts)
             panels.append(panel)
@@ -198,14 +198,14 @@ def curve_panel(
 
     A logarithmic one leaves out values that are not positive.
     """
-    kept = {}
+    thinned_curves = {}
     for name, (steps, values) in curves.items():
         drawn = np.isfinite(values) & ((values > 0) | (not logarithmic))
         if drawn.any():
             steps, values = steps[drawn], values[drawn]
             thinned = np.unique(np.linspace(0, len(steps) - 1, _POINTS).astype(int))
-            kept[name] = Curve(steps[thinned], values[thinned])
-    return CurvePanel(title, quantity, kept, lines_of(list(kept)), logarithmic)
+            thinned_curves[name] = Curve(steps[thinned], values[thinned])
+    return CurvePanel(title, quantity, thinned_curves, lines_of(list(thinned_curves)), logarithmic)
 
 
 class AcceptancePanel(NamedTuple):

@@ -134,10 +134,10 @@ def _vector_notes(run: RunHealth, prompt: PromptHealth) -> Iterator[str]:
         )
     steps, norms = prompt.gradient_norms
     if len(steps):
-        whole = np.linalg.norm(norms, axis=1)
+        total_norms = np.linalg.norm(norms, axis=1)
         yield (
-            f"Gradient norm of all vectors: {number(whole[0])} at step {steps[0]}, median "
-            f"{number(np.median(whole))}, {number(whole[-1])} at step {steps[-1]}."
+            f"Gradient norm of all vectors: {number(total_norms[0])} at step {steps[0]}, median "
+            f"{number(np.median(total_norms))}, {number(total_norms[-1])} at step {steps[-1]}."
         )
     else:
         yield "Gradient norms by vector were not logged."

@@ -146,9 +146,9 @@ def salience_picture(
     arguments = []
     titles = example.grounding.labels("grounding")
     for number, (title, text) in enumerate(zip(titles, example.grounding.texts, strict=True)):
-        chosen = [i for i, w in enumerate(salience.argument_words) if w.number == number]
-        words = [salience.argument_words[i] for i in chosen]
-        pieces = tuple(_cut_into_pieces(text, words, contributions[chosen], threshold))
+        word_numbers = [i for i, w in enumerate(salience.argument_words) if w.number == number]
+        words = [salience.argument_words[i] for i in word_numbers]
+        pieces = tuple(_cut_into_pieces(text, words, contributions[word_numbers], threshold))
         arguments.append(ShownText(title, pieces))
     query = example.history[-1] if example.history else ""
     absent = words_in_none(example.response, (*example.grounding.texts, query))
@@ -183,9 +183,9 @@ def _cut_into_pieces(
     for word, value, is_foreign in zip(words, values, foreign, strict=True):
         if word.start > place:
             yield Piece(text[place : word.start], None, False)
-        shown = text[word.start : word.end]
+        word_text = text[word.start : word.end]
         is_marked = is_foreign or _is_low(word, value, threshold)
-        yield Piece(shown, float(value), is_marked, is_foreign)
+        yield Piece(word_text, float(value), is_marked, is_foreign)
         place = word.end
     if place < len(text):
         yield Piece(text[place:], None, False)
@@ -210,9 +210,9 @@ def salience_text(picture: SaliencePicture, colour: bool) -> str:
 def _format_picture_lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
     if picture.query:
         yield f"query: {printable(picture.query)}"
-    for shown in (*picture.arguments, picture.response):
-        text = "".join(_paint_piece(piece, colour) for piece in shown.pieces)
-        yield f"{printable(shown.title)}: {text}"
+    for text_map in (*picture.arguments, picture.response):
+        text = "".join(_paint_piece(piece, colour) for piece in text_map.pieces)
+        yield f"{printable(text_map.title)}: {text}"
     yield ""
     mark = _paint_piece(Piece("red", 0.0, True), True) if colour else "[brackets]"
     star = f", or not in the grounding or the query ({STAR})" if any(picture.foreign) else ""
@@ -257,14 +257,14 @@ def printable(text: str) -> str:
 
 def salience_page(title: str, pictures: Sequence[SaliencePicture]) -> str:
     """Returns one self-contained HTML page of some examples' maps."""
-    shown = [salience_section(picture) for picture in pictures]
-    return page_template("salience.html").render(title=title, pictures=shown)
+    sections = [salience_section(picture) for picture in pictures]
+    return page_template("salience.html").render(title=title, pictures=sections)
 
 
 def salience_section(picture: SaliencePicture) -> dict[str, Any]:
     """Returns a picture's values for the template `salience_section.html`."""
 
-    def shown(word: PlacedWord, value: float, star: bool = False) -> dict[str, Any]:
+    def word_fields(word: PlacedWord, value: float, star: bool = False) -> dict[str, Any]:
         marked = value < picture.threshold or star
         return {"text": word.text + STAR * star, "share": _format_score(value), "marked": marked}
 
@@ -283,9 +283,9 @@ def salience_section(picture: SaliencePicture) -> dict[str, Any]:
         "compare": COMPARE,
         "threshold": f"{picture.threshold:g}",
         "cut_tokens": salience.cut_tokens,
-        "columns": [shown(*column) for column in columns],
+        "columns": [word_fields(*column) for column in columns],
         "rows": [
-            shown(word, value)
+            word_fields(word, value)
             | {"perspective": word.perspective, "cells": [_format_score(cell) for cell in cells]}
             for word, value, cells in rows
         ],

@@ -69,7 +69,7 @@ def _csv_cell(value: Any) -> Any:
 def _escape_table(table: Table, form: str) -> Table:
     """Returns a table whose texts hold no control characters, and in Markdown no cells or tags."""
 
-    def shown(value: Any) -> Any:
+    def escape_cell(value: Any) -> Any:
         if not isinstance(value, str):
             return value
         text = printable(value)
@@ -77,8 +77,8 @@ def _escape_table(table: Table, form: str) -> Table:
 
     return Table(
         printable(table.title),
-        tuple(map(shown, table.columns)),
-        tuple(tuple(map(shown, row)) for row in table.rows),
+        tuple(map(escape_cell, table.columns)),
+        tuple(tuple(map(escape_cell, row)) for row in table.rows),
         tuple(printable(note, "\n") for note in table.notes),
     )
 

@@ -287,8 +287,8 @@ def _merge_chunk(
     first: Integer[Array, ""],
     mesh: Mesh,
     axes: tuple[str, ...],
-    most: int,
-) -> tuple[Float[Array, "queries most"], Integer[Array, "queries most"]]:
+    num_best: int,
+) -> tuple[Float[Array, "queries num_best"], Integer[Array, "queries num_best"]]:
     """Returns the best scores and rows so far, those of a chunk of `count` rows among them.
 
     Each device finds the best of its own rows, so that only these few go from one to another.
@@ -297,21 +297,21 @@ def _merge_chunk(
     def device_best(chunk: Array, places: Array, queries: Array) -> tuple[Array, Array]:
         scores = jnp.matmul(queries, chunk.T, precision=jax.lax.Precision.HIGHEST)
         scores = jnp.where(places[None] < count, scores, -jnp.inf)
-        chunk_scores, columns = jax.lax.top_k(scores, min(most, len(chunk)))
+        chunk_scores, columns = jax.lax.top_k(scores, min(num_best, len(chunk)))
         return chunk_scores, places[columns]
 
-    split, behind = P(axes), P(None, axes)
+    split, split_columns = P(axes), P(None, axes)
     chunk_scores, places = jax.shard_map(
         device_best,
         mesh=mesh,
         in_specs=(split, split, P()),
-        out_specs=(behind, behind),
+        out_specs=(split_columns, split_columns),
         check_vma=False,
     )(chunk, jnp.arange(len(chunk), dtype=jnp.int32), queries)
     # Earlier rows stand first, and of equal scores `top_k` takes the first.
     pairs = zip(best, (chunk_scores, first + places), strict=True)
     joined, numbers = (jnp.concatenate(pair, axis=1) for pair in pairs)
-    scores, columns = jax.lax.top_k(joined, most)
+    scores, columns = jax.lax.top_k(joined, num_best)
     return scores, jnp.take_along_axis(numbers, columns, axis=1)
 
 
@@ -353,7 +353,7 @@ def top_k(
                 np.int32(first),
                 mesh=partitioner.mesh,
                 axes=batch_axes(partitioner.mesh),
-                most=most,
+                num_best=most,
             )
         scores, numbers = partitioner.gather(best)
     return scores, numbers

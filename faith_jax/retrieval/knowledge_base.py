@@ -194,9 +194,9 @@ class KnowledgeBase:
             quoted_words.append(f'"{word}"')
         return self._rank_articles(" OR ".join(quoted_words), most) if quoted_words else []
 
-    def _rank_articles(self, match: str, most: int) -> list[int]:
+    def _rank_articles(self, match: str, limit: int) -> list[int]:
         query = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
-        return self._select_article_numbers(query, (match, most))
+        return self._select_article_numbers(query, (match, limit))
 
     def _select_article_numbers(self, query: str, values: Sequence[object]) -> list[int]:
         return [number for (number,) in self._database.execute(query, values)]

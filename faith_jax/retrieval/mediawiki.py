@@ -186,8 +186,8 @@ def _node_text(node: Any) -> str:
             name = str(node.name).strip().lower()
             places = (0,) if name.startswith("lang-") else _TEMPLATES.get(name, ())
             values = [parameter.value for parameter in node.params if not parameter.showkey]
-            chosen = (values[p] for p in places if p < len(values) and values)
-            return " ".join(_extract_text(value).strip() for value in chosen)
+            shown_values = (values[p] for p in places if p < len(values) and values)
+            return " ".join(_extract_text(value).strip() for value in shown_values)
         case nodes.Tag():
             name = str(node.tag).strip().lower()
             if node.wiki_markup in _LIST_MARKS:

@@ -83,11 +83,11 @@ def export_checkpoint(
         rounded = [f"--dtype={dtype}"] if dtype else []
         parts = [["export-checkpoint", model.base["path"], target, *rounded]]
         for name in prompts:
-            which = [f"--prompt={name.removesuffix('_prompt')}"] if len(prompts) > 1 else []
+            prompt_option = [f"--prompt={name.removesuffix('_prompt')}"] if len(prompts) > 1 else []
             place = [f"{target}_{name}.npy"]
             if peft_has(name, model.config):
                 place = [f"{target}_{name}", f"--base={target}"]
-            parts.append(["export-prompt", source, *place, *which])
+            parts.append(["export-prompt", source, *place, *prompt_option])
         commands = [shlex.join(["faith-jax", *map(str, part)]) for part in parts]
         raise CheckpointError(
             f"{source}: its soft prompt has no place in a Hugging Face folder. Run, for its base "

@@ -80,14 +80,14 @@ def evaluate(
     Raises:
       MetricError: one of the task's metrics fails; the others are written.
     """
-    chosen = RunVocabulary.choose(vocabulary, checkpoint_path)
+    run_vocabulary = RunVocabulary.choose(vocabulary, checkpoint_path)
     module, params, partitioner = setup.load_for_inference(
         checkpoint_path, partitioner_for, model, params_dtype
     )
     step = step_of(checkpoint_path)  # of a MODEL_DIR, the one that is opened
     targets = eval_dataset.task().output_features["targets"]
-    chosen.check(module.config, tokenizer_of(targets.vocabulary))
-    setup.log_vocabulary(chosen, eval_dataset)
+    run_vocabulary.check(module.config, tokenizer_of(targets.vocabulary))
+    setup.log_vocabulary(run_vocabulary, eval_dataset)
     folder = None if output_dir is None else make_folder(output_dir, "EVAL_OUTPUT_DIR")
     objective = setup.objective_of(module.config, objective)
     trainer = Trainer(module, objective, optax.identity(), partitioner)
@@ -107,10 +107,10 @@ def evaluate(
             failure = error
             metrics |= error.metrics | {FAILED: str(error)}
     for name, value in sorted(metrics.items()):
-        shown = text_of(value)
+        value_text = text_of(value)
         if name == "weight":
-            shown = f"{value:,.0f} (target tokens; rows of a head's classes)"
-        logger.info("%s %s: %s", eval_dataset.split, name, shown)
+            value_text = f"{value:,.0f} (target tokens; rows of a head's classes)"
+        logger.info("%s %s: %s", eval_dataset.split, name, value_text)
     if folder is not None and jax.process_index() == 0:
         described = {
             "checkpoint": str(checkpoint_path),

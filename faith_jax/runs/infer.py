@@ -181,8 +181,8 @@ def infer(
     if isinstance(formats, str):  # as --gin.FORMATS=jsonl,tfds gives them
         formats = [name.strip() for name in formats.split(",")]
     if not formats or set(formats) - {"jsonl", "tfds"}:
-        given = ",".join(map(str, formats))
-        raise ConfigError(f"FORMATS: expected jsonl, tfds or jsonl,tfds, got {given!r}.")
+        format_list = ",".join(map(str, formats))
+        raise ConfigError(f"FORMATS: expected jsonl, tfds or jsonl,tfds, got {format_list!r}.")
     if batch_size < 1:
         raise ConfigError(f"BATCH_SIZE: expected a positive number, got {batch_size}.")
     check_policy(cut_policy)
@@ -199,15 +199,15 @@ def infer(
     for system_run in _list_systems(models, folder):
         # Its rows, and whether they have responses already.
         system_run = system_run.with_pinned_step({} if restart else partial_note(system_run.output))
-        chosen = RunVocabulary.choose(models.vocabulary, system_run.checkpoint)
+        vocabulary = RunVocabulary.choose(models.vocabulary, system_run.checkpoint)
         made_in = folder.parent if dry_run else system_run.output.parent
         make_folder(str(made_in), "INFER_OUTPUT_DIR")
-        tokenizer = source.tokenizer(chosen)
+        tokenizer = source.tokenizer(vocabulary)
         system_run = system_run._replace(prefix=_control_prefix(control_tokens, tokenizer))
         load = functools.partial(
             _make_responder,
             source=source,
-            chosen=chosen,
+            vocabulary=vocabulary,
             tokenizer=tokenizer,
             decoding=decoding,
             batch_size=batch_size,
@@ -253,10 +253,10 @@ def infer(
                     ):
                         logger.warning(TWO_SIDES_ONLY, system_run.checkpoint)
                     load(system_run).respond(job, formats)
-                kept = ("jsonl", *formats) if several else formats
+                kept_formats = ("jsonl", *formats) if several else formats
                 with job.joining() as shard_counts:
                     if shard_counts is not None:
-                        _write_output(job, shard_counts, kept, source, run)
+                        _write_output(job, shard_counts, kept_formats, source, run)
                     is_made &= shard_counts is not None or is_complete(system_run.output)
         finished.append(system_run.output)
     if several and is_made and jax.process_index() == 0:
@@ -430,10 +430,10 @@ def _open_job(
         if not is_complete(output) or (output.is_dir() and not any(output.iterdir())):
             return False
         summary = read_json_or_none(output / SUMMARY) or {}
-        now = dict(run)
+        current_run = dict(run)
         if summary.get("stamp") != seen:
-            now["rows"] = digest_of(plan()["shards"])
-        if changes := difference(summary.get("run"), now):
+            current_run["rows"] = digest_of(plan()["shards"])
+        if changes := difference(summary.get("run"), current_run):
             raise ConfigError(
                 f"{output} is not empty: it holds responses with {changes}; remove it, or choose "
                 "another INFER_OUTPUT_DIR."
@@ -466,15 +466,15 @@ class _Responder(NamedTuple):
         is_reported = False  # whether all rows are, with what is unknown of them
         for shard, writes, done in processes.take_shards(job, self.together, self.window):
             if shard.number == 0 and writes:
-                shown = map(self.system.row, shard.read(self.source.read, self.source.name))
-                report = preflight.inference_report(self.source.name, shown, self.read, len(job))
+                parsed = map(self.system.row, shard.read(self.source.read, self.source.name))
+                report = preflight.inference_report(self.source.name, parsed, self.read, len(job))
                 preflight.tell(report, None)  # before hours of decoding
                 is_reported = len(job.shards) == 1
             if done:
                 logger.info("Resuming from row %d of %s", done, shard.rows)
                 job.progress.others(done)
-            every = map(self.system.row, shard.read(self.source.read, self.source.name))
-            rows = itertools.islice(every, done, None)
+            shard_rows = map(self.system.row, shard.read(self.source.read, self.source.name))
+            rows = itertools.islice(shard_rows, done, None)
             while window := list(itertools.islice(rows, self.window)):
                 with counting_unknown(self.unknown):
                     inputs = [self.read(row) for row in window]
@@ -502,7 +502,7 @@ class _Responder(NamedTuple):
 def _make_responder(
     system: _System,
     source: _Source,
-    chosen: RunVocabulary,
+    vocabulary: RunVocabulary,
     tokenizer: Any,
     decoding: DecodingConfig,
     batch_size: int,
@@ -512,8 +512,8 @@ def _make_responder(
     with own_devices():
         module, params, partitioner = loaded()
     setup.check_generates(module.config)
-    chosen.check(module.config, tokenizer)
-    setup.log_vocabulary(chosen, source.dataset)
+    vocabulary.check(module.config, tokenizer)
+    setup.log_vocabulary(vocabulary, source.dataset)
     log_ignored(system.checkpoint, decoding, module.config)
     read = source.row_tokens(module.config, tokenizer, decoding)
     sampling = seed + int(system.fields.get("replicate", 0))

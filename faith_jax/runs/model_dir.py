@@ -201,17 +201,17 @@ def describe_run(
 def _check_initial(
     described: Checkpoint, initial: BaseModel | None, frozen: bool, path: str
 ) -> None:
-    now = initial.describe() if initial else None
+    current = initial.describe() if initial else None
     if frozen or described.base:
-        before, now = described.base, now if frozen else None
+        before, current = described.base, current if frozen else None
     elif _INITIAL in described.metadata:
         before = described.metadata[_INITIAL]
     else:  # of a version that did not keep it
         return
-    if (before or {}).get("content_hash") != (now or {}).get("content_hash"):
+    if (before or {}).get("content_hash") != (current or {}).get("content_hash"):
         raise CheckpointError(
             f"{path}: this run began with {_base_text(before)} but INITIAL_CHECKPOINT_PATH is "
-            f"{_base_text(now)}. Give what it began with, or another MODEL_DIR."
+            f"{_base_text(current)}. Give what it began with, or another MODEL_DIR."
         )
 
 
@@ -222,8 +222,8 @@ def _base_text(origin: Mapping[str, str] | None) -> str:
 
 
 def _changed_settings(folder: pathlib.Path) -> list[Difference]:
-    now = settings_of(gin.config_str())
-    if now is None:
+    current = settings_of(gin.config_str())
+    if current is None:
         return []  # `train` was called without gin
     before = read_settings(folder)
     if before is None:
@@ -233,7 +233,7 @@ def _changed_settings(folder: pathlib.Path) -> list[Difference]:
             CONFIG,
         )
         return []
-    return differences(before, now)
+    return differences(before, current)
 
 
 def _is_within(difference: Difference, paths: tuple[str, ...]) -> bool:
@@ -272,12 +272,12 @@ def read_or_write_prompt_starts(
     were not kept, nothing is returned.
     """
     if resumed:
-        kept = read_prompt_starts(folder)[0] if trained else None
-        if trained and kept is None:
+        kept_starts = read_prompt_starts(folder)[0] if trained else None
+        if trained and kept_starts is None:
             logger.warning(
                 "%s does not say where its prompt started: how far it moved is not logged", folder
             )
-        return kept or {}
+        return kept_starts or {}
     if jax.process_index() == 0:
         if trained:
             write_prompt_starts(folder, trained, origin)
@@ -332,9 +332,9 @@ class RunLog:
         curve = self._build_curve(name, lambda row: len(row.get(name, ())) == length)
         return curve._replace(values=curve.values.reshape(-1, length))
 
-    def _build_curve(self, name: str, chosen: Callable[[Mapping[str, Any]], bool]) -> Curve:
+    def _build_curve(self, name: str, is_row: Callable[[Mapping[str, Any]], bool]) -> Curve:
         value_by_step = {
-            row["step"]: row[name] for row in self._rows if chosen(row) and name in row
+            row["step"]: row[name] for row in self._rows if is_row(row) and name in row
         }
         values = np.array(list(value_by_step.values()), np.float64)
         return Curve(np.array(list(value_by_step), np.int64), values)

@@ -650,8 +650,8 @@ class EvaluateOptions(Comparison):
     def __post_init__(self):
         from faith_jax.runs.scores.protocols import load_protocol, protocol_names
 
-        chosen = CHOSEN_BY_LABELS if self.protocol == AUTO else (self.protocol,)
-        read = frozenset[str]().union(*(load_protocol(name).options for name in chosen))
+        protocols_used = CHOSEN_BY_LABELS if self.protocol == AUTO else (self.protocol,)
+        read = frozenset[str]().union(*(load_protocol(name).options for name in protocols_used))
         for field in dataclasses.fields(self):
             is_unread = field.name in self.OF_SOME_PROTOCOLS - read
             if is_unread and getattr(self, field.name) != field.default:
@@ -659,7 +659,7 @@ class EvaluateOptions(Comparison):
                 by_labels = ", one of which is chosen without --protocol" * (self.protocol == AUTO)
                 raise ConfigError(
                     f"--{field.name.replace('_', '-')}: goes with --protocol="
-                    f"{' or '.join(protocols)}, not with {' or '.join(chosen)}{by_labels}."
+                    f"{' or '.join(protocols)}, not with {' or '.join(protocols_used)}{by_labels}."
                 )
         super().__post_init__()
 

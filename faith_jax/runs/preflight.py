@@ -354,18 +354,18 @@ def _decode_examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
     for member, number in zip(members.tolist(), numbers.tolist(), strict=True):
         cache = rows.members[member]
         row = cache[number]
-        shown = {
+        fields = {
             "member": cache.name,
             "id": cache.column("id")[number].as_py(),
             "inputs": _decode_with_marks(tokenizer, row["inputs"]),
         }
         if len(row["targets"]):
-            shown["targets"] = _decode_with_marks(tokenizer, row["targets"])
+            fields["targets"] = _decode_with_marks(tokenizer, row["targets"])
         if row["label"] is not None:
-            shown["label"] = row["label"]
+            fields["label"] = row["label"]
         if row["negatives"]:
-            shown["negatives"] = [_decode_with_marks(tokenizer, ids) for ids in row["negatives"]]
-        yield shown
+            fields["negatives"] = [_decode_with_marks(tokenizer, ids) for ids in row["negatives"]]
+        yield fields
 
 
 def _decode_with_marks(tokenizer: Any, ids: Sequence[int]) -> str:
@@ -409,10 +409,10 @@ def _format_report(report: Report) -> Iterator[str]:
     if "scorers" in report:
         yield f"{report['source']}: {pluralize(report['rows'], 'row')} to score{_looked_at(report)}"
         yield from (f"  {line}" for line in report.get("input", ()))
-        alike: dict[str, list[str]] = {}  # scorers whose models read the same
+        scorers_by_input: dict[str, list[str]] = {}  # scorers whose models read the same
         for scorer, inputs_report in report["scorers"].items():
-            alike.setdefault(json.dumps(inputs_report), []).append(scorer)
-        for scorers in alike.values():
+            scorers_by_input.setdefault(json.dumps(inputs_report), []).append(scorer)
+        for scorers in scorers_by_input.values():
             inputs_report = report["scorers"][scorers[0]]
             inputs = pluralize(inputs_report["inputs"], "input")
             yield f"{', '.join(scorers)}: {inputs}, {inputs_report['inputs_cut']:,} cut"
@@ -467,8 +467,8 @@ def _looked_at(report: Report) -> str:
     return f"; of the first {report['looked_at']:,}:" if "looked_at" in report else ""
 
 
-def _example_lines(examples: Sequence[Report], shown: Callable[[Any], str]) -> Iterator[str]:
+def _example_lines(examples: Sequence[Report], format_value: Callable[[Any], str]) -> Iterator[str]:
     for number, example in enumerate(examples, 1):
         yield f"example {number}:"
         for name, value in example.items():
-            yield f"  {name}: {shown(value)}"
+            yield f"  {name}: {format_value(value)}"

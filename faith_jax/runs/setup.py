@@ -176,8 +176,8 @@ def _round_params(params: PyTree, dtype: ParamsDtype) -> PyTree:
     Raises:
       ConfigError: for another dtype.
     """
-    wanted = jnp.dtype(check_value("PARAMS_DTYPE", dtype, ParamsDtype))
-    return jax.tree.map(lambda array: lazy(array).astype(wanted), params)
+    target_dtype = jnp.dtype(check_value("PARAMS_DTYPE", dtype, ParamsDtype))
+    return jax.tree.map(lambda array: lazy(array).astype(target_dtype), params)
 
 
 def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
@@ -201,10 +201,10 @@ def matching_params(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree
         params = stack_layers(params)
     elif checkpoint.config.scan_layers and not config.scan_layers:
         params = unstack_layers(params)
-    wanted = {n for n in PROMPTS if getattr(config, f"{n}_length")}
+    prompt_names = {n for n in PROMPTS if getattr(config, f"{n}_length")}
     without_prompts = config.replace(encoder_prompt_length=0, decoder_prompt_length=0)
     check_params(without_prompts, {k: v for k, v in params.items() if k not in PROMPTS})
-    return {k: v for k, v in params.items() if k not in PROMPTS or k in wanted}
+    return {k: v for k, v in params.items() if k not in PROMPTS or k in prompt_names}
 
 
 def load_for_inference(
@@ -240,21 +240,21 @@ def check_generates(config: TransformerConfig) -> None:
         )
 
 
-def log_vocabulary(chosen: RunVocabulary, dataset: DatasetConfig | None) -> None:
+def log_vocabulary(run_vocabulary: RunVocabulary, dataset: DatasetConfig | None) -> None:
     """Logs the tokenizer of a run, which a task of the user's own may replace.
 
     It is logged after the checkpoint is opened: before, nobody knows what that carries.
 
     Args:
-      chosen: of the run.
+      run_vocabulary: of the run.
       dataset: what is read; None = a file, in our formats.
     """
     if dataset is None:
-        return chosen.log()
+        return run_vocabulary.log()
     task = dataset.task()
     vocabulary = task.output_features["targets"].vocabulary
     names = {member.name for member in getattr(task, "tasks", [task])}
-    chosen.log_of_task(vocabulary, task.name, has_formats=bool(names & TASKS.keys()))
+    run_vocabulary.log_of_task(vocabulary, task.name, has_formats=bool(names & TASKS.keys()))
 
 
 def check_language_model(option: str, path: str) -> None:

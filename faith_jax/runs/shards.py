@@ -336,10 +336,10 @@ class Job:
     def _keep_or_make_plan(
         self, make: Callable[[], dict[str, Any]], stamp: list[Any], restart: bool
     ) -> dict[str, Any]:
-        kept, replaces = read_json_or_none(self.folder / PLAN), self._is_finished is not None
+        saved, replaces = read_json_or_none(self.folder / PLAN), self._is_finished is not None
         differs = restart or bool(difference(partial_note(self.target), self._run))
         # There is nothing to keep of another input.
-        renews = kept is not None and kept["stamp"] != stamp and not has_contents(self.folder)
+        renews = saved is not None and saved["stamp"] != stamp and not has_contents(self.folder)
         if (differs or renews) and self._is_used():
             if differs:
                 raise self._taken_error()
@@ -350,9 +350,9 @@ class Job:
             release_partial(self.target, done=True)
             self.finished = True
             return {"stamp": stamp, "shards": []}
-        kept = read_json_or_none(self.folder / PLAN)  # unless it was discarded
-        if kept and kept["stamp"] == stamp:
-            return kept
+        saved = read_json_or_none(self.folder / PLAN)  # unless it was discarded
+        if saved and saved["stamp"] == stamp:
+            return saved
         plan = {"stamp": stamp, **make()}
         note_later(self.folder, {"rows": digest_of(plan["shards"])}, self._option)
         write_json(self.folder / PLAN, plan)
@@ -380,12 +380,12 @@ class Job:
                 self._check_note()
                 left = self._find_unfinished_shards(left)
                 self._is_certain = True
-                taken = next(filter(self._try_to_take, left), None)
-            if taken is not None:
+                next_shard = next(filter(self._try_to_take, left), None)
+            if next_shard is not None:
                 done = len(self) - sum(shard.count for shard in left)
                 self.progress.others(done - known_done)
-                yield taken
-                known_done = done + taken.count
+                yield next_shard
+                known_done = done + next_shard.count
             elif left and (waits or not self._is_certain):
                 rests = is_remote(self.folder) and self._is_certain
                 patience.wait(self._list_file_sizes(), _STORE_SECONDS if rests else _SECONDS)

@@ -177,7 +177,7 @@ def train(
       MetricError: a metric of the task failed; training ended as if it had not.
     """
     initial, total_steps = start.initial_checkpoint_path, optimization.total_steps
-    chosen = RunVocabulary.choose(start.vocabulary, initial, "INITIAL_CHECKPOINT_PATH")
+    vocabulary = RunVocabulary.choose(start.vocabulary, initial, "INITIAL_CHECKPOINT_PATH")
     eval_dataset, decoding, patience = evaluation.dataset, evaluation.decoding, evaluation.patience
     if eval_dataset is not None and eval_dataset.split is None:
         eval_dataset = None
@@ -187,7 +187,7 @@ def train(
             "PATIENCE looks at the loss on EVAL_SPLIT, which is None: set one of them."
         )
     folder = path_of(output.model_dir)
-    chosen = chosen.resume(folder)
+    vocabulary = vocabulary.resume(folder)
     step = step_of(initial) if initial is not None else None
     if optimization.counts_from_0 and step:
         logger.info(
@@ -197,7 +197,7 @@ def train(
     objective = setup.objective_of(model.config, optimization.objective)
     partitioner = partitioner_for(model.config)
     num_microbatches = optimization.num_microbatches
-    tokenizer = _check_datasets(model.config, dataset, eval_dataset, chosen, num_microbatches)
+    tokenizer = _check_datasets(model.config, dataset, eval_dataset, vocabulary, num_microbatches)
     if decoding is not None:
         setup.check_generates(model.config)
     objective.check(model, dataset.further_features)
@@ -205,7 +205,7 @@ def train(
 
     # The model, its trainable parameters, and the step.
     params, base = setup.initial_params(model, partitioner, start, optimization.seed)
-    setup.log_vocabulary(chosen, dataset)
+    setup.log_vocabulary(vocabulary, dataset)
     trained, frozen = split_params(params, start.trainable)
     has_frozen = bool(jax.tree.leaves(frozen))
     if has_frozen and base is None:
@@ -248,11 +248,11 @@ def train(
     with contextlib.nullcontext() if dry_run else own_folder(output.model_dir):
         if newest_step(folder) != last_step:
             raise ConfigError(f"MODEL_DIR: another run has just written to {folder}; start again.")
-        kept = None if dry_run else folder / ROWS
-        rows = SplitRows(dataset, model.config, kept)
+        rows_folder = None if dry_run else folder / ROWS
+        rows = SplitRows(dataset, model.config, rows_folder)
         evaluated = decoded = None
         if eval_dataset is not None:
-            evaluated = SplitRows(eval_dataset, model.config, kept)
+            evaluated = SplitRows(eval_dataset, model.config, rows_folder)
             if decoding is not None:
                 decoded = DecodedEvaluation(model, partitioner, evaluated, decoding)
         state = trainer.init_state(trained)
@@ -443,8 +443,8 @@ class _Watcher:
             logger.error("step %d  %s", step, error)
             metrics = error.metrics | {FAILED: str(error)}
             self.failure = MetricError(f"Step {step}, whose state is saved: {error}.", metrics)
-        shown = "  ".join(f"{name} {text_of(value)}" for name, value in metrics.items())
-        logger.info("step %d  %s decoded  %s", step, split, shown)
+        metric_list = "  ".join(f"{name} {text_of(value)}" for name, value in metrics.items())
+        logger.info("step %d  %s decoded  %s", step, split, metric_list)
         self._write_metrics(step, f"{split}{DECODED}", metrics)
 
     def _write_metrics(self, step: int, part: str, metrics: Mapping[str, Any]) -> None:

@@ -29,9 +29,9 @@ def remembers_last(compute: Callable[..., Result]) -> Callable[..., Result]:
     @functools.wraps(compute)
     def wrapper(self: Any, rows: Sequence[Any]) -> Result:
         key = tuple(rows)
-        for last, kept in self.__dict__.get("_last", ()):
+        for last, last_result in self.__dict__.get("_last", ()):
             if last == key:
-                return kept  # type: ignore[no-any-return]
+                return last_result  # type: ignore[no-any-return]
         result = compute(self, rows)
         self.__dict__["_last"] = ((key, result), *self.__dict__.get("_last", ())[:1])
         return result
@@ -236,8 +236,8 @@ def _pair_texts(
     counts = {"groundings": len(groundings), "responses": len(responses)}
     counts |= {} if histories is None else {"histories": len(histories)}
     if len(set(counts.values())) > 1:
-        shown = ", ".join(f"{count} {name}" for name, count in counts.items())
-        raise ValueError(f"Expected as many of each, got {shown}.")
+        count_list = ", ".join(f"{count} {name}" for name, count in counts.items())
+        raise ValueError(f"Expected as many of each, got {count_list}.")
     examples = []
     for number, (source, response, history) in enumerate(
         zip(groundings, responses, turns, strict=True)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from faith_jax.core.cutting import CutTokens, Kind, cut, sum_cuts, whole
+from faith_jax.core.cutting import CutTokens, Kind, cut, one_part, sum_cuts
 from faith_jax.core.errors import ConfigError, InputError, all_of
 from faith_jax.core.types import Array, GroundedExample, PyTree
 from faith_jax.inference.batching import Batcher, pad_rows, padded_length
@@ -65,8 +65,8 @@ def _compute_precision_recall(
         return hidden / jnp.linalg.norm(hidden, axis=-1, keepdims=True)
 
     similarity = jnp.einsum("bqd,bkd->bqk", embed(responses), embed(references))
-    both = (responses != pad_id)[:, :, None] & (references != pad_id)[:, None, :]
-    similarity = jnp.where(both, similarity, -jnp.inf)  # cosines, [rows, response, reference]
+    real_pairs = (responses != pad_id)[:, :, None] & (references != pad_id)[:, None, :]
+    similarity = jnp.where(real_pairs, similarity, -jnp.inf)  # cosines, [rows, response, reference]
     best = (similarity.max(axis=2), similarity.max(axis=1))
     return jnp.sum(jnp.where(weights > 0, weights * jnp.stack(best, axis=1), 0.0), axis=2)
 
@@ -168,14 +168,14 @@ class BERTScorer(ModelScorer[TextIds]):
     def _encode_text(self, text: str, kind: Kind, where: str) -> tuple[list[int], CutTokens]:
         ids = np.asarray(self._tokenizer.encode(self._space + text), int)
         room = self._max_length - len(self._tokenizer.add_special_tokens([]))
-        keep, tokens = cut(len(ids), [whole(kind, len(ids))], room, self._cut_policy, where)
+        keep, tokens = cut(len(ids), [one_part(kind, len(ids))], room, self._cut_policy, where)
         row = self._tokenizer.add_special_tokens(ids[keep].tolist())
         return check_ids(list(row), self._module.config.vocab_size), tokens
 
     def texts(self, row: TextIds) -> dict[str, str]:
         """Returns response and grounding, each a text of its own."""
-        shown = self._tokenizer.to_readable
-        return {"response": shown(row.response), "grounding": shown(row.grounding)}
+        to_readable = self._tokenizer.to_readable
+        return {"response": to_readable(row.response), "grounding": to_readable(row.grounding)}
 
     def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[TextIds]

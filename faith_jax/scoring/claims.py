@@ -150,8 +150,8 @@ class ClaimVerifier:
         """Returns the first input of a claim."""
         if not row.rows:
             return {}
-        shown = self._classify.encode.tokenizer.to_readable(row.rows[0].ids)
-        return {f"input 1 of {len(row.rows)}": shown}
+        input_text = self._classify.encode.tokenizer.to_readable(row.rows[0].ids)
+        return {f"input 1 of {len(row.rows)}": input_text}
 
     def verdicts(self, rows: Sequence[ClaimRows]) -> list[Verdict]:
         """Returns the verdict of the evidence on each claim."""

@@ -110,24 +110,24 @@ def nli_label_numbers(
     >>> nli_label_numbers(["CONTRADICTION", "NEUTRAL", "ENTAILMENT"])[NliLabel.ENTAILMENT]
     2
     """
-    wanted = [label.value for label in NliLabel]
-    if len(names) != len(wanted):
+    class_names = [label.value for label in NliLabel]
+    if len(names) != len(class_names):
         raise ConfigError(
             f"the model has {len(names)} classes ({', '.join(names)}); expected the three of "
             "natural language inference."
         )
     cleaned = [name.strip().lower() for name in name_list("labels", labels) or names]
-    if sorted(cleaned) != sorted(wanted):
-        order = ",".join(wanted)
+    if sorted(cleaned) != sorted(class_names):
+        order = ",".join(class_names)
         twice = next((name for name in cleaned if cleaned.count(name) > 1), "")
         if labels is not None:
             raise ConfigError(
                 f"labels: expected the model's {len(names)} classes in its order, each once, such "
                 f"as {order}; got {f'{twice} twice' if twice else repr(labels)}."
             )
-        alike = f", two of them {twice}" if twice else ""
+        twice_note = f", two of them {twice}" if twice else ""
         raise ConfigError(
-            f"the model's classes are named {', '.join(names)}{alike}; say their order with "
+            f"the model's classes are named {', '.join(names)}{twice_note}; say their order with "
             f"labels={order} (or another)."
         )
     return {label: cleaned.index(label.value) for label in NliLabel}
@@ -234,17 +234,17 @@ def faithful_class(
             f"the model has {len(names)} classes ({', '.join(names)}); expected a critic's two."
         )
     cleaned = [name.strip().lower() for name in names]
-    alike = cleaned[0] == cleaned[1]
+    is_same_name = cleaned[0] == cleaned[1]
     if faithful_label is not None:
-        wanted = str(faithful_label).strip().lower()
-        choices = [*([] if alike else cleaned), "0", "1"]
-        if wanted not in choices:
+        requested_label = str(faithful_label).strip().lower()
+        choices = [*([] if is_same_name else cleaned), "0", "1"]
+        if requested_label not in choices:
             raise ConfigError(
                 f"faithful_label: {faithful_label!r} is none of {', '.join(names)}; give the name "
                 "of a class, or its number, 0 or 1."
             )
-        return choices.index(wanted) % 2
-    if alike:
+        return choices.index(requested_label) % 2
+    if is_same_name:
         raise ConfigError(
             f"both of the model's classes are named {names[0]}; say the number of the one that "
             "means faithful with faithful_label=0 or faithful_label=1."

@@ -52,15 +52,17 @@ class LabelTokens(NamedTuple):
         for name, label in (("no_error_label", no_error), ("error_label", error)):
             check_label(name, label, tokenizer.notation)
         first, second = (tokenizer.encode(tokenizer.notation.to_model_notation(t)) for t in targets)
-        same = _same_at_start(first, second)
-        if min(len(first), len(second)) == same:
+        start = _same_at_start(first, second)
+        if min(len(first), len(second)) == start:
             raise ConfigError(
                 f"no_error_label and error_label: expected two different texts, got {no_error!r} "
                 f"and {error!r}."
             )
-        behind = _same_at_start(first[same:][::-1], second[same:][::-1])
-        ends = [len(ids) - min(behind, len(ids) - same - 1) for ids in (first, second)]
-        return cls(tuple(first[:same]), tuple(first[same : ends[0]]), tuple(second[same : ends[1]]))
+        end = _same_at_start(first[start:][::-1], second[start:][::-1])
+        ends = [len(ids) - min(end, len(ids) - start - 1) for ids in (first, second)]
+        return cls(
+            tuple(first[:start]), tuple(first[start : ends[0]]), tuple(second[start : ends[1]])
+        )
 
 
 def _same_at_start(first: Sequence[int], second: Sequence[int]) -> int:
@@ -106,7 +108,7 @@ class NpovLabelScorer(ModelScorer[ReadText]):
         labels = LabelTokens.of(reader.tokenizer, *words)
         if reader.causal:
             longest = max(len(labels.no_error), len(labels.error))
-            reader = dataclasses.replace(reader, behind=len(labels.prefix) + longest)
+            reader = dataclasses.replace(reader, reserved_tokens=len(labels.prefix) + longest)
         texts = LabelTexts.of((labels.no_error, labels.error), "mean", labels.prefix)
         tokens_per_batch = options.get("tokens_per_batch")
         self.card, self._reader, self._words = NPOV_LABELS[name], reader, words

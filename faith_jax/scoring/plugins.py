@@ -62,8 +62,8 @@ def scorer(
                 kind = signature.parameters[option].annotation
                 expected = (int, float) if kind is float else kind
                 if kind in (bool, int, float, str) and not isinstance(value, expected):
-                    wanted = "True or False" if kind is bool else kind.__name__
-                    raise ConfigError(f"{option}: expected {wanted}, got {value!r}.")
+                    expected_type = "True or False" if kind is bool else kind.__name__
+                    raise ConfigError(f"{option}: expected {expected_type}, got {value!r}.")
             return TextScorer(
                 card, functools.partial(_score_with_judge, judge, card, options), ALL_SCRIPTS
             )

@@ -72,9 +72,9 @@ def _fill_pattern(
 ) -> tuple[str, Part]:
     place = f"{{{name}}}"
     filled = before + pattern.replace(place, text)
-    behind = len(pattern) - pattern.rindex(place) - len(place)
+    suffix_length = len(pattern) - pattern.rindex(place) - len(place)
     start = len(before) + pattern.index(place)
-    return filled, Part(kind, 0, start, len(filled) - behind, len(filled))
+    return filled, Part(kind, 0, start, len(filled) - suffix_length, len(filled))
 
 
 class ScoredPrompt(NamedTuple):

@@ -77,9 +77,9 @@ def answer_candidates(text: TaggedText) -> list[str]:
 def _fill_template(template: str, context: str, kind: Kind, **fields: str) -> Prompt:
     """Returns an input of a template, of which only the context may be cut."""
     fields = {name: text.replace(_MARK, " ") for name, text in fields.items()}
-    before, _, behind = template.format(context=_MARK, **fields).partition(_MARK)
+    before, _, after = template.format(context=_MARK, **fields).partition(_MARK)
     start, end = len(before), len(before) + len(context)
-    return Prompt(before + context + behind, (Part(kind, start, start, end, end),))
+    return Prompt(before + context + after, (Part(kind, start, start, end, end),))
 
 
 def _maximum_by_kind(first: CutTokens, second: CutTokens) -> CutTokens:
@@ -194,10 +194,10 @@ class QuestionAsker:
         )
         for (place, question), answer, tokens in zip(valid.items(), answers, cut, strict=True):
             n, span = spans[place]
-            questions, most = valid_questions[n]
+            questions, most_cut = valid_questions[n]
             valid_questions[n] = (
                 [*questions, Question(question, span, answer)],
-                _maximum_by_kind(most, tokens),
+                _maximum_by_kind(most_cut, tokens),
             )
         return valid_questions
 

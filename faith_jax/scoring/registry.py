@@ -148,11 +148,11 @@ def check_scorer(name: str, options: Iterable[str]) -> None:
     option_names = scorer_options(name)
     for option in options:
         if option not in option_names:
-            shown = (
+            note = (
                 f"Its options: {', '.join(option_names)}." if option_names else "It has no options."
             )
             raise ConfigError(
-                f"{name} has no option {option!r}.{did_you_mean(option, option_names)} {shown}"
+                f"{name} has no option {option!r}.{did_you_mean(option, option_names)} {note}"
             )
 
 

@@ -155,11 +155,11 @@ class AreaComponents(NamedTuple):
         # I / (I - 1) of Obuchowski 1997, I being the units that hold rows of the class; for the
         # product of both classes, all units.
         of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
-        both = first @ second.T
+        products = first @ second.T
         # Where each row is a unit, none holds rows of both classes: the products vanish, and the
         # two terms of DeLong 1988 remain.
         covariance = of_first * first @ first.T + of_second * second @ second.T
-        return covariance + of_both * (both + both.T)
+        return covariance + of_both * (products + products.T)
 
     def estimate(self, weights: ArrayLike) -> Estimate:
         """Returns the sum of the AUCs by these weights [scorers], such as a difference: 1 and -1.

@@ -267,7 +267,7 @@ def auc_table(
         for number, (name, part) in enumerate(parts.items())
     }
     # Corpora of one class have no AUC, and no part in the average.
-    both = [
+    two_class_names = [
         name
         for name, column in columns.items()
         if (averaged is None or name in averaged) and column.num_defined
@@ -283,10 +283,10 @@ def auc_table(
         if column.num_defined > 1
     }
     average = {}
-    if len(both) > 1:
+    if len(two_class_names) > 1:
         # Corpora count alike, whatever their size.
-        chosen = [columns[name] for name in both]
-        mean = _average_columns(chosen)
+        averaged_columns = [columns[name] for name in two_class_names]
+        mean = _average_columns(averaged_columns)
         average = _build_cells(scorers, mean, pairs, confidence, "undefined")
         if mean.num_defined > 1:
             best[AVERAGE] = _find_best_scorer(scorers, mean, confidence)
@@ -314,7 +314,7 @@ def auc_table(
         rows={name: len(part.ids) for name, part in parts.items()},
         left_out={n: len(corpus.ids) - len(parts[n].ids) for n, corpus in corpora.items()},
         cells={s: {name: column[s] for name, column in cells.items()} for s in scorers},
-        averaged=tuple(both),
+        averaged=tuple(two_class_names),
         average=average,
         tested=tested,
         test=test,
@@ -463,13 +463,13 @@ def _build_cells(
     areas = dict(zip(scorers, column.areas.tolist(), strict=True))
     defined = {scorer for scorer, area in areas.items() if not math.isnan(area)}
     pairs = [pair for pair in pairs if defined.issuperset(pair)]
-    apart = {pair: column.estimate(_contrast_weights(scorers, *pair)) for pair in pairs}
+    differences = {pair: column.estimate(_contrast_weights(scorers, *pair)) for pair in pairs}
     # Another test than t gives p-values alone; intervals are by t in any case.
-    p_values = {p: column.p_values.get(p, apart[p].p_value()) for p in pairs}
+    p_values = {p: column.p_values.get(p, differences[p].p_value()) for p in pairs}
     corrected = holm_by_baseline(p_values)
     # By scorer, then by baseline.
     versus: dict[str, dict[str, Compared]] = {scorer: {} for scorer in scorers}
-    for pair, estimate in apart.items():
+    for pair, estimate in differences.items():
         p_value = p_values[pair]
         interval = estimate.difference_interval(confidence, _SHARE)
         versus[pair[0]][pair[1]] = Compared(estimate.value, interval, p_value, corrected[pair])
@@ -667,9 +667,9 @@ def _format_verdicts(table: AucTable) -> Iterator[str]:
 def _collect_table_notes(table: AucTable) -> tuple[str, ...]:
     """Returns the verdicts, and what the figures and marks mean."""
     notes = [*_format_verdicts(table), *table.warnings]
-    both = "" if table.test != TESTS[0] else " and p-values"
+    more = "" if table.test != TESTS[0] else " and p-values"
     notes.append(
-        f"Intervals{both}: DeLong's standard error, for groups as Obuchowski 1997, and Student's t."
+        f"Intervals{more}: DeLong's standard error, for groups as Obuchowski 1997, and Student's t."
     )
     for name, units in table.units.items():
         notes += units.notes(name)

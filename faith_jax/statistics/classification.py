@@ -166,13 +166,13 @@ def best_threshold(scores: ArrayLike, labels: ArrayLike, macro: bool = False) ->
     # them.
     ends = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))
     calls, hits = ends + 1, np.cumsum(truth[order])[ends]
-    ones, zeros = truth.sum(), truth.size - truth.sum()
+    num_ones, num_zeros = truth.sum(), truth.size - truth.sum()
     # F1 = 2 TP / (called + true), by threshold: [distinct scores].
-    f1 = 2 * hits / (calls + ones)
+    f1 = 2 * hits / (calls + num_ones)
     if macro:
         # Of the rows that are called 0, those that are not missed ones are right.
         zero_calls = truth.size - calls
-        f1 = (f1 + 2 * (zero_calls - (ones - hits)) / (zero_calls + zeros)) / 2
+        f1 = (f1 + 2 * (zero_calls - (num_ones - hits)) / (zero_calls + num_zeros)) / 2
     return float(falling[ends][f1 >= f1.max() - 1e-12][0])  # equal but for rounding
 
 

@@ -105,10 +105,10 @@ def best_balanced_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
         return math.nan
     # Falling, so that the first of several equally good ones is the highest.
     places = np.unique(values)[::-1]
-    ones, zeros = np.sort(values[truth == 1]), np.sort(values[truth == 0])
+    scores_of_ones, scores_of_zeros = np.sort(values[truth == 1]), np.sort(values[truth == 0])
     # Called right: the ones at or above a threshold, and the zeros below it. [distinct scores].
-    recall_of_ones = 1 - np.searchsorted(ones, places) / ones.size
-    recall_of_zeros = np.searchsorted(zeros, places) / zeros.size
+    recall_of_ones = 1 - np.searchsorted(scores_of_ones, places) / scores_of_ones.size
+    recall_of_zeros = np.searchsorted(scores_of_zeros, places) / scores_of_zeros.size
     mean = (recall_of_ones + recall_of_zeros) / 2
     return float(places[mean >= mean.max() - 1e-12][0])  # equal but for rounding
 
@@ -204,6 +204,6 @@ def _mean_recall(sums: Floats) -> Floats:
     return (recalls[0] + recalls[1]) / 2
 
 
-def _divide_or_nan(part: Floats, whole: Floats) -> Floats:
-    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
-    return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
+def _divide_or_nan(part: Floats, total: Floats) -> Floats:
+    part, total = np.asarray(part, np.float64), np.asarray(total, np.float64)
+    return np.divide(part, total, out=np.full(total.shape, np.nan), where=total > 0)

@@ -248,11 +248,11 @@ def compare_measures(
             estimate, difference, p_value, holm = measure.estimate(units), None, math.nan, math.nan
             if name in baselines:
                 baseline = baselines[name]
-                apart = differences[name, baseline, label]
+                gap = differences[name, baseline, label]
                 shared = int(measure.shared_rows(systems[baseline][label]).sum())
-                interval = apart.difference_interval(confidence, measure.bounds)
-                difference = Difference(apart, interval, shared, len(measure.counts))
-                p_value, holm = apart.p_value(), corrected[f"{name}\0{label}", baseline]
+                interval = gap.difference_interval(confidence, measure.bounds)
+                difference = Difference(gap, interval, shared, len(measure.counts))
+                p_value, holm = gap.p_value(), corrected[f"{name}\0{label}", baseline]
             cells[name][label] = Cell(
                 estimate.value,
                 estimate.interval(confidence, measure.bounds),

@@ -366,8 +366,8 @@ def prompt_warnings(prompt: PromptHealth) -> list[str]:
     # Above the diagonal, each pair stands once, and none with itself.
     upper = np.triu(np.nan_to_num(prompt.cosines), 1) > SAME_WAY
     if upper.any():
-        alike = _list_names([f"{i} and {j}" for i, j in np.argwhere(upper)])
-        warnings.append(f"vectors point the same way ({alike}): a shorter prompt may do as well.")
+        pairs = _list_names([f"{i} and {j}" for i, j in np.argwhere(upper)])
+        warnings.append(f"vectors point the same way ({pairs}): a shorter prompt may do as well.")
     return [f"{prompt.name}: {line}" for line in warnings]
 
 
@@ -409,12 +409,12 @@ def _gradient_warnings(prompt: PromptHealth) -> Iterator[str]:
             f"below {VANISHED:g} of what it was."
         )
     # The norm of the whole prompt's gradient is that of its vectors' norms: [points].
-    whole = np.linalg.norm(norms, axis=1)
-    middle, peak = float(np.median(whole)), int(whole.argmax())
-    if middle > 0 and whole[peak] > EXPLODED * middle:
+    total_norms = np.linalg.norm(norms, axis=1)
+    middle, peak = float(np.median(total_norms)), int(total_norms.argmax())
+    if middle > 0 and total_norms[peak] > EXPLODED * middle:
         yield (
-            f"the gradient explodes: {whole[peak]:.3g} at step {steps[peak]}, "
-            f"{whole[peak] / middle:,.0f} times its median; lower LEARNING_RATE or clip it."
+            f"the gradient explodes: {total_norms[peak]:.3g} at step {steps[peak]}, "
+            f"{total_norms[peak] / middle:,.0f} times its median; lower LEARNING_RATE or clip it."
         )
 
 
@@ -468,6 +468,6 @@ def _name_vectors(places: np.ndarray) -> str:
     return f"vector {names[0]}" if len(names) == 1 else f"vectors {_list_names(names)}"
 
 
-def _list_names(names: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _list_names(names: Sequence[str], max_names: int = 8) -> str:
+    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
+    return ", ".join(names[:max_names]) + more

@@ -79,18 +79,18 @@ class Corpus:
         # Nothing is left out, and nothing has to be copied.
         if rows.dtype == bool and rows.all():
             return self
-        kept = np.arange(len(self.ids))[rows].tolist()
+        row_numbers = np.arange(len(self.ids))[rows].tolist()
         return dataclasses.replace(
             self,
-            ids=tuple(self.ids[i] for i in kept),
-            labels=self.labels[kept],
-            scores={name: values[kept] for name, values in self.scores.items()},
-            responses=tuple(self.responses[i] for i in kept) if self.responses else (),
-            fields=tuple(self.fields[i] for i in kept) if self.fields else (),
-            groundings=tuple(self.groundings[i] for i in kept) if self.groundings else (),
-            words={name: tuple(rows[i] for i in kept) for name, rows in self.words.items()},
-            is_empty=self.is_empty[kept] if len(self.is_empty) else self.is_empty,
-            hashes={name: values[kept] for name, values in self.hashes.items()},
+            ids=tuple(self.ids[i] for i in row_numbers),
+            labels=self.labels[row_numbers],
+            scores={name: values[row_numbers] for name, values in self.scores.items()},
+            responses=tuple(self.responses[i] for i in row_numbers) if self.responses else (),
+            fields=tuple(self.fields[i] for i in row_numbers) if self.fields else (),
+            groundings=tuple(self.groundings[i] for i in row_numbers) if self.groundings else (),
+            words={name: tuple(rows[i] for i in row_numbers) for name, rows in self.words.items()},
+            is_empty=self.is_empty[row_numbers] if len(self.is_empty) else self.is_empty,
+            hashes={name: values[row_numbers] for name, values in self.hashes.items()},
         )
 
     def counting_undefined(self, score: float) -> "Corpus":
@@ -146,7 +146,7 @@ def only_fields(*names: str) -> Kept:
 
 
 def read_corpora(
-    files: Mapping[str, Iterable[Mapping[str, Any]]], kept: Kept = EVERYTHING
+    files: Mapping[str, Iterable[Mapping[str, Any]]], selection: Kept = EVERYTHING
 ) -> dict[str, Corpus]:
     """Returns the corpora that scored files hold, by name, in order of appearance.
 
@@ -163,12 +163,12 @@ def read_corpora(
         for row in rows:
             name = row["corpus"]
             if name not in columns:
-                columns[name] = _Columns(path, name, row["scores"], kept)
+                columns[name] = _Columns(path, name, row["scores"], selection)
             columns[name].add(row)
         for name, read in columns.items():
             part = read.part()
             if name in parts:
-                part = _join_parts(parts[name], part, origin[name], path, kept.same_grounding)
+                part = _join_parts(parts[name], part, origin[name], path, selection.same_grounding)
             # Errors of joining the next file name this one.
             parts[name], origin[name] = part, path
     if not parts:
@@ -189,8 +189,8 @@ class _Part(NamedTuple):
 class _Columns:
     """The rows of one corpus in one file, column by column."""
 
-    def __init__(self, path: str, name: str, scorers: Iterable[str], kept: Kept):
-        self._path, self._name, self._kept = path, name, kept
+    def __init__(self, path: str, name: str, scorers: Iterable[str], selection: Kept):
+        self._path, self._name, self._kept = path, name, selection
         self._ids: list[str] = []
         # Arrays take 8 bytes a value, where lists of Python's floats take four times as much.
         self._labels = array.array("d")
@@ -209,7 +209,7 @@ class _Columns:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Adds a row; one with other scorers is an InputError."""
-        scores, kept = row["scores"], self._kept
+        scores, selection = row["scores"], self._kept
         if scores.keys() != self._scores.keys():
             raise InputError(
                 f"{self._path}: row {row['id']!r} of {self._name!r} has scores of "
@@ -230,19 +230,19 @@ class _Columns:
         history = row.get("history")
         self._hashes["grounding"].append(hash(grounding) if grounding else 0)
         self._hashes["question"].append(hash(history[-1]) if history else 0)
-        if kept.texts and not self._lacks_text:
+        if selection.texts and not self._lacks_text:
             self._responses.append(text)
-        if kept.groundings:
+        if selection.groundings:
             self._groundings.append(grounding)
-        if kept.words:
+        if selection.words:
             self._words.append(row.get("words") or {})
-        if kept.fields is None or kept.fields:
+        if selection.fields is None or selection.fields:
             fields = row["fields"]
-            wanted = fields.keys() if kept.fields is None else kept.fields
+            field_names = fields.keys() if selection.fields is None else selection.fields
             # Of the first row that lacks a field all are kept, for the error that lists them.
-            missing = set(wanted) - fields.keys() - self._told_missing
+            missing = set(field_names) - fields.keys() - self._told_missing
             self._told_missing |= missing
-            names = fields.keys() if missing else [name for name in wanted if name in fields]
+            names = fields.keys() if missing else [name for name in field_names if name in fields]
             self._fields.append({n: self._known.setdefault(fields[n], fields[n]) for n in names})
 
     def part(self) -> _Part:
@@ -296,9 +296,9 @@ def _join_parts(
             f"{missing[0]!r}, one of {pluralize(len(missing), 'row')} that only one of them has; "
             f"{_OWN_CORPUS}."
         )
-    if both := sorted(set(first.scores) & set(second.scores)):
+    if twice := sorted(set(first.scores) & set(second.scores)):
         raise InputError(
-            f"{origin} and {path} both have scores of {both[0]} on {first.name!r}; {_OWN_CORPUS}."
+            f"{origin} and {path} both have scores of {twice[0]} on {first.name!r}; {_OWN_CORPUS}."
         )
     places = second.places(first.ids)
     second = second.part(places)
@@ -354,8 +354,8 @@ def chosen_scorers(corpora: Mapping[str, Corpus], scorers: Sequence[str]) -> dic
                 raise InputError(
                     f"{name} has no scores of {scorer!r}, only of {', '.join(corpus.scores)}.{hint}"
                 )
-    wanted = tuple(dict.fromkeys(scorers))
-    return {name: corpus.only(wanted) if wanted else corpus for name, corpus in corpora.items()}
+    names = tuple(dict.fromkeys(scorers))
+    return {name: corpus.only(names) if names else corpus for name, corpus in corpora.items()}
 
 
 def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:

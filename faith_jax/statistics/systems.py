@@ -136,8 +136,8 @@ def systems_table(
             if of == corpus
         }
         tested = {name: base for name, base in baselines.items() if {name, base} <= set(systems)}
-        every = [part for replicates in systems.values() for part in replicates]
-        units = units_of(every, cluster_field)
+        members = [part for replicates in systems.values() for part in replicates]
+        units = units_of(members, cluster_field)
         measures = _measure_columns(corpus, systems, columns, undefined)
         cells = compare_measures(measures, tested, confidence, units.numbers, together)
         missing = {
@@ -146,7 +146,7 @@ def systems_table(
         }
         sizes = {name: sum(len(part.ids) for part in parts) for name, parts in systems.items()}
         figures.append(_CorpusFigures(corpus, tested, units, sizes, cells, missing))
-    shown = [row for part in figures for row in _format_rows(part, layout, columns, differences)]
+    lines = [row for part in figures for row in _format_rows(part, layout, columns, differences)]
     names = ("corpus", "system", "column", "rows", "value", "low", "high", "spread", "p_value")
     further = ("significant", "published", "difference", "difference_low", "difference_high")
     tidy = tuple(row for part in figures for row in _tidy_rows(part, layout))
@@ -160,7 +160,7 @@ def systems_table(
     if not math.isnan(undefined):
         notes.append(f"Undefined scores count as {undefined:g}.")
     notes += few_rows({part.corpus: min(part.sizes.values()) for part in figures})
-    return Table(layout.title, ("corpus", "system", *columns), tuple(shown), tuple(notes), plain)
+    return Table(layout.title, ("corpus", "system", *columns), tuple(lines), tuple(notes), plain)
 
 
 class _CorpusFigures(NamedTuple):
@@ -239,8 +239,8 @@ def _check_defined(
     scorers = {column.scorer for column in columns.values()}
     if "" in scorers or not math.isnan(undefined):
         return
-    every = [part for corpora in rows.values() for part in corpora]
-    if all(np.isnan(part.scores[s]).all() for part in every for s in scorers & set(part.scores)):
+    parts = [part for corpora in rows.values() for part in corpora]
+    if all(np.isnan(part.scores[s]).all() for part in parts for s in scorers & set(part.scores)):
         raise InputError(
             f"All scores of {', '.join(sorted(scorers))} are undefined in all rows; the field "
             "'undefined' of the rows says why, and --undefined=VALUE counts them as a score."
@@ -250,14 +250,14 @@ def _check_defined(
 def _tidy_row(
     corpus: str, system: str, column: str, cell: Cell, published: float | None
 ) -> tuple[Any, ...]:
-    apart: tuple[float | None, ...] = (None, None, None)
+    difference_cells: tuple[float | None, ...] = (None, None, None)
     rows = None
     if cell.difference is not None:
-        apart = (cell.difference.value, *cell.difference.interval)
+        difference_cells = (cell.difference.value, *cell.difference.interval)
         rows = cell.difference.rows
     return (
         *(corpus, system, column, cell.rows, cell.value, *cell.interval, cell.spread),
-        *(cell.p_value, cell.significant, published, *apart, cell.corrected, rows),
+        *(cell.p_value, cell.significant, published, *difference_cells, cell.corrected, rows),
     )
 
 
@@ -283,9 +283,9 @@ def _measure_missing_scores(
             for name, replicates in systems.items()
         }
         _add_shares(shares, UNDEFINED, column, values)
-    every = [part for replicates in systems.values() for part in replicates]
+    parts = [part for replicates in systems.values() for part in replicates]
     if first_cells and all(
-        len(part.is_empty) and not np.isnan(part.is_empty).any() for part in every
+        len(part.is_empty) and not np.isnan(part.is_empty).any() for part in parts
     ):
         values = {
             name: [part.is_empty for part in replicates] for name, replicates in systems.items()
@@ -390,13 +390,13 @@ def _format_verdict(
     """
     baseline, units = figures.tested[system], figures.units
     rivals = sum(base == baseline for base in figures.tested.values())
-    shown = {name: cell for name, cell in cells.items() if name in scorers}
+    scorer_cells = {name: cell for name, cell in cells.items() if name in scorers}
     # The size of the family that Holm's correction was over.
-    count = rivals * len(shown)
+    count = rivals * len(scorer_cells)
     better: list[str] = []
     worse: list[str] = []
     undecided: list[str] = []
-    for name, cell in shown.items():
+    for name, cell in scorer_cells.items():
         if cell.difference is None or math.isnan(cell.corrected):
             undecided.append(f"{name} (no test)")
         elif cell.significant:
@@ -416,10 +416,10 @@ def _format_verdict(
         parts.append(f"{system} against {baseline}: undecided by {join_in_sentence(undecided)}")
     elif undecided:
         parts.append(f"undecided by {join_in_sentence(undecided)}")
-    over = pluralize(len(shown), "scorer")
+    over = pluralize(len(scorer_cells), "scorer")
     if rivals > 1:
         over += f" and {pluralize(rivals, 'comparison')} of systems"
-    rows = {cell.difference.rows for cell in shown.values() if cell.difference}
+    rows = {cell.difference.rows for cell in scorer_cells.values() if cell.difference}
     few, all_rows = min(rows, default=0), max(rows, default=0)
     # Differences are of the rows that both systems have, which may be fewer, and differ by scorer.
     counted = ""

@@ -112,10 +112,11 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
         ):
             if value != differing:
                 is_shown = isinstance(value, str)
-                which = f" ({value!r} and {differing!r})" if is_shown else ""
+                values_note = f" ({value!r} and {differing!r})" if is_shown else ""
                 raise InputError(
                     f"--cluster-field={field}: row {row!r} has another {field} in {corpus.name} "
-                    f"than in {first.name}{which}; rows that are compared must be of the same unit."
+                    f"than in {first.name}{values_note}; rows that are compared must be of "
+                    "the same unit."
                 )
     # Without a value that two rows share, units are rows, and are called so.
     numbers = cluster_numbers(len(values), values)

@@ -123,8 +123,8 @@ class Tokenizer(abc.ABC):
         """
         if pair_ids is None:
             return [*self.prefix_ids, *ids, *self.suffix_ids]
-        front, between, behind = self.pair_ids
-        return [*front, *ids, *between, *pair_ids, *behind]
+        front, between, suffix = self.pair_ids
+        return [*front, *ids, *between, *pair_ids, *suffix]
 
     def second_start(self, first: int, length: int) -> int:
         """Returns the position at which the tokens of type 1 begin in a row of two texts.
@@ -152,14 +152,14 @@ class Tokenizer(abc.ABC):
     def to_readable(self, ids: Sequence[int]) -> str:
         """Returns token ids as a text for people, with special tokens such as `</s>`."""
         special = {getattr(self, f"{name}_id") for name in NAMES if name != "unk"}
-        shown, rest = "", list(ids)
+        readable, rest = "", list(ids)
         while rest:  # `decode` ends at the first end token
             count = next((n for n, token in enumerate(rest) if token in special), len(rest))
-            shown += self.decode(rest[:count]) if count else ""
+            readable += self.decode(rest[:count]) if count else ""
             if count < len(rest):
-                shown += self.piece_text(rest[count])
+                readable += self.piece_text(rest[count])
             rest = rest[count + 1 :]
-        return shown
+        return readable
 
     @abc.abstractmethod
     def fingerprint(self) -> str:
@@ -192,8 +192,8 @@ def escape(text: str) -> str:
     >>> escape(" a\n\x1b[31m")
     '▁a\\n\\x1b[31m'
     """
-    shown = "".join(
+    escaped = "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode()
         for c in text.replace(" ", _SPACE)
     )
-    return shown if len(shown) <= _LONGEST_PIECE else shown[: _LONGEST_PIECE - 1] + "\u2026"
+    return escaped if len(escaped) <= _LONGEST_PIECE else escaped[: _LONGEST_PIECE - 1] + "\u2026"

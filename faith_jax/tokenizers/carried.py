@@ -72,20 +72,20 @@ class RunVocabulary:
         """
         carried = None if checkpoint is None else carried_vocabulary(checkpoint)
         if requested is not None:
-            chosen = load_vocabulary(requested)
-            if carried is not None and not is_same_vocabulary(chosen, carried):
+            loaded = load_vocabulary(requested)
+            if carried is not None and not is_same_vocabulary(loaded, carried):
                 raise ConfigError(
                     f"VOCABULARY = {requested!r} is not what {macro} = {checkpoint!r} carries, "
                     f"{carried.model_file}: their files differ. Leave VOCABULARY out to take the "
                     "latter."
                 )
-            chosen = chosen if carried is None else carried  # of the delimiters it was trained with
+            loaded = loaded if carried is None else carried  # of the delimiters it was trained with
         elif carried is not None:
-            chosen = carried
+            loaded = carried
         else:
-            chosen = load_vocabulary()
-        set_default_vocabulary(chosen)
-        return cls(chosen, checkpoint, carried, requested)
+            loaded = load_vocabulary()
+        set_default_vocabulary(loaded)
+        return cls(loaded, checkpoint, carried, requested)
 
     def log(self, has_formats: bool = True) -> None:
         """Logs the tokenizer where it is read, for a run whose rows have no other.
@@ -131,11 +131,11 @@ class RunVocabulary:
         """Returns the vocabulary of a resumed run: with the tokenizer that it kept, if any."""
         if find_tokenizer_file(model_dir) is None:
             return self
-        kept = load_vocabulary(model_dir)
-        if not is_same_vocabulary(self.tokenizer, kept):
+        kept_tokenizer = load_vocabulary(model_dir)
+        if not is_same_vocabulary(self.tokenizer, kept_tokenizer):
             return self  # `check_kept_vocabulary` says what differs
-        set_default_vocabulary(kept)
-        return dataclasses.replace(self, tokenizer=kept)
+        set_default_vocabulary(kept_tokenizer)
+        return dataclasses.replace(self, tokenizer=kept_tokenizer)
 
     def check(self, config: TransformerConfig, vocabulary: Any) -> None:
         """Checks that a vocabulary, ours or SeqIO's, fits the model.
@@ -241,8 +241,8 @@ def _find_misfits(
     special = {token: index for token, index in ids.items() if index is not None and index >= 0}
     begin, end, pad = ids["bos"], ids["eos"], ids["pad"]
 
-    def differs(token_name: str, theirs: int | None, ours: object) -> str:
-        id_text = "no such token" if theirs is None else f"id {theirs}"
+    def differs(token_name: str, vocabulary_id: int | None, ours: object) -> str:
+        id_text = "no such token" if vocabulary_id is None else f"id {vocabulary_id}"
         return f"The vocabulary's {token_name} is {id_text} ({name}) but the model's is id {ours}"
 
     ends = dict.fromkeys(config.eos_ids)
@@ -284,11 +284,11 @@ def check_kept_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
     ours = _our_tokenizer(vocabulary)
     if ours is None or find_tokenizer_file(model_dir) is None:
         return
-    kept = load_vocabulary(model_dir)
-    if not is_same_vocabulary(ours, kept):
+    kept_tokenizer = load_vocabulary(model_dir)
+    if not is_same_vocabulary(ours, kept_tokenizer):
         raise ConfigError(
-            f"{model_dir}: this run began with another vocabulary, {kept.model_file}, than "
-            f"{ours.model_file}. Give what it began with, or another MODEL_DIR."
+            f"{model_dir}: this run began with another vocabulary, {kept_tokenizer.model_file}, "
+            f"than {ours.model_file}. Give what it began with, or another MODEL_DIR."
         )
 
 

@@ -101,9 +101,9 @@ class HuggingFaceVocabulary(Tokenizer):
         added = max(tokenizer.get_added_tokens_decoder(), default=-1)
         size = max(tokenizer.get_vocab_size(with_added_tokens=True), added + 1)
         self.reader = tokenizer
-        (front, _, behind), _ = _probe_special_tokens(tokenizer, pair=False)
+        (front, _, suffix), _ = _probe_special_tokens(tokenizer, pair=False)
         pair, self.second_type = _probe_special_tokens(tokenizer, pair=True)
-        super().__init__(tokenizer, model_file, size, special, (front, behind), pair)
+        super().__init__(tokenizer, model_file, size, special, (front, suffix), pair)
 
     def of_plain_text(self) -> "HuggingFaceVocabulary":
         plain = object.__new__(HuggingFaceVocabulary)  # `copy` returns the one that is loaded
@@ -331,17 +331,17 @@ def _put_around(
         tokenizer.post_processor = processors.RobertaProcessing(sep, cls, trim, prefix_space)
         return
     front = tokens.get("bos") if config.option("add_bos_token", default=begin) else None
-    behind = tokens.get("eos") if config.option("add_eos_token", default=False) else None
+    suffix = tokens.get("eos") if config.option("add_eos_token", default=False) else None
     between = front
     if tokenizer_class in (ALBERT, BERT, DEBERTA, DEBERTA_V1):
-        front, between, behind = tokens["cls"], None, tokens["sep"]
+        front, between, suffix = tokens["cls"], None, tokens["sep"]
 
     def around(front: Token | None, text: str, number: int) -> list[str]:
-        parts = [front and front["content"], text, behind and behind["content"]]
+        parts = [front and front["content"], text, suffix and suffix["content"]]
         return [f"{part}:{number}" for part in parts if part]
 
     first, second = around(front, "$A", 0), around(between, "$B", 1)
-    used = [_with_id(tokenizer, token) for token in (front, behind) if token]
+    used = [_with_id(tokenizer, token) for token in (front, suffix) if token]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=first, pair=[*first, *second], special_tokens=used
     )

@@ -124,12 +124,12 @@ def model_config(folder: pathlib.Path) -> dict[str, Any]:
     if (folder / "config.json").is_file():
         return read_json(folder / "config.json")
     try:
-        kept = json.loads(
+        config = json.loads(
             read_json_if_any(folder / "model.json")["metadata"]["huggingface"]["config_json"]
         )
     except (KeyError, TypeError, ValueError):
         return {}
-    return kept if isinstance(kept, dict) else {}
+    return config if isinstance(config, dict) else {}
 
 
 def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:

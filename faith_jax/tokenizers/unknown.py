@@ -129,12 +129,12 @@ def _part_name(part: str) -> str:
 def _shown_characters(report: dict[str, Any]) -> str:
     """Returns the characters that are unknown, the most frequent ones first."""
     characters = list(report["characters"])
-    shown = " ".join(
+    character_list = " ".join(
         c if c.isprintable() else c.encode("unicode_escape").decode()
         for c in characters[:_MOST_CHARACTERS]
     )
     more = len(characters) - _MOST_CHARACTERS
-    return shown + (f" and {more} more" if more > 0 else "")
+    return character_list + (f" and {more} more" if more > 0 else "")
 
 
 _counts: list[UnknownTokens] = []

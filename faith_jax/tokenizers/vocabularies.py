@@ -131,10 +131,10 @@ def _with_notation(tokenizer: Tokenizer) -> Tokenizer:
     reads what it was trained with.
     """
     folder = pathlib.Path(tokenizer.model_file).parent
-    chosen = choose_notation(tokenizer.writes)
-    kept = read_json_if_any(folder / "tokenizer_config.json").get(NOTATION)
-    if isinstance(kept, dict):
-        pairs = [str(kept.get(kind)) for kind in CANDIDATES]
+    writable = choose_notation(tokenizer.writes)
+    kept_notation = read_json_if_any(folder / "tokenizer_config.json").get(NOTATION)
+    if isinstance(kept_notation, dict):
+        pairs = [str(kept_notation.get(kind)) for kind in CANDIDATES]
         for kind, pair in zip(CANDIDATES, pairs, strict=True):
             if pair != "" and pair not in CANDIDATES[kind]:
                 raise ConfigError(
@@ -143,8 +143,8 @@ def _with_notation(tokenizer: Tokenizer) -> Tokenizer:
                 )
         tokenizer.notation = Notation(*pairs)
     else:
-        tokenizer.notation = PUBLISHED if (folder / _RUN_CONFIG).is_file() else chosen
-    if tokenizer.notation != chosen:
+        tokenizer.notation = PUBLISHED if (folder / _RUN_CONFIG).is_file() else writable
+    if tokenizer.notation != writable:
         logger.warning(
             "%s: this model was trained with the delimiters %s, of which its vocabulary makes "
             "unknown tokens; it reads them as it was trained",
@@ -217,11 +217,11 @@ def _walk_candidate_folders(
         return
     seen.add(folder)
     yield folder
-    whole = folder.absolute()
-    if whole.name.isdigit() and whole.parent.name == "checkpoints":
-        yield from _walk_candidate_folders(whole.parent.parent, seen)
-    elif re.fullmatch(r"checkpoint_\d+", whole.name):
-        yield from _walk_candidate_folders(whole.parent, seen)
+    absolute_folder = folder.absolute()
+    if absolute_folder.name.isdigit() and absolute_folder.parent.name == "checkpoints":
+        yield from _walk_candidate_folders(absolute_folder.parent.parent, seen)
+    elif re.fullmatch(r"checkpoint_\d+", absolute_folder.name):
+        yield from _walk_candidate_folders(absolute_folder.parent, seen)
     base = read_json_if_any(folder / "model.json").get("base")
     if isinstance(base, dict) and isinstance(base.get("path"), str):
         yield from _walk_candidate_folders(checkpoint_path(base["path"]), seen)

@@ -172,9 +172,9 @@ class TrainCheckpoints:
                 f"{self.folder}: no checkpoint of step {step}; there are {self.all_steps()}."
             )
         # Shapes and shardings are enough: nothing of the given state is read or copied.
-        wanted = _collect_items(jax.tree.map(ocp.utils.to_shape_dtype_struct, state))
+        target = _collect_items(jax.tree.map(ocp.utils.to_shape_dtype_struct, state))
         folder = self.folder / str(step)
-        had, has = (folder / "objective").exists(), "objective" in wanted
+        had, has = (folder / "objective").exists(), "objective" in target
         if had != has:
             raise CheckpointError(
                 f"{folder}: was written with an objective {'with' if had else 'without'} a state, "
@@ -182,24 +182,24 @@ class TrainCheckpoints:
                 "another MODEL_DIR."
             )
         # Before Orbax reads, so that the error names an array that is of another model.
-        for item, tree in wanted.items():
+        for item, tree in target.items():
             self._check_item(folder / item, tree)
         try:
             restored = self._manager.restore(
                 step,
                 args=ocp.args.Composite(
-                    **{item: ocp.args.StandardRestore(tree) for item, tree in wanted.items()}
+                    **{item: ocp.args.StandardRestore(tree) for item, tree in target.items()}
                 ),
             )
         except Exception as error:  # Orbax and TensorStore raise many kinds for a broken folder
             raise _damage_error(folder, error) from error
-        _check_arrays(folder, _arrays_by_name({item: restored[item] for item in wanted}))
+        _check_arrays(folder, _arrays_by_name({item: restored[item] for item in target}))
         # The step is not among the items: it is the folder's name.
         count = jax.device_put(jax.numpy.int32(step), state.step.sharding)
-        objective = restored["objective"] if "objective" in wanted else state.objective
+        objective = restored["objective"] if "objective" in target else state.objective
         return TrainState(count, restored["params"], restored["opt_state"], objective)
 
-    def _check_item(self, folder: pathlib.Path, wanted: PyTree) -> None:
+    def _check_item(self, folder: pathlib.Path, target: PyTree) -> None:
         """Compares names, shapes and dtypes before anything is read."""
         try:
             with ocp.StandardCheckpointer() as checkpointer:
@@ -208,7 +208,7 @@ class TrainCheckpoints:
                 )
         except Exception as error:
             raise _damage_error(folder.parent, error) from error
-        expected = _describe_arrays(wanted)
+        expected = _describe_arrays(target)
         for name in sorted(stored.keys() | expected.keys()):
             if stored.get(name) != expected.get(name):
                 raise CheckpointError(
@@ -250,8 +250,8 @@ def _is_here(array: jax.Array) -> bool:
 def _array_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
     """Returns the digests of arrays on a mesh; each process computes those of its own shards."""
     digests = manifest.tensor_digests({n: np.asarray(x) for n, x in arrays.items() if _is_here(x)})
-    apart = {name: array for name, array in arrays.items() if name not in digests}
-    digests |= shard_digests(apart) if apart else {}
+    sharded = {name: array for name, array in arrays.items() if name not in digests}
+    digests |= shard_digests(sharded) if sharded else {}
     return {name: digests[name] for name in arrays}
 
 

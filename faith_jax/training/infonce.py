@@ -197,9 +197,9 @@ class InfoNCE(Objective):
         texts = texts.reshape(rows * count, length)
         # Padding, the target, and a row's own texts, which are in `scores` already, do not count.
         # [rows, rows * (1 + texts)], as are the next two: which texts are a row's own target.
-        same = jnp.all(texts[None] == targets[:, None], axis=-1)
+        is_own_text = jnp.all(texts[None] == targets[:, None], axis=-1)
         is_own_row = jnp.repeat(jnp.eye(rows, dtype=bool), count, axis=1)
-        valid_others = jnp.any(texts != pad, axis=-1)[None] & ~same & ~is_own_row
+        valid_others = jnp.any(texts != pad, axis=-1)[None] & ~is_own_text & ~is_own_row
         return (
             jnp.concatenate([scores, all_scores], axis=1),
             jnp.concatenate([valid, valid_others], axis=1),
@@ -210,9 +210,9 @@ def _valid_negatives(batch: Batch, pad: int) -> Bool[Array, "batch texts"]:
     """Returns which negatives are neither padding nor the target itself, if there is a target."""
     targets, negatives = _same_lengths(batch, pad)
     # A negative with the target's tokens is none.
-    same = jnp.all(negatives == targets[:, None], axis=-1)
+    is_target = jnp.all(negatives == targets[:, None], axis=-1)
     is_positive = jnp.any(targets != pad, axis=-1)
-    return jnp.any(negatives != pad, axis=-1) & ~same & is_positive[:, None]
+    return jnp.any(negatives != pad, axis=-1) & ~is_target & is_positive[:, None]
 
 
 def _same_lengths(

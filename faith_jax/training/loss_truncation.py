@@ -63,13 +63,13 @@ class RecentLosses(NamedTuple):
         window = self.losses.shape[0]
         total = jnp.sum(valid, dtype=jnp.int32)
         # How many valid examples of the batch come after each.
-        behind = total - jnp.cumsum(valid, dtype=jnp.int32)
+        num_later = total - jnp.cumsum(valid, dtype=jnp.int32)
         # Of a batch larger than the window the last ones stay.
-        kept = valid & (behind < window)
+        is_kept = valid & (num_later < window)
         # Example number n since the beginning has place n modulo window.
-        place = (self.examples + total - 1 - behind) % window
+        place = (self.examples + total - 1 - num_later) % window
         # There is no place `window`: what is set there is dropped.
-        ring = self.losses.at[jnp.where(kept, place, window)].set(losses, mode="drop")
+        ring = self.losses.at[jnp.where(is_kept, place, window)].set(losses, mode="drop")
         return RecentLosses(ring, self.examples + total, self.steps + 1)
 
 

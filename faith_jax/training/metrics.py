@@ -103,12 +103,12 @@ class MetricsWriter:
             path = self._folder / METRICS
             if path.exists():
                 # A line without a step is none of ours, and counts as later than any.
-                kept = [
+                kept_lines = [
                     line
                     for line, row in _read_metric_lines(path)
                     if row.get("step", math.inf) <= start_step
                 ]
-                write_text(path, "".join(line + "\n" for line in kept))
+                write_text(path, "".join(line + "\n" for line in kept_lines))
             if is_remote(self._folder):
                 # Stores cannot append to a file: lines go to a local one, which is copied as it
                 # grows.
@@ -194,8 +194,8 @@ def no_longer_falls(losses: Sequence[float], patience: int | None) -> bool:
     if patience is None or len(losses) <= patience:
         return False
     # `min` with NaN depends on the order; a loss that is NaN counts as the worst.
-    known = [math.inf if math.isnan(loss) else loss for loss in losses]
-    return min(known[-patience:]) >= min(known[:-patience])
+    losses_or_inf = [math.inf if math.isnan(loss) else loss for loss in losses]
+    return min(losses_or_inf[-patience:]) >= min(losses_or_inf[:-patience])
 
 
 def _read_metric_lines(path: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:

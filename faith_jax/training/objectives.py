@@ -191,13 +191,13 @@ class CrossEntropy(Objective):
 
     def sums(self, scores: TokenScores, where: Array | None = None) -> Metrics:
         """Returns the metrics of an `Objective`; `loss` and `z_loss` only `where`, [batch, 1]."""
-        kept = {"where": where, "weights": scores.weights}
+        reduction = {"where": where, "weights": scores.weights}
         smoothing = self.label_smoothing
         return {
             "loss": cross_entropy(
-                scores.statistics, scores.vocab_size, smoothing, self.z_loss, **kept
+                scores.statistics, scores.vocab_size, smoothing, self.z_loss, **reduction
             ),
-            "z_loss": reduce_losses(self.z_loss * jnp.square(scores.statistics.log_z), **kept),
+            "z_loss": reduce_losses(self.z_loss * jnp.square(scores.statistics.log_z), **reduction),
             # Of all targets and without smoothing, so that runs can be compared.
             "negative_log_likelihood": reduce_losses(
                 -scores.statistics.log_prob, weights=scores.weights

@@ -154,17 +154,17 @@ def find_repeated_tokens(
     Returns:
       Boolean [batch, length]. Two copies may overlap ("a a a" repeats "a a").
     """
-    # same[i, j]: tokens i and j are equal, valid and of one text, but not one token.
-    same = tokens[:, :, None] == tokens[:, None, :]
-    same &= valid[:, :, None] & valid[:, None, :]
+    # is_repeat[i, j]: tokens i and j are equal, valid and of one text, but not one token.
+    is_repeat = tokens[:, :, None] == tokens[:, None, :]
+    is_repeat &= valid[:, :, None] & valid[:, None, :]
     if segments is not None:
-        same &= segments[:, :, None] == segments[:, None, :]
-    same &= ~jnp.eye(tokens.shape[1], dtype=bool)[None]
+        is_repeat &= segments[:, :, None] == segments[:, None, :]
+    is_repeat &= ~jnp.eye(tokens.shape[1], dtype=bool)[None]
     # begins[i, j]: the n-grams that begin at i and j are the same.
-    # (JAX's `&=` and `|=` make new arrays: `same` and `first` stay as they are.)
-    begins = same
+    # (JAX's `&=` and `|=` make new arrays: `is_repeat` and `first` stay as they are.)
+    begins = is_repeat
     for step in range(1, ngram):
-        ahead = same[:, step:, step:]
+        ahead = is_repeat[:, step:, step:]
         # ... and so are the tokens `step` behind them, unless the row ends before.
         begins &= jnp.pad(ahead, ((0, 0), (0, step), (0, step)))
     # [batch, length]: whether the n-gram that begins at a token stands elsewhere.

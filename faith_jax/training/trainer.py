@@ -57,14 +57,14 @@ def split_params(params: PyTree, trainable: Sequence[str]) -> tuple[PyTree, PyTr
             "text."
         ) from None
     flat = flax.traverse_util.flatten_dict(params, sep="/")
-    chosen = {n: any(p.fullmatch(n) for p in patterns) for n in flat}
-    if not any(chosen.values()):
+    trained = {n: any(p.fullmatch(n) for p in patterns) for n in flat}
+    if not any(trained.values()):
         raise ConfigError(
             f"TRAINABLE = {trainable!r} matches none of the {len(flat)} parameters "
             f"(such as {next(iter(flat))!r})."
         )
     # Trainable first, then frozen.
-    parts = [{n: v for n, v in flat.items() if chosen[n] == wanted} for wanted in (True, False)]
+    parts = [{n: v for n, v in flat.items() if trained[n] == flag} for flag in (True, False)]
     return tuple(flax.traverse_util.unflatten_dict(p, sep="/") for p in parts)
 
 

@@ -15,8 +15,8 @@ from faith_jax.core.cutting import (
     cut,
     fit,
     in_tokens,
+    one_part,
     parse,
-    whole,
 )
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.tokenizers.vocabularies import load_vocabulary
@@ -201,7 +201,7 @@ def test_marks_of_another_form_within_a_text_are_text():
 
 
 def test_pieces_are_one_input():
-    one = ([5, 6], [whole(Kind.KNOWLEDGE, 2)])
+    one = ([5, 6], [one_part(Kind.KNOWLEDGE, 2)])
     two = ([7, 8, 9], [Part(Kind.HISTORY, 0, 1, 2, 3)])
     ids, parts = concatenate_pieces([one, ([4], []), two])
     assert ids.tolist() == [5, 6, 4, 7, 8, 9]

@@ -174,4 +174,4 @@ def test_the_picture_shows_what_is_recommended():
     assert list(memory.bars) == [1, 2, 4]
     assert memory.bars[2] == 1200 / 2**30
     assert memory.limit == AVAILABLE / 2**30
-    assert (times.chosen, memory.chosen) == (1, 1)
+    assert (times.recommended, memory.recommended) == (1, 1)

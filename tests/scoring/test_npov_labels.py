@@ -135,7 +135,7 @@ def test_only_what_differs_is_compared(no_error, error, expected):
 def test_too_long_inputs_lose_the_ends_of_their_arguments(model):
     whole = load_scorer("npov_coverage", model=model)
     lengths = [len(whole.read(example).ids) for example in EXAMPLES]
-    target = whole._reader.behind
+    target = whole._reader.reserved_tokens
     assert (target > 0) == load_model(model).config.is_decoder_only
     limit = max(lengths) + target - 6
     found = load_scorer("npov_coverage", model=model, max_length=limit).score(EXAMPLES)

@@ -18,7 +18,7 @@ def test_the_truth_is_that_of_a_very_large_sample(name):
     figure = FIGURES[name]
     sample = figure.sample(np.random.default_rng(0), np.arange(200_000), 0.0, **figure.options)
     assert sample.figure.value == pytest.approx(sample.truth, abs=0.01)
-    assert sample.same.value == pytest.approx(0, abs=0.01)
+    assert sample.null.value == pytest.approx(0, abs=0.01)
 
 
 def test_rows_of_a_group_resemble_each_other():

@@ -155,9 +155,11 @@ def test_exit_status(monkeypatch, capsys):
 
 def test_areas_and_ids_choose():
     decoding = [m for m in MUTANTS if m.area == "decoding"]
-    assert mutation_check.chosen(["decoding"], []) == decoding
-    assert mutation_check.chosen([], ["pmi-sign"]) == [m for m in decoding if m.id == "pmi-sign"]
-    assert len(mutation_check.chosen([], [])) == len(MUTANTS)
+    assert mutation_check.select_mutants(["decoding"], []) == decoding
+    assert mutation_check.select_mutants([], ["pmi-sign"]) == [
+        m for m in decoding if m.id == "pmi-sign"
+    ]
+    assert len(mutation_check.select_mutants([], [])) == len(MUTANTS)
 
 
 def test_help_has_examples():

@@ -177,13 +177,13 @@ class _Reader:
         drafts: list[_Draft] = []
         for number, item in enumerate(items, start=1):
             for side in ("pro", "con"):
-                given = getattr(item, side), getattr(item, f"{side}_text")
-                heading, text = map(flat_texts, given)
+                argument_fields = getattr(item, side), getattr(item, f"{side}_text")
+                heading, text = map(flat_texts, argument_fields)
                 last = drafts[-1] if drafts else None
                 if "".join(heading).strip():
                     drafts.append(_Draft(number, side, heading, text))
                 elif not "".join(text).strip():
-                    if given != (None, None):
+                    if argument_fields != (None, None):
                         self.dropped.append(f"item {number}: {side} argument is empty")
                 elif last and (last.side, last.item, last.explanation) == (side, number - 1, []):
                     last.explanation = text
@@ -196,7 +196,7 @@ class _Reader:
         self, drafts: Iterable[_Draft], corrections: Mapping[str, str]
     ) -> dict[str, tuple[Argument, ...]]:
         """Returns the usable arguments of each side."""
-        kept: dict[str, dict[str, Argument]] = {"pro": {}, "con": {}}
+        usable: dict[str, dict[str, Argument]] = {"pro": {}, "con": {}}
         for draft in drafts:
             place = f"item {draft.item}: {draft.side} argument"
             try:
@@ -211,13 +211,13 @@ class _Reader:
             key = " ".join(re.findall(r"\w+", text.lower()))
             if not text:
                 self.dropped.append(f"{place} has no words")
-            elif key in kept[draft.side]:
+            elif key in usable[draft.side]:
                 self.dropped.append(f"{place} occurs twice: {format_value(text)}")
             else:
                 explanation = procon_text.joined(draft.explanation, self.repairs, gap="[...]")
-                kept[draft.side][key] = Argument(text, explanation=explanation)
-        for key in kept["pro"].keys() & kept["con"].keys():
-            text = kept["pro"].pop(key).text
-            del kept["con"][key]
+                usable[draft.side][key] = Argument(text, explanation=explanation)
+        for key in usable["pro"].keys() & usable["con"].keys():
+            text = usable["pro"].pop(key).text
+            del usable["con"][key]
             self.dropped.append(f"an argument stands on both sides: {format_value(text)}")
-        return {side: tuple(arguments.values()) for side, arguments in kept.items()}
+        return {side: tuple(arguments.values()) for side, arguments in usable.items()}

@@ -172,9 +172,9 @@ def _has_lost_words(pieces: Sequence[str], text: str) -> bool:
         return True
     if any(_seam_is_cut(*seam) or _clash(*seam) for seam in itertools.pairwise(pieces)):
         return True
-    whole = "".join(pieces).strip()
-    holes = re.finditer(r"\s{2,}", whole)
-    return any(_clash(whole[: hole.start()], whole[hole.end() :]) for hole in holes)
+    joined_text = "".join(pieces).strip()
+    holes = re.finditer(r"\s{2,}", joined_text)
+    return any(_clash(joined_text[: hole.start()], joined_text[hole.end() :]) for hole in holes)
 
 
 def _seam_is_cut(left: str, right: str) -> bool:

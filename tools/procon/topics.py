@@ -71,9 +71,9 @@ def leading_question(
     The first that exists: the one in `questions` (by title), the page's, the built-in one, or a
     neutral one made from the title.
     """
-    given = {_key(name): question for name, question in (questions or {}).items()}
-    if _key(title) in given:
-        return given[_key(title)]
+    question_by_key = {_key(name): question for name, question in (questions or {}).items()}
+    if _key(title) in question_by_key:
+        return question_by_key[_key(title)]
     if on_page:
         return on_page
     topic = _BY_KEY.get(_key(title))

@@ -59,8 +59,8 @@ ALBERT = BERT.replace(
         "qa_outputs": "span",
     }
     | {
-        f"albert.encoder.albert_layer_groups.0.albert_layers.0.{theirs}": f"encoder/layers_0/{ours}"
-        for theirs, ours in _LAYER.items()
+        f"albert.encoder.albert_layer_groups.0.albert_layers.0.{module}": f"encoder/layers_0/{ours}"
+        for module, ours in _LAYER.items()
     },
     layers={},
     prefix="albert.",

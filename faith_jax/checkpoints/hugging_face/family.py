@@ -164,14 +164,14 @@ class TensorMap:
     """A published tensor and the parameters in it.
 
     Attributes:
-      theirs: the tensor's published name.
+      published_name: of the tensor.
       ours: our names of its parts, side by side along the outputs.
       turned: it is stored as [outputs, inputs]; ours are [inputs, outputs].
       groups: the parts alternate in each of so many groups of outputs (BLOOM: in each head).
       row: it is stored with a leading axis of 1.
     """
 
-    theirs: str
+    published_name: str
     ours: tuple[str, ...]
     turned: bool = False
     groups: int = 1
@@ -216,10 +216,10 @@ CAUSAL: Settings = {"num_encoder_layers": 0, "scale_tied_logits": False}
 FUSED = "self_attention/query self_attention/key self_attention/value"
 
 
-def attention_modules(theirs: str, ours: str, names: Sequence[str]) -> dict[str, str]:
+def attention_modules(published: str, ours: str, names: Sequence[str]) -> dict[str, str]:
     """Returns the modules of an attention; names are the query's, key's, value's and output's."""
     parts = ("query", "key", "value", "out")
-    return {f"{theirs}.{a}": f"{ours}/{b}" for a, b in zip(names, parts, strict=True)}
+    return {f"{published}.{a}": f"{ours}/{b}" for a, b in zip(names, parts, strict=True)}
 
 
 def usual_head_dim(base_settings: Mapping[str, Any]) -> int:
@@ -390,22 +390,22 @@ class Family:
     ) -> list[TensorMap]:
         """Returns the maps of all tensors of a model, given the shapes of its parameters."""
         modules = dict(self.modules)
-        for (theirs, ours), layer in self.layers.items():
+        for (published, ours), layer in self.layers.items():
             encoder = ours.startswith("encoder/")
             for i in range(config.num_encoder_layers if encoder else config.num_decoder_layers):
                 for name, held in layer.items():
                     full = " ".join(f"{ours}_{i}/{part}" for part in held.split())
-                    modules[f"{theirs}.{i}.{name}"] = full
+                    modules[f"{published}.{i}.{name}"] = full
         maps = []
-        for theirs, held in modules.items():
+        for published, held in modules.items():
             parts = tuple(held.split())
             if held in shapes:  # an array by itself
-                maps.append(TensorMap(theirs, parts, row=theirs == LOGITS_BIAS))
+                maps.append(TensorMap(published, parts, row=published == LOGITS_BIAS))
             for kind, suffix in _KINDS.items():
                 names = tuple(f"{part}/{kind}" for part in parts)
                 if all(name in shapes for name in names):
-                    turned = self.turned or theirs == "lm_head"
+                    turned = self.turned or published == "lm_head"
                     turned = kind == "rel_embedding" or (kind == "kernel" and turned)
                     groups = config.num_heads if self.interleaved else 1
-                    maps.append(TensorMap(f"{theirs}.{suffix}", names, turned, groups))
+                    maps.append(TensorMap(f"{published}.{suffix}", names, turned, groups))
         return maps

@@ -96,7 +96,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         )
     shapes = expected_shapes(config)
     maps = family.tensor_maps(config, shapes)
-    expected = {tensor.theirs: tensor.shape(shapes) for tensor in maps}
+    expected = {tensor.published_name: tensor.shape(shapes) for tensor in maps}
     stored_shapes = {
         name: tensor.shape
         for name, tensor in stored.items()
@@ -106,9 +106,9 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     digests = manifest.read_manifest(folder)
     params: dict[str, LazyArray] = {}
     for tensor in maps:
-        array = stored[tensor.theirs].floats()
+        array = stored[tensor.published_name].floats()
         params |= tensor.split(
-            manifest.verify_when_read(folder, digests, stored[tensor.theirs].name, array)
+            manifest.verify_when_read(folder, digests, stored[tensor.published_name].name, array)
         )
     metadata = {
         "source": str(folder),
@@ -220,7 +220,7 @@ def write_huggingface(checkpoint: Checkpoint, folder: str | pathlib.Path) -> Non
     folder = new_folder(folder)
     text = json.dumps(fields, indent=2, sort_keys=True) + "\n"
     (folder / CONFIG).write_text(text, encoding="utf-8")
-    joined = {tensor.theirs: tensor.join(params) for tensor in maps}
+    joined = {tensor.published_name: tensor.join(params) for tensor in maps}
     tensors.write_tensor_file(folder / tensors.WHOLE, joined, {"format": "pt"})
     manifest.write_manifest(folder, manifest.tensor_digests(joined))
 
@@ -286,7 +286,7 @@ _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
 def unlike(config: TransformerConfig, read: TransformerConfig) -> list[str]:
     """Returns the settings that differ between a model and its config.json."""
     unsaid = "|".join(names for names, holds in _UNSAID if holds(config))
-    ours, theirs = (
+    ours, stored = (
         c.replace(num_kv_heads=c.num_kv_heads or c.num_heads).to_dict() for c in (config, read)
     )
     return [
@@ -294,8 +294,8 @@ def unlike(config: TransformerConfig, read: TransformerConfig) -> list[str]:
         for name, value in ours.items()
         if not re.fullmatch(unsaid, name)
         and not (
-            np.isclose(value, theirs[name], rtol=1e-6, atol=0)
+            np.isclose(value, stored[name], rtol=1e-6, atol=0)
             if isinstance(value, float)
-            else value == theirs[name]
+            else value == stored[name]
         )
     ]

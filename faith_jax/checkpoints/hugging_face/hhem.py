@@ -26,8 +26,8 @@ def _write_hhem(config: TransformerConfig) -> Settings:
     return labels_of(config)
 
 
-def _add_t5_prefix(theirs: str) -> str:
-    return f"t5.transformer.{theirs}"
+def _add_t5_prefix(published: str) -> str:
+    return f"t5.transformer.{published}"
 
 
 HHEM = T5.replace(
@@ -59,15 +59,15 @@ HHEM = T5.replace(
     write=_write_hhem,
     modules={
         **{
-            _add_t5_prefix(theirs): ours
-            for theirs, ours in T5.modules.items()
+            _add_t5_prefix(published): ours
+            for published, ours in T5.modules.items()
             if not ours.startswith("decoder/")
         },
         "t5.classifier": "classifier/out",
     },
     layers={
-        (_add_t5_prefix(theirs), ours): modules
-        for (theirs, ours), modules in T5.layers.items()
+        (_add_t5_prefix(published), ours): modules
+        for (published, ours), modules in T5.layers.items()
         if not ours.startswith("decoder/")
     },
     prefix="t5.transformer.",

@@ -63,8 +63,8 @@ def _write_t5(config: TransformerConfig) -> Settings:
 def _t5_layer(*attentions: tuple[str, str, str]) -> dict[str, str]:
     """Returns the modules of a layer with attentions, each by its name, ours, and its norm's."""
     modules: dict[str, str] = {}
-    for i, (theirs, ours, norm) in enumerate(attentions):
-        modules |= attention_modules(f"layer.{i}.{theirs}", ours, "qkvo")
+    for i, (published, ours, norm) in enumerate(attentions):
+        modules |= attention_modules(f"layer.{i}.{published}", ours, "qkvo")
         modules[f"layer.{i}.layer_norm"] = norm
     mlp = f"layer.{len(attentions)}"
     modules |= {f"{mlp}.DenseReluDense.{x}": f"mlp/{x}" for x in ("wi", "wi_0", "wi_1", "wo")}

@@ -99,10 +99,10 @@ _COMMON_LAYER = {
 }
 
 
-def _map_attention_modules(theirs: str, ours: str, norms: str) -> dict[str, str]:
+def _map_attention_modules(published: str, ours: str, norms: str) -> dict[str, str]:
     """Returns the modules of an attention with its two norms."""
-    return attention_modules(theirs, ours, _PROJECTIONS) | {
-        f"{side}_{theirs}_layernorm": f"{side}_{norms}_layer_norm" for side in ("pre", "post")
+    return attention_modules(published, ours, _PROJECTIONS) | {
+        f"{side}_{published}_layernorm": f"{side}_{norms}_layer_norm" for side in ("pre", "post")
     }
 
 

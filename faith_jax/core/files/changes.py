@@ -41,20 +41,20 @@ def stamp(paths: Iterable[str | pathlib.Path]) -> list[list[Any]]:
     return stamps
 
 
-def check_settings(path: pathlib.Path, settings: Mapping[str, Any], kept: str) -> None:
+def check_settings(path: pathlib.Path, settings: Mapping[str, Any], content: str) -> None:
     """Checks that files were made with the settings that are asked for.
 
     Args:
       path: where `write_json` wrote what they were made with.
       settings: what is asked for; settings that are only in the file do not matter.
-      kept: what the files have, such as "responses".
+      content: what the files have, such as "responses".
 
     Raises:
       ConfigError: names the first setting that differs.
     """
     if changed_setting := difference(read_json_or_none(path), settings):
         raise ConfigError(
-            f"--output: {path.parent} keeps {kept} with {changed_setting}; name another "
+            f"--output: {path.parent} keeps {content} with {changed_setting}; name another "
             "folder, or remove it."
         )
 

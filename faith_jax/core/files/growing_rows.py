@@ -52,8 +52,8 @@ class GrowingFile:
     def _locate_part(self, first: int) -> Any:
         return self.path.with_name(f"{self.path.name}.{first:0{_DIGITS}}")
 
-    def keep(self, now: bool = False) -> None:
-        """Makes an object of the rows that were added, if they are enough or `now`.
+    def keep(self, force: bool = False) -> None:
+        """Makes an object of the rows that were added, if there are enough or with `force`.
 
         Rows that were dropped from the copy are dropped at once.
         """
@@ -69,7 +69,7 @@ class GrowingFile:
                 if self._parts:
                     self._send_last_part(size)
                 self._sent = size
-            elif now or is_due:
+            elif force or is_due:
                 self._parts.append(self._sent)
                 self._send_last_part(size)
 
@@ -93,7 +93,7 @@ class GrowingFile:
     def close(self) -> None:
         """Keeps the added rows, and removes the copy."""
         try:
-            self.keep(now=True)
+            self.keep(force=True)
         finally:
             self.forget()
 
@@ -113,11 +113,11 @@ def row_files(folder: pathlib.Path) -> list[pathlib.Path]:
     if not is_remote(folder):
         return sorted(folder.glob("rows*.jsonl"))
     object_names = versions(folder)
-    whole = [name for name in object_names if name.startswith("rows") and name.endswith(".jsonl")]
+    files = [name for name in object_names if name.startswith("rows") and name.endswith(".jsonl")]
     parts = [
-        part[0] for part in map(_PART.fullmatch, object_names) if part and part[1] not in whole
+        part[0] for part in map(_PART.fullmatch, object_names) if part and part[1] not in files
     ]
-    return [folder / name for name in [*whole, *parts]]
+    return [folder / name for name in [*files, *parts]]
 
 
 _OPEN: dict[str, GrowingFile] = {}  # of this process, by their paths

@@ -72,18 +72,18 @@ def output_lock(
             if is_remote(path):
                 stop = functools.partial(_interrupt_main_thread, output)
                 lease = hold_lease(path, output, LEASE_SECONDS, wait, stop)
-                taken = not held.enter_context(lease)
+                is_taken = not held.enter_context(lease)
             else:
                 try:
                     file = lock_file(path, bool(wait))
-                    taken = file is None
+                    is_taken = file is None
                 except OSError as error:
                     if error.errno == errno.ELOOP:
                         raise link_error(path, option) from None
                     if error.errno not in _NO_LOCKS:
                         raise
-                    taken = not held.enter_context(_hold_lease(path, output, wait))
-        if taken:
+                    is_taken = not held.enter_context(_hold_lease(path, output, wait))
+        if is_taken:
             refusal = TakenError(
                 f"{option}: another run is writing {output}; wait for it, or name another output."
             )

@@ -56,7 +56,7 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
       ConfigError: names the option and the path.
     """
     read = [(path, path_of(path).resolve()) for path in inputs if path]
-    taken: dict[pathlib.Path, str] = {}
+    option_by_path: dict[pathlib.Path, str] = {}
     for option, output in outputs.items():
         path = path_of(output)
         place = path.resolve()
@@ -67,8 +67,8 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
             problem = f": {NO_FOLDER}"
         elif path.is_dir():
             problem = ": cannot be written (a folder)"
-        elif place in taken:
-            problem = f" is the output of {taken[place]} too"
+        elif place in option_by_path:
+            problem = f" is the output of {option_by_path[place]} too"
         for name, input_path in read:
             is_local = not is_remote(place) and not is_remote(input_path)
             is_same = place == input_path or input_path in place.parents
@@ -79,7 +79,7 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
                 problem = problem or f" would overwrite the input {name}"
         if problem:
             raise ConfigError(f"{option}: {output}{problem}.")
-        taken[place] = option
+        option_by_path[place] = option
 
 
 def has_parent(path: pathlib.Path) -> bool:

@@ -183,12 +183,12 @@ def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--o
     Raises:
       ConfigError: a stopped run noted another value.
     """
-    kept = read_json_or_none(folder / _NOTE) or {}
-    noted_before = {name: value for name, value in more.items() if name in kept}
-    if changed_setting := difference(kept, noted_before):
+    note = read_json_or_none(folder / _NOTE) or {}
+    noted_before = {name: value for name, value in more.items() if name in note}
+    if changed_setting := difference(note, noted_before):
         raise _other_run(folder, changed_setting, option)
     if noted_before != more:
-        write_json(folder / _NOTE, {**kept, **more})
+        write_json(folder / _NOTE, {**note, **more})
 
 
 @contextlib.contextmanager
@@ -268,8 +268,8 @@ def _is_ours(folder: pathlib.Path) -> bool:
 
 def _other_run(folder: pathlib.Path, changed_setting: str, option: str) -> ConfigError:
     count = count_kept_rows(folder.with_name(folder.name.removesuffix(_PARTIAL)))
-    kept = pluralize(count, "row") if count else "what is made"
+    contents = pluralize(count, "row") if count else "what is made"
     return ConfigError(
-        f"{option}: {folder} keeps {kept} of another run ({changed_setting}); finish it with its "
-        "own command, or discard it with --restart or by removing that folder."
+        f"{option}: {folder} keeps {contents} of another run ({changed_setting}); finish it with "
+        "its own command, or discard it with --restart or by removing that folder."
     )

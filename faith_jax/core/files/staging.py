@@ -110,15 +110,15 @@ def remove_tree(folder: Any) -> None:
         folder.fs.rm([(folder / name).path for name in objects])
 
 
-def _replace(target: Any, files: dict[str, int], put: Callable[[list[str]], None]) -> None:
-    """Makes a folder of files, which `put` puts to their places; it is marked until it is whole."""
+def _replace(target: Any, files: dict[str, int], write_files: Callable[[list[str]], None]) -> None:
+    """Makes a folder of what `write_files` writes; it is marked as partial until all is there."""
     before = versions(target)
     if before and UPLOAD not in before:
         raise ConfigError(f"{target} is there, and no run has made it; name another output.")
     _write_upload_mark(target, False, {})
     if left := [(target / name).path for name in before if name != UPLOAD]:
         target.fs.rm(left)
-    put([(target / name).path for name in files])
+    write_files([(target / name).path for name in files])
     _write_upload_mark(target, True, files)
 
 
@@ -135,9 +135,9 @@ class Mirror:
         self._sizes: dict[pathlib.Path, int] = {}
         self._when = time.monotonic()
 
-    def copy(self, now: bool = False) -> None:
-        """Copies what has grown, if it was not done for a while or `now`."""
-        if not now and time.monotonic() - self._when < MIRROR_SECONDS:
+    def copy(self, force: bool = False) -> None:
+        """Copies what has grown, if the last copy is old enough or with `force`."""
+        if not force and time.monotonic() - self._when < MIRROR_SECONDS:
             return
         self._when = time.monotonic()
         for path in sorted(self.folder.rglob("*")):
@@ -148,7 +148,7 @@ class Mirror:
     def close(self) -> None:
         """Copies what has grown, and removes the folder."""
         try:
-            self.copy(now=True)
+            self.copy(force=True)
         finally:
             self._temporary.cleanup()
 
@@ -256,8 +256,8 @@ def local_copy(
             if is_folder:
                 objects = check_whole(path)
                 if names is not None:
-                    wanted = set(names)
-                    objects = {name: objects[name] for name in objects if name in wanted}
+                    requested_names = set(names)
+                    objects = {name: objects[name] for name in objects if name in requested_names}
             else:
                 info = path.fs.info(path.path)
                 version_id = str(info.get("generation") or info.get("ETag"))

@@ -111,11 +111,11 @@ def input_row(
     row = {name: value for name, value in row.items() if value is not None}
     # A name that is nearly that of a field is refused; others are the user's own.
     for name in row:
-        alike = [field for field in FIELDS if name not in FIELDS and _is_nearly(name, field)]
-        near = nearest_names(name, alike, 1)
-        meant = _MEANT.get(name.lower())
-        if meant and not {"inputs", meant, f"{meant}_arguments"} & row.keys():
-            near = [meant]
+        similar = [field for field in FIELDS if name not in FIELDS and _is_nearly(name, field)]
+        near = nearest_names(name, similar, 1)
+        intended = _MEANT.get(name.lower())
+        if intended and not {"inputs", intended, f"{intended}_arguments"} & row.keys():
+            near = [intended]
         if near:
             raise InputError(
                 f"{where}: field {name!r} is not known. Did you mean {near[0]!r}? Rename it: a "
@@ -186,8 +186,8 @@ def _is_nearly(name: str, field: str) -> bool:
     if plain == field or len(field) <= 3:
         return plain in (field, f"{field}s")
     # Near enough for a slip of the keyboard or a plural, and far from names of another meaning.
-    alike = difflib.SequenceMatcher(None, plain, field).ratio() >= 0.8
-    return alike and abs(len(plain) - len(field)) <= 2
+    is_similar = difflib.SequenceMatcher(None, plain, field).ratio() >= 0.8
+    return is_similar and abs(len(plain) - len(field)) <= 2
 
 
 def _as_list(texts: str | list[str]) -> list[str]:
@@ -299,9 +299,9 @@ class InputLayout:
             second: (settings[-1], targets + config.decoder_prompt_length),
         }
         if config.is_decoder_only:
-            both = inputs + targets + config.decoder_prompt_length
+            total_length = inputs + targets + config.decoder_prompt_length
             # Both stand in one sequence.
-            lengths = {f"inputs and {second}": (" + ".join(settings), both)}
+            lengths = {f"inputs and {second}": (" + ".join(settings), total_length)}
         for name, (setting, length) in lengths.items():
             if length > config.max_positions:
                 raise ConfigError(
@@ -411,5 +411,5 @@ class RowTokens:
         return fit(self.tokenizer, text, room, self.cut_policy, where)
 
     def _check_ids(self, row: InputRow, ids: list[int]) -> list[int]:
-        whole = self.layout.inputs(ids)
-        return check_ids(whole, self.layout.config.vocab_size, f"Row {row.id}")
+        model_input = self.layout.inputs(ids)
+        return check_ids(model_input, self.layout.config.vocab_size, f"Row {row.id}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from faith_jax.core import templates
-from faith_jax.core.cutting import CutTokens, Kind, concatenate_pieces, cut, fit, whole
+from faith_jax.core.cutting import CutTokens, Kind, concatenate_pieces, cut, fit, one_part
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import CriticLabel, NliLabel
 from faith_jax.inference.opening import check_ids
@@ -85,7 +85,7 @@ class PairEncoder:
         first, _ = kinds[0]
         room = self.max_length - sum(len(ids) for ids in self.tokenizer.pair_ids)
         # Both texts share one limit, so that the policy sees them together.
-        ids, parts = concatenate_pieces((text, [whole(kind, len(text))]) for text, kind in kinds)
+        ids, parts = concatenate_pieces((text, [one_part(kind, len(text))]) for text, kind in kinds)
         keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
         # `keep` is of both texts, one behind the other.
         split = len(first)
@@ -135,8 +135,8 @@ class PairEncoder:
         `__call__`.
         """
         if self.form is None:
-            shown = templates.dialfact_claim(context, claim)
-            return self.response_first(shown, templates.clean_value(sentence), name)
+            claim_text = templates.dialfact_claim(context, claim)
+            return self.response_first(claim_text, templates.clean_value(sentence), name)
         return self.one(templates.dialfact_inputs(context, claim, [title], [sentence]), name)
 
 

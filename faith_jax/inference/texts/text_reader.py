@@ -82,7 +82,7 @@ class TextReader:
         is among them; in an encoder-decoder it may have as many again.
       causal: whether the model is decoder-only.
       cut_policy: see `core.cutting`.
-      behind: tokens that stay free behind the inputs.
+      reserved_tokens: that stay free behind the inputs.
     """
 
     tokenizer: Tokenizer
@@ -90,7 +90,7 @@ class TextReader:
     max_length: int
     causal: bool
     cut_policy: str = "knowledge"
-    behind: int = 0
+    reserved_tokens: int = 0
 
     def read(self, text: str, name: str, parts: Sequence[Part] | None = None) -> ReadText:
         """Encodes a text as the model reads it, cut to its room.
@@ -141,9 +141,9 @@ class TextReader:
             encoded_response = (response_ids, response_parts)
             everything, all_parts = concatenate_pieces([(ids, parts), encoded_response])
             # Inputs and response share the model's limit, and are cut as one text.
-            both = cut(len(everything), all_parts, self._max_text_tokens, self.cut_policy, where)
-            keep, keep_response = np.split(both.keep, [len(ids)])
-            tokens = both.tokens
+            cuts = cut(len(everything), all_parts, self._max_text_tokens, self.cut_policy, where)
+            keep, keep_response = np.split(cuts.keep, [len(ids)])
+            tokens = cuts.tokens
         else:
             keep, first = cut(len(ids), parts, self._max_text_tokens, self.cut_policy, where)
             # The decoder's tokens do not take room from the encoder's.
@@ -188,7 +188,7 @@ class TextReader:
     @property
     def _max_text_tokens(self) -> int:
         special = len(self.tokenizer.prefix_ids) + len(self._suffix_ids)
-        return self.max_length - special - self.behind
+        return self.max_length - special - self.reserved_tokens
 
     def _describe_limit(self, name: str) -> str:
         return f"{name}: max_length = {self.max_length}"

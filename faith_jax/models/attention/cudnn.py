@@ -54,13 +54,13 @@ def cudnn_attend(
         # Positions may have one row, which holds for all.
         keys = jax.tree.map(lambda x: repeat_rows(x, rows) if len(x) > 1 else x, keys)
         added = bias.block(query, key, queries, keys, 0).astype(query.dtype)
-    lengths = whole = None
+    lengths = full_mask = None
     if mask.keys.segments is None and mask.window is None:
         # At least one key: a softmax over none is not a number.
         lengths = jnp.maximum(jnp.sum(mask.keys.valid, axis=1, dtype=jnp.int32), 1)
         lengths = repeat_rows(lengths, rows)
     else:
-        whole = mask.whole()
+        full_mask = mask.whole()
     # [rows, heads, length, width] -> [rows, length, heads, width], and back.
     query, key, value = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
     outputs: Array = jax.nn.dot_product_attention(
@@ -68,10 +68,10 @@ def cudnn_attend(
         key,
         value,
         bias=added,
-        mask=whole,
+        mask=full_mask,
         scale=scale,
         # A whole mask is causal itself.
-        is_causal=mask.causal and whole is None,
+        is_causal=mask.causal and full_mask is None,
         key_value_seq_lengths=lengths,
         implementation=IMPLEMENTATION,
     )

@@ -134,7 +134,7 @@ def attend(
         return _attend_by_blocks(form, query, key, value, mask, bias, dropout_key, block_length)
     assert not isinstance(bias, BlockBias)
     dropout = functools.partial(_drop_weights, rate=dropout_rate, broadcast=broadcast_dropout)
-    whole = functools.partial(
+    attend_to_all = functools.partial(
         _attend_to_all,
         logits_of=functools.partial(
             _attention_logits, float32=float32_logits, scale=scale, softcap=softcap
@@ -143,7 +143,7 @@ def attend(
     )
     # The backward pass computes the weights [rows, heads, queries, keys] again: all layers' would
     # take most of the memory of a training step.
-    return jax.checkpoint(whole)(query, key, value, mask, bias, prefix, dropout_key)
+    return jax.checkpoint(attend_to_all)(query, key, value, mask, bias, prefix, dropout_key)
 
 
 def _attend_to_all(
@@ -263,9 +263,9 @@ def _attend_by_blocks(
     # A query that may see nothing, such as padding, sees all keys alike, as in plain attention.
     rows, heads, length = query.shape[:3]
     keys = key.shape[-2]
-    alike = jnp.full((rows, heads, 1, keys), 1.0 / keys, value.dtype)
+    equal_weights = jnp.full((rows, heads, 1, keys), 1.0 / keys, value.dtype)
     is_blind = _join_blocks(log_sums == MASKED_LOGIT, length)
-    return jnp.where(is_blind, _weighted_sum(alike, value), _join_blocks(blocks, length))
+    return jnp.where(is_blind, _weighted_sum(equal_weights, value), _join_blocks(blocks, length))
 
 
 class _Queries(NamedTuple):
@@ -384,10 +384,10 @@ def _attend_backward(
             # softmax(logits) = exp(logits - log sum exp(logits)).
             weights = jnp.where(mask, jnp.exp(logits - log_sum), 0.0)
             # The random key is that of the forward pass, and so is the mask: 0 or 1 / (1 - rate).
-            kept = _drop_block_weights(form, jnp.ones_like(weights), queries, keys, constants)
-            to_weights = kept * _pairwise_products(gradient, keys.value, jnp.float32)
+            keep = _drop_block_weights(form, jnp.ones_like(weights), queries, keys, constants)
+            to_weights = keep * _pairwise_products(gradient, keys.value, jnp.float32)
             to_query, more_to_key, to_bias = pull(weights * (to_weights - common))
-            weights = (weights * kept).astype(keys.value.dtype)
+            weights = (weights * keep).astype(keys.value.dtype)
             # By `vjp`, since rows that share values add up their gradients.
             _, pull = jax.vjp(lambda value: _weighted_sum(weights, value), keys.value)
             (more_to_value,) = pull(gradient)
@@ -469,8 +469,8 @@ def _where_needed(
         if form.causal:
             needed &= before < window
         else:
-            behind = keys.first - (queries.first + queries.query.shape[-2] - 1)
-            needed &= jnp.maximum(before, behind) <= window // 2
+            after = keys.first - (queries.first + queries.query.shape[-2] - 1)
+            needed &= jnp.maximum(before, after) <= window // 2
     return jax.lax.cond(needed, add, skip, state, block)
 
 

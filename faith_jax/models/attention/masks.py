@@ -96,10 +96,10 @@ class AttentionMask(struct.PyTreeNode):
         if queries.segments is not None and keys.segments is not None:
             segments = repeat_rows(keys.segments, rows)
             # Padding has a segment too, but is not valid.
-            same = queries.segments[:, :, None] == segments[:, None, :]
+            same_segment = queries.segments[:, :, None] == segments[:, None, :]
             if queries.shared is not None:
-                same |= queries.shared[:, :, None] == segments[:, None, :]
-            mask &= same
+                same_segment |= queries.shared[:, :, None] == segments[:, None, :]
+            mask &= same_segment
         if self.causal:
             # Counted from the block's first key.
             query_index = distance + jnp.arange(mask.shape[1])
@@ -108,8 +108,8 @@ class AttentionMask(struct.PyTreeNode):
             assert queries.positions is not None
             assert keys.positions is not None
             # By positions: in a line, other rows stand between a token and the input it shares.
-            apart = queries.positions[:, :, None] - keys.positions[:, None, :]
-            mask &= apart < self.window if self.causal else jnp.abs(apart) <= self.window // 2
+            offset = queries.positions[:, :, None] - keys.positions[:, None, :]
+            mask &= offset < self.window if self.causal else jnp.abs(offset) <= self.window // 2
         return mask[:, None]
 
     def whole(self) -> Bool[Array, "rows 1 queries keys"]:

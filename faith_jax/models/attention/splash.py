@@ -77,15 +77,15 @@ def splash_attend(
         mask.window,
     )
     if not mesh.empty:
-        whole, split = PartitionSpec(of_rows), PartitionSpec(of_rows, of_heads)
-        in_specs = (split, split, split, whole, PartitionSpec())
+        row_spec, split = PartitionSpec(of_rows), PartitionSpec(of_rows, of_heads)
+        in_specs = (split, split, split, row_spec, PartitionSpec())
         # Each device runs the kernel on its own rows and heads.
         attend = jax.shard_map(attend, in_specs=in_specs, out_specs=split, check_vma=False)
     outputs = attend(*arrays)
     # What may see nothing, such as padding, sees all keys alike, as in plain attention.
     sees_none = ~query_tokens.valid | ~key_tokens.valid.any(axis=1, keepdims=True)
-    alike = jnp.repeat(value.mean(axis=2, keepdims=True), heads // value.shape[1], axis=1)
-    return jnp.where(sees_none[:, None, :, None], alike, outputs)
+    mean_value = jnp.repeat(value.mean(axis=2, keepdims=True), heads // value.shape[1], axis=1)
+    return jnp.where(sees_none[:, None, :, None], mean_value, outputs)
 
 
 def _count_shards(mesh: jax.sharding.AbstractMesh, name: str | tuple[str, ...] | None) -> int:
@@ -147,13 +147,13 @@ def _attend_on_device(
         return jax.vmap(kernel)(*arrays)
 
     arrays = query, key, value, segments
-    whole = splash.CausalMask(shape) if causal else splash.FullMask(shape)
+    full_mask = splash.CausalMask(shape) if causal else splash.FullMask(shape)
     if window is None:
-        outputs = with_mask(whole, *arrays)
+        outputs = with_mask(full_mask, *arrays)
     else:
         # A window of n keys is the query's own and n - 1 before it.
         near = splash.LocalMask(shape, (window_length - 1, 0 if causal else None), offset=0)
-        branches = (functools.partial(with_mask, mask) for mask in (near, whole))
+        branches = (functools.partial(with_mask, mask) for mask in (near, full_mask))
         # Scanned layers are one program, in which only some have a window.
         outputs = jax.lax.cond(window < NO_WINDOW, *branches, *arrays)
     return outputs[:, :, :length]

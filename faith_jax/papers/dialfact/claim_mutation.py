@@ -245,8 +245,8 @@ def fill_masks(masked_claim: str, answer: str) -> str | None:
         shares = [word in whole_claim.split() for word in words]
         return whole_claim.strip() if words and sum(shares) > len(words) / 2 else None
     fillings = dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
-    wanted = _SENTINELS.findall(masked_claim)
-    if not all(fillings.get(number) for number in wanted):
+    sentinels = _SENTINELS.findall(masked_claim)
+    if not all(fillings.get(number) for number in sentinels):
         return None
     return _SENTINELS.sub(lambda match: fillings[match.group(1)], masked_claim)
 

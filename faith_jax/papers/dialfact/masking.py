@@ -48,10 +48,10 @@ def neutral_spans(
         return [(verdict.label, verdict.probabilities[2]) for verdict in verifier.verdicts(rows)]
 
     spans = [content_spans(claim) for claim in claims]
-    whole = verdicts([(number, claim.text) for number, claim in enumerate(claims)])
+    claim_verdicts = verdicts([(number, claim.text) for number, claim in enumerate(claims)])
     left_out = [
         (number, span)
-        for number, (label, _) in enumerate(whole)
+        for number, (label, _) in enumerate(claim_verdicts)
         if label is DialFactLabel.SUPPORTS
         for span in spans[number]
     ]
@@ -64,9 +64,9 @@ def neutral_spans(
         order = np.argsort(-np.array(shares), kind="stable")[:MOST_MASKS]
         best = [spans[number][place] for place in order]
         tried += [(number, sorted(best[:count])) for count in range(1, len(best) + 1)]
-    chosen: list[list[Span]] = [[] for _ in claims]
+    spans_by_claim: list[list[Span]] = [[] for _ in claims]
     flipped = verdicts([(n, without(claims[n].text, pieces)) for n, pieces in tried])
     for (number, pieces), (label, _) in zip(tried, flipped, strict=True):
-        if label is DialFactLabel.NOT_ENOUGH_INFO and not chosen[number]:
-            chosen[number] = pieces
-    return chosen
+        if label is DialFactLabel.NOT_ENOUGH_INFO and not spans_by_claim[number]:
+            spans_by_claim[number] = pieces
+    return spans_by_claim

@@ -131,9 +131,9 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
         # Of the many sentences that the Wizard was shown, few are needed.
         pairs = zip(read["passage_titles"], read["passage_sentences"], strict=True)
         near = [text for of, text in pairs if of == title and text != sentence][:_NEAR]
-        shown = [text for text in read["passage_sentences"] if text != sentence]
-        chosen = shown[draw(len(shown), options.seed, read["id"], "mutated")] if shown else ""
-        fields = {name: read[name] for name in names} | {"near": near, "shown": chosen}
+        pool = [text for text in read["passage_sentences"] if text != sentence]
+        drawn = pool[draw(len(pool), options.seed, read["id"], "mutated")] if pool else ""
+        fields = {name: read[name] for name in names} | {"near": near, "shown": drawn}
         turns.append(Turn((0, len(turns)), fields))
     if not turns:
         raise InputError(f"{source}: no turn of the Wizard uses a sentence.")
@@ -238,18 +238,18 @@ class Maker:
             responses += [
                 ("filled", *response) for response in self._fill_claims(requests, turns, claims)
             ]
-        for how, request, text in responses:
+        for method, request, text in responses:
             turn = request.turn.fields
-            claims_by_id[turn["id"]].append(_build_claim(turn, f"{how}_{request.kind}", text))
+            claims_by_id[turn["id"]].append(_build_claim(turn, f"{method}_{request.kind}", text))
         different: dict[str, list[Claim]] = {}
         for name, made_of_turn in claims_by_id.items():
             unique: dict[tuple[str, str], Claim] = {}
             for claim in made_of_turn:
                 unique.setdefault((claim["response"], claim["evidence_list"][0][2]), claim)
             different[name] = list(unique.values())
-        kept = self._select_claims(different)
+        selected = self._select_claims(different)
         for name, made_of_turn in different.items():
-            yield {"id": name, "made": [c["kind"] for c in made_of_turn], "claims": kept[name]}
+            yield {"id": name, "made": [c["kind"] for c in made_of_turn], "claims": selected[name]}
 
     def _by_rules(
         self, turn: Fields, claim: TaggedText, sources: Sequence[TaggedText]
@@ -359,19 +359,19 @@ class Maker:
                 for verifier in self._claim_verifiers
             ]
             probabilities = np.array(judgements, float).reshape(-1, len(examples), 3).swapaxes(0, 1)
-        kept, start = {}, 0
+        selected, start = {}, 0
         for name, claims in new.items():
             span = slice(start, start + len(claims))
-            chosen = chosen_of(
+            places = chosen_of(
                 [claim["response"] for claim in claims],
                 None if perplexities is None else perplexities[span],
                 None if probabilities is None else probabilities[span],
                 self._options.most,
             )
             unchanged = [claim for claim in claims_by_turn[name] if claim["kind"] in _UNCHANGED]
-            kept[name] = unchanged + [claims[place] for place in chosen]
+            selected[name] = unchanged + [claims[place] for place in places]
             start += len(claims)
-        return kept
+        return selected
 
 
 def chosen_of(
@@ -433,26 +433,26 @@ def _write_claim_files(
             yield from (row.fields for row in read_jsonl(shard.rows))
 
     kinds = [kind for row in rows() for kind in row["made"]]
-    kept = [claim["kind"] for row in rows() for claim in row["claims"]]
+    kept_kinds = [claim["kind"] for row in rows() for claim in row["claims"]]
     by_label = collections.defaultdict[str, list[int]](list)
-    for place, kind in enumerate(kept):
+    for place, kind in enumerate(kept_kinds):
         by_label[_find_label(kind).value].append(place)
-    chosen = set(range(len(kept)))
+    chosen_places = set(range(len(kept_kinds)))
     if not options.unbalanced and len(by_label) == len(DialFactLabel):
         # As many claims of each label as the rarest has.
-        least, chosen = min(map(len, by_label.values())), set()
+        least, chosen_places = min(map(len, by_label.values())), set()
         for label, places in by_label.items():
             order = draw_order(len(places), options.seed, label, "balance")
-            chosen |= {places[i] for i in order[:least]}
+            chosen_places |= {places[i] for i in order[:least]}
     dialogues = list(dict.fromkeys(turn.fields["dialogue"] for turn in turns.values()))
     count = max(1, round(options.validation_share * len(dialogues)))
     order = draw_order(len(dialogues), options.seed, "validation")
     held = {dialogues[i] for i in order[:count]}
 
     def claims(is_held: bool) -> Iterator[Claim]:
-        every = ((row["id"], claim) for row in rows() for claim in row["claims"])
-        for place, (turn, claim) in enumerate(every):
-            if place in chosen and (turns[turn].fields["dialogue"] in held) == is_held:
+        turn_claims = ((row["id"], claim) for row in rows() for claim in row["claims"])
+        for place, (turn, claim) in enumerate(turn_claims):
+            if place in chosen_places and (turns[turn].fields["dialogue"] in held) == is_held:
                 yield claim
 
     with scratch_place(job.folder) as folder:
@@ -465,7 +465,7 @@ def _write_claim_files(
     return [
         _describe_claim_counts("made", kinds),
         _describe_claim_counts(
-            "kept", [kind for place, kind in enumerate(kept) if place in chosen]
+            "kept", [kind for place, kind in enumerate(kept_kinds) if place in chosen_places]
         ),
         f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}",
     ]

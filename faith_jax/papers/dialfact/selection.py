@@ -17,15 +17,15 @@ def select_varied_claims(claims: Sequence[str], words: int = 3) -> list[int]:
     >>> select_varied_claims(["Tea is hot.", "Tea is cold.", "Coffee grows on hills."])
     [0, 2]
     """
-    kept: list[tuple[int, Counter[str]]] = []
+    kept_counts: list[tuple[int, Counter[str]]] = []
     for place, claim in enumerate(claims):
         counts = Counter(lower_words(claim))
         if all(
             max((counts - earlier).total(), (earlier - counts).total()) >= words
-            for _, earlier in kept
+            for _, earlier in kept_counts
         ):
-            kept.append((place, counts))
-    return [place for place, _ in kept]
+            kept_counts.append((place, counts))
+    return [place for place, _ in kept_counts]
 
 
 def fluent(perplexities: Sequence[float], factor: float = 1.1) -> list[int]:

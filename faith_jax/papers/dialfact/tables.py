@@ -279,13 +279,13 @@ class Table(workflow.Table):
         }
         search_options = {"vectors": options.vectors} | models
         state = [model_state(path) for path in models.values() if path]
-        wanted = [
+        searches = [
             (TEST, name, context)
             for name in (FUSED, *retriever_names)
             for context in _CONTEXTS.values()
         ]
-        wanted += [(VALIDATION, name, _CONTEXTS[_BOTH]) for name in retriever_names]
-        for split, name, (context, turns) in wanted:
+        searches += [(VALIDATION, name, _CONTEXTS[_BOTH]) for name in retriever_names]
+        for split, name, (context, turns) in searches:
             if not claims[split]:
                 continue
             retrievers = (
@@ -392,11 +392,11 @@ class Table(workflow.Table):
             result = evaluation([str(files[TEST])], options)
             claims = len(next(iter(result.corpora.values())).ids)
             figures = {row["scorer"]: row for row in result.figures["rows"]}
-            shown = {scorer: cells for scorer, *cells in result.table.rows}
+            cells_by_scorer = {scorer: cells for scorer, *cells in result.table.rows}
             for name, scorer, source in _chosen_on_validation(figures):
-                threshold, _, *cells = shown[scorer]
-                chosen = f"{source} {threshold}" if source else ""
-                rows.append((name, evidence, chosen, *cells))
+                threshold, _, *cells = cells_by_scorer[scorer]
+                tuned_on = f"{source} {threshold}" if source else ""
+                rows.append((name, evidence, tuned_on, *cells))
                 tidy += [
                     (
                         "3",
@@ -615,10 +615,10 @@ def _build_verifier_table(
     rows: list[tuple[str, ...]] = []
     tidy: dict[tuple[str, str, str], list[Any]] = {}  # claims to the paper's figure
     names = {figure: f"{form.figure} {figure}" for figure in ("Acc", "F1")}
-    theirs = published.get("published", {}).get(number, {})
-    filled = {heading for row in (*ours.values(), *theirs.values()) for heading in row}
+    published_rows = published.get("published", {}).get(number, {})
+    filled = {heading for row in (*ours.values(), *published_rows.values()) for heading in row}
     headings = [heading for heading in form.columns if heading in filled]
-    for system in dict.fromkeys((*ours, *theirs)) if ours else ():
+    for system in dict.fromkeys((*ours, *published_rows)) if ours else ():
         if columns_of_system := ours.get(system):
             line = [system]
             for heading in headings:
@@ -637,7 +637,7 @@ def _build_verifier_table(
             size = row["factual" if form.figure == "factual" else "number"]
             for figure, name in names.items():
                 tidy[system, heading, figure] = [int(size), *_read_figure(row, name), None]
-        if pairs := theirs.get(system):
+        if pairs := published_rows.get(system):
             cells = (pairs.get(heading, ()) for heading in headings)
             texts = (" / ".join(f"{value:.1f}" for value in pair) for pair in cells)
             rows.append((f"{system} (published)", *texts))

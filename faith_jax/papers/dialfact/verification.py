@@ -72,8 +72,8 @@ def verification_table(
                 f"{system}: {len(missing)} of {len(claims)} claims have no prediction, "
                 f"{missing[0]!r} the first."
             )
-        for group, chosen in _GROUPS.items():
-            if members := [claim for claim in claims if chosen(claim)]:
+        for group, belongs in _GROUPS.items():
+            if members := [claim for claim in claims if belongs(claim)]:
                 figures = _verification_figures(members, by_id, draws, cluster_field)
                 lead = system, group, len(members)
                 rows.append((*lead, *(figure.text for figure in figures.values())))
@@ -141,8 +141,8 @@ def _verification_figures(
 ) -> dict[tuple[str, str], Figure]:
     """Returns the figures by part of the claims and by what they are."""
     by_part: dict[tuple[str, str], Figure] = {}
-    for name, (chosen, ways) in _PARTS.items():
-        part = [claim for claim in claims if chosen(claim)]
+    for name, (belongs, ways) in _PARTS.items():
+        part = [claim for claim in claims if belongs(claim)]
         labels = [verification_label(c["response_label"], c["type_label"], ways) for c in part]
         calls = [_parse_prediction(predictions[claim["id"]], ways) for claim in part]
         clusters = [claim[cluster_field] for claim in part] if cluster_field else None
@@ -174,7 +174,7 @@ def _evaluate_verifiers(files: Sequence[str], options: EvaluateOptions) -> Evalu
     )
     confusion = confusion_table(claims, predictions)
     tables = {"rows": table, "confusion": confusion}
-    figures = {name: (shown.tidy or shown).records() for name, shown in tables.items()}
+    figures = {name: (part.tidy or part).records() for name, part in tables.items()}
     return Evaluation(table, figures, {}, (confusion,))
 
 

@@ -90,7 +90,7 @@ def accuracy_table(
     """
     evaluated = dict.fromkeys(corpus for by_corpus in systems.values() for corpus in by_corpus)
     corpora = {name: layout.corpora.get(name, name) for name in [*layout.corpora, *evaluated]}
-    columns = [shown for name, shown in corpora.items() if name in evaluated]
+    columns = [title for name, title in corpora.items() if name in evaluated]
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
     for system, by_corpus in systems.items():
@@ -100,14 +100,14 @@ def accuracy_table(
             cell = accuracy(scores, corpus.labels, resamples, confidence, seed)
             cells[corpora[name]] = cell
         marks = {c: layout.marks.get(system, {}).get(c, "") for c in columns}
-        shown = (_accuracy_text(cells[c], marks[c]) if c in cells else "" for c in columns)
-        rows.append((system, *shown))
-        if theirs := layout.published.get(system, {}):
-            shown = (f"{theirs[c]:.1f}{marks[c]}" if c in theirs else "" for c in columns)
-            rows.append((f"{system} (published)", *shown))
+        row_cells = (_accuracy_text(cells[c], marks[c]) if c in cells else "" for c in columns)
+        rows.append((system, *row_cells))
+        if published := layout.published.get(system, {}):
+            row_cells = (f"{published[c]:.1f}{marks[c]}" if c in published else "" for c in columns)
+            rows.append((f"{system} (published)", *row_cells))
         for column in (c for c in columns if c in cells):
             value, interval, count = cells[column]
-            share = round(theirs[column] / 100, 6) if column in theirs else None
+            share = round(published[column] / 100, 6) if column in published else None
             tidy.append((system, column, count, value, *interval, share))
     names = (*layout.headings, "rows", "accuracy", "low", "high", "published")
     return Table(

@@ -125,14 +125,14 @@ class System(NamedTuple):
 
 def _complete_options(options: Faithdial) -> Faithdial:
     """Returns the options with what is not given."""
-    chosen: dict[str, Any] = {
+    values: dict[str, Any] = {
         "methods": options.methods or tuple(METHODS),
         "trained_on": options.trained_on or TRAINED_ON,
         "tested_on": options.tested_on or tuple(TESTED_ON),
     }
     numbers = _SAMPLE if options.sample else _WHOLE
-    chosen |= {name: number for name, number in numbers.items() if getattr(options, name) is None}
-    return dataclasses.replace(options, **chosen)
+    values |= {name: number for name, number in numbers.items() if getattr(options, name) is None}
+    return dataclasses.replace(options, **values)
 
 
 def check(options: Faithdial) -> None:

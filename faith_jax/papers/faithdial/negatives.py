@@ -83,7 +83,7 @@ def negatives(options: NegativesOptions) -> list[str]:
         logger.warning("%s: no such file; negatives are made without it", source / name)
     with report_write_errors(f"--output: {target}"):
         target.parent.mkdir(parents=True, exist_ok=True)
-    kept = partial_folder(target) / PERTURBED
+    perturbed_file = partial_folder(target) / PERTURBED
 
     def plan() -> dict[str, Any]:
         changed = [turn for name, part in turns.items() if name in FILES for turn in part]
@@ -93,11 +93,11 @@ def negatives(options: NegativesOptions) -> list[str]:
                 f"{source}: {options.tagger} finds no entity or verb in any knowledge that could "
                 "be another; choose another --tagger."
             )
-        write_jsonl(kept, perturbed)
+        write_jsonl(perturbed_file, perturbed)
         return {"shards": split(rows((0, 0)), options.shards)}
 
     def rows(place: Place) -> Iterator[InputRow]:
-        for number, (_, row) in enumerate(read_jsonl(kept, first=place[1]), place[1]):
+        for number, (_, row) in enumerate(read_jsonl(perturbed_file, first=place[1]), place[1]):
             yield InputRow(row["id"], row["inputs"], fields=row, place=(0, number))
 
     @functools.cache
@@ -140,10 +140,10 @@ def _write_data_set(
                     turn = next(remaining_turns)
                     own = utterance.get("negative_samples") or ()
                     samples = map(one_space, [*own, *generated.get(turn["id"], ())])
-                    kept = dict.fromkeys(text for text in samples if text)
-                    kept.pop(one_space(turn["response"]), None)
-                    counts.append(len(kept))
-                    utterances.append({**utterance, "negative_samples": list(kept)})
+                    unique_samples = dict.fromkeys(text for text in samples if text)
+                    unique_samples.pop(one_space(turn["response"]), None)
+                    counts.append(len(unique_samples))
+                    utterances.append({**utterance, "negative_samples": list(unique_samples)})
                 dialogues.append({**dialogue.fields, "utterances": utterances})
             write_json(folder / name, dialogues)
             lines.append(

@@ -93,10 +93,10 @@ def temperatures_note(most: int) -> str:
     >>> temperatures_note(2)
     "at temperatures 0.0 and 0.7 to up to 2 combinations of a topic's arguments"
     """
-    both = f"at temperatures {GREEDY} and {SAMPLED} to"
+    temperatures = f"at temperatures {GREEDY} and {SAMPLED} to"
     if most <= _AT_BOTH:
-        return f"{both} up to {pluralize(most, 'combination')} of a topic's arguments"
+        return f"{temperatures} up to {pluralize(most, 'combination')} of a topic's arguments"
     return (
-        f"{both} the first {_AT_BOTH} combinations of a topic's arguments, at {SAMPLED} to up to "
-        f"{most - _AT_BOTH} more"
+        f"{temperatures} the first {_AT_BOTH} combinations of a topic's arguments, at {SAMPLED} to "
+        f"up to {most - _AT_BOTH} more"
     )

@@ -261,7 +261,7 @@ def detection_table(
     """
     places = {name: place for place, name in enumerate(published_form["test_sets"])}
 
-    def theirs(key: Key) -> float | None:
+    def published_share(key: Key) -> float | None:
         value = form.published[key.error][key.method][places[key.slice]]
         return None if value is None else value / 100
 
@@ -278,10 +278,10 @@ def detection_table(
                     *(_format_detection(key, cells) or absent or "not scored" for key in keys),
                 )
             )
-            published = [theirs(key) for key in keys]
+            published = [published_share(key) for key in keys]
             if any(value is not None for value in published):
-                shown = (None if value is None else f"{value:.3f}" for value in published)
-                rows.append((*first, f"{name} (published)", *shown))
+                published_cells = (None if value is None else f"{value:.3f}" for value in published)
+                rows.append((*first, f"{name} (published)", *published_cells))
     columns = ("test set", *(f"{_HEADS[error]}: {m}" for error in ERRORS for m in form.methods))
     if form.by_rows:
         columns = ("aggregation", "test set", *_HEADS.values())
@@ -299,7 +299,7 @@ def detection_table(
     notes.append(f"Published: Chang 2024, table {form.number}, {published_form['note']}.")
     tidy = [
         (form.number, *key, d.rows, d.errors, d.cell.auc, *d.cell.interval, d.p_value, int(d.best))
-        + (theirs(key),)
+        + (published_share(key),)
         for key, d in cells.items()
     ]
     title = f"{form.title} (Chang 2024, table {form.number}): ROC AUC"

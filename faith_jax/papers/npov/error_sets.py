@@ -150,8 +150,8 @@ def write_sets(options: NpovSets) -> str:
             ({"corpus": name, **row} for name, members in tests.items() for row in members or ()),
         )
         write_json(folder / SUMMARY, summary)
-    shown = "\n".join(render_table(table) for table in tables)
-    return "".join(f"{note}\n" for note in notes) + f"\n{shown}"
+    rendered = "\n".join(render_table(table) for table in tables)
+    return "".join(f"{note}\n" for note in notes) + f"\n{rendered}"
 
 
 def read_summary(folder: pathlib.Path) -> tuple[list[str], list[Table]]:
@@ -270,7 +270,7 @@ def _organic_rows(
     if labels is None:
         return None
     fields_by_id = {row["id"]: {"topic": row["topic"]} for row in rows if row["split"] == split}
-    chosen = [label for label in labels if label.example.id in fields_by_id]
+    split_labels = [label for label in labels if label.example.id in fields_by_id]
     names = (
         "id", "topic", "query", "pro_arguments", "con_arguments", "response", "has_hallucination",
         "has_coverage_error",
@@ -284,7 +284,7 @@ def _organic_rows(
             "paraphrased": 0,
             "hallucinated_spans": row["hallucinated_spans"],
         }
-        for row in slice_rows(chosen, part, fields_by_id)
+        for row in slice_rows(split_labels, part, fields_by_id)
     ]
 
 

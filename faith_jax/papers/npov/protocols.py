@@ -37,9 +37,9 @@ def _evaluate_detection(files: Sequence[str], options: EvaluateOptions, words: b
 
 
 def _report_tables(corpora: Mapping[str, Corpus], options: Comparison) -> list[Table]:
-    chosen = with_errors(corpora)
+    labelled = with_errors(corpora)
     drawn = options.resamples, options.confidence, options.seed
-    return [npov_rows(npov_cells(chosen, "", *drawn), options.confidence)] if chosen else []
+    return [npov_rows(npov_cells(labelled, "", *drawn), options.confidence)] if labelled else []
 
 
 _OPTIONS = frozenset(

@@ -41,16 +41,16 @@ def with_errors_per_response(
     """
     wrong = [row for row in rows if row["error"] != "none"]
     free = len(rows) - len(wrong)
-    wanted = round(errors * free)
-    if len(wrong) < wanted:
+    needed = round(errors * free)
+    if len(wrong) < needed:
         raise InputError(
             f"{label}: {errors:.4g} rows with an error to each of "
-            f"{pluralize(free, 'error-free row')} make {wanted:,}, but only {len(wrong):,} can be "
+            f"{pluralize(free, 'error-free row')} make {needed:,}, but only {len(wrong):,} can be "
             f"made ({len(wrong) / free:.4g} to each)"
         )
     names = {row["id"]: row["id"].removesuffix(f"-{PARAPHRASED}") for row in wrong}
-    kept = set(sorted(names, key=lambda name: rank(seed, names[name], "kept"))[:wanted])
-    return [row for row in rows if row["error"] == "none" or row["id"] in kept]
+    kept_names = set(sorted(names, key=lambda name: rank(seed, names[name], "kept"))[:needed])
+    return [row for row in rows if row["error"] == "none" or row["id"] in kept_names]
 
 
 def paraphrases(topics: Iterable[Topic]) -> dict[tuple[str, str], str]:

@@ -82,12 +82,12 @@ def retold_spans(response: str, argument: str, other_texts: Sequence[str]) -> li
     sentences = list(locate_sentences(response))
     spans = []
     for part in split_sentences(argument):
-        wanted = set(_stem_content_words(part)) - shared or set(_stem_content_words(part))
+        stems = set(_stem_content_words(part)) - shared or set(_stem_content_words(part))
         # The stretch of each sentence that has any of them, with how many different ones.
         stretches = [
             (len({word.stem for word in hits}), (start + hits[0].start, start + hits[-1].end))
             for sentence, start, _ in sentences
-            if (hits := [word for word in content_words(sentence) if word.stem in wanted])
+            if (hits := [word for word in content_words(sentence) if word.stem in stems])
         ]
         if stretches:
             spans.append(max(stretches, key=lambda stretch: stretch[0])[1])

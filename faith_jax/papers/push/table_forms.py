@@ -36,15 +36,15 @@ def _build_table(
     notes: Sequence[str] = (),
 ) -> Table:
     """Returns a table with the paper's rows below ours; tidy rows lack the table's number."""
-    shown = []
+    table_rows = []
     for name, cells in rows.items():
-        shown.append((name, *(cell.text for cell in cells)))
+        table_rows.append((name, *(cell.text for cell in cells)))
         if any(cell.published for cell in cells):
-            shown.append((f"{name} (published)", *(cell.published for cell in cells)))
+            table_rows.append((f"{name} (published)", *(cell.published for cell in cells)))
     more = (published["notes"][number],) if published else ()
     plain = Table("", _TIDY, tuple((number, *row) for row in tidy))
-    whole = f"{title} (Steen 2023, table {number})"
-    return Table(whole, tuple(columns), tuple(shown), (*notes, *more), plain)
+    full_title = f"{title} (Steen 2023, table {number})"
+    return Table(full_title, tuple(columns), tuple(table_rows), (*notes, *more), plain)
 
 
 def published_average(figures: Mapping[str, float], corpora: Sequence[str]) -> float | None:
@@ -72,17 +72,17 @@ def auc_table_of_methods(
     rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []
     for method in table.cells:
-        cells, theirs = (
+        cells, paper = (
             _collect_method_cells(table, method),
             _select_published(published, "methods", method, table),
         )
         rows[method] = [
-            _Cell(_format_auc(cells[c], marks), _format_figure(theirs.get(c), ".1f"))
+            _Cell(_format_auc(cells[c], marks), _format_figure(paper.get(c), ".1f"))
             for c in columns
         ]
         for column in columns:
             cell = cells[column]
-            values = (cell.auc, *cell.interval, _percent_to_fraction(theirs.get(column)))
+            values = (cell.auc, *cell.interval, _percent_to_fraction(paper.get(column)))
             tidy.append((method, column, "auc", table.rows.get(column), *values))
             for baseline, compared in cell.compared.items():
                 for figure, value in (("p", compared.p_value), ("p_holm", compared.corrected)):
@@ -102,7 +102,7 @@ def difference_table(
     for corpus in _list_columns(table):
         rows[corpus] = []
         for method in methods:
-            theirs = _select_published(published, "differences", method, table).get(corpus)
+            paper = _select_published(published, "differences", method, table).get(corpus)
             cell, other = (
                 _collect_method_cells(table, name)[corpus] for name in (method, baseline)
             )
@@ -111,9 +111,9 @@ def difference_table(
             if comparison is not None:
                 low, high = (100 * end for end in comparison.interval)
                 text = difference_text(100 * comparison.difference, (low, high), 1)
-                values = (comparison.difference, *comparison.interval, _percent_to_fraction(theirs))
+                values = (comparison.difference, *comparison.interval, _percent_to_fraction(paper))
                 tidy.append((method, corpus, "auc_difference", table.rows.get(corpus), *values))
-            rows[corpus].append(_Cell(text, _format_figure(theirs, "+.1f")))
+            rows[corpus].append(_Cell(text, _format_figure(paper, "+.1f")))
     title = f"AUC differences from {baseline} in points, with 95% intervals"
     return _build_table("2", title, ("corpus", *methods), rows, tidy, published)
 
@@ -166,19 +166,19 @@ def cost_table(
             model_calls(method, dropout_passes),
             f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}",
         )
-        theirs = published.get("costs", {}).get(method)
+        paper = published.get("costs", {}).get(method)
         below = ("", "", "", "")
-        if theirs:
+        if paper:
             below = (
-                f"{theirs['auc']:.1f}",
-                _format_millions(theirs["millions"]),
+                f"{paper['auc']:.1f}",
+                _format_millions(paper["millions"]),
                 model_calls(method),
                 "",
             )
         rows[method] = [_Cell(*pair) for pair in zip(texts, below, strict=True)]
         for figure, value, published_value in (
-            ("auc", auc, theirs and _percent_to_fraction(theirs["auc"])),
-            ("parameters_in_millions", sum(millions), theirs and sum(theirs["millions"])),
+            ("auc", auc, paper and _percent_to_fraction(paper["auc"])),
+            ("parameters_in_millions", sum(millions), paper and sum(paper["millions"])),
             ("examples_per_second", speed, None),
         ):
             tidy.append((method, AVERAGE, figure, None, value, None, None, published_value))
@@ -219,7 +219,7 @@ def phrase_table(
     # The paper's average is comparable only over the same corpora.
     is_same_average = set(averaged) == set(published_draws) - {AVERAGE}
     for corpus, values in draws.items():
-        theirs = {
+        paper = {
             name: round(value / 100, 6)
             for name, value in published_draws.get(corpus, {}).items()
             if corpus != AVERAGE or is_same_average
@@ -239,13 +239,13 @@ def phrase_table(
         rows[corpus] = [
             _Cell(
                 _format_percent(name, value),
-                _format_percent(name, theirs[name]) if name in theirs else "",
+                _format_percent(name, paper[name]) if name in paper else "",
             )
             for name, value in figures.items()
         ]
         for name, value in figures.items():
             figure = name.replace(" ", "_")
-            tidy.append(("draws", corpus, figure, None, value, None, None, theirs.get(name)))
+            tidy.append(("draws", corpus, figure, None, value, None, None, paper.get(name)))
         for number, value in enumerate(values):
             tidy.append((f"draw_{number}", corpus, "auc", None, value, None, None, None))
     first = next(iter(draws.values()))

@@ -192,9 +192,9 @@ class CorporaTable(workflow.Table):
     def __init__(self, options: Any, rows: CountRows):
         super().__init__(options, rows)
         self.models = models_of(options)
-        wanted = dict.fromkeys(options.corpora or AVERAGED)
-        self.corpora = [c for c in wanted if rows(data_of(c, options), "test")]
-        self.left_out = [f"{c} (no data)" for c in wanted if c not in self.corpora]
+        requested = dict.fromkeys(options.corpora or AVERAGED)
+        self.corpora = [c for c in requested if rows(data_of(c, options), "test")]
+        self.left_out = [f"{c} (no data)" for c in requested if c not in self.corpora]
 
     def scoring_command(
         self, methods: Mapping[str, Method], training: str = "", costs: str = ""
@@ -262,11 +262,11 @@ def check(options: Nli) -> None:
 def _chosen_methods(options: Nli) -> dict[str, Method]:
     """Returns the methods that are chosen, ensembles' members among them, and have a model."""
     models = models_of(options)
-    chosen = {m for name in options.methods for m in ENSEMBLES.get(name, (name,))}
+    method_names = {m for name in options.methods for m in ENSEMBLES.get(name, (name,))}
     return {
         name: method
         for name, method in METHODS.items()
-        if method.model in models and (not chosen or name in chosen)
+        if method.model in models and (not method_names or name in method_names)
     }
 
 
@@ -319,22 +319,22 @@ class Table(CorporaTable):
             tables.append(table_forms.difference_table(areas, modified, BASE, published))
         if set(_DRAWN) <= set(self.methods):
             names = [name for name in rows if name in AVERAGED] or list(rows)
-            whole = pool_corpora(
+            pooled = pool_corpora(
                 f"TRUE ({len(names)})", [rows[name].only(_DRAWN) for name in names]
             )
-            tables.append(table_forms.histogram_table(whole, published))
+            tables.append(table_forms.histogram_table(pooled, published))
             drawn = folder / f"{self.file_name}_histograms.png"
-            figures.save_histograms({whole.name: whole}, drawn)
+            figures.save_histograms({pooled.name: pooled}, drawn)
         costs: dict[str, Any] = {}
         for model in self.scores:
             path = folder / "scores" / f"{model}.costs.json"
             costs |= json.loads(path.read_text(encoding="utf-8"))
         costs = {name: costs[name] for name in COSTED if name in costs}  # as table 4 orders them
         if costs:
-            shown = {name: (_find_overall_auc(areas, name), cost) for name, cost in costs.items()}
+            pairs = {name: (_find_overall_auc(areas, name), cost) for name, cost in costs.items()}
             cost_notes = tuple(_cost_notes(costs))
             tables.append(
-                table_forms.cost_table(shown, options.dropout_passes, published, cost_notes)
+                table_forms.cost_table(pairs, options.dropout_passes, published, cost_notes)
             )
         details = {
             "models": {name: dict(model_options) for name, model_options in self.models.items()},
@@ -387,7 +387,7 @@ class Table(CorporaTable):
                 f"masks, seed {options.seed}; no_mc is the paper's -MC."
             )
         if self.ensembles:
-            which = (f"{n} = {', '.join(names)}" for n, names in self.ensembles.items())
+            lists = (f"{n} = {', '.join(names)}" for n, names in self.ensembles.items())
             members = {name for names in self.ensembles.values() for name in names}
             ranges = {
                 name: self._find_score_range(name) for name in self.methods if name in members
@@ -396,13 +396,13 @@ class Table(CorporaTable):
             scaling = (
                 f", after mapping the range of {', '.join(signed)} to 0 to 1" if signed else ""
             )
-            yield f"Ensembles are the mean of their members' scores{scaling}: {'; '.join(which)}."
+            yield f"Ensembles are the mean of their members' scores{scaling}: {'; '.join(lists)}."
         if len(areas.averaged) > 1:
-            whole = set(areas.averaged) == set(AVERAGED) or options.sample
-            theirs = (
-                "" if whole else "; so are the published ones of tables 1 and 2, not of table 4"
+            is_all = set(areas.averaged) == set(AVERAGED) or options.sample
+            exception = (
+                "" if is_all else "; so are the published ones of tables 1 and 2, not of table 4"
             )
-            yield f"Averages are over {', '.join(areas.averaged)}{theirs}."
+            yield f"Averages are over {', '.join(areas.averaged)}{exception}."
         yield (
             "Intervals: DeLong's standard error and Student's t. As in the paper, rows count as "
             "independent; where a mark and an interval disagree, the mark decides, which is by the "

@@ -141,9 +141,9 @@ def calibrate(options: CalibrateOptions) -> str:
     if not reports:
         raise InputError(" ".join(f"{name}: {problem}" for name, problem in left_out.items()))
     deciders = {report.rows.name: report.decider for report in reports}
-    whole = deciders.pop(_TOGETHER) if together and _TOGETHER not in left_out else None
-    if whole is not None:
-        whole = msgspec.structs.replace(whole, mix=mix_of(parts, reports[-1].rows.drawn))
+    pooled = deciders.pop(_TOGETHER) if together and _TOGETHER not in left_out else None
+    if pooled is not None:
+        pooled = msgspec.structs.replace(pooled, mix=mix_of(parts, reports[-1].rows.drawn))
     calibration = Calibration(
         format=FORMAT,
         scorer=scorer,
@@ -156,7 +156,7 @@ def calibrate(options: CalibrateOptions) -> str:
         simultaneous=options.simultaneous,
         cluster_field=options.cluster_field,
         corpora=deciders,
-        pooled=whole,
+        pooled=pooled,
         left_out=left_out,
     )
     independent = _independence_notes(corpora, options.cluster_field)
@@ -288,7 +288,7 @@ def _build_acceptance_panel(
     order = np.argsort(-rows.scores, kind="stable")
     weights = rows.weights / rows.units.total
     accepted, wrong = (
-        np.cumsum((weights * chosen)[order]) for chosen in (np.ones(order.size), rows.labels == 0)
+        np.cumsum((weights * counted)[order]) for counted in (np.ones(order.size), rows.labels == 0)
     )
     # Of equal scores the last one: all of them are accepted, or none.
     last = np.append(np.diff(rows.scores[order]) != 0, True)

@@ -47,9 +47,11 @@ def write_sheets(options: WriteSheets) -> list[str]:
                 "give --overwrite."
             )
     questions = forms().get(options.questions)
-    chosen = read_responses(pathlib.Path(options.input), options.knowledge, several=bool(questions))
+    responses = read_responses(
+        pathlib.Path(options.input), options.knowledge, several=bool(questions)
+    )
     if options.sample is not None:
-        ids = dict.fromkeys(response.example.id for response in chosen)
+        ids = dict.fromkeys(response.example.id for response in responses)
         if not 1 <= options.sample <= len(ids):
             raise ConfigError(
                 f"--sample: expected a number from 1 to {len(ids):,}, the responses that there "
@@ -57,14 +59,14 @@ def write_sheets(options: WriteSheets) -> list[str]:
             )
         by_draw = sorted(ids, key=lambda name: draw(2**64, options.seed, "annotate", name))
         drawn = set(by_draw[: options.sample])
-        chosen = [response for response in chosen if response.example.id in drawn]
+        responses = [response for response in responses if response.example.id in drawn]
     unnamed: list[str] = []
     if questions:
-        fields = {name for response in chosen for name in response.fields}
+        fields = {name for response in responses for name in response.fields}
         unnamed = [name for name in ("system", "corpus") if name not in fields]
-        chosen, _ = assign_codes(chosen)
+        responses, _ = assign_codes(responses)
     columns = questions.columns if questions else MARKS
-    examples = [response.example for response in chosen]
+    examples = [response.example for response in responses]
     lines = []
     for path, names in files.items():
         write_text(path, sheet_text(examples, names, form, columns))
@@ -77,7 +79,7 @@ def write_sheets(options: WriteSheets) -> list[str]:
             f"takes all as of one {' and one '.join(unnamed)}; add the field before people judge, "
             "if they are of several"
         )
-    split = sum(response.by_sentence for response in chosen)
+    split = sum(response.by_sentence for response in responses)
     if split:
         lines.append(
             f"{pluralize(split, 'response')} with arguments that are not in {options.knowledge}: "
@@ -139,11 +141,11 @@ def read_sheets(options: ReadSheets) -> list[str]:
     combined_labels = [
         combine_marks(annotations.examples[name], marks, ties) for name, marks in by_id.items()
     ]
-    kept = [label for label in combined_labels if label is not None]
+    kept_labels = [label for label in combined_labels if label is not None]
     rows = {
         output: [marks_row(marks) for marks in annotations.marks],
-        labels: [label_row(label, fields_by_id.get(label.example.id)) for label in kept],
-    } | {path: list(slice_rows(kept, part, fields_by_id)) for part, path in parts.items()}
+        labels: [label_row(label, fields_by_id.get(label.example.id)) for label in kept_labels],
+    } | {path: list(slice_rows(kept_labels, part, fields_by_id)) for part, path in parts.items()}
     if slices:
         make_output_folder(slices, "--slices")
         check_outputs(inputs, {f"--slices ({path})": path for path in parts.values()})
@@ -156,18 +158,18 @@ def read_sheets(options: ReadSheets) -> list[str]:
     )
     marked = pluralize(len(annotations.marks), "row")
     people = pluralize(len(annotations.annotators()), "annotator")
-    counts = collections.Counter(label.slice for label in kept)
+    counts = collections.Counter(label.slice for label in kept_labels)
     free, full, ambiguous = (f"{counts[part]:,}" for part in Slice)
-    errors = {name: sum(label.answers[name] for label in kept) for name in FULL_ERRORS}
+    errors = {name: sum(label.answers[name] for label in kept_labels) for name in FULL_ERRORS}
     listed = ", ".join(f"{name} {count:,}" for name, count in errors.items())
     lines = [
         f"{output}: {marked} of {people}{waiting}",
-        f"{labels}: {pluralize(len(kept), 'response')}: {free} error-free, {full} with a full "
-        f"error ({listed}), {ambiguous} with ambiguous errors only",
+        f"{labels}: {pluralize(len(kept_labels), 'response')}: {free} error-free, {full} with a "
+        f"full error ({listed}), {ambiguous} with ambiguous errors only",
     ]
-    if dropped := len(combined_labels) - len(kept):
+    if dropped := len(combined_labels) - len(kept_labels):
         lines.append(f"{pluralize(dropped, 'response')} left out for ties")
-    elif tied := sum(bool(label.ties) for label in kept):
+    elif tied := sum(bool(label.ties) for label in kept_labels):
         treatment = "as errors" if ties is Ties.ERROR else "as no errors"
         responses = pluralize(tied, "response")
         lines.append(f"{responses} with as many yes as no to an error, taken {treatment} (--ties)")

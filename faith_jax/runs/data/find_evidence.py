@@ -110,11 +110,11 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
             done += len(batch)
             progress.update(done)
         evidence_rows = [dict(row.fields) for row in read_jsonl(rows)]
-        whole = folder / "made"
+        made_file = folder / "made"
         write_jsonl(
-            whole, ({k: v for k, v in row.items() if k != "recall"} for row in evidence_rows)
+            made_file, ({k: v for k, v in row.items() if k != "recall"} for row in evidence_rows)
         )
-        move_into_place(whole, target)
+        move_into_place(made_file, target)
     yield f"{target}: evidence of {pluralize(len(evidence_rows), 'claim')}"
     table = _recall_table([row["recall"] for row in evidence_rows], options)
     if options.json:
@@ -312,10 +312,10 @@ def _recall_table(
             [math.nan if (share := row[name]) is None else share for row in row_shares]
         )
         if estimate.claims:
-            most = options.sentences if name == SENTENCES else options.documents
+            max_evidence = options.sentences if name == SENTENCES else options.documents
             value, low, high = (100 * figure for figure in (estimate.value, *estimate.interval))
-            rows.append((name, most, figure_text(value, (low, high), 1), estimate.claims))
-            tidy.append((name, most, estimate.value, *estimate.interval, estimate.claims))
+            rows.append((name, max_evidence, figure_text(value, (low, high), 1), estimate.claims))
+            tidy.append((name, max_evidence, estimate.value, *estimate.interval, estimate.claims))
     columns = ("what", "at most", "recall %", "claims")
     plain = Table("", ("what", "at_most", "recall", "low", "high", "claims"), tuple(tidy))
     return Table("Gold evidence that was found", columns, tuple(rows), (), plain)

@@ -76,16 +76,16 @@ def open_base(folder: str | pathlib.Path) -> KnowledgeBase:
 @functools.cache
 def _sample_base() -> KnowledgeBase:
     digest = hashlib.sha256(b"%d " % VERSION + ENCYCLOPEDIA.read_bytes()).hexdigest()[:16]
-    kept = user_cache() / "encyclopedia"
+    root = user_cache() / "encyclopedia"
     try:
-        kept.mkdir(parents=True, exist_ok=True)
-        make_once(kept / digest, _make_sample)
-        for old in sorted(kept.iterdir(), key=lambda entry: entry.stat().st_mtime)[:-_MOST_SAMPLES]:
+        root.mkdir(parents=True, exist_ok=True)
+        make_once(root / digest, _make_sample)
+        for old in sorted(root.iterdir(), key=lambda entry: entry.stat().st_mtime)[:-_MOST_SAMPLES]:
             shutil.rmtree(old, ignore_errors=True)
-        return KnowledgeBase.open(kept / digest)
+        return KnowledgeBase.open(root / digest)
     except (OSError, StorageError, ConfigError) as error:  # not ours to write, full, or damaged
         logger.warning("The sample's knowledge base cannot be kept (%s).", error)
-        shutil.rmtree(kept / digest, ignore_errors=True)
+        shutil.rmtree(root / digest, ignore_errors=True)
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return _make_sample(pathlib.Path(folder) / SAMPLE)

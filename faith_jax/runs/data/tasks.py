@@ -90,11 +90,11 @@ def _text_lines(name: str, tokens: Any, text: bytes, length: int) -> Iterator[st
 
 def builder_of(name: str) -> tuple[type[RawBuilder], str]:
     """Returns the builder of "<builder>/<config>", and the config; by default its first one."""
-    wanted, _, config = name.partition("/")
-    if wanted not in BUILDERS:
-        hint = did_you_mean(wanted, BUILDERS) or f" There are: {', '.join(sorted(BUILDERS))}."
-        raise ConfigError(f"There is no data set {wanted!r}.{hint}")
-    builder = BUILDERS[wanted]
+    builder_name, _, config = name.partition("/")
+    if builder_name not in BUILDERS:
+        hint = did_you_mean(builder_name, BUILDERS) or f" There are: {', '.join(sorted(BUILDERS))}."
+        raise ConfigError(f"There is no data set {builder_name!r}.{hint}")
+    builder = BUILDERS[builder_name]
     return builder, config or next(iter(builder.builder_configs))
 
 
@@ -152,8 +152,8 @@ def _ignored_files(
     folder = next((path for path in folders if path.is_dir()), None)
     if folder is None or not (names := ignored_files(dataset, folder, DATASETS)):
         return ""
-    listed, wanted = (_join_names(files) for files in (names, list(dataset.files)))
-    return f"{folder}: {dataset.name} does not read {listed}; its files are {wanted}."
+    listed, expected = (_join_names(files) for files in (names, list(dataset.files)))
+    return f"{folder}: {dataset.name} does not read {listed}; its files are {expected}."
 
 
 def _join_names(names: list[str]) -> str:

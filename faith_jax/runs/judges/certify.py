@@ -126,8 +126,8 @@ def reference_model(
             factors = [-10.0]
         loud = dict(zip(ids, factors, strict=False))
     texts = (text for pair in certification_pairs() for text in pair.texts)
-    known = {word for text in texts for word in re.findall("[A-Za-z]+", text)}
-    write_reference_model(folder, family, classes, sorted(known), loud, sizes)
+    known_words = {word for text in texts for word in re.findall("[A-Za-z]+", text)}
+    write_reference_model(folder, family, classes, sorted(known_words), loud, sizes)
     if card.histogram is not None:
         write_histogram(folder / card.histogram.file, len(card.histogram.edges) - 1)
     return folder
@@ -237,8 +237,8 @@ def certify(options: CertifyOptions) -> tuple[str, bool]:
     if options.write_model and (options.folder or name.endswith(ENDING)):
         raise ConfigError("--write-model: goes with a judge of the package, without a FOLDER.")
     if options.folder:
-        given = _read_references(options.references, len(pairs)) if options.references else None
-        return _certify_folder(options, card, pairs, options.folder, given)
+        expected = _read_references(options.references, len(pairs)) if options.references else None
+        return _certify_folder(options, card, pairs, options.folder, expected)
     if options.references:
         raise ConfigError("--references: goes with the FOLDER whose scores these are.")
     if name.endswith(ENDING):
@@ -248,9 +248,9 @@ def certify(options: CertifyOptions) -> tuple[str, bool]:
         if options.write_model:
             with atomic_folder(path_of(options.write_model), f"the tiny model of {name}") as folder:
                 shutil.copytree(path, folder)
-        kept = read_references()[name]
-        numbers = {n: _none_to_nan(score) for n, score in enumerate(kept.scores)}
-        return _certify_folder(options, card, pairs, str(path), (kept.code, numbers))
+        reference = read_references()[name]
+        numbers = {n: _none_to_nan(score) for n, score in enumerate(reference.scores)}
+        return _certify_folder(options, card, pairs, str(path), (reference.code, numbers))
 
 
 def _certify_folder(
@@ -344,8 +344,8 @@ def _check_card_tokens(
             ]
         ids |= words
     if ids:
-        shown = ", ".join(f"{text!r} = {token}" for text, token in ids.items())
-        notes.append(f"Tokens that the card names: {shown}.")
+        token_list = ", ".join(f"{text!r} = {token}" for text, token in ids.items())
+        notes.append(f"Tokens that the card names: {token_list}.")
     return notes, problems
 
 

@@ -56,8 +56,8 @@ def export_scorer(options: ExportScorerOptions) -> pathlib.Path:
     scorer: Any = load_scorer(name, model=options.folder, **settings)
     judge: Judge = scorer.judge
     if judge.histogram is not None or isinstance(judge.card.reads, ReadTokens):
-        what = "reads tokens" if judge.histogram is None else "has a histogram"
-        raise ConfigError(f"{name}: a judge whose card {what} cannot be exported.")
+        part = "reads tokens" if judge.histogram is None else "has a histogram"
+        raise ConfigError(f"{name}: a judge whose card {part} cannot be exported.")
     tokenizer = judge.encode.tokenizer
     is_plain = isinstance(tokenizer, HuggingFaceVocabulary | SentencePieceVocabulary)
     if not is_plain or tokenizer.added_tokens:

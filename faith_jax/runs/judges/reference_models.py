@@ -175,11 +175,11 @@ def _byte_level(special: Sequence[str], words: Sequence[str]) -> Any:
     vocab = [*special, *sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())]
     merges = []
     for word in words:
-        ((shown, _),) = level.pre_tokenize_str(f" {word}")
-        for end in range(1, len(shown)):
-            if shown[: end + 1] not in vocab:
-                vocab.append(shown[: end + 1])
-                merges.append((shown[:end], shown[end]))
+        ((word_bytes, _),) = level.pre_tokenize_str(f" {word}")
+        for end in range(1, len(word_bytes)):
+            if word_bytes[: end + 1] not in vocab:
+                vocab.append(word_bytes[: end + 1])
+                merges.append((word_bytes[:end], word_bytes[end]))
     ids = {piece: number for number, piece in enumerate(vocab)}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ids, merges))
     tokenizer.pre_tokenizer = level

@@ -78,8 +78,8 @@ class Scorer:
                 is_byte = re.fullmatch(rb"<0x..>", pieces[n].get(1, b""))
                 if is_byte and starts[n] == ends[n] == starts[n + 1]:
                     ends[n] = ends[n + 1]
-            whole = text.encode()
-            chars = [end if text.isascii() else len(whole[:end].decode()) for end in ends]
+            encoded = text.encode()
+            chars = [end if text.isascii() else len(encoded[:end].decode()) for end in ends]
             return [piece.get(2, 0) for piece in pieces], chars
 
         return encode_pieces
@@ -218,15 +218,15 @@ class Scorer:
     def _split_grounding(self, texts):
         """Returns the chunks of a grounding; one where they are windows of tokens."""
         rule = self.manifest["chunks"]
-        whole = self.manifest["between"].join(texts)
-        if not whole.strip():
+        grounding = self.manifest["between"].join(texts)
+        if not grounding.strip():
             return []
         if rule is None or (rule["method"] == "windows" and rule["unit"] != "words"):
-            return [whole]
+            return [grounding]
         if rule["method"] == "windows":
-            words = [match.span() for match in re.finditer(r"\S+", whole)]
+            words = [match.span() for match in re.finditer(r"\S+", grounding)]
             spans = windows(len(words), rule["length"], rule["overlap"])
-            return [whole[words[first][0] : words[last - 1][1]] for first, last in spans]
+            return [grounding[words[first][0] : words[last - 1][1]] for first, last in spans]
         pieces = []
         for number, text in enumerate(texts):
             lines = text.split("\n") if rule.get("keep_lines") else [text]
@@ -237,7 +237,7 @@ class Scorer:
                     s for s in self._split_sentences(line) if len(s) >= rule.get("shortest", 1)
                 ]
         if rule["method"] == "even":
-            count = max(len(pieces) // (len(whole.split()) // rule["length"] + 1), 1)
+            count = max(len(pieces) // (len(grounding.split()) // rule["length"] + 1), 1)
             groups = [pieces[n : n + count] for n in range(0, len(pieces), count)]
             return [" ".join(group).strip() for group in groups]
         groups, size = [[]], 0
@@ -258,16 +258,16 @@ class Scorer:
     def _build_inputs(self, chunks, response, query, number):
         """Yields ((ids, where the second text begins), chunk, tokens that were cut)."""
         limit, rule = self.manifest["max_length"], self.manifest["chunks"]
-        front, between, behind = self.manifest["around"]
-        added = len(front) + len(between) + len(behind)
+        front, between, suffix = self.manifest["around"]
+        added = len(front) + len(between) + len(suffix)
         for chunk in chunks:
             texts, start, end = self._encode_input_texts(
                 {GROUNDING: chunk, RESPONSE: response, QUERY: query}
             )
             ids, split = [token for text in texts for token in text], len(texts[0])
-            whole, room, spans = len(ids) + added, limit, [(start, end)]
-            rest = whole - (end - start)
-            if rest >= limit and whole > limit:
+            total, room, spans = len(ids) + added, limit, [(start, end)]
+            rest = total - (end - start)
+            if rest >= limit and total > limit:
                 raise ValueError(f"row {number}: the response leaves no room in {limit} tokens")
             if rule and rule["method"] == "windows" and rule["unit"] != "words":
                 length = rule["length"] - (rest if rule["unit"] == "row_tokens" else 0)
@@ -279,10 +279,10 @@ class Scorer:
                 cut = max(0, rest + last - first - room)
                 if cut and self.manifest["cut_policy"] == "error":
                     raise ValueError(f"row {number}: {cut} tokens too many for {limit}")
-                kept = ids[:start] + ids[first : last - cut] + ids[end:]
-                removed = len(ids) - len(kept)
+                kept_ids = ids[:start] + ids[first : last - cut] + ids[end:]
+                removed = len(ids) - len(kept_ids)
                 at = split - removed if start < split else split
-                row = [*front, *kept[:at], *between, *kept[at:], *behind]
+                row = [*front, *kept_ids[:at], *between, *kept_ids[at:], *suffix]
                 second = len(row)
                 if self.manifest["second_type"]:
                     second = len(front) + at + len(between)

@@ -94,9 +94,9 @@ def judge(
     decider = None
     if calibration is not None:
         decider = _read_decider(calibration, corpus, judge)
-        if chosen := [f"{name}={value!r}" for name, value in options.items()]:
+        if given_options := [f"{name}={value!r}" for name, value in options.items()]:
             message = "%s must be of scores with the same options: %s"
-            logger.warning(message, calibration, ", ".join(chosen))
+            logger.warning(message, calibration, ", ".join(given_options))
     elif corpus is not None:
         raise ConfigError("corpus: goes with a calibration.")
     if responses is None and histories is not None:

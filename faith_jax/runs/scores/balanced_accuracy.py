@@ -87,11 +87,11 @@ def parts_of(corpora: Parts, field: str) -> dict[str, Corpus]:
 
 
 def read_parts(
-    files: Sequence[str], options: EvaluateOptions, kept: Kept | None = None
+    files: Sequence[str], options: EvaluateOptions, selection: Kept | None = None
 ) -> dict[str, Corpus]:
     """Reads scored files; returns their parts with the rows whose scores are all defined."""
-    kept = kept or only_fields(*cluster_fields(options), options.slice_field)
-    corpora = counting_undefined(chosen_corpora(files, options, kept), options)
+    selection = selection or only_fields(*cluster_fields(options), options.slice_field)
+    corpora = counting_undefined(chosen_corpora(files, options, selection), options)
     parts = parts_of(corpora, options.slice_field)
     check_usable(parts)
     return parts
@@ -141,7 +141,7 @@ def _balanced_accuracy_tables(
     units = {name: units_of([corpus], options.cluster_field) for name, corpus in test.items()}
     rows, notes = _build_table_rows(test, development)
     names = [*test, *([AVERAGE] if len(test) > 1 else [])]
-    shown, tidy, undefined = [], [], set[str]()
+    table_rows, tidy, undefined = [], [], set[str]()
     untuned = [
         name for name in test if name in development and len(set(development[name].labels)) < 2
     ]
@@ -164,7 +164,7 @@ def _balanced_accuracy_tables(
             cut = row.cuts.get(name)
             record = (name, estimate.value, low, high, cut, size, estimate.units)
             tidy.append((row.kind, row.scorer, *record))
-        shown.append((row.kind, row.scorer, *(cells[name] for name in names)))
+        table_rows.append((row.kind, row.scorer, *(cells[name] for name in names)))
     if undefined:
         notes.append(
             f"{DASH}: not both classes in {', '.join(n for n in test if n in undefined)}, which "
@@ -178,7 +178,7 @@ def _balanced_accuracy_tables(
     notes += [method_note(options.confidence), *units_notes(units, test)]
     title = "Balanced accuracy in per cent"
     columns = ("threshold", "scorer", *names)
-    table = Table(title, columns, tuple(shown), tuple(notes), Table("", _TIDY, tuple(tidy)))
+    table = Table(title, columns, tuple(table_rows), tuple(notes), Table("", _TIDY, tuple(tidy)))
     if not options.baseline:
         return (table,)
     return table, _compare_with_baseline(test, rows, units, options)
@@ -244,12 +244,12 @@ def _compare_with_baseline(
         means = [_mean_difference(test, units, cuts, s, options.baseline) for s in others]
         p_values = [mean.p_value() for mean in means]
         corrected = holm(p_values).tolist()
-        for scorer, mean, *both in zip(others, means, p_values, corrected, strict=True):
+        for scorer, mean, *both_p_values in zip(others, means, p_values, corrected, strict=True):
             low, high = mean.difference_interval(options.confidence, _SHARE)
             text = difference_text(100 * mean.value, (100 * low, 100 * high), 1)
-            p_value = DASH if math.isnan(both[0]) else corrected_text(*both)
+            p_value = DASH if math.isnan(both_p_values[0]) else corrected_text(*both_p_values)
             cells.append((kind, scorer, text, p_value))
-            tidy.append((kind, scorer, mean.value, low, high, *both, mean.units))
+            tidy.append((kind, scorer, mean.value, low, high, *both_p_values, mean.units))
     title = f"Average balanced accuracy less that of {options.baseline}, paired by unit"
     notes = ("Corrected: by Holm's method, over the scorers of a kind of threshold.",)
     figures = ("difference", "low", "high", "p_value", "p_corrected", "units")

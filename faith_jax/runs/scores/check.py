@@ -142,12 +142,12 @@ def check(options: CheckOptions) -> Iterator[str]:
             notes, unknown = _describe_sources(options, checker.base), checker.unknown
             with resumable_output(
                 target, _identify_run(options, source, checker), options.restart
-            ) as kept:
-                _write_claim_rows(rows(BadRows(skip=True)), count, checker, kept / _ROWS, options)
+            ) as draft:
+                _write_claim_rows(rows(BadRows(skip=True)), count, checker, draft / _ROWS, options)
                 claim_rows = (
-                    row for line in read_jsonl(kept / _ROWS) for row in line.fields["claims"]
+                    row for line in read_jsonl(draft / _ROWS) for row in line.fields["claims"]
                 )
-                with scratch_place(kept) as beside:
+                with scratch_place(draft) as beside:
                     write_scored(claim_rows, beside, form, (*SCORERS, OVERLAP))
                     move_into_place(beside, target)
         if options.html:
@@ -272,13 +272,13 @@ def _write_claim_rows(
     rows: Iterable[ExampleRow],
     count: int,
     checker: FactChecker,
-    kept: pathlib.Path,
+    rows_file: pathlib.Path,
     options: CheckOptions,
 ) -> None:
     """Writes the claims of each response as scored rows, those that are not there yet."""
-    done, size = count_whole_rows(kept), options.batch_size
+    done, size = count_whole_rows(rows_file), options.batch_size
     # The claims of a batch change the last digits of each other's probabilities.
-    done = truncate_rows(kept, done if done == count else done - done % size)
+    done = truncate_rows(rows_file, done if done == count else done - done % size)
     progress = Progress("response", count, done)
     left = itertools.islice(rows, done, None)
     while batch := list(itertools.islice(left, size)):
@@ -290,7 +290,7 @@ def _write_claim_rows(
         )
         gold = [_read_gold_verdicts(row, options) for row in batch]
         scored = map(_build_claim_rows, batch, responses, gold)
-        append_rows(kept, ({"claims": list(claims)} for claims in scored))
+        append_rows(rows_file, ({"claims": list(claims)} for claims in scored))
         progress.add(len(batch))
 
 

@@ -69,8 +69,8 @@ def compare_systems(
     references = [column.reference for column in columns if not column.scorer]
     fields = [*references, *cluster_fields(options)]
     # The scorers of a table may compare the same responses with different texts.
-    kept = Kept(bool(references), False, False, fields, same_grounding=layout is None)
-    corpora = read_corpora({path: system_rows.rows(path) for path in files}, kept)
+    selection = Kept(bool(references), False, False, fields, same_grounding=layout is None)
+    corpora = read_corpora({path: system_rows.rows(path) for path in files}, selection)
     grouped: dict[tuple[str, str], list[Corpus]] = {}
     for name, corpus in chosen_scorers(corpora, options.scorers).items():
         grouped.setdefault(system_rows.places[name], []).append(corpus)
@@ -270,13 +270,13 @@ class _SystemRows:
             if score is not None and self._options.worst:
                 query = row["history"][-1] if row["history"] else ""
                 text = row["generated_text"]
-                alike = hash((key[1], *([row["id"]] if text is None else lower_words(text))))
-                self._alike[alike] += 1
-                if len(self._ids_alike[alike]) <= _NAMED:  # one of them is shown by itself
-                    self._ids_alike[alike].append(row["id"])
+                text_hash = hash((key[1], *([row["id"]] if text is None else lower_words(text))))
+                self._alike[text_hash] += 1
+                if len(self._ids_alike[text_hash]) <= _NAMED:  # one of them is shown by itself
+                    self._ids_alike[text_hash].append(row["id"])
                 self._count += 1
                 item = (score, self._count, (key[1], row["id"], score, _shorten_text(query), row))
-                self._lowest[alike] = min(item, self._lowest.get(alike, item))
+                self._lowest[text_hash] = min(item, self._lowest.get(text_hash, item))
                 if len(self._lowest) > 2 * self._options.worst:
                     self._lowest = dict(self._list_worst_rows())
             yield {**row, "corpus": name}
@@ -292,21 +292,21 @@ class _SystemRows:
         Rows of a system whose responses have the same words are one, with the ids of the others.
         """
         columns: tuple[str, ...] = ("system", "id", self._scorer, "query", "response")
-        shown, tidy_rows, has_marks = [], [], False
-        for alike, (*_, (*cells, row)) in self._list_worst_rows():
-            more = self._alike[alike] - 1
+        rows, tidy_rows, has_marks = [], [], False
+        for text_hash, (*_, (*cells, row)) in self._list_worst_rows():
+            more = self._alike[text_hash] - 1
             response, marked = row["generated_text"] or "", _mark_low_words(row, self._scorer)
             has_marks = has_marks or marked != response
             tidy_rows.append((*cells, _shorten_text(response), more))
-            ids = [other for other in self._ids_alike[alike] if other != row["id"]][:_NAMED]
+            ids = [other for other in self._ids_alike[text_hash] if other != row["id"]][:_NAMED]
             listed = ", ".join(ids) + (f" and {more - len(ids)} more" if more > len(ids) else "")
-            shown.append((*cells, _shorten_text(marked) + (f" (also {listed})" if more else "")))
+            rows.append((*cells, _shorten_text(marked) + (f" (also {listed})" if more else "")))
         tidy = Table("", (*columns, "alike"), tuple(tidy_rows))
-        if not any(query for *_, query, _ in shown):
+        if not any(query for *_, query, _ in rows):
             columns = (*columns[:3], columns[4])
-            shown = [(*row[:3], row[4]) for row in shown]
+            rows = [(*row[:3], row[4]) for row in rows]
         note = " ([words] score less than half of their response)" if has_marks else ""
-        return Table(f"Lowest {self._scorer}{note}", columns, tuple(shown), tidy=tidy)
+        return Table(f"Lowest {self._scorer}{note}", columns, tuple(rows), tidy=tidy)
 
     def has_corpora(self) -> bool:
         """Whether any rows say of which corpus they are."""
@@ -324,12 +324,12 @@ def _on_shared_rows(
     regrouped: dict[tuple[str, str], list[Corpus]] = {}
     for corpus in dict.fromkeys(corpus for corpus, _ in grouped):
         systems = {system: members for (of, system), members in grouped.items() if of == corpus}
-        every = [member for members in systems.values() for member in members]
+        all_parts = [member for members in systems.values() for member in members]
         texts_by_id = []
-        for member in every:
+        for member in all_parts:
             hashes = (member.hashes[text].tolist() for text in ("grounding", "question"))
             texts_by_id.append(dict(zip(member.ids, zip(*hashes, strict=True), strict=True)))
-        in_all = [i for i in every[0].ids if all(i in texts for texts in texts_by_id)]
+        in_all = [i for i in all_parts[0].ids if all(i in texts for texts in texts_by_id)]
         shared, retrieved = [], 0
         for identifier in in_all:
             texts = [texts[identifier] for texts in texts_by_id]
@@ -338,8 +338,8 @@ def _on_shared_rows(
             if is_same or (len(questions) == 1 and 0 not in questions):
                 shared.append(identifier)
                 retrieved += not is_same
-        scorers = [name for name in every[0].scores if all(name in o.scores for o in every)]
-        sizes = [len(member.ids) for member in every]
+        scorers = [name for name in all_parts[0].scores if all(name in o.scores for o in all_parts)]
+        sizes = [len(member.ids) for member in all_parts]
         if not shared or not scorers:
             regrouped |= {
                 (f"rows of {system}", system): members for system, members in systems.items()
@@ -354,7 +354,7 @@ def _on_shared_rows(
                 f"{corpus}: in {pluralize(retrieved, 'row')} the systems have other groundings for "
                 "the same question, so that what they retrieve is compared too."
             )
-        if lacking := {name for member in every for name in member.scores} - set(scorers):
+        if lacking := {name for member in all_parts for name in member.scores} - set(scorers):
             notes.append(
                 f"{corpus}: left out, because not all systems have their scores: "
                 f"{', '.join(sorted(lacking))}."

@@ -34,8 +34,8 @@ def read_ensembles(texts: Iterable[str]) -> dict[str, dict[str, Range | None]]:
 
 def score_range(ranges: Mapping[str, Range | None], scorer: str) -> Range:
     """Returns the range that is given, or the one that the scorer's card declares."""
-    if (chosen := ranges[scorer]) is not None:
-        return chosen
+    if (given_range := ranges[scorer]) is not None:
+        return given_range
     scorer, low, high = scorer.removeprefix("-"), math.nan, math.nan
     if scorer in scorer_names():
         low, high = scorer_card(scorer).low, scorer_card(scorer).high

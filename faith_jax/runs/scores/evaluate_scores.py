@@ -68,8 +68,8 @@ def evaluate(options: EvaluateFiles) -> str:
     outcome = evaluation(options.files, options)
     write_evaluation(outcome, options.json, {form: path for form, path in tables.items() if path})
     # What is drawn is of the rows that the table is of.
-    whole = counting_undefined(outcome.corpora, options)
-    drawn = {name: corpus.part(corpus.usable()) for name, corpus in whole.items()}
+    counted = counting_undefined(outcome.corpora, options)
+    drawn = {name: corpus.part(corpus.usable()) for name, corpus in counted.items()}
     pictures = []  # many corpora or scorers take several files
     if options.histograms:
         pictures += figures.save_histograms(drawn, path_of(options.histograms))
@@ -208,15 +208,15 @@ def _note_shared_rows(corpora: Mapping[str, Corpus]) -> Iterator[str]:
         name: {key for key in zip(corpus.ids, corpus.hashes["grounding"], strict=True) if key[1]}
         for name, corpus in corpora.items()
     }
-    alike = {
+    similar = {
         name
         for pair in itertools.combinations(keys, 2)
         if 2 * len(keys[pair[0]] & keys[pair[1]]) > max(len(keys[name]) for name in pair)
         for name in pair
     }
-    if alike:
+    if similar:
         yield (
-            f"{', '.join(name for name in keys if name in alike)}: have rows of the same ids and "
+            f"{', '.join(name for name in keys if name in similar)}: have rows of the same ids and "
             "groundings. If they are systems that answer the same questions, --protocol=systems "
             "compares them; the average takes corpora as independent of each other."
         )

@@ -113,7 +113,7 @@ def _read_examples(options: ExplainOptions) -> list[GroundedExample]:
     if problem:
         raise ConfigError(problem)
     if options.input:
-        path, wanted = path_of(options.input), set(options.id)
+        path, requested_ids = path_of(options.input), set(options.id)
         columns = Columns(
             grounding_column=options.grounding_column,
             response_column=options.response_column,
@@ -122,11 +122,11 @@ def _read_examples(options: ExplainOptions) -> list[GroundedExample]:
         examples, seen = [], []
         for row in file_examples(path, "", columns, path.stem, BadRows()):
             seen.append(row.example.id)
-            if not wanted or row.example.id in wanted:
+            if not requested_ids or row.example.id in requested_ids:
                 examples.append(row.example)
-            if not wanted and len(examples) == MOST_EXAMPLES:
+            if not requested_ids and len(examples) == MOST_EXAMPLES:
                 break
-        for missing in sorted(wanted - {example.id for example in examples}):
+        for missing in sorted(requested_ids - {example.id for example in examples}):
             raise InputError(f"{path}: no row has the id {missing!r}.{did_you_mean(missing, seen)}")
         if not examples:
             raise InputError(f"{path}: has no rows.")

@@ -260,14 +260,14 @@ def claims_of(response: str) -> list[str]:
     return [text for text in sentences if any(map(str.isalnum, _ADDRESS.sub("", text)))]
 
 
-def _evidence_in(finder: PassageFinder, claim: str, most: int) -> list[Evidence]:
+def _evidence_in(finder: PassageFinder, claim: str, max_passages: int) -> list[Evidence]:
     """Returns passages of a grounding that have words of a claim, best first.
 
     Their scores are the shares of the claim's content words that they have.
     """
-    passages = [Evidence("", "", *passage) for passage in finder(claim, most - 1)]
+    passages = [Evidence("", "", *passage) for passage in finder(claim, max_passages - 1)]
     # Python's sort keeps a single sentence before the passage around it that has no more words.
-    return select_evidence(list(dict.fromkeys(passages)), most)
+    return select_evidence(list(dict.fromkeys(passages)), max_passages)
 
 
 def claim_example(
@@ -301,10 +301,10 @@ def _check_form(model: str, form: str) -> None:
     Raises:
       ConfigError: it was not.
     """
-    wanted = form == "dialfact"
-    needed = "dialfact_verify_…" if wanted else "NLI"
+    is_dialfact = form == "dialfact"
+    needed = "dialfact_verify_…" if is_dialfact else "NLI"
     path = checkpoint_path(model)
-    if str(model) in embedded_models() and (wanted or model != MINI_NLI):
+    if str(model) in embedded_models() and (is_dialfact or model != MINI_NLI):
         advice = "docs/dialfact.md says how to train a verifier"
         raise ConfigError(
             f"form: {model} was not trained on {needed}; --model={MINI_NLI} with --form=nli is the "
@@ -319,11 +319,11 @@ def _check_form(model: str, form: str) -> None:
     if task is None:
         if model != MINI_NLI:
             logger.warning("%s: whether it was trained on %s cannot be seen in it.", path, needed)
-    elif wanted != (_TASKS in str(task.value)):
-        right = "nli" if wanted else "dialfact"
+    elif is_dialfact != (_TASKS in str(task.value)):
+        right = "nli" if is_dialfact else "dialfact"
         raise ConfigError(
             f"form: {path} was trained on {task.value}, which --form={form} does not fit; give "
             f"--form={right}, or another model."
         )
-    elif not wanted and "nli" not in str(task.value):
+    elif not is_dialfact and "nli" not in str(task.value):
         logger.warning("%s was trained on %s, which does not look like NLI.", path, task.value)

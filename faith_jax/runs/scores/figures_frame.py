@@ -14,5 +14,5 @@ class FiguresFrame(pandas.DataFrame):
     def _repr_html_(self) -> str:
         """Returns the frame between its title and its notes, as HTML."""
         title, *notes = (html.escape(text) for text in (self.attrs["title"], *self.attrs["notes"]))
-        shown = "".join(f"<li>{note}</li>" for note in notes)
-        return f"<p><b>{title}</b></p>{pandas.DataFrame(self)._repr_html_()}<ul>{shown}</ul>"
+        note_items = "".join(f"<li>{note}</li>" for note in notes)
+        return f"<p><b>{title}</b></p>{pandas.DataFrame(self)._repr_html_()}<ul>{note_items}</ul>"

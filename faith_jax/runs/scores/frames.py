@@ -133,14 +133,14 @@ def _evaluate_frames(
     with tempfile.TemporaryDirectory() as folder:
         files = _write_frames(systems, scorers, columns or {}, pathlib.Path(folder), compared=True)
         try:
-            chosen = EvaluateOptions(scorers=tuple(scorers), **options)
+            evaluate_options = EvaluateOptions(scorers=tuple(scorers), **options)
         except TypeError:
             option_names = [field.name for field in dataclasses.fields(EvaluateOptions)]
             (unknown, *_) = [name for name in options if name not in option_names]
             raise ConfigError(
                 f"evaluate has no option {unknown!r}.{did_you_mean(unknown, option_names)}"
             ) from None
-        table = evaluation(files, chosen).table
+        table = evaluation(files, evaluate_options).table
     tidy: Table = table.tidy or table
     frame = as_frame(tidy.records(), list(tidy.columns))
     if not hasattr(frame, "attrs"):
@@ -199,19 +199,19 @@ def _scored_rows(
             for row, label in zip(rows, index.tolist(), strict=True)
         ]
     fields = list(rows[0].fields)
-    chosen = list(scorers) or score_columns(fields, ())
-    for scorer in chosen:
+    scorer_names = list(scorers) or score_columns(fields, ())
+    for scorer in scorer_names:
         if scorer not in fields:
             hint = did_you_mean(scorer, fields)
             raise ConfigError(f"scorers: {name} has no column {scorer!r}.{hint}")
-    if not chosen:
+    if not scorer_names:
         raise ConfigError(
             f"scorers: no column of {name} is named as a scorer; say which ones are scores. Its "
             f"columns: {', '.join(fields)}."
         )
     layout = ScoredColumns(corpus_column="", **named_columns(columns))
     find_text_columns = functools.partial(text_columns, rows, layout.named_texts)
-    for row in scored_fields(rows, chosen, layout, "rows", find_text_columns=find_text_columns):
+    for row in scored_fields(rows, scorer_names, layout, "rows", find_text_columns=find_text_columns):
         yield {key: value for key, value in row.fields.items() if key != "corpus"}
 
 

@@ -104,7 +104,7 @@ def _hallucination_table(
         first += its_units.total
     lacking = _lacks_spans(parts)
     marked = {} if lacking else {name: _marked_spans(part) for name, part in parts.items()}
-    shown, tidy = [], []
+    table_rows, tidy = [], []
     for (kind, scorer), cut in cuts.items():
         counts, cells = dict[str, _Counts](), list[str]()
         if kind == RESPONSES:
@@ -118,11 +118,12 @@ def _hallucination_table(
         else:
             continue
         for name in names:
-            chosen = [name] if name in parts else list(parts)
+            part_names = [name] if name in parts else list(parts)
             hits, called, true = (
-                np.concatenate(column) for column in zip(*(counts[n] for n in chosen), strict=True)
+                np.concatenate(column)
+                for column in zip(*(counts[n] for n in part_names), strict=True)
             )
-            of_units = np.concatenate([numbers[n] for n in chosen])
+            of_units = np.concatenate([numbers[n] for n in part_names])
             _, of_units = np.unique(of_units, return_inverse=True)
             estimates = error_figures(hits, called, true, of_units)
             for figure, estimate in zip(_FIGURES, estimates, strict=True):
@@ -131,13 +132,13 @@ def _hallucination_table(
                 cells.append(DASH if math.isnan(estimate.value) else percent)
                 record = (f"{name} {figure}", estimate.value, low, high, cut)
                 tidy.append((kind, scorer, *record, len(of_units), estimate.units))
-        shown.append((kind, scorer, *cells))
+        table_rows.append((kind, scorer, *cells))
     notes = [
         f"{RESPONSES}: hallucinated = label 0, and called so {_cuts_text(cuts, RESPONSES)}. "
         f"{CHARACTERS}: those that people marked, against those of words with scores "
         f"{_cuts_text(cuts, CHARACTERS)}."
     ]
-    with_words = {scorer for kind, scorer, *_ in shown if kind == CHARACTERS}
+    with_words = {scorer for kind, scorer, *_ in table_rows if kind == CHARACTERS}
     if without := [s for kind, s in cuts if kind == RESPONSES and s not in with_words]:
         reason = "the rows have no scores of its words"
         if lacking:
@@ -146,7 +147,7 @@ def _hallucination_table(
     notes += [method_note(options.confidence), *units_notes(units, parts)]
     header = ("of", "scorer", *(f"{name} {figure}" for name in names for figure in _FIGURES))
     title = "Precision, recall and F1 of hallucinations in per cent"
-    return Table(title, header, tuple(shown), tuple(notes), Table("", _TIDY, tuple(tidy)))
+    return Table(title, header, tuple(table_rows), tuple(notes), Table("", _TIDY, tuple(tidy)))
 
 
 def _lacks_spans(parts: Mapping[str, Corpus]) -> list[str]:

@@ -91,9 +91,9 @@ class EvaluationProtocol:
     report: ReportTables | None = None
 
     def __post_init__(self) -> None:
-        known = EvaluateOptions.OF_SOME_PROTOCOLS
-        for name in sorted(self.options - known):
-            raise ConfigError(f"options: there is no {name!r}.{did_you_mean(name, known)}")
+        option_names = EvaluateOptions.OF_SOME_PROTOCOLS
+        for name in sorted(self.options - option_names):
+            raise ConfigError(f"options: there is no {name!r}.{did_you_mean(name, option_names)}")
 
 
 def protocol_names() -> list[str]:
@@ -132,7 +132,7 @@ def interval_draws(options: Comparison) -> Draws:
 
 
 def chosen_corpora(
-    files: Sequence[str], options: EvaluateOptions, kept: Kept = EVERYTHING
+    files: Sequence[str], options: EvaluateOptions, selection: Kept = EVERYTHING
 ) -> dict[str, Corpus]:
     """Reads scored files; returns their corpora with the scorers and ensembles of the options.
 
@@ -140,7 +140,7 @@ def chosen_corpora(
       FaithJaxError: for a bad file, an unknown scorer and a wrong ensemble.
     """
     rows = {path: read_scored_rows(path_of(path), options.score_columns) for path in files}
-    corpora = read_corpora(rows, kept)
+    corpora = read_corpora(rows, selection)
     ensembles = read_ensembles(options.ensemble)
     for name, ranges in ensembles.items():
         corpora = with_ensembles(

@@ -113,10 +113,10 @@ def report(options: ReportOptions) -> pathlib.Path:
     is_labelled = any(corpus.usable().any() for corpus in filled.values())
     try:
         tables = list[Table]()
-        alike: dict[frozenset[str], dict[str, Corpus]] = {}  # by scorers: they stand in one table
+        groups: dict[frozenset[str], dict[str, Corpus]] = {}  # by scorers: of one table
         for name, corpus in corpora.items() if is_labelled else ():
-            alike.setdefault(frozenset(corpus.scores), {})[name] = corpus
-        for group in alike.values():
+            groups.setdefault(frozenset(corpus.scores), {})[name] = corpus
+        for group in groups.values():
             tables += area_tables(group, options)[1]
         tables += [
             table
@@ -131,7 +131,7 @@ def report(options: ReportOptions) -> pathlib.Path:
     sections: list[dict[str, Any]] = []
     if options.salience_model:
         note, sections = _build_salience_maps(all_corpora, texts, scorers_of(used)[0], options)
-    shown = ({**row, "generated_text": row["generated_text"] or ""} for row in examples)
+    shown_rows = ({**row, "generated_text": row["generated_text"] or ""} for row in examples)
     title = options.title or ", ".join(pathlib.Path(path).name for path in options.files)
     left_out = sum(len(corpus.ids) for corpus in all_corpora.values()) - len(examples)
     known_scorers, meanings = set(scorer_names()), {}
@@ -139,7 +139,7 @@ def report(options: ReportOptions) -> pathlib.Path:
         if name in known_scorers:
             card = scorer_card(name)
             meanings[name] = f"{card.description} {card.low:g} to {card.high:g}; {card.direction}."
-    page_parts = (title, used, tables, shown, left_out, note, sections, meanings)
+    page_parts = (title, used, tables, shown_rows, left_out, note, sections, meanings)
     write_page(target, lambda files: report_page(*page_parts, files))
     return target
 
@@ -162,8 +162,8 @@ def _build_means_table(options: ReportOptions, is_labelled: bool) -> Table:
         if field.name not in ("test", "baseline", "resamples", "seed")
     }
     baseline = "" if is_labelled else options.baseline
-    chosen = EvaluateOptions(protocol="systems", worst=0, baseline=baseline, **shared)
-    return compare_systems(options.files, chosen, are_systems=not is_labelled).table
+    evaluate_options = EvaluateOptions(protocol="systems", worst=0, baseline=baseline, **shared)
+    return compare_systems(options.files, evaluate_options, are_systems=not is_labelled).table
 
 
 def _build_salience_maps(
@@ -187,18 +187,18 @@ def _build_salience_maps(
         if not math.isnan(value)
     }
     scored = [key for key in usable if key in values]
-    chosen = heapq.nsmallest(options.salience_rows, scored, key=values.__getitem__)
-    rule = f"The {len(chosen)} rows with the lowest {scorer}, the lowest first."
+    keys = heapq.nsmallest(options.salience_rows, scored, key=values.__getitem__)
+    rule = f"The {len(keys)} rows with the lowest {scorer}, the lowest first."
     if not scored:
-        chosen = usable[: options.salience_rows]
-        rule = f"The first {len(chosen)} rows; none has a score of {scorer}."
+        keys = usable[: options.salience_rows]
+        rule = f"The first {len(keys)} rows; none has a score of {scorer}."
     rows = _Examples()
     systems = systems_by_file(options.files, options)
     for path in options.files:
         again = _file_rows(path, systems, options)
-        collections.deque(_gather_examples(again, rows, frozenset(chosen).__contains__), maxlen=0)
+        collections.deque(_gather_examples(again, rows, frozenset(keys).__contains__), maxlen=0)
     examples = []
-    for key in chosen:
+    for key in keys:
         row = rows[key]
         passages, sides = tuple(row["grounding"]), tuple(row["perspectives"])
         if sides and len(sides) != len(passages):

@@ -170,9 +170,9 @@ def score(
                         options.worst, rows, names, columns, options.worst_rows
                     )
                 _write_output(job, target, form, names, data_set)
-                known = {key: job.known[key] for key in ("left_out", "bad_rows")}
-                known |= {"rows": len(job), "counts": summary.counts.as_json()}
-                note = {"run": run, "stamp": job.stamp, "output": _output_stamp(target), **known}
+                facts = {key: job.known[key] for key in ("left_out", "bad_rows")}
+                facts |= {"rows": len(job), "counts": summary.counts.as_json()}
+                note = {"run": run, "stamp": job.stamp, "output": _output_stamp(target), **facts}
                 write_json(_finished_path(target), note)
             summary.is_whole = is_complete(target)
     if several:
@@ -432,17 +432,17 @@ def _pin_checkpoints(
 
     Also returns what identifies each of these checkpoints.
     """
-    chosen = {name: dict(settings) for name, settings in scorers.items()}
-    kept, digests = note.get("models", {}), {}
-    for name, settings in chosen.items():
+    pinned = {name: dict(settings) for name, settings in scorers.items()}
+    noted_models, digests = note.get("models", {}), {}
+    for name, settings in pinned.items():
         for option in (key for key in MODEL_OPTIONS if isinstance(settings.get(key), str)):
             from faith_jax.checkpoints.identity import checkpoint_digest, pin_step  # imports JAX
 
             path, place = settings[option], f"{name}.{option}"
-            step = (kept.get(place) or checkpoint_digest(path))["step"]
+            step = (noted_models.get(place) or checkpoint_digest(path))["step"]
             settings[option] = path if step is None else str(pin_step(path, step))
             digests[place] = checkpoint_digest(settings[option])
-    return chosen, digests
+    return pinned, digests
 
 
 def preflight(

@@ -230,12 +230,12 @@ def with_columns(table: Any, values: Mapping[str, list[Any]]) -> Any:
     return as_frame(rows, list(dict.fromkeys(name for row in rows for name in row)))
 
 
-def check_options(options: Mapping[str, Any], known: Sequence[str]) -> None:
+def check_options(options: Mapping[str, Any], names: Sequence[str]) -> None:
     """Raises ConfigError for an option that is not known, perhaps an argument's name in error."""
     for option in options:
-        if option not in known:
-            hint = did_you_mean(option, [*known, "groundings", "responses", "histories", "columns"])
-            choices = f" There are: {', '.join(dict.fromkeys(known))}." if known else ""
+        if option not in names:
+            hint = did_you_mean(option, [*names, "groundings", "responses", "histories", "columns"])
+            choices = f" There are: {', '.join(dict.fromkeys(names))}." if names else ""
             raise ConfigError(f"no scorer has an option {option!r}.{hint}{choices}")
 
 

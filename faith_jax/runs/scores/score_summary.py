@@ -20,7 +20,7 @@ class Cut(NamedTuple):
 
 @dataclasses.dataclass
 class ScoreCounts:
-    """What is counted of scored rows.
+    """Counts of scored rows.
 
     Attributes:
       undefined: for each scorer, how many rows it left without a score, by reason; "" = not told.

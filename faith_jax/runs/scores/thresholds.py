@@ -43,8 +43,8 @@ def threshold_table(corpus: Corpus, options: EvaluateOptions) -> Table:
                 sign, acts = ">=", "are accepted"
             cells = ("none", why_none, "")
             if not math.isnan(figures.threshold):
-                shown = f"{value}{between} {kind}"
-                cells = f"{sign} {figures.threshold:.4g}", shown, f"{figures.rows:.1%} {acts}"
+                figure_cell = f"{value}{between} {kind}"
+                cells = f"{sign} {figures.threshold:.4g}", figure_cell, f"{figures.rows:.1%} {acts}"
             rows.append((corpus.name, scorer, name, *cells))
             tidy.append(
                 (corpus.name, scorer, name, figures.threshold, figures.share.value)

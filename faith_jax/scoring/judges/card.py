@@ -259,8 +259,8 @@ def _find_card_problems(card: JudgeCard) -> Iterable[tuple[str, str]]:
     read, reads = card.input, card.reads
     if (read.text is None) == (read.pair is None):
         yield "input", "expected either 'text' or 'pair'"
-    whole = " ".join(read.templates)
-    names = _FIELD.findall(whole)
+    template_text = " ".join(read.templates)
+    names = _FIELD.findall(template_text)
     for name in (GROUNDING, RESPONSE):
         if names.count(name) != 1:
             yield "input", f"expected {{{name}}} once, got it {names.count(name)} times"
@@ -268,7 +268,7 @@ def _find_card_problems(card: JudgeCard) -> Iterable[tuple[str, str]]:
         fields = ", ".join(f"{{{name}}}" for name in sorted(unknown))
         yield "input", f"expected {{grounding}}, {{response}} and {{query}} alone, got {fields}"
     for token in read.special_tokens:
-        if token not in whole:
+        if token not in template_text:
             yield "input.special_tokens", f"{token!r} does not occur in the text"
     if (card.threshold is None) != (card.threshold_source is None):
         yield "threshold_source", "says where 'threshold' is from; expected both or neither"

@@ -38,19 +38,19 @@ def text_chunks(
     >>> [chunk.text for chunk in chunks]
     ['Tea is a leaf.', 'It is hot.', 'It is dry.']
     """
-    whole = text_between(rule).join(texts)
-    if not whole.strip():
+    grounding = text_between(rule).join(texts)
+    if not grounding.strip():
         return []
     if isinstance(rule, Sentences):
         return list(_fill_chunks(_split_into_sentences(texts, rule), rule, count_tokens))
     if isinstance(rule, EvenSentences):
-        return list(_group_evenly(_split_into_sentences(texts, rule), len(whole.split()), rule))
+        return list(_group_evenly(_split_into_sentences(texts, rule), len(grounding.split()), rule))
     if isinstance(rule, Windows) and rule.unit == "words":
-        words = [match.span() for match in re.finditer(r"\S+", whole)]
+        words = [match.span() for match in re.finditer(r"\S+", grounding)]
         ends = windows(len(words), rule.length, rule.overlap)
         spans = [(words[first][0], words[last - 1][1]) for first, last in ends]
-        return [Piece(whole[start:end], start, end) for start, end in spans]
-    return [Piece(whole, 0, len(whole))]
+        return [Piece(grounding[start:end], start, end) for start, end in spans]
+    return [Piece(grounding, 0, len(grounding))]
 
 
 def windows(count: int, length: int, overlap: float) -> list[tuple[int, int]]:

@@ -131,9 +131,9 @@ class JudgeEncoder:
         for chunk in chunks:
             encoded = self._encode_fields({GROUNDING: chunk.text, RESPONSE: response, QUERY: query})
             knowledge = encoded.part(Kind.KNOWLEDGE)
-            whole = self._count_row_tokens(encoded)
-            around = whole - (knowledge.end - knowledge.start)
-            if around >= self.max_length and whole > self.max_length:
+            num_tokens = self._count_row_tokens(encoded)
+            around = num_tokens - (knowledge.end - knowledge.start)
+            if around >= self.max_length and num_tokens > self.max_length:
                 raise InputError(
                     f"{place}: the response and the judge's prompt have {around} tokens, which "
                     "leaves no room for any of the grounding; a response is never cut: shorten it, "

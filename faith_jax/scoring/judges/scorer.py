@@ -113,7 +113,7 @@ class Judge:
         return list(probabilities.astype(np.float64)[:, self.places])
 
     def of_sentence(self, support: np.ndarray) -> float:
-        """Returns what a sentence adds to the score, by its support [chunks, 1, 2 or tokens].
+        """Returns a sentence's part of the score, from its support [chunks, 1, 2 or tokens].
 
         A sentence without a token adds NaN.
         """
@@ -273,8 +273,8 @@ def token_words(
         if text[start:end].strip():
             spans.append((start, end))
         else:
-            behind = text[end:].lstrip()
-            place = len(text) - len(behind) if behind else len(text.rstrip()) - 1
+            rest = text[end:].lstrip()
+            place = len(text) - len(rest) if rest else len(text.rstrip()) - 1
             spans.append((place, place + 1))
     for word in sentence_words(sentence, math.nan):
         first, last = word.start - sentence.start, word.end - sentence.start

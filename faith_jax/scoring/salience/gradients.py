@@ -74,11 +74,11 @@ class SalienceEngine:
         if columns is None:
             columns = [range(len(row.targets)) for row in rows]
         all_maps, needed = list[np.ndarray](), list[list[Shape]]()
-        for row, wanted in zip(rows, columns, strict=True):
+        for row, positions in zip(rows, columns, strict=True):
             read = len(row.fed) if self._is_causal else len(row.inputs) + len(row.targets)
-            all_maps.append(np.zeros((read, len(wanted))))
+            all_maps.append(np.zeros((read, len(positions))))
             # A column needs the targets up to its own: what comes later has no gradient.
-            needed.append([self._compute_padded_shape(row, column) for column in wanted])
+            needed.append([self._compute_padded_shape(row, column) for column in positions])
         shapes = merge_shapes(collections.Counter(itertools.chain.from_iterable(needed)))
         grouped: dict[tuple[int, Shape], list[int]] = {}
         for number, row_shapes in enumerate(needed):
@@ -126,7 +126,7 @@ class SalienceEngine:
     def _compute_batch_maps(
         self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]], batch: Batch
     ) -> list[np.ndarray]:
-        size, (input_length, length, most) = batch.size, batch.shape
+        size, (input_length, length, max_columns) = batch.size, batch.shape
         config, pad_id = self.model.config, max(0, self.model.config.pad_id)
         if self._is_causal:
             encoder, decoder = None, pad_rows([row.fed for row in rows], length, pad_id, size)
@@ -135,12 +135,12 @@ class SalienceEngine:
             decoder = pad_rows([row.targets for row in rows], length, pad_id, size)
             decoder = np.asarray(shift_right(decoder, config.decoder_start_id))
         targets = np.zeros((size, length), np.int32)
-        positions = np.zeros((size, most), np.int32)
+        positions = np.zeros((size, max_columns), np.int32)
         for i, row in enumerate(rows):
             first = len(row.inputs) - 1 if self._is_causal else 0
             targets[i, first : first + len(row.targets)] = row.targets
             positions[i, : len(columns[i])] = first + np.asarray(columns[i], np.int32)
-        most_wanted = np.int32(max(len(wanted) for wanted in columns))
+        most_wanted = np.int32(max(len(places) for places in columns))
 
         def compute(*batch: Any) -> SalienceMaps:
             encoder, decoder, targets, positions = batch
@@ -152,11 +152,11 @@ class SalienceEngine:
         arrays = (encoder, decoder, targets, positions)
         encoders, decoders = self.model.partitioner.compute(compute, *arrays)
         maps = []
-        for number, (row, wanted) in enumerate(zip(rows, columns, strict=True)):
+        for number, (row, places) in enumerate(zip(rows, columns, strict=True)):
             read = len(row.fed if self._is_causal else row.targets)
-            parts = [decoders[number][:read, : len(wanted)]]
+            parts = [decoders[number][:read, : len(places)]]
             if not self._is_causal:
-                parts.insert(0, encoders[number][: len(row.inputs), : len(wanted)])
+                parts.insert(0, encoders[number][: len(row.inputs), : len(places)])
             maps.append(np.concatenate(parts))
         return maps
 
@@ -183,5 +183,5 @@ def merge_shapes(columns: Mapping[Shape, int], passes: int | None = None) -> dic
         nearest = min(longer, key=lambda candidate: (sum(candidate[:2]), candidate))
         if left[shape] * (sum(nearest[:2]) / sum(shape[:2]) - 1) < passes:
             left[nearest] += left.pop(shape)
-            merged |= {original: nearest for original, chosen in merged.items() if chosen == shape}
+            merged |= {original: nearest for original, target in merged.items() if target == shape}
     return merged

@@ -62,21 +62,21 @@ class SalienceEncoder:
         """Returns the ids and words of an example; None where its response is empty."""
         if not example.response.strip():
             return None
-        shown, grounding = _shown_inputs(example), example.grounding
-        before, response, behind = "", templates.one_space(example.response), ""
+        prompt, grounding = _shown_inputs(example), example.grounding
+        before, response, after = "", templates.one_space(example.response), ""
         if grounding.perspectives:
-            before, _, behind = templates.npov_generate_targets(_MARK).partition(_MARK)
+            before, _, after = templates.npov_generate_targets(_MARK).partition(_MARK)
             response = templates.clean_value(example.response)
-        target, end = before + response + behind, len(before + response)
-        part = Part(Kind.RESPONSE, 0, len(before), end, end + len(behind))
+        target, end = before + response + after, len(before + response)
+        part = Part(Kind.RESPONSE, 0, len(before), end, end + len(after))
         name = f"example {example.id!r}"
-        read = self.reader.read_response([(shown.inputs, shown.parts)], (target, [part]), name)
+        read = self.reader.read_response([(prompt.inputs, prompt.parts)], (target, [part]), name)
         named = zip(content_words(example.response), content_words(response), strict=True)
         words = _with_tokens(named, read.response_spans, len(before), read.response_places)
         numbers = _order_grounding_texts(example)
         names = grounding.perspectives or ("",) * len(numbers)
         words_by_text: dict[int, tuple[Word, ...]] = {}
-        for number, text, start in zip(numbers, shown.texts, shown.starts, strict=True):
+        for number, text, start in zip(numbers, prompt.texts, prompt.starts, strict=True):
             original = content_words(grounding.texts[number])
             named = zip(original, content_words(text), strict=True)
             words_by_text[number] = tuple(
@@ -89,9 +89,9 @@ class SalienceEncoder:
 
     def input_ids(self, example: GroundedExample, targets: int = 0) -> list[int]:
         """Returns the model's input to generate a response of at most so many target tokens."""
-        shown, behind = _shown_inputs(example), targets if self.reader.causal else 0
-        reader = dataclasses.replace(self.reader, behind=behind)
-        return reader.read(shown.inputs, f"example {example.id!r}", shown.parts).ids
+        prompt, behind = _shown_inputs(example), targets if self.reader.causal else 0
+        reader = dataclasses.replace(self.reader, reserved_tokens=behind)
+        return reader.read(prompt.inputs, f"example {example.id!r}", prompt.parts).ids
 
 
 def generated_response(example: GroundedExample, text: str) -> str:
@@ -123,25 +123,25 @@ def _shown_inputs(example: GroundedExample) -> Shown:
         grounding.texts[number].replace(_MARK, " ") for number in _order_grounding_texts(example)
     ]
     if not grounding.perspectives:
-        shown = [templates.clean_tagged(text) for text in texts]
+        clean_texts = [templates.clean_tagged(text) for text in texts]
         marks = " ".join(_MARK for _ in texts)
-        inputs, starts = _fill_marks(templates.dialogue_inputs(marks, turns), shown)
-        return Shown(inputs, parse(inputs), shown, starts)
+        inputs, starts = _fill_marks(templates.dialogue_inputs(marks, turns), clean_texts)
+        return Shown(inputs, parse(inputs), clean_texts, starts)
     pairs = [(Kind.HISTORY, "query", turns[-1])] if turns else []
     for name in _perspective_names(grounding.perspectives):
         marks = " ".join(_MARK for p in grounding.perspectives if p == name)
         pairs.append((Kind.KNOWLEDGE, name, marks))
-    shown = [templates.clean_value(text) for text in texts]
+    clean_texts = [templates.clean_value(text) for text in texts]
     inputs, parts, starts = "", list[Part](), list[int]()
     for kind, name, value in pairs:
         start = len(inputs)
         pair = (" " if inputs else "") + templates.curly_braces([(name, value)])
-        filled, places = _fill_marks(pair, shown[len(starts) :][: value.count(_MARK)])
+        filled, places = _fill_marks(pair, clean_texts[len(starts) :][: value.count(_MARK)])
         starts += [start + place for place in places]
         inputs += filled
         text_start = start + pair.index(": ") + 2
         parts.append(Part(kind, start, text_start, len(inputs) - 1, len(inputs)))
-    return Shown(inputs, parts, shown, starts)
+    return Shown(inputs, parts, clean_texts, starts)
 
 
 def _fill_marks(template: str, texts: Sequence[str]) -> tuple[str, list[int]]:
@@ -166,8 +166,8 @@ def _with_tokens(
     `start` of the tokens' text; `spans` and `places` are of the tokens.
     """
     words_with_tokens = []
-    for word, shown in pairs:
-        begin, end = start + shown.start, start + shown.end
+    for word, shown_word in pairs:
+        begin, end = start + shown_word.start, start + shown_word.end
         tokens = tuple(
             place
             for (first, last), place in zip(spans, places, strict=True)

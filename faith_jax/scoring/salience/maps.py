@@ -87,15 +87,15 @@ def salience_maps(
     targets = jnp.asarray(decoder_target_tokens)
     if positions is None:
         positions = jnp.broadcast_to(jnp.arange(targets.shape[1]), targets.shape)
-    most = None
+    max_rows = None
     if jax.default_backend() == "cpu":
         read = (*jax.tree.leaves(encoder_input_tokens), targets)
-        most = TOKENS_ON_CPU // sum(tokens.shape[1] for tokens in read)
+        max_rows = TOKENS_ON_CPU // sum(tokens.shape[1] for tokens in read)
     return _compute_maps(
         module,
         method,
         _count_parallel_passes(
-            module.config, encoder_input_tokens, positions, targets, max_bytes, most
+            module.config, encoder_input_tokens, positions, targets, max_bytes, max_rows
         ),
         params,
         encoder_input_tokens,
@@ -144,12 +144,12 @@ def _count_parallel_passes(
     positions: Any,
     targets: Any,
     max_bytes: int | None,
-    most: int | None,
+    max_rows: int | None,
 ) -> int:
-    """Returns how many backward passes of a batch run together; `most` bounds their rows."""
+    """Returns how many backward passes of a batch run together; `max_rows` bounds their rows."""
     inputs = tuple(tokens.shape[1] for tokens in jax.tree.leaves(encoder))
     rows = rows_in_bound(config, inputs, targets.shape[1], max_bytes)
-    rows = rows if most is None else min(rows, most)
+    rows = rows if max_rows is None else min(rows, max_rows)
     return min(max(1, rows // targets.shape[0]), positions.shape[1])
 
 
@@ -213,7 +213,7 @@ def _compute_maps(
             method="decode_embeddings",
         )
         hidden = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
-        return target_logits(output_layer(module, params), hidden, wanted)
+        return target_logits(output_layer(module, params), hidden, target_ids)
 
     def repeat_rows(x: Array) -> Array:
         return jnp.repeat(x, together, axis=0)
@@ -223,7 +223,7 @@ def _compute_maps(
     encoder_tokens, decoder_tokens, targets, positions = jax.tree.map(
         repeat_rows, (encoder_tokens, decoder_tokens, targets, positions)
     )
-    wanted = jnp.take_along_axis(targets, positions, axis=1)
+    target_ids = jnp.take_along_axis(targets, positions, axis=1)
     embeddings = (
         embed(encoder_tokens, lambda module, tokens: module.token_embedder(tokens)),
         embed(decoder_tokens, lambda module, tokens: module.decoder_embedder(tokens)),
@@ -233,8 +233,8 @@ def _compute_maps(
 
     def columns(first: Array) -> Any:
         # Rows do not see each other: one pass serves another column of each copy.
-        chosen = jax.nn.one_hot(first + jnp.arange(rows) % together, count)
-        (gradients,) = pull_back(chosen)
+        one_hot = jax.nn.one_hot(first + jnp.arange(rows) % together, count)
+        (gradients,) = pull_back(one_hot)
         return jax.tree.map(functools.partial(_compute_salience, method), gradients, embeddings)
 
     def add(turn: Array, salience: Any) -> Any:

@@ -114,8 +114,8 @@ class SalienceScorer(ModelScorer[SalienceInput]):
 
     def texts(self, row: SalienceInput) -> dict[str, str]:
         """Returns the inputs and the response behind them."""
-        shown = self._compute.encode.reader.to_readable
-        return {"input": shown(row.row.inputs), "response": shown(row.row.targets)}
+        to_readable = self._compute.encode.reader.to_readable
+        return {"input": to_readable(row.row.inputs), "response": to_readable(row.row.targets)}
 
     def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[SalienceInput]
@@ -150,8 +150,8 @@ def open_salience(model: str | BaseModel | None, **options: Unpack[SalienceOptio
     check_options(options)
     method = options.get("method", METHODS[0])
     scores.check_choice("method", method, METHODS)
-    every = sorted({**options, "method": method}.items())
-    set_options = {name: value for name, value in every if value is not None}
+    all_options = sorted({**options, "method": method}.items())
+    set_options = {name: value for name, value in all_options if value is not None}
     # What the caller has loaded is not kept in memory beyond the caller.
     opened = _load_salience.__wrapped__ if isinstance(model, BaseModel) else _load_salience
     return opened(model, **cast(SalienceOptions, set_options))

@@ -86,7 +86,7 @@ class SentencePairs(NamedTuple):
     rows: list[PairRow]
     cut: CutTokens
 
-    def alike(self, entailment: np.ndarray) -> np.ndarray:
+    def similarity(self, entailment: np.ndarray) -> np.ndarray:
         """Returns how far sentences entail each other: float64 [response, arguments].
 
         It is the mean of both directions, and 0 for sentences of different sides. `entailment` is
@@ -97,18 +97,18 @@ class SentencePairs(NamedTuple):
         return similarity
 
 
-def match_sentences(alike: np.ndarray) -> np.ndarray:
+def match_sentences(similarity: np.ndarray) -> np.ndarray:
     """Returns how far each sentence is like the one that it is matched with, 0 = none.
 
     Args:
-      alike: [sentences, others], in [0, 1].
+      similarity: [sentences, others], in [0, 1].
 
     >>> match_sentences(np.array([[0.9, 0.2], [0.8, 0.1], [0.7, 0.6]]))
     array([0.9, 0. , 0.6])
     """
-    best = np.zeros(len(alike))
-    sentences, partners = linear_sum_assignment(alike, maximize=True)
-    best[sentences] = alike[sentences, partners]
+    best = np.zeros(len(similarity))
+    sentences, partners = linear_sum_assignment(similarity, maximize=True)
+    best[sentences] = similarity[sentences, partners]
     return best
 
 
@@ -175,8 +175,8 @@ class MatchedSentenceScorer(SentencePairScorer[SentencePairs]):
                 start : start + len(row.rows), self._class_numbers[NliLabel.ENTAILMENT]
             ]
             start += len(row.rows)
-            alike = row.alike(part)
-            scores = match_sentences(alike.T if self._coverage else alike)
+            similarity = row.similarity(part)
+            scores = match_sentences(similarity.T if self._coverage else similarity)
             sentences = row.argument_sentences if self._coverage else row.response_sentences
             judgements.append(
                 Judgement(float(scores.min()), tuple(_score_words(sentences, scores)))
@@ -189,10 +189,10 @@ def _telling_sentences(example: GroundedExample) -> Iterator[Sentence]:
     query = example.history[-1] if example.history else ""
     coverage = tell_arguments(example.response, (), query)
     wholes = [example.response[start:end] for start, end in coverage.spans]
-    links = [whole[: _link_length(whole)] for whole in wholes]
+    links = [sentence[: _link_length(sentence)] for sentence in wholes]
     holders = [
-        _HOLDERS.search(link) if link else _BEGINNING.match(whole)
-        for link, whole in zip(links, wholes, strict=True)
+        _HOLDERS.search(link) if link else _BEGINNING.match(sentence)
+        for link, sentence in zip(links, wholes, strict=True)
     ]
     sides = [str(holder.lastgroup) if holder else "" for holder in holders]  # "" = not said
     # "Supporters say …" alone may be followed by others whose name is not known here.

@@ -52,5 +52,5 @@ class SentencePairScorer(ModelScorer[Pairs]):
         """Returns the first pair; none where there is no pair to read."""
         if not row.rows:
             return {}
-        shown = self._classify.encode.tokenizer.to_readable(row.rows[0].ids)
-        return {f"pair 1 of {len(row.rows)}": shown}
+        input_text = self._classify.encode.tokenizer.to_readable(row.rows[0].ids)
+        return {f"pair 1 of {len(row.rows)}": input_text}

@@ -84,17 +84,17 @@ class TextScorer(BaseScorer):
             texts = shown_texts = (example.response, *example.grounding.texts)
             if not all(map(str.isascii, texts)):
                 shown_texts = tuple(map(visible, texts))
-            shown = example
+            plain = example
             if shown_texts != texts:
                 grounding = dataclasses.replace(example.grounding, texts=shown_texts[1:])
-                shown = dataclasses.replace(example, response=shown_texts[0], grounding=grounding)
-            problem = self._reads.problem(shown.response, "response")
+                plain = dataclasses.replace(example, response=shown_texts[0], grounding=grounding)
+            problem = self._reads.problem(plain.response, "response")
             if not problem and self._reads_grounding:
-                problem = self._reads.problem(join_texts(shown.grounding), "grounding")
-            score = Score(math.nan, undefined=problem) if problem else self._judge(shown)
+                problem = self._reads.problem(join_texts(plain.grounding), "grounding")
+            score = Score(math.nan, undefined=problem) if problem else self._judge(plain)
             if math.isnan(score.value):
                 score = dataclasses.replace(score, undefined=score.undefined or _NOTHING_COMPARED)
-            if shown is not example:
+            if plain is not example:
                 score = dataclasses.replace(score, words=tuple(_place_words(score.words, example)))
             scores.append(score)
         return scores

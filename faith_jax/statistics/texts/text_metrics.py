@@ -84,8 +84,8 @@ class Overlap(NamedTuple):
     f1: float
 
 
-def _divide_or_nan(part: int, whole: int) -> float:
-    return part / whole if whole else math.nan
+def _divide_or_nan(part: int, total: int) -> float:
+    return part / total if total else math.nan
 
 
 def match_words(words: Sequence[Hashable], reference: Iterable[Hashable]) -> tuple[bool, ...]:
@@ -217,14 +217,14 @@ def common_subsequence(words: Sequence[Hashable], reference: Sequence[Hashable])
     places: dict[Hashable, int] = {}
     for place, word in enumerate(words):
         places[word] = places.get(word, 0) | 1 << place
-    every = (1 << len(words)) - 1
-    unmatched = every
+    all_bits = (1 << len(words)) - 1
+    unmatched = all_bits
     for bits in filter(None, map(places.get, reference)):
         # V := (V + (V & M)) | (V & ~M). In each run of ones, the sum clears the lowest place that
         # matches; its carry sets the 0 above the run, as the same length is now reached earlier.
-        # `every` drops the carry out of the last run, which adds one to the length.
+        # `all_bits` drops the carry out of the last run, which adds one to the length.
         free = unmatched & bits
-        unmatched = (unmatched + free | unmatched - free) & every
+        unmatched = (unmatched + free | unmatched - free) & all_bits
     return len(words) - unmatched.bit_count()
 
 
@@ -354,8 +354,8 @@ def argument_overlap(
         # All arguments of a side are one multiset; the matches are argument by argument.
         matched = iter(match_words(stems[side], response_stems))
         covered[side] = tuple(tuple(itertools.islice(matched, len(text))) for text in texts)
-    every = itertools.chain.from_iterable(stems.values())
-    return ArgumentOverlap(response_words, match_words(response_stems, every), words, covered)
+    all_stems = itertools.chain.from_iterable(stems.values())
+    return ArgumentOverlap(response_words, match_words(response_stems, all_stems), words, covered)
 
 
 def lexical_overlap(claim: str, sentences: Sequence[str], normalization: str = PUBLISHED) -> float:
@@ -453,8 +453,8 @@ def extractive_fragments(
         for place in places.get(response[start], ()):
             # Places inside of the last match are passed over, as in the authors' procedure.
             if place >= free:
-                length, most = 1, min(len(response) - start, len(knowledge) - place)
-                while length < most and response[start + length] == knowledge[place + length]:
+                length, max_length = 1, min(len(response) - start, len(knowledge) - place)
+                while length < max_length and response[start + length] == knowledge[place + length]:
                     length += 1
                 longest, free = max(longest, length), place + length
         if longest:
@@ -525,9 +525,9 @@ def q2_baseline_token_f1(response: str, knowledge: str) -> float:
 
 def bag_f1(words: Sequence[str], reference: Sequence[str]) -> float:
     """Returns the F1 of two multisets of words; 0 where they have none in common."""
-    same = matching_words(words, reference)
-    # Harmonic mean of same / words and same / reference.
-    return 2 * same / (len(words) + len(reference)) if same else 0.0
+    num_shared = matching_words(words, reference)
+    # Harmonic mean of num_shared / words and num_shared / reference.
+    return 2 * num_shared / (len(words) + len(reference)) if num_shared else 0.0
 
 
 def q2_baseline_bleu(response: str, knowledge: str) -> float:
