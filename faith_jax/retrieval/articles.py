@@ -138,7 +138,7 @@ def read_file(
     )
 
 
-def articles_of(rows: Iterable[Row], most: int | None = None) -> Iterator[Article]:
+def articles_of(rows: Iterable[Row], max_paragraphs: int | None = None) -> Iterator[Article]:
     """Yields the article of each row, KILT's or one with `title` and `text`.
 
     Raises:
@@ -157,6 +157,6 @@ def articles_of(rows: Iterable[Row], most: int | None = None) -> Iterator[Articl
             plain = convert_row(row.fields, row.place, _ArticleRow)
             title, names, url = one_space(plain.title), plain.aliases, plain.url
             texts = _BLANK_LINES.split(plain.text) if isinstance(plain.text, str) else plain.text
-        paragraphs = tuple(itertools.islice(filter(None, map(one_space, texts)), most))
+        paragraphs = tuple(itertools.islice(filter(None, map(one_space, texts)), max_paragraphs))
         aliases = tuple(filter(None, map(one_space, names)))
         yield Article(title, paragraphs, aliases, url, lists_names(title, paragraphs))

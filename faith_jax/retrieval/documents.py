@@ -162,7 +162,7 @@ def _strip_function_words(name: str) -> str:
     return " ".join(words[says.index(True) : len(says) - says[::-1].index(True)])
 
 
-def fuse_rankings(rankings: Sequence[Sequence[int]], most: int) -> list[int]:
+def fuse_rankings(rankings: Sequence[Sequence[int]], max_articles: int) -> list[int]:
     """Returns the articles of several rankings by reciprocal-rank fusion, best first.
 
     An article's score is the sum of 1 / (60 + its rank) over the rankings that have it.
@@ -176,4 +176,4 @@ def fuse_rankings(rankings: Sequence[Sequence[int]], most: int) -> list[int]:
     for ranking in rankings:
         for rank, number in enumerate(ranking, 1):
             scores[number] = scores.get(number, 0.0) + 1 / (_RANK_CONSTANT + rank)
-    return sorted(scores, key=lambda number: -scores[number])[:most]
+    return sorted(scores, key=lambda number: -scores[number])[:max_articles]

@@ -172,7 +172,7 @@ def import_prompt(
             hugging_face.copy_companions(tokenizer, beside)
 
 
-def _prompt_name(config: TransformerConfig, which: str | None, task_type: str, where: str) -> str:
+def _prompt_name(config: TransformerConfig, side: str | None, task_type: str, where: str) -> str:
     """Returns the name among `PROMPTS` of a prompt in front of the input, or as it is asked for."""
     in_front, kind = "encoder", ENCODER_DECODER
     if config.is_decoder_only:
@@ -180,13 +180,13 @@ def _prompt_name(config: TransformerConfig, which: str | None, task_type: str, w
     problem = ""
     if task_type not in ("", kind):
         problem = f"the prompt is of a model of the kind {task_type}, but {where} is {kind}"
-    elif which == "encoder" and config.is_decoder_only:
+    elif side == "encoder" and config.is_decoder_only:
         problem = f"--prompt=encoder: {where} has no encoder"
-    elif which == "decoder" and task_type == ENCODER_DECODER:
+    elif side == "decoder" and task_type == ENCODER_DECODER:
         problem = "--prompt=decoder: PEFT's prompts stand in front of the encoder's input"
     if problem:
         raise ConfigError(f"{problem}.")
-    return f"{which or in_front}_prompt"
+    return f"{side or in_front}_prompt"
 
 
 def _write_npy(place: pathlib.Path, vectors: np.ndarray) -> None:

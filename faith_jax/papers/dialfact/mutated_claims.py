@@ -378,23 +378,23 @@ def chosen_of(
     claims: Sequence[str],
     perplexities: np.ndarray | None,
     probabilities: np.ndarray | None,
-    most: int,
+    max_claims: int,
 ) -> list[int]:
-    """Returns the places of at most `most` of a turn's new claims, the hardest ones first.
+    """Returns the places of at most `max_claims` of a turn's new claims, the hardest ones first.
 
     Args:
       claims: their texts.
       perplexities: float [claims], NaN = unknown, of which none is kept; None = all stay.
       probabilities: float [claims, classifiers, 3]; None = the first claims are kept.
-      most: how many.
+      max_claims: how many.
     """
     places = selection.select_varied_claims(claims)
     if perplexities is not None:
         places = [place for place in places if not np.isnan(perplexities[place])]
         places = [places[i] for i in selection.fluent(perplexities[places].tolist())]
     if probabilities is not None and places:
-        places = [places[i] for i in selection.hardest(probabilities[places], most)]
-    return places[:most]
+        places = [places[i] for i in selection.hardest(probabilities[places], max_claims)]
+    return places[:max_claims]
 
 
 def _build_claim(

@@ -87,16 +87,16 @@ def response_rows(
             }
 
 
-def temperatures_note(most: int) -> str:
+def temperatures_note(max_count: int) -> str:
     """Says at which temperatures how many of a topic's combinations get a response.
 
     >>> temperatures_note(2)
     "at temperatures 0.0 and 0.7 to up to 2 combinations of a topic's arguments"
     """
     temperatures = f"at temperatures {GREEDY} and {SAMPLED} to"
-    if most <= _AT_BOTH:
-        return f"{temperatures} up to {pluralize(most, 'combination')} of a topic's arguments"
+    if max_count <= _AT_BOTH:
+        return f"{temperatures} up to {pluralize(max_count, 'combination')} of a topic's arguments"
     return (
         f"{temperatures} the first {_AT_BOTH} combinations of a topic's arguments, at {SAMPLED} to "
-        f"up to {most - _AT_BOTH} more"
+        f"up to {max_count - _AT_BOTH} more"
     )

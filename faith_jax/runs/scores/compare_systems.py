@@ -150,8 +150,8 @@ def _find_bounds(
     if scorer not in scorer_names():
         return None
     card = scorer_card(scorer)
-    every = (corpus.scores.get(scorer) for corpora in grouped.values() for corpus in corpora)
-    scores = np.concatenate([values for values in every if values is not None])
+    all_scores = (corpus.scores.get(scorer) for corpora in grouped.values() for corpus in corpora)
+    scores = np.concatenate([values for values in all_scores if values is not None])
     if is_outside(scores, card.low, card.high).any():
         notes.append(
             f"{scorer}: scores from {np.nanmin(scores):g} to {np.nanmax(scores):g} are beyond "

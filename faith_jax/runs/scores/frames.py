@@ -211,7 +211,9 @@ def _scored_rows(
         )
     layout = ScoredColumns(corpus_column="", **named_columns(columns))
     find_text_columns = functools.partial(text_columns, rows, layout.named_texts)
-    for row in scored_fields(rows, scorer_names, layout, "rows", find_text_columns=find_text_columns):
+    for row in scored_fields(
+        rows, scorer_names, layout, "rows", find_text_columns=find_text_columns
+    ):
         yield {key: value for key, value in row.fields.items() if key != "corpus"}
 
 

@@ -89,8 +89,8 @@ class SalienceEncoder:
 
     def input_ids(self, example: GroundedExample, targets: int = 0) -> list[int]:
         """Returns the model's input to generate a response of at most so many target tokens."""
-        prompt, behind = _shown_inputs(example), targets if self.reader.causal else 0
-        reader = dataclasses.replace(self.reader, reserved_tokens=behind)
+        prompt, num_targets = _shown_inputs(example), targets if self.reader.causal else 0
+        reader = dataclasses.replace(self.reader, reserved_tokens=num_targets)
         return reader.read(prompt.inputs, f"example {example.id!r}", prompt.parts).ids
 
 
