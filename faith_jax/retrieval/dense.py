@@ -278,7 +278,7 @@ def _batch_passages(
             batch = []
 
 
-@functools.partial(jax.jit, static_argnames=("mesh", "axes", "most"))
+@functools.partial(jax.jit, static_argnames=("mesh", "axes", "num_best"))
 def _merge_chunk(
     best: tuple[Array, Array],
     queries: Float[Array, "queries embed"],
