@@ -9,10 +9,10 @@
 | spiece.model: the same with <pad> | ALBERT | Unigram |
 | tokenizer.model: SentencePiece BPE with a begin token | Llama, Gemma | BPE with bytes |
 
-Transformers 5 differs from this in two cases: it rebuilds the normalizers and pre-tokenizers of some
-classes, so that an option which tokenizer_config.json leaves out has its class's default there, and
-with old Llama files (those with a "Prepend" normalizer) a text that begins with a space has one id
-fewer; and between two texts of DeBERTa v1 it puts two [SEP], where the models were
+Transformers 5 differs from this in two cases: it rebuilds the normalizers and pre-tokenizers of
+some classes, so that an option which tokenizer_config.json leaves out has its class's default
+there, and with old Llama files (those with a "Prepend" normalizer) a text that begins with a space
+has one id fewer; and between two texts of DeBERTa v1 it puts two [SEP], where the models were
 trained with one, as Transformers 4 has it. The text of DeBERTa v2 and v3 is normalised as in
 Transformers 5 (NFC, white space), not by the rules in spm.model.
 """

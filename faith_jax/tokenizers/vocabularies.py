@@ -107,7 +107,7 @@ def _load_tokenizer(file: str, extra_ids: int) -> Tokenizer:
     from faith_jax.tokenizers import huggingface, sentencepiece
 
     path = pathlib.Path(file)
-    for part in (path, path.with_name("merges.txt")):
+    for part in (path, *([path.with_name("merges.txt")] if path.name == "vocab.json" else [])):
         check_no_pointer(part, ConfigError)
     if byte_level.describes(path):
         return _with_notation(byte_level.ByteVocabulary(file, extra_ids))
