@@ -370,7 +370,8 @@ def _what_is_read(
             )
         subtracted = None if isinstance(reads, ReadTokens) else reads.minus
         classes = [reads.supported] + ([] if subtracted is None else [subtracted])
-        if not of_tokens and reads.activation == "softmax" and has_independent_classes(path):
+        is_softmax = isinstance(reads, ReadClass) and reads.activation == "softmax"
+        if is_softmax and has_independent_classes(path):
             logger.warning(
                 "%s: the problem_type in config.json is multi_label_classification, whose classes "
                 'have sigmoids; the card reads a softmax; write activation = "sigmoid" for the '
