@@ -28,6 +28,11 @@ _FORMS = (
         "a form for inference by other programs, which is not read; take the model's own weights",
     ),
     (("*.msgpack",), "a msgpack file of another name; Flax's weights are flax_model.msgpack"),
+    (
+        ("model-*-of-*.safetensors",),
+        "one of several files of weights, whose index, model.safetensors.index.json, is missing; "
+        "copy it from where the files are from",
+    ),
     (("*.safetensors",), "safetensors of another name; weights are model.safetensors"),
     (("*.npz", "*.npy"), "NumPy's arrays, no model; a prompt's .npy goes to import-prompt"),
     (("*.bin", "*.ckpt"), "mostly pickled weights, which are not read; save them with safetensors"),

@@ -27,17 +27,21 @@ from faith_jax.core.files.stores import open_binary
 from faith_jax.core.schema import read_json_as
 
 MANIFEST = "manifest.json"
-# Files beside the weights that are copied with them.
+# Files beside the weights that are copied with them: those of all tokenizers, and of generation.
 COMPANIONS = (
     "spiece.model",
+    "sentencepiece.model",
+    "sentencepiece.bpe.model",
     "spm.model",
     "tokenizer.model",
     "vocab.json",
     "merges.txt",
+    "vocab.txt",
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",
+    "chat_template.jinja",
     "generation_config.json",
 )
 # Further files beside the weights, which are not copied.

@@ -20,7 +20,8 @@ import numpy as np
 import safetensors.numpy
 
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, box_shape, within
-from faith_jax.core.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError, format_value
+from faith_jax.core.files.git_lfs import check_no_pointer
 from faith_jax.core.schema import read_json_as
 
 WHOLE = "model.safetensors"
@@ -36,6 +37,7 @@ DTYPES = {
     "I64": np.dtype(np.int64),
     "F64": np.dtype(np.float64),
 }
+UNQUANTISED = "give weights in float32, bfloat16 or float16, without quantisation"
 _LENGTH_BYTES = 8
 # Of a part with shorter runs of bytes than the first, whole rows are read, so many bytes at once.
 _RUN_BYTES, _BLOCK_BYTES = 2**16, 2**24
@@ -74,7 +76,7 @@ class StoredTensor:
         if self.dtype.name not in ("float32", "bfloat16", "float16"):
             raise CheckpointError(
                 f"{self.path}: tensor {self.name}: expected float32, bfloat16 or float16, got "
-                f"{self.dtype.name}."
+                f"{self.dtype.name}; {UNQUANTISED}."
             )
         return self.array
 
@@ -154,8 +156,10 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
     """Returns the tensors of one safetensors file by name, and its metadata.
 
     Raises:
-      CheckpointError: the file is missing, truncated, or no safetensors file.
+      CheckpointError: the file is missing, truncated, or no safetensors file, or has a tensor of a
+        dtype that is not read.
     """
+    check_no_pointer(path, CheckpointError)
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -173,9 +177,12 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
         ) from None
     tensors = {}
     for name, entry in header.items():
-        problem = "has a broken entry in the header"
+        problem, remedy = "has a broken entry in the header", "copy the file again"
         with contextlib.suppress(KeyError, TypeError, ValueError):
             begin, end = entry["data_offsets"]
+            if isinstance(entry["dtype"], str) and entry["dtype"] not in DTYPES:
+                problem = f"has the dtype {format_value(entry['dtype'])}, which is not read"
+                remedy = UNQUANTISED
             dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
             tensors[name] = tensor = _Bytes(path, name, dtype, shape, data + begin)
             are_counts = all(type(number) is int and number >= 0 for number in (*shape, begin))
@@ -183,7 +190,7 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
                 is_cut = tensor.end > size
                 problem = f"ends at byte {tensor.end} of {size}: cut short" if is_cut else ""
         if problem:
-            raise CheckpointError(f"{path}: the tensor {name} {problem}; copy the file again.")
+            raise CheckpointError(f"{path}: the tensor {name} {problem}; {remedy}.")
     expected = data
     for tensor in sorted(tensors.values(), key=lambda stored: (stored.offset, stored.end)):
         if tensor.offset != expected:

@@ -136,6 +136,18 @@ def trained_error_labels(model: str) -> dict[str, str]:
     return dict(metadata.get(ERROR_LABELS) or {})
 
 
+def has_independent_classes(model: str) -> bool:
+    """Whether a model's config.json says that each class is true or not by itself.
+
+    Their probabilities are then sigmoids of the logits, and no softmax over the classes. A run's
+    model is none, whatever it began with: runs train classes that exclude each other.
+    """
+    # Imported here, so that `load_model` does without.
+    from faith_jax.tokenizers.special_tokens import model_config
+
+    return model_config(checkpoint_path(model)).get("problem_type") == "multi_label_classification"
+
+
 class ModelOptions(TypedDict, total=False):
     """The options that all scorers of a model have.
 

@@ -20,6 +20,7 @@ from faith_jax.inference.opening import (
     ModelOptions,
     check_ids,
     check_options,
+    has_independent_classes,
     input_limit,
     open_model,
     open_tokenizer,
@@ -173,6 +174,12 @@ def _open_classifier(
         if words is not None:
             raise ConfigError(
                 "label_words: are of encoder-decoders; an encoder's classes have names."
+            )
+        if has_independent_classes(model):
+            raise ConfigError(
+                f"model {model}: config.json: field 'problem_type': expected classes that exclude "
+                "each other (softmax), got multi_label_classification; write a judge's card with "
+                'form = "class" and activation = "sigmoid", which reads one class by itself.'
             )
         names, inputs = opened.label_names, None
         engine, limit, tokenizer = all_of(

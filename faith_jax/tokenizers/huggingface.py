@@ -2,22 +2,24 @@
 
 | file | of | read as |
 | --- | --- | --- |
-| tokenizer.json | any family | the file says |
+| tokenizer.json | any family | the file says, but for options of tokenizer_config.json |
 | vocab.json with merges.txt | GPT-2, DialoGPT, RoBERTa, BART, DeBERTa v1 | byte-level BPE |
 | vocab.txt | BERT, DPR | WordPiece |
 | spm.model: SentencePiece with [CLS], [SEP] and [PAD] | DeBERTa-v2 and v3 | Unigram |
 | spiece.model: the same with <pad> | ALBERT | Unigram |
 | tokenizer.model: SentencePiece BPE with a begin token | Llama, Gemma | BPE with bytes |
 
-Transformers 5 differs from this in two cases: it rebuilds the pre-tokenizers of some classes, so
-that with old Llama files (those with a "Prepend" normalizer) a text that begins with a space has
-one id fewer there; and between two texts of DeBERTa v1 it puts two [SEP], where the models were
+Transformers 5 differs from this in two cases: it rebuilds the normalizers and pre-tokenizers of
+some classes, so that an option which tokenizer_config.json leaves out has its class's default
+there, and with old Llama files (those with a "Prepend" normalizer) a text that begins with a space
+has one id fewer; and between two texts of DeBERTa v1 it puts two [SEP], where the models were
 trained with one, as Transformers 4 has it. The text of DeBERTa v2 and v3 is normalised as in
 Transformers 5 (NFC, white space), not by the rules in spm.model.
 """
 
 import hashlib
 import json
+import logging
 import pathlib
 from collections.abc import Iterable
 from typing import Any
@@ -44,6 +46,14 @@ from faith_jax.tokenizers.special_tokens import (
     read_tokenizer_config,
 )
 
+logger = logging.getLogger("faith_jax")
+
+# Options of tokenizer_config.json, and what tokenizer.json calls them.
+_BERT_OPTIONS = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
 _CONTROL, _USER_DEFINED = 3, 4  # SentencePiece's types of pieces
 # What a tokenizer of bytes decodes a part of a character to.
 _NO_TEXT = "\ufffd"
@@ -194,11 +204,44 @@ def _build_tokenizer(
         tokenizer_class = config.tokenizer_class
         if tokenizer_class == LLAMA and isinstance(tokenizer.decoder, decoders.ByteLevel):
             tokenizer_class = ""  # Llama 3 has none of the tokens of Llama 1 and 2
+        _apply_options(tokenizer, config, file)
     _add_missing_tokens(tokenizer, config, tokenizer_class)
     if file.suffix != ".json" or file.name == "vocab.json":
         # Transformers documents begin tokens as the default of both SentencePiece classes.
         _put_around(tokenizer, config, tokenizer_class, begin=file.suffix != ".json")
     return tokenizer, tokenizer_class
+
+
+def _apply_options(
+    tokenizer: tokenizers.Tokenizer, config: TokenizerConfig, file: pathlib.Path
+) -> None:
+    """Applies the options of tokenizer_config.json that a tokenizer.json contradicts.
+
+    Transformers' classes of BERT, GPT-2 and RoBERTa follow them in the same way.
+    """
+    parts: dict[str, tuple[Any, str]] = {}
+    normalizer, splitter = tokenizer.normalizer, tokenizer.pre_tokenizer
+    if config.tokenizer_class == BERT and isinstance(normalizer, normalizers.BertNormalizer):
+        parts = {option: (normalizer, field) for option, field in _BERT_OPTIONS.items()}
+    by_bytes = isinstance(splitter, pre_tokenizers.ByteLevel)
+    if config.tokenizer_class in (GPT2, ROBERTA) and by_bytes:
+        parts = {"add_prefix_space": (splitter, "add_prefix_space")}
+    for option, (part, field) in parts.items():
+        value, in_file = config.options.get(option), getattr(part, field)
+        if not isinstance(value, bool) or value == in_file:
+            continue
+        setattr(part, field, value)  # of the tokenizer, too
+        if isinstance(tokenizer.post_processor, processors.RobertaProcessing):
+            tokenizer.post_processor.add_prefix_space = value
+        logger.warning(
+            "%s: has %s = %s, but tokenizer_config.json says %s = %s, which counts, as in "
+            "Transformers",
+            file,
+            field,
+            json.dumps(in_file),
+            option,
+            json.dumps(value),
+        )
 
 
 def _from_sentencepiece(

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.manifest import COMPANIONS
 from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.files.git_lfs import check_no_pointer
 from faith_jax.core.files.staging import local_copy
 from faith_jax.core.files.stores import is_remote
 from faith_jax.core.templates import CANDIDATES, PUBLISHED, Notation, choose_notation
@@ -106,6 +107,8 @@ def _load_tokenizer(file: str, extra_ids: int) -> Tokenizer:
     from faith_jax.tokenizers import huggingface, sentencepiece
 
     path = pathlib.Path(file)
+    for part in (path, *([path.with_name("merges.txt")] if path.name == "vocab.json" else [])):
+        check_no_pointer(part, ConfigError)
     if byte_level.describes(path):
         return _with_notation(byte_level.ByteVocabulary(file, extra_ids))
     is_text = file.endswith((".json", ".txt"))

@@ -13,6 +13,7 @@ from tests.checkpoints.test_open import CHECKPOINT, error_of
         ("pytorch_model.bin", ["pickled", "from_pretrained(FOLDER)"]),
         ("tf_model.h5", ["Transformers 4", "from_tf=True"]),
         ("model.ckpt-1000000.index", ["TensorFlow checkpoint", "convert_tf_checkpoint"]),
+        ("model-00001-of-00002.safetensors", ["model.safetensors.index.json, is missing"]),
         ("t5-base-q4.gguf", ["other programs"]),
         ("model_state.pt", ["pickled"]),
         ("prompt.npy", ["import-prompt"]),
@@ -25,7 +26,7 @@ def test_a_folder_is_named_for_what_lies_there(tmp_path, name, parts):
     if name is not None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    if name in ("pytorch_model.bin", "tf_model.h5"):
+    if name in ("pytorch_model.bin", "tf_model.h5", "model-00001-of-00002.safetensors"):
         write_huggingface(CHECKPOINT, tmp_path / "whole")
         (tmp_path / "whole" / "config.json").rename(tmp_path / "config.json")
         shutil.rmtree(tmp_path / "whole")

@@ -55,6 +55,17 @@ def test_gaps_overlaps_and_more_bytes_are_errors(tmp_path, header, size, message
         read_header(path)
 
 
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "I8", "I16", "F4"])
+def test_other_dtypes_are_named_and_no_broken_file(tmp_path, dtype):
+    path = written(tmp_path / "t.safetensors", {"a": entry(0, 8) | {"dtype": dtype}}, bytes(8))
+    with pytest.raises(CheckpointError) as error:
+        read_header(path)
+    assert str(error.value) == (
+        f'{path}: the tensor a has the dtype "{dtype}", which is not read; give weights in '
+        "float32, bfloat16 or float16, without quantisation."
+    )
+
+
 @given(data=st.data())
 @pytest.mark.parametrize("shape", [(1,), (7,), (0, 3), (9, 5), (5, 4, 6), (3, 2, 2, 5)])
 def test_any_part_is_read_by_its_ranges_of_bytes(tmp_path_factory, data, shape):

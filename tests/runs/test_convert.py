@@ -24,6 +24,9 @@ from tests.models.tiny import TINY
 
 COMPANIONS = {
     "spiece.model": b"\x00pieces",
+    "sentencepiece.model": b"\x00pieces too",
+    "vocab.txt": b"[UNK]\n",
+    "chat_template.jinja": b"{{ messages }}",
     "tokenizer.json": b"{}",
     "tokenizer_config.json": b'{"eos_token": "</s>"}',
     "special_tokens_map.json": b"{ }",

@@ -12,6 +12,7 @@ from faith_jax.core.labels import NliLabel
 from faith_jax.inference import class_probabilities, load_model
 from faith_jax.inference.class_probabilities import ClassificationEngine, DropoutPasses
 from faith_jax.inference.texts.text_pairs import PairEncoder
+from faith_jax.runs.convert import import_checkpoint
 from faith_jax.scoring.nli import faithful_class, nli_label_numbers
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import TOKENIZER_FILES, load_vocabulary
@@ -329,6 +330,23 @@ def test_all_that_is_wrong_with_a_model_is_said_at_once(tmp_path):
         load_scorer("faith_critic", model=folder)
     with pytest.raises(ConfigError, match=r"layer.* And: .*no tokenizer with it"):
         load_scorer("bertscore", model=folder, layer=99)
+
+
+def test_classes_that_are_true_each_by_itself_are_no_softmax(tmp_path):
+    labels = reference.NLI_LABELS
+    folder = pathlib.Path(
+        tiny_models.write_model(tmp_path / "m", "deberta_nli", label_names=labels)
+    )
+    fields = json.loads((folder / "config.json").read_text())
+    fields["problem_type"] = "multi_label_classification"
+    (folder / "config.json").write_text(json.dumps(fields))
+    with pytest.raises(
+        ConfigError, match=r"'problem_type': .* got multi_label.* activation = \"sigmoid\""
+    ):
+        load_scorer("nli_entailment", model=folder)
+    import_checkpoint(str(folder), str(tmp_path / "imported"))
+    with pytest.raises(ConfigError, match="multi_label_classification"):
+        load_scorer("nli_entailment", model=tmp_path / "imported")
 
 
 def test_a_model_without_dropout_has_no_masks(tmp_path):

@@ -303,6 +303,53 @@ def test_deberta_options_are_those_of_transformers(lower, folder, reference, tmp
         assert ours.encode_with_special_tokens(text) == theirs(text)["input_ids"], text
 
 
+CONTRADICTIONS = [
+    ("bert", {"do_lower_case": False}, {"normalizer": {"lowercase": False}}),
+    ("bert", {"strip_accents": False}, {"normalizer": {"strip_accents": False}}),
+    ("bert", {"tokenize_chinese_chars": False}, {"normalizer": {"handle_chinese_chars": False}}),
+    ("gpt2", {"add_prefix_space": True}, {"pre_tokenizer": {"add_prefix_space": True}}),
+    (
+        "roberta",
+        {"add_prefix_space": True},
+        {"pre_tokenizer": {"add_prefix_space": True}, "post_processor": {"add_prefix_space": True}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("family", "options", "parts"), CONTRADICTIONS)
+def test_options_of_the_configuration_count(family, options, parts, folder, tmp_path, caplog):
+    """A tokenizer.json that says the same is read in the same way, and without a warning."""
+    for name in ("contradicting", "agreeing"):
+        shutil.copytree(folder(family), tmp_path / name)
+        path = tmp_path / name / "tokenizer_config.json"
+        written_options = json.loads(path.read_text()) if path.exists() else {}
+        write_json(path, written_options | options)
+    content = json.loads((tmp_path / "agreeing" / "tokenizer.json").read_text(encoding="utf-8"))
+    for part, fields in parts.items():
+        content[part] |= fields
+    write_json(tmp_path / "agreeing" / "tokenizer.json", content)
+    agreeing = vocabularies.load_vocabulary(tmp_path / "agreeing")
+    assert caplog.text == ""
+    contradicting = vocabularies.load_vocabulary(tmp_path / "contradicting")
+    assert contradicting.fingerprint() == agreeing.fingerprint()
+    plain = vocabularies.load_vocabulary(folder(family))
+    assert contradicting.fingerprint() != plain.fingerprint()
+    (option, value), *_ = options.items()
+    assert f"tokenizer_config.json says {option} = {json.dumps(value)}, which counts" in caplog.text
+
+
+@pytest.mark.parametrize(("family", "options", "parts"), CONTRADICTIONS)
+def test_these_options_are_those_of_transformers(
+    family, options, parts, folder, reference, tmp_path
+):
+    shutil.copytree(folder(family), tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "tokenizer_config.json"
+    write_json(path, (json.loads(path.read_text()) if path.exists() else {}) | options)
+    ours, theirs = vocabularies.load_vocabulary(tmp_path), reference(tmp_path)
+    for text in TEXTS:
+        assert ours.encode_with_special_tokens(text) == theirs(text)["input_ids"], text
+
+
 @pytest.mark.parametrize("family", ["llama_model", "gemma_model"])
 def test_sentencepiece_bpe_gives_sentencepiece_ids(family, folder):
     import sentencepiece

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from faith_jax.checkpoints.manifest import COMPANIONS
 from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers import vocabularies
 
@@ -44,6 +45,8 @@ def test_tasks_use_the_embedded_vocabulary_but_within_a_run(tmp_path):
         ("FOLDER/text.model", "expected a SentencePiece model, got a file that is not one"),
         ("FOLDER/empty.model", "expected a SentencePiece model, got a file that is not one"),
         ("FOLDER/cut.model", "expected a SentencePiece model, got a file that is not one"),
+        ("FOLDER/lfs.model", "lfs.model: is a pointer of Git LFS .* run `git lfs pull`"),
+        ("FOLDER/lfs/vocab.json", "merges.txt: is a pointer of Git LFS .* run `git lfs pull`"),
     ],
 )
 def test_wrong_vocabularies_are_one_clear_line(name, message, tmp_path):
@@ -51,9 +54,18 @@ def test_wrong_vocabularies_are_one_clear_line(name, message, tmp_path):
     (tmp_path / "text.model").write_text('{"model": "unigram"}')
     (tmp_path / "empty.model").write_bytes(b"")
     (tmp_path / "cut.model").write_bytes(MODEL.read_bytes()[:30_000])
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0a\nsize 9\n"
+    (tmp_path / "lfs.model").write_text(pointer)
+    (tmp_path / "lfs").mkdir()
+    (tmp_path / "lfs" / "vocab.json").write_text('{"a": 0}')
+    (tmp_path / "lfs" / "merges.txt").write_text(pointer)
     with pytest.raises(ConfigError, match=message) as error:
         vocabularies.load_vocabulary(name.replace("FOLDER", str(tmp_path)))
     assert "\n" not in str(error.value)
+
+
+def test_all_files_of_tokenizers_are_copied_with_a_checkpoint():
+    assert set(vocabularies.TOKENIZER_FILES) <= set(COMPANIONS)
 
 
 @pytest.mark.parametrize("extra_ids", [-1, 1.5, True])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from faith_jax.checkpoints.lazy_arrays import LazyArray, entry, parts, transpose
+from faith_jax.checkpoints.tensors import UNQUANTISED
 from faith_jax.core.errors import CheckpointError, ConfigError, format_value
 from faith_jax.models.config import TransformerConfig
 
@@ -323,6 +324,12 @@ class Family:
         Raises:
           CheckpointError: a value is missing, wrong or not supported.
         """
+        if quantized := fields.get("quantization_config"):
+            method = quantized.get("quant_method") if isinstance(quantized, dict) else None
+            raise CheckpointError(
+                f"{path}: field 'quantization_config': weights quantised by "
+                f"{format_value(method or quantized)} are not read; {UNQUANTISED}."
+            )
         reader = ConfigFields(self.unfold(ConfigFields(fields, path)), path)
         for task, (purpose, remedy) in _TASKS.items():
             if task in str(fields.get("architectures")) and task not in self.tasks:

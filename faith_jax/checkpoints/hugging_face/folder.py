@@ -207,16 +207,16 @@ def write_huggingface(checkpoint: Checkpoint, folder: str | pathlib.Path) -> Non
         )
     params = {k: np.asarray(v) for k, v in flatten(unstack_layers(checkpoint.params)).items()}
     fields = family.write_config(config, params[_EMBEDDING].dtype.name)
+    former = json.loads(checkpoint.metadata.get("huggingface", {}).get("config_json", "{}"))
+    if former.get("model_type") == family.model_type:
+        former.pop("torch_dtype", None)
+        fields |= former | fields | {k: v for k, v in former.items() if k == "bos_token_id"}
     maps = family.tensor_maps(config, {name: array.shape for name, array in params.items()})
     for feature, remedy in _without_place(config, params, family, fields, maps):
         raise CheckpointError(
             f"{source}: {feature} has no place in a Hugging Face folder of a {family.name} model"
             f"{remedy}."
         )
-    former = json.loads(checkpoint.metadata.get("huggingface", {}).get("config_json", "{}"))
-    if former.get("model_type") == family.model_type:
-        former.pop("torch_dtype", None)
-        fields |= former | fields | {k: v for k, v in former.items() if k == "bos_token_id"}
     folder = new_folder(folder)
     text = json.dumps(fields, indent=2, sort_keys=True) + "\n"
     (folder / CONFIG).write_text(text, encoding="utf-8")

@@ -14,22 +14,30 @@ from faith_jax.checkpoints.hugging_face.family import (
 from faith_jax.models.config import ROPE_TYPES, TransformerConfig
 
 _ROTARY = {"is_decoder_only": True, "positions": "rotary"}
+ORIGINAL_LENGTH = "original_max_position_embeddings"
 # Settings of rotary positions, with their defaults and names.
 _ROPE = {
     "rope_factor": (1.0, "factor"),
     "rope_low_freq_factor": (1.0, "low_freq_factor"),
     "rope_high_freq_factor": (4.0, "high_freq_factor"),
-    "rope_original_max_positions": (8192, "original_max_position_embeddings"),
+    "rope_original_max_positions": (8192, ORIGINAL_LENGTH),
 }
 
 
 def _read_llama(fields: ConfigFields, base_settings: Settings) -> Settings:
-    """Reads the settings of all four; those of rotary positions may have an old form."""
-    rope_fields = fields.get("rope_parameters", "rope_scaling", default={})
+    """Reads the settings of all four; those of rotary positions may have an old form.
+
+    As in Transformers 5, the old form counts where both are there, and Llama 3's original length
+    may be a field of its own, which comes first, or missing.
+    """
+    name = "rope_scaling" if fields.fields.get("rope_scaling") else "rope_parameters"
+    rope_fields = fields.get(name, default={})
     kind = rope_fields.get("rope_type", rope_fields.get("type", "default"))
     if kind not in ROPE_TYPES:
-        name = "rope_parameters" if fields.fields.get("rope_parameters") else "rope_scaling"
         raise fields.error(name, f"a rope_type of {list(ROPE_TYPES)}")
+    if kind == "llama3":
+        inside = rope_fields.get(ORIGINAL_LENGTH) or base_settings["max_positions"]
+        rope_fields = rope_fields | {ORIGINAL_LENGTH: fields.fields.get(ORIGINAL_LENGTH) or inside}
     rope = ConfigFields(rope_fields, fields.path)
     theta = fields.get("rope_theta", default=10000.0)
     return {
@@ -66,7 +74,7 @@ def _write_mistral(config: TransformerConfig) -> Settings:
 
 def _read_gemma(fields: ConfigFields, base_settings: Settings) -> Settings:
     settings = _read_llama(fields, base_settings)
-    # Gemma was trained with the tanh form; the first releases called it "gelu".
+    # The first Gemma was trained with the tanh form, which its first releases called "gelu".
     activation, gate = settings["mlp_activations"]
     return settings | {
         "mlp_activations": ("gelu" if activation == "gelu_exact" else activation, gate),
@@ -83,7 +91,7 @@ def _read_gemma2(fields: ConfigFields, base_settings: Settings) -> Settings:
     scalar = fields.get("query_pre_attn_scalar", default=256.0)
     if scalar <= 0:
         raise fields.error("query_pre_attn_scalar", "a positive number")
-    settings = _read_gemma(fields, base_settings) | {
+    settings = _read_llama(fields, base_settings) | {
         "attention_scale": scalar**-0.5,
         "sliding_window": fields.get("sliding_window", default=4096),
         "sliding_window_layers": fields.sliding_layers(types),
@@ -99,7 +107,7 @@ def _read_gemma2(fields: ConfigFields, base_settings: Settings) -> Settings:
 
 def _write_gemma2(config: TransformerConfig) -> Settings:
     layers = range(config.num_decoder_layers)
-    return _write_gemma(config) | {
+    return _write_llama(config) | {
         "attn_logit_softcapping": config.attention_softcap or None,
         "final_logit_softcapping": config.logits_softcap or None,
         "layer_types": [SLIDING if i in config.sliding_window_layers else FULL for i in layers],
@@ -186,6 +194,7 @@ GEMMA2 = GEMMA.replace(
     model_type="gemma2",
     architecture="Gemma2ForCausalLM",
     marks={**_ROTARY, "norm_position": "sandwich"},
+    fields=GEMMA.fields | {"mlp_activations": ("gelu_pytorch_tanh", "hidden_activation")},
     constants=GEMMA.constants | {"norm_position": "sandwich"},
     read=_read_gemma2,
     write=_write_gemma2,

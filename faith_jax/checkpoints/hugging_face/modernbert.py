@@ -7,6 +7,7 @@ masked tokens only is not read.
 from faith_jax.checkpoints.hugging_face.bert import dropout_rate, labels_of
 from faith_jax.checkpoints.hugging_face.family import (
     FULL,
+    PUBLISHED_ACTIVATIONS,
     SLIDING,
     ConfigFields,
     Family,
@@ -18,12 +19,20 @@ _THETAS = {FULL: ("global_rope_theta", 160_000.0), SLIDING: ("local_rope_theta",
 
 
 def _read_theta(fields: ConfigFields, kind: str) -> float:
-    """Returns the base of the rotary frequencies of a kind of layers, of either form."""
+    """Returns the base of the rotary frequencies of a kind of layers, of either form.
+
+    As in Transformers 5, `rope_scaling` is of both kinds, and comes first.
+    """
     name, default = _THETAS[kind]
-    rope = fields.get("rope_parameters", default={}).get(kind) or {}
-    of_kind = ConfigFields(rope if isinstance(rope, dict) else {}, fields.path)
-    of_kind.require("rope_type", "default", "default")
-    return of_kind.get("rope_theta", default=fields.get(name, default=default))
+    theta = fields.get(name, default=default)
+    of_kind = fields.get("rope_parameters", default={}).get(kind)
+    of_both = fields.get("rope_scaling", default={})
+    for field, rope in (("rope_parameters", of_kind), ("rope_scaling", of_both)):
+        if isinstance(rope, dict):
+            if (rope.get("rope_type") or rope.get("type") or "default") != "default":
+                raise fields.error(field, 'a rope_type of "default"; others are not supported')
+            theta = ConfigFields(rope, fields.path).get("rope_theta", default=theta)
+    return theta
 
 
 def _read_modernbert(fields: ConfigFields, base_settings: Settings) -> Settings:
@@ -57,7 +66,7 @@ def _write_modernbert(config: TransformerConfig) -> Settings:
     thetas = {FULL: config.rope_theta, SLIDING: config.rope_window_theta or config.rope_theta}
     rate = config.classifier_dropout_rate
     return labels_of(config) | {
-        "classifier_activation": "gelu",
+        "classifier_activation": PUBLISHED_ACTIVATIONS[config.classifier_activation],
         "classifier_dropout": 0.0 if rate is None else rate,
         "classifier_pooling": "mean" if config.classifier_pooling == "mean" else "cls",
         "layer_types": types,

@@ -10,7 +10,7 @@ authors' release (Transformers 4.53). Transformers 5 adds one on each side.
 from typing import Any
 
 from faith_jax.checkpoints.hugging_face.family import ConfigFields, Settings, attention_modules
-from faith_jax.checkpoints.hugging_face.llama import GEMMA2
+from faith_jax.checkpoints.hugging_face.llama import GEMMA2, ORIGINAL_LENGTH
 from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
@@ -33,7 +33,7 @@ def _flatten_stack_fields(fields: ConfigFields) -> Settings:
     stacks = [fields.get(name, default={}) for name in _STACKS]
     names = {name for _, *aliases in _FIELDS.values() for name in aliases}
     names |= {"attn_logit_softcapping", "layer_types", "query_pre_attn_scalar", "rope_parameters"}
-    names |= {"rope_theta", "sliding_window"}
+    names |= {"rope_scaling", "rope_theta", "sliding_window", ORIGINAL_LENGTH}
     for name in sorted(names - set(_OF_MODEL)):
         encoder, decoder = (stack.get(name) for stack in stacks)
         if encoder != decoder:
@@ -69,9 +69,7 @@ def _read_t5gemma(fields: ConfigFields, base_settings: Settings) -> Settings:
 
 
 def _write_t5gemma(config: TransformerConfig) -> Settings:
-    fields = GEMMA2.write(config) | {"bos_token_id": config.decoder_start_id}
-    del fields["hidden_act"]  # of Gemma's older releases
-    return fields
+    return GEMMA2.write(config) | {"bos_token_id": config.decoder_start_id}
 
 
 _FIELDS: dict[str, tuple[Any, ...]] = {

@@ -24,6 +24,7 @@ from faith_jax.inference.opening import (
     ModelOptions,
     check_ids,
     check_options,
+    has_independent_classes,
     input_limit,
     open_model,
     open_tokenizer,
@@ -369,6 +370,14 @@ def _what_is_read(
             )
         subtracted = None if isinstance(reads, ReadTokens) else reads.minus
         classes = [reads.supported] + ([] if subtracted is None else [subtracted])
+        is_softmax = isinstance(reads, ReadClass) and reads.activation == "softmax"
+        if is_softmax and has_independent_classes(path):
+            logger.warning(
+                "%s: the problem_type in config.json is multi_label_classification, whose classes "
+                'have sigmoids; the card reads a softmax; write activation = "sigmoid" for the '
+                "model's own probabilities",
+                path,
+            )
         return None, tuple(_class_number(name, names, path) for name in classes)
     if not isinstance(opened, EncoderDecoderModel):
         raise ConfigError(

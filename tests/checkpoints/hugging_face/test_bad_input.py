@@ -146,6 +146,7 @@ UNSUPPORTED = [
     ("gpt2_inner_relu", "scale_attn_by_inverse_layer_idx", True),
     ("llama_rope_llama3", "rope_parameters", {"rope_type": "yarn", "factor": 2.0}),
     ("llama_rope_llama3", "rope_parameters", {"rope_type": "dynamic", "factor": 2.0}),
+    ("llama_rope_llama3", "rope_scaling", {"type": "yarn", "factor": 2.0}),
     ("roberta_types", "is_decoder", True),
     ("albert_nli", "num_hidden_groups", 2),
     ("dpr_context", "projection_dim", 8),
@@ -156,6 +157,8 @@ UNSUPPORTED = [
     ("modernbert_nli", "attention_dropout", 0.1),
     ("modernbert_nli", "global_attn_every_n_layers", 0),
     ("modernbert_tokens", "layer_types", ["full_attention"]),
+    ("modernbert_tokens", "rope_parameters", {"full_attention": {"type": "linear", "factor": 2}}),
+    ("modernbert_tokens", "rope_scaling", {"type": "linear", "factor": 2.0}),
 ]
 
 
@@ -275,11 +278,38 @@ def test_no_wrong_value_in_the_stacks_of_t5gemma_ends_in_a_traceback(tmp_path):
             refused(tmp_path)
 
 
-def test_stacks_of_other_forms_are_named(tmp_path):
+@pytest.mark.parametrize(
+    ("field", "value", "former"), [("head_dim", 8, 6), ("rope_scaling", {"factor": 2.0}, None)]
+)
+def test_stacks_of_other_forms_are_named(tmp_path, field, value, former):
     config = family_folders.config_of("t5gemma_windows")
-    folder = changed(tmp_path, "t5gemma_windows", {"encoder": config["encoder"] | {"head_dim": 8}})
+    folder = changed(tmp_path, "t5gemma_windows", {"encoder": config["encoder"] | {field: value}})
     message = refused(folder)
-    assert "field 'head_dim': 8 in the encoder and 6 in the decoder" in message
+    assert f"field {field!r}: {value} in the encoder and {former} in the decoder" in message
+
+
+@pytest.mark.parametrize(
+    ("quantisation", "named"),
+    [
+        ({"quant_method": "gptq", "bits": 4}, 'quantised by "gptq" are not read'),
+        ({"load_in_8bit": True}, 'quantised by {"load_in_8bit": true} are not read'),
+    ],
+)
+def test_quantised_weights_are_refused_before_they_are_read(tmp_path, quantisation, named):
+    folder = changed(tmp_path, "llama_rope_linear", {"quantization_config": quantisation})
+    (folder / "model.safetensors").write_bytes(b"")
+    message = refused(folder)
+    assert "config.json: field 'quantization_config': weights " + named in message
+    assert "give weights in float32, bfloat16 or float16, without quantisation" in message
+
+
+def test_a_pointer_of_git_lfs_in_place_of_weights(tmp_path):
+    folder = changed(tmp_path, "gpt2_inner_relu")
+    weights = folder / "model.safetensors"
+    weights.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0a\nsize 9\n")
+    message = refused(folder)
+    assert f"{weights}: is a pointer of Git LFS" in message
+    assert "run `git lfs pull`" in message
 
 
 def test_the_command_prints_one_line_and_exits_with_2(tmp_path, capsys):

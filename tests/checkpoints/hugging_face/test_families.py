@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from faith_jax.checkpoints.hugging_face.families import FAMILIES
+from faith_jax.checkpoints.hugging_face.folder import write_huggingface
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import InputError
-from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel
+from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, load_model
 from tests.checkpoints import family_folders
 
 TOLERANCE = 1e-4
@@ -55,6 +57,58 @@ def test_decoder_only_logits(opened, name):
     gathered = np.take_along_axis(log_softmax, tokens[:, 1:, None], axis=-1)[..., 0]
     log_probs = model.next_log_probs(tokens)
     np.testing.assert_allclose(log_probs[follows], gathered[follows], atol=TOLERANCE)
+
+
+_LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("case", "fields", "expected"),
+    [
+        (
+            "llama_rope_linear",
+            {"rope_parameters": {"rope_type": "default", "rope_theta": 7.0}},
+            [-1.10031, -2.910303, 0.486776],
+        ),
+        (
+            "llama_rope_linear",
+            {"rope_parameters": {"rope_type": "default", "rope_theta": 7.0}, "rope_scaling": {}},
+            [-0.005862, -0.028173, 1.093328],
+        ),
+        (
+            "llama_rope_llama3",
+            {"rope_parameters": _LLAMA3, "rope_theta": 100.0},
+            [0.052856, 0.221576, 0.716551],
+        ),
+        (
+            "llama_rope_llama3",
+            {"original_max_position_embeddings": 12},
+            [-0.389412, 1.156742, -0.494226],
+        ),
+        ("gemma2_softcaps", {"hidden_activation": "gelu"}, [-1.766794, -1.385542, 0.524145]),
+        ("gemma2_softcaps", {"hidden_act": "relu"}, [-1.766761, -1.385506, 0.524142]),
+        ("gemma_legacy_gelu", {}, [0.783515, -2.10135, 1.519786]),
+        (
+            "modernbert_nli",
+            {"rope_scaling": {"rope_type": "default", "rope_theta": 20.0}},
+            [-5.004225, 0.135036, -4.005089],
+        ),
+    ],
+)
+def test_fields_that_contradict_each_other_count_as_in_transformers(
+    tmp_path, case, fields, expected
+):
+    """The logits of three tokens or classes are those that Transformers 5.24 computes."""
+    config = family_folders.config_of(case) | fields
+    tensors = family_folders.draw(family_folders.shapes_of(case))
+    folder = family_folders.write(tmp_path / "published", config, tensors)
+    write_huggingface(open_checkpoint(folder).read(), tmp_path / "exported")
+    tokens = np.arange(4, 28)[None]
+    for path in (folder, tmp_path / "exported"):
+        model = load_model(path)
+        is_encoder = isinstance(model, EncoderModel)
+        logits = model.classify(tokens)[0] if is_encoder else model.logits(tokens)[0, -1]
+        np.testing.assert_allclose(logits[:3], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", SEARCHED)

@@ -324,3 +324,34 @@ def test_a_changed_setting_is_written(tmp_path):
     write_huggingface(changed, tmp_path / "new")
     assert json.loads((tmp_path / "new" / "config.json").read_text())["sliding_window"] == 7
     assert open_checkpoint(tmp_path / "new").config == changed.config
+
+
+@pytest.mark.parametrize(
+    ("case", "fields", "read"),
+    [
+        # Only the first Gemma's "gelu" means the tanh form.
+        ("gemma2_softcaps", {"hidden_activation": "gelu"}, {"mlp_activations": "gelu_exact"}),
+        ("gemma_legacy_gelu", {}, {"mlp_activations": "gelu"}),
+        ("modernbert_nli", {"classifier_activation": "relu"}, {"classifier_activation": "relu"}),
+    ],
+)
+def test_activations_come_back(tmp_path, case, fields, read):
+    found = opened_with(tmp_path, case, changes=fields)
+    settings = found.config.to_dict() | {"mlp_activations": found.config.mlp_activations[0]}
+    assert settings | read == settings
+    assert_reopened(Checkpoint(found.config, found.params), tmp_path / "again")
+
+
+def test_both_stacks_of_a_t5gemma_have_exact_gelu(tmp_path):
+    config = family_folders.config_of("t5gemma_windows")
+    stacks = {name: config[name] | {"hidden_activation": "gelu"} for name in ("encoder", "decoder")}
+    found = opened_with(tmp_path, "t5gemma_windows", changes=stacks)
+    assert found.config.mlp_activations == ("gelu_exact", "linear")
+    assert_reopened(found, tmp_path / "again")
+
+
+def test_a_kept_field_that_would_hide_a_changed_setting_is_an_error(tmp_path):
+    read = opened_with(tmp_path, "llama_rope_linear")
+    changed = Checkpoint(read.config.replace(rope_factor=4.0), read.params, read.metadata)
+    with pytest.raises(CheckpointError, match=r"rope_factor = 4\.0 .*, which would have 2\.5"):
+        write_huggingface(changed, tmp_path / "new")

@@ -1,8 +1,10 @@
 """Scores of judges against plain computations: a model's own logits, and NumPy."""
 
+import json
 import math
 import pathlib
 import re
+import shutil
 import zlib
 
 import msgspec
@@ -363,6 +365,23 @@ def test_a_class_that_the_model_lacks(models, tmp_path, caplog):
             ConfigError, match=r"has no class .* Its classes: 0 = LABEL_0, 1 = LABEL_1"
         ):
             load_scorer(str(path), model=model)
+
+
+def test_a_softmax_of_classes_that_are_true_each_by_itself_is_told(models, tmp_path, caplog):
+    card = (
+        'what = "Ours."\narchitectures = ["roberta"]\nsize = "1"\ncheckpoint = "ours"\n'
+        'licence = "none"\nsource = "https://example.org"\nmax_length = 64\n'
+        '[input]\npair = ["{grounding}", "{response}"]\n[reads]\nform = "class"\nclass = 1\n'
+    )
+    path, folder = tmp_path / "mine.toml", tmp_path / "model"
+    shutil.copytree(models["minicheck_roberta_large"], folder)
+    fields = json.loads((folder / "config.json").read_text())
+    fields["problem_type"] = "multi_label_classification"
+    (folder / "config.json").write_text(json.dumps(fields))
+    for activation, is_told in (("sigmoid", False), ("softmax", True)):
+        path.write_text(f'{card}activation = "{activation}"\n')
+        load_scorer(str(path), model=str(folder))
+        assert ("multi_label_classification" in caplog.text) == is_told
 
 
 def test_words_that_begin_alike(models, tmp_path):
