@@ -55,6 +55,10 @@ _EVAL_SPLIT = "eval_split/task_batches.DatasetConfig"
 _TRAINING = {
     "LOSS_NORMALIZING_FACTOR": 1.0,  # losses are sums
     "LEARNING_RATE_SCHEDULE": Reference("optimizers.factored_rate"),
+    # Its defaults, in place of our macros.
+    "optimizers.factored_rate.factors": "constant * linear_warmup * rsqrt_decay",
+    "optimizers.factored_rate.base_learning_rate": 0.5,
+    "optimizers.factored_rate.warmup_steps": 1000,
     f"{_EVAL_SPLIT}.use_cached": False,
 }
 _STEP = re.compile(r"checkpoint_(\d+)(?:/checkpoint)?/*$")

@@ -78,12 +78,12 @@ def _warmup_within(name: str, warmup_steps: int, total_steps: int) -> int:
 def inverse_square_root(
     learning_rate: NotNegativeNumber = 1.0, warmup_steps: int = 10_000
 ) -> Schedule:
-    """T5's pre-training rate: learning_rate / sqrt(max(step, warmup_steps))."""
+    """T5's pre-training rate: learning_rate / sqrt(max(step, warmup_steps, 1))."""
 
     def schedule(step):
         # Constant during the warm-up: T5's rate does not rise from 0.
         return learning_rate * jax.lax.rsqrt(
-            jax.numpy.maximum(step, warmup_steps).astype(jax.numpy.float32)
+            jax.numpy.maximum(step, max(warmup_steps, 1)).astype(jax.numpy.float32)
         )
 
     return schedule
@@ -158,7 +158,8 @@ def factored_rate(
     if "rsqrt_normalized_decay" in names and not warmup_steps:
         raise ConfigError(
             "factored_rate.warmup_steps = 0: rsqrt_normalized_decay is sqrt(warmup_steps / step), "
-            "which is 0 then; give the step at which the decay begins, or take rsqrt_decay."
+            "which is 0 then; give the step at which the decay begins (WARMUP_STEPS), or take "
+            "rsqrt_decay."
         )
 
     def schedule(step: jax.Array | int) -> jax.Array:

@@ -233,6 +233,10 @@ def test_a_copy_of_t5xs_pretrain_file(parsed):
     assert value("INITIAL_CHECKPOINT_PATH/macro.value") is None
     assert value("DECODING/macro.value") is None
     assert "factored_rate" in repr(value("LEARNING_RATE_SCHEDULE/macro.value"))
+    # T5X's own defaults, since this file says nothing of rates.
+    schedule = gin.get_bindings("faith_jax.runs.train.Optimization")["learning_rate"]
+    rates = [float(schedule(step)) for step in (0, 500, 4000)]
+    np.testing.assert_allclose(rates, [1e-8, 0.25 / 1000**0.5, 0.5 / 4000**0.5], rtol=1e-5)
 
 
 @pytest.mark.parametrize(("first", "last"), [(False, True), (True, False)])

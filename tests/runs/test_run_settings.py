@@ -51,6 +51,23 @@ def test_a_written_config_is_the_same():
 
 
 @pytest.mark.parametrize(
+    ("schedule", "rate"),
+    [
+        ("linear_decay", "learning_rate"),
+        ("constant", "learning_rate"),
+        ("inverse_square_root", "learning_rate"),
+        ("factored_rate", "base_learning_rate"),
+    ],
+)
+def test_every_schedule_has_the_rate_and_the_warm_up_that_are_set(schedule, rate):
+    schedule = f"LEARNING_RATE_SCHEDULE=@optimizers.{schedule}()"
+    settings = parsed(schedule, "LEARNING_RATE=0.5", "WARMUP_STEPS=3")
+    place = "optimization.optimizer.learning_rate"
+    assert settings[f"{place}.{rate}"] == (0.5, "LEARNING_RATE")
+    assert settings[f"{place}.warmup_steps"] == (3, "WARMUP_STEPS")
+
+
+@pytest.mark.parametrize(
     ("binding", "expected"),
     [
         ("RANDOM_SEED=3", ("optimization.seed", "RANDOM_SEED", "0", "3")),

@@ -28,6 +28,9 @@ def test_constant_and_inverse_square_root():
     schedule = optimizers.inverse_square_root(1.0, warmup_steps=100)
     found = [float(schedule(jnp.int32(s))) for s in (0, 100, 400)]
     np.testing.assert_allclose(found, [0.1, 0.1, 0.05], rtol=1e-6)
+    schedule = optimizers.inverse_square_root(1.0, warmup_steps=0)
+    found = [float(schedule(jnp.int32(s))) for s in (0, 1, 4)]
+    np.testing.assert_allclose(found, [1.0, 1.0, 0.5], rtol=1e-6)
 
 
 @pytest.mark.parametrize("warmup", [60, 500])
