@@ -58,7 +58,8 @@ class RepeatedTokens(Objective):
       cross_entropy: of the target tokens.
       weight: of repetition, not negative.
       ngram: n, positive.
-      label_weight: of target tokens that are a label, in the cross-entropy; others count 1.
+      label_weight: of target tokens that are a label, in the cross-entropy of training; others
+        count 1, and so do all in validation.
 
     Raises:
       ConfigError: on a wrong setting; when called on a model without an encoder, or with two
@@ -106,7 +107,8 @@ class RepeatedTokens(Objective):
     ) -> tuple[Array, Metrics, dict[str, Array]]:
         """See `Objective`; metrics have `repetition` and `repetition_accuracy` besides."""
         if "input_weights" not in batch:
-            batch = self.prepare(module, batch)
+            # Validation, whose likelihood is that of the model alone.
+            batch = dataclasses.replace(self, label_weight=1.0).prepare(module, batch)
         layer = output_layer(module, params)
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden = decoder_states(module, params, batch, encoded, dropout_key)

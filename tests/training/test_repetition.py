@@ -94,6 +94,19 @@ def test_adds_a_mean_over_input_tokens_to_the_mean_over_targets(n):
     np.testing.assert_allclose(loss, plain + 0.5 * 12 * expected, rtol=1e-5)
 
 
+def test_labels_count_more_in_training_and_as_all_targets_in_validation():
+    module, params = tiny.model_and_params(CONFIG)
+    rows = batch()
+    rows["decoder_target_tokens"][0, :2] = YES, NO
+    objective = RepeatedTokens((YES, NO), label_weight=10.0)
+    plain = CrossEntropy()(module, params, rows, None)[1]
+    validation = objective(module, params, rows, None)[1]
+    for name in ("negative_log_likelihood", "weight"):
+        np.testing.assert_allclose(validation[name], plain[name], rtol=1e-6, err_msg=name)
+    training = objective(module, params, objective.prepare(module, rows), None)[1]
+    assert (plain["weight"], training["weight"]) == (12, 12 + 2 * 9)
+
+
 @pytest.mark.slow
 def test_pieces_of_a_batch_add_up():
     module, params = tiny.model_and_params(CONFIG)
