@@ -1,6 +1,7 @@
 """Numbers of steps by epochs, for recipes of data of any size."""
 
 import math
+from typing import Any
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.settings import Positive, PositiveNumber
@@ -11,18 +12,39 @@ def steps(dataset: DatasetConfig, epochs: PositiveNumber, at_least: Positive = 1
     """Returns how many steps some epochs of a split are.
 
     Args:
-      dataset: the task and split, whose examples are counted before preprocessors drop or add any.
+      dataset: the task and split, whose examples are counted before preprocessors drop or add any;
+        those of SeqIO's cache behind the preprocessors before it.
       epochs: how often each example is read.
       at_least: the number for a split of which that is fewer steps.
 
     Raises:
-      ConfigError: for a task that does not know the number of its examples, and as
-        `DatasetConfig.task`.
+      ConfigError: for a task that does not know the number of its examples, for packed rows, and
+        as `DatasetConfig.task`.
     """
-    examples = dataset.task("TRAIN_SPLIT").num_input_examples(dataset.split)
-    if examples is None:
+    if dataset.pack:
         raise ConfigError(
-            f"{dataset.mixture_or_task_name}: how many examples split {dataset.split!r} has is not "
-            "known; set TRAIN_STEPS, EVAL_PERIOD and CHECKPOINT_PERIOD."
+            "PACK = True: how many packed rows an epoch has is not known before they are made; set "
+            "PACK = False, or TRAIN_STEPS, EVAL_PERIOD and CHECKPOINT_PERIOD to numbers."
         )
+    task = dataset.task("TRAIN_SPLIT")
+    examples = 0
+    for part in getattr(task, "tasks", [task]):
+        if dataset.split not in part.splits:
+            continue
+        count = _count_examples(part, dataset)
+        if count is None:
+            raise ConfigError(
+                f"{part.name}: how many examples split {dataset.split!r} has is not known; set "
+                "TRAIN_STEPS, EVAL_PERIOD and CHECKPOINT_PERIOD."
+            )
+        examples += count
     return max(at_least, math.ceil(epochs * examples / dataset.batch_size))
+
+
+def _count_examples(task: Any, dataset: DatasetConfig) -> int | None:
+    """Returns the number of examples that a split of a task or its cache has; None = unknown."""
+    source = task._get_cached_source(dataset.split) if dataset.use_cached else task.source
+    try:
+        return source.num_input_examples(dataset.split)
+    except (KeyError, NotImplementedError):  # a user's source need not count all splits
+        return None

@@ -3,10 +3,12 @@
 import math
 
 import pytest
+import seqio
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.input.epochs import steps
 from faith_jax.input.task_batches import DatasetConfig
+from faith_jax.tasks import lookup
 
 LENGTHS = {"inputs": 8, "targets": 8}
 
@@ -24,6 +26,24 @@ def test_steps_read_each_example_so_often(epochs, rows):
 
 def test_a_task_that_cannot_be_counted_says_what_to_set(monkeypatch):
     config = DatasetConfig("labelled_responses_classify_sample", LENGTHS)
-    monkeypatch.setattr(type(config.task()), "num_input_examples", lambda self, split: None)
+    monkeypatch.setattr(type(config.task().source), "num_input_examples", lambda self, split: None)
     with pytest.raises(ConfigError, match="is not known; set TRAIN_STEPS, EVAL_PERIOD and"):
         steps(config, 1)
+
+
+def test_packed_rows_are_refused():
+    config = DatasetConfig("labelled_responses_classify_sample", LENGTHS, pack=True)
+    with pytest.raises(ConfigError, match="^PACK = True: how many packed rows .* set PACK = False"):
+        steps(config, 1)
+
+
+def test_a_cache_counts_its_own_examples(monkeypatch):
+    config = DatasetConfig(
+        "labelled_responses_classify_sample", LENGTHS, batch_size=2, use_cached=True
+    )
+    monkeypatch.setattr(lookup, "check_cached", lambda task, module: None)
+    cache = seqio.FunctionDataSource(
+        lambda split, shuffle_files: None, ["train"], {"train": 1000}
+    )
+    monkeypatch.setattr(type(config.task()), "_get_cached_source", lambda self, split: cache)
+    assert steps(config, 3) == 1500
