@@ -113,6 +113,7 @@ class Configured(NamedTuple):
       make: returns it with these settings, on these devices.
       partitioner: returns its partitioner without NUM_PARTITIONS.
       summed: see `summed_bytes`.
+      couples_rows: see `Objective`.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Configured(NamedTuple):
     make: Callable[[Choice, Sequence[Any]], Job]
     partitioner: Callable[[Sequence[Any]], Partitioner]
     summed: int
+    couples_rows: bool
 
 
 JOBS = ("run", "score", "salience")
@@ -154,7 +156,10 @@ def configure_job(job: str = "run") -> Configured:
         dataset = arguments["dataset"]
         rows, lengths = dataset.batch_size, dataset.task_feature_lengths
         tokens = lengths.get("inputs", 0), lengths.get("targets", 0)
+        objective = setup.objective_of(config, arguments["optimization"].objective)
+        couples_rows = objective.couples_rows
     else:
+        couples_rows = False
         models: infer.Models = arguments["models"]
         config, partitioner_for = _decoding_model(models).config, models.partitioner_for
         rows = arguments["batch_size"]
@@ -165,7 +170,8 @@ def configure_job(job: str = "run") -> Configured:
 
     name = run.__name__ if job == "run" else job
     summed = summed_bytes(config, *tokens)
-    return Configured(name, rows, functools.partial(makers[run], arguments), partitioner, summed)
+    make = functools.partial(makers[run], arguments)
+    return Configured(name, rows, make, partitioner, summed, couples_rows)
 
 
 def summed_bytes(config: TransformerConfig, inputs: int, targets: int) -> int:

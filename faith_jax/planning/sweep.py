@@ -60,6 +60,8 @@ def choices(facts: Facts, partitions: int) -> Iterator[dict[str, Any]]:
         if partitions > 1:
             base |= {"activation_partitioning_dims": 2}
             yield {**base, "num_microbatches": 1}
+        if facts.couples_rows:
+            continue
         pieces = 2
         while pieces <= min(facts.rows // data, _MOST_MICROBATCHES):
             if facts.rows % (pieces * data) == 0:

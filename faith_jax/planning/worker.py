@@ -51,6 +51,7 @@ class Facts(NamedTuple):
         say how the model is split.
       config: what gin files and bindings have set.
       versions: of what compiles.
+      couples_rows: whether a batch cannot be taken in pieces, see `Objective.couples_rows`.
     """
 
     job: str
@@ -60,6 +61,7 @@ class Facts(NamedTuple):
     summed: int
     config: str
     versions: Mapping[str, str]
+    couples_rows: bool = False
 
 
 class Session:
@@ -90,6 +92,7 @@ class Session:
             self._configured.summed if splits else 0,
             gin.config_str(),
             {name: metadata.version(name) for name in ("faith_jax", "jax", *topology.compilers())},
+            self._configured.couples_rows,
         )
 
     def plan(self, question: Question) -> dict[str, Any]:

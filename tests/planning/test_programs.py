@@ -115,6 +115,16 @@ def test_every_objective_of_language_models_is_planned(program, bindings, files,
     assert planned.compile().memory_analysis().argument_size_in_bytes > 0
 
 
+@pytest.mark.parametrize("couples_rows", [False, True])
+def test_facts_say_whether_a_batch_can_be_taken_in_pieces(session, couples_rows):
+    bindings = (
+        "TASK_FEATURE_LENGTHS={'inputs': 64, 'targets': 32, 'negatives': (3, 16)}",
+        f"IN_BATCH_NEGATIVES={couples_rows}",
+    )
+    planned = session(*bindings, files=("tiny.gin", "objectives/infonce.gin"))
+    assert planned.facts.couples_rows is couples_rows
+
+
 def test_a_choice_replaces_settings_of_the_recipe(program):
     choice = Choice(num_microbatches=4, remat_policy="full", num_partitions=1)
     planned = program("NUM_MICROBATCHES=2", choice=choice)

@@ -49,6 +49,9 @@ def test_choices_need_less_and_less():
     own.append(("full", 2, 4))
     assert found == [(dims, *one) for dims in (1, 2) for one in own]
     assert [one.get("activation_partitioning_dims", 1) for one in choices(facts(), 1)] == [1] * 6
+    # A batch whose rows are compared stays whole.
+    coupled = list(choices(facts()._replace(couples_rows=True), 4))
+    assert [one["num_microbatches"] for one in coupled] == [1] * 8
     # Decoding has no other setting than where parameters lie, and with one group not even that.
     assert len(list(choices(facts("infer"), 4))) == 2
     assert len(list(choices(facts("infer"), 8))) == 1
