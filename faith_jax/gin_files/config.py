@@ -54,6 +54,7 @@ def parse(
     search_paths: Sequence[str] = (),
     allow: Sequence[str] = (),
     unused: Mapping[str, Any] | None = None,
+    uncalled: Mapping[str, Any] | None = None,
 ) -> None:
     """Parses gin files and bindings, as T5X's launcher does; mistakes are ConfigErrors.
 
@@ -67,6 +68,7 @@ def parse(
       search_paths: folders to look in before the library's own.
       allow: further modules, with all that is in them, or names of functions.
       unused: values of macros that must be set, but that the job does not use.
+      uncalled: values of macros that the job takes where files set them to a function's result.
     """
     gin.clear_config()
     forget_lines()
@@ -118,6 +120,13 @@ def parse(
     check_macros_end()
     for name, value in (unused or {}).items():
         if repr(_read_macros().get(name)) == _REQUIRED:
+            gin.parse_config(f"{name} = {value!r}")
+    for name, value in (uncalled or {}).items():
+        macros = _read_macros()
+        # The macro that the others of the chain read: A = %B, B = @count().
+        while repr(macros.get(name)).startswith("%"):
+            name = repr(macros[name])[1:]
+        if repr(macros.get(name)).startswith("@"):
             gin.parse_config(f"{name} = {value!r}")
     _check_macros(user_macros)
     _check_types()

@@ -36,12 +36,19 @@ from faith_jax.training.trainer import Trainer, merge_params, split_params, with
 
 NOT_GIVEN = "(not given)"
 DECODING = ("prefill", "decode_step", "batch")  # parts of a program that decodes
+# Numbers of steps, which do not change a run's programs, in place of calls that count them in the
+# data.
+STEPS: Mapping[str, Any] = {
+    **dict.fromkeys(("TRAIN_STEPS", "EVAL_PERIOD", "CHECKPOINT_PERIOD"), 1000),
+    "DECODED_EVAL_PERIOD": 1000,
+    "WARMUP_STEPS": 0,
+}
 # Macros that a run must be given, but that do not change its programs.
 UNUSED: Mapping[str, Any] = {
     **dict.fromkeys(("MODEL_DIR", "INFER_OUTPUT_DIR", "INPUT_FILE"), NOT_GIVEN),
     **dict.fromkeys(("INITIAL_CHECKPOINT_PATH", "CHECKPOINT_PATH"), NOT_GIVEN),
     "MIXTURE_OR_TASK_NAME": NOT_GIVEN,
-    "TRAIN_STEPS": 1000,
+    "TRAIN_STEPS": STEPS["TRAIN_STEPS"],
 }
 
 

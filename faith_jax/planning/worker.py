@@ -80,7 +80,7 @@ class Session:
 
         self._topology = topology
         self._devices = topology.devices() if devices is None else devices
-        gin_config.parse(*recipe[:4], unused=programs.UNUSED)
+        gin_config.parse(*recipe[:4], unused=programs.UNUSED, uncalled=programs.STEPS)
         self._configured = programs.configure_job(recipe.job)
         partitioner = self._configured.partitioner(self._devices)
         splits = {("mlp", MESH_AXES[1]), ("joined_kv", MESH_AXES[1])} <= set(partitioner.rules)

@@ -115,6 +115,22 @@ def test_every_objective_of_language_models_is_planned(program, bindings, files,
     assert planned.compile().memory_analysis().argument_size_in_bytes > 0
 
 
+def test_steps_that_are_counted_in_the_data_are_planned_without_them(session, tmp_path):
+    recipe = tmp_path / "recipe.gin"
+    recipe.write_text("STEPS_OF_MINE = @epochs.steps()\nTRAIN_STEPS = %STEPS_OF_MINE\n")
+    planned = session(
+        "MODEL=@transformer.Transformer()",
+        "MIXTURE_OR_TASK_NAME=labelled_responses_classify",
+        "WARMUP_STEPS=@half/epochs.steps()",
+        "LOG_PERIOD=7",
+        files=("models/t5_1_1_mini.gin", "classify_finetune.gin", str(recipe)),
+    )
+    settings = dict(re.findall(r"(?m)^([A-Z_]+) = (\S+)$", planned.facts.config))
+    assert settings["TRAIN_STEPS"] == "%STEPS_OF_MINE"
+    names = ("STEPS_OF_MINE", "EVAL_PERIOD", "CHECKPOINT_PERIOD", "WARMUP_STEPS", "LOG_PERIOD")
+    assert [settings[name] for name in names] == ["1000", "1000", "1000", "0", "7"]
+
+
 @pytest.mark.parametrize("couples_rows", [False, True])
 def test_facts_say_whether_a_batch_can_be_taken_in_pieces(session, couples_rows):
     bindings = (
