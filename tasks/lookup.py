@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import seqio
 
 import faith_jax.tasks  # noqa: F401  (registers our tasks)
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, did_you_mean, reason
-from faith_jax.core.user_modules import load_entry_points
+from faith_jax.core.user_modules import load_entry_points, locate_user_module
 from faith_jax.datasets.task_data import TASK_ENTRY_POINTS, check_task_name
 from faith_jax.tasks import faithdial, npov
 
@@ -187,7 +188,7 @@ def check_cached(task: Any, module: str | None = None) -> None:
 
     Args:
       task: from `get_task`.
-      module: what registers it; None = ours.
+      module: what registers it, imported; None = ours.
 
     Raises:
       ConfigError: naming the command that makes it.
@@ -196,10 +197,13 @@ def check_cached(task: Any, module: str | None = None) -> None:
         if not part.supports_caching:
             raise ConfigError(f"USE_CACHED_TASKS: {part.name} cannot be cached; set it to False.")
         if part.cache_dir is None:
+            name, folder = locate_user_module(module) if module else ("faith_jax.tasks", None)
+            # SeqIO's command does not search the working folder.
+            path = f"PYTHONPATH={shlex.quote(str(folder))} " if folder else ""
             folders = ", ".join(map(str, seqio.utils.get_global_cache_dirs())) or "no folder"
             raise ConfigError(
                 f"USE_CACHED_TASKS: {part.name} is not cached (looked in {folders}). Cache it: "
-                f"seqio_cache_tasks --module_import={module or 'faith_jax.tasks'} "
+                f"{path}seqio_cache_tasks --module_import={name} "
                 f"--tasks={part.name} --output_cache_dir=FOLDER, and add "
                 "--seqio_additional_cache_dirs=FOLDER."
             )

@@ -41,6 +41,27 @@ def import_user_module(place: str, option: str) -> ModuleType:
         raise ConfigError(f"{option} = {place!r} cannot be imported ({reason(error)}).") from error
 
 
+def locate_user_module(place: str) -> tuple[str, pathlib.Path | None]:
+    """Returns the name by which Python imports a module, and the folder that must be on its path.
+
+    Args:
+      place: as that of `import_user_module`, which has imported it.
+
+    Returns:
+      The dotted name and the folder; None = Python finds an installed package without one.
+    """
+    if place.endswith(".py"):
+        file = pathlib.Path(place).expanduser().resolve()
+        return file.stem, file.parent
+    module = sys.modules[place]
+    if not module.__file__:
+        return place, None
+    file = pathlib.Path(module.__file__).resolve()
+    is_package = hasattr(module, "__path__")
+    folder = file.parents[place.count(".") + is_package]
+    return place, None if "site-packages" in file.parts else folder
+
+
 @functools.cache
 def _import_file(path: str) -> ModuleType:
     file = pathlib.Path(path)

@@ -11,6 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from faith_jax.runs.evaluate import DecodedEvaluation
 from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
+from tests.paths import REPOSITORY
 from tests.runs.conftest import TINY
 from tests.scoring import tiny_models
 
@@ -488,7 +489,8 @@ def test_the_advice_about_the_cache_names_the_users_module(command, tmp_path):
     options = ("--gin.USE_CACHED_TASKS=True", f"--gin.MIXTURE_OR_TASK_MODULE='{__name__}'")
     status, _, err = train(command, task, tmp_path / "model", *options)
     assert status == 2
-    assert f"seqio_cache_tasks --module_import={__name__} --tasks=not_cached" in err
+    cache_command = f"seqio_cache_tasks --module_import={__name__} --tasks=not_cached"
+    assert f"Cache it: PYTHONPATH={REPOSITORY} {cache_command}" in err
 
 
 def test_a_module_that_fails_is_one_line(command, tmp_path, monkeypatch):

@@ -1,3 +1,8 @@
+import os
+import shlex
+import subprocess
+import sys
+
 import gin
 import numpy as np
 import pytest
@@ -6,6 +11,7 @@ from absl.testing import flagsaver
 from seqio.scripts import cache_tasks_main
 
 from faith_jax.cli import main
+from faith_jax.core import user_modules
 from faith_jax.core.errors import ConfigError
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.tasks import lookup, sources
@@ -85,6 +91,40 @@ def test_a_task_that_is_not_cached_names_the_command():
     message = str(caught.value)
     assert "begin_classify_sample is not cached (looked in no folder)" in message
     assert "seqio_cache_tasks --module_import=faith_jax.tasks --tasks=begin_classify_s" in message
+
+
+@pytest.mark.parametrize(
+    ("written", "place", "name"),
+    [
+        ("my tasks/cached_of_mine.py", "my tasks/cached_of_mine.py", "cached_of_mine"),
+        ("cached_in_cwd.py", "cached_in_cwd", "cached_in_cwd"),
+        ("cached_package/inner.py", "cached_package.inner", "cached_package.inner"),
+        ("cached_root/__init__.py", "cached_root", "cached_root"),
+    ],
+)
+def test_the_command_for_tasks_of_your_own_imports_their_module(
+    tmp_path, monkeypatch, written, place, name
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    file = tmp_path / written
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("NAME = __name__\n")
+    user_modules.import_user_module(place, "MIXTURE_OR_TASK_MODULE")
+    with pytest.raises(ConfigError) as caught:
+        lookup.check_cached(lookup.get_task("begin_classify_sample"), place)
+    command = str(caught.value).partition("Cache it: ")[2].partition(", and add")[0]
+    variable, *words = shlex.split(command)
+    assert words[:2] == ["seqio_cache_tasks", f"--module_import={name}"]
+    # In a process that, like SeqIO's command, does not search the working folder.
+    script = tmp_path / "bin" / "script.py"
+    script.parent.mkdir()
+    script.write_text(f"import {name} as module\nprint(module.NAME)\n")
+    environment = {**os.environ, "PYTHONPATH": variable.removeprefix("PYTHONPATH=")}
+    ran = subprocess.run(
+        [sys.executable, "-S", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == f"{name}\n"
 
 
 def test_a_task_whose_order_matters_has_no_cache():
