@@ -192,7 +192,7 @@ class SplitRows:
         else:
             local = folder
         # Each process of the run makes some of them.
-        parts = [self._plan_parts(task) for task in self.tasks]
+        parts = list(map(self._plan_parts, self.tasks, self._file_names()))
         contents = f"the rows of {config.mixture_or_task_name}, split {config.split!r}"
         make_parts([part for of_task in parts for part in of_task], local, folder, contents)
         self.members = list[RowCache]()
@@ -222,13 +222,22 @@ class SplitRows:
 
         return lookup.member_rates(self._task, self.config.split, counts)
 
-    def _plan_parts(self, task: Any) -> list[Part]:
-        """Returns the parts of a task's rows; rows in the task's own order are one."""
+    def _file_names(self) -> list[str]:
+        """Returns how names of the files of each task's rows begin."""
+        split = self.config.split
+        names = [re.sub("[^A-Za-z0-9_-]", "_", f"{task.name}-{split}") for task in self.tasks]
+        # Tasks `a.b` and `a_b` have files of their own; no name above has a dot.
+        return [
+            f"{name}.{number}" if names.count(name) > 1 else name
+            for number, name in enumerate(names)
+        ]
+
+    def _plan_parts(self, task: Any, name: str) -> list[Part]:
+        """Returns the parts of a task's rows, by file name; rows in the task's own order are one."""
         config = self.config
         with blamed_steps(config, task):
             count = count_parts(task, str(config.split), config.use_cached) if config.shuffle else 1
             fingerprint = _fingerprint_rows(config, self._model, task)
-        name = re.sub("[^A-Za-z0-9_-]", "_", f"{task.name}-{config.split}")
 
         def rows(number: int) -> Iterator[Row]:
             where = f"{task.name}, split {config.split!r}"

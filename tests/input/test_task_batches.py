@@ -258,6 +258,31 @@ def test_a_mixture_reads_its_members_in_proportion():
     assert [len(list(rows.evaluation_batches()))] == [150]
 
 
+def test_members_whose_names_differ_in_signs_have_files_of_their_own(tmp_path):
+    import seqio
+    import tensorflow as tf
+
+    def letters(split, shuffle_files, seed=None):
+        row = {"inputs": "tea a", "targets": "cup", "kind": "original"}
+        return tf.data.Dataset.from_tensors(row).repeat(7)
+
+    names = [seqio_task("user.rows", letters), seqio_task("user_rows", numbered)]
+    names.append(seqio_task("user_rows_in_order", numbered, keeps_order=True))
+    if "user_alike" not in seqio.MixtureRegistry.names():
+        seqio.MixtureRegistry.add("user_alike", names, default_rate=1.0)
+    rows = SplitRows(user_config("user_alike"), mini(), tmp_path)
+    assert {member.name: len(member) for member in rows.members} == {
+        "user.rows": 7,
+        "user_rows": 600,
+        "user_rows_in_order": 600,
+    }
+    assert sorted(path.name.partition("-of-")[0] for path in tmp_path.glob("*.arrow")) == [
+        "user_rows-train.0-00000",
+        "user_rows-train.1-00000",
+        "user_rows_in_order-train-00000",
+    ]
+
+
 def test_what_is_cut_of_long_inputs_is_knowledge_and_is_counted():
     lengths = {"inputs": 80, "targets": 90}
     dataset = DatasetConfig("faithdial_generate_sample", lengths, batch_size=4, shuffle=False)
