@@ -233,7 +233,7 @@ class SplitRows:
         ]
 
     def _plan_parts(self, task: Any, name: str) -> list[Part]:
-        """Returns the parts of a task's rows, by file name; rows in the task's own order are one."""
+        """Returns the parts of a task's rows; rows in the task's own order are one."""
         config = self.config
         with blamed_steps(config, task):
             count = count_parts(task, str(config.split), config.use_cached) if config.shuffle else 1

@@ -33,7 +33,7 @@ def test_a_task_that_cannot_be_counted_says_what_to_set(monkeypatch):
 
 def test_packed_rows_are_refused():
     config = DatasetConfig("labelled_responses_classify_sample", LENGTHS, pack=True)
-    with pytest.raises(ConfigError, match="^PACK = True: how many packed rows .* set PACK = False"):
+    with pytest.raises(ConfigError, match=r"^PACK = True: how many packed .* set PACK = False"):
         steps(config, 1)
 
 
