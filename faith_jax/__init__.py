@@ -24,6 +24,7 @@ from faith_jax.version import __version__
 
 if TYPE_CHECKING:
     from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, load_model
+    from faith_jax.inference.opening import clear_models
     from faith_jax.report.explain import explain
     from faith_jax.runs.judges.verdicts import judge
     from faith_jax.runs.scores.fact_checker import FactChecker
@@ -44,6 +45,7 @@ __all__ = [
     "GroundedExample",
     "Grounding",
     "__version__",
+    "clear_models",
     "compare",
     "evaluate",
     "explain",
@@ -62,6 +64,7 @@ _LAZY = {
     "EncoderDecoderModel": "faith_jax.inference",
     "EncoderModel": "faith_jax.inference",
     "FactChecker": "faith_jax.runs.scores.fact_checker",
+    "clear_models": "faith_jax.inference.opening",
     "compare": "faith_jax.runs.scores.frames",
     "evaluate": "faith_jax.runs.scores.frames",
     "explain": "faith_jax.report.explain",

@@ -128,3 +128,15 @@ def s3():
         yield settings
     finally:
         server.stop()
+
+
+def record_requests(monkeypatch):
+    """Returns a list to which the paths of the requests to the servers are added."""
+    requests = []
+    parse_request = http.server.BaseHTTPRequestHandler.parse_request
+    monkeypatch.setattr(
+        http.server.BaseHTTPRequestHandler,
+        "parse_request",
+        lambda handler: [parse_request(handler), requests.append(handler.path)][0],
+    )
+    return requests

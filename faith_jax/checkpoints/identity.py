@@ -6,13 +6,14 @@ copied checkpoint has the same digest.
 
 import hashlib
 import json
+import os
 import pathlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
-from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.embedded import BEST, NEWEST, checkpoint_path
 from faith_jax.checkpoints.hugging_face.folder import CONFIG, is_huggingface
 from faith_jax.checkpoints.manifest import COMPANIONS, read_manifest
 from faith_jax.checkpoints.native import (
@@ -25,7 +26,8 @@ from faith_jax.checkpoints.native import (
 from faith_jax.checkpoints.open import unknown_form_message
 from faith_jax.checkpoints.t5x import FILE, STEP, is_t5x, newest_t5x, orbax_tree
 from faith_jax.core.errors import CheckpointError
-from faith_jax.core.files.stores import path_of
+from faith_jax.core.files.changes import stamp
+from faith_jax.core.files.stores import is_remote, path_of, versions
 
 _WHOLE_BYTES = 256 * 2**20  # a checkpoint of at most so many bytes is read whole
 _END_BYTES, _BLOCK_BYTES, _BLOCKS = 2**20, 2**16, 32  # what is read of each file of a larger one
@@ -76,6 +78,29 @@ def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
         content.append((described.config.to_dict(), described.family, base))
     text = json.dumps(content, sort_keys=True)
     return {"step": place.step, "digest": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def checkpoint_stamp(path_or_name: str | pathlib.Path) -> tuple[str, tuple[Any, ...]]:
+    """Returns the path of a checkpoint, and a stamp that differs once its files change.
+
+    The stamp is of sizes and times, or of an object store's versions, which one listing gives:
+    nothing is read for it. A base model's files are no part of it.
+
+    Args:
+      path_or_name: what `open_checkpoint` opens.
+
+    Raises:
+      CheckpointError: nothing known is there.
+    """
+    path = path_of(path_or_name)
+    if is_remote(path):
+        folder = path.parent if path.name in (BEST, NEWEST) else path
+        return str(path), tuple(versions(folder).items())
+    place = _locate_checkpoint(path_or_name)
+    files = sorted(path for _, path in _list_checkpoint_files(place))
+    # The step that is opened, or the target of a link, may change without any file.
+    stamps = os.path.realpath(place.folder), *map(tuple, stamp(files))
+    return str(checkpoint_path(path_or_name).absolute()), stamps
 
 
 def step_of(path_or_name: str | pathlib.Path) -> int | None:

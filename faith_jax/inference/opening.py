@@ -1,16 +1,19 @@
 """From a path to a model and its tokenizer, opened once per process, and how the two fit."""
 
+import collections
 import functools
+import inspect
 import os
 import typing
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypedDict
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypedDict, TypeVar, cast
 
 import msgspec
 import numpy as np
 
 from faith_jax.checkpoints.checkpoint import unstack_layers
 from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.identity import checkpoint_stamp
 from faith_jax.checkpoints.native import ERROR_LABELS, is_native, read_model_json, run_folder
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.cutting import check_policy
@@ -25,10 +28,72 @@ from faith_jax.models.partitioning import Mesh, make_mesh
 from faith_jax.tokenizers.base import Tokenizer
 
 Model = EncoderDecoderModel | CausalModel | EncoderModel
+Open = TypeVar("Open", bound=Callable[..., Any])
 
 # Default maxima of tokens: of what a language model reads, and of two texts in a classifier.
 LONGEST_INPUT, LONGEST_PAIR = 1024, 512
 Length = Annotated[int, msgspec.Meta(ge=8, description="8 tokens or more")]
+
+# What the functions that `keep_opened` decorates have opened, by checkpoint, stamp and arguments.
+_opened_by_function: list[collections.OrderedDict[tuple[Any, ...], Any]] = []
+
+
+def keep_opened(maxsize: int) -> Callable[[Open], Open]:
+    """Decorates a function of a checkpoint: it opens each once, and again when files have changed.
+
+    The function's first argument is a path or a name; what is made of another one is not kept. Once
+    a checkpoint's files have changed, none of these functions keeps what was opened before.
+
+    Args:
+      maxsize: how many results are kept, those that were asked for last.
+    """
+
+    def decorate(open_checkpoint: Open) -> Open:
+        kept: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
+        _opened_by_function.append(kept)
+        signature = inspect.signature(open_checkpoint)
+
+        @functools.wraps(open_checkpoint)
+        def open_once(model: Any, *args: Any, **options: Any) -> Any:
+            if not model or not isinstance(model, str | os.PathLike):
+                return open_checkpoint(model, *args, **options)
+            path, stamp = checkpoint_stamp(os.fspath(model))
+            for results in _opened_by_function:
+                for key in [key for key in results if key[0] == path and key[1] != stamp]:
+                    results.pop(key, None)
+            # An argument with its default is the same as one that is not given. The path as it is
+            # written counts, because messages have it.
+            given = signature.bind(model, *args, **options)
+            given.apply_defaults()
+            tokenizer = _stamp_vocabulary(options.get("vocabulary"))
+            key = path, stamp, tokenizer, given.args, tuple(sorted(given.kwargs.items()))
+            result = kept.pop(key, None) or open_checkpoint(model, *args, **options)
+            kept[key] = result
+            while len(kept) > maxsize:
+                kept.popitem(last=False)
+            return result
+
+        return cast(Open, open_once)
+
+    return decorate
+
+
+def _stamp_vocabulary(vocabulary: str | None) -> tuple[Any, ...]:
+    from faith_jax.tokenizers.vocabularies import vocabulary_stamp
+
+    try:
+        return vocabulary_stamp(vocabulary) if vocabulary else ()
+    except ConfigError:
+        return ()  # who opens it raises this, beside what else is wrong
+
+
+def clear_models() -> None:
+    """Lets go of the models that scorers have opened, and so of their memory on devices.
+
+    A scorer that is still in use keeps its own; the next one opens its model anew.
+    """
+    for results in _opened_by_function:
+        results.clear()
 
 
 def load_model(
@@ -83,9 +148,11 @@ def load_model(
     return EncoderDecoderModel(config, *opened)
 
 
-@functools.lru_cache(maxsize=4)
+@keep_opened(maxsize=4)
 def open_model(model: str, dtype: str | None = None, num_partitions: int | None = None) -> Model:
     """Opens a checkpoint, once for all scorers of a process that name it; see `load_model`.
+
+    It is opened again when its files have changed, see `keep_opened`.
 
     Args:
       model: its path or name.

@@ -4,7 +4,6 @@ A model is an encoder with a classification head, or an encoder-decoder that wri
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
@@ -22,6 +21,7 @@ from faith_jax.inference.opening import (
     check_options,
     has_independent_classes,
     input_limit,
+    keep_opened,
     open_model,
     open_tokenizer,
     require_model,
@@ -155,7 +155,7 @@ def name_list(option: str, names: Any) -> tuple[str, ...] | None:
     return tuple(name.strip() for name in parts)
 
 
-@functools.lru_cache(maxsize=8)
+@keep_opened(maxsize=8)
 def _open_classifier(
     model: str,
     form: LabelForm,
@@ -206,9 +206,3 @@ def _open_classifier(
         )
     encode = PairEncoder(tokenizer, config.vocab_size, limit, cut_policy, inputs)
     return PairClassifier(names, engine, encode, words or ())
-
-
-def forget_classifiers() -> None:
-    """Lets go of all classifiers and models that are opened, for runs of one after another."""
-    _open_classifier.cache_clear()
-    open_model.cache_clear()

@@ -10,11 +10,10 @@ history out of both: log P(r | d) - log P(r).
 """
 
 import dataclasses
-import functools
 import math
 import re
 from collections.abc import Sequence
-from typing import NamedTuple, Unpack
+from typing import NamedTuple, Unpack, cast
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from faith_jax.core import templates
 from faith_jax.core.cutting import CutTokens, Kind, Part, parse
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import GroundedExample, WordScore
-from faith_jax.inference.opening import ModelOptions, check_options
+from faith_jax.inference.opening import ModelOptions, check_options, keep_opened
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.inference.texts.text_reader import PartedText, TextReader, open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer, join_texts, remembers_last
@@ -221,9 +220,10 @@ class PMIFaithScorer(ModelScorer[ScoredPrompt]):
 
     def __init__(self, name: str, model: str | None = None, **options: Unpack[PMIOptions]):
         check_options(options)
-        option_items = tuple(sorted(item for item in options.items() if item[1] is not None))
+        # An option that is None is the same as one that is not given.
+        given = {name: value for name, value in options.items() if value is not None}
         self.card, self._mean = PMI_FAITH[name], "mean" in name
-        self._compute = _open_pmi(model, "unconditional" not in name, option_items)
+        self._compute = _open_pmi(model, "unconditional" not in name, **cast(PMIOptions, given))
 
     def read(self, example: GroundedExample) -> ScoredPrompt | None:
         """Returns the prompts of an example."""
@@ -267,11 +267,8 @@ class PMIFaithScorer(ModelScorer[ScoredPrompt]):
         return judgements
 
 
-@functools.lru_cache(maxsize=4)
-def _open_pmi(
-    model: str | None, use_history: bool, option_items: tuple[tuple[str, object], ...]
-) -> PMIFaith:
-    options: PMIOptions = dict(option_items)  # type: ignore[assignment]
+@keep_opened(maxsize=4)
+def _open_pmi(model: str | None, use_history: bool, **options: Unpack[PMIOptions]) -> PMIFaith:
     opened, reader = open_text_reader(model, options)
     parts = ("document", "turn", "cue", "response")
     texts = {p: options[f"{p}_prompt"] for p in parts if f"{p}_prompt" in options}  # type: ignore[literal-required]

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.manifest import COMPANIONS
 from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.files.changes import stamp
 from faith_jax.core.files.git_lfs import check_no_pointer
 from faith_jax.core.files.staging import local_copy
 from faith_jax.core.files.stores import is_remote
@@ -68,7 +69,7 @@ Run = TypeVar("Run", bound=Callable[..., Any])
 def load_vocabulary(
     path_or_name: str | pathlib.Path = EMBEDDED, extra_ids: int | None = None
 ) -> Tokenizer:
-    """Returns a tokenizer, whose file is loaded once.
+    """Returns a tokenizer, whose file is loaded once, and again when it has changed.
 
     The first of these files in a folder is read: spiece.model or sentencepiece.model (T5's),
     tokenizer.json, vocab.json with merges.txt (GPT-2's, RoBERTa's, DeBERTa v1's), spm.model
@@ -98,11 +99,26 @@ def load_vocabulary(
     if extra_ids is None:
         extra_ids = byte_level.EXTRA_IDS if is_byt5 else DEFAULT_EXTRA_IDS
     with _LOAD_LOCK:
-        return _load_tokenizer(str(file), extra_ids)
+        return _load_tokenizer(str(file), extra_ids, _stamp_tokenizer(file))
+
+
+def vocabulary_stamp(path_or_name: str | pathlib.Path) -> tuple[Any, ...]:
+    """Returns a stamp that differs once the files of a tokenizer change.
+
+    Raises:
+      ConfigError: there is no such vocabulary.
+    """
+    return _stamp_tokenizer(_resolve_tokenizer_file(path_or_name))
+
+
+def _stamp_tokenizer(file: pathlib.Path) -> tuple[Any, ...]:
+    names = dict.fromkeys((file.name, *COMPANIONS))
+    files = [file.absolute().with_name(name) for name in names]
+    return tuple(map(tuple, stamp(path for path in files if path.is_file())))
 
 
 @functools.cache
-def _load_tokenizer(file: str, extra_ids: int) -> Tokenizer:
+def _load_tokenizer(file: str, extra_ids: int, file_stamp: tuple[Any, ...]) -> Tokenizer:
     # Imported late, so that importing this module takes no time.
     from faith_jax.tokenizers import huggingface, sentencepiece
 
@@ -123,7 +139,7 @@ def _load_tokenizer(file: str, extra_ids: int) -> Tokenizer:
             "extra ids; leave it out."
         )
     if extra_ids:
-        return _load_tokenizer(file, 0)
+        return _load_tokenizer(file, 0, file_stamp)
     return _with_notation(huggingface.HuggingFaceVocabulary(file))
 
 

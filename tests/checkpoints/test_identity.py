@@ -9,11 +9,13 @@ import pytest
 from faith_jax.checkpoints import identity
 from faith_jax.checkpoints.checkpoint import Checkpoint
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
-from faith_jax.checkpoints.identity import checkpoint_digest, pin_step
+from faith_jax.checkpoints.identity import checkpoint_digest, checkpoint_stamp, pin_step
 from faith_jax.checkpoints.native import write_model_json, write_native
 from faith_jax.core.errors import CheckpointError
+from faith_jax.core.files.stores import path_of
 from tests.checkpoints.synthetic import tiny_params, write_t5x
 from tests.models.tiny import TINY
+from tests.stores import record_requests
 
 MODEL = Checkpoint(TINY, tiny_params(TINY))
 
@@ -53,12 +55,32 @@ def test_a_copy_is_the_same_and_a_change_is_not(tmp_path, write, step):
     shutil.copytree(tmp_path / "one", tmp_path / "copy", copy_function=shutil.copyfile)
     (tmp_path / "copy" / "README.md").write_text("A note.")
     assert checkpoint_digest(tmp_path / "copy") == found
+    stamp = checkpoint_stamp(tmp_path / "one")
+    (tmp_path / "one" / "README.md").write_text("A note.")
+    assert checkpoint_stamp(tmp_path / "one") == stamp
     files = [weights] if weights.is_file() else [p for p in weights.rglob("*") if p.is_file()]
     largest = max(files, key=lambda path: path.stat().st_size)
     changed = bytearray(largest.read_bytes())
     changed[-1] ^= 1
     largest.write_bytes(changed)
     assert checkpoint_digest(tmp_path / "one")["digest"] != found["digest"]
+    path, stamps = checkpoint_stamp(tmp_path / "one")
+    assert path == stamp[0] == str(tmp_path / "one")
+    assert stamps != stamp[1]
+
+
+def test_a_stamp_of_a_store_is_one_listing(store, monkeypatch):
+    folder = path_of(f"{store}/m")
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).write_bytes(b"one")
+    requests = record_requests(monkeypatch)
+    stamp = checkpoint_stamp(str(folder))
+    assert len(requests) == 1
+    assert checkpoint_stamp(str(folder)) == stamp
+    assert stamp[0] == str(folder)
+    assert [name for name, _ in stamp[1]] == ["config.json", "model.safetensors"]
+    (folder / "model.safetensors").write_bytes(b"two")
+    assert checkpoint_stamp(str(folder)) != stamp
 
 
 def test_the_tokenizer_counts(tmp_path):

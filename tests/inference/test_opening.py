@@ -1,19 +1,24 @@
+import gc
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+import faith_jax
 from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, stack_layers, unflatten
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
 from faith_jax.checkpoints.native import write_native
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import CausalModel, load_model
 from faith_jax.inference.opening import open_model, require_model
+from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
 from tests.checkpoints.synthetic import tiny_params, write_t5x, write_t5x_orbax
 from tests.models import families
@@ -177,3 +182,60 @@ def test_every_shard_is_that_part_of_the_whole(forms):
     ):
         assert lines[:-1] == expected
         assert lines[-1].startswith(f"CheckpointError: {folders[-1]}: {nan} {last}")
+
+
+MODEL_SCORERS = {
+    "nli_entailment": "nli",
+    "pmi_faith_mean": "gpt2",
+    "salience_hallucination": "gpt2",
+    "bertscore": "nli",
+}
+
+
+@pytest.mark.parametrize(("name", "family"), MODEL_SCORERS.items())
+def test_changed_checkpoints_are_opened_again(folders, tmp_path, monkeypatch, name, family):
+    """The path as it is written may name another folder, or other files in the same one."""
+    example = GroundedExample("1", Grounding(("Tea is a leaf.",)), ("Tea?",), "Tea is a leaf.")
+    options = {"layer": 1} if name == "bertscore" else {}
+
+    def score():
+        scorer = load_scorer(name, model="m", **options)
+        return scorer.score([example])[0].value
+
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        shutil.copytree(folders[family], tmp_path / place / "m")
+    weights = tmp_path / "two" / "m" / "model.safetensors"
+    tensors = {key: np.array(values) for key, values in load_file(weights).items()}
+    for seed, key in enumerate(sorted(tensors)):
+        noise = np.random.default_rng(seed).normal(size=tensors[key].shape)
+        tensors[key] = (tensors[key] + noise).astype(tensors[key].dtype)
+    save_file(tensors, weights, metadata={"format": "pt"})
+    monkeypatch.chdir(tmp_path / "one")
+    first = score()
+    monkeypatch.chdir(tmp_path / "two")
+    second = score()
+    assert second != first
+    monkeypatch.chdir(tmp_path / "one")
+    assert score() == first
+    shutil.copy(weights, "m")
+    assert score() == second
+
+
+def test_models_are_kept_until_they_change_or_are_cleared(folders, tmp_path):
+    folder, changed = str(folders["nli"]), shutil.copytree(folders["nli"], tmp_path / "m")
+    first = open_model(folder)
+    assert pair_classifier(folder) is pair_classifier(folder)
+    assert open_model(folder) is first is pair_classifier(folder).engine.model
+    models = [weakref.ref(open_model(str(changed)))]
+    pair_classifier(str(changed))
+    os.utime(changed / "model.safetensors", ns=(1, 1))
+    models.append(weakref.ref(open_model(str(changed))))
+    gc.collect()
+    assert models[0]() is None  # nor does the classifier keep it
+    assert open_model(str(changed)) is models[1]()
+    assert open_model(folder) is first
+    faith_jax.clear_models()
+    gc.collect()
+    assert models[1]() is None
+    assert open_model(folder) is not first

@@ -74,6 +74,17 @@ def test_extra_ids_must_be_a_count(extra_ids):
         vocabularies.load_vocabulary(extra_ids=extra_ids)
 
 
+def test_a_changed_file_is_read_again(tmp_path):
+    file = tmp_path / "spiece.model"
+    file.write_bytes(MODEL.read_bytes())
+    first = vocabularies.load_vocabulary(tmp_path)
+    assert vocabularies.load_vocabulary(tmp_path) is first
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    again = vocabularies.load_vocabulary(tmp_path)
+    assert again is not first
+    assert vocabularies.load_vocabulary(tmp_path) is again
+
+
 def test_needs_no_tensorflow():
     code = (
         "import sys\n"

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from faith_jax.core.errors import ConfigError, FaithJaxError, did_you_mean, pluralize
 from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.inference.opening import clear_models
 from faith_jax.papers import workflow
 from faith_jax.papers.judges import read_published_figures
 from faith_jax.papers.options import absolute, check_names
@@ -29,7 +30,6 @@ from faith_jax.papers.workflow import (
 )
 from faith_jax.report import figures
 from faith_jax.runs import options as run_options
-from faith_jax.scoring.pair_classifier import forget_classifiers
 from faith_jax.scoring.registry import load_scorer, scorer_card, scorer_options
 from faith_jax.statistics.auc_table import AucTable, auc_table
 from faith_jax.statistics.scored_corpora import (
@@ -167,7 +167,7 @@ def check_scorers(options: NliModels, methods: Mapping[str, Method]) -> None:
             advice = f"give --scorer-option={method.model}.dropout_rate="
             message = str(error).replace("give dropout_rate=", advice)
             raise ConfigError(f"{MODELS[method.model]}: {message}") from None
-    forget_classifiers()
+    clear_models()
 
 
 def _scorer_load_options(options: NliModels, method: Method) -> dict[str, Any]:

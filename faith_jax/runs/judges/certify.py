@@ -24,6 +24,7 @@ from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows, read_json, read_jsonl
 from faith_jax.core.schema import Text, read_as, read_toml_as
 from faith_jax.core.table import Table
+from faith_jax.inference.opening import clear_models
 from faith_jax.report.table_pages import render_table
 from faith_jax.runs.judges.options import CertifyOptions
 from faith_jax.runs.judges.reference_models import (
@@ -33,7 +34,6 @@ from faith_jax.runs.judges.reference_models import (
 )
 from faith_jax.scoring.judges.card import ENDING, JudgeCard, ReadWords, preset_names, read_card
 from faith_jax.scoring.judges.chunks import text_between
-from faith_jax.scoring.pair_classifier import forget_classifiers
 from faith_jax.scoring.registry import is_judge, load_scorer
 
 _FOLDER = pathlib.Path(__file__).parent
@@ -269,11 +269,11 @@ def _certify_folder(
     scorer: Any = load_scorer(options.card, **_model_options(options, folder, "float32"))
     notes, problems = _check_card_tokens(card, scorer, bool(options.folder))
     scores = {"float32": _score_pairs(scorer, pairs)}
-    forget_classifiers()
+    clear_models()
     if dtype != "float32":
         other = load_scorer(options.card, **_model_options(options, folder, dtype))
         scores[dtype] = _score_pairs(other, pairs)
-        forget_classifiers()
+        clear_models()
     low, high = scorer.card.low, scorer.card.high
     for kind, values in scores.items():
         outside = [n for n, v in enumerate(values) if not (math.isnan(v) or low <= v <= high)]

@@ -5,7 +5,6 @@ Reference: Chang 2024, section 3.2 and appendix C. Its hallucination score is 1 
 """
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 from typing import Unpack, cast
@@ -16,7 +15,7 @@ from faith_jax.checkpoints.embedded import warn_of_other_texts
 from faith_jax.core.cutting import by_name
 from faith_jax.core.types import GroundedExample, WordScore
 from faith_jax.inference.base import BaseModel
-from faith_jax.inference.opening import ModelOptions, check_options
+from faith_jax.inference.opening import ModelOptions, check_options, keep_opened
 from faith_jax.inference.texts.text_reader import open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer, remembers_last
 from faith_jax.scoring.model_cards import SALIENCE
@@ -150,14 +149,12 @@ def open_salience(model: str | BaseModel | None, **options: Unpack[SalienceOptio
     check_options(options)
     method = options.get("method", METHODS[0])
     scores.check_choice("method", method, METHODS)
-    all_options = sorted({**options, "method": method}.items())
-    set_options = {name: value for name, value in all_options if value is not None}
-    # What the caller has loaded is not kept in memory beyond the caller.
-    opened = _load_salience.__wrapped__ if isinstance(model, BaseModel) else _load_salience
-    return opened(model, **cast(SalienceOptions, set_options))
+    all_options = {**options, "method": method}
+    set_options = {name: value for name, value in all_options.items() if value is not None}
+    return _load_salience(model, **cast(SalienceOptions, set_options))
 
 
-@functools.lru_cache(maxsize=4)
+@keep_opened(maxsize=4)
 def _load_salience(model: str | BaseModel | None, **options: Unpack[SalienceOptions]) -> Salience:
     opened, reader = open_text_reader(model, options)
     limits = options.get("tokens_per_batch"), options.get("max_bytes")

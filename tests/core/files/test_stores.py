@@ -1,4 +1,3 @@
-import http.server
 import os
 import pathlib
 import shutil
@@ -20,7 +19,7 @@ from faith_jax.core.files.stores import (
     versions,
 )
 from faith_jax.core.rows import read_jsonl
-from tests.stores import SECRET
+from tests.stores import SECRET, record_requests
 
 
 def test_a_local_path_stays_one():
@@ -115,13 +114,7 @@ def test_an_object_is_read_in_few_requests(store, monkeypatch, tmp_path):
     path = path_of(f"{store}/rows.jsonl")
     lines = [b"%06d" % number + b"x" * 3000 + b"\n" for number in range(3000)]  # 9 MB
     path.write_bytes(b"".join(lines))
-    requests = []
-    parse_request = http.server.BaseHTTPRequestHandler.parse_request
-    monkeypatch.setattr(
-        http.server.BaseHTTPRequestHandler,
-        "parse_request",
-        lambda handler: [parse_request(handler), requests.append(handler.path)][0],
-    )
+    requests = record_requests(monkeypatch)
     with open_binary(path) as file:
         assert list(file) == lines
     with open_binary(path) as file, (tmp_path / "copy").open("wb") as copy:

@@ -9,11 +9,11 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.inference import class_probabilities
+from faith_jax.inference.opening import clear_models
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs.options import ScoreOptions
 from faith_jax.runs.preflight import percentiles
 from faith_jax.runs.scores import score as score_run
-from faith_jax.scoring.pair_classifier import forget_classifiers
 from faith_jax.scoring.registry import load_scorer
 from tests.scoring import tiny_models
 
@@ -136,7 +136,7 @@ def test_a_job_of_models_compiles_three_shapes_and_resumes_where_it_stopped(
     program.clear_cache()
 
     def scored(name, **options):
-        forget_classifiers()
+        clear_models()
         score_run.score(
             given, scorers, ScoreOptions(output=str(tmp_path / name), batch_size=8, **options)
         )
