@@ -673,8 +673,8 @@ SCORERS = _of(
     (
         "salience-column",
         "scoring/salience/maps.py",
-        "jax.nn.one_hot(first + jnp.arange(rows) % together, count)",
-        "jax.nn.one_hot(first + 1 + jnp.arange(rows) % together, count)",
+        "jax.nn.one_hot(first + jnp.arange(rows) % together, count, dtype=values.dtype)",
+        "jax.nn.one_hot(first + 1 + jnp.arange(rows) % together, count, dtype=values.dtype)",
         f"{_SALIENCE_MAPS}::test_equals_finite_differences",
     ),
     (

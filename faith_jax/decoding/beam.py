@@ -144,10 +144,11 @@ def _extend_beams(
     parents, tokens = index // vocab, index % vocab
     log_probs = scored.log_probs.reshape(batch, -1)
     candidates = live.take(parents)
+    first = jnp.zeros_like(position)  # a plain 0 would be of 64 bits where JAX has these
     return (
         _Beams(
             tokens=jax.lax.dynamic_update_slice(
-                candidates.tokens, tokens[:, :, None].astype(jnp.int32), (0, 0, position)
+                candidates.tokens, tokens[:, :, None].astype(jnp.int32), (first, first, position)
             ),
             score=score,
             log_prob=candidates.log_prob + jnp.take_along_axis(log_probs, index, axis=1),

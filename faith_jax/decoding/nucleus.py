@@ -79,7 +79,7 @@ def nucleus(logits: Float[Array, "rows vocab"], p: float) -> Bool[Array, "rows v
     # Above the best by more than a denormal number, which XLA treats as 0.
     high = best + jnp.maximum(1e-6 * jnp.abs(best), 1e-30)
     low = jnp.maximum(best - farthest, worst)
-    start = _Range(low, high, best, jnp.int32(0) + nowhere, nowhere)
+    start = _Range(low, high, best, jnp.zeros_like(nowhere, jnp.int32), nowhere)
 
     def halve_range(_: Array, bounds: _Range) -> _Range:
         middle = (bounds.low + bounds.high) / 2

@@ -222,9 +222,11 @@ def test_the_loop_stops_when_every_example_is_closed():
     assert len(steps) == 2
 
 
-def test_it_compiles_with_the_config_static():
+@pytest.mark.parametrize("wide", [False, True], ids=["x32", "x64"])
+def test_it_compiles_with_the_config_static(wide):
     logits = np.random.default_rng(1).normal(size=(3, 5, 5))
     config = config_of(max_length=5, num_beams=3)
-    compiled = search_table(logits, 3, config)
+    with jax.enable_x64(wide):
+        compiled = search_table(logits, 3, config)
     for found, expected in zip(compiled, beam_search(table(logits, 3), config), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -65,6 +65,17 @@ def test_nucleus_of_a_large_vocabulary(spread, top_p):
         assert row[inside].sum() - row[order[count - 1]] < top_p + 1e-5
 
 
+@pytest.mark.parametrize(
+    "setting", [jax.enable_x64(True), jax.numpy_dtype_promotion("strict")], ids=["x64", "strict"]
+)
+def test_settings_of_dtypes_change_nothing(setting):
+    logits = np.random.default_rng(3).normal(size=(2, 200)).astype(np.float32)
+    expected = np.asarray(keep_most_probable(jnp.asarray(logits), 0, 0.9))
+    with setting:
+        kept = keep_most_probable(jnp.asarray(logits), 0, 0.9)
+    np.testing.assert_array_equal(kept, expected)
+
+
 def test_ties_at_the_edge_of_the_nucleus_go_by_id():
     # Probabilities 0.4 and six times 0.1.
     logits = np.log(np.float32([0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.1]))

@@ -233,7 +233,7 @@ def _compute_maps(
 
     def columns(first: Array) -> Any:
         # Rows do not see each other: one pass serves another column of each copy.
-        one_hot = jax.nn.one_hot(first + jnp.arange(rows) % together, count)
+        one_hot = jax.nn.one_hot(first + jnp.arange(rows) % together, count, dtype=values.dtype)
         (gradients,) = pull_back(one_hot)
         return jax.tree.map(functools.partial(_compute_salience, method), gradients, embeddings)
 

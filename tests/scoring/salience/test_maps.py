@@ -182,6 +182,15 @@ def test_target_logits_are_those_of_all_logits(case):
     np.testing.assert_allclose(target_logits(layer, hidden, targets), whole, atol=1e-5)
 
 
+def test_numbers_of_64_bits_change_nothing():
+    module, params, *tokens = made(SMALL)
+    expected = salience_maps(module, params, *tokens)
+    with jax.enable_x64(True):
+        maps = salience_maps(module, params, *tokens)
+    for salience, other in zip(*map(jax.tree.leaves, (maps, expected)), strict=True):
+        np.testing.assert_allclose(salience, other, atol=1e-5)
+
+
 def test_an_unknown_method_is_named():
     with pytest.raises(ConfigError, match="expected one of gradient_x_input, gradient_l2, got 'x'"):
         salience_maps(*made(SMALL), method="x")
