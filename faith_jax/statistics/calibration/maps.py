@@ -201,7 +201,9 @@ def _fit_logistic(features: Floats, labels: Floats) -> tuple[list[float], float]
     targets = np.where(labels == 1, high, low)
     # Standardised, so that the search converges for scores of any scale; undone below.
     middle, spread = features.mean(axis=0), features.std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
+    # Where all are equal but for rounding, the spread says nothing: their slope is 0.
+    least = 4 * np.finfo(np.float64).eps * np.abs(features).max(axis=0)
+    spread = np.where(np.ptp(features, axis=0) > least, spread, np.inf)
     scaled = (features - middle) / spread
 
     def loss(weights: Floats) -> tuple[float, Floats]:

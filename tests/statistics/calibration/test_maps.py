@@ -63,6 +63,15 @@ def test_maps_never_fall_and_are_never_certain(fit):
     assert turned == pytest.approx(np.full(6, 0.5), abs=0.01)
 
 
+def test_equal_scores_have_no_slope():
+    labels = np.tile([1.0, 1.0, 1.0, 0.0], 50)
+    for scores in (np.full(200, 0.3), np.tile([0.3, 0.1 + 0.2], 100)):
+        platt, beta = fit_platt(scores, labels), fit_beta(scores, labels, 0.0, 1.0)
+        assert (platt.slope, beta.a, beta.b) == (0, 0, 0)
+        for fitted in (platt, beta):
+            assert fitted.probabilities(np.array([0.0, 0.3, 1.0])) == pytest.approx(0.75, abs=0.01)
+
+
 def test_expected_values_by_hand():
     labels = np.array([0.0, 1.0, 0.0, 1.0])
     fitted = fit_isotonic(np.array([1.0, 2.0, 3.0, 4.0]), labels)
