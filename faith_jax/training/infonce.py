@@ -36,9 +36,7 @@ def infonce(
       where: boolean, likewise: which candidates count; the first always does.
       **reduction: of the rows, see `reduce_losses`.
     """
-    # exp(-inf) = 0: a candidate that does not count adds nothing to the sum. The first one always
-    # counts, for a row of -inf alone would have the loss -inf + inf, NaN.
-    scores = jnp.where(where, scores.astype(jnp.float32), -jnp.inf)
+    scores = _mask_others(scores, where)
     # Dziri 2022, equation 1: -log(exp(s_0) / sum_x exp(s_x)) = log sum_x exp(s_x) - s_0
     losses = jax.nn.logsumexp(scores, axis=1) - scores[:, 0]
     return reduce_losses(losses, **reduction)
@@ -53,10 +51,22 @@ def hits_at_1(
 
     Arguments are those of `infonce`.
     """
-    scores = jnp.where(where, scores.astype(jnp.float32), -jnp.inf)
+    scores = _mask_others(scores, where)
     # Where no other candidate counts, any score is above -inf.
     hits = scores[:, 0] > jnp.max(scores[:, 1:], axis=1, initial=-jnp.inf)
     return reduce_losses(hits.astype(jnp.float32), **reduction)
+
+
+def _mask_others(
+    scores: Float[Array, "batch candidates"], where: Bool[Array, "batch candidates"]
+) -> Float[Array, "batch candidates"]:
+    """Returns float32 scores, those that do not count as -inf.
+
+    exp(-inf) = 0: these add nothing to a sum. The first always counts, for a row of -inf alone
+    would have the loss -inf + inf, NaN.
+    """
+    counts = jnp.asarray(where).at[:, 0].set(True)
+    return jnp.where(counts, scores.astype(jnp.float32), -jnp.inf)
 
 
 @dataclasses.dataclass(frozen=True)
