@@ -100,9 +100,22 @@ def on_all_cores(compute: Callable[[Given], Found], items: Iterable[Given]) -> I
 
 
 def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> NDArray[np.intp]:
-    """Returns for each row the number of its cluster, from 0 in order of appearance: [rows]."""
+    """Returns for each row the number of its cluster, from 0 in order of appearance: [rows].
+
+    Args:
+      size: the number of rows.
+      clusters: of each row; None = each is one of its own.
+
+    Raises:
+      ValueError: there are not as many clusters as rows.
+    """
     if clusters is None:
         return np.arange(size)
+    if len(clusters) != size:
+        raise ValueError(
+            f"There are {pluralize(size, 'row')}, but clusters of {len(clusters):,}; give one for "
+            "each row."
+        )
     numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
     return np.array([numbers[cluster] for cluster in clusters], np.intp)
 

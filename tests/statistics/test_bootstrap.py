@@ -86,5 +86,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
 def test_bad_input():
     with pytest.raises(ValueError, match="no rows to draw from"):
         bootstrap.resampled_counts(0)
+    with pytest.raises(ValueError, match="There are 4 rows, but clusters of 3; give one for each"):
+        bootstrap.resampled_counts(4, 2, 0, ["a", "a", "b"])
     with pytest.raises(ValueError, match=r"between 0 and 1, not 1\.0"):
         bootstrap.percentile_interval([1.0], 1.0)
