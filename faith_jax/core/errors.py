@@ -75,6 +75,9 @@ class MetricError(RuntimeError):
         super().__init__(message)
         self.metrics = dict(metrics)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.metrics)
+
 
 class ProcessError(RuntimeError):
     """A process that a run started has failed or was stopped; its messages are on stderr.
@@ -87,6 +90,9 @@ class ProcessError(RuntimeError):
         super().__init__(message)
         # After a signal, the status that a shell gives.
         self.status = 128 - status if status < 0 else status
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.status)
 
 
 def storage_failure(error: BaseException) -> str:

@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 
 from faith_jax.core import errors
@@ -31,6 +33,16 @@ def test_names_that_hold_the_one_given_are_suggested():
 def test_a_process_that_failed_has_the_status_of_a_shell(status, expected):
     assert errors.ProcessError("training failed", status).status == expected
     assert not issubclass(errors.ProcessError, errors.FaithJaxError)
+
+
+def test_errors_can_be_pickled():
+    """So they reach the process that waits for another's result."""
+    metric = pickle.loads(pickle.dumps(errors.MetricError("bleu failed", {"rouge": 0.5})))
+    assert (type(metric), str(metric)) == (errors.MetricError, "bleu failed")
+    assert metric.metrics == {"rouge": 0.5}
+    process = pickle.loads(pickle.dumps(errors.ProcessError("training failed", -9)))
+    assert (type(process), str(process)) == (errors.ProcessError, "training failed")
+    assert process.status == 137
 
 
 def test_what_several_checks_find_is_said_at_once():
