@@ -64,7 +64,7 @@ def detectable_share(
 ) -> float:
     """Returns which share of new rows must have low scores for `compare_scores` to notice.
 
-    The smallest share, in percent, such that where so many new rows have a score of the lowest
+    The smallest share, from 0 to 1, such that where so many new rows have a score of the lowest
     tenth of the reference, and the others are as before, the p-value is at most `level` with a
     probability of at least `power`. NaN = no share is noticed so often. By simulation: both samples
     are drawn from the reference.
