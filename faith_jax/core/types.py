@@ -21,20 +21,46 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from faith_jax.core.errors import format_value
+
+
+def _make_tuples(instance: Any, *fields: str) -> None:
+    """Makes lists in the fields of a frozen dataclass tuples.
+
+    Raises:
+      ValueError: a text stands for several, whose letters would be taken for texts.
+    """
+    for field in fields:
+        value = getattr(instance, field)
+        if type(value) is tuple:
+            continue
+        if isinstance(value, str):
+            raise ValueError(
+                f"{type(instance).__name__}.{field}: expected a tuple of texts, got the text "
+                f"{format_value(value)}; give a tuple of one, ({format_value(value)},)."
+            )
+        object.__setattr__(instance, field, tuple(value))
+
 
 @dataclasses.dataclass(frozen=True)
 class Grounding:
     """The texts that a response may state, in named perspectives where there are several.
 
+    Lists become tuples.
+
     Attributes:
       texts: knowledge sentences, evidence or arguments.
       perspectives: of each text, such as "pro" or "con"; empty if there are none.
+
+    Raises:
+      ValueError: for one text in place of several, and for other than as many perspectives.
     """
 
     texts: tuple[str, ...]
     perspectives: tuple[str, ...] = ()
 
     def __post_init__(self):
+        _make_tuples(self, "texts", "perspectives")
         if self.perspectives and len(self.perspectives) != len(self.texts):
             raise ValueError(
                 f"Grounding has {len(self.texts)} texts but {len(self.perspectives)} perspectives."
@@ -69,12 +95,17 @@ class Grounding:
 class GroundedExample:
     """One example of grounded generation.
 
+    Lists become tuples.
+
     Attributes:
       id: unique within its data set.
       grounding: what the response may say.
       history: earlier turns of the dialogue, oldest first, or one query.
       response: the text to judge or to learn; empty if it is to be generated.
       label: 1 = faithful, 0 = unfaithful, None = unknown.
+
+    Raises:
+      ValueError: for a history that is one text.
     """
 
     id: str
@@ -82,6 +113,9 @@ class GroundedExample:
     history: tuple[str, ...] = ()
     response: str = ""
     label: int | None = None
+
+    def __post_init__(self):
+        _make_tuples(self, "history")
 
     def __repr__(self) -> str:
         return (
