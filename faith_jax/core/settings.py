@@ -94,10 +94,23 @@ def check_value(name: str, value: Any, hint: Any) -> Any:
     try:
         if isinstance(value, dict):  # msgspec would make a dataclass of it, without unknown keys
             raise msgspec.ValidationError
-        is_scalar = not getattr(value, "shape", True)  # of NumPy or JAX
-        return msgspec.convert(value.item() if is_scalar else value, hint)
+        return msgspec.convert(to_python_scalar(value), hint)
     except msgspec.ValidationError:
         raise ConfigError(f"{name}: expected {describe_type(hint)}, got {value!r}.") from None
+
+
+def to_python_scalar(value: Any) -> Any:
+    """Returns a scalar of NumPy or JAX, or an array without axes, as Python's; else what is given.
+
+    >>> to_python_scalar("text")
+    'text'
+    """
+    if getattr(value, "shape", None) != ():
+        return value
+    try:
+        return value.item()
+    except (AttributeError, NotImplementedError):  # a dtype, a random key of JAX
+        return value
 
 
 def _is_int64(number: int) -> bool:

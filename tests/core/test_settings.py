@@ -1,6 +1,7 @@
 import dataclasses
 from typing import Literal
 
+import jax
 import numpy as np
 import pytest
 
@@ -51,12 +52,23 @@ class Outer(Settings):
         ("order", "middle", "one of first, last, got 'middle'"),
         ("inner", {"share": 1}, "a Inner or None, got {'share': 1}"),
         ("inner", 0.5, "a Inner or None, got 0.5"),
+        ("size", np.dtype("float32"), "a positive whole number, got dtype('float32')"),
+        ("size", np.array([3]), "a positive whole number, got array([3])"),
     ],
 )
 def test_a_wrong_value_is_an_error_that_names_the_field(field, value, expected):
     with pytest.raises(ConfigError) as caught:
         Outer(**{field: value})
     assert str(caught.value) == f"Outer.{field}: expected {expected}."
+
+
+def test_a_random_key_is_no_number():
+    key = jax.random.key(0)
+    with pytest.raises(
+        ConfigError, match=r"^Outer\.size: expected a positive whole number, got Arr"
+    ):
+        Outer(size=key)
+    assert Outer(size=jax.numpy.int32(3)).size == 3
 
 
 def test_right_values_stay_and_lists_become_tuples():
