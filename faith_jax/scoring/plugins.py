@@ -1,5 +1,6 @@
 """Scorers of users: a decorated function in a file of theirs, or a package's entry point."""
 
+import dataclasses
 import functools
 import inspect
 import math
@@ -7,9 +8,8 @@ import numbers
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, reason
+from faith_jax.core.settings import to_python_scalar
 from faith_jax.core.types import GroundedExample, Score, ScorerCard
 from faith_jax.core.user_modules import import_user_module, module_digest
 from faith_jax.scoring import registry
@@ -50,7 +50,7 @@ def scorer(
     card = ScorerCard(name, description, low, high, source, needs_history=needs_history)
 
     def register(judge: Judge) -> Judge:
-        signature = inspect.signature(judge)
+        signature = registry.typed_signature(judge)
         further = list(signature.parameters.values())[1:]
 
         def make(**options: Any) -> TextScorer:
@@ -86,20 +86,21 @@ def _score_with_judge(
         raise
     except Exception as error:  # whatever the user's code raises
         raise InputError(f"{where}: it failed ({reason(error)}).") from error
-    if isinstance(value, Score):
-        return value
     if value is None:
         return Score(math.nan, undefined="the scorer returned None")
-    if not isinstance(value, numbers.Real | np.bool_):
+    score = value if isinstance(value, Score) else Score(math.nan)
+    given = to_python_scalar(value.value if isinstance(value, Score) else value)
+    if not isinstance(given, numbers.Real):
         raise InputError(f"{where}: expected a number or None, got {value!r}.")
-    number = float(value)
+    number = float(given)
     if math.isnan(number):
-        return Score(math.nan, undefined="the scorer returned NaN")
+        undefined = score.undefined or "the scorer returned NaN"
+        return dataclasses.replace(score, value=number, undefined=undefined)
     if not card.low <= number <= card.high:
         raise InputError(
             f"{where}: the score {number:g} is outside of its range, {card.low:g} to {card.high:g}."
         )
-    return Score(number)
+    return dataclasses.replace(score, value=number)
 
 
 def load_scorer_module(place: str) -> str:

@@ -4,6 +4,7 @@
 "Share of the response's words that the grounding has (ROUGE-1; ASCII letters and digits)."
 """
 
+import builtins
 import functools
 import importlib
 import inspect
@@ -114,7 +115,7 @@ def _option_types(name: str) -> dict[str, Any]:
     """Returns the types of a scorer's options, by name; raises as `load_scorer` does."""
     _check_name(name)
     types: dict[str, Any] = {}
-    for parameter in inspect.signature(_find_factory(name)).parameters.values():
+    for parameter in typed_signature(_find_factory(name)).parameters.values():
         shared = parameter.kind is parameter.VAR_KEYWORD and typing.get_args(parameter.annotation)
         if shared:
             hints = typing.get_type_hints(shared[0])
@@ -122,6 +123,24 @@ def _option_types(name: str) -> dict[str, Any]:
         else:
             types[parameter.name] = parameter.annotation
     return types
+
+
+def typed_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Returns a signature whose annotations are types, also where they are strings in the code.
+
+    `from __future__ import annotations` makes strings of all.
+    """
+    try:
+        return inspect.signature(function, eval_str=True)
+    except Exception:  # of a name that only type checkers import, or of a text that is no type
+        signature = inspect.signature(function)
+    parameters = [
+        parameter.replace(annotation=getattr(builtins, parameter.annotation, parameter.annotation))
+        if isinstance(parameter.annotation, str)
+        else parameter
+        for parameter in signature.parameters.values()
+    ]
+    return signature.replace(parameters=parameters)
 
 
 def _find_factory(name: str) -> Callable[..., BaseScorer]:

@@ -2,13 +2,24 @@
 
 import json
 import math
+from collections.abc import Sequence
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.types import Score
+from faith_jax.core.types import GroundedExample, Score, WordScore
+from faith_jax.scoring import registry
+from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.plugins import scorer
-from faith_jax.scoring.registry import load_scorer, scorer_card, scorer_names, scorer_options
+from faith_jax.scoring.registry import (
+    load_scorer,
+    scorer_card,
+    scorer_names,
+    scorer_options,
+    takes_words,
+)
 
 pytestmark = pytest.mark.usefixtures("own_scorers")
 
@@ -36,9 +47,29 @@ def test_a_function_is_a_scorer():
 
 
 @pytest.mark.parametrize(
+    "returned", [np.float32(0.5), np.array(0.5), jnp.float32(0.5), Score(jnp.float32(0.5)), True]
+)
+def test_scalars_of_numpy_and_jax_are_numbers(returned):
+    score = define(lambda example: returned).score(["Tea."], ["Yes."])[0]
+    assert (score.value, type(score.value)) == (1.0 if returned is True else 0.5, float)
+
+
+def test_a_score_keeps_its_words_and_says_why_it_is_undefined():
+    words = (WordScore("Yes.", 0, 4, 0.5),)
+    assert define(lambda example: Score(0.5, words)).score(["Tea."], ["Yes."])[0].words == words
+    for reason, expected in (("no words", "no words"), ("", "the scorer returned NaN")):
+        given = Score(math.nan, undefined=reason)
+        score = define(lambda example, given=given: given).score(["Tea."], ["Yes."])[0]
+        assert (math.isnan(score.value), score.undefined) == (True, expected)
+
+
+@pytest.mark.parametrize(
     ("judge", "message"),
     [
         (lambda example: 1.5, "scorer length_share: example '0': the score 1.5 is outside of its "),
+        (lambda example: Score(7.0), "example '0': the score 7 is outside of its range, 0 to 1"),
+        (lambda example: np.array([0.5]), r"example '0': expected a number or None, got array"),
+        (lambda example: Score("0.5"), r"expected a number or None, got Score\(value='0\.5'"),
         (lambda example: "0.5", "example '0': expected a number or None, got '0.5'"),
         (lambda example: [][1], r"example '0': it failed \(IndexError: list index out of range\)"),
     ],
@@ -71,6 +102,37 @@ def test_names_and_options_that_cannot_be():
         load_scorer("length_share", least="two")
     with pytest.raises(ConfigError, match="One of your own needs --scorer-module=FILE"):
         load_scorer("my_length")
+
+
+@pytest.mark.parametrize("example_type", ["GroundedExample", "UnknownHere"])
+def test_annotations_may_be_strings(example_type):
+    """The type of examples may be one that only type checkers import."""
+    names = {"Sequence": Sequence, "GroundedExample": GroundedExample}
+    exec(
+        "from __future__ import annotations\n"
+        f"def judge(example: {example_type}, least: int = 1, words: Sequence[str] = ()): ...",
+        names,
+    )
+    define(names["judge"])
+    score = load_scorer("length_share", least=2).score(["Tea."], ["Yes."])[0]
+    assert score.undefined == "the scorer returned None"
+    with pytest.raises(ConfigError, match="length_share: least: expected int, got 'two'"):
+        load_scorer("length_share", least="two")
+    assert takes_words("length_share", "least") is None
+    if example_type == "GroundedExample":
+        assert takes_words("length_share", "words") is list
+
+
+def test_a_registered_factory_may_have_strings_too(monkeypatch):
+    names = {"BaseScorer": BaseScorer}
+    exec(
+        "from __future__ import annotations\n"
+        "def make(cue: str = '', size: int | None = None) -> BaseScorer: ...",
+        names,
+    )
+    monkeypatch.setattr(registry, "_FACTORIES", dict(registry._FACTORIES))
+    registry.register_scorer("of_strings", names["make"])
+    assert (takes_words("of_strings", "cue"), takes_words("of_strings", "size")) == (str, None)
 
 
 MODULE = """
