@@ -46,6 +46,7 @@ from faith_jax.runs.model_dir import (
     describe_run,
     log_changes,
     own_folder,
+    pin_start,
     read_or_write_prompt_starts,
 )
 from faith_jax.tokenizers.base import Tokenizer
@@ -189,7 +190,10 @@ def train(
         )
     folder = path_of(output.model_dir)
     vocabulary = vocabulary.resume(folder)
-    step = step_of(initial) if initial is not None else None
+    step = None
+    if initial is not None:
+        initial = pin_start(folder, initial)
+        start, step = dataclasses.replace(start, initial_checkpoint_path=initial), step_of(initial)
     if optimization.counts_from_0 and step:
         logger.info(
             "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them",

@@ -317,7 +317,9 @@ class CountingTrainer:
     """Counts its steps; each batch is the loss and the gradient's norm of its step."""
 
     def train_step(self, state, frozen, batch):
-        return state._replace(step=state.step + 1), dict(zip(("loss", "gradient_norm"), batch))
+        return state._replace(step=state.step + 1), dict(
+            zip(("loss", "gradient_norm"), batch, strict=True)
+        )
 
 
 class ListedLosses:
