@@ -186,7 +186,7 @@ def check_former_run(
             or (_ends_schedule(d) and (d.before, d.now) in steps)
         ]
         old, new = described.config.to_dict(), config.to_dict()
-        forms = _FORMS
+        forms: tuple[str, ...] = _FORMS
         if old[_SCAN_LAYERS] != new[_SCAN_LAYERS]:
             step_params = folder / "checkpoints" / str(last_step) / PARAMS
             has_layers = any("/layers" in name for name in stored_names(step_params))

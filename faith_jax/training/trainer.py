@@ -396,14 +396,14 @@ def _check_finite(step: int, metrics: Metrics, checkpoints: "TrainCheckpoints") 
     loss, norm = float(metrics["loss"]), float(metrics["gradient_norm"])
     if math.isfinite(loss) and math.isfinite(norm):
         return
-    advice = "lower LEARNING_RATE, or clip the gradient"
+    advice = "lower LEARNING_RATE or clip the gradient"
     newest = checkpoints.latest_step()
     if newest is None:
         remedy = f"no checkpoint was saved before: {advice}, and run this again."
     else:
         remedy = (
-            f"the newest checkpoint is that of step {newest:,}. This MODEL_DIR goes on with its "
-            f"own settings only: {advice} in another MODEL_DIR, from the start or from "
+            f"the newest checkpoint is that of step {newest:,}. This MODEL_DIR resumes with its "
+            f"own settings only: in another one, {advice}, and train from the start or from "
             f"INITIAL_CHECKPOINT_PATH={checkpoints.folder / str(newest)}."
         )
     raise DivergenceError(
