@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
-from faith_jax.checkpoints.embedded import BEST, NEWEST, checkpoint_path
+from faith_jax.checkpoints.embedded import BEST, NEWEST, checkpoint_path, embedded_models
 from faith_jax.checkpoints.hugging_face.folder import CONFIG, is_huggingface
 from faith_jax.checkpoints.manifest import COMPANIONS, read_manifest
 from faith_jax.checkpoints.native import (
@@ -110,6 +110,20 @@ def step_of(path_or_name: str | pathlib.Path) -> int | None:
       CheckpointError: nothing known is there.
     """
     return _locate_checkpoint(path_or_name).step
+
+
+def opened_path(path_or_name: str | pathlib.Path) -> str:
+    """Returns the path of what is opened now, which stays the same when a run goes on.
+
+    Of a MODEL_DIR this is its best step, of a folder of T5X's its newest; an embedded model's name
+    stays a name.
+
+    Raises:
+      CheckpointError: nothing known is there.
+    """
+    if str(path_or_name) in embedded_models() and not path_of(path_or_name).exists():
+        return str(path_or_name)
+    return str(_locate_checkpoint(path_or_name).folder)
 
 
 def pin_step(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:

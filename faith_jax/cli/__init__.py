@@ -38,6 +38,7 @@ from faith_jax.cli.shared import (
 from faith_jax.cli.t5x_flags import translate_flags
 from faith_jax.core.errors import (
     ConfigError,
+    DivergenceError,
     FaithJaxError,
     MetricError,
     ProcessError,
@@ -207,7 +208,7 @@ def _run_reporting_errors(run: Callable[[], int], prog: str) -> int:
     except StorageError as error:
         show(f"{prog}: {first_line(error)} Free some space, then run this again.", sys.stderr)
         return 1
-    except MetricError as error:
+    except (MetricError, DivergenceError) as error:
         show(f"{prog}: {first_line(error)}", sys.stderr)
         return 1
     except ProcessError as error:

@@ -79,6 +79,10 @@ class MetricError(RuntimeError):
         return type(self), (str(self), self.metrics)
 
 
+class DivergenceError(RuntimeError):
+    """A training's loss or gradient is not finite; the checkpoints before this step are kept."""
+
+
 class ProcessError(RuntimeError):
     """A process that a run started has failed or was stopped; its messages are on stderr.
 

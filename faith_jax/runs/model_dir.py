@@ -20,12 +20,15 @@ from numpy.typing import NDArray
 
 from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.checkpoint import PROMPTS, Checkpoint
-from faith_jax.checkpoints.embedded import newest_step
+from faith_jax.checkpoints.embedded import BEST, NEWEST, newest_step
+from faith_jax.checkpoints.identity import opened_path
 from faith_jax.checkpoints.manifest import write_manifest
 from faith_jax.checkpoints.native import (
     ERROR_LABELS,
     MODEL_JSON,
+    PARAMS,
     read_model_json,
+    stored_names,
     write_model_json,
 )
 from faith_jax.core.errors import CheckpointError, ConfigError
@@ -67,7 +70,8 @@ _FREE = (
 # Those that say where something is: what is there is compared, not its path.
 _PLACES = ("output.model_dir", "start.initial_checkpoint_path", "start.vocabulary", "model")
 # Of a model's config: how it is computed, not what.
-_FORMS = ("scan_layers", "remat_policy", "attention_block_length", "attention_kernel")
+_FORMS = ("remat_policy", "attention_block_length", "attention_kernel")
+_SCAN_LAYERS = "scan_layers"  # a form too, where the checkpoints of a run contain no layers
 _INITIAL = "initial_checkpoint"
 
 
@@ -111,6 +115,33 @@ def make_folder(path: str, setting: str = "MODEL_DIR") -> pathlib.Path:
     return folder
 
 
+def pin_start(folder: pathlib.Path, initial: str) -> str:
+    """Returns the path of what a run starts from, which of a MODEL_DIR is a step.
+
+    A run that is resumed has the step that it began with, though its base may have been trained on
+    and have another best step by now. `check_former_run` compares what is there.
+
+    Args:
+      folder: MODEL_DIR of the run.
+      initial: INITIAL_CHECKPOINT_PATH.
+    """
+    opened = opened_path(initial)
+    if newest_step(folder) is None or not (folder / MODEL_JSON).exists():
+        return opened
+    described = read_model_json(folder)
+    origin = described.base or described.metadata.get(_INITIAL) or {}
+    began, steps = path_of(origin.get("path", opened)), path_of(initial).absolute()
+    if steps.name in (BEST, NEWEST) and not steps.exists():
+        steps = steps.parent
+    # A step that is given by its own name is compared as it is.
+    names_many = steps in path_of(opened).parents
+    if not names_many or began.parent != path_of(opened).parent or not began.is_dir():
+        return opened
+    if str(began) != opened:
+        logger.info("%s is resumed with %s, which it began with, not %s", folder, began, opened)
+    return str(began)
+
+
 def check_former_run(
     folder: pathlib.Path,
     config: TransformerConfig,
@@ -143,7 +174,7 @@ def check_former_run(
             f"MODEL_DIR = {str(folder)!r} holds a model, which no run wrote there; choose another "
             "folder."
         )
-    if newest_step(folder) is not None:
+    if (last_step := newest_step(folder)) is not None:
         _check_initial(described, initial, frozen, str(folder))
         changed = _changed_settings(folder)
         steps = [(d.before, d.now) for d in changed if d.path == TRAIN_STEPS]
@@ -155,11 +186,16 @@ def check_former_run(
             or (_ends_schedule(d) and (d.before, d.now) in steps)
         ]
         old, new = described.config.to_dict(), config.to_dict()
+        forms: tuple[str, ...] = _FORMS
+        if old[_SCAN_LAYERS] != new[_SCAN_LAYERS]:
+            step_params = folder / "checkpoints" / str(last_step) / PARAMS
+            has_layers = any("/layers" in name for name in stored_names(step_params))
+            forms = _FORMS if has_layers else (*_FORMS, _SCAN_LAYERS)
         decisive = [
             *(
                 Difference(f"model.{name}", f"the model's {name}", repr(old.get(name)), repr(value))
                 for name, value in new.items()
-                if old.get(name) != value and name not in _FORMS
+                if old.get(name) != value and name not in forms
             ),
             *(d for d in changed if d not in free and not _is_within(d, _PLACES)),
         ]

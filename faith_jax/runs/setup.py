@@ -18,10 +18,10 @@ from faith_jax.checkpoints.checkpoint import (
     unstack_layers,
 )
 from faith_jax.checkpoints.doha import check_becomes_doha, doha_from_bart
+from faith_jax.checkpoints.identity import opened_path
 from faith_jax.checkpoints.lazy_arrays import lazy
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.files.stores import path_of
 from faith_jax.core.processes import text_of_first_process
 from faith_jax.core.settings import check_value
 from faith_jax.core.types import PyTree
@@ -185,13 +185,10 @@ def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
 
     All processes call this; the first computes the content hash, unless it is known.
     """
-    # An embedded model's name stays a name; a path is found again from any folder.
-    path = path_of(path_or_name)
-    where = str(path.absolute()) if path.exists() else str(path_or_name)
     digest = checkpoint.content_hash or text_of_first_process(
         lambda: content_hash(checkpoint.params), f"the content hash of {path_or_name}"
     )
-    return BaseModel(where, digest, checkpoint.family)
+    return BaseModel(opened_path(path_or_name), digest, checkpoint.family)
 
 
 def matching_params(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree:

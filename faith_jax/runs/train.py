@@ -46,6 +46,7 @@ from faith_jax.runs.model_dir import (
     describe_run,
     log_changes,
     own_folder,
+    pin_start,
     read_or_write_prompt_starts,
 )
 from faith_jax.tokenizers.base import Tokenizer
@@ -131,7 +132,7 @@ class Output:
     Attributes:
       model_dir: where everything is written; a run found there resumes.
       log_period: steps between training metrics.
-      checkpoint_period: steps between checkpoints.
+      checkpoint_period: steps between checkpoints; one with a loss to be kept is saved, too.
       keep_last: newest checkpoints to keep.
       keep_best: checkpoints with the lowest validation loss to keep besides.
     """
@@ -175,6 +176,7 @@ def train(
     Raises:
       Stopped: after a SIGTERM, when the state is saved.
       MetricError: a metric of the task failed; training ended as if it had not.
+      DivergenceError: the loss or the gradient is not finite; this step is not saved.
     """
     initial, total_steps = start.initial_checkpoint_path, optimization.total_steps
     vocabulary = RunVocabulary.choose(start.vocabulary, initial, "INITIAL_CHECKPOINT_PATH")
@@ -188,7 +190,10 @@ def train(
         )
     folder = path_of(output.model_dir)
     vocabulary = vocabulary.resume(folder)
-    step = step_of(initial) if initial is not None else None
+    step = None
+    if initial is not None:
+        initial = pin_start(folder, initial)
+        start, step = dataclasses.replace(start, initial_checkpoint_path=initial), step_of(initial)
     if optimization.counts_from_0 and step:
         logger.info(
             "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them",
@@ -390,7 +395,7 @@ class _Watcher:
     def write_training_metrics(
         self, step: int, metrics: Metrics, params: PyTree, final: bool
     ) -> None:
-        """Writes the metrics of a training step; a loss that is not finite raises."""
+        """Writes the metrics of a training step."""
         logged: dict[str, Any] = {name: np.asarray(v).tolist() for name, v in metrics.items()}
         logged |= prompt_movement(params, self.prompt_starts)
         if self.learning_rate is not None:  # that of the update, which took step - 1 to `step`
@@ -402,12 +407,7 @@ class _Watcher:
                     "step %d: %s has not moved from its start: is the learning rate 0?", step, name
                 )
         self.writer.write(step, self.split, logged)
-        loss = logged["loss"]
-        self.progress.update(step, f"loss {loss:.4f}", force=final)
-        if not np.isfinite(loss):
-            raise FloatingPointError(
-                f"The loss is {loss} at step {step}; lower LEARNING_RATE or clip the gradient."
-            )
+        self.progress.update(step, f"loss {logged['loss']:.4f}", force=final)
 
     def write_losses(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
         """Writes and returns the losses where they are due, means over target tokens in nats."""

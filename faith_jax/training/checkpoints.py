@@ -73,6 +73,8 @@ class TrainCheckpoints:
     ):
         check_folder(folder, keep_last, keep_best)
         self.folder = path_of(folder).absolute()
+        self._keep_best = keep_best
+        self._metrics_by_step: dict[int, Mapping[str, float]] = {}
         for path in sorted(self.folder.glob("*/metrics/metrics")):
             if not path.parts[-3].isdecimal():  # of a save that was killed
                 continue
@@ -82,6 +84,7 @@ class TrainCheckpoints:
                     f"{path}: expected the metrics of a step; remove the folder {path.parent}, "
                     "then the step counts as one without metrics."
                 )
+            self._metrics_by_step[int(path.parts[-3])] = metrics
         self._best_metric = best_metric
         policies = [checkpoint_managers.LatestN(keep_last)]
         if keep_best:
@@ -129,6 +132,14 @@ class TrainCheckpoints:
         """Returns the kept steps, in order."""
         return sorted(self._manager.all_steps())
 
+    def is_among_best(self, metrics: Mapping[str, float]) -> bool:
+        """Whether a state with these metrics would be one of the best that are kept."""
+        score = self._score_metrics(metrics)
+        # Of kept steps alone, so that a run that is resumed saves what an unbroken one does.
+        kept = (self._metrics_by_step.get(step) for step in self._manager.all_steps())
+        as_good = [m for m in kept if m and self._score_metrics(m) >= score]
+        return math.isfinite(score) and len(as_good) < self._keep_best
+
     def save(self, state: TrainState, metrics: Mapping[str, float] | None = None) -> None:
         """Saves a state in the background; `wait` returns when it is on disk."""
         step = int(state.step)
@@ -137,6 +148,8 @@ class TrainCheckpoints:
         # One at a time: `_saved` is of the checkpoint that is being written.
         self.wait()
         items = _collect_items(state)
+        if metrics:
+            self._metrics_by_step[step] = dict(metrics)
         # Before the save returns: the next step takes the memory of this state for its own.
         self._saved = step, _array_digests(_arrays_by_name(items))
         self._manager.save(

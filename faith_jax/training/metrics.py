@@ -175,12 +175,15 @@ def is_measured(folder: pathlib.Path, step: int, part: str) -> bool:
 def losses_until(folder: pathlib.Path, step: int, part: str) -> list[float]:
     """Returns the losses of a part in metrics.jsonl up to a step, in order; NaN where it has none.
 
-    Each step counts once, with what was written last.
+    Each step counts once, with what was written last. Lines of training steps, whose split may be
+    the same, have a gradient's norm and do not count.
     """
     loss_by_step = {
         row["step"]: float(row.get("loss", math.nan))
         for _, row in _read_metric_lines(folder / METRICS)
-        if row.get("part") == part and row.get("step", math.inf) <= step
+        if row.get("part") == part
+        and "gradient_norm" not in row
+        and row.get("step", math.inf) <= step
     }
     return [loss_by_step[at] for at in sorted(loss_by_step)]
 

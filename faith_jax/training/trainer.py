@@ -6,6 +6,7 @@ the state.
 """
 
 import contextlib
+import math
 import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, DivergenceError
 from faith_jax.core.files import check_space
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.partitioning import Partitioner
@@ -307,7 +308,10 @@ class Stopped(Exception):
 
 
 class Periods(NamedTuple):
-    """How many steps a run takes, and after how many it logs and saves; the last step does both."""
+    """How many steps a run takes, and after how many it logs and saves; the last step does both.
+
+    A step whose validation loss is among the lowest is saved, too.
+    """
 
     total: int
     log: int
@@ -350,6 +354,7 @@ def fit(
 
     Raises:
       Stopped: after a SIGTERM, when the state is saved.
+      DivergenceError: the loss or the gradient is not finite; this step is not saved.
       StorageError: the disk has no room for a checkpoint.
     """
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))  # bytes, all shards
@@ -359,12 +364,15 @@ def fit(
             state, metrics = trainer.train_step(state, frozen, next(batches))
             if final or step % periods.log == 0:
                 watcher.write_training_metrics(step, metrics, state.params, final)
+                _check_finite(step, metrics, checkpoints)
             # Before the checkpoint, which is kept or removed by these losses.
             validation = watcher.write_losses(step, state.params, final)
             final = final or watcher.has_converged()
             # Asked at each step: so several processes agree at which one to stop.
             stopping = is_asked_to_stop(step)
-            if final or stopping or step % periods.checkpoint == 0:
+            is_best = validation is not None and checkpoints.is_among_best(validation)
+            if final or stopping or is_best or step % periods.checkpoint == 0:
+                _check_finite(step, metrics, checkpoints)
                 if jax.process_index() == 0:  # Orbax would leave half a checkpoint
                     check_space(checkpoints.folder, 2 * size)
                 checkpoints.save(state, validation)
@@ -378,6 +386,30 @@ def fit(
             if final:
                 break
     return state
+
+
+def _check_finite(step: int, metrics: Metrics, checkpoints: "TrainCheckpoints") -> None:
+    """Raises DivergenceError where a step's loss or gradient is NaN or infinite.
+
+    Its state would replace a good checkpoint, and be resumed from.
+    """
+    loss, norm = float(metrics["loss"]), float(metrics["gradient_norm"])
+    if math.isfinite(loss) and math.isfinite(norm):
+        return
+    advice = "lower LEARNING_RATE or clip the gradient"
+    newest = checkpoints.latest_step()
+    if newest is None:
+        remedy = f"no checkpoint was saved before: {advice}, and run this again."
+    else:
+        remedy = (
+            f"the newest checkpoint is that of step {newest:,}. This MODEL_DIR resumes with its "
+            f"own settings only: in another one, {advice}, and train from the start or from "
+            f"INITIAL_CHECKPOINT_PATH={checkpoints.folder / str(newest)}."
+        )
+    raise DivergenceError(
+        f"Step {step:,} is not saved, since its loss is {loss:.4g} and its gradient's norm "
+        f"{norm:.4g}; {remedy}"
+    )
 
 
 @contextlib.contextmanager

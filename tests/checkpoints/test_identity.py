@@ -9,7 +9,12 @@ import pytest
 from faith_jax.checkpoints import identity
 from faith_jax.checkpoints.checkpoint import Checkpoint
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
-from faith_jax.checkpoints.identity import checkpoint_digest, checkpoint_stamp, pin_step
+from faith_jax.checkpoints.identity import (
+    checkpoint_digest,
+    checkpoint_stamp,
+    opened_path,
+    pin_step,
+)
 from faith_jax.checkpoints.native import write_model_json, write_native
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files.stores import path_of
@@ -109,6 +114,7 @@ def test_an_embedded_model():
     found = checkpoint_digest("mini")
     assert found["step"] is None
     assert found == checkpoint_digest(pin_step("mini", None))
+    assert opened_path("mini") == "mini"
 
 
 def test_the_step_of_a_run(tmp_path):
@@ -130,6 +136,8 @@ def test_the_step_of_a_run(tmp_path):
     (run / "checkpoints" / "20" / "metrics" / "metrics").write_text('{"loss": 0.5}')
     assert checkpoint_digest(best)["step"] == 20
     assert pin_step(best, 3) == run / "checkpoints" / "3"
+    for path in (run, best, run / "checkpoints" / "20"):
+        assert opened_path(path) == str(run / "checkpoints" / "20")
 
 
 def test_a_run_is_resumed_with_its_step_or_not_at_all(tmp_path):
@@ -148,6 +156,7 @@ def test_the_step_of_t5x(tmp_path):
     for step in (5, 10):
         write_t5x(tmp_path / f"checkpoint_{step}", MODEL.params)
     assert checkpoint_digest(tmp_path)["step"] == 10
+    assert opened_path(tmp_path) == str(tmp_path / "checkpoint_10")
     assert pin_step(tmp_path, 5) == tmp_path / "checkpoint_5"
     assert pin_step(tmp_path, 10) == tmp_path / "checkpoint_10"
     assert checkpoint_digest(tmp_path / "checkpoint_5" / "checkpoint")["step"] == 5

@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from faith_jax.checkpoints.native import read_model_json
+from faith_jax.checkpoints.checkpoint import Checkpoint
+from faith_jax.checkpoints.native import read_model_json, write_model_json
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files import working_folder
 from faith_jax.inference.opening import trained_error_labels
 from faith_jax.runs.model_dir import (
     PROMPT_START,
     RunLog,
+    pin_start,
     read_or_write_prompt_starts,
     read_prompt_starts,
     write_prompt_starts,
 )
+from tests.models.tiny import TINY as CONFIG
 from tests.runs.conftest import TINY, read_item
 from tests.runs.test_bad_input import assert_mistake
 
@@ -54,6 +57,7 @@ def resumed(tiny_run, tmp_path):
         (["RANDOM_SEED=1"], ["RANDOM_SEED is 0 there, 1 here"]),
         (["LABEL_SMOOTHING=0.1"], ["LABEL_SMOOTHING is 0.0 there, 0.1 here"]),
         (["DROPOUT_RATE=0.0"], ["the model's dropout_rate is 0.1 there, 0.0 here"]),
+        (["SCAN_LAYERS=True"], ["the model's scan_layers is False there, True here"]),
         (["OPTIMIZER=@optimizers.adamw()"], ["OPTIMIZER is ", "optimizers.adamw here"]),
         (
             ["TASK_FEATURE_LENGTHS={'inputs': 200, 'targets': 224}"],
@@ -83,10 +87,11 @@ def test_another_initial_checkpoint_is_refused(command, former, tmp_path, caplog
     given = (f"--gin.MODEL_DIR={tmp_path / 'tuned'}", "--gin.TRAIN_STEPS=1")
     status, _, err = command(*RUN, *given, f"--gin.INITIAL_CHECKPOINT_PATH={former}")
     assert status == 0, err
-    counted = f"TRAIN_STEPS = 1 counts from 0: the 2 steps of {former} are not among them"
+    step = former / "checkpoints" / "2"
+    counted = f"TRAIN_STEPS = 1 counts from 0: the 2 steps of {step} are not among them"
     assert counted in caplog.messages
     told = read_model_json(tmp_path / "tuned").metadata["initial_checkpoint"]
-    assert told["path"] == str(former)
+    assert told["path"] == str(step)
     # Its content counts, not its path.
     (tmp_path / "link").symlink_to(former)
     same = (*RUN, *given, f"--gin.INITIAL_CHECKPOINT_PATH={tmp_path / 'link'}")
@@ -97,6 +102,33 @@ def test_another_initial_checkpoint_is_refused(command, former, tmp_path, caplog
     )
     assert_mistake(result, "began with random parameters", str(tmp_path / "tuned"))
     assert contents(former) == before
+
+
+def write_steps(folder, *steps, base=None):
+    """Writes what says that a run has these steps; their parameters are not there."""
+    for step in steps:
+        (folder / "checkpoints" / str(step) / "params").mkdir(parents=True)
+    write_model_json(folder, Checkpoint(CONFIG, {}, base=base))
+    return folder
+
+
+def test_a_base_that_is_trained_on_is_the_step_that_a_run_began_with(tmp_path, caplog):
+    base = write_steps(tmp_path / "base", 8)
+    eighth, twelfth = (str(base / "checkpoints" / step) for step in ("8", "12"))
+    assert pin_start(tmp_path / "run", str(base)) == eighth
+    run = write_steps(tmp_path / "run", 4, base={"path": eighth, "content_hash": "a" * 64})
+    assert pin_start(run, str(base)) == eighth
+    write_steps(base, 12)
+    assert pin_start(tmp_path / "new", str(base)) == twelfth
+    with caplog.at_level("INFO", logger="faith_jax"):
+        for given in (base, base / "checkpoints" / "newest", eighth):
+            assert pin_start(run, str(given)) == eighth
+    assert f"{run} is resumed with {eighth}, which it began with, not {twelfth}" in caplog.messages
+    # Another model is told by its content, and so is a step by its own name, or one that is gone.
+    assert pin_start(run, twelfth) == twelfth
+    assert pin_start(run, "mini") == "mini"
+    shutil.rmtree(eighth)
+    assert pin_start(run, str(base)) == twelfth
 
 
 @pytest.mark.parametrize("steps", [1, 2])

@@ -79,11 +79,14 @@ def test_patience(losses, patience, expected):
 def test_losses_of_a_stopped_run(tmp_path):
     rows = [
         {"step": 2, "part": "validation", "loss": 2.0},
-        {"step": 4, "part": "train", "loss": 9.0},
+        {"step": 2, "part": "train", "loss": 8.0},
+        {"step": 3, "part": "train", "loss": 9.0, "gradient_norm": 1.0},
         {"step": 4, "part": "validation", "loss": 0.0},
         {"step": 2, "part": "validation", "loss": 1.0},  # measured again after a kill
         {"step": 6, "part": "validation", "loss": 5.0},
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert losses_until(tmp_path, 4, "validation") == [1.0, 0.0]
+    # Measured on the rows that are trained on, too: their lines have the same part.
+    assert losses_until(tmp_path, 4, "train") == [8.0]
     assert losses_until(tmp_path / "none", 4, "validation") == []

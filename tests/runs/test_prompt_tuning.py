@@ -155,6 +155,13 @@ def test_a_prompt_that_does_not_move_is_warned_of(command, base, tmp_path, caplo
     assert any("has not moved" in record.message for record in caplog.records)
 
 
+def test_a_run_of_prompts_may_scan_its_layers(command, base, tuned):
+    """Its checkpoints contain none."""
+    given = (f"--gin.MODEL_DIR={tuned}", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
+    status, _, err = command(*PROMPT, *given, "--gin.SCAN_LAYERS=True")
+    assert status == 0, err
+
+
 @pytest.mark.slow
 def test_another_base_is_an_error(command, succeed, tuned, tmp_path):
     other = ("--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0", "--gin.RANDOM_SEED=7")

@@ -3,8 +3,10 @@ import types
 
 import pytest
 
+from faith_jax.core.errors import DivergenceError
 from faith_jax.core.progress import Progress
 from faith_jax.runs import train
+from tests.runs.conftest import TINY
 
 
 def test_decoded_metrics_are_logged_as_losses_are(monkeypatch, caplog):
@@ -52,3 +54,13 @@ def test_the_learning_rate_is_that_of_the_logged_update(rate, logged):
     watcher.write_training_metrics(3, {"loss": 1.5}, {}, False)
     rates = {} if logged is None else {"learning_rate": logged}  # after two updates
     assert written == [(3, "train", {"loss": 1.5} | rates)]
+
+
+def test_a_loss_that_is_not_finite_is_one_line(command, uncosted, monkeypatch, tmp_path):
+    def diverge(*_):
+        raise DivergenceError("Step 4 is not saved.")
+
+    monkeypatch.setattr(train, "fit", diverge)
+    status, _, err = command(*TINY, f"--gin.MODEL_DIR={tmp_path / 'run'}")
+    assert (status, err.splitlines()[-1]) == (1, "faith-jax: Step 4 is not saved.")
+    assert "Traceback" not in err

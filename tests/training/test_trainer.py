@@ -1,3 +1,4 @@
+import math
 import re
 
 import flax.traverse_util
@@ -9,11 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, DivergenceError
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.training import optimizers
+from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.objectives import CrossEntropy
-from faith_jax.training.trainer import Trainer, TrainState, merge_params, split_params
+from faith_jax.training.trainer import (
+    Periods,
+    Trainer,
+    TrainState,
+    fit,
+    merge_params,
+    split_params,
+)
 from tests.models import tiny
 
 CONFIG = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0)
@@ -302,3 +311,98 @@ def test_patterns_that_match_nothing_or_are_none_are_errors():
         split_params(tree, "prompt")
     with pytest.raises(ConfigError, match=r"TRAINABLE = .*prompt.* is not a regular expression"):
         split_params(tree, ["*prompt"])
+
+
+class CountingTrainer:
+    """Counts its steps; each batch is the loss and the gradient's norm of its step."""
+
+    def train_step(self, state, frozen, batch):
+        return state._replace(step=state.step + 1), dict(
+            zip(("loss", "gradient_norm"), batch, strict=True)
+        )
+
+
+class ListedLosses:
+    """A watcher with the validation losses of listed steps."""
+
+    def __init__(self, losses):
+        self.losses = losses
+
+    def write_training_metrics(self, *_):
+        pass
+
+    def write_losses(self, step, params, final):
+        return {"loss": self.losses[step]} if step in self.losses else None
+
+    def has_converged(self):
+        return False
+
+    def write_decoded_metrics(self, *_):
+        pass
+
+
+def fit_counting(folder, periods, batches=(), losses=(), **kept):
+    """Runs `fit` from the newest step in a folder; returns all steps that it saved."""
+    checkpoints = TrainCheckpoints(folder, **kept)
+    saved, save = [], checkpoints.save
+    checkpoints.save = lambda state, metrics: (saved.append(int(state.step)), save(state, metrics))
+    first = checkpoints.latest_step() or 0
+    state = TrainState(jnp.int32(first), {"kernel": jnp.ones(2)}, {"count": jnp.ones(1)})
+    batches = [*batches, *[(1.0, 1.0)] * (periods.total - len(batches))][first:]
+    try:
+        fit(CountingTrainer(), state, {}, iter(batches), periods, ListedLosses(losses), checkpoints)
+    finally:
+        checkpoints.close()
+    return saved
+
+
+@pytest.mark.parametrize(
+    ("broken", "log"), [((math.nan, 1.0), 1), ((math.inf, 1.0), 100), ((1.0, math.nan), 100)]
+)
+def test_a_step_that_is_not_finite_is_not_saved(tmp_path, broken, log):
+    batches = [(1.0, 1.0)] * 3 + [broken] * 5
+    loss, norm = broken
+    good = tmp_path / "2"
+    message = (
+        f"Step 4 is not saved, since its loss is {loss:.4g} and its gradient's norm {norm:.4g}; "
+        "the newest checkpoint is that of step 2. "
+    )
+    with pytest.raises(DivergenceError, match=re.escape(message)) as caught:
+        fit_counting(tmp_path, Periods(8, log, 2), batches)
+    assert "in another one, lower LEARNING_RATE or clip the gradient" in str(caught.value)
+    assert str(caught.value).endswith(f"INITIAL_CHECKPOINT_PATH={good}.")
+    assert [path for path in tmp_path.iterdir() if path.name.isdecimal()] == [good]
+
+
+def test_a_run_without_a_finite_checkpoint_begins_anew(tmp_path):
+    message = r"Step 2 .*; no checkpoint was saved before: lower LEARNING_RATE.* run this again\."
+    with pytest.raises(DivergenceError, match=message):
+        fit_counting(tmp_path, Periods(8, 100, 2), [(math.nan, 1.0)] * 8)
+
+
+@pytest.mark.parametrize(
+    ("keep_best", "saved", "kept"),
+    [
+        (0, [4, 8, 10], [10]),
+        (1, [3, 4, 5, 8, 10], [5, 10]),
+        (2, [3, 4, 5, 6, 8, 10], [5, 6, 10]),
+    ],
+)
+def test_the_lowest_losses_are_kept_between_the_periods_of_checkpoints(
+    tmp_path, keep_best, saved, kept
+):
+    losses = {2: math.nan, 3: 3.0, 5: 1.0, 6: 2.0, 7: 4.0, 9: 2.0, 10: 5.0}
+    options = {"keep_last": 1, "keep_best": keep_best}
+    periods = Periods(10, 100, 4)
+    assert fit_counting(tmp_path / "whole", periods, losses=losses, **options) == saved
+    # A run that ends at step 8, and takes its last steps again, saves the same ones.
+    broken = [(1.0, 1.0)] * 7 + [(math.nan, 1.0)]
+    with pytest.raises(DivergenceError):
+        fit_counting(tmp_path / "ended", periods, broken, losses, **options)
+    again = fit_counting(tmp_path / "ended", periods, losses=losses, **options)
+    assert again == [step for step in saved if step > 7]
+    for folder in ("whole", "ended"):
+        checkpoints = TrainCheckpoints(tmp_path / folder, **options)
+        assert checkpoints.all_steps() == kept
+        assert checkpoints.best_step() == (10 if keep_best == 0 else 5)
+        checkpoints.close()
