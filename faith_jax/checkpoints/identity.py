@@ -172,7 +172,7 @@ def _locate_checkpoint(path_or_name: str | pathlib.Path) -> _Place:
     if (t5x_folder := newest_t5x(path)) is not None:
         step = t5x_folder.name.removeprefix(STEP)
         return _Place(t5x_folder, t5x_folder, int(step) if step.isdecimal() else None)
-    raise CheckpointError(unknown_form_message(path))
+    raise CheckpointError(unknown_form_message(checkpoint_path(path_or_name)))
 
 
 def _list_checkpoint_files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:

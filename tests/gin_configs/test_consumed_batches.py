@@ -111,7 +111,8 @@ def consumed(recipe, checkpoints, folder, monkeypatch):
 
     def record(trainer, state, frozen, batch):
         batches.append({name: np.asarray(array) for name, array in batch.items()})
-        return state._replace(step=state.step + 1), {"loss": 1.0, "weight": 1.0}
+        metrics = {"loss": 1.0, "weight": 1.0, "gradient_norm": 1.0}
+        return state._replace(step=state.step + 1), metrics
 
     monkeypatch.setattr(Trainer, "train_step", record)
     cost = {"step_operations": 0.0, "step_bytes": 0.0}
