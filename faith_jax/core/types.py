@@ -39,6 +39,10 @@ def _make_tuples(instance: Any, *fields: str) -> None:
                 f"{type(instance).__name__}.{field}: expected a tuple of texts, got the text "
                 f"{format_value(value)}; give a tuple of one, ({format_value(value)},)."
             )
+        if value is None:
+            raise ValueError(
+                f"{type(instance).__name__}.{field}: expected a tuple of texts, got None; give ()."
+            )
         object.__setattr__(instance, field, tuple(value))
 
 

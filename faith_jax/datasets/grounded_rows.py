@@ -253,7 +253,7 @@ def example_rows(
     read = first
     has_numbered = False  # rows without an id of their own
     notes = notes or TableNotes()
-    lists = ListColumns(notes, find_text_columns)
+    lists = ListColumns(notes, find_text_columns, is_checked=first > 0)
     layout_of = functools.lru_cache(functools.partial(_build_layout, columns))
 
     def prepare(row: Row) -> Row:
@@ -270,6 +270,9 @@ def example_rows(
                 texts = lists.read(name, value, row.place)
             elif isinstance(value, str):
                 texts = value.split(columns.split_grounding)
+            if name == columns.perspective_column and lists.is_mixed(name):
+                remedy = "write every cell of the column as a JSON list"  # a text is no side
+                raise field_error(row.place, name, "lists throughout", value, remedy)
             if texts is not value:
                 changed[name] = texts
                 notes.count_list(name, texts)

@@ -194,7 +194,10 @@ class ListColumns:
     """Reads the lists that texts print in the columns of a table, in one form in each column."""
 
     def __init__(
-        self, notes: TableNotes, find_text_columns: Callable[[], Collection[str]] | None = None
+        self,
+        notes: TableNotes,
+        find_text_columns: Callable[[], Collection[str]] | None = None,
+        is_checked: bool = False,
     ) -> None:
         """Initializes the reading of a table.
 
@@ -203,9 +206,12 @@ class ListColumns:
           find_text_columns: returns the columns with plain texts, for a table that can hold lists,
             such as JSON: what prints a list beside plain texts is a text there. None = the table
             has texts alone, as CSV has, and what prints a list is one.
+          is_checked: the rows are some of a table that was read from its first row before, where
+            other cells may have told that a broken list is a text.
         """
         self._notes = notes
         self._find_text_columns = find_text_columns
+        self._is_checked = is_checked
         self._with_plain_texts: set[str] = set()
         self._with_list_likes: set[str] = set()
         # Of each column the first cell that is no plain text, and the forms that all of these have
@@ -215,6 +221,10 @@ class ListColumns:
     @functools.cached_property
     def _text_columns(self) -> Collection[str]:
         return self._find_text_columns() if self._find_text_columns else ()
+
+    def is_mixed(self, column: str) -> bool:
+        """Returns whether some cells of a column so far are lists and others are plain texts."""
+        return column in self._with_plain_texts and bool(self._forms.get(column, ("", ""))[1])
 
     def read(self, column: str, value: Any, place: str) -> Any:
         """Returns the list that a cell holds, or its value where it is no list in a text.
@@ -255,7 +265,8 @@ class ListColumns:
         first, before = self._forms.get(column, (place, forms))
         remedy = "list it: [text]" if self._find_text_columns else "give the rows as JSON lines"
         has_texts_alone = not before and (column in self._forms or column in self._with_plain_texts)
-        if cell is None and not stands_for_none(value) and not has_texts_alone:
+        is_broken = cell is None and not stands_for_none(value)
+        if is_broken and not has_texts_alone and not self._is_checked:
             raise InputError(
                 f"{place}: field '{column}': expected a list of texts as JSON, Python or NumPy "
                 f"writes it, got {format_value(value)}; the cell is cut off, broken or of other "

@@ -245,11 +245,12 @@ class _Reader:
     bad_rows: BadRows | None
     note: Callable[[str], None] = lambda _: None
     id_column_of: Callable[[tuple[str, ...]], str] = lambda _: ""
+    part: str = ""  # before the lines that are ids: another part has these lines too
 
     def read_parts(
         self, folder: pathlib.Path, forms: Mapping[pathlib.Path, TableForm], first: int
     ) -> Iterator[Row]:
-        for file, form in forms.items():
+        for number, (file, form) in enumerate(forms.items()):
             if first:
                 count = _count_rows(file, form)
                 if count <= first:
@@ -258,7 +259,8 @@ class _Reader:
             # Folders of Spark's partitions are named COLUMN=VALUE.
             folders = file.relative_to(folder).parts[:-1]
             columns = dict(name.split("=", 1) for name in folders if "=" in name)
-            for place, fields in self.read(file, form, first):
+            part = f"{file.relative_to(folder)} " if number else ""
+            for place, fields in dataclasses.replace(self, part=part).read(file, form, first):
                 yield Row(place, {**columns, **fields} if columns else fields)
             first = 0
 
@@ -297,12 +299,12 @@ class _Reader:
             what = "has no cells and is left out" if name in left_out else f"is read as {name!r}"
             self.note(f"{path}: the column without a name {what}")
         if are_floats:
-            empty_ids = "an empty one as its line ('line 3')"
+            empty_ids = f"an empty one as its line ('{self.part}line 3')"
             self.note(f"{path}: {id_column}: ids such as 1.0 are read as 1, {empty_ids}")
         for place, cells in itertools.chain([head], rows):
             fields = {name: cell for name, cell in cells.items() if name not in left_out}
             if are_floats:
-                line = f"line {place.rpartition(':')[2]}"
+                line = f"{self.part}line {place.rpartition(':')[2]}"
                 fields[id_column] = fields[id_column].strip()[:-2] or line
             yield Row(place, fields)
 
@@ -370,13 +372,15 @@ def _examine_columns(
     return frozenset(names) - filled, frozenset(filled - others)
 
 
-@until_changed
 def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
     """Returns the columns of a CSV or TSV file whose numbers have decimal commas."""
     file = table_files(path)[0]
     form = file_form(file, form)
-    if form.form not in _SEPARATORS:
-        return frozenset()
+    return _decimal_commas(file, form) if form.form in _SEPARATORS else frozenset()
+
+
+@until_changed
+def _decimal_commas(file: pathlib.Path, form: TableForm) -> frozenset[str]:
     form = dataclasses.replace(form, encoding=form.encoding or _find_encoding(file))
     separator, _ = _find_separator(file, form)
     return (

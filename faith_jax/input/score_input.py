@@ -97,6 +97,10 @@ class ScoreInput(Columns):
     def _input_names(self) -> tuple[str, ...]:
         return self.input or self.task or self.tfds
 
+    @functools.cached_property
+    def _text_columns(self) -> dict[tuple[str, ...], frozenset[str]]:
+        return {}
+
     def _data_sets(self) -> Iterator[tuple[str, str]]:
         """Yields the names of tasks or data sets with their splits."""
         for full_name in self._input_names:
@@ -141,7 +145,11 @@ class ScoreInput(Columns):
                 def find_text_columns(
                     names: tuple[str, str] = names, split: str = split
                 ) -> frozenset[str]:
-                    return text_columns(dataset_rows(*names, split), self.named_texts)
+                    key = (*names, split)
+                    if key not in self._text_columns:  # of which each shard is read by itself
+                        rows = dataset_rows(*names, split)
+                        self._text_columns[key] = text_columns(rows, self.named_texts)
+                    return self._text_columns[key]
 
                 rows = example_rows(
                     dataset_rows(*names, split, first_row),

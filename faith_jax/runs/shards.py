@@ -116,8 +116,9 @@ class Shard:
             yield row
         if (count, _hex_digest(digest)) != (self.count, self.digest):
             raise InputError(
-                f"{source} has changed since this run began: its rows {self.first + 1:,} to "
-                f"{self.first + self.count:,} differ; begin again with --restart."
+                f"{source} has changed since this run began, or the version of faith_jax that "
+                f"reads it: its rows {self.first + 1:,} to {self.first + self.count:,} differ; "
+                "begin again with --restart."
             )
 
     def done_rows(self, batch_size: int = 1) -> int:

@@ -167,6 +167,15 @@ def test_a_scored_row_keeps_its_perspectives():
             examples(row | {"perspectives": sides})
 
 
+def test_sides_of_a_file_are_lists_throughout(tmp_path):
+    """A side that is a text would be lost: which of the texts is of it?"""
+    (tmp_path / "a.csv").write_text(
+        'knowledge,perspectives,response\n"[""a"",""b""]","[""pro"",""con""]",r\n"[""a""]",pro,r\n'
+    )
+    with pytest.raises(InputError, match=r"a.csv:3: field 'perspectives': expected lists through"):
+        list(file_examples(tmp_path / "a.csv", "", Columns(), "c", BadRows()))
+
+
 def test_titles_are_perspectives_where_they_are_asked_for():
     """A blank text is left out, and its title with it."""
     row = {"evidence": ["Tea calms.", " ", "It stains."], "titles": ["Tea", "Ink", ""]}

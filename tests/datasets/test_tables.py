@@ -246,6 +246,14 @@ def test_a_column_without_a_name_is_kept(tmp_path, frame):
     assert "Unnamed: 3" not in rows[0]
 
 
+def test_empty_ids_of_parts_are_those_of_their_own_lines(tmp_path):
+    for name in ("a.csv", "b.csv"):
+        number = 10 if name == "a.csv" else 20
+        (tmp_path / name).write_text(f"id,response\n{number}.0,Yes.\n,No.\n")
+    rows = read_rows(tmp_path, id_column_of=lambda _: "id")
+    assert [row.fields["id"] for row in rows] == ["10", "line 3", "20", "b.csv line 3"]
+
+
 @pytest.mark.parametrize(
     ("cells", "ids"),
     [

@@ -211,8 +211,8 @@ def test_an_input_that_changed_is_found(tmp_path):
         begin(target, text="other", stamp=[1])
     with begin(target, text="other") as job:  # of which nothing says that it changed
         shard = next(job.take_shards())
-        told = "rows has changed since this run began: its rows 3 to 4 differ"
-        with pytest.raises(InputError, match=told):
+        message = "rows has changed since this run began, or the version of faith_jax"
+        with pytest.raises(InputError, match=message):
             list(shard.read(lambda place: lines(6, place, "other"), "rows"))
     with begin(target, wanted=3, stamp=[2]) as job:  # with another time, but the same rows
         assert len(job.undone()) == 2

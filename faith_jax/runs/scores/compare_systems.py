@@ -98,6 +98,8 @@ def compare_systems(
     if baseline:
         baselines = {name: baseline for name in systems if name != baseline}
     names = dict.fromkeys(name for corpora in grouped.values() for name in corpora[0].scores)
+    if layout:
+        names = {column.scorer: None for column in columns if column.scorer in names}
     bounds = {name: _find_bounds(name, grouped, notes) for name in names}
     if layout:
         columns_by_name = {
