@@ -17,6 +17,7 @@ from faith_jax.checkpoints.embedded import BEST, NEWEST, checkpoint_path, embedd
 from faith_jax.checkpoints.hugging_face.folder import CONFIG, is_huggingface
 from faith_jax.checkpoints.manifest import COMPANIONS, read_manifest
 from faith_jax.checkpoints.native import (
+    MODEL_JSON,
     PARAMS,
     is_native,
     params_folder,
@@ -95,9 +96,16 @@ def checkpoint_stamp(path_or_name: str | pathlib.Path) -> tuple[str, tuple[Any, 
     path = path_of(path_or_name)
     if is_remote(path):
         folder = path.parent if path.name in (BEST, NEWEST) else path
-        return str(path), tuple(versions(folder).items())
+        # A run that goes on writes its metrics, which no model is made of.
+        return str(path), tuple(
+            (name, version)
+            for name, version in versions(folder).items()
+            if not name.endswith(".jsonl") and "tensorboard/" not in name
+        )
     place = _locate_checkpoint(path_or_name)
     files = sorted(path for _, path in _list_checkpoint_files(place))
+    if is_native(place.root):
+        files.append(place.root / MODEL_JSON)
     # The step that is opened, or the target of a link, may change without any file.
     stamps = os.path.realpath(place.folder), *map(tuple, stamp(files))
     return str(checkpoint_path(path_or_name).absolute()), stamps

@@ -59,7 +59,7 @@ def keep_opened(maxsize: int) -> Callable[[Open], Open]:
                 return open_checkpoint(model, *args, **options)
             path, stamp = checkpoint_stamp(os.fspath(model))
             for results in _opened_by_function:
-                for key in [key for key in results if key[0] == path and key[1] != stamp]:
+                for key in [key for key in list(results) if key[0] == path and key[1] != stamp]:
                     results.pop(key, None)
             # An argument with its default is the same as one that is not given. The path as it is
             # written counts, because messages have it.

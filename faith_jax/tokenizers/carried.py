@@ -172,7 +172,7 @@ def carried_vocabulary(checkpoint: str | pathlib.Path) -> Tokenizer | None:
 
 def is_same_vocabulary(tokenizer: Tokenizer, carried: Tokenizer) -> bool:
     """Whether a tokenizer gives the ids of one that a checkpoint carries, in any of its forms."""
-    if tokenizer == carried or tokenizer.fingerprint() == carried.fingerprint():
+    if tokenizer is carried or tokenizer.fingerprint() == carried.fingerprint():
         return True
     form = pathlib.Path(carried.model_file).with_name(pathlib.Path(tokenizer.model_file).name)
     if form.name in byte_level.DESCRIPTIONS:  # of ByT5's, which has no other form

@@ -84,6 +84,8 @@ def test_a_stamp_of_a_store_is_one_listing(store, monkeypatch):
     assert checkpoint_stamp(str(folder)) == stamp
     assert stamp[0] == str(folder)
     assert [name for name, _ in stamp[1]] == ["config.json", "model.safetensors"]
+    (folder / "metrics.jsonl").write_bytes(b"{}")  # a run goes on
+    assert checkpoint_stamp(str(folder)) == stamp
     (folder / "model.safetensors").write_bytes(b"two")
     assert checkpoint_stamp(str(folder)) != stamp
 
@@ -98,11 +100,13 @@ def test_the_tokenizer_counts(tmp_path):
 def test_the_model_counts_and_its_place_does_not(tmp_path):
     run = write_run(tmp_path / "run", {3: b"3"})
     first = checkpoint_digest(run)
-    base = {"path": "/a", "content_hash": "a" * 64}
+    base, stamps = {"path": "/a", "content_hash": "a" * 64}, {checkpoint_stamp(run)}
     digests = []
     for changed in ({}, base, base | {"path": "/b"}, base | {"content_hash": "b" * 64}):
         write_model_json(run, Checkpoint(TINY, {}, {"source": "/c"}, base=changed or None))
         digests.append(checkpoint_digest(run))
+        stamps.add(checkpoint_stamp(run))
+    assert len(stamps) > 2  # a model that was opened is opened again
     assert digests[0] == first
     assert digests[1] == digests[2]
     assert len({it["digest"] for it in digests}) == 3
