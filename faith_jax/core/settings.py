@@ -123,8 +123,9 @@ def from_text(text: str, hint: Any) -> Any:
     Raises:
       ValueError: with a message, on another text.
     """
+    written = re.sub(r"^(-?)\.(?=\d)", r"\g<1>0.", text.strip())  # .5 is no number of JSON
     try:
-        number = msgspec.convert(text.strip(), hint, strict=False)
+        number = msgspec.convert(written, hint, strict=False)
     except msgspec.ValidationError:
         raise ValueError(f"expected {describe_type(hint)}, got {text}") from None
     if type(number) is int and not _is_int64(number):

@@ -14,7 +14,15 @@ from faith_jax.core.settings import (
     Settings,
     TokenId,
     TokenIds,
+    from_text,
 )
+
+
+def test_numbers_of_a_command_line_may_begin_with_the_point():
+    assert (from_text(".5", PositiveShare), from_text("-.25", Number)) == (0.5, -0.25)
+    for text in (".", "5.", "a.5", "1.5.", ". 5"):
+        with pytest.raises(ValueError, match="expected a number, got"):
+            from_text(text, Number)
 
 
 @dataclasses.dataclass(frozen=True)

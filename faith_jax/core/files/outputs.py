@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import ParamSpec, TypeVar
 
 from faith_jax.core.errors import ConfigError
@@ -45,12 +45,15 @@ def reserve_outputs(
     return reserve_around
 
 
-def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
+def check_outputs(
+    inputs: Iterable[str], outputs: Mapping[str, str], folders: Collection[str] = ()
+) -> None:
     """Checks that outputs can be written, and overwrite neither an input nor each other.
 
     Args:
       inputs: paths of files or folders.
       outputs: paths of files by the option that names them; "" = none.
+      folders: the options that may name a folder.
 
     Raises:
       ConfigError: names the option and the path.
@@ -65,13 +68,15 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
         problem = ""
         if not has_parent(path):
             problem = f": {NO_FOLDER}"
-        elif path.is_dir():
+        elif path.is_dir() and option not in folders:
             problem = ": cannot be written (a folder)"
         elif place in option_by_path:
             problem = f" is the output of {option_by_path[place]} too"
         for name, input_path in read:
             is_local = not is_remote(place) and not is_remote(input_path)
-            is_same = place == input_path or input_path in place.parents
+            if input_path in place.parents:
+                problem = problem or f" lies in the input {name}; name another place"
+            is_same = place == input_path
             # A local file may have several names.
             if is_same or (
                 is_local and place.exists() and input_path.exists() and place.samefile(input_path)

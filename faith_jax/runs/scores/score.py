@@ -29,6 +29,7 @@ from faith_jax.core.files import (
     append_rows,
     atomic_file,
     check_outputs,
+    count_kept_rows,
     difference,
     is_finished,
     make_output_folder,
@@ -40,10 +41,9 @@ from faith_jax.core.files import (
     write_json,
 )
 from faith_jax.core.files.staging import is_complete
-from faith_jax.core.files.stores import is_remote, path_of
+from faith_jax.core.files.stores import is_remote, path_of, storage_errors
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
-from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.export.scored_rows import TFDS, ScoredRow, form_of, scored_row, write_parquet
@@ -67,10 +67,6 @@ _SHAPED = 500  # of these, by which the shapes of the models' batches are chosen
 # Rows scored and written at once: enough for a batch of each shape, or for several on accelerators.
 _ROWS_ON_CPU, _ROWS = 256, 2048
 _SHARDS_OF_A_PROCESS = 2  # at least
-# Scored between two passes, so that the second one is not remembered; and before a fork.
-_PLACEHOLDER = GroundedExample(
-    "other", Grounding(("Nothing is said.",)), ("What?",), "It is not said."
-)
 
 
 def score(
@@ -96,6 +92,10 @@ def score(
     form = form_of(target, options.format or "")
     names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
     bad_rows = bad_rows or BadRows()
+    check_worst(options.worst)
+    outputs = {"--output": options.output, "--costs": options.costs, "--worst": options.worst}
+    # A folder may be the output of TFDS, which says itself whether it is in the way.
+    check_outputs(score_input.input, outputs, folders=("--output",))
 
     # A run that was stopped or is finished has noted which steps of checkpoints it read.
     finished = {} if options.restart else _read_finished(target)
@@ -112,14 +112,23 @@ def score(
         run["--scorer-module"] = dict(modules)
     run |= {"--shards": options.shards, "--format": form}
     if finished and not difference(former, run):
-        others = [path_of(path) for path in (options.costs, options.worst) if path]
         stamps = json.loads(json.dumps(score_input.stamp()))
-        if stamps == finished["stamp"] and all(map(is_complete, others)):
+        has_costs = not options.costs or (
+            options.costs == finished.get("costs") and is_complete(path_of(options.costs))
+        )
+        # The worst rows are written anew from the output.
+        has_worst = not options.worst or (form == "jsonl" and "columns" in finished)
+        if stamps == finished["stamp"] and has_costs and has_worst:
             logger.info("%s is finished: these rows, scorers and options", target)
             bad_rows.take(*finished["bad_rows"])
             rows, left_out = finished["rows"], finished["left_out"]
-            summary = ScoreSummary(target, rows, names, left_out, is_whole=True)
+            summary = ScoreSummary(target, rows, names, left_out, True, worst=options.worst)
             summary.counts.add_json(finished["counts"])
+            if options.worst:
+                scored_rows, columns = _read_scored(target), finished["columns"]
+                summary.worst_rows = write_worst(
+                    options.worst, scored_rows, names, columns, options.worst_rows
+                )
             return summary
 
     several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
@@ -127,8 +136,6 @@ def score(
         raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
     with _own_devices(several):
         loaded = {} if options.join else _load_scorers(pinned, target)
-    check_worst(options.worst)
-    check_outputs([options.output], {"--costs": options.costs, "--worst": options.worst})
 
     def begin(restart: bool) -> Job:
         plan = functools.partial(_plan_shards, score_input, bad_rows, options.shards)
@@ -172,6 +179,7 @@ def score(
                 _write_output(job, target, form, names, data_set)
                 facts = {key: job.known[key] for key in ("left_out", "bad_rows")}
                 facts |= {"rows": len(job), "counts": summary.counts.as_json()}
+                facts |= {"columns": job.known["notes"]["columns"], "costs": options.costs}
                 note = {"run": run, "stamp": job.stamp, "output": _output_stamp(target), **facts}
                 write_json(_finished_path(target), note)
             summary.is_whole = is_complete(target)
@@ -232,6 +240,8 @@ class _Scoring:
         """
         warnings: list[str] = []
         sample: list[ExampleRow] = []
+        if done_rows := count_kept_rows(job.target):
+            logger.info("%d of %d rows are scored already", done_rows, len(job))
         for shard, writes, done in self._take_shards(job, workers):
             if not sample:
                 sample = list(itertools.islice(self.read(job.shards[0].place), _SAMPLE))
@@ -276,9 +286,7 @@ class _Scoring:
           progress: of all rows.
         """
         counts = ScoreCounts()
-        if done:
-            logger.info("%d of %d rows are scored already", done, progress.total)
-            progress.others(done)
+        progress.others(done)
         if done and writes:
             counts.add_rows(_read_scored(shard.rows))
         rows = itertools.islice(shard.read(self.read, self.source), done, None)
@@ -337,14 +345,16 @@ def _fork_workers(
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
         logger.setLevel(logging.ERROR)
         # The parent takes a shard that fails here, and reports the error.
-        with contextlib.suppress(FaithJaxError), begin(False) as own_job:
+        with contextlib.suppress(FaithJaxError, *storage_errors()), begin(False) as own_job:
             for shard in own_job.take_shards():
                 if os.getppid() != parent:
                     return
                 scoring.score_shard(shard, True, shard.done_rows(), own_job.progress)
 
+    first_row = next(scoring.read(job.shards[0].place))
     for scorer in scoring.scorers.values():
-        scorer.score([_PLACEHOLDER])  # imports what it needs, once for all
+        with contextlib.suppress(FaithJaxError):  # which the shard with this row reports
+            scorer.score([first_row.example])  # imports what it needs, once for all
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=work, daemon=True) for _ in range(count)]
     for worker in workers:
@@ -532,7 +542,8 @@ def _write_costs(
     costs = {}
     for (name, scorer), settings in zip(scorers.items(), options.values(), strict=True):
         scorer.score(examples)
-        scorer.score([_PLACEHOLDER])
+        # Another one in between, so that the second pass is not remembered.
+        scorer.score([dataclasses.replace(examples[0], response=f"{examples[0].response} Yes.")])
         start = time.perf_counter()
         scorer.score(examples)
         seconds = time.perf_counter() - start

@@ -255,7 +255,10 @@ def _load_scorers(
         shared = {
             option: value for option, value in options.items() if option in option_names[name]
         }
-        loaded[name.partition("=")[0]] = load_scorer(
-            name.rpartition("=")[2], **{**shared, **own_options}
-        )
+        title = name.partition("=")[0]
+        if title in loaded:
+            raise ConfigError(f"scorers: {title!r} is given twice; rename one as NAME=SCORER.")
+        if title in _PARTS:
+            raise ConfigError(f"scorers: {title!r} is a column of the result; take another name.")
+        loaded[title] = load_scorer(name.rpartition("=")[2], **{**shared, **own_options})
     return loaded

@@ -254,6 +254,7 @@ os.sched_getaffinity = lambda _: {0, 1, 2}
 bad = sys.argv[1]
 
 def judge(example):
+    assert example.id.startswith("r")  # a row of the file, not one that was made up
     if example.id == bad:
         raise InputError(f"row {bad} cannot be judged by {os.getpid() == first}.")
     time.sleep(0.002)  # so that no process does all
@@ -394,8 +395,13 @@ def test_another_file_in_the_place_of_an_output_is_not_taken_for_it(capsys, tmp_
     target, worst = tmp_path / "s.jsonl", tmp_path / "worst.csv"
     run = (f"--input={rows_file}", f"--output={target}", "--scorers=token_f1", f"--worst={worst}")
     assert score(capsys, *run)[0] == score(capsys, *run)[0] == 0
-    worst.unlink()  # which the run would have to make
-    assert "exists already; remove it" in score(capsys, *run)[2]
+    lines = worst.read_text().splitlines()
+    worst.write_text("old")  # whatever is there, the worst rows are of the finished output
+    assert score(capsys, *run)[0] == 0
+    assert worst.read_text().splitlines() == lines
+    assert score(capsys, *run, "--worst-rows=2")[0] == 0
+    assert worst.read_text().splitlines() == lines[:3]
+    assert "exists already; remove it" in score(capsys, *run, f"--costs={tmp_path / 'c.json'}")[2]
     assert score(capsys, *run[:-1])[0] == 0
     target.write_text("{}\n")
     assert "exists already; remove it" in score(capsys, *run[:-1])[2]
@@ -406,7 +412,19 @@ def test_another_file_in_the_place_of_an_output_is_not_taken_for_it(capsys, tmp_
 
 def test_mistakes_about_the_output(capsys, tmp_path, rows_file):
     base = ("--scorers=bleu", f"--input={rows_file}")
-    assert "exists already" in score(capsys, *base, f"--output={rows_file}")[2]
+    before = rows_file.read_bytes()
+    message = f"--output: {rows_file} would overwrite the input {rows_file}."
+    assert message in score(capsys, *base, f"--output={rows_file}")[2]
+    good = (*base, f"--output={tmp_path}/s.jsonl")
+    for option in ("--worst", "--costs"):
+        message = f"{option}: {rows_file} would overwrite the input {rows_file}."
+        assert message in score(capsys, *good, f"{option}={rows_file}")[2]
+        message = f"{option}: {tmp_path}/s.jsonl is the output of --output too."
+        assert message in score(capsys, *good, f"{option}={tmp_path}/s.jsonl")[2]
+    assert rows_file.read_bytes() == before
+    in_folder = ("--scorers=bleu", f"--input={tmp_path}", good[-1])
+    message = f"--output: {tmp_path}/s.jsonl lies in the input {tmp_path}; name another place."
+    assert message in score(capsys, *in_folder)[2]
     assert "no such folder" in score(capsys, *base, f"--output={tmp_path}/no/s.jsonl")[2]
     assert "name a .jsonl or .parquet file" in score(capsys, *base, "--output=s.txt")[2]
     tfds = ("--scorers=bleu", "--tfds=begin/sample", f"--output={tmp_path}/s.jsonl")

@@ -70,6 +70,10 @@ def test_scorers_have_options_of_their_own_and_shared_ones(without_pandas):
         score(GROUNDINGS, RESPONSES, ["token_f1"], history=["Hi!"])
     with pytest.raises(CheckpointError, match="nowhere"):
         score(GROUNDINGS, RESPONSES, ["token_f1", "nli_entailment"], model="nowhere")
+    with pytest.raises(ConfigError, match="'a' is given twice; rename one as NAME=SCORER"):
+        score(GROUNDINGS, RESPONSES, ["a=token_f1", "a=rouge1_precision"])
+    with pytest.raises(ConfigError, match="'label' is a column of the result"):
+        score(GROUNDINGS, RESPONSES, ["label=token_f1"])
     (row, _) = score(GROUNDINGS, RESPONSES, {"mine=token_f1": {}})
     assert row["mine"] == 1.0
 
