@@ -64,7 +64,9 @@ def repeated(source: pathlib.Path, target: pathlib.Path, factor: int) -> None:
 
 def _repeated_json(value: list | dict, factor: int) -> list | dict:
     if isinstance(value, list):
-        return value * factor
+        rows = value * factor
+        numbered = rows and "dialog_idx" in rows[0]
+        return [row | {"dialog_idx": n} for n, row in enumerate(rows)] if numbered else rows
     if "dial_data" in value:
         lists = {name: rows * factor for name, rows in value["dial_data"].items()}
         return {"dial_data": lists}

@@ -178,7 +178,7 @@ def test_mistakes_are_one_line(command, runs, tmp_path):
     before = (f"--html={html}", f"--png={tmp_path / 'nowhere' / 'a.png'}")
     assert_mistake(command(report, runs / "seed0", *before), "--png", "no such folder")
     over = f"--json={runs / 'seed0' / 'metrics.jsonl'}"
-    assert_mistake(command(report, runs / "seed0", over), "would overwrite the input")
+    assert_mistake(command(report, runs / "seed0", over), "lies in the input")
     assert_mistake(command(report, runs / "seed0", f"--json={html}", f"--html={html}"), "too")
     broken = shutil.copytree(runs / "seed0", tmp_path / "broken")
     start = broken / PROMPT_START
