@@ -547,15 +547,11 @@ class ClassificationEngine:
         prompt = self.model.config.encoder_prompt_length
         # Each row is a group of its own, all of whose tokens are its input.
         groups = [Group(prompt + len(rows[n]), [(0, n)]) for n in window]
-        for packed in self._packer.lines(groups):
+        for packed in map(self._packer.reuse, self._packer.lines(groups)):
             most_texts, length = max(len(line) for line in packed.lines), packed.length
-            # How many texts a line has is a shape too, so it has few values; in a job's shapes one,
-            # since a row has two tokens.
-            ladder: tuple[int, ...] = (length // 2, length)
-            if self._packer.sizes.get(length) != packed.size:
-                ladder = (length // 16, length // 4, length)
+            # How many texts a line has is a shape too: one, where rows have two tokens or more.
             of_tokens = self.model.config.token_label_names
-            texts = 1 if of_tokens else padded_length(most_texts, ladder)
+            texts = 1 if of_tokens else padded_length(most_texts, (length // 2, length))
             self._shapes.add((length, packed.size, texts))
             # A job's program may still be compiling; another call has its turn meanwhile.
             self._compiled.wait((length, packed.size))

@@ -2,7 +2,7 @@
 
 Segment ids keep the rows of a line apart, and positions begin anew in each. Rows with the same
 input are a *group*, whose input a line has once. Lines have few lengths, since each shape costs a
-compilation. Which are chosen depends on the rows of the call alone.
+compilation. Which are chosen depends on the rows of the call, and on the shapes of those before it.
 
 Reference: Krell 2021 (best fit, the longest first).
 """
@@ -11,8 +11,8 @@ import bisect
 import collections
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import jax
 
@@ -62,6 +62,7 @@ class Placed(NamedTuple):
 
 
 Line = list[Placed]
+_Shape = TypeVar("_Shape")
 
 
 class Packed(NamedTuple):
@@ -99,6 +100,37 @@ def attention_share(config: TransformerConfig) -> float:
     return (times * width + 140 * config.num_heads) / products
 
 
+class CompiledShapes(dict[_Shape, None]):
+    """Shapes of earlier calls, whose programs serve later calls that are padded to them.
+
+    The padding is taken as long as all of it, since a program was compiled last, costs less than
+    one more program: so neither costs more than twice what the other alone would (ski rental).
+
+    Args:
+      compilation: cost of a program, in tokens.
+    """
+
+    def __init__(self, compilation: float):
+        super().__init__()
+        self._compilation, self._padding = compilation, 0.0
+
+    def choose(self, costs: Mapping[_Shape, float]) -> _Shape:
+        """Returns the shape to compute in.
+
+        Args:
+          costs: in tokens: first that of the shape which fits best, then of compiled ones.
+        """
+        best, *_ = costs
+        if best not in self:
+            cheapest = min((shape for shape in costs if shape in self), key=costs.get, default=best)
+            padding = self._padding + costs[cheapest] - costs[best]
+            if cheapest in self and padding < self._compilation:
+                self._padding = padding
+                return cheapest
+            self._padding, self[best] = 0.0, None
+        return best
+
+
 class Packer:
     """Packs rows for one model.
 
@@ -111,11 +143,13 @@ class Packer:
     def __init__(self, attention: float, tokens_per_batch: int, devices: int = 1):
         self._attention, self._tokens, self._devices = attention, tokens_per_batch, devices
         on_cpu = jax.default_backend() == "cpu"
-        self._compilation = _TOKENS_ON_CPU if on_cpu else _TOKENS
+        self.compilation = _TOKENS_ON_CPU if on_cpu else _TOKENS
         self.window = _WINDOW_ON_CPU if on_cpu else _WINDOW
         # By the length of lines how many are a batch; empty before `choose`.
         self.sizes: dict[int, int] = {}
         self._line, self._longest_length = 0, 0
+        # Of other calls than a job's, by length and size.
+        self._compiled = CompiledShapes[tuple[int, int]](self.compilation)
 
     def choose(self, groups: Sequence[Group], limit: int, window: int, total: int) -> None:
         """Chooses the shapes of a job's lines, at most `MOST_SHAPES`, by a sample of its groups.
@@ -147,7 +181,7 @@ class Packer:
                     slots = (
                         -(-lines // sizes[line_size]) * sizes[line_size] * max(1, total / window)
                     )
-                    cost += self._compilation + slots * self._line_cost(line_size)
+                    cost += self.compilation + slots * self._line_cost(line_size)
                 if cost < least:
                     best, least = sizes, cost
         self._line = max(best)
@@ -182,9 +216,27 @@ class Packer:
             for (length,), numbers in filled.items()
         ]
 
+    @property
+    def longest_line(self) -> int:
+        """Tokens of the longest line that calls so far have had."""
+        return max([*self.sizes, *(length for length, _ in self._compiled)], default=0)
+
+    def reuse(self, packed: Packed) -> Packed:
+        """Returns lines in the shape of an earlier call, where that costs less than a program."""
+        if self.sizes.get(packed.length) == packed.size:
+            return packed
+        options = {(packed.length, packed.size): packed} | {
+            (length, size): packed._replace(length=length, size=size)
+            for length, size in self._compiled
+            if length >= packed.length
+        }
+        costs = {shape: self._batches_cost(option) for shape, option in options.items()}
+        return options[self._compiled.choose(costs)]
+
     def halve(self) -> None:
         """Halves the tokens of all batches to come; those of one line stay."""
         self._tokens //= 2
+        self._compiled.clear()
         self.sizes = {
             length: max(1, size // self._devices // 2) * self._devices
             for length, size in self.sizes.items()
@@ -198,7 +250,7 @@ class Packer:
         lengths = sorted(by_length)
         for shorter, longer in itertools.pairwise(lengths):
             # The padding that the longer shape adds is cheaper than a program for the shorter one.
-            if len(by_length[shorter]) * (longer - shorter) < self._compilation:
+            if len(by_length[shorter]) * (longer - shorter) < self.compilation:
                 by_length[longer] = by_length.pop(shorter) + by_length[longer]
         return [
             Packed(length, self._choose_batch_size(length, len(same_length)), same_length)
@@ -222,11 +274,10 @@ class Packer:
 
     def _estimate_cost(self, packed: Sequence[Packed]) -> float:
         """Returns the cost of batches and compilations, in tokens."""
-        return sum(
-            self._compilation
-            + same_length.slots / same_length.length * self._line_cost(same_length.length)
-            for same_length in packed
-        )
+        return sum(self.compilation + self._batches_cost(batches) for batches in packed)
+
+    def _batches_cost(self, packed: Packed) -> float:
+        return packed.slots / packed.length * self._line_cost(packed.length)
 
 
 def best_lengths(

@@ -37,6 +37,7 @@ from faith_jax.inference.packing import (
     TARGET_LENGTHS,
     Block,
     BlockShape,
+    CompiledShapes,
     Group,
     Packed,
     Packer,
@@ -270,6 +271,8 @@ class LikelihoodEngine:
         self._block_tokens = max(1, tokens // self._devices)
         # By the length of lines of inputs, after `choose_shapes`.
         self._block_shapes: dict[int, BlockShape] = {}
+        # Of other calls than a job's.
+        self._compiled_blocks = CompiledShapes[BlockShape](self._packer.compilation)
         self._memory = Memory(self._halve_batches)
         self._compiled = CompiledAhead()
         self._shapes: set[tuple[int, ...]] = set()
@@ -432,6 +435,7 @@ class LikelihoodEngine:
     def _halve_batches(self) -> None:
         self._packer.halve()
         self._block_tokens = max(1, self._block_tokens // 2)
+        self._compiled_blocks.clear()
         self._block_shapes = {
             length: shape._replace(key_lines=-(-shape.key_lines // 2), lines=-(-shape.lines // 2))
             for length, shape in self._block_shapes.items()
@@ -454,7 +458,8 @@ class LikelihoodEngine:
     ) -> Iterator[_Batch]:
         """Yields the batches of a decoder-only model."""
         prompt, pad = self.model.config.decoder_prompt_length, self._pad
-        for packed in self._packer.lines(self._causal_groups(rows, window)):
+        groups = self._causal_groups(rows, window)
+        for packed in map(self._packer.reuse, self._packer.lines(groups)):
             self._shapes.add((packed.length, packed.size))
             for lines in packed.batches():
                 shape = (packed.size, packed.length)
@@ -499,8 +504,9 @@ class LikelihoodEngine:
     def _causal_groups(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> list[Group]:
         """Returns the rows of each input, with the tokens that follow it."""
         longest = max(len(rows[number].fed) for number in window)
-        # Lines are at most four times as long as the longest row needs; see `packing`.
-        shares = self.model.config.can_share_inputs(4 * padded_length(longest, LENGTHS))
+        # New lines are at most four times as long as the longest row needs; see `packing`.
+        length = max(4 * padded_length(longest, LENGTHS), self._packer.longest_line)
+        shares = self.model.config.can_share_inputs(length)
         by_input: dict[Any, list[int]] = {}
         for number in window:
             # Without sharing, each row is a group of its own.
@@ -558,11 +564,38 @@ class LikelihoodEngine:
             # A row with more targets than the job's shape has room for fits none of its blocks,
             # however its line is split; the window then has a shape of its own.
             if shape is not None and largest <= min(shape.queries, shape.targets):
-                count = -(-len(lines) // (shape.key_lines * self._devices)) * self._devices
-                yield fill_blocks(lines, shape, count, self._devices)
+                yield self._fill_shape(lines, shape)
                 continue
-            size = packed.size // self._devices
-            yield pack_blocks(lines, packed.length, size, self._block_tokens, self._devices)
+            yield self._cheapest_blocks(lines, packed, largest)
+
+    def _fill_shape(self, lines: Sequence[Sequence[Group]], shape: BlockShape) -> list[Block]:
+        count = -(-len(lines) // (shape.key_lines * self._devices)) * self._devices
+        return fill_blocks(lines, shape, count, self._devices)
+
+    def _cheapest_blocks(
+        self, lines: Sequence[Sequence[Group]], packed: Packed, largest: int
+    ) -> list[Block]:
+        """Returns blocks of the shape that fits best, or of an earlier call if that is cheaper.
+
+        Args:
+          lines: the groups of each line of inputs.
+          packed: their length and number in a batch.
+          largest: targets of the longest row.
+        """
+        size = packed.size // self._devices
+        blocks = pack_blocks(lines, packed.length, size, self._block_tokens, self._devices)
+        if blocks[0].shape in self._compiled_blocks:
+            return blocks
+        options = {blocks[0].shape: blocks} | {
+            shape: self._fill_shape(lines, shape)
+            for shape in self._compiled_blocks
+            if shape.keys >= packed.length and largest <= min(shape.queries, shape.targets)
+        }
+        costs = {
+            shape: len(blocks) * (shape.key_lines * shape.keys + shape.lines * shape.targets)
+            for shape, blocks in options.items()
+        }
+        return options[self._compiled_blocks.choose(costs)]
 
     def _build_block_arrays(
         self, block: Block, rows: Sequence[LikelihoodRow]

@@ -9,6 +9,7 @@ from faith_jax.inference.packing import (
     LENGTHS,
     MOST_SHAPES,
     BlockShape,
+    CompiledShapes,
     Group,
     Packer,
     attention_share,
@@ -193,6 +194,49 @@ def test_a_job_has_three_shapes_whatever_rows_come(sample, seed):
     before = dict(packer.sizes)
     packer.halve()
     assert packer.sizes == {n: max(2, size // 4 * 2) for n, size in before.items()}
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(1, 300))
+def test_compiled_shapes_cost_at_most_twice_the_better_habit(calls, compilation):
+    """Either a program for each shape, or all calls in the first that is large enough."""
+    shapes, cost, programs = CompiledShapes(compilation), 0, 0
+    for size in calls:
+        before = len(shapes)
+        options = {size: size} | {shape: shape for shape in shapes if shape >= size}
+        shape = shapes.choose(options)
+        assert shape in shapes
+        assert shape in options
+        programs += len(shapes) - before
+        cost += shape - size  # the padding
+    cost += programs * compilation
+    assert cost <= 2 * programs * compilation
+    assert programs <= len(set(calls))
+
+
+def shapes_of(packer, rows):
+    groups = [Group(size, [(0, number)]) for number, size in enumerate(rows)]
+    batches = [packer.reuse(packed) for packed in packer.lines(groups)]
+    for packed in batches:
+        for line in packed.lines:
+            assert sum(placed.shared for placed in line) <= packed.length
+    return [(packed.length, packed.size) for packed in batches]
+
+
+def test_small_calls_share_programs():
+    """Of a service, which scores 1 to 4 texts in a call."""
+    packer, rng = Packer(0.001, 2048), np.random.default_rng(5)
+    calls = [rng.integers(20, 200, rng.integers(1, 5)).tolist() for _ in range(40)]
+    shapes = [tuple(shapes_of(packer, call)) for call in calls]
+    assert len(set(shapes[:10])) <= 3
+    assert len(set(shapes)) <= 6
+
+
+def test_shapes_that_are_far_too_large_are_not_used_for_long():
+    packer = Packer(0.001, 2048)
+    assert shapes_of(packer, [500] * 16) == [(512, 4)]
+    # Padding that costs as much as 2,807 tokens once; twice it would cost more than a program.
+    calls = [shapes_of(packer, [100]) for _ in range(3)]
+    assert calls == [[(512, 4)], [(128, 2)], [(128, 2)]]
 
 
 def test_rows_that_are_longer_than_the_sample_have_a_shape_too():

@@ -152,6 +152,18 @@ def test_compilations_and_padding_are_told(model, caplog):
     assert sum("compiled" in message for message in caplog.messages) == 1
 
 
+def test_small_calls_share_programs(each_model):
+    """Of a service: each call has few rows, of any lengths."""
+    rows = random_rows(4)
+    rows.sort(key=lambda row: -len(row.inputs) - len(row.targets))
+    engine = LikelihoodEngine(each_model)
+    calls = [rows[0:3], *(rows[start : start + 2] for start in range(3, len(rows), 2))]
+    scores = [scores for call in calls for scores in engine.log_probs(call)]
+    for of_row, expected in zip(scores, one_by_one(each_model, rows), strict=True):
+        np.testing.assert_allclose(of_row, expected, atol=1e-5)
+    assert engine.num_compilations <= 3 < len(calls)
+
+
 def test_what_does_not_count_is_not_computed():
     hidden = jnp.full((4, 2), jnp.nan).at[0].set(jnp.array([1.0, 2.0]))
     layer = OutputLayer(jnp.array([[1.0, 0.0, 3.0], [0.5, 1.0, 0.0]]))
