@@ -122,7 +122,8 @@ class CompiledShapes(dict[_Shape, None]):
         """
         best, *_ = costs
         if best not in self:
-            cheapest = min((shape for shape in costs if shape in self), key=costs.get, default=best)
+            compiled = [shape for shape in costs if shape in self]
+            cheapest = min(compiled, key=lambda shape: costs[shape], default=best)
             padding = self._padding + costs[cheapest] - costs[best]
             if cheapest in self and padding < self._compilation:
                 self._padding = padding
