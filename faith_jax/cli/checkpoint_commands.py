@@ -80,12 +80,12 @@ class ExportCheckpoint(_Conversion):
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
 
     def run(self) -> str:
-        from faith_jax.runs import convert, soft_prompt_files
+        from faith_jax.runs import convert
 
         if self.target.endswith(".npy"):
             if self.dtype is not None:
                 raise ConfigError("--dtype: a prompt's .npy is float32; leave --dtype out.")
-            soft_prompt_files.export_prompt(self.source, self.target, self.overwrite, self.prompt)
+            convert.export_prompt(self.source, self.target, self.overwrite, self.prompt)
         elif self.prompt is not None:
             raise ConfigError("--prompt: expected a TARGET that ends in .npy.")
         else:
@@ -142,7 +142,7 @@ class ExportPrompt(_Conversion):
     base: str = ""
 
     def run(self) -> str:
-        from faith_jax.runs.soft_prompt_files import export_prompt
+        from faith_jax.runs.convert import export_prompt
 
         export_prompt(self.source, self.target, self.overwrite, self.prompt, self.base)
         return self.target
@@ -172,7 +172,7 @@ class ImportPrompt(_Conversion):
     base: str = ""
 
     def run(self) -> str:
-        from faith_jax.runs.soft_prompt_files import import_prompt
+        from faith_jax.runs.convert import import_prompt
 
         import_prompt(self.source, self.target, self.base, self.overwrite, self.prompt)
         return self.target

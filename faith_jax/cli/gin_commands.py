@@ -5,7 +5,7 @@ import os
 import sys
 from typing import ClassVar
 
-from faith_jax.cli.shared import OneOfSeveral, first_line, resumable, show
+from faith_jax.cli.shared import OneOfSeveral, first_line, show
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.runs.options import Names
@@ -62,9 +62,7 @@ class _GinRun(GinFiles, OneOfSeveral):
         if needs_tensorflow:
             quiet_tensorflow()
         from faith_jax.gin_files import config as gin_config
-        from faith_jax.runs import (
-            processes,
-        )
+        from faith_jax.runs import processes
 
         if self.tfds_data_dir is not None:
             import seqio
@@ -81,10 +79,7 @@ class _GinRun(GinFiles, OneOfSeveral):
         self.join_processes()
         processes.configure_alike(
             lambda: gin_config.parse(
-                self.gin_file,
-                self.bindings,
-                self.gin_search_paths,
-                self.gin_allow,
+                self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow
             )
         )
 
@@ -115,18 +110,12 @@ class Train(_WithDryRun):
     """
 
     stops_together: ClassVar = True
+    kept: ClassVar = "checkpoints are kept; the same command resumes from the newest."
 
     def run(self) -> int:
-        return resumable(
-            self._train, lambda: "checkpoints are kept; the same command resumes from the newest."
-        )
-
-    def _train(self) -> int:
         self.prepare()
         from faith_jax.gin_files import config as gin_config
-        from faith_jax.runs import (
-            train,
-        )
+        from faith_jax.runs import train
 
         try:
             gin_config.run(train.train, dry_run=self.dry_run)
@@ -148,9 +137,7 @@ class Eval(_GinRun):
     def run(self) -> None:
         self.prepare()
         from faith_jax.gin_files import config as gin_config
-        from faith_jax.runs import (
-            evaluate,
-        )
+        from faith_jax.runs import evaluate
 
         gin_config.run(evaluate.evaluate)
 
@@ -176,27 +163,20 @@ class Infer(_WithDryRun):
     restart: bool = False
     join: bool = False
 
-    def run(self) -> int:
-        return resumable(
-            self._infer, lambda: "responses so far are kept; the same command resumes there."
-        )
+    kept: ClassVar = "responses so far are kept; the same command resumes there."
 
-    def _infer(self) -> int:
+    def run(self) -> list[str]:
         # Responses to a file need no TensorFlow. INPUT_FILE may also be in a file that is given.
         reads_file = "runs/infer_file.gin" in self.gin_file or any(
             binding.startswith("INPUT_FILE=") for binding in self.bindings
         )
         self.prepare(needs_tensorflow=not reads_file)
         from faith_jax.gin_files import config as gin_config
-        from faith_jax.runs import (
-            infer,
-        )
+        from faith_jax.runs import infer
 
         output = gin_config.run(
             infer.infer, restart=self.restart, dry_run=self.dry_run, joins_only=self.join
         )
-        if not self.dry_run and output.exists():
-            for line in infer.first_responses(output):
-                show(line)
-            show(output)
-        return 0
+        if self.dry_run or not output.exists():
+            return []
+        return [*infer.first_responses(output), str(output)]

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import ClassVar, NamedTuple
 
-from faith_jax.cli.shared import resumable, show
+from faith_jax.cli.shared import show
 from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.core.settings import Positive
 
@@ -43,6 +43,7 @@ class Quickstart:
     """
 
     opens_checkpoints: ClassVar = True
+    kept: ClassVar = "the same command goes on where this one was."
     output: str = "runs/quickstart"
     _: dataclasses.KW_ONLY
     steps: Positive = 20
@@ -53,10 +54,7 @@ class Quickstart:
         if "://" in self.output:
             raise ConfigError(f"OUTPUT: {self.output}: expected a folder of this machine.")
         with working_folder(pathlib.Path(self.output).expanduser(), "OUTPUT") as (folder, _):
-            return resumable(
-                lambda: self._run_steps(folder),
-                lambda: "the same command goes on where this one was.",
-            )
+            return self._run_steps(folder)
 
     def _run_steps(self, folder: pathlib.Path) -> int:
         from faith_jax.core.files import write_json

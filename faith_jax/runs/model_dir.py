@@ -6,7 +6,6 @@ metrics.
 """
 
 import contextlib
-import json
 import logging
 import pathlib
 import tempfile
@@ -49,10 +48,11 @@ from faith_jax.runs.setup import BaseModel
 from faith_jax.statistics.prompt_health import Curve
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.carried import check_kept_vocabulary, keep_vocabulary
+from faith_jax.training.metrics import METRICS, read_metric_lines
 
 logger = logging.getLogger("faith_jax")
 
-METRICS, PROMPT_START = "metrics.jsonl", "prompt_start.safetensors"
+PROMPT_START = "prompt_start.safetensors"
 Starts = dict[str, NDArray[np.float32]]
 
 # Arguments of `train` that do not decide what is trained, and may change when a run is resumed.
@@ -346,14 +346,11 @@ class RunLog:
     """The metrics of a run in MODEL_DIR, by step, up to `last_step`."""
 
     def __init__(self, folder: pathlib.Path, last_step: int | None = None):
-        path, self._rows = folder / METRICS, list[dict[str, Any]]()
-        lines = path.read_text("utf-8", errors="replace").splitlines() if path.exists() else []
-        for line in lines:
-            with contextlib.suppress(json.JSONDecodeError):  # a line that a kill cut
-                row = json.loads(line)
-                step = row.get("step")
-                if isinstance(step, int) and (last_step is None or step <= last_step):
-                    self._rows.append(row)
+        self._rows = [
+            row
+            for _, row in read_metric_lines(folder / METRICS)
+            if "step" in row and (last_step is None or row["step"] <= last_step)
+        ]
 
     def training(self, name: str) -> Curve:
         """Returns a number that is logged of training batches."""
