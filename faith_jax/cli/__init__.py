@@ -21,14 +21,7 @@ from faith_jax.cli.checkpoint_commands import (
     WriteManifest,
 )
 from faith_jax.cli.data_commands import Describe, Prepare, Tasks
-from faith_jax.cli.evaluate_commands import (
-    Accept,
-    Annotate,
-    Calibrate,
-    Evaluate,
-    Explain,
-    Report,
-)
+from faith_jax.cli.evaluate_commands import Accept, Annotate, Calibrate, Evaluate, Explain, Report
 from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
 from faith_jax.cli.knowledge_commands import Check, Embed, Evidence, Index
 from faith_jax.cli.parser import CommandParser, add_commands, command_name

@@ -121,7 +121,7 @@ class OneOfSeveral:
             from faith_jax.core.processes import limit_waits
             from faith_jax.runs import processes
 
-            processes.join(processes.Address(*address), self.multiprocess, self.stops_together)
+            processes.join(address, self.multiprocess, self.stops_together)
             limit_waits(self.process_timeout)
 
 

@@ -331,6 +331,26 @@ class CheckOptions(FindingOptions, ClaimColumns):
         return by_label
 
 
+@dataclasses.dataclass(frozen=True)
+class PromptReportOptions:
+    """Prompt-tuned runs, and the forms of the report on them.
+
+    Attributes:
+      runs (RUN): a prompt-tuned run
+      nearest (N): pieces beside each vector
+      html (OUT.html): write a page, with curves
+      png (OUT.png): draw the curves
+      json (OUT.json): write all figures
+    """
+
+    runs: tuple[str, ...]
+    _: dataclasses.KW_ONLY
+    nearest: Positive = 3
+    html: Html = ""
+    png: Png = ""
+    json: str = ""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Knowledge:
     """Where arguments are looked up.

@@ -278,11 +278,11 @@ def cut_report(counts: Mapping[str, np.ndarray]) -> Report:
 
 def percentiles(values: np.ndarray) -> dict[str, int]:
     """Returns {"p50", "p90", "p99", "max"} of whole numbers; 0 where there are none."""
+    shares = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
     if not len(values):
-        return dict.fromkeys(("p50", "p90", "p99", "max"), 0)
-    quantiles = np.percentile(values, (50, 90, 99), method="higher")
-    names = zip(("p50", "p90", "p99"), quantiles, strict=True)
-    return {name: int(value) for name, value in names} | {"max": int(np.max(values))}
+        return dict.fromkeys(shares, 0)
+    quantiles = np.percentile(values, list(shares.values()), method="higher")
+    return dict(zip(shares, map(int, quantiles), strict=True))
 
 
 def cut_warnings(cut: Report, training: bool = False) -> Iterator[str]:
@@ -325,23 +325,23 @@ def _format_percentiles(values: Mapping[str, int]) -> str:
 
 
 def _collect_cuts(members: "Sequence[RowCache]") -> dict[str, np.ndarray]:
-    flat = [np.asarray(member.column("cut").combine_chunks().flatten()) for member in members]
-    cuts = np.concatenate(flat).reshape(-1, len(Kind))
+    cuts = np.concatenate([_table_of(member, "cut", len(Kind)) for member in members])
     return {part.name.lower(): cuts[:, part] for part in PARTS}
 
 
 def _report_unknown_tokens(members: "Sequence[RowCache]") -> Report:
     """Returns the report of `UnknownTokens` over all rows of all members."""
-    counts = UnknownTokens()
+    counts, width = UnknownTokens(), len(UNKNOWN_PARTS)
     for member in members:
-        tokens, unknown = (
-            np.asarray(member.column(name).combine_chunks().flatten())
-            .reshape(-1, len(UNKNOWN_PARTS))
-            .sum(axis=0)
-            for name in ("part_tokens", "unknown")
-        )
+        tokens = _table_of(member, "part_tokens", width).sum(axis=0)
+        unknown = _table_of(member, "unknown", width).sum(axis=0)
         counts.add_rows(tokens, unknown, member.column("unknown_characters").to_pylist())
     return counts.report()
+
+
+def _table_of(member: "RowCache", column: str, width: int) -> np.ndarray:
+    """Returns a column of lists as an array: [rows, width]."""
+    return np.asarray(member.column(column).combine_chunks().flatten()).reshape(-1, width)
 
 
 def _collect_groundings(rows: "SplitRows") -> np.ndarray:

@@ -22,13 +22,7 @@ from faith_jax.core.files.staging import remove_tree
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.processes import on_first_process
 from faith_jax.core.progress import Progress
-from faith_jax.core.settings import (
-    NotNegative,
-    NotNegativeNumber,
-    Path,
-    Positive,
-    PositiveNumber,
-)
+from faith_jax.core.settings import NotNegative, NotNegativeNumber, Path, Positive, PositiveNumber
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
@@ -158,17 +152,7 @@ def train(
     """Trains a model, or only its soft prompt.
 
     What the run will read is reported before its first step (`faith_jax.runs.preflight`), and
-    written to MODEL_DIR/preflight.json.
-
-    Args:
-      model: the module, soft prompts included.
-      dataset: what is trained on.
-      start: the parameters to start from, and which of them are trained.
-      optimization: how they are updated, and how often.
-      evaluation: what is measured on other data.
-      output: where everything is written, and how often.
-      partitioner_for: makes the mesh for the model's config.
-      dry_run: only report what the run would read, to MODEL_DIR.preflight.json.
+    written to MODEL_DIR/preflight.json; a dry run only does this, to MODEL_DIR.preflight.json.
 
     Returns:
       The last evaluation's metrics.
@@ -195,10 +179,8 @@ def train(
         initial = pin_start(folder, initial)
         start, step = dataclasses.replace(start, initial_checkpoint_path=initial), step_of(initial)
     if optimization.counts_from_0 and step:
-        logger.info(
-            "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them",
-            *(f"{total_steps:,}", f"{step:,}", initial),
-        )
+        counted = "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them"
+        logger.info(counted, f"{total_steps:,}", f"{step:,}", initial)
     objective = setup.objective_of(model.config, optimization.objective)
     partitioner = partitioner_for(model.config)
     num_microbatches = optimization.num_microbatches
@@ -243,9 +225,8 @@ def train(
         reason = f"TRAIN_STEPS is {total_steps:,}"
         if has_converged:
             reason = f"its loss did not fall in {patience} measurements (PATIENCE)"
-        logger.info(
-            "%s is already at step %s; %s, nothing to train", folder, f"{last_step:,}", reason
-        )
+        finished = "%s is already at step %s; %s, nothing to train"
+        logger.info(finished, folder, f"{last_step:,}", reason)
         return {}
     log_changes(folder, changed)
 
@@ -293,8 +274,8 @@ def train(
         prompt_starts = read_or_write_prompt_starts(folder, prompts, origin, last_step is not None)
         logger.info(
             "Training %s of %s parameters on %s, %s a batch",
-            f"{setup.count_params(trained):,}",
-            f"{setup.count_params(params):,}",
+            f"{sizes['trained']:,}",
+            f"{sum(sizes.values()):,}",
             pluralize(jax.device_count(), "device"),
             pluralize(dataset.batch_size, "row"),
         )

@@ -3,16 +3,15 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.runs import processes
-from faith_jax.runs.processes import Address
 
-NONE = Address(None, None, None)
+NONE = (None, None, None)
 
 
 @pytest.mark.parametrize(
     ("address", "found_by_cluster", "message"),
     [
-        (Address("host:1", 2, None), False, r"^Give --coordinator_address, .* together\.$"),
-        (Address("host:1", 2, 0), True, "^--multiprocess: the cluster says where"),
+        (("host:1", 2, None), False, r"^Give --coordinator_address, .* together\.$"),
+        (("host:1", 2, 0), True, "^--multiprocess: the cluster says where"),
     ],
 )
 def test_processes_are_named_in_one_way(address, found_by_cluster, message):

@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -27,93 +27,56 @@ from faith_jax.statistics.units import AUTO, ROWS
 # Beyond it, a number is none of JSON.
 _Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
-Format = Literal["faith_jax calibration 1"]
-FORMAT: Format = "faith_jax calibration 1"
+FORMAT: Literal["faith_jax calibration 1"] = "faith_jax calibration 1"
 DECISIONS = ACCEPT, REJECT, ABSTAIN = ("accept", "reject", "abstain")
 
 
-class Decision(NamedTuple):
-    """The decision about a response, and its reason.
-
-    Attributes:
-      decision: one of `DECISIONS`.
-      reason: a phrase with the score and the threshold.
-    """
-
-    decision: str
-    reason: str
-
-
 class Decider(msgspec.Struct, frozen=True, kw_only=True):
-    """The calibration of the scores of a corpus, or of several together.
+    """The calibration of the scores of a corpus, or of several together."""
 
-    Attributes:
-      rows: with a label and a score, that it was made of.
-      groups: of these rows, which are independent of each other.
-      accept: the score from which on rows are accepted; None = no threshold has the guarantee.
-      reject: the score up to which rows are rejected; likewise.
-      probabilities: the map from scores to the probability that a response is faithful.
-      sample: the scores of one row of each group, rising.
-      mix: of several corpora, how many rows of the sample are of each.
-    """
-
-    rows: _Count
-    groups: _Count
+    rows: _Count  # with a label and a score, that it was made of
+    groups: _Count  # of these rows, which are independent of each other
+    # The score from which on rows are accepted, and the one up to which they are rejected; None =
+    # no threshold has the guarantee.
     accept: _Finite | None = None
     reject: _Finite | None = None
-    probabilities: Map
-    sample: Annotated[list[_Finite], msgspec.Meta(min_length=1)]
-    mix: dict[str, int] = {}
+    probabilities: Map  # that a response is faithful, by its score
+    sample: Annotated[list[_Finite], msgspec.Meta(min_length=1)]  # of one row a group, rising
+    mix: dict[str, int] = {}  # of several corpora, how many rows of the sample are of each
 
     def __post_init__(self) -> None:
         if self.accept is not None and self.reject is not None and not self.accept > self.reject:
             raise ValueError("a threshold of accept above that of reject")
 
-    def decide(self, score: float) -> Decision:
-        """Returns the decision about a response of this score."""
+    def decide(self, score: float) -> tuple[str, str]:
+        """Returns the decision, one of `DECISIONS`, about a response of this score, and why."""
         if self.accept is not None and score >= self.accept:
-            return Decision(ACCEPT, f"score {score:.4g} >= {self.accept:.4g}")
+            return ACCEPT, f"score {score:.4g} >= {self.accept:.4g}"
         if self.reject is not None and score <= self.reject:
-            return Decision(REJECT, f"score {score:.4g} <= {self.reject:.4g}")
+            return REJECT, f"score {score:.4g} <= {self.reject:.4g}"
         limits = [
             f"accepting from {self.accept:.4g} on" if self.accept is not None else "accepting none",
             f"rejecting up to {self.reject:.4g}" if self.reject is not None else "rejecting none",
         ]
-        return Decision(ABSTAIN, f"score {score:.4g}: the guarantee covers {' and '.join(limits)}")
+        return ABSTAIN, f"score {score:.4g}: the guarantee covers {' and '.join(limits)}"
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """Thresholds and probabilities of a scorer, with what they guarantee.
+    """Thresholds and probabilities of a scorer, with what they guarantee."""
 
-    Attributes:
-      format: of the file.
-      scorer: whose scores these are; higher = more faithful.
-      low: the smallest score; None = unknown.
-      high: the largest score; None = unknown.
-      guarantee: which one the thresholds have.
-      target: the largest share of unfaithful responses.
-      reject_target: likewise of faithful ones, where responses are rejected.
-      confidence: of each threshold, or of all at once.
-      simultaneous: whether it is of all at once.
-      cluster_field: what rows share that depend on each other.
-      corpora: by name.
-      pooled: of all corpora; None = there is only one.
-      left_out: by name, why a corpus, or "pooled", has no thresholds.
-    """
-
-    format: Format
-    scorer: Annotated[str, msgspec.Meta(min_length=1)]
-    low: _Finite | None = None
-    high: _Finite | None = None
+    format: Literal["faith_jax calibration 1"]
+    scorer: Annotated[str, msgspec.Meta(min_length=1)]  # higher scores = more faithful
+    low: _Finite | None = None  # the smallest score; None = unknown
+    high: _Finite | None = None  # the largest one; likewise
     guarantee: Guarantee
-    target: Target
-    reject_target: Target
-    confidence: Target
+    target: Target  # the largest share of unfaithful responses
+    reject_target: Target  # likewise of faithful ones, where responses are rejected
+    confidence: Target  # of each threshold, or of all at once
     simultaneous: bool = False
-    cluster_field: str
+    cluster_field: str  # what rows share that depend on each other
     corpora: dict[str, Decider]
-    pooled: Decider | None = None
-    left_out: dict[str, str] = {}
+    pooled: Decider | None = None  # of all corpora; None = there is only one
+    left_out: dict[str, str] = {}  # by name, why a corpus, or "pooled", has no thresholds
 
     def __post_init__(self) -> None:
         if not (self.corpora or self.pooled):

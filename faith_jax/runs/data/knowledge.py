@@ -37,15 +37,10 @@ def index(
     processes: int | None = None,
     restart: bool = False,
 ) -> list[str]:
-    """Makes a knowledge base, and returns lines about it; a stopped run resumes.
+    """Makes a knowledge base, and returns what it has and what was left out, as lines.
 
-    Args:
-      source: a file or a folder of files (see `retrieval.articles`), or a folder of a TFDS data set
-        with `title` and `text`; or "sample", the embedded encyclopedia.
-      folder: of the knowledge base.
-      paragraphs: kept of an article, from its beginning; 0 = all.
-      processes: that parse wikitext; None = one a core.
-      restart: discard what a stopped run has made.
+    The source is a file or a folder of files (see `retrieval.articles`), or a folder of a TFDS data
+    set with `title` and `text`; or "sample", the embedded encyclopedia.
 
     Raises:
       InputError: no such source, or it is damaged.
@@ -57,7 +52,12 @@ def index(
     else:
         count = processes or os.cpu_count() or 1
         base = knowledge_index.build(path, folder, paragraphs, count, restart)
-    return describe(base)
+    manifest = base.manifest
+    articles, names = pluralize(manifest.articles, "article"), pluralize(manifest.names, "name")
+    return [
+        f"{base.folder}: {articles}, {names}, {manifest.size / 1e6:,.1f} MB",
+        *(f"left out: {reason}: {number:,}" for reason, number in manifest.left_out.items()),
+    ]
 
 
 def open_base(folder: str | pathlib.Path) -> KnowledgeBase:
@@ -93,17 +93,6 @@ def _sample_base() -> KnowledgeBase:
 
 def _make_sample(folder: pathlib.Path) -> KnowledgeBase:
     return knowledge_index.build(str(ENCYCLOPEDIA), folder, 0)
-
-
-def describe(base: KnowledgeBase) -> list[str]:
-    """Returns lines that say what a knowledge base has, and what was left out."""
-    manifest = base.manifest
-    articles, names = pluralize(manifest.articles, "article"), pluralize(manifest.names, "name")
-    lines = [f"{base.folder}: {articles}, {names}, {manifest.size / 1e6:,.1f} MB"]
-    return [
-        *lines,
-        *(f"left out: {reason}: {number:,}" for reason, number in manifest.left_out.items()),
-    ]
 
 
 def _of_tfds(source: pathlib.Path, folder: str, paragraphs: int, restart: bool) -> KnowledgeBase:

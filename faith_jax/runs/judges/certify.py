@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
+from faith_jax.core.errors import ConfigError, InputError, pluralize
 from faith_jax.core.files import atomic_folder, check_outputs, write_json, write_jsonl
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows, read_json, read_jsonl
@@ -27,14 +27,11 @@ from faith_jax.core.table import Table
 from faith_jax.inference.opening import clear_models
 from faith_jax.report.table_pages import render_table
 from faith_jax.runs.judges.options import CertifyOptions
-from faith_jax.runs.judges.reference_models import (
-    T5_IDS,
-    write_histogram,
-    write_reference_model,
-)
-from faith_jax.scoring.judges.card import ENDING, JudgeCard, ReadWords, preset_names, read_card
+from faith_jax.runs.judges.reference_models import T5_IDS, write_histogram, write_reference_model
+from faith_jax.runs.judges.verdicts import check_is_judge
+from faith_jax.scoring.judges.card import ENDING, JudgeCard, ReadWords, read_card
 from faith_jax.scoring.judges.chunks import text_between
-from faith_jax.scoring.registry import is_judge, load_scorer
+from faith_jax.scoring.registry import load_scorer
 
 _FOLDER = pathlib.Path(__file__).parent
 _QUERY = "What is known of it?"
@@ -222,12 +219,7 @@ def certify(options: CertifyOptions) -> tuple[str, bool]:
         that are none.
     """
     name, pairs = options.card, certification_pairs()
-    if not is_judge(name):
-        hint = did_you_mean(name, preset_names())
-        raise ConfigError(
-            f"{name!r} is no judge.{hint} There are: {', '.join(preset_names())}; one of your own "
-            f"is the FILE{ENDING} of its card."
-        )
+    check_is_judge(name)
     card = read_card(name)
     inputs = {"--references": options.references, "FOLDER": options.folder}
     outputs = {"--json": options.json, "--write-pairs": options.write_pairs}

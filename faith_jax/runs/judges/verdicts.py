@@ -46,6 +46,16 @@ class JudgedResponse:
     words: tuple[WordScore, ...] = ()
 
 
+def check_is_judge(name: str, where: str = "") -> None:
+    """Raises ConfigError for a name that is no judge's; `where` begins its message."""
+    if not is_judge(name):
+        names = preset_names()
+        raise ConfigError(
+            f"{where}{name!r} is no judge.{did_you_mean(name, names)} There are: "
+            f"{', '.join(names)}; one of your own is the FILE{ENDING} of its card."
+        )
+
+
 def judge(
     groundings: Sequence[Texts] | Any,
     responses: Sequence[str] | None = None,
@@ -85,12 +95,7 @@ def judge(
       InputError: for a response that is too long to be read, and a row of a table without texts.
       ValueError: for lengths that differ.
     """
-    if not is_judge(judge):
-        hint = did_you_mean(judge, preset_names())
-        raise ConfigError(
-            f"judge: {judge!r} is no judge.{hint} There are: {', '.join(preset_names())}; one of "
-            f"your own is the FILE{ENDING} of its card."
-        )
+    check_is_judge(judge, "judge: ")
     decider = None
     if calibration is not None:
         decider = _read_decider(calibration, corpus, judge)
