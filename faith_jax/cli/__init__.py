@@ -100,19 +100,14 @@ def _named_commands(arguments: Sequence[str]) -> Sequence[type]:
             return (command,)
     names = entry_point_names(COMMAND_ENTRY_POINTS)
     if first in names:
-        return (_load_command(first),)
+        return [load_named(first, COMMAND_ENTRY_POINTS, type, "command")]
     commands = list(_COMMANDS)
     for name in names:
         try:
-            commands.append(_load_command(name))
+            commands.append(load_named(name, COMMAND_ENTRY_POINTS, type, "command"))
         except ConfigError as error:  # of a package that is broken: the others are listed
             show(f"faith-jax: warning: {first_line(error)}", sys.stderr)
     return commands
-
-
-def _load_command(name: str) -> type:
-    command: type = load_named(name, COMMAND_ENTRY_POINTS, type, "command")
-    return command
 
 
 def t5x_main(arguments: Sequence[str] | None = None) -> int:
@@ -147,8 +142,7 @@ class LogFormat(logging.Formatter):
         return super().formatMessage(record)
 
 
-def _run_command_line(parser: CommandParser, arguments: Sequence[str] | None) -> int:
-    command_line = sys.argv[1:] if arguments is None else arguments
+def _run_command_line(parser: CommandParser, command_line: Sequence[str]) -> int:
     if not command_line:
         parser.print_help()
         return 0

@@ -153,9 +153,6 @@ class Prompts(NamedTuple):
 def read_prompts(source: str) -> Prompts:
     """Reads the soft prompts of a checkpoint, without its base model where they stand alone.
 
-    The source is a prompt-tuned MODEL_DIR (its best step), one of its steps, or any other
-    checkpoint with a soft prompt.
-
     Raises:
       CheckpointError: for a source without a prompt, or with one that is broken.
     """
@@ -188,15 +185,9 @@ def export_prompt(
 ) -> None:
     """Writes a soft prompt as a .npy file, float32 [length, embed], or as a folder of PEFT's.
 
-    The base model need not be there. The target appears whole or not at all.
-
-    Args:
-      source: as for `read_prompts`.
-      target: a file that ends in .npy, or a folder.
-      overwrite: replace it.
-      which: "encoder" or "decoder", needed where the checkpoint has both.
-      base_name: what PEFT's folder calls the base model; "" = its path, where that is a Hugging
-        Face folder.
+    The base model need not be there. The target appears whole or not at all. A checkpoint with both
+    prompts needs `which`: "encoder" or "decoder". PEFT's folder calls the base model `base_name`;
+    "" = its path, where that is a Hugging Face folder.
     """
     place = _free_place(target, overwrite, source)
     prompts = read_prompts(source)
@@ -225,14 +216,10 @@ def import_prompt(
 ) -> None:
     """Makes a checkpoint of ours, or a .npy file, of a prompt in another form.
 
-    Args:
-      source: a folder that PEFT wrote, or a .npy file of floats [length, embed].
-      target: the folder to write, which has the prompt and names its base model; or, for PEFT's, a
-        file that ends in .npy. It appears whole or not at all.
-      base: the checkpoint of the base model; "" = what PEFT's folder names.
-      overwrite: replace the target.
-      which: "encoder" or "decoder": where the prompt of a .npy file stands; None = in front of the
-        input.
+    The source is a folder that PEFT wrote, or a .npy file of floats [length, embed]. The target is
+    a folder, which has the prompt and names its base model; or, for PEFT's, a file that ends in
+    .npy. It appears whole or not at all. A base of "" is what PEFT's folder names. `which`,
+    "encoder" or "decoder", is where the prompt of a .npy file stands; None = in front of the input.
     """
     place = _free_place(target, overwrite, source, base)
     is_npy = _is_npy_file(source)

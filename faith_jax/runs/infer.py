@@ -159,7 +159,7 @@ def infer(
     lists all of them, each with its `score`, by which a search ranks them.
 
     Args:
-      models: the models that respond, each to all rows.
+      models: that respond, each to all rows.
       output: where responses are written.
       dataset: the task and split to respond to.
       file: or a file of rows.
@@ -542,11 +542,7 @@ def _count_rows(
 def _data_set(job: Job, source: _Source, of_system: Mapping[str, str], shard: Shard) -> "DataSet":
     """Returns the TFDS data set of all shards, with the fields that all rows have of one kind.
 
-    Args:
-      job: of all shards.
-      source: of the rows.
-      of_system: the fields that say which system responds.
-      shard: any of them.
+    `of_system` are the fields that say which system responds; `shard` is any of them.
     """
     from faith_jax.export import tfds
 

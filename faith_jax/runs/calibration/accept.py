@@ -149,8 +149,8 @@ def _decide_row(row: ScoredRow, scorer: str, decider: Decider | str) -> dict[str
         reason = f"the score is undefined{why and f': {why}'}"
         return {"decision": ABSTAIN, "probability": None, "reason": reason}
     decision, reason = decider.decide(score)
-    probability = float(decider.probabilities.probabilities(np.array([score]))[0])
-    return {"decision": decision, "probability": round(probability, 6), "reason": reason}
+    probability = round(decider.probability(score), 6)
+    return {"decision": decision, "probability": probability, "reason": reason}
 
 
 class _Likeness(NamedTuple):

@@ -48,6 +48,10 @@ class Decider(msgspec.Struct, frozen=True, kw_only=True):
         if self.accept is not None and self.reject is not None and not self.accept > self.reject:
             raise ValueError("a threshold of accept above that of reject")
 
+    def probability(self, score: float) -> float:
+        """Returns the probability that a response of this score is faithful."""
+        return float(self.probabilities.probabilities(np.array([score]))[0])
+
     def decide(self, score: float) -> tuple[str, str]:
         """Returns the decision, one of `DECISIONS`, about a response of this score, and why."""
         if self.accept is not None and score >= self.accept:

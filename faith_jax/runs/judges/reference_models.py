@@ -31,7 +31,7 @@ _FACTORS = {
     "classifier/out/kernel": 4.0,
 }
 _OUTPUT = "decoder/logits_dense/kernel"
-_BYTE, _NORMAL, _UNKNOWN, _CONTROL = 6, 1, 2, 3  # SentencePiece's types of pieces
+_NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3  # SentencePiece's types of pieces
 # The ids of T5's published vocabulary that the judges' code or cards read.
 T5_IDS = {
     "\u2581": 3,

@@ -7,8 +7,6 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.types import WordScore
@@ -125,7 +123,7 @@ def judge(
             score.undefined,
             None
             if decider is None or math.isnan(score.value)
-            else float(decider.probabilities.probabilities(np.array([score.value]))[0]),
+            else decider.probability(score.value),
             score.words,
         )
         for score in scorer.score(examples, responses, histories)
@@ -151,11 +149,7 @@ def judge(
 
 
 def _read_decider(file: str, corpus: str | None, judge: str) -> Decider:
-    """Returns the part of a calibration for the scores of a corpus.
-
-    Raises:
-      ConfigError: the file is no calibration, is of another judge, or lacks the corpus.
-    """
+    """Returns the part of a calibration, which must be of this judge, for a corpus."""
     calibration, name = read_calibration(path_of(file)), pathlib.Path(judge).stem
     if calibration.scorer != name:
         raise ConfigError(
