@@ -116,10 +116,11 @@ class Train(_WithDryRun):
         self.prepare()
         from faith_jax.gin_files import config as gin_config
         from faith_jax.runs import train
+        from faith_jax.training.trainer import Stopped
 
         try:
             gin_config.run(train.train, dry_run=self.dry_run)
-        except train.Stopped as stopped:
+        except Stopped as stopped:
             show(first_line(stopped), sys.stderr)
             return 143
         return 0

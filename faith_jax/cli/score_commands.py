@@ -1,7 +1,7 @@
 """The commands that score, and those of judges: score, scorers, certify and export-scorer."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import ClassVar
 
 from faith_jax.cli.shared import OneOfSeveral, show
@@ -79,8 +79,11 @@ class Score(ScoreInput, ScoreOptions, OneOfSeveral):
         from faith_jax.core.rows import BadRows
         from faith_jax.runs.scores import score
 
-        # Of the code of scorers and cards of the user's own.
-        digests = _load_scorer_modules(self.scorer_module)
+        digests = {}  # of the code of scorers and cards of the user's own
+        for place in self.scorer_module:
+            from faith_jax.scoring.plugins import load_scorer_module
+
+            digests[place] = load_scorer_module(place)
         names = split_scorers(self.scorers)
         options = scorer_options(names, self.scorer_option)
         if files := [name.partition("=")[2] for name in names if name.endswith(".toml")]:
@@ -94,15 +97,6 @@ class Score(ScoreInput, ScoreOptions, OneOfSeveral):
         else:
             lines = score.score(self, options, self, bad_rows, digests).lines()
         return [*lines, *bad_rows.describe_skipped()]
-
-
-def _load_scorer_modules(places: Sequence[str]) -> dict[str, str]:
-    """Imports the modules of --scorer-module; returns the digests of their code by their names."""
-    if not places:
-        return {}
-    from faith_jax.scoring.plugins import load_scorer_module
-
-    return {place: load_scorer_module(place) for place in places}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,9 +125,10 @@ class Scorers:
 
         from faith_jax.scoring import registry
         from faith_jax.scoring.judges.card import read_card
+        from faith_jax.scoring.plugins import load_scorer_module
 
-        _load_scorer_modules(self.scorer_module)
-
+        for place in self.scorer_module:
+            load_scorer_module(place)
         rows, judges = [], []
         for name in registry.scorer_names():
             card = registry.scorer_card(name)

@@ -8,6 +8,7 @@ writes. Several checkpoints may respond to the same rows, each in a folder of it
 joins all rows.
 """
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -482,11 +483,29 @@ class _Responder(NamedTuple):
                     append_rows(shard.rows, written)
                 done += len(window)
             if writes:
-                data_set = functools.partial(_data_set, job, self.source, self.system.fields)
-                shard.finish(*_count_rows(shard, data_set if "tfds" in formats else None))
+                self._finish_shard(job, shard, "tfds" in formats)
         logger.info("%s compiled", pluralize(self.decoder.num_compilations, "program"))
         for warning in () if is_reported else unknown_warnings(unknown.report()):
             logger.warning("%s", warning)
+
+    def _finish_shard(self, job: Job, shard: Shard, is_tfds: bool) -> None:
+        """Counts what the summary says of a shard's rows, and writes its records of TFDS."""
+        counts = {"inputs_cut": 0, "unfinished": 0}
+
+        def rows() -> Iterator[Mapping[str, Any]]:
+            for _, row in read_jsonl(shard.rows):
+                counts["inputs_cut"] += row["inputs_cut_tokens"] > 0
+                counts["unfinished"] += not row["finished"]
+                yield row
+
+        files = []
+        if is_tfds:
+            folder = make_output_folder(shard.folder / _MADE / _TFDS, "INFER_OUTPUT_DIR")
+            data_set = _data_set(job, self.source, self.system.fields, shard)
+            files = [data_set.write_shard(folder, shard.number, shard.of, rows())]
+        else:
+            collections.deque(rows(), maxlen=0)
+        shard.finish(counts, *files)
 
 
 def _output_row(
@@ -517,26 +536,6 @@ def _output_row(
             response | {"score": decoded.score} for response, decoded in scored
         ]
     return written
-
-
-def _count_rows(
-    shard: Shard, data_set: Callable[[Shard], "DataSet"] | None
-) -> tuple[dict[str, int], *tuple[pathlib.Path, ...]]:
-    """Counts what the summary says of a shard's rows, and writes its records of TFDS."""
-    counts = {"inputs_cut": 0, "unfinished": 0}
-
-    def rows() -> Iterator[Mapping[str, Any]]:
-        for _, row in read_jsonl(shard.rows):
-            counts["inputs_cut"] += row["inputs_cut_tokens"] > 0
-            counts["unfinished"] += not row["finished"]
-            yield row
-
-    if data_set is None:
-        for _ in rows():
-            pass
-        return (counts,)
-    folder = make_output_folder(shard.folder / _MADE / _TFDS, "INFER_OUTPUT_DIR")
-    return counts, data_set(shard).write_shard(folder, shard.number, shard.of, rows())
 
 
 def _data_set(job: Job, source: _Source, of_system: Mapping[str, str], shard: Shard) -> "DataSet":

@@ -118,12 +118,8 @@ def make_folder(path: str, setting: str = "MODEL_DIR") -> pathlib.Path:
 def pin_start(folder: pathlib.Path, initial: str) -> str:
     """Returns the path of what a run starts from, which of a MODEL_DIR is a step.
 
-    A run that is resumed has the step that it began with, though its base may have been trained on
-    and have another best step by now. `check_former_run` compares what is there.
-
-    Args:
-      folder: MODEL_DIR of the run.
-      initial: INITIAL_CHECKPOINT_PATH.
+    A run that is resumed in its folder has the step that it began with, though its base may have
+    been trained on and have another best step by now. `check_former_run` compares what is there.
     """
     opened = opened_path(initial)
     if newest_step(folder) is None or not (folder / MODEL_JSON).exists():
@@ -147,20 +143,13 @@ def check_former_run(
     config: TransformerConfig,
     initial: BaseModel | None,
     frozen: bool,
-    vocabulary: Tokenizer | None = None,
+    vocabulary: Tokenizer,
 ) -> list[Difference]:
     """Checks that MODEL_DIR holds no other run than the one that begins or resumes.
 
-    Other data, another objective, optimizer, model, seed, vocabulary or initial checkpoint is an
-    error. A run without a checkpoint begins anew, with any settings. The folder need not exist and
-    is not modified.
-
-    Args:
-      folder: MODEL_DIR.
-      config: of the model.
-      initial: the model that training starts from; None = random parameters.
-      frozen: whether `initial` stays, in part, as it is.
-      vocabulary: of the run; None = not compared.
+    Other data, another objective, optimizer, model, seed, vocabulary or initial checkpoint (None =
+    random parameters), or its being frozen in part, is an error. A run without a checkpoint begins
+    anew, with any settings. The folder need not exist and is not modified.
 
     Returns:
       The settings that may change, and have; see `log_changes`.
@@ -205,9 +194,8 @@ def check_former_run(
                 f"MODEL_DIR = {str(folder)!r} holds another run: {'; '.join(changes)}. Choose "
                 "another MODEL_DIR, or remove this one."
             )
-    if vocabulary is not None:
-        # The vocabulary is whole where model.json, which is written after it, exists.
-        check_kept_vocabulary(vocabulary, folder)
+    # The vocabulary is whole where model.json, which is written after it, exists.
+    check_kept_vocabulary(vocabulary, folder)
     return free
 
 
@@ -263,11 +251,8 @@ def _changed_settings(folder: pathlib.Path) -> list[Difference]:
         return []  # `train` was called without gin
     before = read_settings(folder)
     if before is None:
-        logger.warning(
-            "%s has no readable %s: whether this run began with these settings is not known",
-            folder,
-            CONFIG,
-        )
+        unknown = "%s has no readable %s: whether this run began with these settings is not known"
+        logger.warning(unknown, folder, CONFIG)
         return []
     return differences(before, current)
 
@@ -287,15 +272,12 @@ def log_changes(folder: pathlib.Path, changed: list[Difference]) -> None:
         logger.warning(
             "%s was %s and is %s now: the learning rates from here on follow the new schedule, so "
             "the result differs from that of a run that has it from the start",
-            steps.name,
-            steps.before,
-            steps.now,
+            *(steps.name, steps.before, steps.now),
         )
         changed = [d for d in changed if d.name != steps.name]
     for name, change in {d.name: d for d in changed}.items():
-        logger.info(
-            "%s is resumed with %s = %s, which was %s", folder, name, change.now, change.before
-        )
+        resumed = "%s is resumed with %s = %s, which was %s"
+        logger.info(resumed, folder, name, change.now, change.before)
 
 
 def read_or_write_prompt_starts(

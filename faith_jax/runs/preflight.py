@@ -38,11 +38,11 @@ logger = logging.getLogger("faith_jax")
 
 Report = dict[str, Any]
 
-PARTS = (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE, Kind.OTHER)
-MOST_CUT = 0.05  # share of rows
+_PARTS = (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE, Kind.OTHER)
+_MOST_CUT = 0.05  # share of rows
 _MULTIPLE = 8  # of tokens, of lengths that are proposed
-EXAMPLES = 3
-UNKNOWN_MARK = " \u2047 "  # as SentencePiece shows an unknown token
+_EXAMPLES = 3
+_UNKNOWN_MARK = " \u2047 "  # as SentencePiece shows an unknown token
 
 
 def training_report(
@@ -143,7 +143,7 @@ def inference_report(
             row_tokens = read(row)
         lengths.append(len(row_tokens.ids))
         cuts.append(row_tokens.cut)
-        if len(examples) < EXAMPLES:
+        if len(examples) < _EXAMPLES:
             examples.append(
                 {"id": row.id, "inputs": _decode_with_marks(read.tokenizer, row_tokens.ids)}
             )
@@ -186,7 +186,7 @@ def scoring_report(
                 model_input = scorer.seen(row.example)
             if model_input is not None:
                 seen[name].append(model_input.cut)
-                if len(first[name]) < EXAMPLES:
+                if len(first[name]) < _EXAMPLES:
                     first[name].append({"id": row.example.id, **model_input.texts})
     if not count:
         raise InputError(f"{source}: no rows to score.")
@@ -252,7 +252,7 @@ def cut_of_inputs(cuts: Sequence[CutTokens]) -> Report:
     `mostly` is the share of inputs that lose more than half of their knowledge, `last_turns` how
     many lose tokens of their last turn.
     """
-    counts = {part: np.array([tokens.get(part, 0) for tokens in cuts]) for part in PARTS}
+    counts = {part: np.array([tokens.get(part, 0) for tokens in cuts]) for part in _PARTS}
     report = cut_report({part.name.lower(): count for part, count in counts.items()})
     if "knowledge" in report:
         before = np.array([tokens.knowledge for tokens in cuts])
@@ -299,7 +299,7 @@ def cut_warnings(cut: Report, training: bool = False) -> Iterator[str]:
             lost += ", which their targets may need"
         elif part == "knowledge":
             share, lost = losses.get("mostly", 0), "more than half of their knowledge"
-        if share > MOST_CUT:
+        if share > _MOST_CUT:
             yield f"{100 * share:.1f}% of the inputs lose {lost}."
         if last_turns := losses.get("last_turns"):
             inputs = pluralize(last_turns, "input")
@@ -326,7 +326,7 @@ def _format_percentiles(values: Mapping[str, int]) -> str:
 
 def _collect_cuts(members: "Sequence[RowCache]") -> dict[str, np.ndarray]:
     cuts = np.concatenate([_table_of(member, "cut", len(Kind)) for member in members])
-    return {part.name.lower(): cuts[:, part] for part in PARTS}
+    return {part.name.lower(): cuts[:, part] for part in _PARTS}
 
 
 def _report_unknown_tokens(members: "Sequence[RowCache]") -> Report:
@@ -350,7 +350,7 @@ def _collect_groundings(rows: "SplitRows") -> np.ndarray:
 
 def _decode_examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
     """Yields the first examples of training, decoded."""
-    members, numbers = rows.order.rows(np.arange(EXAMPLES))
+    members, numbers = rows.order.rows(np.arange(_EXAMPLES))
     for member, number in zip(members.tolist(), numbers.tolist(), strict=True):
         cache = rows.members[member]
         row = cache[number]
@@ -380,7 +380,7 @@ def _decode_with_marks(tokenizer: Any, ids: Sequence[int]) -> str:
         else:
             parts[-1].append(token)
     texts = map(tokenizer.decode, parts)
-    return UNKNOWN_MARK.join(
+    return _UNKNOWN_MARK.join(
         text if isinstance(text, str) else " ".join(map(str, text)) for text in texts
     )
 

@@ -60,7 +60,7 @@ _LISTED = 5
 Place = tuple[int, int]
 
 
-class PlacedRow(Protocol):
+class _PlacedRow(Protocol):
     """A row of an input; its `repr` says all that counts of it."""
 
     @property
@@ -68,7 +68,7 @@ class PlacedRow(Protocol):
         """The place where it is read."""
 
 
-Row = TypeVar("Row", bound=PlacedRow)
+Row = TypeVar("Row", bound=_PlacedRow)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,7 +164,7 @@ class _Block:
     digest: int = 0
 
 
-def split(rows: Iterable[PlacedRow], shards: int = 0) -> list[dict[str, Any]]:
+def split(rows: Iterable[_PlacedRow], shards: int = 0) -> list[dict[str, Any]]:
     """Returns the plan that splits rows into shards of nearly the same size, as JSON.
 
     That is `first`, `count`, `place` and `digest` of each. Rows are read once; at most two blocks

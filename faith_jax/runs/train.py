@@ -59,14 +59,12 @@ from faith_jax.training.metrics import (
 )
 from faith_jax.training.objectives import Batch, Metrics, Objective
 from faith_jax.training.optimizers import Schedule
-from faith_jax.training.trainer import Periods, Stopped, Trainer, fit, merge_params, split_params
-
-__all__ = ["Evaluation", "Optimization", "Output", "Stopped", "train"]
+from faith_jax.training.trainer import Periods, Trainer, fit, merge_params, split_params
 
 logger = logging.getLogger("faith_jax")
 
-DECODED = "_decoded"  # ends the part of decoded metrics in metrics.jsonl
-ROWS = "rows"  # the folder in MODEL_DIR that keeps the data's rows until training ends
+_DECODED = "_decoded"  # ends the part of decoded metrics in metrics.jsonl
+_ROWS = "rows"  # the folder in MODEL_DIR that keeps the data's rows until training ends
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -219,7 +217,7 @@ def train(
         and eval_dataset is not None
         and last_step is not None
         and is_due(last_step)
-        and not is_measured(folder, last_step, f"{eval_dataset.split}{DECODED}")
+        and not is_measured(folder, last_step, f"{eval_dataset.split}{_DECODED}")
     )
     if last_step is not None and last_step >= end and not (dry_run or unmeasured):
         reason = f"TRAIN_STEPS is {total_steps:,}"
@@ -234,7 +232,7 @@ def train(
     with contextlib.nullcontext() if dry_run else own_folder(output.model_dir):
         if newest_step(folder) != last_step:
             raise ConfigError(f"MODEL_DIR: another run has just written to {folder}; start again.")
-        rows_folder = None if dry_run else folder / ROWS
+        rows_folder = None if dry_run else folder / _ROWS
         rows = SplitRows(dataset, model.config, rows_folder)
         evaluated = decoded = None
         if eval_dataset is not None:
@@ -297,7 +295,7 @@ def train(
             batches = _read_global_batches(rows, partitioner, first_step)
             fit(trainer, state, frozen, batches, periods, watcher, checkpoints)
             if jax.process_index() == 0:
-                remove_tree(folder / ROWS)
+                remove_tree(folder / _ROWS)
             logger.info("%s compiled", pluralize(trainer.num_compilations, "program"))
             best = checkpoints.best_step()
             if best is not None:
@@ -426,7 +424,7 @@ class _Watcher:
             self.failure = MetricError(f"Step {step}, whose state is saved: {error}.", metrics)
         metric_list = "  ".join(f"{name} {text_of(value)}" for name, value in metrics.items())
         logger.info("step %d  %s decoded  %s", step, split, metric_list)
-        self._write_metrics(step, f"{split}{DECODED}", metrics)
+        self._write_metrics(step, f"{split}{_DECODED}", metrics)
 
     def _write_metrics(self, step: int, part: str, metrics: Mapping[str, Any]) -> None:
         self.writer.write(step, part, metrics)

@@ -13,7 +13,8 @@ from faith_jax.core.files import write_json
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.schema import read_json_as
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.runs.calibration.options import Guarantee, Target
+from faith_jax.runs.calibration.options import Guarantee
+from faith_jax.runs.options import OpenShare
 from faith_jax.statistics.calibration.maps import Map
 from faith_jax.statistics.scored_corpora import (
     Corpus,
@@ -73,9 +74,9 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     low: _Finite | None = None  # the smallest score; None = unknown
     high: _Finite | None = None  # the largest one; likewise
     guarantee: Guarantee
-    target: Target  # the largest share of unfaithful responses
-    reject_target: Target  # likewise of faithful ones, where responses are rejected
-    confidence: Target  # of each threshold, or of all at once
+    target: OpenShare  # the largest share of unfaithful responses
+    reject_target: OpenShare  # likewise of faithful ones, where responses are rejected
+    confidence: OpenShare  # of each threshold, or of all at once
     simultaneous: bool = False
     cluster_field: str  # what rows share that depend on each other
     corpora: dict[str, Decider]

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("faith_jax")
 
 ROWS = "rows.jsonl"
-DENSE, FUSED, SENTENCES = "dense", "fused", "sentences"
+_DENSE, FUSED, SENTENCES = "dense", "fused", "sentences"
 _BATCH = 32  # claims that are looked up together
 _RELEVANT = (EvidenceLabel.RELEVANT.value, "label_1")
 
@@ -166,7 +166,7 @@ class Finder:
         make: dict[str, Callable[[], Retriever]] = {
             ENTITIES: lambda: self._entities,
             BM25: lambda: Bm25(base),
-            DENSE: lambda: _open_dense_retriever(options, base),
+            _DENSE: lambda: _open_dense_retriever(options, base),
         }
         for name in check_value("retrievers", options.retrievers, tuple[str, ...]):
             if name not in make:

@@ -32,8 +32,8 @@ from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.huggingface import HuggingFaceVocabulary
 from faith_jax.tokenizers.sentencepiece import SentencePieceVocabulary
 
-FORMAT = "faith_jax scorer 1"
-PLATFORMS = ("cpu", "cuda", "tpu")
+_FORMAT = "faith_jax scorer 1"
+_PLATFORMS = ("cpu", "cuda", "tpu")
 _LENGTHS = (128, 512, 2048)
 _TOKENS = 8192  # of a batch at most
 
@@ -99,12 +99,12 @@ def _build_manifest(name: str, judge: Judge) -> dict[str, Any]:
         requires.append("nltk")
     lengths = [length for length in _LENGTHS if length < encode.max_length] + [encode.max_length]
     return {
-        "format": FORMAT,
+        "format": _FORMAT,
         "judge": pathlib.Path(name).stem,
         "card": msgspec.to_builtins(card),
         "requires": requires,
         "jax": jax.__version__,
-        "platforms": PLATFORMS,
+        "platforms": _PLATFORMS,
         "threshold": card.threshold,
         "max_length": encode.max_length,
         "cut_policy": encode.cut_policy,
@@ -155,5 +155,5 @@ def _export_program(judge: Judge, params: dict[str, np.ndarray], size: int, leng
     shapes = {key: jax.ShapeDtypeStruct(value.shape, value.dtype) for key, value in params.items()}
     rows = jax.ShapeDtypeStruct((size, length), jnp.int32)
     second = jax.ShapeDtypeStruct((size,), jnp.int32)
-    exported = jax.export.export(jax.jit(support), platforms=PLATFORMS)(shapes, rows, second)
+    exported = jax.export.export(jax.jit(support), platforms=_PLATFORMS)(shapes, rows, second)
     return bytes(exported.serialize())

@@ -22,7 +22,7 @@ from faith_jax.core.heavy_imports import light_module
 from faith_jax.tokenizers.sentencepiece import read_model
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
-SEED = 0
+_SEED = 0
 # Attention that chooses, and counts for more than the token itself; so that scores differ from pair
 # to pair, as those of random weights hardly do.
 _FACTORS = {
@@ -107,7 +107,7 @@ def write_histogram(path: pathlib.Path, bins: int) -> None:
 
 def _draw_parameter(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Returns the array of a parameter, float32: a function of its name and shape alone."""
-    rng = np.random.default_rng([SEED, zlib.crc32(name.encode())])
+    rng = np.random.default_rng([_SEED, zlib.crc32(name.encode())])
     # Uniform numbers, of variance 1: simpler than normal ones, whose method NumPy may change.
     noise = (rng.random(shape) * 2 - 1) * 3**0.5
     if name.endswith("scale"):
