@@ -311,7 +311,6 @@ def _task_source(dataset: DatasetConfig) -> _Source:
 
 
 def _file_source(file: InputFile, cut_policy: str, seed: int) -> _Source:
-
     def tokenizer(vocabulary: RunVocabulary) -> Any:
         if "faith_jax.tasks.faithdial" in sys.modules:  # gin may steer its tasks alone
             from faith_jax.tasks import lookup

@@ -6,7 +6,6 @@ platform: batches, dropout and prompts are functions of the config, its seed and
 
 import contextlib
 import dataclasses
-import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -210,7 +209,12 @@ def train(
         losses = losses_until(folder, last_step, str(eval_dataset.split))
     has_converged = no_longer_falls(losses, patience)
     end = last_step if has_converged and last_step is not None else total_steps
-    is_due = functools.partial(_is_due, end, evaluation.decoded_period)
+
+    def is_due(step: int) -> bool:
+        """Whether decoded metrics are; without a period, after the last step."""
+        period = evaluation.decoded_period
+        return step == end or bool(period and step % period == 0)
+
     # A run may have been killed, or a metric may have failed, after a state was saved.
     unmeasured = (
         decoding is not None
@@ -306,11 +310,6 @@ def train(
         if watcher.failure is not None:
             raise watcher.failure
         return watcher.last
-
-
-def _is_due(total: int, period: int | None, step: int) -> bool:
-    """Whether decoded metrics are measured after a step; without a period, after the last one."""
-    return step == total or bool(period and step % period == 0)
 
 
 def _check_datasets(
