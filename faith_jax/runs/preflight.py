@@ -252,21 +252,21 @@ def cut_of_inputs(cuts: Sequence[CutTokens]) -> Report:
     `mostly` is the share of inputs that lose more than half of their knowledge, `last_turns` how
     many lose tokens of their last turn.
     """
-    counts = {part: np.array([tokens.get(part, 0) for tokens in cuts]) for part in _PARTS}
-    report = cut_report({part.name.lower(): count for part, count in counts.items()})
+    report = cut_report(
+        {part.name.lower(): np.array([cut.get(part, 0) for cut in cuts]) for part in _PARTS}
+    )
     if "knowledge" in report:
-        before = np.array([tokens.knowledge for tokens in cuts])
-        report["knowledge"]["mostly"] = float((2 * counts[Kind.KNOWLEDGE] > before).mean())
+        mostly = [2 * cut.get(Kind.KNOWLEDGE, 0) > cut.knowledge for cut in cuts]
+        report["knowledge"]["mostly"] = float(np.mean(mostly))
     if last_turns := sum(tokens.last_turn for tokens in cuts):
         report["history"]["last_turns"] = last_turns
     return report
 
 
 def cut_report(counts: Mapping[str, np.ndarray]) -> Report:
-    """Returns how much is cut of each part; `counts` are the tokens that each row loses.
+    """Returns how much is cut of each part of which something is; `counts` are tokens by row.
 
-    That is: `rows` that lose some, their `share`, and percentiles of the tokens that these rows
-    lose. Parts of which nothing is cut are left out.
+    That is: `rows` that lose some, their `share`, and percentiles of the tokens that these lose.
     """
     return {
         part: {"rows": int((cut > 0).sum()), "share": float((cut > 0).mean())}
@@ -318,10 +318,7 @@ def _cut_lines(cut: Report) -> Iterator[str]:
 
 
 def _format_percentiles(values: Mapping[str, int]) -> str:
-    """Returns percentiles as a text."""
-    return (
-        f"median {values['p50']}, 90% {values['p90']}, 99% {values['p99']}, longest {values['max']}"
-    )
+    return "median {p50}, 90% {p90}, 99% {p99}, longest {max}".format_map(values)
 
 
 def _collect_cuts(members: "Sequence[RowCache]") -> dict[str, np.ndarray]:

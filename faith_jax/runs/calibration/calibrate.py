@@ -57,21 +57,13 @@ _TARGETS = 60
 
 
 class _LabelledScores(NamedTuple):
-    """The usable rows of a corpus, or of several.
+    """The usable rows of a corpus, or of several."""
 
-    Attributes:
-      name: of the corpus, for people.
-      scores: [rows], higher = more faithful.
-      labels: [rows], 1 = faithful, 0 = not.
-      units: which rows depend on each other.
-      drawn: [units], the number of one row of each unit.
-    """
-
-    name: str
-    scores: Floats
-    labels: Floats
-    units: Units
-    drawn: NDArray[np.intp]
+    name: str  # of the corpus, for people
+    scores: Floats  # [rows], higher = more faithful
+    labels: Floats  # [rows], 1 = faithful, 0 = not
+    units: Units  # which rows depend on each other
+    drawn: NDArray[np.intp]  # [units], the number of one row of each unit
 
     def accepting(self, options: CalibrateOptions, level: float, target: float) -> Floats:
         """Returns the thresholds from which on rows may be accepted, from strict to lenient."""

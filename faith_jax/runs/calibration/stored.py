@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -126,12 +126,7 @@ _SCOPE = (
 def read_scores(
     files: Sequence[str], scorer: str, cluster_field: str
 ) -> tuple[dict[str, Corpus], str]:
-    """Returns the corpora of scored files with one scorer, and its name.
-
-    Args:
-      files: the paths.
-      scorer: "" = the only one.
-      cluster_field: that names the unit of independence.
+    """Returns the corpora of scored files with one scorer ("" = the only one), and its name.
 
     Raises:
       FaithJaxError: for a bad or missing file, an unknown scorer, and several without a choice.
@@ -148,12 +143,7 @@ def read_scores(
 
 
 def mix_of(corpora: Sequence[Corpus], drawn: NDArray[np.intp]) -> dict[str, int]:
-    """Returns how many drawn rows are of each corpus, where all their rows stand one after another.
-
-    Args:
-      corpora: whose rows these are.
-      drawn: [drawn], the numbers of rows.
-    """
+    """Returns how many rows are of each corpus, by their numbers in all corpora together."""
     ends = np.cumsum([len(corpus.ids) for corpus in corpora])
     counts = np.bincount(np.searchsorted(ends, drawn, side="right"), minlength=len(corpora))
     names = (corpus.name for corpus in corpora)
@@ -193,5 +183,4 @@ def read_calibration(path: pathlib.Path) -> Calibration:
 
 def write_calibration(path: pathlib.Path, calibration: Calibration) -> None:
     """Writes a calibration, whole or not at all."""
-    value: Any = msgspec.to_builtins(calibration)
-    write_json(path, value)
+    write_json(path, msgspec.to_builtins(calibration))

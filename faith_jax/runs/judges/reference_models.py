@@ -52,8 +52,8 @@ def write_reference_model(
     words: Sequence[str] = (),
     loud: Mapping[int, float] = types.MappingProxyType({}),
     sizes: Mapping[str, int] = types.MappingProxyType({}),
-) -> pathlib.Path:
-    """Writes the tiny model of a family with its tokenizer; returns the folder.
+) -> None:
+    """Writes the tiny model of a family with its tokenizer.
 
     Args:
       folder: that does not exist.
@@ -90,7 +90,6 @@ def write_reference_model(
     for file in beside.iterdir():
         file.replace(folder / file.name)
     beside.rmdir()
-    return folder
 
 
 def write_histogram(path: pathlib.Path, bins: int) -> None:
@@ -158,14 +157,9 @@ def _write_deberta_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
     )
-    tokenizer.save(str(folder / "tokenizer.json"))
-    _write_tokenizer_config(
-        folder,
-        "DebertaV2Tokenizer",
-        **dict(zip(("pad", "cls", "sep", "unk"), special, strict=True)),
-        **{"mask": "[MASK]", "bos": "[CLS]", "eos": "[SEP]"},
-    )
-    return int(tokenizer.get_vocab_size())
+    names = dict(zip(("pad", "cls", "sep", "unk"), special, strict=True))
+    names |= {"mask": "[MASK]", "bos": "[CLS]", "eos": "[SEP]"}
+    return _save_tokenizer(tokenizer, folder, "DebertaV2Tokenizer", names)
 
 
 def _byte_level(special: Sequence[str], words: Sequence[str]) -> Any:
@@ -189,25 +183,18 @@ def _byte_level(special: Sequence[str], words: Sequence[str]) -> Any:
 
 
 def _write_roberta_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
-    """Writes RoBERTa's tokenizer."""
     tokenizers: Any = light_module("tokenizers")
     tokenizer = _byte_level(["<s>", "<pad>", "</s>", "<unk>"], words)
     tokenizer.add_special_tokens([tokenizers.AddedToken("<mask>", lstrip=True)])
     tokenizer.post_processor = tokenizers.processors.RobertaProcessing(
         ("</s>", 2), ("<s>", 0), True, False
     )
-    tokenizer.save(str(folder / "tokenizer.json"))
-    _write_tokenizer_config(
-        folder,
-        "RobertaTokenizer",
-        **{"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>"},
-        **{"cls": "<s>", "mask": "<mask>"},
-    )
-    return int(tokenizer.get_vocab_size())
+    names = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>"}
+    names |= {"cls": "<s>", "mask": "<mask>"}
+    return _save_tokenizer(tokenizer, folder, "RobertaTokenizer", names)
 
 
 def _write_modernbert_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
-    """Writes ModernBERT's tokenizer."""
     tokenizers: Any = light_module("tokenizers")
     special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
     tokenizer = _byte_level(special, words)
@@ -217,10 +204,8 @@ def _write_modernbert_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> i
         pair="[CLS]:0 $A:0 [SEP]:0 $B:0 [SEP]:0",
         special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
     )
-    tokenizer.save(str(folder / "tokenizer.json"))
     names = dict(zip(("unk", "cls", "sep", "pad", "mask"), special, strict=True))
-    _write_tokenizer_config(folder, "PreTrainedTokenizerFast", **names)
-    return int(tokenizer.get_vocab_size())
+    return _save_tokenizer(tokenizer, folder, "PreTrainedTokenizerFast", names)
 
 
 _TOKENIZERS = {
@@ -263,7 +248,12 @@ def _write_spiece(model: Any, folder: pathlib.Path, **ids: int) -> None:
     (folder / "spiece.model").write_bytes(model.SerializeToString())
 
 
-def _write_tokenizer_config(folder: pathlib.Path, kind: str, **tokens: str) -> None:
-    fields = {"tokenizer_class": kind} | {f"{name}_token": text for name, text in tokens.items()}
+def _save_tokenizer(
+    tokenizer: Any, folder: pathlib.Path, kind: str, names: Mapping[str, str]
+) -> int:
+    """Writes a tokenizer with the names of its special tokens; returns its size."""
+    tokenizer.save(str(folder / "tokenizer.json"))
+    fields = {"tokenizer_class": kind} | {f"{name}_token": text for name, text in names.items()}
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+    return int(tokenizer.get_vocab_size())
