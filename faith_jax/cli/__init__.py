@@ -22,10 +22,9 @@ from faith_jax.cli.checkpoint_commands import (
 )
 from faith_jax.cli.data_commands import Describe, Prepare, Tasks
 from faith_jax.cli.evaluate_commands import Accept, Annotate, Calibrate, Evaluate, Explain, Report
-from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
+from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Plan, Train
 from faith_jax.cli.knowledge_commands import Check, Embed, Evidence, Index
 from faith_jax.cli.parser import CommandParser, add_commands, command_name
-from faith_jax.cli.plan_command import Plan
 from faith_jax.cli.score_commands import Certify, ExportScorer, Score, Scorers
 from faith_jax.cli.shared import (
     TerminatedError,
