@@ -35,6 +35,7 @@ from faith_jax.statistics.prompt_health import Piece, PromptHealth, RunHealth
 from faith_jax.tokenizers.carried import carried_vocabulary
 from faith_jax.training.metrics import GRADIENT_NORMS, MOVEMENTS
 
+_OUTPUTS = "html", "png", "json"
 _UNKNOWN = "unknown"
 # What `train` takes where no initialiser is given.
 _DEFAULT_START = "sampled_vocabulary"
@@ -49,7 +50,7 @@ _SETTINGS = {
 }
 
 
-@reserve_outputs(lambda o: (o.runs, {"--html": o.html, "--png": o.png, "--json": o.json}))
+@reserve_outputs(lambda options: (options.runs, {f"--{n}": getattr(options, n) for n in _OUTPUTS}))
 def prompt_report(options: PromptReportOptions) -> str:
     """Returns the report of prompt-tuned runs as text, and writes it in other forms."""
     if twice := first_duplicate(options.runs):

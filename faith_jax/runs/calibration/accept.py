@@ -46,7 +46,9 @@ _NOTICED = (
 )
 
 
-@reserve_outputs(lambda o: ([*o.files, o.calibration], {"--output": o.output}))
+@reserve_outputs(
+    lambda options: ([*options.files, options.calibration], {"--output": options.output})
+)
 def accept(options: AcceptOptions) -> str:
     """Decides about the rows of scored files, writes them, and returns a table as text.
 

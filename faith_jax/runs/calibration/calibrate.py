@@ -99,7 +99,9 @@ class _LabelledScores(NamedTuple):
         return unit_weights(self.units.numbers)
 
 
-@reserve_outputs(lambda o: (o.files, {"--output": o.output, "--figure": o.figure}))
+@reserve_outputs(
+    lambda options: (options.files, {"--output": options.output, "--figure": options.figure})
+)
 def calibrate(options: CalibrateOptions) -> str:
     """Calibrates labelled scores, writes what is asked for, and returns the table as text.
 
