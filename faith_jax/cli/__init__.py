@@ -228,7 +228,7 @@ def _run_reporting_errors(options: argparse.Namespace, prog: str) -> int:
 
 
 def _describe_failure(error: Exception, kept: str) -> tuple[str, int]:
-    """Returns what is said of an error, "" if it is a fault of ours, and the exit status.
+    """Returns the message on an error, "" if it is a fault of ours, and the exit status.
 
     `kept` says what is kept of a run, and how to resume it; "" = nothing is.
     """

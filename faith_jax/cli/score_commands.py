@@ -65,7 +65,7 @@ class Score(ScoreInput, ScoreOptions, OneOfSeveral):
 
     @property
     def kept(self) -> str:
-        """What is kept of a run that was stopped."""
+        """Says how many rows a stopped run has kept."""
         from faith_jax.core.files import count_kept_rows
         from faith_jax.core.files.stores import path_of
 

@@ -78,7 +78,7 @@ class _Table(Output):
 
     @property
     def kept(self) -> str:
-        """What is kept of a run that was stopped."""
+        """Says where a stopped run has kept its parts."""
         return f"what is made is kept in {self.output}; the same command resumes."
 
     def run(self) -> list[str]:

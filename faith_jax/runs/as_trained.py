@@ -88,9 +88,9 @@ def decoding(
     defaults. Speculation, which changes no response, joins either. Raises as `decode_length`.
     """
     arguments = dict(locals())
-    apart = "path", "max_length", "speculation", "draft_length"
-    settings = {n: v for n, v in arguments.items() if n not in apart and v is not None}
-    drafting: dict[str, Any] = {"speculation": speculation, "draft_length": draft_length}
+    drafting = {name: arguments.pop(name) for name in ("speculation", "draft_length")}
+    del arguments["path"], arguments["max_length"]
+    settings = {name: value for name, value in arguments.items() if value is not None}
     length = decode_length(path) if max_length is None else max_length
     if settings:
         return DecodingConfig(max_length=length, **settings, **drafting)
@@ -134,8 +134,8 @@ def _find_agreed_setting(
                 f"({paths[0]}: {_setting_text(first)}, {checkpoint}: {_setting_text(value)}); "
                 f"give {remedy}."
             )
-    if taken := [checkpoint for checkpoint, value in values_of_runs.items() if value is not None]:
-        log_once(f"{macro} = {_setting_text(first)}, as {', '.join(taken)} was trained with")
+    if sources := [checkpoint for checkpoint, v in values_of_runs.items() if v is not None]:
+        log_once(f"{macro} = {_setting_text(first)}, as {', '.join(sources)} was trained with")
     return first
 
 

@@ -139,7 +139,7 @@ def _option_value(scorer: str, option: str, text: str) -> Any:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreOptions:
-    """What `score` writes, and how.
+    """The outputs of `score`, and how they are written.
 
     Attributes:
       output (PATH): .jsonl, .parquet, or a folder for TFDS

@@ -126,15 +126,15 @@ def _read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]")
         health_by_prompt[name] = _measure_prompt_health(
             name, vectors, start, vocabularies.get(name), log, count
         )
-    chosen = {name: settings[path].value for name, path in _SETTINGS.items() if path in settings}
-    shown = {
-        n: str(value) for n, value in chosen.items() if not isinstance(value, Reference | None)
+    values = {name: settings[path].value for name, path in _SETTINGS.items() if path in settings}
+    texts = {
+        n: str(value) for n, value in values.items() if not isinstance(value, Reference | None)
     }
     return RunHealth(
         name=source,
         step=step,
         initializer=_name_initializer(origin, settings, base, list(health_by_prompt)),
-        settings=shown | {k: origin[k] for k in ("seed",) if k in origin},
+        settings=texts | {k: origin[k] for k in ("seed",) if k in origin},
         base=str((prompts.base or {}).get("content_hash") or ""),
         prompts=health_by_prompt,
         training_loss=log.training("loss"),

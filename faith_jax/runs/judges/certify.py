@@ -77,8 +77,8 @@ def certification_pairs() -> list[Pair]:
                 Pair(f"{kind}, unrelated", text, facts[(number + 7) % len(facts)][2]),
             ]
     for number, (first, second, supported, _) in enumerate(read.facts):
-        other = read.facts[(number + 1) % len(read.facts)][3]
-        pairs.append(Pair("two texts", (first, second), f"{supported} {other}", _QUERY))
+        contradicted = read.facts[(number + 1) % len(read.facts)][3]
+        pairs.append(Pair("two texts", (first, second), f"{supported} {contradicted}", _QUERY))
     pairs += [Pair("edge", tuple(texts), response) for texts, response in read.edges]
     for number in range(15):
         # 35 facts, which are more than a chunk of any card.

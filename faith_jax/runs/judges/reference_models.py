@@ -234,9 +234,9 @@ def _make_sentencepiece_model(special: Sequence[tuple[str, int]], placed: dict[s
     for piece, kind in special:
         model.pieces.add(piece=piece, score=0.0, type=kind)
     at = {number: piece for piece, number in placed.items()}
-    others = iter([piece for piece in rest if piece not in placed])
+    unplaced = iter([piece for piece in rest if piece not in placed])
     for number in range(len(special), len(special) + len(rest)):
-        piece = at[number] if number in at else next(others)
+        piece = at[number] if number in at else next(unplaced)
         model.pieces.add(piece=piece, score=rest[piece], type=_NORMAL)
     return model
 
