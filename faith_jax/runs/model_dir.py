@@ -225,13 +225,9 @@ def describe_run(
 def _check_initial(
     described: Checkpoint, initial: BaseModel | None, frozen: bool, path: str
 ) -> None:
-    current = initial.describe() if initial else None
+    current, before = initial.describe() if initial else None, described.metadata.get(_INITIAL)
     if frozen or described.base:
         before, current = described.base, current if frozen else None
-    elif _INITIAL in described.metadata:
-        before = described.metadata[_INITIAL]
-    else:  # of a version that did not keep it
-        return
     if (before or {}).get("content_hash") != (current or {}).get("content_hash"):
         raise CheckpointError(
             f"{path}: this run began with {_base_text(before)} but INITIAL_CHECKPOINT_PATH is "
@@ -287,15 +283,10 @@ def read_or_write_prompt_starts(
 
     Those of a new run are what is `trained`, and are kept in MODEL_DIR with their origin. A resumed
     run reads them from there, as config, seed, base and libraries may all have changed; where they
-    were not kept, nothing is returned.
+    are gone, nothing is returned.
     """
     if resumed:
-        kept_starts = read_prompt_starts(folder)[0] if trained else None
-        if trained and kept_starts is None:
-            logger.warning(
-                "%s does not say where its prompt started: how far it moved is not logged", folder
-            )
-        return kept_starts or {}
+        return (read_prompt_starts(folder)[0] or {}) if trained else {}
     if jax.process_index() == 0:
         if trained:
             write_prompt_starts(folder, trained, origin)

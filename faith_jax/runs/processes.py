@@ -13,7 +13,7 @@ from faith_jax.core.processes import from_all, number_of_first_process, on_first
 from faith_jax.runs.shards import Job, Shard
 from faith_jax.version import __version__
 
-_NONE = -1
+_NONE, _FAILED = -1, "failed"
 
 
 def join(
@@ -72,10 +72,10 @@ def configure_alike(configure: Callable[[], None]) -> None:
         failed = error
     if jax.process_count() > 1:
         versions = f"faith_jax {__version__}, jax {jax.__version__}, {platform.python_version()}"
-        digests = [_hash_text("failed" if failed else gin.config_str()), _hash_text(versions)]
-        everywhere = from_all(np.stack(digests), "all have read their configurations")
+        digest = _hash_text(_FAILED if failed else f"{versions}\n{gin.config_str()}")
+        digests = from_all(digest, "all have read their configurations")
         if failed is None:
-            _check_equal_digests(everywhere)
+            _check_equal_digests(digests)
     if failed is not None:
         raise failed
 
@@ -85,23 +85,21 @@ def _hash_text(text: str) -> np.ndarray:
 
 
 def _check_equal_digests(digests: np.ndarray) -> None:
-    """Compares digests [processes, 2, 32] of configurations and versions."""
-    failed = (digests[:, 0] == _hash_text("failed")).all(axis=1)
+    """Compares digests [processes, 32] of configurations and versions."""
+    failed = (digests == _hash_text(_FAILED)).all(axis=1)
     if failed.any():
         raise ConfigError(
             f"process {np.flatnonzero(failed)[0]} could not read its configuration; see what it "
             "says."
         )
-    for number, compared in enumerate(
-        ("gin files and --gin options", "versions of faith_jax and JAX")
-    ):
-        differs = (digests[:, number] != digests[0, number]).any(axis=1)
-        if differs.any():
-            names = ", ".join(map(str, np.flatnonzero(differs)))
-            raise ConfigError(
-                f"process {names} of this run has other {compared} than process 0; start all "
-                "processes with the same command, but for --process_index."
-            )
+    differs = (digests != digests[0]).any(axis=1)
+    if differs.any():
+        names = ", ".join(map(str, np.flatnonzero(differs)))
+        raise ConfigError(
+            f"process {names} of this run has other gin files, --gin options or versions of "
+            "faith_jax, JAX or Python than process 0; start all processes with the same command, "
+            "but for --process_index."
+        )
 
 
 def begun(begin: Callable[[bool], Job], restart: bool) -> Job:

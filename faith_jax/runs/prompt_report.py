@@ -29,17 +29,13 @@ from faith_jax.report.table_pages import render_table
 from faith_jax.runs.convert import read_prompts
 from faith_jax.runs.model_dir import RunLog, read_prompt_starts
 from faith_jax.runs.options import PromptReportOptions
-from faith_jax.runs.run_settings import Setting, read_settings
+from faith_jax.runs.run_settings import read_settings
 from faith_jax.statistics import prompt_health
 from faith_jax.statistics.prompt_health import Piece, PromptHealth, RunHealth
 from faith_jax.tokenizers.carried import carried_vocabulary
 from faith_jax.training.metrics import GRADIENT_NORMS, MOVEMENTS
 
 _OUTPUTS = "html", "png", "json"
-_UNKNOWN = "unknown"
-# What `train` takes where no initialiser is given.
-_DEFAULT_START = "sampled_vocabulary"
-_BASES_START = "the base's prompt"
 # What is shown of a run's settings, by the paths of its arguments.
 _SETTINGS = {
     "seed": "optimization.seed",
@@ -130,10 +126,13 @@ def _read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]")
     texts = {
         n: str(value) for n, value in values.items() if not isinstance(value, Reference | None)
     }
+    initializer = origin.get("initializer", "unknown")
+    if any(name in base.prompts for name in prompts.vectors):
+        initializer = "the base's prompt"
     return RunHealth(
         name=source,
         step=step,
-        initializer=_name_initializer(origin, settings, base, list(health_by_prompt)),
+        initializer=initializer,
         settings=texts | {k: origin[k] for k in ("seed",) if k in origin},
         base=str((prompts.base or {}).get("content_hash") or ""),
         prompts=health_by_prompt,
@@ -215,23 +214,3 @@ def _make_pieces(
         [Piece(i, text(i), v) for i, v in zip(*row, strict=True)]
         for row in zip(ids.tolist(), values.tolist(), strict=True)
     ]
-
-
-def _name_initializer(
-    origin: Mapping[str, str], settings: Mapping[str, Setting], base: _Base, names: Sequence[str]
-) -> str:
-    """Returns the start's name: as it was kept with it, or else what gin's config refers to.
-
-    The config of a run that was resumed is that of its last command.
-    """
-    if any(name in base.prompts for name in names):
-        return _BASES_START
-    if "initializer" in origin:
-        return origin["initializer"]
-    setting = settings.get("start.prompt_initializer")
-    if setting is None:
-        return _UNKNOWN
-    initializer = setting.value
-    if isinstance(initializer, Reference):
-        return initializer.name.rsplit("/", 1)[-1].rsplit(".", 1)[-1]
-    return _DEFAULT_START if initializer is None else _UNKNOWN
