@@ -139,6 +139,7 @@ class ScoreInput(Columns):
                 rows = _blame_raw_files(read, path) if self.reads_grounding else read()
             else:
                 if self.task_module:
+                    quiet_tensorflow()  # which the module imports
                     import_user_module(self.task_module, "--task-module")
                 name, split = list(self._data_sets())[part]
                 names = (name, "") if self.task else ("", name)
