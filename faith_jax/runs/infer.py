@@ -183,8 +183,6 @@ def infer(
     if not formats or set(formats) - {"jsonl", "tfds"}:
         format_list = ",".join(map(str, formats))
         raise ConfigError(f"FORMATS: expected jsonl, tfds or jsonl,tfds, got {format_list!r}.")
-    if batch_size < 1:
-        raise ConfigError(f"BATCH_SIZE: expected a positive number, got {batch_size}.")
     check_policy(cut_policy)
     if dataset is not None and file is None:
         source = _task_source(dataset)
