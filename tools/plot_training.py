@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from faith_jax.core.errors import FaithJaxError, InputError
 from faith_jax.report.figures import save_curves
 from faith_jax.report.panels import CurvePanel, curve_panel
-from faith_jax.runs.model_dir import METRICS, RunLog
+from faith_jax.runs.model_dir import RunLog
+from faith_jax.training.metrics import METRICS
 
 
 def loss_panel(folder: pathlib.Path) -> CurvePanel:

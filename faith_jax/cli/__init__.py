@@ -5,12 +5,13 @@ Heavy imports happen inside the functions, so that `--help` answers at once. Exi
 """
 
 import argparse
+import contextlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-from faith_jax.cli.acceptance_commands import Accept, Calibrate
 from faith_jax.cli.checkpoint_commands import (
     ExportCheckpoint,
     ExportPrompt,
@@ -20,17 +21,14 @@ from faith_jax.cli.checkpoint_commands import (
     WriteManifest,
 )
 from faith_jax.cli.data_commands import Describe, Prepare, Tasks
-from faith_jax.cli.evaluate_commands import Annotate, Evaluate, Explain, Report
-from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
-from faith_jax.cli.judge_commands import Certify, ExportScorer
+from faith_jax.cli.evaluate_commands import Accept, Annotate, Calibrate, Evaluate, Explain, Report
+from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Plan, Train
 from faith_jax.cli.knowledge_commands import Check, Embed, Evidence, Index
 from faith_jax.cli.parser import CommandParser, add_commands, command_name
-from faith_jax.cli.plan_command import Plan
-from faith_jax.cli.score_commands import Score, Scorers
+from faith_jax.cli.score_commands import Certify, ExportScorer, Score, Scorers
 from faith_jax.cli.shared import (
     TerminatedError,
     first_line,
-    hearing_signals,
     keep_compiled_programs,
     raising_signals,
     show,
@@ -68,6 +66,7 @@ _EXAMPLES = """examples:
   faith-jax train --gin_file=quickstart.gin --gin.MODEL_DIR=runs/first
 
 faith-jax COMMAND --help shows those of a command."""
+_AGAIN = ", then run this again."
 # Of the commands of papers, and of packages of users.
 COMMAND_ENTRY_POINTS = "faith_jax.commands"
 
@@ -100,19 +99,14 @@ def _named_commands(arguments: Sequence[str]) -> Sequence[type]:
             return (command,)
     names = entry_point_names(COMMAND_ENTRY_POINTS)
     if first in names:
-        return (_load_command(first),)
+        return [load_named(first, COMMAND_ENTRY_POINTS, type, "command")]
     commands = list(_COMMANDS)
     for name in names:
         try:
-            commands.append(_load_command(name))
+            commands.append(load_named(name, COMMAND_ENTRY_POINTS, type, "command"))
         except ConfigError as error:  # of a package that is broken: the others are listed
             show(f"faith-jax: warning: {first_line(error)}", sys.stderr)
     return commands
-
-
-def _load_command(name: str) -> type:
-    command: type = load_named(name, COMMAND_ENTRY_POINTS, type, "command")
-    return command
 
 
 def t5x_main(arguments: Sequence[str] | None = None) -> int:
@@ -147,8 +141,7 @@ class LogFormat(logging.Formatter):
         return super().formatMessage(record)
 
 
-def _run_command_line(parser: CommandParser, arguments: Sequence[str] | None) -> int:
-    command_line = sys.argv[1:] if arguments is None else arguments
+def _run_command_line(parser: CommandParser, command_line: Sequence[str]) -> int:
     if not command_line:
         parser.print_help()
         return 0
@@ -181,7 +174,7 @@ def _run_command_line(parser: CommandParser, arguments: Sequence[str] | None) ->
     # Orbax and SeqIO warn of what is in order here (absent optional files, generous lengths).
     logging.getLogger("absl").setLevel(logging.ERROR)
     try:
-        status = _run_reporting_errors(lambda: options.run(options), parser.prog)
+        status = _run_reporting_errors(options, parser.prog)
     except BaseException:
         _end_processes(1)
         raise
@@ -197,41 +190,60 @@ def _end_processes(status: int) -> None:
         end_together(status)
 
 
-def _run_reporting_errors(run: Callable[[], int], prog: str) -> int:
-    """Turns a user's mistake into one line and status 2."""
+def _run_reporting_errors(options: argparse.Namespace, prog: str) -> int:
+    """Runs a command and shows what it returns; turns a user's mistake into one line."""
+    command: Any = None
     try:
-        with raising_signals(prog), hearing_signals():
-            return run()
-    except FaithJaxError as error:
-        show(f"{prog}: {first_line(error)}", sys.stderr)
-        return 2
-    except StorageError as error:
-        show(f"{prog}: {first_line(error)} Free some space, then run this again.", sys.stderr)
-        return 1
-    except (MetricError, DivergenceError) as error:
-        show(f"{prog}: {first_line(error)}", sys.stderr)
-        return 1
-    except ProcessError as error:
-        show(f"{prog}: {first_line(error)}", sys.stderr)
-        return error.status
+        with contextlib.ExitStack() as held:
+            held.enter_context(raising_signals(prog))
+            command = options.make(options)
+            if getattr(options, "no_verify", False):
+                from faith_jax.checkpoints.manifest import without_verification
+
+                held.enter_context(without_verification())
+                logging.getLogger("faith_jax").warning(
+                    "--no-verify: checkpoints are opened whatever their manifest.json says; what "
+                    "is written from one gets a new manifest"
+                )
+            outcome = command.run()
+            if isinstance(outcome, int):
+                return outcome
+            for text in [outcome] if isinstance(outcome, str) else outcome or ():
+                show(text)
+        return 0
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        if failure := path_failure(error):
-            show(f"{prog}: {failure}.", sys.stderr)
-            return 2
-        from faith_jax.core.files.stores import store_failure
-
-        if problem := store_failure(error):
-            show(f"{prog}: {problem}; run this again when it is mended.", sys.stderr)
-            return 2 if isinstance(error, OSError) else 1
-        if not (reason := storage_failure(error)):
+        problem, status = _describe_failure(error, getattr(command, "kept", ""))
+        if not problem:
             raise
-        show(f"{prog}: {reason}. Free some space, then run this again.", sys.stderr)
-        return 1
     except KeyboardInterrupt as stopped:
         terminated = isinstance(stopped, TerminatedError)
-        kind = "terminated" if terminated else "interrupted"
-        show(f"{prog}: {kind}; outputs that were not finished are not written.", sys.stderr)
-        return 143 if terminated else 130
+        kept = getattr(command, "kept", "outputs that were not finished are not written.")
+        problem = f"{'terminated' if terminated else 'interrupted'}; {kept}"
+        status = 143 if terminated else 130
+    show(f"{prog}: {problem}", sys.stderr)
+    return status
+
+
+def _describe_failure(error: Exception, kept: str) -> tuple[str, int]:
+    """Returns the message on an error, "" if it is a fault of ours, and the exit status.
+
+    `kept` says what is kept of a run, and how to resume it; "" = nothing is.
+    """
+    full_disk = storage_failure(error)
+    if full_disk and (kept or isinstance(error, StorageError)):
+        return f"{full_disk}. Free some space{f'; {kept}' if kept else _AGAIN}", 1
+    if isinstance(error, ProcessError):
+        return first_line(error), error.status
+    if isinstance(error, FaithJaxError | MetricError | DivergenceError):
+        return first_line(error), 2 if isinstance(error, FaithJaxError) else 1
+    if failure := path_failure(error):
+        return f"{failure}.", 2
+    from faith_jax.core.files.stores import store_failure
+
+    if problem := store_failure(error):
+        status = 2 if isinstance(error, OSError) else 1
+        return f"{problem}; run this again when it is mended.", status
+    return (f"{full_disk}. Free some space{_AGAIN}" if full_disk else ""), 1

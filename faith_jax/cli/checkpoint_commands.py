@@ -4,8 +4,7 @@ import dataclasses
 from typing import ClassVar, Literal
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.settings import Positive
-from faith_jax.runs.options import Html, Png
+from faith_jax.runs.options import PromptReportOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,12 +79,12 @@ class ExportCheckpoint(_Conversion):
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
 
     def run(self) -> str:
-        from faith_jax.runs import convert, soft_prompt_files
+        from faith_jax.runs import convert
 
         if self.target.endswith(".npy"):
             if self.dtype is not None:
                 raise ConfigError("--dtype: a prompt's .npy is float32; leave --dtype out.")
-            soft_prompt_files.export_prompt(self.source, self.target, self.overwrite, self.prompt)
+            convert.export_prompt(self.source, self.target, self.overwrite, self.prompt)
         elif self.prompt is not None:
             raise ConfigError("--prompt: expected a TARGET that ends in .npy.")
         else:
@@ -142,7 +141,7 @@ class ExportPrompt(_Conversion):
     base: str = ""
 
     def run(self) -> str:
-        from faith_jax.runs.soft_prompt_files import export_prompt
+        from faith_jax.runs.convert import export_prompt
 
         export_prompt(self.source, self.target, self.overwrite, self.prompt, self.base)
         return self.target
@@ -172,14 +171,13 @@ class ImportPrompt(_Conversion):
     base: str = ""
 
     def run(self) -> str:
-        from faith_jax.runs.soft_prompt_files import import_prompt
+        from faith_jax.runs.convert import import_prompt
 
         import_prompt(self.source, self.target, self.base, self.overwrite, self.prompt)
         return self.target
 
 
-@dataclasses.dataclass(frozen=True)
-class PromptReport:
+class PromptReport(PromptReportOptions):
     """Says how healthy prompt-tuned runs are, and how they compare.
 
     It shows how far each vector moved from its start, its norm beside those of the vocabulary's
@@ -188,27 +186,14 @@ class PromptReport:
 
     RUN is a prompt-tuned MODEL_DIR (its best step) or MODEL_DIR/checkpoints/<step>.
 
-    Attributes:
-      runs (RUN): a prompt-tuned run
-      nearest (N): pieces beside each vector
-      html (OUT.html): write a page, with curves
-      png (OUT.png): draw the curves
-      json (OUT.json): write all figures
-
     Examples:
       %(prog)s runs/npov
       %(prog)s runs/seed0 runs/seed1 runs/uniform0 --html=prompts.html --png=prompts.png
     """
 
-    opens_checkpoints: ClassVar = True
-    runs: tuple[str, ...]
-    _: dataclasses.KW_ONLY
-    nearest: Positive = 3
-    html: Html = ""
-    png: Png = ""
-    json: str = ""
+    opens_checkpoints = True
 
     def run(self) -> str:
         from faith_jax.runs.prompt_report import prompt_report
 
-        return prompt_report(self.runs, self.nearest, self.html, self.png, self.json)
+        return prompt_report(self)

@@ -1,13 +1,21 @@
 """The commands about data sets: tasks, prepare and describe."""
 
+import collections
 import dataclasses
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.core.settings import Positive
-from faith_jax.datasets.task_data import TASK_ENTRY_POINTS, check_task_name
+from faith_jax.datasets.task_data import (
+    MIXTURES,
+    TASK_ENTRY_POINTS,
+    TASKS,
+    TFDS_SPLITS,
+    check_task_name,
+    task_sizes,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,18 +59,37 @@ class Tasks:
             quiet_tensorflow()
         if self.task_module:
             import_user_module(self.task_module, "--task_module")
+        if not (self.task or has_others):
+            return _list_tasks()
+        from faith_jax.runs.data.tasks import list_user_tasks, task_rows
+
         if not self.task:
-            from faith_jax.runs.data.task_list import task_list
-
-            if not has_others:
-                return task_list()
-            from faith_jax.runs.data.tasks import list_user_tasks
-
-            return itertools.chain(task_list(), list_user_tasks())
-        from faith_jax.runs.data.tasks import task_rows
-
+            return itertools.chain(_list_tasks(), list_user_tasks())
         lengths = {"inputs": self.inputs_length, "targets": self.targets_length}
         return task_rows(self.task, self.split, self.rows, lengths)
+
+
+def _list_tasks() -> Iterator[str]:
+    """Yields lines that show all tasks with their splits and sizes, in alphabetical order.
+
+    Data that is not prepared is not touched; its line says what prepares it.
+    """
+    for name in sorted({*TASKS, *MIXTURES}):
+        parts = MIXTURES.get(name, (name,))
+        sizes = {part: task_sizes(part) for part in parts}
+        if missing := next((part for part, size in sizes.items() if size is None), None):
+            data_sets = TASKS[missing]
+            remedy = f"faith-jax prepare {data_sets[0]}"
+            if data_sets in TFDS_SPLITS:
+                remedy = f"TFDS fetches {', '.join(data_sets)} when it is read"
+            yield f"{name}  (not prepared: {remedy})"
+            continue
+        counts = collections.Counter[str]()
+        for part_sizes in sizes.values():
+            counts.update(part_sizes or {})
+        yield f"{name}  ({', '.join(f'{split} {count:,}' for split, count in counts.items())})"
+        if name in MIXTURES:
+            yield f"    a mixture of {', '.join(sorted(parts))}"
 
 
 @dataclasses.dataclass(frozen=True)

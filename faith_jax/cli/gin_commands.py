@@ -1,21 +1,23 @@
-"""The commands that gin files configure: train, eval and infer."""
+"""The commands that gin files configure: train, eval, infer and plan."""
 
 import dataclasses
 import os
 import sys
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
-from faith_jax.cli.shared import OneOfSeveral, first_line, resumable, show
+from faith_jax.cli.shared import OneOfSeveral, first_line, show
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.heavy_imports import quiet_tensorflow
-from faith_jax.runs.options import Names
+from faith_jax.core.settings import ShareBelow1
+from faith_jax.runs.options import Names, Numbers, Png
 
 # `--gin.NAME=VALUE` is read as this option with the value NAME=VALUE.
 BINDING = "--gin.NAME=VALUE"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GinFiles:
+class _GinFiles:
     """The gin files and bindings that configure a run.
 
     Attributes:
@@ -34,15 +36,14 @@ class GinFiles:
     gin_allow: tuple[str, ...] = ()
     bindings: tuple[str, ...] = ()
 
-    def check_files(self) -> None:
-        """Raises ConfigError where no gin file is given."""
+    def __post_init__(self):
         if not self.gin_file:
             name = type(self).__name__.lower()
             raise ConfigError(f"{name} needs --gin_file=FILE, such as --gin_file=quickstart.gin.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _GinRun(GinFiles, OneOfSeveral):
+class _GinRun(_GinFiles, OneOfSeveral):
     """A run of one or several processes.
 
     Attributes:
@@ -58,13 +59,10 @@ class _GinRun(GinFiles, OneOfSeveral):
 
     def prepare(self, needs_tensorflow: bool = True) -> None:
         """Reads the gin files, and joins the other processes of the run, where there are any."""
-        self.check_files()
         if needs_tensorflow:
             quiet_tensorflow()
         from faith_jax.gin_files import config as gin_config
-        from faith_jax.runs import (
-            processes,
-        )
+        from faith_jax.runs import processes
 
         if self.tfds_data_dir is not None:
             import seqio
@@ -81,10 +79,7 @@ class _GinRun(GinFiles, OneOfSeveral):
         self.join_processes()
         processes.configure_alike(
             lambda: gin_config.parse(
-                self.gin_file,
-                self.bindings,
-                self.gin_search_paths,
-                self.gin_allow,
+                self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow
             )
         )
 
@@ -115,22 +110,17 @@ class Train(_WithDryRun):
     """
 
     stops_together: ClassVar = True
+    kept: ClassVar = "checkpoints are kept; the same command resumes from the newest."
 
     def run(self) -> int:
-        return resumable(
-            self._train, lambda: "checkpoints are kept; the same command resumes from the newest."
-        )
-
-    def _train(self) -> int:
         self.prepare()
         from faith_jax.gin_files import config as gin_config
-        from faith_jax.runs import (
-            train,
-        )
+        from faith_jax.runs import train
+        from faith_jax.training.trainer import Stopped
 
         try:
             gin_config.run(train.train, dry_run=self.dry_run)
-        except train.Stopped as stopped:
+        except Stopped as stopped:
             show(first_line(stopped), sys.stderr)
             return 143
         return 0
@@ -148,9 +138,7 @@ class Eval(_GinRun):
     def run(self) -> None:
         self.prepare()
         from faith_jax.gin_files import config as gin_config
-        from faith_jax.runs import (
-            evaluate,
-        )
+        from faith_jax.runs import evaluate
 
         gin_config.run(evaluate.evaluate)
 
@@ -176,27 +164,79 @@ class Infer(_WithDryRun):
     restart: bool = False
     join: bool = False
 
-    def run(self) -> int:
-        return resumable(
-            self._infer, lambda: "responses so far are kept; the same command resumes there."
-        )
+    kept: ClassVar = "responses so far are kept; the same command resumes there."
 
-    def _infer(self) -> int:
+    def run(self) -> list[str]:
         # Responses to a file need no TensorFlow. INPUT_FILE may also be in a file that is given.
         reads_file = "runs/infer_file.gin" in self.gin_file or any(
             binding.startswith("INPUT_FILE=") for binding in self.bindings
         )
         self.prepare(needs_tensorflow=not reads_file)
         from faith_jax.gin_files import config as gin_config
-        from faith_jax.runs import (
-            infer,
-        )
+        from faith_jax.runs import infer
 
         output = gin_config.run(
             infer.infer, restart=self.restart, dry_run=self.dry_run, joins_only=self.join
         )
-        if not self.dry_run and output.exists():
-            for line in infer.first_responses(output):
-                show(line)
-            show(output)
-        return 0
+        if self.dry_run or not output.exists():
+            return []
+        return [*infer.first_responses(output), str(output)]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan(_GinFiles):
+    r"""Plans a recipe for TPUs or GPUs that are not here: does it fit, how fast is it?
+
+    Compiles the run `train` (with its evaluations) or `infer` of gin files for the topology,
+    without its hardware, data or checkpoint, and prints for each device: memory, operations, bytes
+    moved, collectives, and the shortest time of a step (docs/plan.md). TPUs need the extra
+    tpu-plan. What does not fit is answered with settings that would.
+
+    Attributes:
+      topology (NAME): v4, v5e, v5p or v6e with the chips' torus, such as v4:4x4x4 or v5e:4x4, and
+        for several slices of them 2xv4:4x4x4; h100, h200, a100, a100-40gb or cpu with their number,
+        such as h100:8
+      job: run is what the gin files configure; score and salience are the likelihoods, or the
+        salience maps, of rows with the model, batch and lengths of infer
+      sweep: try NUM_PARTITIONS and, where they are needed, REMAT_POLICY, NUM_MICROBATCHES and
+        partitioning in two dimensions, and recommend the fastest
+      partitions (N,N): for --sweep: only these
+      free (SHARE): of a device's memory that recommended settings leave free
+      json (PATH): write all figures; what is compiled is kept beside it until the end, and a
+        stopped run resumes
+      restart: discard what a stopped run has kept
+      figure (PATH): for --sweep: write step time and memory over partitions (PNG)
+
+    Examples:
+      %(prog)s --topology=v4:4x4x4 --gin_file=models/t5_1_1_xxl.gin \
+          --gin_file=npov_generate_prompt_tune.gin --gin.MODEL=@transformer.Transformer\(\) \
+          --gin.DTYPE=bfloat16 --gin.PARAMS_DTYPE=bfloat16 --gin.NUM_PARTITIONS=16
+      %(prog)s --topology=v5e:4x4 --gin_file=npov_generate_finetune.gin \
+          --gin.INITIAL_CHECKPOINT_PATH=checkpoints/t5_1_1_xl --sweep --figure=plan.png
+      %(prog)s --topology=h100:8 --gin_file=runs/infer_file.gin \
+          --gin.CHECKPOINT_PATH=runs/npov --gin.BATCH_SIZE=64
+    """
+
+    topology: str
+    job: Literal["run", "score", "salience"] = "run"
+    sweep: bool = False
+    partitions: Numbers = ()
+    free: ShareBelow1 = 0.2
+    json: str = ""
+    restart: bool = False
+    figure: Png = ""
+
+    def run(self) -> Iterator[str]:
+        from faith_jax.planning import plan
+        from faith_jax.planning.worker import Recipe
+
+        for name in ("partitions", "figure"):
+            if getattr(self, name) and not self.sweep:
+                raise ConfigError(f"--{name}: goes with --sweep.")
+        recipe = Recipe(
+            self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow, self.job
+        )
+        options = plan.PlanOptions(
+            self.sweep, self.partitions, self.free, self.json, self.figure, self.restart
+        )
+        return plan.lines(plan.plan(recipe, self.topology, options))

@@ -1,8 +1,9 @@
 """The commands about knowledge bases: index, embed and evidence."""
 
 import dataclasses
+from collections.abc import Iterator
+from typing import ClassVar
 
-from faith_jax.cli.shared import resumable, show
 from faith_jax.core.settings import NotNegative, Positive
 from faith_jax.runs.options import CheckOptions, EvidenceOptions
 
@@ -38,17 +39,12 @@ class Index:
     processes: Positive | None = None
     restart: bool = False
 
-    def run(self) -> int:
+    kept: ClassVar = "what is indexed is kept; the same command resumes there."
+
+    def run(self) -> list[str]:
         from faith_jax.runs.data.knowledge import index
 
-        def make() -> int:
-            lines = index(
-                self.wikipedia, self.folder, self.paragraphs, self.processes, self.restart
-            )
-            show("\n".join(lines))
-            return 0
-
-        return resumable(make, lambda: "what is indexed is kept; the same command resumes there.")
+        return index(self.wikipedia, self.folder, self.paragraphs, self.processes, self.restart)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,22 +79,17 @@ class Embed:
     faiss: str = ""
     restart: bool = False
 
-    opens_checkpoints = True
+    opens_checkpoints: ClassVar = True
+    kept: ClassVar = "what is encoded is kept; the same command resumes there."
 
-    def run(self) -> int:
+    def run(self) -> str:
         from faith_jax.retrieval.dense import embed
         from faith_jax.runs.data.knowledge import open_base
 
-        def make() -> int:
-            base = open_base(self.knowledge_base)
-            vectors = embed(
-                base, self.model, self.folder, self.vocabulary, self.restart, self.faiss
-            )
-            count, size = vectors.values.shape
-            show(f"{self.folder}: {count:,} vectors of {size}")
-            return 0
-
-        return resumable(make, lambda: "what is encoded is kept; the same command resumes there.")
+        base = open_base(self.knowledge_base)
+        vectors = embed(base, self.model, self.folder, self.vocabulary, self.restart, self.faiss)
+        count, size = vectors.values.shape
+        return f"{self.folder}: {count:,} vectors of {size}"
 
 
 class Evidence(EvidenceOptions):
@@ -117,16 +108,12 @@ class Evidence(EvidenceOptions):
     """
 
     opens_checkpoints = True
+    kept = "what is found is kept; the same command resumes there."
 
-    def run(self) -> int:
+    def run(self) -> Iterator[str]:
         from faith_jax.runs.data.find_evidence import evidence
 
-        def find() -> int:
-            for line in evidence(self):
-                show(line)
-            return 0
-
-        return resumable(find, lambda: "what is found is kept; the same command resumes there.")
+        return evidence(self)
 
 
 class Check(CheckOptions):
@@ -143,13 +130,9 @@ class Check(CheckOptions):
     """
 
     opens_checkpoints = True
+    kept = "what is found is kept; the same command resumes there."
 
-    def run(self) -> int:
+    def run(self) -> Iterator[str]:
         from faith_jax.runs.scores.check import check
 
-        def find() -> int:
-            for line in check(self):
-                show(line)
-            return 0
-
-        return resumable(find, lambda: "what is found is kept; the same command resumes there.")
+        return check(self)

@@ -21,18 +21,15 @@ A class with `opens_checkpoints` has the option --no-verify too.
 """
 
 import argparse
-import contextlib
 import dataclasses
 import functools
 import inspect
-import logging
 import re
 import typing
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from faith_jax.cli.shared import show
-from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.errors import ConfigError, did_you_mean, first_duplicate
 from faith_jax.core.settings import from_text
 
 _INVALID = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)")
@@ -46,7 +43,8 @@ def add_commands(
 
     A class that has `parts` is a command of several, which may be a function of the arguments
     behind it; others have a method `run`, which returns the exit status, or what is printed: a
-    text, or lines.
+    text, or lines. One that resumes has `kept` too: what is kept of a run that was stopped, and how
+    to resume it.
     """
     for cls in classes:
         body, _, examples = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExamples:\n")
@@ -63,7 +61,7 @@ def add_commands(
             metavar = "|".join(map(command_name, nested)) if len(nested) < 5 else "TABLE"
             add_commands(parser.add_subparsers(dest="part", metavar=metavar, required=True), nested)
             continue
-        parser.set_defaults(run=functools.partial(_run_command, cls))
+        parser.set_defaults(make=functools.partial(_make_command, cls))
         fields = {field.name: field for field in dataclasses.fields(cls)}
         declared = {base: vars(base).get("__annotations__", ()) for base in reversed(cls.__mro__)}
         # A field that several classes declare is the last one's.
@@ -165,32 +163,18 @@ def _parse_named_value(form: str, hint: Any, text: str) -> tuple[str, Any]:
     return name, _parse_option_value(hint, value)
 
 
-def _run_command(cls: type[Any], options: argparse.Namespace) -> int:
+def _make_command(cls: type[Any], options: argparse.Namespace) -> Any:
+    """Returns the command with its options, as they were given."""
     field_values = {}
     for field in dataclasses.fields(cls):
         if (value := getattr(options, field.name, None)) is None:
             continue
         if typing.get_origin(field.type) is dict:
-            named = [name for name, _ in value]
-            if twice := [name for name in named if named.count(name) > 1]:
-                raise ConfigError(f"--{field.name}: {twice[0]!r} is given twice.")
+            if twice := first_duplicate(name for name, _ in value):
+                raise ConfigError(f"--{field.name}: {twice!r} is given twice.")
             value = dict(value)
         field_values[field.name] = tuple(value) if isinstance(value, list) else value
-    with contextlib.ExitStack() as held:
-        if getattr(options, "no_verify", False):
-            from faith_jax.checkpoints.manifest import without_verification
-
-            held.enter_context(without_verification())
-            logging.getLogger("faith_jax").warning(
-                "--no-verify: checkpoints are opened whatever their manifest.json says; what is "
-                "written from one gets a new manifest"
-            )
-        outcome = cls(**field_values).run()
-        if isinstance(outcome, int):
-            return outcome
-        for text in [outcome] if isinstance(outcome, str) else outcome or ():
-            show(text)
-    return 0
+    return cls(**field_values)
 
 
 class CommandParser(argparse.ArgumentParser):

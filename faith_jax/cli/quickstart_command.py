@@ -14,12 +14,20 @@ import time
 from collections.abc import Callable, Iterator
 from typing import ClassVar, NamedTuple
 
-from faith_jax.cli.shared import resumable, show
+from faith_jax.cli.shared import show
 from faith_jax.core.errors import ConfigError, pluralize
+from faith_jax.core.files import (
+    has_contents,
+    read_json_or_none,
+    working_folder,
+    write_json,
+    write_jsonl,
+    write_text,
+)
 from faith_jax.core.settings import Positive
 
-NOTE = "quickstart.json"  # in OUTPUT: the options, and how many steps are finished
-LOG = "quickstart.log"
+_NOTE = "quickstart.json"  # in OUTPUT: the options, and how many steps are finished
+_LOG = "quickstart.log"
 _QUERIES = 3  # of the sample's test split; `infer` shows the first three responses
 _WIDTH, _MARGIN = 95, " " * 5
 
@@ -43,31 +51,25 @@ class Quickstart:
     """
 
     opens_checkpoints: ClassVar = True
+    kept: ClassVar = "the same command goes on where this one was."
     output: str = "runs/quickstart"
     _: dataclasses.KW_ONLY
     steps: Positive = 20
 
     def run(self) -> int:
-        from faith_jax.core.files import working_folder
-
         if "://" in self.output:
             raise ConfigError(f"OUTPUT: {self.output}: expected a folder of this machine.")
         with working_folder(pathlib.Path(self.output).expanduser(), "OUTPUT") as (folder, _):
-            return resumable(
-                lambda: self._run_steps(folder),
-                lambda: "the same command goes on where this one was.",
-            )
+            return self._run_steps(folder)
 
     def _run_steps(self, folder: pathlib.Path) -> int:
-        from faith_jax.core.files import write_json
-
         finished, start = self._finished_steps(folder), time.monotonic()
         if finished == len(_STEPS):
             show(f"{folder} is finished; remove it to begin anew. It has:")
         elif finished:
             show(f"{folder}: going on behind step {finished} of {len(_STEPS)}")
         for number, step in enumerate(_STEPS[finished:], finished):
-            write_json(folder / NOTE, {"options": {"steps": self.steps}, "finished": number})
+            write_json(folder / _NOTE, {"options": {"steps": self.steps}, "finished": number})
             show(f"\n{number + 1}/{len(_STEPS)}  {step.title.format(steps=self.steps)}")
             if status := step.run(folder, self.steps):
                 again = f"stopped in step {number + 1}; the same command goes on with it."
@@ -75,7 +77,7 @@ class Quickstart:
                 return status
         if finished < len(_STEPS):
             note = {"options": {"steps": self.steps}, "finished": len(_STEPS)}
-            write_json(folder / NOTE, note)
+            write_json(folder / _NOTE, note)
             show(f"\nDone in {time.monotonic() - start:.0f} s:")
         for step in _STEPS:
             for name, contents in step.outputs.items():
@@ -83,14 +85,8 @@ class Quickstart:
         return 0
 
     def _finished_steps(self, folder: pathlib.Path) -> int:
-        """Returns how many steps a former run has finished whose outputs are all there.
-
-        Raises:
-          ConfigError: the folder holds something else, or a run with other options.
-        """
-        from faith_jax.core.files import has_contents, read_json_or_none
-
-        note = read_json_or_none(folder / NOTE)
+        """Returns how many steps a former run has finished whose outputs are all there."""
+        note = read_json_or_none(folder / _NOTE)
         if note is None:
             if has_contents(folder):
                 raise ConfigError(
@@ -109,22 +105,15 @@ class Quickstart:
 
 
 class _Step(NamedTuple):
-    """A step of the quickstart.
+    """A step of the quickstart."""
 
-    Attributes:
-      title: says what it does.
-      reason: says why.
-      outputs: the files and folders that it makes, with what they are.
-      commands: its command lines; {output} is the folder, {steps} those of training.
-      prepare: writes their input into the folder.
-      outcome: returns a line on the outcome; "" = the commands say it.
-    """
-
-    title: str
-    reason: str
-    outputs: dict[str, str]
-    commands: tuple[str, ...]
+    title: str  # says what it does
+    reason: str  # says why
+    outputs: dict[str, str]  # the files and folders that it makes, with what they are
+    commands: tuple[str, ...]  # {output} is the folder, {steps} those of training
+    # Writes the input of the commands into the folder.
     prepare: Callable[[pathlib.Path], None] = lambda folder: None
+    # Returns a line on the outcome; "" = the commands say it.
     outcome: Callable[[pathlib.Path, int], str] = lambda folder, steps: ""
 
     def run(self, folder: pathlib.Path, steps: int) -> int:
@@ -139,7 +128,7 @@ class _Step(NamedTuple):
             show(f"{_MARGIN}$ {shlex.join(parts)}")
             sys.stdout.flush()
             program = cli.t5x_main if parts[0] == "t5x" else cli.main
-            with _logging_to(folder / LOG):
+            with _logging_to(folder / _LOG):
                 if status := program(parts[1:]):
                     return status
         outcome = self.outcome(folder, steps)
@@ -171,7 +160,6 @@ def _logging_to(path: pathlib.Path) -> Iterator[None]:
 
 
 def _write_answers(folder: pathlib.Path) -> None:
-    from faith_jax.core.files import write_text
     from faith_jax.datasets.samples import ANSWERS
 
     write_text(folder / "answers.csv", ANSWERS.read_text(encoding="utf-8"))
@@ -179,7 +167,6 @@ def _write_answers(folder: pathlib.Path) -> None:
 
 def _write_queries(folder: pathlib.Path) -> None:
     """Writes questions without arguments, which `infer` looks up in the sample."""
-    from faith_jax.core.files import write_jsonl
     from faith_jax.datasets import npov
 
     topics = [topic for topic in npov.load_topics("sample") if topic.split == "test"]

@@ -1,13 +1,13 @@
-"""The commands that score: score and scorers."""
+"""The commands that score, and those of judges: score, scorers, certify and export-scorer."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import ClassVar
 
-from faith_jax.cli.shared import OneOfSeveral, resumable, show
+from faith_jax.cli.shared import OneOfSeveral, show
 from faith_jax.core.errors import pluralize
-from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs.judges.options import CertifyOptions, ExportScorerOptions
 from faith_jax.runs.options import ScoreOptions, scorer_options, split_scorers
 
 
@@ -63,59 +63,40 @@ class Score(ScoreInput, ScoreOptions, OneOfSeveral):
     skip_bad_rows: bool = False
     dry_run: bool = False
 
-    def run(self) -> int:
+    @property
+    def kept(self) -> str:
+        """Says how many rows a stopped run has kept."""
         from faith_jax.core.files import count_kept_rows
         from faith_jax.core.files.stores import path_of
-        from faith_jax.export.scored_rows import is_folder
 
-        if self.task or self.tfds or self.format == "tfds" or is_folder(path_of(self.output)):
-            quiet_tensorflow()
+        count = count_kept_rows(path_of(self.output))
+        if not count:
+            return "nothing was scored yet."
+        return f"{pluralize(count, 'scored row')} are kept; the same command resumes there."
+
+    def run(self) -> list[str]:
         self.join_processes()
-
-        def describe_kept() -> str:
-            count = count_kept_rows(path_of(self.output))
-            if not count:
-                return "nothing was scored yet."
-            return f"{pluralize(count, 'scored row')} are kept; the same command resumes there."
-
-        return resumable(self._score, describe_kept)
-
-    def _score(self) -> int:
         from faith_jax.core.rows import BadRows
         from faith_jax.runs.scores import score
 
-        modules = _load_scorer_modules(self.scorer_module)
+        digests = {}  # of the code of scorers and cards of the user's own
+        for place in self.scorer_module:
+            from faith_jax.scoring.plugins import load_scorer_module
+
+            digests[place] = load_scorer_module(place)
         names = split_scorers(self.scorers)
         options = scorer_options(names, self.scorer_option)
-        modules |= _card_digests(names)
+        if files := [name.partition("=")[2] for name in names if name.endswith(".toml")]:
+            from faith_jax.scoring.judges.card import card_digest
+
+            digests |= {file: card_digest(file) for file in files}
         bad_rows = BadRows(skip=self.skip_bad_rows)
+        lines: Iterable[str] = ()
         if self.dry_run:
             score.preflight(self, options, self, bad_rows)
-            lines: Iterable[str] = ()
         else:
-            lines = score.score(self, options, self, bad_rows, modules).lines()
-        for line in (*lines, *bad_rows.describe_skipped()):
-            show(line)
-        return 0
-
-
-def _load_scorer_modules(places: Sequence[str]) -> dict[str, str]:
-    """Imports the modules of --scorer-module; returns the digests of their code by their names."""
-    if not places:
-        return {}
-    from faith_jax.scoring.plugins import load_scorer_module
-
-    return {place: load_scorer_module(place) for place in places}
-
-
-def _card_digests(names: Sequence[str]) -> dict[str, str]:
-    """Returns the digests of the files of cards among the names of scorers."""
-    files = [scorer for name in names if (scorer := name.partition("=")[2]).endswith(".toml")]
-    if not files:
-        return {}
-    from faith_jax.scoring.judges.card import card_digest
-
-    return {file: card_digest(file) for file in files}
+            lines = score.score(self, options, self, bad_rows, digests).lines()
+        return [*lines, *bad_rows.describe_skipped()]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -144,9 +125,10 @@ class Scorers:
 
         from faith_jax.scoring import registry
         from faith_jax.scoring.judges.card import read_card
+        from faith_jax.scoring.plugins import load_scorer_module
 
-        _load_scorer_modules(self.scorer_module)
-
+        for place in self.scorer_module:
+            load_scorer_module(place)
         rows, judges = [], []
         for name in registry.scorer_names():
             card = registry.scorer_card(name)
@@ -167,3 +149,49 @@ class Scorers:
         listed = tabulate.tabulate(judges, names, disable_numparse=True)
         options = ", ".join(registry.scorer_options(judges[0][0]))
         return f"{table}\n\nJudges are published models; their options: {options}\n\n{listed}"
+
+
+class Certify(CertifyOptions):
+    r"""Checks that a judge's folder scores as certified on this machine.
+
+    Scores 200 pairs of our own sentences. Compares the scores in float32 with references: those
+    that the authors' code gives a tiny random model, or yours, by the authors' code with the
+    published model; and the scores in another dtype with those in float32. Checks the family of the
+    model and the ids of the tokens that the card names. Exits with status 1 if anything differs.
+
+    Examples:
+      %(prog)s minicheck_flan_t5_large
+      %(prog)s minicheck_flan_t5_large checkpoints/minicheck_flan_t5_large --dtype=bfloat16
+      %(prog)s minicheck_flan_t5_large --write-pairs=pairs.jsonl --write-model=tiny
+      %(prog)s minicheck_flan_t5_large checkpoints/minicheck_flan_t5_large \
+          --references=authors.jsonl --json=certified.json
+    """
+
+    opens_checkpoints: ClassVar = True
+
+    def run(self) -> int:
+        from faith_jax.runs.judges.certify import certify
+
+        text, is_certified = certify(self)
+        show(text)
+        return 0 if is_certified else 1
+
+
+class ExportScorer(ExportScorerOptions):
+    r"""Writes a judge as a folder that scores without faith_jax.
+
+    The folder holds the model as StableHLO for CPUs, GPUs and TPUs, its parameters, its tokenizer
+    and score.py, which needs jax, numpy, safetensors, and tokenizers or sentencepiece; and nltk
+    where the judge reads sentences.
+
+    Examples:
+      %(prog)s minicheck_flan_t5_large checkpoints/minicheck_flan_t5_large exported/minicheck
+      %(prog)s my_judge.toml checkpoints/mine exported/mine --option=max_length=1024
+    """
+
+    opens_checkpoints: ClassVar = True
+
+    def run(self) -> str:
+        from faith_jax.runs.judges.export_scorer import export_scorer
+
+        return str(export_scorer(self))

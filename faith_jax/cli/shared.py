@@ -2,7 +2,6 @@
 
 import _thread
 import contextlib
-import contextvars
 import dataclasses
 import hashlib
 import os
@@ -12,16 +11,14 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO, Any, ClassVar
 
-from faith_jax.core.errors import storage_failure
 from faith_jax.core.files.staging import user_cache
 from faith_jax.core.settings import Positive
 from faith_jax.core.table import printable
 
 _LONGEST_LINE = 1000  # characters; bad files have names and columns of any length
-_program = contextvars.ContextVar("program", default="faith-jax")
 _MOST_COMPILED = 4 * 1024**3  # bytes; the programs that were used last are kept
 
 
@@ -49,39 +46,14 @@ class TerminatedError(KeyboardInterrupt):
     """The process was asked to end (SIGTERM); like a Ctrl-C, it unwinds what is going on."""
 
 
-def resumable(run: Callable[[], int], describe_kept: Callable[[], str]) -> int:
-    """Runs what can be resumed, and says how if it is stopped or the disk is full.
-
-    Args:
-      run: returns the exit status.
-      describe_kept: says what is kept of a run that was stopped, and how to resume it.
-
-    Returns:
-      The exit status: 130 after Ctrl-C, 143 after SIGTERM, 1 where the disk is full or fails.
-    """
-    try:
-        with raising_signals():
-            return run()
-    except KeyboardInterrupt as stopped:
-        terminated = isinstance(stopped, TerminatedError)
-        ending = "terminated" if terminated else "interrupted"
-        show(f"{_program.get()}: {ending}; {describe_kept()}", sys.stderr)
-        return 143 if terminated else 130
-    except Exception as error:
-        if not (reason := storage_failure(error)):
-            raise
-        show(f"{_program.get()}: {reason}. Free some space; {describe_kept()}", sys.stderr)
-        return 1
-
-
 @contextlib.contextmanager
-def raising_signals(program: str = "") -> Iterator[None]:
+def raising_signals(program: str) -> Iterator[None]:
     """Within, a Ctrl-C raises KeyboardInterrupt, and a SIGTERM TerminatedError.
 
-    `program` signs what is said of them there; "" = the one that runs already.
-
     While a module is imported they end the process at once, as a kill does: extensions of JAX turn
-    an exception there into an ImportError, or abort.
+    an exception there into an ImportError, or abort. Python drops what is raised in a callback of
+    its garbage collector, of which JAX has one, and in finalizers: such a signal comes again a
+    moment later.
     """
 
     def stop(number: int, frame: types.FrameType | None) -> None:
@@ -90,22 +62,33 @@ def raising_signals(program: str = "") -> Iterator[None]:
             frame = frame.f_back
         if frame is not None:  # a module is being imported here, or in what has called this
             kind = "terminated" if terminated else "interrupted"
-            os.write(2, f"{_program.get()}: {kind}; run the same command again.\n".encode())
+            os.write(2, f"{program}: {kind}; run the same command again.\n".encode())
             os._exit(128 + number)
         raise TerminatedError if terminated else KeyboardInterrupt
 
-    former = _program.set(program or _program.get())
-    before: dict[int, Any] = {}
+    def again(number: int) -> None:
+        time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    def hear(dropped: Any) -> None:
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            return former_hook(dropped)
+        terminated = isinstance(dropped.exc_value, TerminatedError)
+        # Not `threading`, whose locks may be held where the garbage collector came in.
+        _thread.start_new_thread(again, (signal.SIGTERM if terminated else signal.SIGINT,))
+
+    former_hook, former_handlers = sys.unraisablehook, dict[int, Any]()
     # Only the main thread may say what happens to signals.
     if threading.current_thread() is threading.main_thread():
         numbers = [signal.SIGINT, signal.SIGTERM]
         heard = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]
-        before = {number: signal.signal(number, stop) for number in heard}
+        former_handlers = {number: signal.signal(number, stop) for number in heard}
+    sys.unraisablehook = hear
     try:
         yield
     finally:
-        _program.reset(former)
-        for number, handler in before.items():
+        sys.unraisablehook = former_hook
+        for number, handler in former_handlers.items():
             signal.signal(number, handler)
 
 
@@ -138,35 +121,8 @@ class OneOfSeveral:
             from faith_jax.core.processes import limit_waits
             from faith_jax.runs import processes
 
-            processes.join(processes.Address(*address), self.multiprocess, self.stops_together)
+            processes.join(address, self.multiprocess, self.stops_together)
             limit_waits(self.process_timeout)
-
-
-@contextlib.contextmanager
-def hearing_signals() -> Iterator[None]:
-    """Within, a Ctrl-C or SIGTERM whose exception Python drops comes again a moment later.
-
-    Python drops what is raised in a callback of its garbage collector, of which JAX has one, and in
-    finalizers.
-    """
-    before = sys.unraisablehook
-
-    def again(number: int) -> None:
-        time.sleep(0.01)
-        os.kill(os.getpid(), number)
-
-    def hear(dropped: Any) -> None:
-        if not isinstance(dropped.exc_value, KeyboardInterrupt):
-            return before(dropped)
-        terminated = isinstance(dropped.exc_value, TerminatedError)
-        # Not `threading`, whose locks may be held where the garbage collector came in.
-        _thread.start_new_thread(again, (signal.SIGTERM if terminated else signal.SIGINT,))
-
-    sys.unraisablehook = hear
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
 
 
 def keep_compiled_programs() -> None:

@@ -186,6 +186,7 @@ def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
     Raises:
       InputError: for a folder without such a data set, or with several.
     """
+    quiet_tensorflow(with_seqio=False)
     import tensorflow_datasets as tfds
 
     place = local_copy(folder)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import stamp
 from faith_jax.core.files.stores import check_readable, path_of, reason, storage_errors
+from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.core.rows import BadRows, Row, Seen
 from faith_jax.core.settings import InputFormat, unescape
 from faith_jax.core.user_modules import import_user_module
@@ -138,6 +139,7 @@ class ScoreInput(Columns):
                 rows = _blame_raw_files(read, path) if self.reads_grounding else read()
             else:
                 if self.task_module:
+                    quiet_tensorflow()  # which the module imports
                     import_user_module(self.task_module, "--task-module")
                 name, split = list(self._data_sets())[part]
                 names = (name, "") if self.task else ("", name)
@@ -241,6 +243,7 @@ def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Itera
       FaithJaxError: an unknown name or split, data that cannot be prepared, or texts that are not
         UTF-8.
     """
+    quiet_tensorflow(with_seqio=bool(task))
     import tensorflow_datasets as tfds
 
     from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in

@@ -7,7 +7,6 @@ the entry points of "faith_jax.tables"; one of a file of one's own is FILE.py:NA
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from faith_jax.cli.shared import resumable, show
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.core.user_modules import entry_point_names, load_named
@@ -77,16 +76,15 @@ class _Table(Output):
     opens_checkpoints: ClassVar = True
     make: ClassVar[Callable[[Any], str]]  # makes the table, and returns it as text
 
-    def run(self) -> int:
-        """Makes the table, prints it, and returns the exit status."""
-        quiet_tensorflow()
-        message = f"what is made is kept in {self.output}; the same command resumes."
-        return resumable(self._make_and_show, lambda: message)
+    @property
+    def kept(self) -> str:
+        """Says where a stopped run has kept its parts."""
+        return f"what is made is kept in {self.output}; the same command resumes."
 
-    def _make_and_show(self) -> int:
-        show(self.make())
-        show(self.output)
-        return 0
+    def run(self) -> list[str]:
+        """Makes the table, and returns it with the folder."""
+        quiet_tensorflow()
+        return [self.make(), self.output]
 
 
 def _make_scorer_table(options: Any) -> str:

@@ -81,38 +81,19 @@ def decoding(
     speculation: Literal["ngram"] | None = None,
     draft_length: Positive = 5,
 ) -> DecodingConfig:
-    """Returns the decoding of the run of a checkpoint, or what is given of one.
+    """Returns the decoding of the run of a checkpoint, or that of the settings.
 
-    Args:
-      path: CHECKPOINT_PATH.
-      max_length: of a response; None = `decode_length`.
-      min_length: as the others, see `DecodingConfig`. If one of them is given, the run's are not
-        taken: what is not given has `DecodingConfig`'s defaults. Speculation, which changes no
-        response, joins either.
-      temperature: of sampling.
-      top_k: of sampling.
-      top_p: of sampling.
-      num_beams: of beam search.
-      length_penalty: of beam search.
-      early_stopping: of beam search.
-      no_repeat_ngram: tokens.
-      num_return: responses.
-      pmi: of PMI-Decode.
-      speculation: how tokens are drafted.
-      draft_length: tokens.
-
-    Raises:
-      ConfigError: as `decode_length`.
+    See `DecodingConfig` for these; None of `max_length` = `decode_length`. If one from `min_length`
+    to `pmi` is not None, the run's are not taken, and those that are None have `DecodingConfig`'s
+    defaults. Speculation, which changes no response, joins either. Raises as `decode_length`.
     """
-    drafting: dict[str, Any] = {"speculation": speculation, "draft_length": draft_length}
-    chosen = {
-        name: value
-        for name, value in locals().items()
-        if name not in ("path", "max_length", "drafting", *drafting) and value is not None
-    }
+    arguments = dict(locals())
+    drafting = {name: arguments.pop(name) for name in ("speculation", "draft_length")}
+    del arguments["path"], arguments["max_length"]
+    settings = {name: value for name, value in arguments.items() if value is not None}
     length = decode_length(path) if max_length is None else max_length
-    if chosen:
-        return DecodingConfig(max_length=length, **chosen, **drafting)
+    if settings:
+        return DecodingConfig(max_length=length, **settings, **drafting)
 
     def of_run(settings: Mapping[str, Setting]) -> DecodingConfig | None:
         run_decoding = _make_decoding_config(settings)
@@ -136,20 +117,14 @@ def _find_agreed_setting(
         for entry in entries
         for checkpoint in ([entry] if isinstance(entry, str) else entry)
     ]
-    settings_by_path = {}  # None = no run of ours wrote the checkpoint
+    values_of_runs = {}  # None = no run of ours wrote the checkpoint, or it says nothing
     for checkpoint in paths:
         folder = checkpoint_path(checkpoint)
         if folder.parent.name == "checkpoints":
             folder = folder.parent.parent
-        settings_by_path[checkpoint] = read_settings(folder)
-    values_of_runs = {
-        checkpoint: None if settings is None else of(settings)
-        for checkpoint, settings in settings_by_path.items()
-    }
-    values = {
-        checkpoint: default if value is None else value
-        for checkpoint, value in values_of_runs.items()
-    }
+        settings = read_settings(folder)
+        values_of_runs[checkpoint] = None if settings is None else of(settings)
+    values = {checkpoint: default if v is None else v for checkpoint, v in values_of_runs.items()}
     first = next(iter(values.values()), default)
     for checkpoint, value in values.items():
         if value != first:
@@ -159,8 +134,8 @@ def _find_agreed_setting(
                 f"({paths[0]}: {_setting_text(first)}, {checkpoint}: {_setting_text(value)}); "
                 f"give {remedy}."
             )
-    if taken := [checkpoint for checkpoint, value in values_of_runs.items() if value is not None]:
-        log_once(f"{macro} = {_setting_text(first)}, as {', '.join(taken)} was trained with")
+    if sources := [checkpoint for checkpoint, v in values_of_runs.items() if v is not None]:
+        log_once(f"{macro} = {_setting_text(first)}, as {', '.join(sources)} was trained with")
     return first
 
 

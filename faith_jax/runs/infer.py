@@ -8,6 +8,7 @@ writes. Several checkpoints may respond to the same rows, each in a folder of it
 joins all rows.
 """
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -50,7 +51,6 @@ from faith_jax.inference.checkpoint_decoding import log_ignored
 from faith_jax.inference.texts.input_rows import InputRow, RowTokens
 from faith_jax.input.infer_rows import FieldKinds, read_input_file, task_rows
 from faith_jax.input.task_batches import DatasetConfig
-from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner, make_partitioner, own_devices
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, processes, setup
@@ -160,7 +160,7 @@ def infer(
     lists all of them, each with its `score`, by which a search ranks them.
 
     Args:
-      models: the models that respond, each to all rows.
+      models: that respond, each to all rows.
       output: where responses are written.
       dataset: the task and split to respond to.
       file: or a file of rows.
@@ -183,8 +183,6 @@ def infer(
     if not formats or set(formats) - {"jsonl", "tfds"}:
         format_list = ",".join(map(str, formats))
         raise ConfigError(f"FORMATS: expected jsonl, tfds or jsonl,tfds, got {format_list!r}.")
-    if batch_size < 1:
-        raise ConfigError(f"BATCH_SIZE: expected a positive number, got {batch_size}.")
     check_policy(cut_policy)
     if dataset is not None and file is None:
         source = _task_source(dataset)
@@ -196,6 +194,27 @@ def infer(
     folder, several = path_of(output.folder), not isinstance(models.checkpoint_path, str)
     finished, is_made = [], True
     plan = functools.cache(functools.partial(_plan_shards, source, limit, output.shards))
+
+    def load(system: _System, vocabulary: RunVocabulary, tokenizer: Any) -> _Responder:
+        with own_devices():
+            module, params, partitioner = setup.load_for_inference(
+                system.checkpoint, models.partitioner_for, models.model, models.params_dtype
+            )
+        setup.check_generates(module.config)
+        vocabulary.check(module.config, tokenizer)
+        setup.log_vocabulary(vocabulary, source.dataset)
+        log_ignored(system.checkpoint, decoding, module.config)
+        longest, setting = source.max_length, source.setting
+        arguments = longest, setting, source.cut_policy, decoding.pmi is not None
+        read = RowTokens.of(module.config, tokenizer, *arguments)
+        read.layout.check_positions(longest, decoding.max_length, (setting, "DECODE_LENGTH"))
+        sampling_seed = seed + int(system.fields.get("replicate", 0))
+        decoder = BatchDecoder(module, partitioner, decoding, batch_size, sampling_seed)
+        params = decoder.laid_out(params, longest)
+        together = partitioner.mesh.is_multi_process
+        window, count = WINDOW * batch_size, decoding.num_return
+        return _Responder(system, source, read, decoder, params, window, count, together)
+
     for system_run in _list_systems(models, folder):
         # Its rows, and whether they have responses already.
         system_run = system_run.with_pinned_step({} if restart else partial_note(system_run.output))
@@ -204,25 +223,10 @@ def infer(
         make_folder(str(made_in), "INFER_OUTPUT_DIR")
         tokenizer = source.tokenizer(vocabulary)
         system_run = system_run._replace(prefix=_control_prefix(control_tokens, tokenizer))
-        load = functools.partial(
-            _make_responder,
-            source=source,
-            vocabulary=vocabulary,
-            tokenizer=tokenizer,
-            decoding=decoding,
-            batch_size=batch_size,
-            seed=seed,
-            loaded=functools.partial(
-                setup.load_for_inference,
-                system_run.checkpoint,
-                models.partitioner_for,
-                models.model,
-                models.params_dtype,
-            ),
-        )
         if dry_run:
             rows = map(system_run.row, itertools.islice(source.read((0, 0)), limit or None))
-            report = preflight.inference_report(source.name, rows, load(system_run).read)
+            read = load(system_run, vocabulary, tokenizer).read
+            report = preflight.inference_report(source.name, rows, read)
             if jax.process_index() == 0:
                 preflight.tell(report, preflight.beside(folder), dry_run=True)
             return folder
@@ -252,7 +256,7 @@ def infer(
                         system_run.checkpoint
                     ):
                         logger.warning(TWO_SIDES_ONLY, system_run.checkpoint)
-                    load(system_run).respond(job, formats)
+                    load(system_run, vocabulary, tokenizer).respond(job, formats)
                 kept_formats = ("jsonl", *formats) if several else formats
                 with job.joining() as shard_counts:
                     if shard_counts is not None:
@@ -290,16 +294,6 @@ class _Source(NamedTuple):
     notes: TableNotes | None = None  # on the file
     dataset: DatasetConfig | None = None
 
-    def row_tokens(
-        self, config: TransformerConfig, tokenizer: Any, decoding: DecodingConfig
-    ) -> RowTokens:
-        """Returns the maker of rows' tokens; raises ConfigError for lengths that do not fit."""
-        arguments = self.max_length, self.setting, self.cut_policy, decoding.pmi is not None
-        read = RowTokens.of(config, tokenizer, *arguments)
-        settings = (self.setting, "DECODE_LENGTH")
-        read.layout.check_positions(self.max_length, decoding.max_length, settings)
-        return read
-
 
 def _task_source(dataset: DatasetConfig) -> _Source:
     return _Source(
@@ -315,7 +309,6 @@ def _task_source(dataset: DatasetConfig) -> _Source:
 
 
 def _file_source(file: InputFile, cut_policy: str, seed: int) -> _Source:
-
     def tokenizer(vocabulary: RunVocabulary) -> Any:
         if "faith_jax.tasks.faithdial" in sys.modules:  # gin may steer its tasks alone
             from faith_jax.tasks import lookup
@@ -331,12 +324,7 @@ def _file_source(file: InputFile, cut_policy: str, seed: int) -> _Source:
         file.max_length,
         cut_policy,
         functools.partial(
-            read_input_file,
-            file.path,
-            file.knowledge,
-            file.arguments_per_side,
-            seed,
-            notes=notes,
+            read_input_file, file.path, file.knowledge, file.arguments_per_side, seed, notes=notes
         ),
         tokenizer,
         (file.path,),
@@ -457,12 +445,12 @@ class _Responder(NamedTuple):
     decoder: BatchDecoder
     params: PyTree
     window: int  # rows
-    num_return: int
+    num_return: int  # responses to a row; where so many do not exist, it has fewer
     together: bool  # with the other processes of the run
-    unknown: UnknownTokens  # of the rows that this process has read
 
     def respond(self, job: Job, formats: Sequence[str]) -> None:
         """Responds to the shards that no other process has."""
+        unknown = UnknownTokens()  # of the rows that this process has read
         is_reported = False  # whether all rows are, with what is unknown of them
         for shard, writes, done in processes.take_shards(job, self.together, self.window):
             if shard.number == 0 and writes:
@@ -476,7 +464,7 @@ class _Responder(NamedTuple):
             shard_rows = map(self.system.row, shard.read(self.source.read, self.source.name))
             rows = itertools.islice(shard_rows, done, None)
             while window := list(itertools.islice(rows, self.window)):
-                with counting_unknown(self.unknown):
+                with counting_unknown(unknown):
                     inputs = [self.read(row) for row in window]
                 ids = [tokens.ids for tokens in inputs]
                 second = [tokens.second for tokens in inputs]
@@ -492,39 +480,29 @@ class _Responder(NamedTuple):
                     append_rows(shard.rows, written)
                 done += len(window)
             if writes:
-                data_set = functools.partial(_data_set, job, self.source, self.system.fields)
-                shard.finish(*_count_rows(shard, data_set if "tfds" in formats else None))
+                self._finish_shard(job, shard, "tfds" in formats)
         logger.info("%s compiled", pluralize(self.decoder.num_compilations, "program"))
-        for warning in () if is_reported else unknown_warnings(self.unknown.report()):
+        for warning in () if is_reported else unknown_warnings(unknown.report()):
             logger.warning("%s", warning)
 
+    def _finish_shard(self, job: Job, shard: Shard, is_tfds: bool) -> None:
+        """Counts what the summary says of a shard's rows, and writes its records of TFDS."""
+        counts = {"inputs_cut": 0, "unfinished": 0}
 
-def _make_responder(
-    system: _System,
-    source: _Source,
-    vocabulary: RunVocabulary,
-    tokenizer: Any,
-    decoding: DecodingConfig,
-    batch_size: int,
-    seed: int,
-    loaded: Callable[[], tuple[Transformer, PyTree, Partitioner]],
-) -> _Responder:
-    with own_devices():
-        module, params, partitioner = loaded()
-    setup.check_generates(module.config)
-    vocabulary.check(module.config, tokenizer)
-    setup.log_vocabulary(vocabulary, source.dataset)
-    log_ignored(system.checkpoint, decoding, module.config)
-    read = source.row_tokens(module.config, tokenizer, decoding)
-    sampling = seed + int(system.fields.get("replicate", 0))
-    decoder = BatchDecoder(module, partitioner, decoding, batch_size, sampling)
-    params = decoder.laid_out(params, source.max_length)
-    together = partitioner.mesh.is_multi_process
-    count = decoding.num_return
-    window = WINDOW * batch_size
-    return _Responder(
-        system, source, read, decoder, params, window, count, together, UnknownTokens()
-    )
+        def rows() -> Iterator[Mapping[str, Any]]:
+            for _, row in read_jsonl(shard.rows):
+                counts["inputs_cut"] += row["inputs_cut_tokens"] > 0
+                counts["unfinished"] += not row["finished"]
+                yield row
+
+        files = []
+        if is_tfds:
+            folder = make_output_folder(shard.folder / _MADE / _TFDS, "INFER_OUTPUT_DIR")
+            data_set = _data_set(job, self.source, self.system.fields, shard)
+            files = [data_set.write_shard(folder, shard.number, shard.of, rows())]
+        else:
+            collections.deque(rows(), maxlen=0)
+        shard.finish(counts, *files)
 
 
 def _output_row(
@@ -557,34 +535,10 @@ def _output_row(
     return written
 
 
-def _count_rows(
-    shard: Shard, data_set: Callable[[Shard], "DataSet"] | None
-) -> tuple[dict[str, int], *tuple[pathlib.Path, ...]]:
-    """Counts what the summary says of a shard's rows, and writes its records of TFDS."""
-    counts = {"inputs_cut": 0, "unfinished": 0}
-
-    def rows() -> Iterator[Mapping[str, Any]]:
-        for _, row in read_jsonl(shard.rows):
-            counts["inputs_cut"] += row["inputs_cut_tokens"] > 0
-            counts["unfinished"] += not row["finished"]
-            yield row
-
-    if data_set is None:
-        for _ in rows():
-            pass
-        return (counts,)
-    folder = make_output_folder(shard.folder / _MADE / _TFDS, "INFER_OUTPUT_DIR")
-    return counts, data_set(shard).write_shard(folder, shard.number, shard.of, rows())
-
-
 def _data_set(job: Job, source: _Source, of_system: Mapping[str, str], shard: Shard) -> "DataSet":
     """Returns the TFDS data set of all shards, with the fields that all rows have of one kind.
 
-    Args:
-      job: of all shards.
-      source: of the rows.
-      of_system: the fields that say which system responds.
-      shard: any of them.
+    `of_system` are the fields that say which system responds; `shard` is any of them.
     """
     from faith_jax.export import tfds
 

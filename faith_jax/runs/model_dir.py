@@ -6,7 +6,6 @@ metrics.
 """
 
 import contextlib
-import json
 import logging
 import pathlib
 import tempfile
@@ -49,10 +48,11 @@ from faith_jax.runs.setup import BaseModel
 from faith_jax.statistics.prompt_health import Curve
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.carried import check_kept_vocabulary, keep_vocabulary
+from faith_jax.training.metrics import METRICS, read_metric_lines
 
 logger = logging.getLogger("faith_jax")
 
-METRICS, PROMPT_START = "metrics.jsonl", "prompt_start.safetensors"
+PROMPT_START = "prompt_start.safetensors"
 Starts = dict[str, NDArray[np.float32]]
 
 # Arguments of `train` that do not decide what is trained, and may change when a run is resumed.
@@ -118,12 +118,8 @@ def make_folder(path: str, setting: str = "MODEL_DIR") -> pathlib.Path:
 def pin_start(folder: pathlib.Path, initial: str) -> str:
     """Returns the path of what a run starts from, which of a MODEL_DIR is a step.
 
-    A run that is resumed has the step that it began with, though its base may have been trained on
-    and have another best step by now. `check_former_run` compares what is there.
-
-    Args:
-      folder: MODEL_DIR of the run.
-      initial: INITIAL_CHECKPOINT_PATH.
+    A run that is resumed in its folder has the step that it began with, though its base may have
+    been trained on and have another best step by now. `check_former_run` compares what is there.
     """
     opened = opened_path(initial)
     if newest_step(folder) is None or not (folder / MODEL_JSON).exists():
@@ -147,20 +143,13 @@ def check_former_run(
     config: TransformerConfig,
     initial: BaseModel | None,
     frozen: bool,
-    vocabulary: Tokenizer | None = None,
+    vocabulary: Tokenizer,
 ) -> list[Difference]:
     """Checks that MODEL_DIR holds no other run than the one that begins or resumes.
 
-    Other data, another objective, optimizer, model, seed, vocabulary or initial checkpoint is an
-    error. A run without a checkpoint begins anew, with any settings. The folder need not exist and
-    is not modified.
-
-    Args:
-      folder: MODEL_DIR.
-      config: of the model.
-      initial: the model that training starts from; None = random parameters.
-      frozen: whether `initial` stays, in part, as it is.
-      vocabulary: of the run; None = not compared.
+    Other data, another objective, optimizer, model, seed, vocabulary or initial checkpoint (None =
+    random parameters), or its being frozen in part, is an error. A run without a checkpoint begins
+    anew, with any settings. The folder need not exist and is not modified.
 
     Returns:
       The settings that may change, and have; see `log_changes`.
@@ -205,9 +194,8 @@ def check_former_run(
                 f"MODEL_DIR = {str(folder)!r} holds another run: {'; '.join(changes)}. Choose "
                 "another MODEL_DIR, or remove this one."
             )
-    if vocabulary is not None:
-        # The vocabulary is whole where model.json, which is written after it, exists.
-        check_kept_vocabulary(vocabulary, folder)
+    # The vocabulary is whole where model.json, which is written after it, exists.
+    check_kept_vocabulary(vocabulary, folder)
     return free
 
 
@@ -237,13 +225,9 @@ def describe_run(
 def _check_initial(
     described: Checkpoint, initial: BaseModel | None, frozen: bool, path: str
 ) -> None:
-    current = initial.describe() if initial else None
+    current, before = initial.describe() if initial else None, described.metadata.get(_INITIAL)
     if frozen or described.base:
         before, current = described.base, current if frozen else None
-    elif _INITIAL in described.metadata:
-        before = described.metadata[_INITIAL]
-    else:  # of a version that did not keep it
-        return
     if (before or {}).get("content_hash") != (current or {}).get("content_hash"):
         raise CheckpointError(
             f"{path}: this run began with {_base_text(before)} but INITIAL_CHECKPOINT_PATH is "
@@ -263,11 +247,8 @@ def _changed_settings(folder: pathlib.Path) -> list[Difference]:
         return []  # `train` was called without gin
     before = read_settings(folder)
     if before is None:
-        logger.warning(
-            "%s has no readable %s: whether this run began with these settings is not known",
-            folder,
-            CONFIG,
-        )
+        unknown = "%s has no readable %s: whether this run began with these settings is not known"
+        logger.warning(unknown, folder, CONFIG)
         return []
     return differences(before, current)
 
@@ -287,15 +268,12 @@ def log_changes(folder: pathlib.Path, changed: list[Difference]) -> None:
         logger.warning(
             "%s was %s and is %s now: the learning rates from here on follow the new schedule, so "
             "the result differs from that of a run that has it from the start",
-            steps.name,
-            steps.before,
-            steps.now,
+            *(steps.name, steps.before, steps.now),
         )
         changed = [d for d in changed if d.name != steps.name]
     for name, change in {d.name: d for d in changed}.items():
-        logger.info(
-            "%s is resumed with %s = %s, which was %s", folder, name, change.now, change.before
-        )
+        resumed = "%s is resumed with %s = %s, which was %s"
+        logger.info(resumed, folder, name, change.now, change.before)
 
 
 def read_or_write_prompt_starts(
@@ -305,15 +283,10 @@ def read_or_write_prompt_starts(
 
     Those of a new run are what is `trained`, and are kept in MODEL_DIR with their origin. A resumed
     run reads them from there, as config, seed, base and libraries may all have changed; where they
-    were not kept, nothing is returned.
+    are gone, nothing is returned.
     """
     if resumed:
-        kept_starts = read_prompt_starts(folder)[0] if trained else None
-        if trained and kept_starts is None:
-            logger.warning(
-                "%s does not say where its prompt started: how far it moved is not logged", folder
-            )
-        return kept_starts or {}
+        return (read_prompt_starts(folder)[0] or {}) if trained else {}
     if jax.process_index() == 0:
         if trained:
             write_prompt_starts(folder, trained, origin)
@@ -346,14 +319,11 @@ class RunLog:
     """The metrics of a run in MODEL_DIR, by step, up to `last_step`."""
 
     def __init__(self, folder: pathlib.Path, last_step: int | None = None):
-        path, self._rows = folder / METRICS, list[dict[str, Any]]()
-        lines = path.read_text("utf-8", errors="replace").splitlines() if path.exists() else []
-        for line in lines:
-            with contextlib.suppress(json.JSONDecodeError):  # a line that a kill cut
-                row = json.loads(line)
-                step = row.get("step")
-                if isinstance(step, int) and (last_step is None or step <= last_step):
-                    self._rows.append(row)
+        self._rows = [
+            row
+            for _, row in read_metric_lines(folder / METRICS)
+            if "step" in row and (last_step is None or row["step"] <= last_step)
+        ]
 
     def training(self, name: str) -> Curve:
         """Returns a number that is logged of training batches."""

@@ -4,7 +4,6 @@
 """
 
 import ast
-import contextlib
 import dataclasses
 import functools
 import math
@@ -40,28 +39,26 @@ def split_scorers(listed: str) -> list[str]:
     >>> split_scorers("token_f1, cards/strict.toml, mine=cards/strict.toml")
     ['token_f1', 'strict=cards/strict.toml', 'mine=cards/strict.toml']
     """
-    return [_name_scorer(name) for name in split_names(listed)]
-
-
-def _name_scorer(name: str) -> str:
-    """Returns the name of a scorer; of the file of a card it is "NAME=FILE".
-
-    Raises:
-      ConfigError: where the name of the file cannot be that of a scorer.
-    """
-    if "=" in name or not name.endswith(".toml"):
-        return name
-    stem = pathlib.Path(name).stem
-    if "." in stem:
-        raise ConfigError(f"--scorers: {name}: give it a name without a full stop, as NAME={name}.")
-    return f"{stem}={name}"
+    names = split_names(listed)
+    for place, name in enumerate(names):
+        if name.endswith(".toml") and "=" not in name:
+            stem = pathlib.Path(name).stem
+            if "." in stem:
+                raise ConfigError(
+                    f"--scorers: {name}: give it a name without a full stop, as NAME={name}."
+                )
+            names[place] = f"{stem}={name}"
+    return names
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:
     """Returns the numbers that commas separate."""
-    with contextlib.suppress(ValueError):
-        return tuple(int(part) for part in text.split(","))
-    raise ValueError(f"expected whole numbers with commas, such as 0,1,2; got {text!r}")
+    try:
+        return tuple(map(int, text.split(",")))
+    except ValueError:
+        raise ValueError(
+            f"expected whole numbers with commas, such as 0,1,2; got {text!r}"
+        ) from None
 
 
 def _path_ending_in(ending: str) -> Callable[[str], str]:
@@ -83,7 +80,7 @@ Resamples = Annotated[
     int,
     msgspec.Meta(ge=100, le=1_000_000, description="a whole number from 100 to 1,000,000"),
 ]
-Confidence = Annotated[float, msgspec.Meta(gt=0, lt=1, description="a share in (0, 1)")]
+OpenShare = Annotated[float, msgspec.Meta(gt=0, lt=1, description="a share in (0, 1)")]
 Html = Annotated[str, _path_ending_in(".html")]
 Png = Annotated[str, _path_ending_in(".png")]
 Json = Annotated[str, _path_ending_in(".json")]
@@ -105,18 +102,16 @@ def scorer_options(
       ConfigError: for another form, and for an option of a scorer that is not among the names.
     """
     options: dict[str, dict[str, Any]] = {name: {} for name in names}
-    by_name = {full_name.partition("=")[0]: settings for full_name, settings in options.items()}
+    full_names = {full_name.partition("=")[0]: full_name for full_name in options}
     for text in texts:
         left, equals, value = text.partition("=")
         scorer, dot, name = left.partition(".")
         if not (equals and dot and name):
             raise ConfigError(f"--scorer-option: expected SCORER.NAME=VALUE, got {text!r}.")
-        if scorer not in by_name:
+        if scorer not in full_names:
             raise ConfigError(f"--scorer-option: {scorer!r} is not among {among}.")
-        scorer_name = next(
-            full_name for full_name in options if full_name.partition("=")[0] == scorer
-        )
-        by_name[scorer][name] = _option_value(scorer_name.rpartition("=")[2], name, value)
+        full_name = full_names[scorer]
+        options[full_name][name] = _option_value(full_name.rpartition("=")[2], name, value)
     return options
 
 
@@ -144,7 +139,7 @@ def _option_value(scorer: str, option: str, text: str) -> Any:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreOptions:
-    """What `score` writes, and how.
+    """The outputs of `score`, and how they are written.
 
     Attributes:
       output (PATH): .jsonl, .parquet, or a folder for TFDS
@@ -331,6 +326,26 @@ class CheckOptions(FindingOptions, ClaimColumns):
         return by_label
 
 
+@dataclasses.dataclass(frozen=True)
+class PromptReportOptions:
+    """Prompt-tuned runs, and the forms of the report on them.
+
+    Attributes:
+      runs (RUN): a prompt-tuned run
+      nearest (N): pieces beside each vector
+      html (OUT.html): write a page, with curves
+      png (OUT.png): draw the curves
+      json (OUT.json): write all figures
+    """
+
+    runs: tuple[str, ...]
+    _: dataclasses.KW_ONLY
+    nearest: Positive = 3
+    html: Html = ""
+    png: Png = ""
+    json: str = ""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Knowledge:
     """Where arguments are looked up.
@@ -422,7 +437,7 @@ class _Draws:
     """
 
     resamples: Resamples = 1000
-    confidence: Confidence = 0.95
+    confidence: OpenShare = 0.95
     seed: NotNegative = 0
 
 

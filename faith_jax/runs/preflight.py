@@ -38,11 +38,11 @@ logger = logging.getLogger("faith_jax")
 
 Report = dict[str, Any]
 
-PARTS = (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE, Kind.OTHER)
-MOST_CUT = 0.05  # share of rows
+_PARTS = (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE, Kind.OTHER)
+_MOST_CUT = 0.05  # share of rows
 _MULTIPLE = 8  # of tokens, of lengths that are proposed
-EXAMPLES = 3
-UNKNOWN_MARK = " \u2047 "  # as SentencePiece shows an unknown token
+_EXAMPLES = 3
+_UNKNOWN_MARK = " \u2047 "  # as SentencePiece shows an unknown token
 
 
 def training_report(
@@ -143,7 +143,7 @@ def inference_report(
             row_tokens = read(row)
         lengths.append(len(row_tokens.ids))
         cuts.append(row_tokens.cut)
-        if len(examples) < EXAMPLES:
+        if len(examples) < _EXAMPLES:
             examples.append(
                 {"id": row.id, "inputs": _decode_with_marks(read.tokenizer, row_tokens.ids)}
             )
@@ -186,7 +186,7 @@ def scoring_report(
                 model_input = scorer.seen(row.example)
             if model_input is not None:
                 seen[name].append(model_input.cut)
-                if len(first[name]) < EXAMPLES:
+                if len(first[name]) < _EXAMPLES:
                     first[name].append({"id": row.example.id, **model_input.texts})
     if not count:
         raise InputError(f"{source}: no rows to score.")
@@ -252,21 +252,21 @@ def cut_of_inputs(cuts: Sequence[CutTokens]) -> Report:
     `mostly` is the share of inputs that lose more than half of their knowledge, `last_turns` how
     many lose tokens of their last turn.
     """
-    counts = {part: np.array([tokens.get(part, 0) for tokens in cuts]) for part in PARTS}
-    report = cut_report({part.name.lower(): count for part, count in counts.items()})
+    report = cut_report(
+        {part.name.lower(): np.array([cut.get(part, 0) for cut in cuts]) for part in _PARTS}
+    )
     if "knowledge" in report:
-        before = np.array([tokens.knowledge for tokens in cuts])
-        report["knowledge"]["mostly"] = float((2 * counts[Kind.KNOWLEDGE] > before).mean())
+        mostly = [2 * cut.get(Kind.KNOWLEDGE, 0) > cut.knowledge for cut in cuts]
+        report["knowledge"]["mostly"] = float(np.mean(mostly))
     if last_turns := sum(tokens.last_turn for tokens in cuts):
         report["history"]["last_turns"] = last_turns
     return report
 
 
 def cut_report(counts: Mapping[str, np.ndarray]) -> Report:
-    """Returns how much is cut of each part; `counts` are the tokens that each row loses.
+    """Returns how much is cut of each part of which something is; `counts` are tokens by row.
 
-    That is: `rows` that lose some, their `share`, and percentiles of the tokens that these rows
-    lose. Parts of which nothing is cut are left out.
+    That is: `rows` that lose some, their `share`, and percentiles of the tokens that these lose.
     """
     return {
         part: {"rows": int((cut > 0).sum()), "share": float((cut > 0).mean())}
@@ -278,11 +278,11 @@ def cut_report(counts: Mapping[str, np.ndarray]) -> Report:
 
 def percentiles(values: np.ndarray) -> dict[str, int]:
     """Returns {"p50", "p90", "p99", "max"} of whole numbers; 0 where there are none."""
+    shares = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
     if not len(values):
-        return dict.fromkeys(("p50", "p90", "p99", "max"), 0)
-    quantiles = np.percentile(values, (50, 90, 99), method="higher")
-    names = zip(("p50", "p90", "p99"), quantiles, strict=True)
-    return {name: int(value) for name, value in names} | {"max": int(np.max(values))}
+        return dict.fromkeys(shares, 0)
+    quantiles = np.percentile(values, list(shares.values()), method="higher")
+    return dict(zip(shares, map(int, quantiles), strict=True))
 
 
 def cut_warnings(cut: Report, training: bool = False) -> Iterator[str]:
@@ -299,7 +299,7 @@ def cut_warnings(cut: Report, training: bool = False) -> Iterator[str]:
             lost += ", which their targets may need"
         elif part == "knowledge":
             share, lost = losses.get("mostly", 0), "more than half of their knowledge"
-        if share > MOST_CUT:
+        if share > _MOST_CUT:
             yield f"{100 * share:.1f}% of the inputs lose {lost}."
         if last_turns := losses.get("last_turns"):
             inputs = pluralize(last_turns, "input")
@@ -318,30 +318,27 @@ def _cut_lines(cut: Report) -> Iterator[str]:
 
 
 def _format_percentiles(values: Mapping[str, int]) -> str:
-    """Returns percentiles as a text."""
-    return (
-        f"median {values['p50']}, 90% {values['p90']}, 99% {values['p99']}, longest {values['max']}"
-    )
+    return "median {p50}, 90% {p90}, 99% {p99}, longest {max}".format_map(values)
 
 
 def _collect_cuts(members: "Sequence[RowCache]") -> dict[str, np.ndarray]:
-    flat = [np.asarray(member.column("cut").combine_chunks().flatten()) for member in members]
-    cuts = np.concatenate(flat).reshape(-1, len(Kind))
-    return {part.name.lower(): cuts[:, part] for part in PARTS}
+    cuts = np.concatenate([_table_of(member, "cut", len(Kind)) for member in members])
+    return {part.name.lower(): cuts[:, part] for part in _PARTS}
 
 
 def _report_unknown_tokens(members: "Sequence[RowCache]") -> Report:
     """Returns the report of `UnknownTokens` over all rows of all members."""
-    counts = UnknownTokens()
+    counts, width = UnknownTokens(), len(UNKNOWN_PARTS)
     for member in members:
-        tokens, unknown = (
-            np.asarray(member.column(name).combine_chunks().flatten())
-            .reshape(-1, len(UNKNOWN_PARTS))
-            .sum(axis=0)
-            for name in ("part_tokens", "unknown")
-        )
+        tokens = _table_of(member, "part_tokens", width).sum(axis=0)
+        unknown = _table_of(member, "unknown", width).sum(axis=0)
         counts.add_rows(tokens, unknown, member.column("unknown_characters").to_pylist())
     return counts.report()
+
+
+def _table_of(member: "RowCache", column: str, width: int) -> np.ndarray:
+    """Returns a column of lists as an array: [rows, width]."""
+    return np.asarray(member.column(column).combine_chunks().flatten()).reshape(-1, width)
 
 
 def _collect_groundings(rows: "SplitRows") -> np.ndarray:
@@ -350,7 +347,7 @@ def _collect_groundings(rows: "SplitRows") -> np.ndarray:
 
 def _decode_examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
     """Yields the first examples of training, decoded."""
-    members, numbers = rows.order.rows(np.arange(EXAMPLES))
+    members, numbers = rows.order.rows(np.arange(_EXAMPLES))
     for member, number in zip(members.tolist(), numbers.tolist(), strict=True):
         cache = rows.members[member]
         row = cache[number]
@@ -380,7 +377,7 @@ def _decode_with_marks(tokenizer: Any, ids: Sequence[int]) -> str:
         else:
             parts[-1].append(token)
     texts = map(tokenizer.decode, parts)
-    return UNKNOWN_MARK.join(
+    return _UNKNOWN_MARK.join(
         text if isinstance(text, str) else " ".join(map(str, text)) for text in texts
     )
 

@@ -1,38 +1,31 @@
 """The processes of one run: how they meet, that they are to do the same, and what each computes."""
 
+import functools
 import hashlib
 import platform
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.processes import (
-    from_all,
-    number_of_first_process,
-    on_first_process,
-)
+from faith_jax.core.processes import from_all, number_of_first_process, on_first_process
 from faith_jax.runs.shards import Job, Shard
 from faith_jax.version import __version__
 
-_NONE = -1
+_NONE, _FAILED = -1, "failed"
 
 
-class Address(NamedTuple):
-    """Where the first process of a run listens, how many there are, and which one this is."""
-
-    coordinator_address: str | None
-    process_count: int | None
-    process_index: int | None
-
-
-def join(address: Address, found_by_cluster: bool, stops_together: bool = False) -> None:
+def join(
+    address: tuple[str | None, int | None, int | None],
+    found_by_cluster: bool,
+    stops_together: bool = False,
+) -> None:
     """Joins the other processes of a run, where there are any.
 
     Args:
-      address: all three fields or none.
+      address: where the first process listens, how many there are, and which one this is; all of
+        them or none.
       found_by_cluster: JAX finds them: on Cloud TPU, and under Slurm or Open MPI.
       stops_together: JAX takes a SIGTERM, and tells all processes of it.
 
@@ -79,10 +72,10 @@ def configure_alike(configure: Callable[[], None]) -> None:
         failed = error
     if jax.process_count() > 1:
         versions = f"faith_jax {__version__}, jax {jax.__version__}, {platform.python_version()}"
-        digests = [_hash_text("failed" if failed else gin.config_str()), _hash_text(versions)]
-        everywhere = from_all(np.stack(digests), "all have read their configurations")
+        digest = _hash_text(_FAILED if failed else f"{versions}\n{gin.config_str()}")
+        digests = from_all(digest, "all have read their configurations")
         if failed is None:
-            _check_equal_digests(everywhere)
+            _check_equal_digests(digests)
     if failed is not None:
         raise failed
 
@@ -92,51 +85,33 @@ def _hash_text(text: str) -> np.ndarray:
 
 
 def _check_equal_digests(digests: np.ndarray) -> None:
-    """Compares digests [processes, 2, 32] of configurations and versions."""
-    failed = (digests[:, 0] == _hash_text("failed")).all(axis=1)
+    """Compares digests [processes, 32] of configurations and versions."""
+    failed = (digests == _hash_text(_FAILED)).all(axis=1)
     if failed.any():
         raise ConfigError(
             f"process {np.flatnonzero(failed)[0]} could not read its configuration; see what it "
             "says."
         )
-    for number, compared in enumerate(
-        ("gin files and --gin options", "versions of faith_jax and JAX")
-    ):
-        differs = (digests[:, number] != digests[0, number]).any(axis=1)
-        if differs.any():
-            names = ", ".join(map(str, np.flatnonzero(differs)))
-            raise ConfigError(
-                f"process {names} of this run has other {compared} than process 0; start all "
-                "processes with the same command, but for --process_index."
-            )
-
-
-class Taken(NamedTuple):
-    """A shard that this process computes.
-
-    Attributes:
-      shard: its rows.
-      writes: whether this process writes them; else process 0 does.
-      done: rows that are written already.
-    """
-
-    shard: Shard
-    writes: bool
-    done: int
+    differs = (digests != digests[0]).any(axis=1)
+    if differs.any():
+        names = ", ".join(map(str, np.flatnonzero(differs)))
+        raise ConfigError(
+            f"process {names} of this run has other gin files, --gin options or versions of "
+            "faith_jax, JAX or Python than process 0; start all processes with the same command, "
+            "but for --process_index."
+        )
 
 
 def begun(begin: Callable[[bool], Job], restart: bool) -> Job:
     """Begins a job: the first process plans it, and the others take part.
 
-    Args:
-      begin: is told whether what a stopped run has made is discarded.
-      restart: whether it is.
+    `begin` is told whether what a stopped run has made is discarded.
     """
     first = on_first_process(lambda: begin(restart), "the plan of the rows")
     return first or begin(False)
 
 
-def take_shards(job: Job, together: bool, batch_size: int) -> Iterator[Taken]:
+def take_shards(job: Job, together: bool, batch_size: int) -> Iterator[tuple[Shard, bool, int]]:
     """Yields the shards that this process computes.
 
     Args:
@@ -144,12 +119,14 @@ def take_shards(job: Job, together: bool, batch_size: int) -> Iterator[Taken]:
       together: whether all processes compute the same shard, as they do where one cannot hold a
         model; else each has its own, and waits for those of the others until all are done.
       batch_size: rows are done in whole batches.
+
+    Yields:
+      A shard, whether this process writes its rows, and how many of them are written already.
     """
     first = jax.process_index() == 0
     mine = job.take_shards(waits=jax.process_count() > 1) if first or not together else iter(())
     if not together:
-        for shard in mine:
-            yield Taken(shard, True, shard.done_rows(batch_size))
+        yield from ((shard, True, shard.done_rows(batch_size)) for shard in mine)
         return
 
     def number() -> int:
@@ -158,8 +135,5 @@ def take_shards(job: Job, together: bool, batch_size: int) -> Iterator[Taken]:
 
     while (shard_number := number_of_first_process(number, "a shard")) != _NONE:
         shard = job.shards[shard_number]
-
-        def done(shard: Shard = shard) -> int:
-            return shard.done_rows(batch_size)
-
-        yield Taken(shard, first, number_of_first_process(done, str(shard.rows)))
+        count_done = functools.partial(shard.done_rows, batch_size)
+        yield shard, first, number_of_first_process(count_done, str(shard.rows))

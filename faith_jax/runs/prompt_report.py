@@ -1,9 +1,9 @@
 """The run `prompt-report`: the health of prompt-tuned runs as text, JSON, a page and a picture."""
 
-import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from faith_jax.checkpoints.checkpoint import PROMPTS, content_hash
 from faith_jax.checkpoints.native import is_native, params_folder, read_native, run_folder
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.core.errors import ConfigError, FaithJaxError
+from faith_jax.core.errors import ConfigError, FaithJaxError, first_duplicate
 from faith_jax.core.files import reserve_outputs, write_json, write_text
 from faith_jax.core.files.stores import path_of
 from faith_jax.gin_files.values import Reference
@@ -26,18 +26,16 @@ from faith_jax.report.prompts import (
     report_of,
 )
 from faith_jax.report.table_pages import render_table
+from faith_jax.runs.convert import read_prompts
 from faith_jax.runs.model_dir import RunLog, read_prompt_starts
-from faith_jax.runs.run_settings import Setting, read_settings
-from faith_jax.runs.soft_prompt_files import read_prompts
+from faith_jax.runs.options import PromptReportOptions
+from faith_jax.runs.run_settings import read_settings
 from faith_jax.statistics import prompt_health
 from faith_jax.statistics.prompt_health import Piece, PromptHealth, RunHealth
 from faith_jax.tokenizers.carried import carried_vocabulary
 from faith_jax.training.metrics import GRADIENT_NORMS, MOVEMENTS
 
-UNKNOWN = "unknown"
-# What `train` takes where no initialiser is given.
-_DEFAULT_START = "sampled_vocabulary"
-_BASES_START = "the base's prompt"
+_OUTPUTS = "html", "png", "json"
 # What is shown of a run's settings, by the paths of its arguments.
 _SETTINGS = {
     "seed": "optimization.seed",
@@ -48,56 +46,41 @@ _SETTINGS = {
 }
 
 
-def _inputs_and_outputs(
-    sources: Sequence[str], nearest: int = 3, html: str = "", png: str = "", json_path: str = ""
-) -> tuple[Sequence[str], dict[str, str]]:
-    return sources, {"--html": html, "--png": png, "--json": json_path}
-
-
-@reserve_outputs(_inputs_and_outputs)
-def prompt_report(
-    sources: Sequence[str], nearest: int = 3, html: str = "", png: str = "", json_path: str = ""
-) -> str:
-    """Returns the report of prompt-tuned runs as text, and writes it in other forms.
-
-    `sources` are MODEL_DIRs, steps of theirs, or other checkpoints with a soft prompt; `nearest` is
-    how many vocabulary pieces are named beside each vector.
-    """
-    doubles = {source for source in sources if list(sources).count(source) > 1}
-    if doubles:
-        raise ConfigError(f"{min(doubles)}: is given twice.")
-    report = make_report(sources, nearest)
+@reserve_outputs(lambda options: (options.runs, {f"--{n}": getattr(options, n) for n in _OUTPUTS}))
+def prompt_report(options: PromptReportOptions) -> str:
+    """Returns the report of prompt-tuned runs as text, and writes it in other forms."""
+    if twice := first_duplicate(options.runs):
+        raise ConfigError(f"{twice}: is given twice.")
+    report = make_report(options.runs, options.nearest)
     panels = prompt_panels(report.runs)
-    if png and not panels:
-        raise ConfigError(f"--png: {', '.join(sources)}: there are no metrics to draw.")
-    if html:
-        names = ", ".join(pathlib.Path(source).name for source in sources)
-        write_text(html, prompt_page(f"Prompts of {names}", report))
-    if png:
-        save_curves(panels, path_of(png))
-    if json_path:
-        write_json(json_path, report_figures(report))
+    if options.png and not panels:
+        raise ConfigError(f"--png: {', '.join(options.runs)}: there are no metrics to draw.")
+    if options.html:
+        names = ", ".join(pathlib.Path(source).name for source in options.runs)
+        write_text(options.html, prompt_page(f"Prompts of {names}", report))
+    if options.png:
+        save_curves(panels, path_of(options.png))
+    if options.json:
+        write_json(options.json, report_figures(report))
     parts = [render_table(table) for table in all_tables(report)]
     warnings = "".join(f"! {line}\n" for line in report.all_warnings())
     return "\n".join([*parts, f"Warnings\n{warnings or 'None.'}\n"]).rstrip("\n")
 
 
 def make_report(sources: Sequence[str], nearest: int = 3) -> PromptReport:
-    """Reads runs and reports on them; see `prompt_report`."""
+    """Reads runs and reports on them, with so many pieces beside each vector."""
     open_base = functools.cache(_open_base)  # several runs have the same
     return report_of([_read_run(source, nearest, open_base) for source in sources])
 
 
-@dataclasses.dataclass(frozen=True)
-class Vocabulary:
+class _Vocabulary(NamedTuple):
     """The pieces that vectors are compared with."""
 
     embedding: NDArray[np.floating]  # [pieces, embed] of the base model
     text: Callable[[int], str]  # of a piece, shown readable
 
 
-@dataclasses.dataclass(frozen=True)
-class _Base:
+class _Base(NamedTuple):
     """A base model: the embedding beside each prompt, and which prompts the base itself has.
 
     Where it cannot be opened, `problem` says why.
@@ -139,15 +122,18 @@ def _read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]")
         health_by_prompt[name] = _measure_prompt_health(
             name, vectors, start, vocabularies.get(name), log, count
         )
-    chosen = {name: settings[path].value for name, path in _SETTINGS.items() if path in settings}
-    shown = {
-        n: str(value) for n, value in chosen.items() if not isinstance(value, Reference | None)
+    values = {name: settings[path].value for name, path in _SETTINGS.items() if path in settings}
+    texts = {
+        n: str(value) for n, value in values.items() if not isinstance(value, Reference | None)
     }
+    initializer = origin.get("initializer", "unknown")
+    if any(name in base.prompts for name in prompts.vectors):
+        initializer = "the base's prompt"
     return RunHealth(
         name=source,
         step=step,
-        initializer=_name_initializer(origin, settings, base, list(health_by_prompt)),
-        settings=shown | {k: origin[k] for k in ("seed",) if k in origin},
+        initializer=initializer,
+        settings=texts | {k: origin[k] for k in ("seed",) if k in origin},
         base=str((prompts.base or {}).get("content_hash") or ""),
         prompts=health_by_prompt,
         training_loss=log.training("loss"),
@@ -169,7 +155,7 @@ def _open_base(path: str, expected: str) -> _Base:
     return _Base({name: prompt_embedding(params, name) for name in PROMPTS}, prompts)
 
 
-def _load_vocabularies(base: _Base, source: str, notes: list[str]) -> dict[str, Vocabulary]:
+def _load_vocabularies(base: _Base, source: str, notes: list[str]) -> dict[str, _Vocabulary]:
     """Returns the pieces beside each prompt; none where the base cannot be opened."""
     if not base.embeddings:
         return {}
@@ -180,10 +166,10 @@ def _load_vocabularies(base: _Base, source: str, notes: list[str]) -> dict[str, 
         vocabulary, problem = None, str(error)
     if vocabulary is None:
         notes.append(f"pieces are shown by their ids: {problem}")
-        return {n: Vocabulary(e, lambda token: f"#{token}") for n, e in base.embeddings.items()}
+        return {n: _Vocabulary(e, lambda token: f"#{token}") for n, e in base.embeddings.items()}
     # Embeddings behind the last piece, which round the table up, were never trained.
     return {
-        name: Vocabulary(embedding[: vocabulary.vocab_size], vocabulary.piece_text)
+        name: _Vocabulary(embedding[: vocabulary.vocab_size], vocabulary.piece_text)
         for name, embedding in base.embeddings.items()
     }
 
@@ -192,7 +178,7 @@ def _measure_prompt_health(
     name: str,
     vectors: NDArray[np.float32],
     start: NDArray[np.float32] | None,
-    vocabulary: Vocabulary | None,
+    vocabulary: _Vocabulary | None,
     log: RunLog,
     count: int,
 ) -> PromptHealth:
@@ -228,23 +214,3 @@ def _make_pieces(
         [Piece(i, text(i), v) for i, v in zip(*row, strict=True)]
         for row in zip(ids.tolist(), values.tolist(), strict=True)
     ]
-
-
-def _name_initializer(
-    origin: Mapping[str, str], settings: Mapping[str, Setting], base: _Base, names: Sequence[str]
-) -> str:
-    """Returns the start's name: as it was kept with it, or else what gin's config refers to.
-
-    The config of a run that was resumed is that of its last command.
-    """
-    if any(name in base.prompts for name in names):
-        return _BASES_START
-    if "initializer" in origin:
-        return origin["initializer"]
-    setting = settings.get("start.prompt_initializer")
-    if setting is None:
-        return UNKNOWN
-    initializer = setting.value
-    if isinstance(initializer, Reference):
-        return initializer.name.rsplit("/", 1)[-1].rsplit(".", 1)[-1]
-    return _DEFAULT_START if initializer is None else UNKNOWN

@@ -117,8 +117,8 @@ class _Config:
         for depth in range(len(scopes) + 1):
             bound |= self._bound.get(("/".join(scopes[:depth]), name), {})
         for argument, value in bound.items():
-            shown = f"{name.rpartition('.')[2]}.{argument}"
-            yield from self._resolve_value(value, f"{path}{argument}", shown, (*above, name))
+            short_name = f"{name.rpartition('.')[2]}.{argument}"
+            yield from self._resolve_value(value, f"{path}{argument}", short_name, (*above, name))
 
     def _resolve_value(
         self, value: Any, path: str, name: str, above: tuple[str, ...]

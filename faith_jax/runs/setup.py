@@ -171,11 +171,6 @@ def initial_params(
 
 
 def _round_params(params: PyTree, dtype: ParamsDtype) -> PyTree:
-    """Returns parameters as "float32" or "bfloat16".
-
-    Raises:
-      ConfigError: for another dtype.
-    """
     target_dtype = jnp.dtype(check_value("PARAMS_DTYPE", dtype, ParamsDtype))
     return jax.tree.map(lambda array: lazy(array).astype(target_dtype), params)
 
@@ -240,11 +235,8 @@ def check_generates(config: TransformerConfig) -> None:
 def log_vocabulary(run_vocabulary: RunVocabulary, dataset: DatasetConfig | None) -> None:
     """Logs the tokenizer of a run, which a task of the user's own may replace.
 
-    It is logged after the checkpoint is opened: before, nobody knows what that carries.
-
-    Args:
-      run_vocabulary: of the run.
-      dataset: what is read; None = a file, in our formats.
+    It is logged after the checkpoint is opened: before, nobody knows what that carries. No data set
+    = a file, in our formats.
     """
     if dataset is None:
         return run_vocabulary.log()
@@ -284,4 +276,4 @@ def encode_default(text: str) -> list[int]:
 
 def count_params(params: PyTree) -> int:
     """Returns the number of parameters."""
-    return sum(int(np.prod(x.shape)) for x in jax.tree.leaves(params))
+    return sum(int(leaf.size) for leaf in jax.tree.leaves(params))

@@ -60,7 +60,7 @@ _LISTED = 5
 Place = tuple[int, int]
 
 
-class PlacedRow(Protocol):
+class _PlacedRow(Protocol):
     """A row of an input; its `repr` says all that counts of it."""
 
     @property
@@ -68,30 +68,20 @@ class PlacedRow(Protocol):
         """The place where it is read."""
 
 
-Row = TypeVar("Row", bound=PlacedRow)
+Row = TypeVar("Row", bound=_PlacedRow)
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """Consecutive rows of an input.
+    """Consecutive rows of an input."""
 
-    Attributes:
-      folder: of the run.
-      number: of the shard, from 0.
-      of: how many there are.
-      first: number of its first row, from 0.
-      count: rows.
-      place: of the first row.
-      digest: of the rows.
-    """
-
-    folder: pathlib.Path
-    number: int
-    of: int
-    first: int
-    count: int
-    place: Place
-    digest: str
+    folder: pathlib.Path  # of the run
+    number: int  # of this shard, from 0
+    of: int  # how many there are
+    first: int  # number of the first row, from 0
+    count: int  # of rows
+    place: Place  # of the first row
+    digest: str  # of the rows
 
     @property
     def rows(self) -> pathlib.Path:
@@ -107,8 +97,7 @@ class Shard:
     def read(self, rows: Callable[[Place], Iterator[Row]], source: str) -> Iterator[Row]:
         """Yields the rows of this shard, of a reading that can begin at any place.
 
-        Raises:
-          InputError: at the end, if they are not those of the plan.
+        At the end it raises an InputError if they are not those of the plan.
         """
         digest, count = 0, 0
         for number, row in enumerate(itertools.islice(rows(self.place), self.count), self.first):
@@ -122,20 +111,12 @@ class Shard:
             )
 
     def done_rows(self, batch_size: int = 1) -> int:
-        """Returns the number of rows that a stopped process has finished, in whole batches.
-
-        What follows them is dropped.
-        """
+        """Returns the number of rows that are done, in whole batches; others are dropped."""
         done = count_whole_rows(self.rows)
         return done if done == self.count else truncate_rows(self.rows, done - done % batch_size)
 
     def finish(self, counts: Mapping[str, Any], *other_files: pathlib.Path) -> None:
-        """Marks this shard as done.
-
-        Args:
-          counts: of its rows, as `read_counts` returns them.
-          *other_files: further files of it.
-        """
+        """Marks this shard as done, with counts of its rows, and with further files of it."""
         if (written := count_whole_rows(self.rows)) != self.count:
             raise InputError(
                 f"{self.rows} has {pluralize(written, 'row')}, the input {self.count:,}: it "
@@ -151,12 +132,12 @@ class Shard:
 
     def read_counts(self) -> dict[str, Any] | None:
         """Returns the counts of a finished shard; None = it is not finished, or a file is gone."""
-        note = read_json_or_none(self.note)
+        note = read_json_or_none(self.note) or {}
         try:
-            sizes = {name: (self.folder / name).stat().st_size for name in (note or {})["files"]}
+            sizes = {name: (self.folder / name).stat().st_size for name in note["files"]}
         except (KeyError, OSError):
             return None
-        return note["found"] if note and sizes == note["files"] else None
+        return note["found"] if sizes == note["files"] else None
 
 
 def _hash_row(number: int, row: Any) -> int:
@@ -174,24 +155,21 @@ def _hex_digest(digest: int) -> str:
     return f"{digest % _MODULUS:032x}"
 
 
+@dataclasses.dataclass
 class _Block:
     """Consecutive rows; see `Shard`."""
 
-    def __init__(self, first: int, place: Place):
-        self.first, self.place, self.digest = first, place, 0
+    first: int
+    place: Place
+    digest: int = 0
 
 
-def split(rows: Iterable[PlacedRow], shards: int = 0) -> list[dict[str, Any]]:
+def split(rows: Iterable[_PlacedRow], shards: int = 0) -> list[dict[str, Any]]:
     """Returns the plan that splits rows into shards of nearly the same size, as JSON.
 
-    It keeps at most two blocks of rows for each possible shard, however many rows there are.
-
-    Args:
-      rows: of the input; they are read once.
-      shards: how many; 0 = one for every 5,000 rows. There are no more than rows.
-
-    Returns:
-      `first`, `count`, `place` and `digest` of each shard.
+    That is `first`, `count`, `place` and `digest` of each. Rows are read once; at most two blocks
+    of them are kept for each possible shard, however many there are. 0 shards = one for every 5,000
+    rows; there are no more than rows.
     """
     blocks: list[_Block] = []
     size, total = 1, 0
@@ -224,10 +202,7 @@ class Job:
     Attributes:
       target: the output.
       folder: keeps what is made until the output is whole.
-      shards: all of them.
       known: what the plan says.
-      digest: of all rows.
-      stamp: of the input.
       progress: of the rows of all processes.
       finished: whether the output was there already.
     """
@@ -255,10 +230,10 @@ class Job:
           restart: discard what a stopped run has made.
           is_finished: whether the target is the output of this run; None = no target may exist.
           option: that names the output.
-          joins_only: nothing is planned.
+          joins_only: nothing is planned; nothing to join is an error.
 
         Raises:
-          ConfigError: see `core.files.resumable_output`, or where there is nothing to join.
+          ConfigError: see `core.files.resumable_output`.
         """
         self.target, self.folder = target, partial_folder(target)
         self._run, self._option, self._is_finished = run, option, is_finished
@@ -270,20 +245,18 @@ class Job:
             if joins_only and not (self.folder / PLAN).exists() and not self._has_output():
                 raise ConfigError(f"{target}: there are no shards of it to join.")
             try:
-                self._plan = self._keep_or_make_plan(plan, list(stamp), restart)
+                self.known = self._keep_or_make_plan(plan, list(stamp), restart)
                 if not self.finished:
                     member = self.folder / f"rows.{secrets.token_hex(8)}.jsonl"
                     self._membership.enter_context(output_lock(member, option=option, wait=None))
             except BaseException:
                 self._let_go_if_unused()
                 raise
-        shards = self._plan["shards"]
-        self.known, self.digest, self.stamp = self._plan, digest_of(shards), self._plan["stamp"]
+        shards, self.stamp = self.known["shards"], self.known["stamp"]
+        self.digest = digest_of(shards)
         self.shards = [
-            Shard(
-                self.folder, n, len(shards), **{**shard_plan, "place": tuple(shard_plan["place"])}
-            )
-            for n, shard_plan in enumerate(shards)
+            Shard(self.folder, number, len(shards), **plan | {"place": tuple(plan["place"])})
+            for number, plan in enumerate(shards)
         ]
         self.progress = Progress("row", len(self))
 
@@ -316,7 +289,7 @@ class Job:
             time.sleep(_SECONDS)
 
     def _let_go_if_unused(self) -> None:
-        """Removes the folder of a run that has made nothing, if nobody holds a lock in it."""
+        # Of a run that has made nothing, if nobody holds a lock in its folder.
         if not any(self.folder.glob(".rows*.jsonl.*")):
             release_partial(self.target)
 
@@ -366,8 +339,7 @@ class Job:
     def take_shards(self, waits: bool = False) -> Iterator[Shard]:
         """Yields shards one after the other; nobody else has the one that was yielded last.
 
-        Args:
-          waits: for the shards of other processes, until all are done; these may be killed.
+        With `waits` it waits for those of other processes, which may be killed, until all are done.
 
         Raises:
           TakenError: another process has the only shard.
@@ -404,11 +376,8 @@ class Job:
     ) -> None:
         """Computes shards that nobody has, one after the other, a batch of rows at a time.
 
-        Args:
-          rows: a reading of the input that can begin at any place.
-          source: the input's name, for errors.
-          batch_size: rows made at once; a stopped process has finished whole batches.
-          make_rows: returns what is written of a batch: a row for each.
+        `rows` reads the input, which is called `source`, from a place on; `make_rows` returns what
+        is written of a batch, a row for each. A stopped process has finished whole batches.
         """
         for shard in self.take_shards():
             done = shard.done_rows(batch_size)
@@ -452,9 +421,9 @@ class Job:
 
     @contextlib.contextmanager
     def joining(self) -> Iterator[list[dict[str, Any]] | None]:
-        """Holds the only right to join the shards.
+        """Holds the only right to join the shards, and yields the counts of each.
 
-        Yields the counts of each; None where another process will join them, or has.
+        None = another process will join them, or has.
         """
         with self._lock_output():
             self._own.close()

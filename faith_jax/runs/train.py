@@ -6,7 +6,6 @@ platform: batches, dropout and prompts are functions of the config, its seed and
 
 import contextlib
 import dataclasses
-import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -22,13 +21,7 @@ from faith_jax.core.files.staging import remove_tree
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.processes import on_first_process
 from faith_jax.core.progress import Progress
-from faith_jax.core.settings import (
-    NotNegative,
-    NotNegativeNumber,
-    Path,
-    Positive,
-    PositiveNumber,
-)
+from faith_jax.core.settings import NotNegative, NotNegativeNumber, Path, Positive, PositiveNumber
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
@@ -65,14 +58,12 @@ from faith_jax.training.metrics import (
 )
 from faith_jax.training.objectives import Batch, Metrics, Objective
 from faith_jax.training.optimizers import Schedule
-from faith_jax.training.trainer import Periods, Stopped, Trainer, fit, merge_params, split_params
-
-__all__ = ["Evaluation", "Optimization", "Output", "Stopped", "train"]
+from faith_jax.training.trainer import Periods, Trainer, fit, merge_params, split_params
 
 logger = logging.getLogger("faith_jax")
 
-DECODED = "_decoded"  # ends the part of decoded metrics in metrics.jsonl
-ROWS = "rows"  # the folder in MODEL_DIR that keeps the data's rows until training ends
+_DECODED = "_decoded"  # ends the part of decoded metrics in metrics.jsonl
+_ROWS = "rows"  # the folder in MODEL_DIR that keeps the data's rows until training ends
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -158,17 +149,7 @@ def train(
     """Trains a model, or only its soft prompt.
 
     What the run will read is reported before its first step (`faith_jax.runs.preflight`), and
-    written to MODEL_DIR/preflight.json.
-
-    Args:
-      model: the module, soft prompts included.
-      dataset: what is trained on.
-      start: the parameters to start from, and which of them are trained.
-      optimization: how they are updated, and how often.
-      evaluation: what is measured on other data.
-      output: where everything is written, and how often.
-      partitioner_for: makes the mesh for the model's config.
-      dry_run: only report what the run would read, to MODEL_DIR.preflight.json.
+    written to MODEL_DIR/preflight.json; a dry run only does this, to MODEL_DIR.preflight.json.
 
     Returns:
       The last evaluation's metrics.
@@ -195,10 +176,8 @@ def train(
         initial = pin_start(folder, initial)
         start, step = dataclasses.replace(start, initial_checkpoint_path=initial), step_of(initial)
     if optimization.counts_from_0 and step:
-        logger.info(
-            "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them",
-            *(f"{total_steps:,}", f"{step:,}", initial),
-        )
+        counted = "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them"
+        logger.info(counted, f"{total_steps:,}", f"{step:,}", initial)
     objective = setup.objective_of(model.config, optimization.objective)
     partitioner = partitioner_for(model.config)
     num_microbatches = optimization.num_microbatches
@@ -230,22 +209,26 @@ def train(
         losses = losses_until(folder, last_step, str(eval_dataset.split))
     has_converged = no_longer_falls(losses, patience)
     end = last_step if has_converged and last_step is not None else total_steps
-    is_due = functools.partial(_is_due, end, evaluation.decoded_period)
+
+    def is_due(step: int) -> bool:
+        """Whether decoded metrics are; without a period, after the last step."""
+        period = evaluation.decoded_period
+        return step == end or bool(period and step % period == 0)
+
     # A run may have been killed, or a metric may have failed, after a state was saved.
     unmeasured = (
         decoding is not None
         and eval_dataset is not None
         and last_step is not None
         and is_due(last_step)
-        and not is_measured(folder, last_step, f"{eval_dataset.split}{DECODED}")
+        and not is_measured(folder, last_step, f"{eval_dataset.split}{_DECODED}")
     )
     if last_step is not None and last_step >= end and not (dry_run or unmeasured):
         reason = f"TRAIN_STEPS is {total_steps:,}"
         if has_converged:
             reason = f"its loss did not fall in {patience} measurements (PATIENCE)"
-        logger.info(
-            "%s is already at step %s; %s, nothing to train", folder, f"{last_step:,}", reason
-        )
+        finished = "%s is already at step %s; %s, nothing to train"
+        logger.info(finished, folder, f"{last_step:,}", reason)
         return {}
     log_changes(folder, changed)
 
@@ -253,7 +236,7 @@ def train(
     with contextlib.nullcontext() if dry_run else own_folder(output.model_dir):
         if newest_step(folder) != last_step:
             raise ConfigError(f"MODEL_DIR: another run has just written to {folder}; start again.")
-        rows_folder = None if dry_run else folder / ROWS
+        rows_folder = None if dry_run else folder / _ROWS
         rows = SplitRows(dataset, model.config, rows_folder)
         evaluated = decoded = None
         if eval_dataset is not None:
@@ -293,8 +276,8 @@ def train(
         prompt_starts = read_or_write_prompt_starts(folder, prompts, origin, last_step is not None)
         logger.info(
             "Training %s of %s parameters on %s, %s a batch",
-            f"{setup.count_params(trained):,}",
-            f"{setup.count_params(params):,}",
+            f"{sizes['trained']:,}",
+            f"{sum(sizes.values()):,}",
             pluralize(jax.device_count(), "device"),
             pluralize(dataset.batch_size, "row"),
         )
@@ -316,7 +299,7 @@ def train(
             batches = _read_global_batches(rows, partitioner, first_step)
             fit(trainer, state, frozen, batches, periods, watcher, checkpoints)
             if jax.process_index() == 0:
-                remove_tree(folder / ROWS)
+                remove_tree(folder / _ROWS)
             logger.info("%s compiled", pluralize(trainer.num_compilations, "program"))
             best = checkpoints.best_step()
             if best is not None:
@@ -327,11 +310,6 @@ def train(
         if watcher.failure is not None:
             raise watcher.failure
         return watcher.last
-
-
-def _is_due(total: int, period: int | None, step: int) -> bool:
-    """Whether decoded metrics are measured after a step; without a period, after the last one."""
-    return step == total or bool(period and step % period == 0)
 
 
 def _check_datasets(
@@ -445,7 +423,7 @@ class _Watcher:
             self.failure = MetricError(f"Step {step}, whose state is saved: {error}.", metrics)
         metric_list = "  ".join(f"{name} {text_of(value)}" for name, value in metrics.items())
         logger.info("step %d  %s decoded  %s", step, split, metric_list)
-        self._write_metrics(step, f"{split}{DECODED}", metrics)
+        self._write_metrics(step, f"{split}{_DECODED}", metrics)
 
     def _write_metrics(self, step: int, part: str, metrics: Mapping[str, Any]) -> None:
         self.writer.write(step, part, metrics)

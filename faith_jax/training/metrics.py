@@ -105,7 +105,7 @@ class MetricsWriter:
                 # A line without a step is none of ours, and counts as later than any.
                 kept_lines = [
                     line
-                    for line, row in _read_metric_lines(path)
+                    for line, row in read_metric_lines(path)
                     if row.get("step", math.inf) <= start_step
                 ]
                 write_text(path, "".join(line + "\n" for line in kept_lines))
@@ -168,7 +168,7 @@ def is_measured(folder: pathlib.Path, step: int, part: str) -> bool:
     """Whether metrics.jsonl has all metrics of a part after a step."""
     return any(
         (row.get("step"), row.get("part")) == (step, part) and FAILED not in row
-        for _, row in _read_metric_lines(folder / METRICS)
+        for _, row in read_metric_lines(folder / METRICS)
     )
 
 
@@ -180,7 +180,7 @@ def losses_until(folder: pathlib.Path, step: int, part: str) -> list[float]:
     """
     loss_by_step = {
         row["step"]: float(row.get("loss", math.nan))
-        for _, row in _read_metric_lines(folder / METRICS)
+        for _, row in read_metric_lines(folder / METRICS)
         if row.get("part") == part
         and "gradient_norm" not in row
         and row.get("step", math.inf) <= step
@@ -201,7 +201,7 @@ def no_longer_falls(losses: Sequence[float], patience: int | None) -> bool:
     return min(losses_or_inf[-patience:]) >= min(losses_or_inf[:-patience])
 
 
-def _read_metric_lines(path: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_metric_lines(path: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the lines of metrics.jsonl that are whole, as texts and as what they say."""
     if not path.exists():
         return

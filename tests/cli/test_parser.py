@@ -57,13 +57,6 @@ class CountWords(Shared):
     sizes: Annotated[tuple[int, ...], lambda text: tuple(map(int, text.split(",")))] = (1, 2)
     cores: int = 0
 
-    def run(self):
-        raise Called(self)
-
-
-class Called(Exception):
-    """Has the options."""
-
 
 def parser():
     made = CommandParser(prog="prog")
@@ -73,9 +66,7 @@ def parser():
 
 def parsed(*arguments):
     options = parser().parse_args(["count-words", *arguments])
-    with pytest.raises(Called) as called:
-        options.run(options)
-    return called.value.args[0]
+    return options.make(options)
 
 
 def test_what_is_not_given_has_the_fields_defaults():
@@ -154,7 +145,7 @@ def test_a_name_is_given_once():
     given = ["count-words", "a", "--share=1", "--folders=one=a", "--folders=one=b"]
     options = parser().parse_args(given)
     with pytest.raises(ConfigError, match="--folders: 'one' is given twice"):
-        options.run(options)
+        options.make(options)
 
 
 @pytest.mark.parametrize(

@@ -124,14 +124,17 @@ def test_a_run_that_is_stopped_stops_its_steps_and_resumes(run, tmp_path, number
     """Nothing is left running, and the next run resumes."""
     script = (
         "import pathlib\n"
-        "from faith_jax.cli.shared import resumable\n"
+        "from faith_jax.cli.shared import TerminatedError, raising_signals\n"
         "from faith_jax.papers.pmi.options import PmiDecode\n"
         "from faith_jax.papers.workflow import run_workflow\n"
         f"options = PmiDecode(output={str(tmp_path / 'out')!r}, cores=1)\n"
         "config = {'values': [1, 2], 'command': 'sleep 60'}\n"
         f"rules = pathlib.Path({str(tmp_path / 'made.smk')!r})\n"
-        "status = resumable(lambda: run_workflow(rules, config, options) or 0, str)\n"
-        "raise SystemExit(status)\n"
+        "try:\n"
+        "    with raising_signals('faith-jax'):\n"
+        "        run_workflow(rules, config, options)\n"
+        "except KeyboardInterrupt as stopped:\n"
+        "    raise SystemExit(143 if isinstance(stopped, TerminatedError) else 130)\n"
     )
     # A shell's background processes ignore SIGINT.
     ignored = signal.SIG_IGN if number == signal.SIGTERM else signal.SIG_DFL

@@ -3,16 +3,15 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.runs import processes
-from faith_jax.runs.processes import Address
 
-NONE = Address(None, None, None)
+NONE = (None, None, None)
 
 
 @pytest.mark.parametrize(
     ("address", "found_by_cluster", "message"),
     [
-        (Address("host:1", 2, None), False, r"^Give --coordinator_address, .* together\.$"),
-        (Address("host:1", 2, 0), True, "^--multiprocess: the cluster says where"),
+        (("host:1", 2, None), False, r"^Give --coordinator_address, .* together\.$"),
+        (("host:1", 2, 0), True, "^--multiprocess: the cluster says where"),
     ],
 )
 def test_processes_are_named_in_one_way(address, found_by_cluster, message):
@@ -31,15 +30,13 @@ def test_a_cluster_that_is_not_there(monkeypatch):
     processes.join(NONE, False)  # one process alone
 
 
-def digests(*pairs):
-    return np.stack([[processes._hash_text(text) for text in pair] for pair in pairs])
+def digests(*texts):
+    return np.stack([processes._hash_text(text) for text in texts])
 
 
 def test_processes_must_be_configured_alike():
-    processes._check_equal_digests(digests("ab", "ab"))
+    processes._check_equal_digests(digests("a", "a"))
     with pytest.raises(ConfigError, match=r"^process 1, 2 of this run has other gin files"):
-        processes._check_equal_digests(digests("ab", "cb", "db"))
-    with pytest.raises(ConfigError, match=r"^process 1 of this run has other versions of faith"):
-        processes._check_equal_digests(digests("ab", "ac"))
+        processes._check_equal_digests(digests("a", "c", "d"))
     with pytest.raises(ConfigError, match=r"^process 2 could not read its configuration"):
-        processes._check_equal_digests(digests("ab", "cb", ("failed", "b")))
+        processes._check_equal_digests(digests("a", "c", "failed"))

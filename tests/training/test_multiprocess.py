@@ -85,8 +85,9 @@ def metrics(folder, part):
 def test_processes_that_differ_are_found_before_the_first_step(folder):
     errors = [(folder / f"first{index}.err").read_text() for index in (0, 1)]
     assert (
-        "t5x: process 1 of this run has other gin files and --gin options than process 0; "
-        "start all processes with the same command, but for --process_index.\n" in errors[0]
+        "t5x: process 1 of this run has other gin files, --gin options or versions of faith_jax, "
+        "JAX or Python than process 0; start all processes with the same command, but for "
+        "--process_index.\n" in errors[0]
     )
     assert "t5x: process 1 could not read its configuration; see" in errors[0]
     assert "--gin.BATCH_SIZ: no gin file knows this macro" in errors[1]

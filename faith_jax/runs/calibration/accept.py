@@ -37,7 +37,7 @@ from faith_jax.statistics.units import units_of
 logger = logging.getLogger("faith_jax")
 
 # All corpora that pooled thresholds decide about, in the comparison of scores.
-POOLED = "all together"
+_POOLED = "all together"
 _COLUMNS = ("corpus", "rows", *DECISIONS, "a change of the scores")
 _NOTICED = (
     "A change of the scores is looked for by the two-sample test of Kolmogorov and Smirnov, with "
@@ -46,11 +46,9 @@ _NOTICED = (
 )
 
 
-def _inputs_and_outputs(options: AcceptOptions) -> tuple[list[str], dict[str, str]]:
-    return [*options.files, options.calibration], {"--output": options.output}
-
-
-@reserve_outputs(_inputs_and_outputs)
+@reserve_outputs(
+    lambda options: ([*options.files, options.calibration], {"--output": options.output})
+)
 def accept(options: AcceptOptions) -> str:
     """Decides about the rows of scored files, writes them, and returns a table as text.
 
@@ -81,7 +79,7 @@ def accept(options: AcceptOptions) -> str:
     for name, count in counts.items():
         rows = sum(count[decision] for decision in DECISIONS)
         shares = (f"{count[decision]:,} ({count[decision] / rows:.0%})" for decision in DECISIONS)
-        compared = POOLED if options.pooled else name
+        compared = _POOLED if options.pooled else name
         likeness = likenesses.get(compared) if isinstance(deciders[name], Decider) else None
         cells.append((name, rows, *shares, likeness.text if likeness else "not compared"))
         wrong, right = count["accept 0"], count["accept 1"]
@@ -106,13 +104,11 @@ def _choose_deciders(
     Raises:
       ConfigError: nothing decides about any of the corpora.
     """
-    by_corpus = calibration.corpora
-    where = options.calibration
+    by_corpus, where = calibration.corpora, options.calibration
+    listed = ", ".join(by_corpus) or "all corpora together (--pooled)"
     if options.pooled:
         if calibration.pooled is None:
-            raise ConfigError(
-                f"--pooled: {where} has no pooled thresholds, only of {_list_corpora(by_corpus)}."
-            )
+            raise ConfigError(f"--pooled: {where} has no pooled thresholds, only of {listed}.")
         pooled = calibration.pooled
         deciders: dict[str, Decider | str] = {
             name: pooled if name in pooled.mix else f"corpus {name!r} is none of the pooled ones"
@@ -124,8 +120,8 @@ def _choose_deciders(
                 options.corpus, did_you_mean(options.corpus, by_corpus)
             )
             raise ConfigError(
-                f"--corpus: {where} has no thresholds of {options.corpus!r}, only of "
-                f"{_list_corpora(by_corpus)}. {reason.strip()}".rstrip()
+                f"--corpus: {where} has no thresholds of {options.corpus!r}, only of {listed}. "
+                f"{reason.strip()}".rstrip()
             )
         deciders = dict.fromkeys(names, by_corpus[options.corpus])
     else:
@@ -138,16 +134,11 @@ def _choose_deciders(
                 deciders[name] = f"corpus {name!r} has no thresholds: {reason}"
     if not any(isinstance(decider, Decider) for decider in deciders.values()):
         raise ConfigError(
-            f"{where} decides about rows of {_list_corpora(by_corpus)}, not of "
-            f"{', '.join(names)}. If these "
-            "are rows of the same kind, from the same system, say so by "
+            f"{where} decides about rows of {listed}, not of {', '.join(names)}. If these are rows "
+            "of the same kind, from the same system, say so by "
             f"--corpus={next(iter(by_corpus)) if len(by_corpus) == 1 else 'NAME'}."
         )
     return deciders
-
-
-def _list_corpora(by_corpus: Mapping[str, Decider]) -> str:
-    return ", ".join(by_corpus) or "all corpora together (--pooled)"
 
 
 def _decide_row(row: ScoredRow, scorer: str, decider: Decider | str) -> dict[str, Any]:
@@ -160,20 +151,15 @@ def _decide_row(row: ScoredRow, scorer: str, decider: Decider | str) -> dict[str
         reason = f"the score is undefined{why and f': {why}'}"
         return {"decision": ABSTAIN, "probability": None, "reason": reason}
     decision, reason = decider.decide(score)
-    probability = float(decider.probabilities.probabilities(np.array([score]))[0])
-    return {"decision": decision, "probability": round(probability, 6), "reason": reason}
+    probability = round(decider.probability(score), 6)
+    return {"decision": decision, "probability": probability, "reason": reason}
 
 
 class _Likeness(NamedTuple):
-    """Whether new scores look like a calibration's.
+    """Whether new scores look like a calibration's."""
 
-    Attributes:
-      text: for the table.
-      alarm: what is wrong; "" = nothing was noticed.
-    """
-
-    text: str
-    alarm: str = ""
+    text: str  # for the table
+    alarm: str = ""  # what is wrong; "" = nothing was noticed
 
 
 def _compare_with_calibration(
@@ -190,7 +176,7 @@ def _compare_with_calibration(
         if isinstance(deciders[corpus.name], Decider)
     ]
     covered = [corpus.part(corpus.usable()) for corpus in covered]
-    groups = {POOLED: covered} if options.pooled else {c.name: [c] for c in covered}
+    groups = {_POOLED: covered} if options.pooled else {c.name: [c] for c in covered}
     likenesses = {}
     for name, members in groups.items():
         decider = deciders[members[0].name]

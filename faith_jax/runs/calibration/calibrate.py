@@ -41,7 +41,7 @@ from faith_jax.statistics.calibration.guarantees import (
     widest_pair,
 )
 from faith_jax.statistics.calibration.maps import CONSTANT, choose_map
-from faith_jax.statistics.scored_corpora import Corpus, pool_corpora, row_notes
+from faith_jax.statistics.scored_corpora import pool_corpora, row_notes
 from faith_jax.statistics.units import AUTO, Units, units_of
 
 logger = logging.getLogger("faith_jax")
@@ -56,22 +56,14 @@ _SURE = 0.99
 _TARGETS = 60
 
 
-class LabelledScores(NamedTuple):
-    """The usable rows of a corpus, or of several.
+class _LabelledScores(NamedTuple):
+    """The usable rows of a corpus, or of several."""
 
-    Attributes:
-      name: of the corpus, for people.
-      scores: [rows], higher = more faithful.
-      labels: [rows], 1 = faithful, 0 = not.
-      units: which rows depend on each other.
-      drawn: [units], the number of one row of each unit.
-    """
-
-    name: str
-    scores: Floats
-    labels: Floats
-    units: Units
-    drawn: NDArray[np.intp]
+    name: str  # of the corpus, for people
+    scores: Floats  # [rows], higher = more faithful
+    labels: Floats  # [rows], 1 = faithful, 0 = not
+    units: Units  # which rows depend on each other
+    drawn: NDArray[np.intp]  # [units], the number of one row of each unit
 
     def accepting(self, options: CalibrateOptions, level: float, target: float) -> Floats:
         """Returns the thresholds from which on rows may be accepted, from strict to lenient."""
@@ -107,11 +99,9 @@ class LabelledScores(NamedTuple):
         return unit_weights(self.units.numbers)
 
 
-def _inputs_and_outputs(options: CalibrateOptions) -> tuple[Sequence[str], dict[str, str]]:
-    return options.files, {"--output": options.output, "--figure": options.figure}
-
-
-@reserve_outputs(_inputs_and_outputs)
+@reserve_outputs(
+    lambda options: (options.files, {"--output": options.output, "--figure": options.figure})
+)
 def calibrate(options: CalibrateOptions) -> str:
     """Calibrates labelled scores, writes what is asked for, and returns the table as text.
 
@@ -132,7 +122,10 @@ def calibrate(options: CalibrateOptions) -> str:
     level = (1 - options.confidence) / (2 * len(groups) if options.simultaneous else 1)
     reports, left_out = [], {}
     for corpus in groups:
-        rows = _labelled_scores(corpus, options)
+        units = units_of([corpus], options.cluster_field)
+        (scores,) = corpus.scores.values()
+        drawn = one_row_of_each(units.numbers, (options.seed, 0))
+        rows = _LabelledScores(corpus.name, scores, corpus.labels, units, drawn)
         if problem := _why_unusable(rows, options, level):
             left_out[corpus.name] = problem
         else:
@@ -159,7 +152,14 @@ def calibrate(options: CalibrateOptions) -> str:
         pooled=pooled,
         left_out=left_out,
     )
-    independent = _independence_notes(corpora, options.cluster_field)
+    # Of corpora whose rows count as independent because nothing tells else.
+    independent = [
+        f"{name}: the rows have no grounding, so that each counts as independent of the others. If "
+        "some share a question or a document, or are of several systems, the guarantee does not "
+        "hold: give --cluster-field=COLUMN, which says what they share."
+        for name, corpus in corpora.items()
+        if options.cluster_field == AUTO and not corpus.hashes["grounding"].any()
+    ]
     for note in independent:
         logger.warning("%s", note)
     table = _build_threshold_table(calibration, reports, (*row_notes(corpora), *independent))
@@ -187,25 +187,7 @@ def _range_of(scorer: str) -> tuple[float, float]:
     return card.low, card.high
 
 
-def _labelled_scores(corpus: Corpus, options: CalibrateOptions) -> LabelledScores:
-    units = units_of([corpus], options.cluster_field)
-    (scores,) = corpus.scores.values()
-    drawn = one_row_of_each(units.numbers, (options.seed, 0))
-    return LabelledScores(corpus.name, scores, corpus.labels, units, drawn)
-
-
-def _independence_notes(corpora: Mapping[str, Corpus], cluster_field: str) -> tuple[str, ...]:
-    """Returns a warning for corpora whose rows count as independent because nothing tells else."""
-    return tuple(
-        f"{name}: the rows have no grounding, so that each counts as independent of the others. If "
-        "some share a question or a document, or are of several systems, the guarantee does not "
-        "hold: give --cluster-field=COLUMN, which says what they share."
-        for name, corpus in corpora.items()
-        if cluster_field == AUTO and not corpus.hashes["grounding"].any()
-    )
-
-
-def _why_unusable(rows: LabelledScores, options: CalibrateOptions, level: float) -> str:
+def _why_unusable(rows: _LabelledScores, options: CalibrateOptions, level: float) -> str:
     """Returns why rows cannot be calibrated, with the remedy; "" = they can."""
     if not rows.labels.size:
         return (
@@ -239,7 +221,7 @@ def _why_unusable(rows: LabelledScores, options: CalibrateOptions, level: float)
     )
 
 
-def _check_direction(rows: LabelledScores, scorer: str) -> None:
+def _check_direction(rows: _LabelledScores, scorer: str) -> None:
     """Checks that the faithful rows are not those with low scores, beyond chance."""
     areas = area_components([rows.scores], rows.labels, rows.units.numbers.tolist())
     interval = areas.estimate([1.0]).interval(_SURE, (0.0, 1.0))
@@ -255,13 +237,13 @@ def _check_direction(rows: LabelledScores, scorer: str) -> None:
 class _Calibrated(NamedTuple):
     """The rows of a corpus, what decides by their score, and the log losses of maps by name."""
 
-    rows: LabelledScores
+    rows: _LabelledScores
     decider: Decider
     losses: Mapping[str, float]
 
 
 def _calibrate_scores(
-    rows: LabelledScores, options: CalibrateOptions, level: float, ends: tuple[float, float]
+    rows: _LabelledScores, options: CalibrateOptions, level: float, ends: tuple[float, float]
 ) -> _Calibrated:
     accepting = rows.accepting(options, level, options.target)
     rejecting = rows.rejecting(options, level, options.reject_target or options.target)
@@ -280,7 +262,7 @@ def _calibrate_scores(
 
 
 def _build_acceptance_panel(
-    rows: LabelledScores, options: CalibrateOptions, level: float
+    rows: _LabelledScores, options: CalibrateOptions, level: float
 ) -> AcceptancePanel:
     """Returns the accepted shares at targets around the one that was asked for."""
     is_tested = options.guarantee == "learn_then_test"
@@ -316,21 +298,14 @@ def _build_threshold_table(
     cells, notes = [], list[str]()
     for rows, decider, losses in reports:
         accept, reject = decider.accept, decider.reject
+        accepted = rejected = "none"
+        if accept is not None:
+            accepted = f">= {accept:.4g}: {rows.share(rows.scores >= accept):.1%}"
+        if reject is not None:
+            rejected = f"<= {reject:.4g}: {rows.share(rows.scores <= reject):.1%}"
         best, loss = next(item for item in losses.items() if item[0] != CONSTANT)
-        cells.append(
-            (
-                rows.name,
-                decider.groups,
-                _format_threshold(
-                    ">=", accept, 0.0 if accept is None else rows.share(rows.scores >= accept)
-                ),
-                _format_threshold(
-                    "<=", reject, 0.0 if reject is None else rows.share(rows.scores <= reject)
-                ),
-                best,
-                f"{loss:.3f} (constant {losses[CONSTANT]:.3f})",
-            )
-        )
+        compared = f"{loss:.3f} (constant {losses[CONSTANT]:.3f})"
+        cells.append((rows.name, decider.groups, accepted, rejected, best, compared))
         notes += rows.units.notes(rows.name)
         if accept is None:
             notes.append(
@@ -350,13 +325,5 @@ def _build_threshold_table(
                 "share of faithful rows."
             )
     notes += [f"{name} is left out: {why}" for name, why in calibration.left_out.items()]
-    return Table(
-        f"Calibration of {calibration.scorer}",
-        _COLUMNS,
-        tuple(cells),
-        (*calibration.promises(), *notes, *row_notes),
-    )
-
-
-def _format_threshold(sign: str, threshold: float | None, share: float) -> str:
-    return "none" if threshold is None else f"{sign} {threshold:.4g}: {share:.1%}"
+    notes = [*calibration.promises(), *notes, *row_notes]
+    return Table(f"Calibration of {calibration.scorer}", _COLUMNS, tuple(cells), tuple(notes))

@@ -4,15 +4,12 @@
 """
 
 import dataclasses
-from typing import Annotated, ClassVar, Literal
-
-import msgspec
+from typing import ClassVar, Literal
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.settings import NotNegative
-from faith_jax.runs.options import Confidence, Json, Png
+from faith_jax.runs.options import Json, OpenShare, Png
 
-Target = Annotated[float, msgspec.Meta(gt=0, lt=1, description="a share in (0, 1)")]
 Guarantee = Literal["learn_then_test", "conformal_risk_control"]
 
 
@@ -45,9 +42,9 @@ class CalibrateOptions:
     output: Json
     scorer: str = ""
     guarantee: Guarantee = "learn_then_test"
-    target: Target = 0.05
-    reject_target: Target | None = None
-    confidence: Confidence = 0.95
+    target: OpenShare = 0.05
+    reject_target: OpenShare | None = None
+    confidence: OpenShare = 0.95
     simultaneous: bool = False
     cluster_field: str = "auto"
     seed: NotNegative = 0
@@ -90,7 +87,7 @@ class AcceptOptions:
     output: str
     corpus: str = ""
     pooled: bool = False
-    alarm: Target = 0.01
+    alarm: OpenShare = 0.01
     cluster_field: str = ""
     seed: NotNegative = 0
 

@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -13,7 +13,8 @@ from faith_jax.core.files import write_json
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.schema import read_json_as
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.runs.calibration.options import Guarantee, Target
+from faith_jax.runs.calibration.options import Guarantee
+from faith_jax.runs.options import OpenShare
 from faith_jax.statistics.calibration.maps import Map
 from faith_jax.statistics.scored_corpora import (
     Corpus,
@@ -27,93 +28,60 @@ from faith_jax.statistics.units import AUTO, ROWS
 # Beyond it, a number is none of JSON.
 _Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
-Format = Literal["faith_jax calibration 1"]
-FORMAT: Format = "faith_jax calibration 1"
+FORMAT: Literal["faith_jax calibration 1"] = "faith_jax calibration 1"
 DECISIONS = ACCEPT, REJECT, ABSTAIN = ("accept", "reject", "abstain")
 
 
-class Decision(NamedTuple):
-    """The decision about a response, and its reason.
-
-    Attributes:
-      decision: one of `DECISIONS`.
-      reason: a phrase with the score and the threshold.
-    """
-
-    decision: str
-    reason: str
-
-
 class Decider(msgspec.Struct, frozen=True, kw_only=True):
-    """The calibration of the scores of a corpus, or of several together.
+    """The calibration of the scores of a corpus, or of several together."""
 
-    Attributes:
-      rows: with a label and a score, that it was made of.
-      groups: of these rows, which are independent of each other.
-      accept: the score from which on rows are accepted; None = no threshold has the guarantee.
-      reject: the score up to which rows are rejected; likewise.
-      probabilities: the map from scores to the probability that a response is faithful.
-      sample: the scores of one row of each group, rising.
-      mix: of several corpora, how many rows of the sample are of each.
-    """
-
-    rows: _Count
-    groups: _Count
+    rows: _Count  # with a label and a score, that it was made of
+    groups: _Count  # of these rows, which are independent of each other
+    # The score from which on rows are accepted, and the one up to which they are rejected; None =
+    # no threshold has the guarantee.
     accept: _Finite | None = None
     reject: _Finite | None = None
-    probabilities: Map
-    sample: Annotated[list[_Finite], msgspec.Meta(min_length=1)]
-    mix: dict[str, int] = {}
+    probabilities: Map  # that a response is faithful, by its score
+    sample: Annotated[list[_Finite], msgspec.Meta(min_length=1)]  # of one row a group, rising
+    mix: dict[str, int] = {}  # of several corpora, how many rows of the sample are of each
 
     def __post_init__(self) -> None:
         if self.accept is not None and self.reject is not None and not self.accept > self.reject:
             raise ValueError("a threshold of accept above that of reject")
 
-    def decide(self, score: float) -> Decision:
-        """Returns the decision about a response of this score."""
+    def probability(self, score: float) -> float:
+        """Returns the probability that a response of this score is faithful."""
+        return float(self.probabilities.probabilities(np.array([score]))[0])
+
+    def decide(self, score: float) -> tuple[str, str]:
+        """Returns the decision, one of `DECISIONS`, about a response of this score, and why."""
         if self.accept is not None and score >= self.accept:
-            return Decision(ACCEPT, f"score {score:.4g} >= {self.accept:.4g}")
+            return ACCEPT, f"score {score:.4g} >= {self.accept:.4g}"
         if self.reject is not None and score <= self.reject:
-            return Decision(REJECT, f"score {score:.4g} <= {self.reject:.4g}")
+            return REJECT, f"score {score:.4g} <= {self.reject:.4g}"
         limits = [
             f"accepting from {self.accept:.4g} on" if self.accept is not None else "accepting none",
             f"rejecting up to {self.reject:.4g}" if self.reject is not None else "rejecting none",
         ]
-        return Decision(ABSTAIN, f"score {score:.4g}: the guarantee covers {' and '.join(limits)}")
+        return ABSTAIN, f"score {score:.4g}: the guarantee covers {' and '.join(limits)}"
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """Thresholds and probabilities of a scorer, with what they guarantee.
+    """Thresholds and probabilities of a scorer, with what they guarantee."""
 
-    Attributes:
-      format: of the file.
-      scorer: whose scores these are; higher = more faithful.
-      low: the smallest score; None = unknown.
-      high: the largest score; None = unknown.
-      guarantee: which one the thresholds have.
-      target: the largest share of unfaithful responses.
-      reject_target: likewise of faithful ones, where responses are rejected.
-      confidence: of each threshold, or of all at once.
-      simultaneous: whether it is of all at once.
-      cluster_field: what rows share that depend on each other.
-      corpora: by name.
-      pooled: of all corpora; None = there is only one.
-      left_out: by name, why a corpus, or "pooled", has no thresholds.
-    """
-
-    format: Format
-    scorer: Annotated[str, msgspec.Meta(min_length=1)]
-    low: _Finite | None = None
-    high: _Finite | None = None
+    format: Literal["faith_jax calibration 1"]
+    scorer: Annotated[str, msgspec.Meta(min_length=1)]  # higher scores = more faithful
+    low: _Finite | None = None  # the smallest score; None = unknown
+    high: _Finite | None = None  # the largest one; likewise
     guarantee: Guarantee
-    target: Target
-    reject_target: Target
-    confidence: Target
+    target: OpenShare  # the largest share of unfaithful responses
+    reject_target: OpenShare  # likewise of faithful ones, where responses are rejected
+    confidence: OpenShare  # of each threshold, or of all at once
     simultaneous: bool = False
-    cluster_field: str
+    cluster_field: str  # what rows share that depend on each other
     corpora: dict[str, Decider]
-    pooled: Decider | None = None
-    left_out: dict[str, str] = {}
+    pooled: Decider | None = None  # of all corpora; None = there is only one
+    left_out: dict[str, str] = {}  # by name, why a corpus, or "pooled", has no thresholds
 
     def __post_init__(self) -> None:
         if not (self.corpora or self.pooled):
@@ -158,12 +126,7 @@ _SCOPE = (
 def read_scores(
     files: Sequence[str], scorer: str, cluster_field: str
 ) -> tuple[dict[str, Corpus], str]:
-    """Returns the corpora of scored files with one scorer, and its name.
-
-    Args:
-      files: the paths.
-      scorer: "" = the only one.
-      cluster_field: that names the unit of independence.
+    """Returns the corpora of scored files with one scorer ("" = the only one), and its name.
 
     Raises:
       FaithJaxError: for a bad or missing file, an unknown scorer, and several without a choice.
@@ -180,12 +143,7 @@ def read_scores(
 
 
 def mix_of(corpora: Sequence[Corpus], drawn: NDArray[np.intp]) -> dict[str, int]:
-    """Returns how many drawn rows are of each corpus, where all their rows stand one after another.
-
-    Args:
-      corpora: whose rows these are.
-      drawn: [drawn], the numbers of rows.
-    """
+    """Returns how many rows are of each corpus, by their numbers in all corpora together."""
     ends = np.cumsum([len(corpus.ids) for corpus in corpora])
     counts = np.bincount(np.searchsorted(ends, drawn, side="right"), minlength=len(corpora))
     names = (corpus.name for corpus in corpora)
@@ -225,5 +183,4 @@ def read_calibration(path: pathlib.Path) -> Calibration:
 
 def write_calibration(path: pathlib.Path, calibration: Calibration) -> None:
     """Writes a calibration, whole or not at all."""
-    value: Any = msgspec.to_builtins(calibration)
-    write_json(path, value)
+    write_json(path, msgspec.to_builtins(calibration))

@@ -25,7 +25,7 @@ from faith_jax.datasets.augmentation.draws import draw
 from faith_jax.report.table_pages import render_table
 from faith_jax.runs.options import AgreementOptions, RatingOptions, ReadSheets, Sheets, WriteSheets
 
-ANNOTATOR = "{annotator}"
+_ANNOTATOR = "{annotator}"
 _ORGANIC = {Slice.FULL_ORGANIC: "full", Slice.AMBIGUOUS_ORGANIC: "ambiguous"}
 
 
@@ -92,16 +92,16 @@ def _sheet_files(output: str, annotators: Sequence[str]) -> dict[str, Sequence[s
     """Returns whose rows are in each file."""
     if len({name.casefold() for name in annotators}) < len(annotators):
         raise ConfigError(f"--annotators: a name is given twice: {', '.join(annotators)}.")
-    if ANNOTATOR not in output:
+    if _ANNOTATOR not in output:
         if len(annotators) > 1 and (braces := re.search(r"\{\w*\}", output)):
-            raise ConfigError(f"--output: {braces[0]}: expected {ANNOTATOR}, for a sheet of each.")
+            raise ConfigError(f"--output: {braces[0]}: expected {_ANNOTATOR}, for a sheet of each.")
         return {output: annotators}
     if not annotators:
-        raise ConfigError(f"--output: {ANNOTATOR} in a name goes with --annotators; give them.")
+        raise ConfigError(f"--output: {_ANNOTATOR} in a name goes with --annotators; give them.")
     for name in annotators:
         if set(name) & set("/\\\0"):
             raise ConfigError(f"--annotators: {name!r} cannot be part of a file's name.")
-    return {output.replace(ANNOTATOR, name): [name] for name in annotators}
+    return {output.replace(_ANNOTATOR, name): [name] for name in annotators}
 
 
 def _read_annotations(sheets: Sheets) -> tuple[Annotations, dict[str, Mapping[str, Any]]]:

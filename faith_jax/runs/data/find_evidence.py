@@ -57,12 +57,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("faith_jax")
 
 ROWS = "rows.jsonl"
-DENSE, FUSED, SENTENCES = "dense", "fused", "sentences"
+_DENSE, FUSED, SENTENCES = "dense", "fused", "sentences"
 _BATCH = 32  # claims that are looked up together
 _RELEVANT = (EvidenceLabel.RELEVANT.value, "label_1")
 
 
-class ClaimRow(NamedTuple):
+class _ClaimRow(NamedTuple):
     """A claim, what was said before it, and the sentences of its gold evidence."""
 
     id: str
@@ -71,19 +71,14 @@ class ClaimRow(NamedTuple):
     gold: list[str]
 
 
-class _Known(msgspec.Struct):
-    """Gold evidence, as DialFact has it: lists of title, URL, sentence and more."""
+class _GoldEvidence(msgspec.Struct):
+    """As DialFact has it: lists of title, URL, sentence and more."""
 
     evidence_list: list[list[str]] = []
 
 
 def evidence(options: EvidenceOptions) -> Iterator[str]:
-    """Writes the evidence of claims, and yields lines with its recall; a stopped run resumes.
-
-    Raises:
-      InputError: for missing or bad claims.
-      ConfigError: for wrong options, no knowledge base, and an output that exists.
-    """
+    """Writes the evidence of claims, and yields lines with its recall; a stopped run resumes."""
     target = pathlib.Path(options.output).expanduser()
     claims_file = pathlib.Path(options.claims).expanduser()
     if options.claims == SAMPLE:
@@ -94,10 +89,9 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
     bad_rows = BadRows(skip=options.skip_bad_rows)
     claims = list(read_claims(claims_file, options, bad_rows))
     finder = Finder(base, options)
-    settings = dataclasses.asdict(options)
-    run = {
-        name: value for name, value in settings.items() if name not in ("output", "json", "restart")
-    }
+    run = dataclasses.asdict(options)
+    for name in ("output", "json", "restart"):
+        del run[name]
     run["read"] = [stamp([claims_file]), msgspec.structs.asdict(base.manifest)]
     with resumable_output(target, run, options.restart) as folder:
         rows = folder / ROWS
@@ -110,13 +104,11 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
             done += len(batch)
             progress.update(done)
         evidence_rows = [dict(row.fields) for row in read_jsonl(rows)]
-        made_file = folder / "made"
-        write_jsonl(
-            made_file, ({k: v for k, v in row.items() if k != "recall"} for row in evidence_rows)
-        )
-        move_into_place(made_file, target)
+        recalled = [row.pop("recall") for row in evidence_rows]
+        write_jsonl(folder / "made", evidence_rows)
+        move_into_place(folder / "made", target)
     yield f"{target}: evidence of {pluralize(len(evidence_rows), 'claim')}"
-    table = _recall_table([row["recall"] for row in evidence_rows], options)
+    table = _recall_table(recalled, options)
     if options.json:
         write_json(options.json, {"rows": (table.tidy or table).records()})
     if table.rows:
@@ -143,43 +135,30 @@ def responses_of(
 
 def read_claims(
     path: str | pathlib.Path, options: ClaimColumns, bad_rows: BadRows
-) -> Iterator[ClaimRow]:
-    """Yields the claims of a file.
-
-    Raises:
-      InputError: for a bad row, and an id that came before.
-    """
+) -> Iterator[_ClaimRow]:
+    """Yields the claims of a file."""
     for row in responses_of([str(path)], options).rows(bad_rows):
         example, place = row.example, f"{path}, row {row.place[1] + 1}"
         try:
-            gold_parts = convert_row(row.fields, place, _Known).evidence_list
+            gold_parts = convert_row(row.fields, place, _GoldEvidence).evidence_list
         except InputError as error:
             bad_rows.add(error)
             continue
         gold = [part[2] for part in gold_parts if len(part) > 2]
-        yield ClaimRow(example.id, example.response, example.history, gold)
+        yield _ClaimRow(example.id, example.response, example.history, gold)
 
 
 class Found(NamedTuple):
-    """The articles and sentences that were found for a claim.
+    """The articles and sentences that were found for a claim."""
 
-    Attributes:
-      rankings: the numbers of the articles, best first, by retriever, and all together.
-      evidence: the best sentences.
-      subjects: names of articles that the claim is about.
-    """
-
+    # The numbers of the articles, best first, by retriever, and all together.
     rankings: Mapping[str, Sequence[int]]
-    evidence: Sequence[Evidence]
-    subjects: Sequence[str]
+    evidence: Sequence[Evidence]  # the best sentences
+    subjects: Sequence[str]  # names of articles that the claim is about
 
 
 class Finder:
-    """Finds documents and sentences for claims in a knowledge base.
-
-    Raises:
-      ConfigError: for wrong options.
-    """
+    """Finds documents and sentences for claims in a knowledge base."""
 
     def __init__(self, base: KnowledgeBase, options: FindingOptions):
         self.base, self._options = base, options
@@ -187,7 +166,7 @@ class Finder:
         make: dict[str, Callable[[], Retriever]] = {
             ENTITIES: lambda: self._entities,
             BM25: lambda: Bm25(base),
-            DENSE: lambda: _open_dense_retriever(options, base),
+            _DENSE: lambda: _open_dense_retriever(options, base),
         }
         for name in check_value("retrievers", options.retrievers, tuple[str, ...]):
             if name not in make:
@@ -279,7 +258,7 @@ def relevant_class(names: Sequence[str]) -> int:
     )
 
 
-def _evidence_rows(claims: Sequence[ClaimRow], finder: Finder) -> Iterator[dict[str, Any]]:
+def _evidence_rows(claims: Sequence[_ClaimRow], finder: Finder) -> Iterator[dict[str, Any]]:
     """Yields for each claim its evidence, the titles of its documents, and what was recalled."""
     results = finder([(row.claim, row.context) for row in claims])
     for row, (rankings, best, _) in zip(claims, results, strict=True):

@@ -12,13 +12,11 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Iterator
-from typing import Any
 
 from faith_jax.core.errors import ConfigError, StorageError, pluralize
 from faith_jax.core.files import stamp
 from faith_jax.core.files.staging import make_once, user_cache
 from faith_jax.core.heavy_imports import quiet_tensorflow
-from faith_jax.core.rows import Row
 from faith_jax.datasets.samples import ENCYCLOPEDIA, SAMPLE
 from faith_jax.retrieval import index as knowledge_index
 from faith_jax.retrieval.articles import Article, articles_of
@@ -37,15 +35,10 @@ def index(
     processes: int | None = None,
     restart: bool = False,
 ) -> list[str]:
-    """Makes a knowledge base, and returns lines about it; a stopped run resumes.
+    """Makes a knowledge base, and returns what it has and what was left out, as lines.
 
-    Args:
-      source: a file or a folder of files (see `retrieval.articles`), or a folder of a TFDS data set
-        with `title` and `text`; or "sample", the embedded encyclopedia.
-      folder: of the knowledge base.
-      paragraphs: kept of an article, from its beginning; 0 = all.
-      processes: that parse wikitext; None = one a core.
-      restart: discard what a stopped run has made.
+    The source is a file or a folder of files (see `retrieval.articles`), or a folder of a TFDS data
+    set with `title` and `text`; or "sample", the embedded encyclopedia.
 
     Raises:
       InputError: no such source, or it is damaged.
@@ -57,16 +50,18 @@ def index(
     else:
         count = processes or os.cpu_count() or 1
         base = knowledge_index.build(path, folder, paragraphs, count, restart)
-    return describe(base)
+    manifest = base.manifest
+    articles, names = pluralize(manifest.articles, "article"), pluralize(manifest.names, "name")
+    return [
+        f"{base.folder}: {articles}, {names}, {manifest.size / 1e6:,.1f} MB",
+        *(f"left out: {reason}: {number:,}" for reason, number in manifest.left_out.items()),
+    ]
 
 
 def open_base(folder: str | pathlib.Path) -> KnowledgeBase:
     """Opens a knowledge base; "sample" is that of the package's encyclopedia.
 
     The sample's is made once, in the user's cache; where nothing can be written there, each time.
-
-    Raises:
-      ConfigError: there is none.
     """
     if str(folder) != SAMPLE or pathlib.Path(folder).exists():
         return KnowledgeBase.open(folder)
@@ -95,38 +90,19 @@ def _make_sample(folder: pathlib.Path) -> KnowledgeBase:
     return knowledge_index.build(str(ENCYCLOPEDIA), folder, 0)
 
 
-def describe(base: KnowledgeBase) -> list[str]:
-    """Returns lines that say what a knowledge base has, and what was left out."""
-    manifest = base.manifest
-    articles, names = pluralize(manifest.articles, "article"), pluralize(manifest.names, "name")
-    lines = [f"{base.folder}: {articles}, {names}, {manifest.size / 1e6:,.1f} MB"]
-    return [
-        *lines,
-        *(f"left out: {reason}: {number:,}" for reason, number in manifest.left_out.items()),
-    ]
-
-
 def _of_tfds(source: pathlib.Path, folder: str, paragraphs: int, restart: bool) -> KnowledgeBase:
     quiet_tensorflow(with_seqio=False)
     import tensorflow_datasets as tfds
 
-    from faith_jax.input.numpy_examples import plain, utf8_in
+    from faith_jax.input.score_input import dataset_rows
 
-    builder = tfds.builder_from_directory(source)
-    splits = sorted(builder.info.splits)
-
-    def rows(split: str, first: int) -> Iterator[Row]:
-        examples: Any = builder.as_dataset(split=split, shuffle_files=False).skip(first)
-        for number, example in enumerate(tfds.as_numpy(examples), start=first + 1):
-            place = f"{source}, {split}: row {number}"
-            with utf8_in(place):
-                yield Row(place, plain(example))
+    splits = sorted(tfds.builder_from_directory(source).info.splits)
 
     def records(begin: int, first: int) -> Iterator[tuple[int, int, Article]]:
         for number in range(begin, len(splits)):
             start = first if number == begin else 0
-            articles = articles_of(rows(splits[number], start), paragraphs or None)
-            for place, article in enumerate(articles, start + 1):
+            rows = dataset_rows("", str(source), splits[number], start)
+            for place, article in enumerate(articles_of(rows, paragraphs or None), start + 1):
                 yield number, place, article
 
     files = [path for path in sorted(source.iterdir()) if path.is_file()]

@@ -110,8 +110,8 @@ def prepare(
 
     Args:
       name: `<builder>` or `<builder>/<config>`; without a config, the official files.
-      data_dir: the folder for prepared data; None = FAITH_JAX_DATA_DIR or TFDS's own.
-      raw_folder: where the raw files are; None = TFDS's manual folder, then their source.
+      data_dir: None = FAITH_JAX_DATA_DIR or TFDS's own.
+      raw_folder: None = TFDS's manual folder, then their source.
       skip_bad_rows: pass over rows that cannot be read, and list them.
       beam: prepares in parallel; None = in this process.
       tell_ignored: name the files beside the raw ones that are not read.
@@ -128,9 +128,7 @@ def prepare(
         raise InputError(f"{ignored}{' ' if ignored else ''}{error}") from None
     for split, info in dataset.info.splits.items():
         yield f"{dataset.info.full_name}  {split}: {info.num_examples:,} examples"
-    if bad_rows.count:
-        yield f"{pluralize(bad_rows.count, 'bad row')} skipped:"
-        yield from (f"  {message}" for message in bad_rows.messages)
+    yield from bad_rows.describe_skipped()
     if ignored:
         yield ignored
     yield str(dataset.data_dir)

@@ -13,12 +13,12 @@ import shutil
 import statistics
 import tempfile
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
+from faith_jax.core.errors import ConfigError, InputError, pluralize
 from faith_jax.core.files import atomic_folder, check_outputs, write_json, write_jsonl
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows, read_json, read_jsonl
@@ -27,14 +27,11 @@ from faith_jax.core.table import Table
 from faith_jax.inference.opening import clear_models
 from faith_jax.report.table_pages import render_table
 from faith_jax.runs.judges.options import CertifyOptions
-from faith_jax.runs.judges.reference_models import (
-    T5_IDS,
-    write_histogram,
-    write_reference_model,
-)
-from faith_jax.scoring.judges.card import ENDING, JudgeCard, ReadWords, preset_names, read_card
+from faith_jax.runs.judges.reference_models import T5_IDS, write_histogram, write_reference_model
+from faith_jax.runs.judges.verdicts import check_is_judge
+from faith_jax.scoring.judges.card import ENDING, JudgeCard, ReadWords, read_card
 from faith_jax.scoring.judges.chunks import text_between
-from faith_jax.scoring.registry import is_judge, load_scorer
+from faith_jax.scoring.registry import load_scorer
 
 _FOLDER = pathlib.Path(__file__).parent
 _QUERY = "What is known of it?"
@@ -53,19 +50,12 @@ _CLASSES = dict.fromkeys(
 
 
 class Pair(NamedTuple):
-    """A pair that is scored.
+    """A pair that is scored."""
 
-    Attributes:
-      kind: what it tests.
-      texts: of the grounding.
-      response: what is judged.
-      query: the last turn before it, or "".
-    """
-
-    kind: str
-    texts: tuple[str, ...]
+    kind: str  # what it tests
+    texts: tuple[str, ...]  # of the grounding
     response: str
-    query: str = ""
+    query: str = ""  # the last turn before the response
 
 
 class _Sentences(msgspec.Struct, forbid_unknown_fields=True):
@@ -87,8 +77,8 @@ def certification_pairs() -> list[Pair]:
                 Pair(f"{kind}, unrelated", text, facts[(number + 7) % len(facts)][2]),
             ]
     for number, (first, second, supported, _) in enumerate(read.facts):
-        other = read.facts[(number + 1) % len(read.facts)][3]
-        pairs.append(Pair("two texts", (first, second), f"{supported} {other}", _QUERY))
+        contradicted = read.facts[(number + 1) % len(read.facts)][3]
+        pairs.append(Pair("two texts", (first, second), f"{supported} {contradicted}", _QUERY))
     pairs += [Pair("edge", tuple(texts), response) for texts, response in read.edges]
     for number in range(15):
         # 35 facts, which are more than a chunk of any card.
@@ -134,15 +124,10 @@ def reference_model(
 
 
 class References(msgspec.Struct, forbid_unknown_fields=True):
-    """The scores that a judge's own code gives its tiny model.
+    """The scores that a judge's own code gives its tiny model."""
 
-    Attributes:
-      code: whose code, and which version.
-      scores: of each pair; None = it gives none.
-    """
-
-    code: Text
-    scores: list[float | None]
+    code: Text  # whose, and which version
+    scores: list[float | None]  # of each pair; None = it gives none
 
 
 def read_references() -> dict[str, References]:
@@ -157,21 +142,13 @@ class _ReferenceRow(msgspec.Struct):
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Two lists of scores of the same pairs.
+    """Two lists of scores of the same pairs; NaN = undefined."""
 
-    Attributes:
-      name: what is compared with what.
-      tolerance: the largest difference that is allowed.
-      scores: of each pair; NaN = undefined.
-      references: likewise, of the pairs that are compared, by number from 0.
-      threshold: above which a response is supported.
-    """
-
-    name: str
-    tolerance: float
-    scores: Sequence[float]
-    references: Mapping[int, float]
-    threshold: float | None
+    name: str  # what is compared with what
+    tolerance: float  # the largest difference that is allowed
+    scores: Sequence[float]  # of each pair
+    references: Mapping[int, float]  # of the pairs that are compared, by number from 0
+    threshold: float | None  # above which a response is supported
 
     def difference(self, number: int) -> float:
         """Returns how far a pair's scores are apart; infinite where only one is undefined."""
@@ -207,6 +184,18 @@ class Comparison:
         figures = (f"{largest:.2g}", f"{median:.2g}", f"{self.tolerance:g}")
         return (self.name, len(self.references), *figures, changed, result)
 
+    def figures(self) -> dict[str, Any]:
+        """Returns all figures for JSON; pairs are counted from 1."""
+        return {
+            "compared": self.name,
+            "pairs": len(self.references),
+            "largest_difference": _finite_or_none(max(self.differences)),
+            "median_difference": _finite_or_none(statistics.median(self.differences)),
+            "tolerance": self.tolerance,
+            "verdicts_that_change": [number + 1 for number in self.changed_pairs()],
+            "pairs_that_differ": [number + 1 for number in self.wrong()],
+        }
+
 
 _COLUMNS = (
     *("compared", "pairs", "largest difference", "median", "allowed"),
@@ -222,16 +211,10 @@ def certify(options: CertifyOptions) -> tuple[str, bool]:
         that are none.
     """
     name, pairs = options.card, certification_pairs()
-    if not is_judge(name):
-        hint = did_you_mean(name, preset_names())
-        raise ConfigError(
-            f"{name!r} is no judge.{hint} There are: {', '.join(preset_names())}; one of your own "
-            f"is the FILE{ENDING} of its card."
-        )
+    check_is_judge(name)
     card = read_card(name)
-    inputs = {"--references": options.references, "FOLDER": options.folder}
     outputs = {"--json": options.json, "--write-pairs": options.write_pairs}
-    check_outputs([path for path in inputs.values() if path], outputs)
+    check_outputs([options.references, options.folder], outputs)
     if options.write_pairs:
         write_jsonl(options.write_pairs, pair_rows(pairs, card))
     if options.write_model and (options.folder or name.endswith(ENDING)):
@@ -266,13 +249,15 @@ def _certify_folder(
         raise ConfigError(
             "--dtype=float32: nothing would be compared; give --references=FILE, or another dtype."
         )
-    scorer: Any = load_scorer(options.card, **_model_options(options, folder, "float32"))
+    settings: dict[str, Any] = {"model": folder}
+    if options.vocabulary:
+        settings["vocabulary"] = options.vocabulary
+    scorer: Any = load_scorer(options.card, dtype="float32", **settings)
     notes, problems = _check_card_tokens(card, scorer, bool(options.folder))
     scores = {"float32": _score_pairs(scorer, pairs)}
     clear_models()
     if dtype != "float32":
-        other = load_scorer(options.card, **_model_options(options, folder, dtype))
-        scores[dtype] = _score_pairs(other, pairs)
+        scores[dtype] = _score_pairs(load_scorer(options.card, dtype=dtype, **settings), pairs)
         clear_models()
     low, high = scorer.card.low, scorer.card.high
     for kind, values in scores.items():
@@ -308,13 +293,14 @@ def _certify_folder(
     rows = tuple(comparison.row() for comparison in comparisons)
     table = Table(f"{options.card}, {model}: {verdict}", _COLUMNS, rows, (*notes, *problems))
     if options.json:
-        write_json(options.json, _build_json_report(table, not problems, comparisons, scores))
+        figures = {
+            "certified": not problems,
+            "comparisons": [comparison.figures() for comparison in comparisons],
+            "notes": list(table.notes),
+            "scores": {kind: list(map(_finite_or_none, of)) for kind, of in scores.items()},
+        }
+        write_json(options.json, figures)
     return render_table(table), not problems
-
-
-def _model_options(options: CertifyOptions, folder: str, dtype: str) -> dict[str, Any]:
-    named = {"vocabulary": options.vocabulary or None}
-    return {"model": folder, "dtype": dtype} | {k: v for k, v in named.items() if v}
 
 
 def _score_pairs(scorer: Any, pairs: Sequence[Pair]) -> list[float]:
@@ -371,6 +357,10 @@ def _none_to_nan(score: float | None) -> float:
     return math.nan if score is None else score
 
 
+def _finite_or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
 def pair_rows(pairs: Sequence[Pair], card: JudgeCard) -> list[dict[str, Any]]:
     """Returns the rows of pairs as a judge's own code takes them: the grounding is one text."""
     between = text_between(card.chunks)
@@ -384,29 +374,3 @@ def pair_rows(pairs: Sequence[Pair], card: JudgeCard) -> list[dict[str, Any]]:
         }
         for number, pair in enumerate(pairs, 1)
     ]
-
-
-def _build_json_report(
-    table: Table,
-    is_certified: bool,
-    comparisons: Sequence[Comparison],
-    scores: Mapping[str, Sequence[float]],
-) -> dict[str, Any]:
-    finite: Callable[[float], float | None] = lambda x: x if math.isfinite(x) else None  # noqa: E731
-    return {
-        "certified": is_certified,
-        "comparisons": [
-            {
-                "compared": comparison.name,
-                "pairs": len(comparison.references),
-                "largest_difference": finite(max(comparison.differences)),
-                "median_difference": finite(statistics.median(comparison.differences)),
-                "tolerance": comparison.tolerance,
-                "verdicts_that_change": [number + 1 for number in comparison.changed_pairs()],
-                "pairs_that_differ": [number + 1 for number in comparison.wrong()],
-            }
-            for comparison in comparisons
-        ],
-        "notes": list(table.notes),
-        "scores": {dtype: [finite(v) for v in values] for dtype, values in scores.items()},
-    }

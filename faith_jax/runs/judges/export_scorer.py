@@ -17,22 +17,23 @@ import numpy as np
 from faith_jax.checkpoints.checkpoint import flatten, unflatten
 from faith_jax.checkpoints.manifest import file_digest
 from faith_jax.checkpoints.tensors import write_tensor_file
-from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import atomic_folder
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.words import SENTENCE_RULES
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.runs.judges.options import ExportScorerOptions
+from faith_jax.runs.judges.verdicts import check_is_judge
 from faith_jax.runs.options import scorer_options
-from faith_jax.scoring.judges.card import ENDING, ReadClass, ReadTokens, ReadWords, preset_names
+from faith_jax.scoring.judges.card import ReadClass, ReadTokens, ReadWords
 from faith_jax.scoring.judges.chunks import text_between
 from faith_jax.scoring.judges.scorer import Judge
-from faith_jax.scoring.registry import is_judge, load_scorer
+from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.huggingface import HuggingFaceVocabulary
 from faith_jax.tokenizers.sentencepiece import SentencePieceVocabulary
 
-FORMAT = "faith_jax scorer 1"
-PLATFORMS = ("cpu", "cuda", "tpu")
+_FORMAT = "faith_jax scorer 1"
+_PLATFORMS = ("cpu", "cuda", "tpu")
 _LENGTHS = (128, 512, 2048)
 _TOKENS = 8192  # of a batch at most
 
@@ -45,12 +46,7 @@ def export_scorer(options: ExportScorerOptions) -> pathlib.Path:
         needs more than a file.
     """
     name = options.card
-    if not is_judge(name):
-        hint = did_you_mean(name, preset_names())
-        raise ConfigError(
-            f"{name!r} is no judge, and no other scorer can be exported.{hint} There are: "
-            f"{', '.join(preset_names())}; one of your own is the FILE{ENDING} of its card."
-        )
+    check_is_judge(name)
     texts = [f"judge.{text}" for text in options.option]
     ((_, settings),) = scorer_options([f"judge={name}"], texts).items()
     scorer: Any = load_scorer(name, model=options.folder, **settings)
@@ -103,12 +99,12 @@ def _build_manifest(name: str, judge: Judge) -> dict[str, Any]:
         requires.append("nltk")
     lengths = [length for length in _LENGTHS if length < encode.max_length] + [encode.max_length]
     return {
-        "format": FORMAT,
+        "format": _FORMAT,
         "judge": pathlib.Path(name).stem,
         "card": msgspec.to_builtins(card),
         "requires": requires,
         "jax": jax.__version__,
-        "platforms": PLATFORMS,
+        "platforms": _PLATFORMS,
         "threshold": card.threshold,
         "max_length": encode.max_length,
         "cut_policy": encode.cut_policy,
@@ -159,5 +155,5 @@ def _export_program(judge: Judge, params: dict[str, np.ndarray], size: int, leng
     shapes = {key: jax.ShapeDtypeStruct(value.shape, value.dtype) for key, value in params.items()}
     rows = jax.ShapeDtypeStruct((size, length), jnp.int32)
     second = jax.ShapeDtypeStruct((size,), jnp.int32)
-    exported = jax.export.export(jax.jit(support), platforms=PLATFORMS)(shapes, rows, second)
+    exported = jax.export.export(jax.jit(support), platforms=_PLATFORMS)(shapes, rows, second)
     return bytes(exported.serialize())

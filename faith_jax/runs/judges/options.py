@@ -1,13 +1,9 @@
 """The options of the commands of judges."""
 
 import dataclasses
-from typing import Annotated, Literal
+from typing import Literal
 
-import msgspec
-
-from faith_jax.runs.options import Json
-
-Tolerance = Annotated[float, msgspec.Meta(gt=0, lt=1, description="a number in (0, 1)")]
+from faith_jax.runs.options import Json, OpenShare
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +30,7 @@ class CertifyOptions:
     _: dataclasses.KW_ONLY
     dtype: Literal["float32", "bfloat16"] | None = None
     references: str = ""
-    tolerance: Tolerance | None = None
+    tolerance: OpenShare | None = None
     vocabulary: str = ""
     write_pairs: str = ""
     write_model: str = ""

@@ -22,7 +22,7 @@ from faith_jax.core.heavy_imports import light_module
 from faith_jax.tokenizers.sentencepiece import read_model
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
-SEED = 0
+_SEED = 0
 # Attention that chooses, and counts for more than the token itself; so that scores differ from pair
 # to pair, as those of random weights hardly do.
 _FACTORS = {
@@ -31,7 +31,7 @@ _FACTORS = {
     "classifier/out/kernel": 4.0,
 }
 _OUTPUT = "decoder/logits_dense/kernel"
-_BYTE, _NORMAL, _UNKNOWN, _CONTROL = 6, 1, 2, 3  # SentencePiece's types of pieces
+_NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3  # SentencePiece's types of pieces
 # The ids of T5's published vocabulary that the judges' code or cards read.
 T5_IDS = {
     "\u2581": 3,
@@ -52,8 +52,8 @@ def write_reference_model(
     words: Sequence[str] = (),
     loud: Mapping[int, float] = types.MappingProxyType({}),
     sizes: Mapping[str, int] = types.MappingProxyType({}),
-) -> pathlib.Path:
-    """Writes the tiny model of a family with its tokenizer; returns the folder.
+) -> None:
+    """Writes the tiny model of a family with its tokenizer.
 
     Args:
       folder: that does not exist.
@@ -90,7 +90,6 @@ def write_reference_model(
     for file in beside.iterdir():
         file.replace(folder / file.name)
     beside.rmdir()
-    return folder
 
 
 def write_histogram(path: pathlib.Path, bins: int) -> None:
@@ -107,7 +106,7 @@ def write_histogram(path: pathlib.Path, bins: int) -> None:
 
 def _draw_parameter(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Returns the array of a parameter, float32: a function of its name and shape alone."""
-    rng = np.random.default_rng([SEED, zlib.crc32(name.encode())])
+    rng = np.random.default_rng([_SEED, zlib.crc32(name.encode())])
     # Uniform numbers, of variance 1: simpler than normal ones, whose method NumPy may change.
     noise = (rng.random(shape) * 2 - 1) * 3**0.5
     if name.endswith("scale"):
@@ -158,14 +157,9 @@ def _write_deberta_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
     )
-    tokenizer.save(str(folder / "tokenizer.json"))
-    _write_tokenizer_config(
-        folder,
-        "DebertaV2Tokenizer",
-        **dict(zip(("pad", "cls", "sep", "unk"), special, strict=True)),
-        **{"mask": "[MASK]", "bos": "[CLS]", "eos": "[SEP]"},
-    )
-    return int(tokenizer.get_vocab_size())
+    names = dict(zip(("pad", "cls", "sep", "unk"), special, strict=True))
+    names |= {"mask": "[MASK]", "bos": "[CLS]", "eos": "[SEP]"}
+    return _save_tokenizer(tokenizer, folder, "DebertaV2Tokenizer", names)
 
 
 def _byte_level(special: Sequence[str], words: Sequence[str]) -> Any:
@@ -189,25 +183,18 @@ def _byte_level(special: Sequence[str], words: Sequence[str]) -> Any:
 
 
 def _write_roberta_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
-    """Writes RoBERTa's tokenizer."""
     tokenizers: Any = light_module("tokenizers")
     tokenizer = _byte_level(["<s>", "<pad>", "</s>", "<unk>"], words)
     tokenizer.add_special_tokens([tokenizers.AddedToken("<mask>", lstrip=True)])
     tokenizer.post_processor = tokenizers.processors.RobertaProcessing(
         ("</s>", 2), ("<s>", 0), True, False
     )
-    tokenizer.save(str(folder / "tokenizer.json"))
-    _write_tokenizer_config(
-        folder,
-        "RobertaTokenizer",
-        **{"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>"},
-        **{"cls": "<s>", "mask": "<mask>"},
-    )
-    return int(tokenizer.get_vocab_size())
+    names = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>"}
+    names |= {"cls": "<s>", "mask": "<mask>"}
+    return _save_tokenizer(tokenizer, folder, "RobertaTokenizer", names)
 
 
 def _write_modernbert_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
-    """Writes ModernBERT's tokenizer."""
     tokenizers: Any = light_module("tokenizers")
     special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
     tokenizer = _byte_level(special, words)
@@ -217,10 +204,8 @@ def _write_modernbert_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> i
         pair="[CLS]:0 $A:0 [SEP]:0 $B:0 [SEP]:0",
         special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
     )
-    tokenizer.save(str(folder / "tokenizer.json"))
     names = dict(zip(("unk", "cls", "sep", "pad", "mask"), special, strict=True))
-    _write_tokenizer_config(folder, "PreTrainedTokenizerFast", **names)
-    return int(tokenizer.get_vocab_size())
+    return _save_tokenizer(tokenizer, folder, "PreTrainedTokenizerFast", names)
 
 
 _TOKENIZERS = {
@@ -249,9 +234,9 @@ def _make_sentencepiece_model(special: Sequence[tuple[str, int]], placed: dict[s
     for piece, kind in special:
         model.pieces.add(piece=piece, score=0.0, type=kind)
     at = {number: piece for piece, number in placed.items()}
-    others = iter([piece for piece in rest if piece not in placed])
+    unplaced = iter([piece for piece in rest if piece not in placed])
     for number in range(len(special), len(special) + len(rest)):
-        piece = at[number] if number in at else next(others)
+        piece = at[number] if number in at else next(unplaced)
         model.pieces.add(piece=piece, score=rest[piece], type=_NORMAL)
     return model
 
@@ -263,7 +248,12 @@ def _write_spiece(model: Any, folder: pathlib.Path, **ids: int) -> None:
     (folder / "spiece.model").write_bytes(model.SerializeToString())
 
 
-def _write_tokenizer_config(folder: pathlib.Path, kind: str, **tokens: str) -> None:
-    fields = {"tokenizer_class": kind} | {f"{name}_token": text for name, text in tokens.items()}
+def _save_tokenizer(
+    tokenizer: Any, folder: pathlib.Path, kind: str, names: Mapping[str, str]
+) -> int:
+    """Writes a tokenizer with the names of its special tokens; returns its size."""
+    tokenizer.save(str(folder / "tokenizer.json"))
+    fields = {"tokenizer_class": kind} | {f"{name}_token": text for name, text in names.items()}
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+    return int(tokenizer.get_vocab_size())

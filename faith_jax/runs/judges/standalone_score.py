@@ -363,51 +363,45 @@ def _strip_invisible(text):
 
 
 def read_rows(path):
-    """Returns the rows of a file of JSON lines; a wrong one ends the program."""
+    """Returns the rows of a file of JSON lines; a wrong one is a ValueError."""
     rows = []
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 try:
-                    rows.append(json.loads(line))
+                    row = json.loads(line)
                 except ValueError as error:
-                    fail(f"{path}:{number}: is no JSON ({error}).")
-                _check_row(rows[-1], f"{path}:{number}")
+                    raise ValueError(f"{path}:{number}: is no JSON ({error})") from None
+                _check_row(row if isinstance(row, dict) else {}, f"{path}:{number}")
+                rows.append(row)
     return rows
 
 
 def _check_row(row, place):
-    """Ends the program where a row has no texts."""
-    fields = row if isinstance(row, dict) else {}
-    for name in (GROUNDING, HISTORY):
-        value = fields.get(name)
-        if name == HISTORY and value is None:
-            continue
+    """Raises a ValueError where a row has no texts."""
+    for name, value in ((GROUNDING, row.get(GROUNDING)), (HISTORY, row.get(HISTORY) or [])):
         texts = value if isinstance(value, list) else [value]
         if not all(isinstance(text, str) for text in texts):
-            fail(f"{place}: field {name!r}: expected a text or a list of texts.")
-    for name in (RESPONSE, QUERY):
-        if not isinstance(fields.get(name, "" if name == QUERY else None), str):
-            fail(f"{place}: field {name!r}: expected a text.")
-
-
-def fail(message):
-    """Prints an error and ends the program."""
-    print(message, file=sys.stderr)
-    sys.exit(2)
+            raise ValueError(f"{place}: field {name!r}: expected a text or a list of texts")
+    for name, value in ((RESPONSE, row.get(RESPONSE)), (QUERY, row.get(QUERY, ""))):
+        if not isinstance(value, str):
+            raise ValueError(f"{place}: field {name!r}: expected a text")
 
 
 def main():
-    """Scores the rows of a file."""
-    if len(sys.argv) != 2:
-        fail("usage: python score.py ROWS.jsonl")
-    try:
-        rows = read_rows(sys.argv[1])
-        for result in Scorer(pathlib.Path(__file__).parent).score(rows):
-            print(json.dumps(result, ensure_ascii=False))
-    except (OSError, ValueError) as error:
-        fail(f"{error}.")
+    """Scores the rows of a file; returns the exit status."""
+    problem = "usage: python score.py ROWS.jsonl"
+    if len(sys.argv) == 2:
+        try:
+            rows = read_rows(sys.argv[1])
+            for result in Scorer(pathlib.Path(__file__).parent).score(rows):
+                print(json.dumps(result, ensure_ascii=False))
+            return 0
+        except (OSError, ValueError) as error:
+            problem = f"{error}."
+    print(problem, file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,8 +7,6 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.types import WordScore
@@ -44,6 +42,16 @@ class JudgedResponse:
     undefined: str = ""
     probability: float | None = None
     words: tuple[WordScore, ...] = ()
+
+
+def check_is_judge(name: str, where: str = "") -> None:
+    """Raises ConfigError for a name that is no judge's; `where` begins its message."""
+    if not is_judge(name):
+        names = preset_names()
+        raise ConfigError(
+            f"{where}{name!r} is no judge.{did_you_mean(name, names)} There are: "
+            f"{', '.join(names)}; one of your own is the FILE{ENDING} of its card."
+        )
 
 
 def judge(
@@ -85,12 +93,7 @@ def judge(
       InputError: for a response that is too long to be read, and a row of a table without texts.
       ValueError: for lengths that differ.
     """
-    if not is_judge(judge):
-        hint = did_you_mean(judge, preset_names())
-        raise ConfigError(
-            f"judge: {judge!r} is no judge.{hint} There are: {', '.join(preset_names())}; one of "
-            f"your own is the FILE{ENDING} of its card."
-        )
+    check_is_judge(judge, "judge: ")
     decider = None
     if calibration is not None:
         decider = _read_decider(calibration, corpus, judge)
@@ -120,7 +123,7 @@ def judge(
             score.undefined,
             None
             if decider is None or math.isnan(score.value)
-            else float(decider.probabilities.probabilities(np.array([score.value]))[0]),
+            else decider.probability(score.value),
             score.words,
         )
         for score in scorer.score(examples, responses, histories)
@@ -146,11 +149,7 @@ def judge(
 
 
 def _read_decider(file: str, corpus: str | None, judge: str) -> Decider:
-    """Returns the part of a calibration for the scores of a corpus.
-
-    Raises:
-      ConfigError: the file is no calibration, is of another judge, or lacks the corpus.
-    """
+    """Returns the part of a calibration, which must be of this judge, for a corpus."""
     calibration, name = read_calibration(path_of(file)), pathlib.Path(judge).stem
     if calibration.scorer != name:
         raise ConfigError(

@@ -220,7 +220,7 @@ def test_pairs_are_written_for_the_judges_own_code(few, references, command, tmp
         ([CARD, "FOLDER", "--references=ROWS"], "", "has no rows"),
         ([CARD, "FOLDER", "--references=nowhere.jsonl"], None, "nowhere.jsonl"),
         ([CARD, "FOLDER", "--references=ROWS", "--write-pairs=ROWS"], "{}", "would overwrite the"),
-        ([CARD, "--tolerance=2"], None, "--tolerance: expected a number in (0, 1)"),
+        ([CARD, "--tolerance=2"], None, "--tolerance: expected a share in (0, 1)"),
         (["CARDFILE"], None, "a card of your own has no tiny model; give its FOLDER"),
     ],
 )
