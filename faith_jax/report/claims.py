@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from faith_jax.core.errors import InputError
@@ -12,12 +12,7 @@ from faith_jax.core.table import Table
 from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.bootstrap import interval_note
-from faith_jax.statistics.classification import (
-    DRAWS,
-    Draws,
-    Figure,
-    call_figures,
-)
+from faith_jax.statistics.classification import DRAWS, Draws, Figure, call_figures
 from faith_jax.statistics.texts.text_metrics import content_words
 
 MOST = 2000  # claims in a page
@@ -57,13 +52,9 @@ class ShownClaim(NamedTuple):
 def claims_page(
     title: str, rows: Iterable[ScoredRow], scorers: Sequence[str], notes: Sequence[str] = ()
 ) -> str:
-    """Returns one self-contained HTML page; all text is escaped.
+    """Returns one self-contained HTML page of scored claims; all text is escaped.
 
-    Args:
-      title: of the page.
-      rows: scored claims, with the field `verdict`.
-      scorers: whose scores are shown as probabilities.
-      notes: lines on what was checked.
+    The scores of the scorers are shown as probabilities; notes say what was checked.
     """
     first_rows = list[ScoredRow]()
 
@@ -126,9 +117,9 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
     """Returns how well verdicts agree with what is right, in per cent with intervals.
 
     A claim that cannot be verified counts as NOT ENOUGH INFO (Gupta 2022, section 5.3), and where a
-    label is UNSUPPORTED all verdicts but SUPPORTS count as that. Where rows
-    of both kinds are there, it also says how well those that can be verified are told. Claims of a
-    response are drawn together, or those of the rows with the same value of `cluster_field`.
+    label is UNSUPPORTED all verdicts but SUPPORTS count as that. Where rows of both kinds are there,
+    it also says how well those that can be verified are told. Claims of a response are drawn
+    together, or those of the rows with the same value of `cluster_field`.
 
     Args:
       rows: scored claims; those of a response stand together. Those that do not say what is right
@@ -178,27 +169,17 @@ def _compute_agreement(
 ) -> Iterator[tuple[str, Figure]]:
     """Yields figures by name of pairs of what is right and what is said, with their cluster."""
     right, called, groups = zip(*triples, strict=True)
+    views: dict[str, Callable[[str], str]] = {"": lambda v: _IN_THREE.get(v, v)}
     if UNSUPPORTED in right:  # labels of two kinds
-        labels, calls = (
-            [verdict if verdict == DialFactLabel.SUPPORTS else UNSUPPORTED for verdict in side]
-            for side in (right, called)
-        )
-        yield from _name_figures(call_figures(labels, calls, draws, groups), "accuracy", "macro F1")
-        return
-    labels, calls = ([_IN_THREE.get(label, label) for label in side] for side in (right, called))
-    yield from _name_figures(call_figures(labels, calls, draws, groups), "accuracy", "macro F1")
-    if len({label == NOT_VERIFIABLE for label in right}) > 1:
-        ours = "accuracy, verifiable or not", "macro F1, verifiable or not"
-        labels, calls = (
-            [_KINDS[label != NOT_VERIFIABLE] for label in side] for side in (right, called)
-        )
-        yield from _name_figures(call_figures(labels, calls, draws, groups), *ours)
-
-
-def _name_figures(figures: Mapping[str, Figure], *first: str) -> Iterator[tuple[str, Figure]]:
-    accuracy, macro, *classes = figures.items()
-    yield from zip(first, (accuracy[1], macro[1]), strict=True)
-    yield from ((f"F1 {name}", figure) for name, figure in classes)
+        views = {"": lambda v: v if v == DialFactLabel.SUPPORTS else UNSUPPORTED}
+    elif len({label == NOT_VERIFIABLE for label in right}) > 1:
+        views[", verifiable or not"] = lambda v: _KINDS[v != NOT_VERIFIABLE]
+    for suffix, view in views.items():
+        labels, calls = (list(map(view, side)) for side in (right, called))
+        accuracy, macro, *classes = call_figures(labels, calls, draws, groups).items()
+        yield f"accuracy{suffix}", accuracy[1]
+        yield f"macro F1{suffix}", macro[1]
+        yield from ((f"F1 {name}", figure) for name, figure in classes)
 
 
 def _response_key(row: ScoredRow) -> tuple[str, ...]:

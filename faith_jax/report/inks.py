@@ -8,9 +8,7 @@ Colour = tuple[int, int, int]
 HEAT: Colour = (0, 90, 181)
 POSITIVE: Colour = (0, 114, 178)
 NEGATIVE: Colour = (213, 94, 0)
-BLACK: Colour = (0, 0, 0)
 WHITE: Colour = (255, 255, 255)
-DARK_PAGE: Colour = (22, 24, 29)
 
 
 def ink(colour: Colour, share: float) -> str:

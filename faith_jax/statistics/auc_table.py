@@ -244,6 +244,7 @@ def auc_table(
     """
     scorers = _shared_scorers(corpora)
     tested = _choose_compared(scorers, baselines)
+    pairs = [(scorer, baseline) for baseline, compared in tested.items() for scorer in compared]
     if test not in TESTS:
         raise ValueError(f"There is no test {test!r}: choose of {', '.join(TESTS)}.")
     if test == "hanley_mcneil":
@@ -263,7 +264,7 @@ def auc_table(
     rounds = resamples if test == TESTS[1] or (test != TESTS[0] and len(corpora) > 1) else 0
     columns = {
         # Seeds of their own, else corpora of one size would be exchanged alike.
-        name: _compute_column(part, scorers, tested, test, rounds, (seed, number), units[name])
+        name: _compute_column(part, scorers, pairs, test, rounds, (seed, number), units[name])
         for number, (name, part) in enumerate(parts.items())
     }
     # Corpora of one class have no AUC, and no part in the average.
@@ -272,7 +273,6 @@ def auc_table(
         for name, column in columns.items()
         if (averaged is None or name in averaged) and column.num_defined
     ]
-    pairs = _list_tested_pairs(tested)
     cells = {
         name: _build_cells(scorers, column, pairs, confidence) for name, column in columns.items()
     }
@@ -384,7 +384,7 @@ class _Column(NamedTuple):
 def _compute_column(
     part: Corpus,
     scorers: Sequence[str],
-    tested: Mapping[str, Sequence[str]],
+    pairs: Sequence[_Pair],
     test: str,
     rounds: int,
     seed: Sequence[int],
@@ -404,7 +404,7 @@ def _compute_column(
     if test == TESTS[0] or not column.num_defined:
         return column
     p_values, exchanged = {}, {}
-    for scorer, baseline in _list_tested_pairs(tested):
+    for scorer, baseline in pairs:
         # A scorer without an AUC is not tested.
         if {scorer, baseline} & {*constant}:
             continue
@@ -420,14 +420,6 @@ def _compute_column(
             comparison = approximate_randomization([exchanged[scorer, baseline]])
         p_values[scorer, baseline] = comparison.p_value
     return column._replace(p_values=p_values, exchanged=exchanged)
-
-
-def _list_tested_pairs(tested: Mapping[str, Sequence[str]]) -> list[_Pair]:
-    return [
-        (scorer, baseline)
-        for baseline, compared_scorers in tested.items()
-        for scorer in compared_scorers
-    ]
 
 
 def _contrast_weights(scorers: Sequence[str], first: str, second: str = "") -> np.ndarray:
@@ -541,12 +533,8 @@ def _measure_missing_scores(
                 for s, is_missing in missing.items()
             }
             baselines = {scorer: reference for scorer in scorers if scorer != reference}
-            cells = {
-                scorer: row[UNDEFINED]
-                for scorer, row in compare_measures(
-                    shares, baselines, confidence, units.numbers
-                ).items()
-            }
+            compared = compare_measures(shares, baselines, confidence, units.numbers)
+            cells = {scorer: row[UNDEFINED] for scorer, row in compared.items()}
             for scorer, cell in cells.items():
                 # A row for each scorer that lacks scores, and where it differs from the reference a
                 # second one and a warning.
@@ -577,8 +565,7 @@ CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
 
 def auc_rows(table: AucTable) -> Table:
     """Returns AUCs in per cent, a row for each scorer; one baseline at most."""
-    rows: list[tuple[Any, ...]] = []
-    tidy: list[tuple[Any, ...]] = []  # a row for each scorer and corpus
+    rows, tidy = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     for scorer in table.cells:
         # For readers: the scorer's AUCs, and below them its differences from the baseline.
         cells = table.row(scorer)

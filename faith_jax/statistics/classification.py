@@ -21,9 +21,7 @@ class Figure(NamedTuple):
     @property
     def text(self) -> str:
         """As a table shows it."""
-        if math.isnan(self.value):
-            return DASH
-        return figure_text(self.value, self.interval, 1)
+        return DASH if math.isnan(self.value) else figure_text(self.value, self.interval, 1)
 
 
 class Draws(NamedTuple):
@@ -35,14 +33,8 @@ class Draws(NamedTuple):
 
 
 DRAWS = Draws()
-
-
 UNDEFINED = Figure(math.nan, NO_INTERVAL)
-
-
 ACCURACY, MACRO_F1 = "Acc", "F1"
-
-
 NO_LABEL = "no label"  # what a model says that is none of the labels
 
 

@@ -19,8 +19,6 @@ from faith_jax.statistics.texts.text_metrics import extractiveness
 
 Example = Mapping[str, Any]
 Splits = Mapping[str, Sequence[Example]]
-
-
 # What the Seekers said before a response of Wizard of Wikipedia, by that and its knowledge.
 Before = Mapping[tuple[str, str], Collection[str]]
 

@@ -9,8 +9,10 @@ document), by subtracting the unit's sums: no row is drawn, and nothing depends 
 0.75
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,8 +50,7 @@ def balanced_accuracy_difference(
 ) -> Estimate:
     """Returns by how much the balanced accuracy of calls is above that of others, paired by unit.
 
-    Arguments are those of `balanced_accuracy`; `others` are the calls to compare with, [rows]. The
-    p-value is at least that of exchanging the units in which the two call rows differently.
+    The p-value is at least that of exchanging the units in which the two call rows differently.
     """
     truth, (called, beside) = np.asarray(labels, np.float64), np.array([calls, others], bool)
     first, second = _of_classes(truth, called), _of_classes(truth, beside)
@@ -128,6 +129,22 @@ def merge_spans(spans: Sequence[Span]) -> list[Span]:
     return joined
 
 
+def called_spans(words: Sequence[Sequence[Any]], response: str, cut: float) -> list[Span]:
+    """Returns the spans of a response whose words have scores below a cut.
+
+    Words that nothing but white space parts are one span, as people mark them.
+    """
+    called = sorted(
+        (start, end) for start, end, score, text in words if text is None and score < cut
+    )
+    bridges = [
+        (end, start)
+        for (_, end), (start, _) in itertools.pairwise(called)
+        if end < start and response[end:start].isspace()
+    ]
+    return merge_spans([*called, *bridges])
+
+
 def shared_characters(first: Sequence[Span], second: Sequence[Span]) -> int:
     """Returns how many characters are in both; each is of `merge_spans`."""
     # Merged spans do not overlap, so that no character counts twice.
@@ -143,13 +160,7 @@ def _sum_by_unit(*columns: ArrayLike, units: NDArray[np.intp]) -> Floats:
 def _jackknife_estimate(
     figure: Callable[[Floats], Floats], sums: Floats, weights: Floats
 ) -> Estimate:
-    """Returns a figure of sums [..., columns] over all units.
-
-    Args:
-      figure: of the sums over some units.
-      sums: of each unit, [units, columns].
-      weights: [units], how much the figure rests on each.
-    """
+    """Returns a figure of the sums [units, columns]; it rests on each unit by its weight."""
     total = sums.sum(axis=0)
     # Each line of the difference, [units, columns], is the total without one unit.
     return jackknife(float(figure(total)), figure(total - sums), weights)

@@ -33,13 +33,10 @@ class Corpus:
     """The rows of one corpus.
 
     Attributes:
-      name: of the corpus.
-      ids: of the rows.
       labels: [rows]; 1 = faithful, 0 = not, NaN = unknown.
       scores: by scorer [rows]; NaN = undefined.
       responses: the texts that were scored; empty where a row lacks its text.
       fields: for each row what else is known of it.
-      groundings: the texts of each row's grounding.
       words: by scorer that has them each row's words: start, end, score, and the number of the
         grounding's text, None = the response.
       is_empty: [rows]; 1 = the response is empty, 0 = it is not, NaN = unknown; empty = unknown.
@@ -122,12 +119,8 @@ class Corpus:
 class Kept(NamedTuple):
     """The parts of rows that are kept beside ids, labels and scores; by default all of them.
 
-    Attributes:
-      texts: whether the responses are.
-      groundings: whether they are.
-      words: whether the scores of words are.
-      fields: the names of those that are; None = all.
-      same_grounding: whether rows of equal ids must have the same grounding in all files.
+    `fields` are the names of those that are; None = all. With `same_grounding`, rows of equal ids
+    must have the same grounding in all files.
     """
 
     texts: bool = True
@@ -250,15 +243,14 @@ class _Columns:
         if len(set(self._ids)) < len(self._ids):
             counts = collections.Counter(self._ids)
             twice = next(identifier for identifier, count in counts.items() if count > 1)
+            remedy = (
+                "Ids are unique in a corpus: score with another --id-column, or each file by "
+                "itself, with a --corpus=NAME of its own or, of a system, a --system=NAME."
+            )
             if len(self._systems) > 1:
                 remedy = (
                     "The rows are of several systems: score each as a corpus of its own (faith-jax "
                     "score --corpus-column=system), or compare them (evaluate --protocol=systems)."
-                )
-            else:
-                remedy = (
-                    "Ids are unique in a corpus: score with another --id-column, or each file by "
-                    "itself, with a --corpus=NAME of its own or, of a system, a --system=NAME."
                 )
             raise InputError(
                 f"{self._path}: corpus {self._name!r} has the id {twice!r} twice. {remedy}"
@@ -314,9 +306,7 @@ def _join_parts(
         _check_equal(differing, "groundings", first, origin, path)
     # A sum with NaN is NaN: a label that one of the files lacks is no contradiction.
     differing = ~((first.labels == second.labels) | np.isnan(first.labels + second.labels))
-    if differing.any():
-        row = first.ids[int(np.argmax(differing))]
-        raise InputError(f"{origin} and {path} have different labels of {first.name!r}, {row!r}.")
+    _check_equal(differing, "labels", first, origin, path)
     # What one of the files lacks, the other one fills in.
     labels = np.where(np.isnan(first.labels), second.labels, first.labels)
     corpus = dataclasses.replace(

@@ -13,7 +13,7 @@ from faith_jax.runs.scores.protocols import (
     cluster_fields,
 )
 from faith_jax.statistics.scored_corpora import Corpus, check_usable, only_fields
-from faith_jax.statistics.thresholds import ACCEPT, CATCH, held_out_figures
+from faith_jax.statistics.thresholds import Wish, held_out_figures
 from faith_jax.statistics.units import units_of
 
 _COLUMNS = ("corpus", "scorer", "wish", "threshold", "on held-out rows", "rows")
@@ -26,8 +26,8 @@ def threshold_table(corpus: Corpus, options: EvaluateOptions) -> Table:
     rows, tidy = [], []
     for scorer, scores in corpus.scores.items():
         for name, wish, share in (
-            (f"read {100 * options.catch:g}% of the errors", CATCH, options.catch),
-            (f"accept with at most {100 * options.risk:g}% errors", ACCEPT, options.risk),
+            (f"read {100 * options.catch:g}% of the errors", Wish.CATCH, options.catch),
+            (f"accept with at most {100 * options.risk:g}% errors", Wish.ACCEPT, options.risk),
         ):
             figures = held_out_figures(
                 wish, scores, corpus.labels, share, units.numbers, options.seed
@@ -35,7 +35,7 @@ def threshold_table(corpus: Corpus, options: EvaluateOptions) -> Table:
             low, high = figures.share.interval(options.confidence, (0.0, 1.0))
             between = "" if math.isnan(low) else f" ({low:.1%} to {high:.1%})"
             value = "undefined" if math.isnan(figures.share.value) else f"{figures.share.value:.1%}"
-            if wish is CATCH:
+            if wish is Wish.CATCH:
                 why_none, kind = "no row has an error", "of the errors are read"
                 sign, acts = "<=", "are read"
             else:
