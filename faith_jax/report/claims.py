@@ -4,7 +4,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.labels import NOT_VERIFIABLE, UNSUPPORTED, VERDICTS, DialFactLabel
@@ -22,31 +22,6 @@ GOLD, GOLD_RESPONSE = "gold_verdict", "gold_response_verdict"
 _IN_THREE = {NOT_VERIFIABLE: DialFactLabel.NOT_ENOUGH_INFO.value}
 _KINDS = {True: "verifiable", False: "not verifiable"}
 _URLS = ("http://", "https://")
-
-
-class ShownEvidence(NamedTuple):
-    """A sentence of evidence: its article, its pieces, each with whether it is marked."""
-
-    title: str
-    url: str
-    pieces: list[tuple[str, bool]]
-    decides: bool
-
-
-class ShownClaim(NamedTuple):
-    """A claim as the page has it.
-
-    Of the first claim of a response, `before` is what was said before it, oldest first; of one that
-    has several, `response` is the verdict on it.
-    """
-
-    id: str
-    text: str
-    before: list[str]
-    verdict: str
-    response: str
-    probabilities: str
-    evidence: list[ShownEvidence]
 
 
 def claims_page(
@@ -117,15 +92,10 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
     """Returns how well verdicts agree with what is right, in per cent with intervals.
 
     A claim that cannot be verified counts as NOT ENOUGH INFO (Gupta 2022, section 5.3), and where a
-    label is UNSUPPORTED all verdicts but SUPPORTS count as that. Where rows of both kinds are there,
-    it also says how well those that can be verified are told. Claims of a response are drawn
-    together, or those of the rows with the same value of `cluster_field`.
-
-    Args:
-      rows: scored claims; those of a response stand together. Those that do not say what is right
-        are left out; without any other the table has no rows.
-      draws: of the intervals.
-      cluster_field: of the rows.
+    label is UNSUPPORTED all verdicts but SUPPORTS count as that. Where rows of both kinds are
+    there, it also says how well those that can be verified are told. Claims of a response, which
+    stand together, are drawn together, or those of the rows with the same value of `cluster_field`.
+    Claims that do not say what is right are left out; without any other the table has no rows.
 
     Raises:
       InputError: a row lacks the cluster field.
@@ -189,31 +159,31 @@ def _response_key(row: ScoredRow) -> tuple[str, ...]:
     return (row["corpus"], *(fields.get(name, "") for name in names))
 
 
-def _show_claims(rows: Sequence[ScoredRow], scorers: Sequence[str]) -> Iterator[ShownClaim]:
-    """Yields the claims of a response."""
+def _show_claims(rows: Sequence[ScoredRow], scorers: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yields the claims of a response, as the page's template has them."""
     for row in rows:
         claim, history, is_first = row["generated_text"], row["history"], row is rows[0]
         stems = {word.stem for text in (claim, *history[-2:]) for word in content_words(text)}
         urls = json.loads(row["fields"].get("evidence_urls", "[]"))  # fields are read as texts
         places = itertools.zip_longest(row["perspectives"], urls, row["grounding"], fillvalue="")
         values = (row["scores"][name] for name in scorers)
-        yield ShownClaim(
-            row["id"],
-            claim,
-            history if is_first else [],
-            row["fields"]["verdict"],
-            row["fields"].get(VERDICT, "") if is_first and len(rows) > 1 else "",
-            " / ".join(f"{value:.2f}" for value in values if value is not None),
-            [
-                ShownEvidence(
-                    title,
-                    url if url.startswith(_URLS) else "",
-                    _mark_matching_words(text, stems),
-                    text == row["fields"].get("decisive"),
-                )
+        yield {
+            "id": row["id"],
+            "text": claim,
+            "before": history if is_first else [],
+            "verdict": row["fields"]["verdict"],
+            "response": row["fields"].get(VERDICT, "") if is_first and len(rows) > 1 else "",
+            "probabilities": " / ".join(f"{value:.2f}" for value in values if value is not None),
+            "evidence": [
+                {
+                    "title": title,
+                    "url": url if url.startswith(_URLS) else "",
+                    "pieces": _mark_matching_words(text, stems),
+                    "decides": text == row["fields"].get("decisive"),
+                }
                 for title, url, text in places
             ],
-        )
+        }
 
 
 def _mark_matching_words(text: str, stems: set[str]) -> list[tuple[str, bool]]:

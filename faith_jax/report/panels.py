@@ -19,7 +19,7 @@ from faith_jax.statistics.scored_corpora import Corpus
 MOST_CURVES = 10
 # No screen shows more points of a curve over steps.
 _POINTS = 400
-BINS = 20
+_BINS = 20
 # Colours that people with any colour vision tell apart (Okabe 2008), on light and dark grounds.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999")
 # Lengths of dashes and gaps, in widths of the line; after all colours comes the next of these.
@@ -141,24 +141,19 @@ def histogram_panels(corpora: Mapping[str, Corpus]) -> list[HistogramPanel]:
     return panels
 
 
-def bin_edges(values: NDArray[np.float64], bins: int = BINS) -> NDArray[np.float64]:
-    """Returns edges [bins + 1] that hold finite values, also where these are huge, equal, or none.
+def bin_edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns rising edges [21] that hold all values, also where these are equal, or none.
 
     Values that lie in [0, 1] and fill a good part of it get all of it, so that panels compare.
-    Edges are finite and never decrease.
     """
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
     if low >= 0 and high <= 1 and high - low >= 0.3:
-        return np.linspace(0, 1, bins + 1)
-    if high / 2 - low / 2 <= 1e-9 * max(abs(low), abs(high)) or high == low:
+        return np.linspace(0, 1, _BINS + 1)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
         around = max(0.5, abs(low) / 1000)
         low, high = low - around, high + around
-    largest = np.finfo(np.float64).max
-    low, high = max(low, -largest), min(high, largest)
-    steps = np.arange(bins + 1) / bins
-    edges = low * (1 - steps) + high * steps  # a difference of the two might be infinite
-    edges[0], edges[-1] = low, high
-    return np.maximum.accumulate(edges)
+    steps = np.arange(_BINS + 1) / _BINS
+    return low * (1 - steps) + high * steps
 
 
 def axis_top(shares: Mapping[Any, NDArray[np.float64]]) -> float:

@@ -268,16 +268,13 @@ def compare_measures(
 
 def join_replicates(replicates: Sequence[Measure]) -> Measure:
     """Returns the figure of the rows of all replicates together."""
+    totals = [float(m.value(m.summands.sum(axis=0, keepdims=True))[0]) for m in replicates]
     return replicates[0]._replace(
         # Responses of all replicates to a row are one unit: they depend on each other, and more
         # replicates make no more rows.
         summands=np.sum([measure.summands for measure in replicates], axis=0),
         counts=np.sum([measure.counts for measure in replicates], axis=0),
         # How much training or sampling again changes the figure; the error above is of other rows.
-        spread=statistics.stdev(map(_total_value, replicates)) if len(replicates) > 1 else math.nan,
+        spread=statistics.stdev(totals) if len(totals) > 1 else math.nan,
         replicates=len(replicates),
     )
-
-
-def _total_value(measure: Measure) -> float:
-    return float(measure.value(measure.summands.sum(axis=0, keepdims=True))[0])

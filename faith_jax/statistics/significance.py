@@ -98,27 +98,19 @@ def _count_wins_twice(
 def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
     """Tests the difference of two scorers' AUCs, or of their means over several corpora.
 
-    The parts are the exchanges of each corpus, of as many rounds, with other seeds. The p-value is
-    at least 1 / (rounds + 1).
+    The parts are the exchanges of each corpus, of as many rounds, with other seeds. The p-value,
+    how often exchanges make as large a difference, is at least 1 / (rounds + 1) (Noreen 1989).
     """
     difference = float(np.mean([part.difference for part in parts]))
     # Round i of one corpus with round i of the others: these are independent, so any pairing will
     # do.
     exchanged = np.mean([part.exchanged for part in parts], axis=0)
-    return Comparison(difference, _randomization_p_value(difference, exchanged))
-
-
-def _randomization_p_value(difference: float, exchanged: NDArray[np.float64]) -> float:
-    """Returns how likely so large a difference is by chance, two-sided; NaN where it is undefined.
-
-    `exchanged` has the difference after each round of random exchanges (Noreen 1989).
-    """
     if math.isnan(difference):
-        return math.nan
+        return Comparison(difference, math.nan)
     # Differences that are equal but for rounding are as extreme. Many are, with few rows.
     extreme = int(np.count_nonzero(np.abs(exchanged) >= abs(difference) - 1e-12))
     # The scores as they are are one of the arrangements, so that the p-value is never 0.
-    return (extreme + 1) / (len(exchanged) + 1)
+    return Comparison(difference, (extreme + 1) / (len(exchanged) + 1))
 
 
 def delong_test(

@@ -20,8 +20,7 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import is_blank
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.export.scored_rows import ScoredRow
-from faith_jax.report.examples import write_page
-from faith_jax.report.html import report_page
+from faith_jax.report.page import report_page, write_page
 from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
 from faith_jax.runs.options import Comparison, EvaluateOptions, ReportOptions

@@ -1,11 +1,14 @@
-"""The examples of a report: within its page or, where these are many, in files beside it.
+"""One HTML page of scored rows: tables, curves, histograms, and the examples.
 
-A page that is opened without a server can read no files, but it can run scripts. So each file is a
-script that hands a value to the page's `loaded`: a block of rows, or a column of numbers of all
-rows, by which the page filters and sorts. It runs those that it needs.
+It needs no network, and no other file where the examples are not too many to be inside the page.
+Then they are in files beside it: a page that is opened without a server can read no files, but it
+can run scripts. So each file is a script that hands a value to the page's `loaded`: a block of
+rows, or a column of numbers of all rows, by which the page filters and sorts. It runs those that it
+needs. The folder of these files is named after what they hold, and is in its place before the page
+that names it, so that each page has its own.
 
-A folder of these files is named after what they hold, and is in its place before the page that
-names it, so that each page has its own.
+All text is escaped: in the page by Jinja, in the examples (which are JSON) by never writing "<",
+and in the browser by setting text, never markup.
 """
 
 import array
@@ -24,9 +27,24 @@ from numpy.typing import NDArray
 from faith_jax.core.files import move_into_place, report_write_errors, write_text
 from faith_jax.core.files.private import private_place
 from faith_jax.core.files.staging import is_complete, remove_tree
+from faith_jax.core.table import Table
 from faith_jax.core.words import lower_words
+from faith_jax.report.panels import (
+    CLASS_COLOURS,
+    CLASSES,
+    HistogramPanel,
+    Line,
+    histogram_panels,
+    lines_of,
+    roc_panel,
+    scorers_of,
+)
+from faith_jax.report.table_pages import page_template
+from faith_jax.statistics.scored_corpora import Corpus
 
-BLOCK = 500  # rows of a file
+# A curve of more points is thinned: no screen shows them.
+_CURVE_POINTS = 200
+_BLOCK = 500  # rows of a file
 # Of examples as JSON within a page, which can then be mailed.
 MOST_BYTES = 4_000_000
 
@@ -82,8 +100,105 @@ def write_page(page: pathlib.Path, make: Callable[[PageFiles], str]) -> None:
             remove_tree(former)
 
 
+def report_page(
+    title: str,
+    corpora: Mapping[str, Corpus],
+    tables: Sequence[Table],
+    rows: Iterable[Mapping[str, Any]],
+    left_out: int = 0,
+    salience_note: str = "",
+    salience: Sequence[Mapping[str, Any]] = (),
+    meanings: Mapping[str, str] | None = None,
+    files: PageFiles | None = None,
+) -> str:
+    """Returns the page.
+
+    Args:
+      title: of the page.
+      corpora: what the curves and histograms show.
+      tables: of figures.
+      rows: the examples, in the form of `faith_jax.export.scored_rows`; they are read once.
+      left_out: how many examples there are beside these.
+      salience_note: which rows have a salience map.
+      salience: their maps, from `faith_jax.report.salience.salience_section`.
+      meanings: what scores mean, by scorer.
+      files: beside the page, for many examples; None = all are in the page.
+    """
+    scorers, lines = scorers_of(corpora), lines_of(scorers_of(corpora))
+    drawn = [curves(corpus, lines) for corpus in corpora.values()]
+    examples = page_examples(rows, scorers, files)
+    return page_template("report.html").render(
+        title=title,
+        tables=tables,
+        curves=[curve for curve in drawn if curve["lines"]],
+        curveless=[curve["corpus"] for curve in drawn if not curve["lines"]],
+        histograms=[histogram(panel) for panel in histogram_panels(corpora)],
+        outline=outline,
+        scorers=scorers,
+        word_scorers=[(i, name) for i, name in enumerate(scorers) if i in examples.ranges],
+        corpora=list(corpora),
+        labelled=any(not np.isnan(corpus.labels).all() for corpus in corpora.values()),
+        left_out=left_out,
+        examples=examples,
+        block=_BLOCK,
+        salience_note=salience_note,
+        salience=salience,
+        meanings=meanings or {},
+    )
+
+
+def curves(corpus: Corpus, lines: Mapping[str, Line]) -> dict[str, Any]:
+    """Returns a corpus's best ROC curves as points in the unit square, y downwards as in SVG."""
+    panel = roc_panel(corpus)
+    drawn = []
+    for name, curve in panel.curves.items():
+        point_numbers = np.unique(np.linspace(0, len(curve.x) - 1, _CURVE_POINTS).astype(int))
+        drawn.append(
+            {
+                "name": name,
+                "points": " ".join(f"{curve.x[i]:.4f},{1 - curve.y[i]:.4f}" for i in point_numbers),
+                "auc": f"{100 * panel.areas[name]:.1f}",
+                "colour": lines[name].colour,
+                "dashes": " ".join(f"{0.01 * length:g}" for length in lines[name].dashes),
+            }
+        )
+    return {"corpus": corpus.name, "lines": drawn, "left_out": panel.left_out, "rows": panel.rows}
+
+
+def histogram(panel: HistogramPanel) -> dict[str, Any]:
+    """Returns a scorer's distribution by class; heights [bins] are shares of the axis."""
+    classes = [
+        {
+            "name": name,
+            "count": panel.counts[name],
+            "heights": (shares / panel.top).tolist(),
+            "colour": CLASS_COLOURS[name],
+            "filled": name != CLASSES[1],
+        }
+        for name, shares in panel.shares.items()
+    ]
+    return {
+        "corpus": panel.corpus,
+        "scorer": panel.scorer,
+        "classes": classes,
+        "low": f"{panel.edges[0]:.3g}",
+        "high": f"{panel.edges[-1]:.3g}",
+        "top": f"{100 * panel.top:g} %",
+        "width": 1 / (len(panel.edges) - 1),
+    }
+
+
+def outline(heights: Sequence[float], width: float) -> str:
+    """Returns the outline of a histogram as points for SVG, 0.6 high."""
+    points = [(0.0, 0.6)]
+    for number, height in enumerate(heights):
+        y = 0.6 - 0.6 * height
+        points += [(number * width, y), ((number + 1) * width, y)]
+    return " ".join(f"{x:.4f},{y:.4f}" for x, y in [*points, (1.0, 0.6)])
+
+
 @dataclasses.dataclass(frozen=True)
-class PageExamples:
+class _PageExamples:
     """The examples as a page has them.
 
     Attributes:
@@ -105,7 +220,7 @@ class PageExamples:
 
 def page_examples(
     rows: Iterable[Mapping[str, Any]], scorers: Sequence[str], files: PageFiles | None = None
-) -> PageExamples:
+) -> _PageExamples:
     """Returns the examples of a page, and writes its files where there are too many for it.
 
     Rows of a corpus and label whose responses have the same words are alike, and those with the
@@ -134,7 +249,7 @@ def page_examples(
                 files.write(f"rows-{number}", embedded_json(full))
             held = None
         if held is None and files is not None:
-            files.write(f"rows-{(len(of) - 1) // BLOCK}", text)
+            files.write(f"rows-{(len(of) - 1) // _BLOCK}", text)
         block = []
         if held is not None:
             held.append(block)
@@ -153,7 +268,7 @@ def page_examples(
                 word_scores = [word[2] for word in words]
                 ranges[number] = min(low, *word_scores), max(high, *word_scores)
         block.append(_build_example(row, scorers))
-        if len(block) == BLOCK:
+        if len(block) == _BLOCK:
             end_block()
     if block:
         end_block()
@@ -175,7 +290,7 @@ def page_examples(
             files.write(f"score-{number}", json.dumps(_encode_base64(np.array(column))))
         folder = files.name
     systems = pairs.shape[1] > len(np.unique(pairs[0]))
-    return PageExamples(len(of), text, folder, tuple(corpora), systems, ranges)
+    return _PageExamples(len(of), text, folder, tuple(corpora), systems, ranges)
 
 
 def _number_hashes(hashes: "array.array[int]") -> NDArray[np.uint32]:
