@@ -151,12 +151,12 @@ def curves(corpus: Corpus, lines: Mapping[str, Line]) -> dict[str, Any]:
     """Returns a corpus's best ROC curves as points in the unit square, y downwards as in SVG."""
     panel = roc_panel(corpus)
     drawn = []
-    for name, curve in panel.curves.items():
-        point_numbers = np.unique(np.linspace(0, len(curve.x) - 1, _CURVE_POINTS).astype(int))
+    for name, (x, y) in panel.curves.items():
+        point_numbers = np.unique(np.linspace(0, len(x) - 1, _CURVE_POINTS).astype(int))
         drawn.append(
             {
                 "name": name,
-                "points": " ".join(f"{curve.x[i]:.4f},{1 - curve.y[i]:.4f}" for i in point_numbers),
+                "points": " ".join(f"{x[i]:.4f},{1 - y[i]:.4f}" for i in point_numbers),
                 "auc": f"{100 * panel.areas[name]:.1f}",
                 "colour": lines[name].colour,
                 "dashes": " ".join(f"{0.01 * length:g}" for length in lines[name].dashes),

@@ -36,21 +36,15 @@ class Line(NamedTuple):
     dashes: tuple[float, ...]
 
 
-class RocCurve(NamedTuple):
-    """False and true positive rates [points], one for each threshold, from 0 to 1."""
-
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
-
-
 class RocPanel(NamedTuple):
     """The curves of a corpus by scorer, the best first; none where a class is missing.
 
-    Areas are in [0, 1]; `left_out` scorers have smaller ones, and no curve.
+    Curves are false and true positive rates [points], one for each threshold, from 0 to 1. Areas
+    are in [0, 1]; `left_out` scorers have smaller ones, and no curve.
     """
 
     corpus: str
-    curves: Mapping[str, RocCurve]
+    curves: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
     areas: Mapping[str, float]
     left_out: int
     rows: int
@@ -101,7 +95,7 @@ def roc_panel(corpus: Corpus, most: int = MOST_CURVES) -> RocPanel:
     curves = {}
     for name in best:
         x, y, _ = roc_curve(part.labels, part.scores[name], drop_intermediate=False)
-        curves[name] = RocCurve(x, y)
+        curves[name] = x, y
     best_areas = {name: areas[name] for name in best}
     return RocPanel(corpus.name, curves, best_areas, len(areas) - len(best), len(part.ids))
 
@@ -171,11 +165,9 @@ def axis_top(shares: Mapping[Any, NDArray[np.float64]]) -> float:
 
 
 class CurvePanel(NamedTuple):
-    """Curves over steps with common axes, of values that are finite.
+    """Curves over steps with common axes, of finite values: the quantity in words, with its unit.
 
-    Attributes:
-      quantity: what is drawn, in words, with its unit.
-      run: whose curves they are; "" = of several.
+    `run` is whose curves they are; "" = of several.
     """
 
     title: str
@@ -204,11 +196,9 @@ def curve_panel(
 
 
 class AcceptancePanel(NamedTuple):
-    """Which share of the responses is accepted at which risk.
+    """Which share of the responses is accepted at which risk, which is named in words.
 
     Attributes:
-      title: whose responses they are.
-      risk: what is limited, in words.
       targets: limits of the risk, rising: [targets].
       guaranteed: the share accepted with the guarantee at each target: [targets].
       risks: of the calibration rows, the risk at each of their thresholds: [thresholds].

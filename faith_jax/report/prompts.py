@@ -34,13 +34,9 @@ _HEIGHT = 0.65
 
 
 class PromptReport(NamedTuple):
-    """A report of prompt-tuned runs.
+    """A report of prompt-tuned runs: warnings by run, and where runs disagree; pairs of one base.
 
-    Attributes:
-      warnings: of each run, by its name.
-      groups: the spread of final validation losses by initialiser.
-      pairs: of runs of one base model.
-      spread_warnings: where runs disagree.
+    `groups` are the spreads of final validation losses by initialiser.
     """
 
     runs: Sequence[RunHealth]

@@ -110,11 +110,8 @@ def write_tables(
 ) -> None:
     """Writes several tables as one .md, .tex, .csv (of their tidy forms) and .json.
 
-    Args:
-      path: of the files, without an ending.
-      report: the JSON file; its title and notes stand above the tables.
-      tables: in order.
-      captioned: the same for LaTeX, where each table stands alone.
+    The path has no ending. The report is the JSON file; its title and notes stand above the tables.
+    `captioned` are the same tables for LaTeX, where each stands alone.
     """
     listed = "".join(f"\n{note}\n" for note in report["notes"])
     markdown = "\n".join(render_table(table, "markdown") for table in tables)

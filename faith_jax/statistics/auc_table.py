@@ -48,14 +48,10 @@ _Pair = tuple[str, str]  # a scorer, and the baseline
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """A scorer compared with a baseline.
+    """A scorer compared with a baseline: the difference of the AUCs; above 0 the scorer is better.
 
-    Attributes:
-      difference: of the AUCs; above 0 = the scorer is better.
-      interval: of the difference; NaN where there is none.
-      p_value: two-sided; NaN where the test is undefined.
-      corrected: the p-value after Holm's correction over all scorers of this baseline and column (a
-        corpus, or the average).
+    The p-value is two-sided, `corrected` by Holm over all scorers of this baseline and column (a
+    corpus, or the average). NaN where there is no interval, or the test is undefined.
     """
 
     difference: float
@@ -88,11 +84,7 @@ class Compared:
 class AucCell:
     """A scorer's AUC on a corpus or on average, and its comparisons by baseline.
 
-    Attributes:
-      auc: NaN where it is undefined.
-      interval: of the AUC.
-      compared: by baseline.
-      undefined: why an AUC is undefined, as a table shows it.
+    `undefined` is why an AUC is NaN, as a table shows it.
     """
 
     auc: float
@@ -168,7 +160,7 @@ class AucTable:
     """The cells of all scorers and corpora.
 
     Attributes:
-      rows: by corpus how many rows were used.
+      rows: by corpus how many were used.
       left_out: by corpus how many had no label or an undefined score.
       cells: by scorer, then corpus.
       averaged: the corpora of the average, which have both classes.
@@ -176,9 +168,7 @@ class AucTable:
       tested: by baseline the scorers that are compared with it.
       test: of `TESTS`, for each corpus; averages are compared by t, or by approximate
         randomization if it is another test.
-      resamples: rounds of the randomization.
-      confidence: of the intervals.
-      seed: of the randomization.
+      resamples: rounds of the randomization, with the seed.
       cluster_field: what rows of a unit share; see `faith_jax.statistics.units.units_of`.
       best: by column the best scorer; empty with one scorer.
       units: by corpus, of the rows that are used.
@@ -365,8 +355,7 @@ class _Column(NamedTuple):
       areas: [scorers]; NaN where a class is missing, and for constant scorers.
       constant: the scorers that score all rows alike.
       estimate: of the areas' sum by weights [scorers], such as a difference.
-      p_values: of pairs of scorers, by another test than t.
-      exchanged: the exchanges of pairs, if any were made.
+      p_values: of pairs of scorers, by another test than t; and their exchanges, if any were made.
     """
 
     areas: np.ndarray

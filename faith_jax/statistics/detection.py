@@ -27,14 +27,9 @@ _ROUNDING = 1e-24  # a variance that is rounding
 def balanced_accuracy(labels: ArrayLike, calls: ArrayLike, units: NDArray[np.intp]) -> Estimate:
     """Returns the mean of the shares of faithful and of unfaithful rows that are called so.
 
-    Args:
-      labels: [rows], 1 = faithful, 0 = not.
-      calls: [rows], whether a row is called faithful.
-      units: [rows], the number of each row's unit, from 0.
-
-    Returns:
-      In [0, 1]; 0.5 is chance. NaN where a class is missing; without an error where leaving out a
-      unit leaves none of a class.
+    It is in [0, 1]; 0.5 is chance. NaN where a class is missing; without an error where leaving out
+    a unit leaves none of a class. Labels (1 = faithful, 0 = not), calls (whether a row is called
+    faithful) and the numbers of the rows' units, from 0, are [rows].
     """
     truth, called = np.asarray(labels, np.float64), np.asarray(calls, bool)
     # [units, 4]: faithful rows, those called so; unfaithful rows, those called so.
@@ -70,11 +65,8 @@ def error_figures(
 ) -> tuple[Estimate, Estimate, Estimate]:
     """Returns precision, recall and F1 of what is called an error, each in [0, 1].
 
-    Args:
-      hits: [rows], how much of a row is called an error and is one: responses or characters.
-      called: [rows], how much is called an error.
-      true: [rows], how much is one.
-      units: [rows], the number of each row's unit, from 0.
+    Of each row [rows] how much (responses or characters) is called an error and is one, is called
+    one, and is one; and the number of its unit, from 0.
     """
     sums = _sum_by_unit(hits, called, true, units=units)
     # Rows that are neither called errors nor are errors change no figure, and weigh nothing.
@@ -92,12 +84,8 @@ def error_figures(
 def best_balanced_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
     """Returns the score from which on calling rows faithful has the best balanced accuracy.
 
-    Args:
-      scores: [rows], higher = more faithful; a row with NaN does not count.
-      labels: [rows], 1 = faithful, 0 = not, NaN = unknown.
-
-    Returns:
-      A score of the rows, of several equally good ones the highest; NaN where a class is missing.
+    Of several equally good ones it is the highest; NaN where a class is missing. Scores (higher =
+    more faithful) and labels (1 = faithful, 0 = not) are [rows]; a row with NaN does not count.
     """
     values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     defined = ~np.isnan(values + truth)

@@ -177,12 +177,9 @@ def unit_sums(values: NDArray[np.float64], numbers: NDArray[np.intp], units: int
 
 
 def jackknife(value: float, left_out: ArrayLike, sizes: ArrayLike) -> Estimate:
-    """Returns an estimate from the figure of all units, and those without each of them.
+    """Returns an estimate from the figure of all units, and those without each of them, [units].
 
-    Args:
-      value: the figure of all rows.
-      left_out: [units], the figure without each unit.
-      sizes: [units], how many rows each unit has.
+    `sizes` has how many rows each unit has: [units].
     """
     figures, counts = np.asarray(left_out, np.float64), np.asarray(sizes, np.float64)
     units = int(figures.size)

@@ -94,11 +94,7 @@ def _jackknife_measures(
 class Difference(NamedTuple):
     """How far a system's figure is above that of its baseline, on the rows that both have.
 
-    Attributes:
-      estimate: of the difference.
-      interval: of the difference.
-      rows: how many both have.
-      of: how many rows there are.
+    `rows` of the rows that there are, `of`.
     """
 
     estimate: Estimate
@@ -113,16 +109,13 @@ class Difference(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A system's figure.
+    """A system's figure, of all rows that count, and its difference from the baseline, if any.
 
     Attributes:
-      value: of all rows that count.
       interval: of the value; NaN where there is none.
-      p_value: two-sided, of the difference from the baseline; NaN without a baseline.
+      p_value: two-sided, of the difference; NaN without a baseline.
       significant: whether it differs after Holm's correction.
-      rows: how many count.
       spread: standard deviation over replicates; NaN for a single one.
-      difference: from the baseline; None without a baseline.
       corrected: the p-value after Holm's correction; NaN without a baseline.
     """
 

@@ -40,12 +40,9 @@ APART, TOGETHER = 0.5, 0.99
 
 
 class Movement(NamedTuple):
-    """How far the vectors of a prompt are from their start, each figure [length].
+    """How far the vectors of a prompt are from their start: L2, and cosine, [length] each.
 
-    Attributes:
-      distance: L2.
-      relative: the same over the start's norm, NaN for a start of zeros.
-      cosine: to the start, NaN where one of the two is zero.
+    `relative` is the L2 distance over the start's norm. NaN for a start, or a vector, of zeros.
     """
 
     distance: Floats
@@ -122,15 +119,13 @@ class PromptHealth:
 
 @dataclasses.dataclass(frozen=True)
 class RunHealth:
-    """A prompt-tuned run.
+    """A prompt-tuned run, named by its path.
 
     Attributes:
-      name: its path, as it was given.
       step: of the prompts; None = unknown.
       initializer: which start its config names, "unknown" where there is no config.
       settings: what else is worth knowing of its config, such as {"seed": "0"}.
       base: names the base model whatever its form; "" = unknown.
-      prompts: by name.
       training_loss: mean over target tokens in nats, of single batches.
       validation_loss: the same, of the validation set.
       notes: what could not be found out, and why.

@@ -166,9 +166,7 @@ class _CorpusFigures(NamedTuple):
     """The figures of the systems of a corpus.
 
     Attributes:
-      corpus: its name.
       tested: by system the one that it is tested against.
-      units: of its rows.
       sizes: rows by system, of all replicates.
       cells: by system and column.
       missing: the shares of undefined scores and of empty answers, by what they are, system and

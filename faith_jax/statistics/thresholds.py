@@ -50,10 +50,8 @@ class ThresholdFigures(NamedTuple):
 def catching_threshold(scores: ArrayLike, labels: ArrayLike, share: float) -> float:
     """Returns the smallest score that, with all below it, has a share of the errors; NaN: no error.
 
-    Args:
-      scores: [rows], higher = more faithful.
-      labels: [rows], 1 = faithful, 0 = an error.
-      share: of the errors, in (0, 1].
+    Scores (higher = more faithful) and labels (1 = faithful, 0 = an error) are [rows], the share is
+    in (0, 1].
     """
     errors = np.sort(np.asarray(scores)[np.asarray(labels) == 0])
     if not errors.size:
@@ -65,10 +63,8 @@ def catching_threshold(scores: ArrayLike, labels: ArrayLike, share: float) -> fl
 def accepting_threshold(scores: ArrayLike, labels: ArrayLike, risk: float) -> float:
     """Returns the smallest score from which on at most a share of the rows is wrong; NaN = none is.
 
-    Args:
-      scores: [rows], higher = more faithful.
-      labels: [rows], 1 = faithful, 0 = an error.
-      risk: the largest share of errors among the rows with this score or a higher one, in [0, 1).
+    Scores and labels are as above; the risk is the largest share of errors among the rows with this
+    score or a higher one, in [0, 1).
     """
     # By distinct score, rising: how many rows have it, and how many of these are errors.
     values, numbers = np.unique(np.asarray(scores), return_inverse=True)
@@ -104,13 +100,8 @@ def held_out_figures(
 
     Rows of a fold whose other rows choose no threshold are neither read nor accepted.
 
-    Args:
-      wish: what the threshold is for.
-      scores: [rows], higher = more faithful.
-      labels: [rows], 1 = faithful, 0 = an error.
-      share: of the errors to catch, or the largest share of errors among accepted rows.
-      units: [rows], the number of each row's unit, from 0.
-      seed: of the folds.
+    Scores and labels are as above; the share is of the errors to catch, or the largest one of
+    errors among accepted rows. `units` are [rows], the number of each row's unit, from 0.
     """
     choose = catching_threshold if wish is Wish.CATCH else accepting_threshold
     total = int(units.max(initial=-1)) + 1

@@ -280,12 +280,10 @@ def claim_example(
 
 
 def verdict_of(overlap: float, probabilities: Sequence[float], verifiable: float) -> str:
-    """Returns the verdict on a claim.
+    """Returns the verdict on a claim, from probabilities of SUPPORTS, REFUTES and NOT ENOUGH INFO.
 
-    Args:
-      overlap: the largest share of its words that a sentence of evidence has; NaN = it has none.
-      probabilities: of SUPPORTS, REFUTES and NOT ENOUGH INFO.
-      verifiable: the least overlap of a claim that can be verified.
+    The overlap is the largest share of its words that a sentence of evidence has, NaN = there is
+    none; a claim with less than `verifiable` cannot be verified.
 
     >>> verdict_of(0.5, (0.1, 0.7, 0.2), 0.2), verdict_of(0.1, (0.1, 0.7, 0.2), 0.2)
     ('REFUTES', 'NOT VERIFIABLE')
@@ -296,11 +294,7 @@ def verdict_of(overlap: float, probabilities: Sequence[float], verifiable: float
 
 
 def _check_form(model: str, form: str) -> None:
-    """Says whether a model that writes labels was trained for a form, as far as that is known.
-
-    Raises:
-      ConfigError: it was not.
-    """
+    """Raises a ConfigError if a model that writes labels was trained for another form."""
     is_dialfact = form == "dialfact"
     needed = "dialfact_verify_…" if is_dialfact else "NLI"
     path = checkpoint_path(model)

@@ -34,6 +34,7 @@ from faith_jax.statistics.scored_corpora import (
 from faith_jax.statistics.units import AUTO as AUTO_UNITS
 from faith_jax.statistics.units import ROWS
 
+Schema = TypeVar("Schema")
 ENTRY_POINTS = "faith_jax.protocols"
 _OWN = {
     "auc": "faith_jax.runs.scores.evaluate_scores:AUC",
@@ -46,13 +47,10 @@ _OWN = {
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """The table, figures and further tables of an evaluation.
+    """The first table of an evaluation, the figures as JSON has them, and further tables.
 
-    Attributes:
-      table: the first table.
-      figures: as JSON has them.
-      corpora: the scored rows by corpus, of the scorers that were chosen; {} = of no scores.
-      further: tables that stand below the first, as text only.
+    `corpora` are the scored rows by corpus, of the scorers that were chosen; {} = of no scores.
+    Further tables stand below the first, as text only.
     """
 
     table: Table
@@ -63,12 +61,7 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True)
 class ReportTables:
-    """The tables that a protocol adds to each report.
-
-    Attributes:
-      fields: of the rows that `make` reads.
-      make: returns the tables of the corpora that have the fields; none where no corpus has.
-    """
+    """The tables that a protocol adds to each report: of the corpora whose rows have the fields."""
 
     fields: tuple[str, ...]
     make: Callable[[Mapping[str, Corpus], Comparison], Sequence[Table]]
@@ -114,15 +107,8 @@ def load_protocol(name: str) -> EvaluationProtocol:
     return protocol
 
 
-Schema = TypeVar("Schema")
-
-
 def report_tables() -> list[ReportTables]:
-    """Returns the tables that protocols add to each report.
-
-    Raises:
-      ConfigError: a protocol cannot be imported.
-    """
+    """Returns the tables that protocols add to each report."""
     protocols = map(load_protocol, protocol_names())
     return [protocol.report for protocol in protocols if protocol.report]
 
@@ -222,11 +208,7 @@ def half_notes(corpora: Mapping[str, Corpus], remedy: str = "") -> Iterator[str]
 
 
 def check_several_rows(ids: Mapping[str, Sequence[str]]) -> None:
-    """Checks that a corpus has at least two rows, given the ids of the rows of each.
-
-    Raises:
-      InputError: none has: of a single row there is no figure beside its own score.
-    """
+    """Raises an InputError where no corpus has two rows, given the ids of the rows of each."""
     if max(map(len, ids.values()), default=0) == 1:
         name = next(iter(ids))
         raise InputError(

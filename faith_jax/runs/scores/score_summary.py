@@ -20,13 +20,13 @@ class Cut(NamedTuple):
 
 @dataclasses.dataclass
 class ScoreCounts:
-    """Counts of scored rows.
+    """Counts of scored rows, by scorer.
 
     Attributes:
-      undefined: for each scorer, how many rows it left without a score, by reason; "" = not told.
-      cut: for each scorer, how many inputs it cut because they were too long.
-      cut_parts: for each scorer what was cut of each part.
-      ranges: for each scorer its scores.
+      undefined: how many rows it left without a score, by reason; "" = not told.
+      cut: how many inputs it cut because they were too long.
+      cut_parts: what was cut of each part.
+      ranges: of its scores.
     """
 
     undefined: dict[str, collections.Counter[str]] = dataclasses.field(default_factory=dict)
@@ -83,17 +83,10 @@ class ScoreCounts:
 
 @dataclasses.dataclass
 class ScoreSummary:
-    """The outcome of a run of `score`.
+    """The outcome of a run of `score`: the file or folder of its output, and that of worst rows.
 
-    Attributes:
-      output: the file or folder.
-      rows: how many it has.
-      scorers: their names.
-      left_out: the columns whose values JSON cannot hold, with their types.
-      is_whole: whether the output is there; else other processes compute what is missing.
-      counts: of its rows.
-      worst: the file of the worst answers; "" = none.
-      worst_rows: how many rows it has.
+    `left_out` are the columns whose values JSON cannot hold, with their types. Where the output is
+    not whole, other processes compute what is missing.
     """
 
     output: pathlib.Path

@@ -71,12 +71,9 @@ ENGLISH_STOP_WORDS: frozenset[str] = frozenset(_STOP_WORDS.split())
 
 
 class Overlap(NamedTuple):
-    """How much of a response is in a reference, and the other way round; NaN without any unit.
+    """The share of a response's units that a reference has (precision), and vice versa (recall).
 
-    Attributes:
-      precision: share of the response's units that the reference has.
-      recall: share of the reference's units that the response has.
-      f1: 2 * matches / (units of both).
+    F1 is 2 * matches / (units of both). NaN without any unit.
     """
 
     precision: float
