@@ -15,6 +15,7 @@ import array
 import base64
 import dataclasses
 import hashlib
+import itertools
 import json
 import pathlib
 import re
@@ -45,6 +46,8 @@ from faith_jax.statistics.scored_corpora import Corpus
 # A curve of more points is thinned: no screen shows them.
 _CURVE_POINTS = 200
 _BLOCK = 500  # rows of a file
+# Of each row: of its corpus, its label (-1 = unknown), the rows alike, its input; by type of array.
+_COLUMNS = {"corpus": "H", "label": "b", "alike": "I", "input": "I"}
 # Of examples as JSON within a page, which can then be mailed.
 MOST_BYTES = 4_000_000
 
@@ -232,73 +235,50 @@ def page_examples(
       files: None = all are in the page, however many.
     """
     corpora: dict[str, int] = {}
-    of, labels = array.array("H"), array.array("b")
+    # The numbers of hashes, and the columns of numbers that have one for each row.
+    distinct: dict[str, dict[int, int]] = {"alike": {}, "input": {}}
+    columns = {name: array.array(code) for name, code in _COLUMNS.items()}
     scores = [array.array("d") for _ in scorers]
-    hashes, inputs = array.array("q"), array.array("q")
     ranges: dict[int, tuple[float, float]] = {}
-    block: list[dict[str, Any]] = []
-    held: list[list[dict[str, Any]]] | None = [block]  # None = they are in files
-    size = 0
-
-    def end_block() -> None:
-        nonlocal block, held, size
-        text = embedded_json(block)
-        size += len(text)
-        if held is not None and files is not None and size > MOST_BYTES:
-            for number, full in enumerate(held[:-1]):
-                files.write(f"rows-{number}", embedded_json(full))
-            held = None
-        if held is None and files is not None:
-            files.write(f"rows-{(len(of) - 1) // _BLOCK}", text)
-        block = []
-        if held is not None:
-            held.append(block)
-
-    for row in rows:
-        of.append(corpora.setdefault(row["corpus"], len(corpora)))
-        labels.append(-1 if row["label"] is None else row["label"])
-        for name, column in zip(scorers, scores, strict=True):
-            score = row["scores"].get(name)
-            column.append(np.nan if score is None else score)
-        hashes.append(hash((row["corpus"], row["label"], *lower_words(row["generated_text"]))))
-        inputs.append(hash((row["id"], *row["grounding"])))
-        for number, name in enumerate(scorers):
-            if words := row["words"].get(name):
-                low, high = ranges.get(number, (np.inf, -np.inf))
-                word_scores = [word[2] for word in words]
-                ranges[number] = min(low, *word_scores), max(high, *word_scores)
-        block.append(_build_example(row, scorers))
-        if len(block) == _BLOCK:
-            end_block()
-    if block:
-        end_block()
-    numbers = {"alike": _number_hashes(hashes), "input": _number_hashes(inputs)}
-    pairs = np.unique(np.stack([numbers["input"], np.array(of, np.uint32)]), axis=1)
-    text = folder = ""
-    if held is not None:
-        all_rows = [row for full in held for row in full]
-        for name, values in numbers.items():
-            for row, value in zip(all_rows, values.tolist(), strict=True):
-                row[name] = value
-        text = embedded_json(all_rows)
-    elif files is not None:
-        columns = {"corpus": np.array(of), "label": np.array(labels), **numbers}
-        files.write(
-            "columns", json.dumps({n: _encode_base64(values) for n, values in columns.items()})
-        )
+    blocks, size, written, remaining = list[str](), 0, 0, iter(rows)
+    while block := list(itertools.islice(remaining, _BLOCK)):
+        examples = []
+        for row in block:
+            hashes = {
+                "alike": hash((row["corpus"], row["label"], *lower_words(row["generated_text"]))),
+                "input": hash((row["id"], *row["grounding"])),
+            }
+            numbers = {n: distinct[n].setdefault(h, len(distinct[n])) for n, h in hashes.items()}
+            corpus = corpora.setdefault(row["corpus"], len(corpora))
+            label = -1 if row["label"] is None else row["label"]
+            for name, number in {"corpus": corpus, "label": label, **numbers}.items():
+                columns[name].append(number)
+            for number, (name, column) in enumerate(zip(scorers, scores, strict=True)):
+                score = row["scores"].get(name)
+                column.append(np.nan if score is None else score)
+                if words := row["words"].get(name):
+                    low, high = ranges.get(number, (np.inf, -np.inf))
+                    word_scores = [word[2] for word in words]
+                    ranges[number] = min(low, *word_scores), max(high, *word_scores)
+            examples.append(_build_example(row, scorers) | numbers)
+        blocks.append(embedded_json(examples))
+        size += len(blocks[-1])
+        if files is not None and size > MOST_BYTES:
+            for text in blocks:
+                files.write(f"rows-{written}", text)
+                written += 1
+            blocks.clear()
+    text, folder = f"[{','.join(block_text[1:-1] for block_text in blocks)}]", ""
+    if files is not None and written:
+        encoded = {name: _encode_base64(np.array(values)) for name, values in columns.items()}
+        files.write("columns", json.dumps(encoded))
         for number, column in enumerate(scores):
             files.write(f"score-{number}", json.dumps(_encode_base64(np.array(column))))
-        folder = files.name
-    systems = pairs.shape[1] > len(np.unique(pairs[0]))
-    return _PageExamples(len(of), text, folder, tuple(corpora), systems, ranges)
-
-
-def _number_hashes(hashes: "array.array[int]") -> NDArray[np.uint32]:
-    """Returns for each of some hashes which of the different ones it is, in order: [rows]."""
-    distinct, first, inverse = np.unique(np.array(hashes), return_index=True, return_inverse=True)
-    ranks = np.empty(len(distinct), np.uint32)
-    ranks[np.argsort(first)] = np.arange(len(distinct), dtype=np.uint32)
-    return ranks[inverse]
+        text, folder = "", files.name
+    pairs = np.unique(np.stack([columns["input"], columns["corpus"]]), axis=1)
+    systems = pairs.shape[1] > len(distinct["input"])
+    count = len(columns["label"])
+    return _PageExamples(count, text, folder, tuple(corpora), systems, ranges)
 
 
 def _encode_base64(values: NDArray[Any]) -> str:
