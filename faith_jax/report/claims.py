@@ -54,20 +54,20 @@ def claims_page(
     )
 
 
-class VerdictCount(NamedTuple):
+class _VerdictCount(NamedTuple):
     """How many responses and claims have a verdict."""
 
     responses: int
     claims: int
 
 
-def _verdict_counts(rows: Iterable[ScoredRow]) -> dict[str, VerdictCount]:
+def _verdict_counts(rows: Iterable[ScoredRow]) -> dict[str, _VerdictCount]:
     """Returns how many have each verdict; the claims of a response stand together."""
     claims, responses = Counter[str](), Counter[str]()
     for (*_, verdict), claims_of_response in itertools.groupby(rows, _response_key):
         responses[verdict] += 1
         claims.update(row["fields"]["verdict"] for row in claims_of_response)
-    return {name: VerdictCount(responses[name], claims[name]) for name in VERDICTS}
+    return {name: _VerdictCount(responses[name], claims[name]) for name in VERDICTS}
 
 
 def verdict_table(rows: Iterable[ScoredRow]) -> Table:
@@ -79,7 +79,7 @@ def verdict_table(rows: Iterable[ScoredRow]) -> Table:
         counts = by_system.setdefault(system, Counter())
         for verdict, count in _verdict_counts(rows_of_system).items():
             counts.update({(verdict, unit): n for unit, n in count._asdict().items()})
-    named, whats = any(by_system), VerdictCount._fields
+    named, whats = any(by_system), _VerdictCount._fields
     lines = tuple(
         (*([system] if named else []), verdict, *(counts[verdict, unit] for unit in whats))
         for system, counts in by_system.items()

@@ -23,10 +23,10 @@ _BINS = 20
 # Colours that people with any colour vision tell apart (Okabe 2008), on light and dark grounds.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999")
 # Lengths of dashes and gaps, in widths of the line; after all colours comes the next of these.
-DASHES: tuple[tuple[float, ...], ...] = ((), (4, 2), (1, 1.5), (6, 2, 1, 2))
+_DASHES: tuple[tuple[float, ...], ...] = ((), (4, 2), (1, 1.5), (6, 2, 1, 2))
 CLASSES = ("faithful", "not faithful")
-UNLABELLED = "no label"
-CLASS_COLOURS = dict(zip((*CLASSES, UNLABELLED), (*COLOURS[:2], COLOURS[2]), strict=True))
+_UNLABELLED = "no label"
+CLASS_COLOURS = dict(zip((*CLASSES, _UNLABELLED), (*COLOURS[:2], COLOURS[2]), strict=True))
 
 
 class Line(NamedTuple):
@@ -56,7 +56,7 @@ class HistogramPanel(NamedTuple):
     Attributes:
       edges: of the bins: [bins + 1].
       top: the end of the axis of shares.
-      shares: for each of `CLASSES`, or for `UNLABELLED` alone, of its rows in each bin: [bins].
+      shares: for each of `CLASSES`, or for `_UNLABELLED` alone, of its rows in each bin: [bins].
       counts: likewise how many rows it has.
     """
 
@@ -75,7 +75,7 @@ def scorers_of(corpora: Mapping[str, Corpus]) -> list[str]:
 
 def lines_of(scorers: Sequence[str]) -> dict[str, Line]:
     """Returns for each scorer a line that no other of the first 28 has."""
-    shapes = [(colour, dashes) for dashes in DASHES for colour in COLOURS]
+    shapes = [(colour, dashes) for dashes in _DASHES for colour in COLOURS]
     return {name: Line(*shapes[number % len(shapes)]) for number, name in enumerate(scorers)}
 
 
@@ -113,7 +113,7 @@ def histogram_panels(corpora: Mapping[str, Corpus]) -> list[HistogramPanel]:
                 continue
             if corpus.ids and np.isnan(corpus.labels).all():
                 values = corpus.scores[scorer]
-                scores[name] = {UNLABELLED: values[~np.isnan(values)]}
+                scores[name] = {_UNLABELLED: values[~np.isnan(values)]}
             else:
                 part = corpus.part(corpus.usable())
                 values = part.scores[scorer]

@@ -18,7 +18,7 @@ from faith_jax.core.errors import ConfigError, InputError, did_you_mean, plurali
 from faith_jax.core.words import is_blank
 
 # Fewer rows have intervals and tests that say little.
-FEW_ROWS = 20
+_FEW_ROWS = 20
 AVERAGE, OVERALL = "average", "overall"  # columns of tables, of the corpora's mean and all rows
 _OWN_CORPUS = (
     "if they are of different systems or data, give each a corpus of its own (score --corpus=NAME, "
@@ -422,7 +422,7 @@ def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
 
 def few_rows(sizes: Mapping[str, int]) -> tuple[str, ...]:
     """Returns a warning if some corpora have few rows; `sizes` has their number."""
-    few = {name: count for name, count in sizes.items() if 0 < count < FEW_ROWS}
+    few = {name: count for name, count in sizes.items() if 0 < count < _FEW_ROWS}
     if len(few) > 1:
         listed = ", ".join(f"{name} ({count:,})" for name, count in few.items())
         return (f"{listed}: so few rows can say little: figures may change much.",)

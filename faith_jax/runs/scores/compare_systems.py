@@ -40,7 +40,7 @@ _NAMED = 8  # ids of rows with the same words, at most
 _NO_CORPUS = "rows"  # the corpus of systems that say none
 
 
-class ComparedSystems(NamedTuple):
+class _ComparedSystems(NamedTuple):
     """Systems on the same rows: their table, the rows with the lowest scores, and the rows' ids."""
 
     table: Table
@@ -50,7 +50,7 @@ class ComparedSystems(NamedTuple):
 
 def compare_systems(
     files: Sequence[str], options: EvaluateOptions, are_systems: bool = True
-) -> ComparedSystems:
+) -> _ComparedSystems:
     """Compares systems; a file without a field `system` is one, named as its corpus or as itself.
 
     Without --table, the columns are the mean of each scorer, and the share of rows below a score;
@@ -131,7 +131,7 @@ def compare_systems(
         if not are_systems:
             table = table._replace(title="Means", columns=("corpus", *table.columns[1:]))
     ids = {name: corpus.ids for name, corpus in corpora.items()}
-    return ComparedSystems(table, system_rows.worst(), ids)
+    return _ComparedSystems(table, system_rows.worst(), ids)
 
 
 def _find_bounds(

@@ -197,11 +197,15 @@ class FactChecker:
             ]
         else:
             finders = [PassageFinder(grounding.texts) for grounding in groundings or ()]
-            ranked = about_subjects = [
-                _evidence_in(finder, claim, self._sentences)
+            # Passages that have words of a claim, best first, by their shares of its content words.
+            # Sorting keeps a sentence before the passage around it that has no more words.
+            passages = [
+                dict.fromkeys(Evidence("", "", *p) for p in finder(claim, self._sentences - 1))
                 for finder, own_claims in zip(finders, sentences, strict=True)
                 for claim in own_claims
             ]
+            ranked = [select_evidence(list(group), self._sentences) for group in passages]
+            about_subjects = ranked
         # Whether a claim can be verified is told by all that was found, not only by its subject's.
         overlaps = self._overlap.score(
             [claim_example(*pair) for pair in zip(claims, ranked, strict=True)]
@@ -258,16 +262,6 @@ def claims_of(response: str) -> list[str]:
     blocks = _BLOCKS.split(_EMPHASIS.sub("", response))
     sentences = (sentence for block in blocks for sentence in split_sentences(block))
     return [text for text in sentences if any(map(str.isalnum, _ADDRESS.sub("", text)))]
-
-
-def _evidence_in(finder: PassageFinder, claim: str, max_passages: int) -> list[Evidence]:
-    """Returns passages of a grounding that have words of a claim, best first.
-
-    Their scores are the shares of the claim's content words that they have.
-    """
-    passages = [Evidence("", "", *passage) for passage in finder(claim, max_passages - 1)]
-    # Python's sort keeps a single sentence before the passage around it that has no more words.
-    return select_evidence(list(dict.fromkeys(passages)), max_passages)
 
 
 def claim_example(

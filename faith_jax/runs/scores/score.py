@@ -92,7 +92,9 @@ def score(
     check_outputs(score_input.input, outputs, folders=("--output",))
 
     # A run that was stopped or is finished has noted which steps of checkpoints it read.
-    finished = {} if options.restart else _read_finished(target)
+    note = {} if options.restart else read_json_or_none(_finished_path(target)) or {}
+    is_of_output = note and is_complete(target) and note["output"] == _output_stamp(target)
+    finished = note if is_of_output else {}
     former = {} if options.restart else finished.get("run") or partial_note(target)
     try:
         pinned, digests = _pin_checkpoints(scorers, former)
@@ -378,16 +380,9 @@ def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dic
 
 
 def _finished_path(target: pathlib.Path) -> pathlib.Path:
-    """Returns where a run notes what its finished output is of, so that a rerun recognises it."""
+    """Returns where a run notes what its output is of, so that a rerun recognises it."""
     partial = partial_folder(target)  # named also where the target is "."
     return partial.with_name(f".{partial.stem}.finished.json")
-
-
-def _read_finished(target: pathlib.Path) -> dict[str, Any]:
-    """Returns the note of the run that made an output; empty without one, or of another file."""
-    note = read_json_or_none(_finished_path(target)) or {}
-    is_there = bool(note) and is_complete(target)
-    return note if is_there and note["output"] == _output_stamp(target) else {}
 
 
 def _output_stamp(target: pathlib.Path) -> list[list[Any]]:

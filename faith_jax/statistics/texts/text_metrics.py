@@ -142,11 +142,6 @@ def token_overlap(response: str, reference: str, normalization: str = "true") ->
     )
 
 
-def token_f1(response: str, reference: str) -> float:
-    """Returns the F1 of `token_overlap`; symmetric."""
-    return token_overlap(response, reference).f1
-
-
 def rouge(
     response: str,
     reference: str,
