@@ -12,7 +12,7 @@ the rows for which both systems have a figure.
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -223,13 +223,12 @@ def compare_measures(
         for name, baseline in baselines.items()
         for label in measures
     }
-    p_values: dict[str, dict[tuple[str, str], float]] = {}
+    p_values: dict[str, dict[tuple[Hashable, str], float]] = {}
     for (name, baseline, label), estimate in differences.items():
         # Holm's correction is over a family: all figures from which one might pick the one that
         # differs.
         family = "" if label in together else label
-        # A null character stands in no name, so that no two names and labels make one key.
-        p_values.setdefault(family, {})[f"{name}\0{label}", baseline] = estimate.p_value()
+        p_values.setdefault(family, {})[(name, label), baseline] = estimate.p_value()
     corrected = {
         pair: value
         for of_family in p_values.values()
@@ -245,7 +244,7 @@ def compare_measures(
                 shared = int(measure.shared_rows(systems[baseline][label]).sum())
                 interval = gap.difference_interval(confidence, measure.bounds)
                 difference = Difference(gap, interval, shared, len(measure.counts))
-                p_value, holm = gap.p_value(), corrected[f"{name}\0{label}", baseline]
+                p_value, holm = gap.p_value(), corrected[(name, label), baseline]
             cells[name][label] = Cell(
                 estimate.value,
                 estimate.interval(confidence, measure.bounds),

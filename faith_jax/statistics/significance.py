@@ -11,7 +11,7 @@ Scores of two scorers, a and b, and labels are [rows], as `auc.check_scores` wan
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from faith_jax.statistics.auc import area_components, check_scores, roc_auc
 from faith_jax.statistics.bootstrap import cluster_numbers
 
 SIGNIFICANT = 0.05
+Item = TypeVar("Item", bound=Hashable)
 
 
 class Comparison(NamedTuple):
@@ -175,9 +176,9 @@ def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
     return np.minimum(1.0, values * np.count_nonzero(~np.isnan(values)))
 
 
-def holm_by_baseline(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+def holm_by_baseline(p_values: Mapping[tuple[Item, str], float]) -> dict[tuple[Item, str], float]:
     """Returns p-values, by (what is compared, baseline), after `holm` for each baseline."""
-    corrected: dict[tuple[str, str], float] = {}
+    corrected: dict[tuple[Item, str], float] = {}
     # Comparisons with one baseline answer one question; those with another are another family.
     for baseline in dict.fromkeys(baseline for _, baseline in p_values):
         pairs = [pair for pair in p_values if pair[1] == baseline]

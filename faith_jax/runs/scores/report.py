@@ -1,6 +1,5 @@
 """The run `report`: scored files as one HTML page."""
 
-import array
 import collections
 import dataclasses
 import heapq
@@ -45,33 +44,24 @@ class _Examples:
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
-        self._places = array.array("q")
-        self._numbers: dict[str, dict[str, int]] = {}
+        self._places: dict[_Key, int] = {}  # in the file, in the order in which rows came
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __contains__(self, key: _Key) -> bool:
-        return key[1] in self._numbers.get(key[0], ())
-
-    def __getitem__(self, key: _Key) -> ScoredRow:
-        return self._read_row_at(self._places[self._numbers[key[0]][key[1]]])
+        return key in self._places
 
     def __iter__(self) -> Iterator[ScoredRow]:
-        """Yields the rows in the order in which they came."""
-        return map(self._read_row_at, self._places)
+        return map(self.__getitem__, self._places)
 
-    def _read_row_at(self, place: int) -> ScoredRow:
-        self._file.seek(place)
+    def __getitem__(self, key: _Key) -> ScoredRow:
+        self._file.seek(self._places[key])
         row: ScoredRow = msgspec.json.decode(self._file.readline())
         return row
 
     def __setitem__(self, key: _Key, row: ScoredRow) -> None:
-        numbers = self._numbers.setdefault(key[0], {})
-        number = numbers.setdefault(key[1], len(self))
-        if number == len(self):
-            self._places.append(0)
-        self._places[number] = self._file.seek(0, 2)
+        self._places[key] = self._file.seek(0, 2)
         self._file.write(msgspec.json.encode(row) + b"\n")
 
 
