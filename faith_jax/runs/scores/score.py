@@ -193,10 +193,10 @@ def score(
             summary.is_whole = is_complete(target)
     if several:
         wait_for_all(f"{target} is written")
-    for name, cut in summary.counts.cut_parts.items():
+    for name, rows_cut in summary.counts.cut_rows.items():
         # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
         if not any(warning.startswith(f"{name}: ") for warning in warnings):
-            shares = {part: {"share": loss.rows / summary.rows} for part, loss in cut.items()}
+            shares = {part: {"share": rows / summary.rows} for part, rows in rows_cut.items()}
             for sentence in preflights.cut_warnings(shares):
                 logger.warning("%s: %s", name, sentence)
     for name, scores in summary.counts.ranges.items():

@@ -65,9 +65,9 @@ def score(
     """
     loaded = _load_scorers(scorers, options)
     # Each is read more than once.
+    arguments: list[Any] = [groundings, responses, histories, labels]
     groundings, responses, histories, labels = (
-        list(values) if isinstance(values, Iterator) else values
-        for values in (groundings, responses, histories, labels)
+        list(values) if isinstance(values, Iterator) else values for values in arguments
     )
     if responses is None:
         examples = [row.example for row in table_examples(groundings, columns or {})]
