@@ -25,8 +25,8 @@ from faith_jax.version import __version__
 if TYPE_CHECKING:
     from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, load_model
     from faith_jax.inference.opening import clear_models
-    from faith_jax.report.explain import explain
     from faith_jax.runs.judges.verdicts import judge
+    from faith_jax.runs.scores.explain import explain
     from faith_jax.runs.scores.fact_checker import FactChecker
     from faith_jax.runs.scores.frames import compare, evaluate, write_report
     from faith_jax.runs.scores.score_frames import score
@@ -67,7 +67,7 @@ _LAZY = {
     "clear_models": "faith_jax.inference.opening",
     "compare": "faith_jax.runs.scores.frames",
     "evaluate": "faith_jax.runs.scores.frames",
-    "explain": "faith_jax.report.explain",
+    "explain": "faith_jax.runs.scores.explain",
     "judge": "faith_jax.runs.judges.verdicts",
     "load_model": "faith_jax.inference",
     "load_scorer": "faith_jax.scoring.registry",

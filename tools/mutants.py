@@ -717,14 +717,14 @@ STATISTICS = _of(
     ),
     (
         "verifiable-direction",
-        "faith_jax/statistics/classification.py",
+        "faith_jax/papers/dialfact/verifiable.py",
         "threshold = sign * best_threshold(sign * values, truth, macro=True)",
         "threshold = best_threshold(values, truth, macro=True)",
         "tests/papers/test_protocols.py::test_development_chooses_the_direction",
     ),
     (
         "verifiable-undefined",
-        "faith_jax/statistics/classification.py",
+        "faith_jax/papers/dialfact/verifiable.py",
         "else scores <= self.threshold",
         "else ~(scores > self.threshold)",
         "tests/papers/test_protocols.py::test_development_chooses_the_direction",

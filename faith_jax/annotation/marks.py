@@ -13,7 +13,7 @@ import dataclasses
 import operator
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -125,8 +125,7 @@ def read_annotations(
 
     Raises:
       FaithJaxError: for a sheet that cannot be read, changed texts, missing and contradictory
-        marks,
-        and rows of the same response and annotator.
+        marks, and rows of the same response and annotator.
     """
     responses: dict[str, tuple[GroundedExample, str]] = {}
     marks: list[Marks] = []
@@ -190,22 +189,7 @@ def read_marks(path: pathlib.Path, examples: Mapping[str, GroundedExample]) -> A
     Raises:
       InputError: for a file without rows, a row of another response, and bad marks.
     """
-    marks = tuple(_marks_of_rows(path, examples))
-    if not marks:
-        raise InputError(f"{path}: holds no marks; expected what `faith-jax annotate read` writes.")
-    return Annotations(examples, marks)
-
-
-class _Author(msgspec.Struct):
-    id: Text
-    annotator: Text
-
-
-class _Note(msgspec.Struct):
-    note: str = ""
-
-
-def _marks_of_rows(path: pathlib.Path, examples: Mapping[str, GroundedExample]) -> Iterator[Marks]:
+    marks = []
     for place, row in read_jsonl(path):
         if "annotator" not in row:
             raise InputError(
@@ -218,7 +202,19 @@ def _marks_of_rows(path: pathlib.Path, examples: Mapping[str, GroundedExample]) 
             raise InputError(
                 f"{place}: field 'id': {author.id!r} is no response of this run.{hint}"
             )
-        yield _parse_marks(row, examples[author.id], author.annotator, place)
+        marks.append(_parse_marks(row, examples[author.id], author.annotator, place))
+    if not marks:
+        raise InputError(f"{path}: holds no marks; expected what `faith-jax annotate read` writes.")
+    return Annotations(examples, tuple(marks))
+
+
+class _Author(msgspec.Struct):
+    id: Text
+    annotator: Text
+
+
+class _Note(msgspec.Struct):
+    note: str = ""
 
 
 def marks_row(marks: Marks) -> dict[str, Any]:

@@ -89,9 +89,9 @@ class Explain(ExplainOptions):
 
     def run(self) -> list[str]:
         from faith_jax.report.salience import salience_text
-        from faith_jax.runs.scores.explain import explain
+        from faith_jax.runs.scores.explain import write_explanations
 
-        pictures = explain(self)
+        pictures = write_explanations(self)
         coloured = self.color == "always"
         if self.color == "auto":
             coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -3,8 +3,8 @@
 import itertools
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.labels import NOT_VERIFIABLE, UNSUPPORTED, VERDICTS, DialFactLabel
@@ -12,12 +12,7 @@ from faith_jax.core.table import Table
 from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.bootstrap import interval_note
-from faith_jax.statistics.classification import (
-    DRAWS,
-    Draws,
-    Figure,
-    call_figures,
-)
+from faith_jax.statistics.classification import DRAWS, Draws, Figure, call_figures
 from faith_jax.statistics.texts.text_metrics import content_words
 
 MOST = 2000  # claims in a page
@@ -29,41 +24,12 @@ _KINDS = {True: "verifiable", False: "not verifiable"}
 _URLS = ("http://", "https://")
 
 
-class ShownEvidence(NamedTuple):
-    """A sentence of evidence: its article, its pieces, each with whether it is marked."""
-
-    title: str
-    url: str
-    pieces: list[tuple[str, bool]]
-    decides: bool
-
-
-class ShownClaim(NamedTuple):
-    """A claim as the page has it.
-
-    Of the first claim of a response, `before` is what was said before it, oldest first; of one that
-    has several, `response` is the verdict on it.
-    """
-
-    id: str
-    text: str
-    before: list[str]
-    verdict: str
-    response: str
-    probabilities: str
-    evidence: list[ShownEvidence]
-
-
 def claims_page(
     title: str, rows: Iterable[ScoredRow], scorers: Sequence[str], notes: Sequence[str] = ()
 ) -> str:
-    """Returns one self-contained HTML page; all text is escaped.
+    """Returns one self-contained HTML page of scored claims; all text is escaped.
 
-    Args:
-      title: of the page.
-      rows: scored claims, with the field `verdict`.
-      scorers: whose scores are shown as probabilities.
-      notes: lines on what was checked.
+    The scores of the scorers are shown as probabilities; notes say what was checked.
     """
     first_rows = list[ScoredRow]()
 
@@ -88,20 +54,20 @@ def claims_page(
     )
 
 
-class VerdictCount(NamedTuple):
+class _VerdictCount(NamedTuple):
     """How many responses and claims have a verdict."""
 
     responses: int
     claims: int
 
 
-def _verdict_counts(rows: Iterable[ScoredRow]) -> dict[str, VerdictCount]:
+def _verdict_counts(rows: Iterable[ScoredRow]) -> dict[str, _VerdictCount]:
     """Returns how many have each verdict; the claims of a response stand together."""
     claims, responses = Counter[str](), Counter[str]()
     for (*_, verdict), claims_of_response in itertools.groupby(rows, _response_key):
         responses[verdict] += 1
         claims.update(row["fields"]["verdict"] for row in claims_of_response)
-    return {name: VerdictCount(responses[name], claims[name]) for name in VERDICTS}
+    return {name: _VerdictCount(responses[name], claims[name]) for name in VERDICTS}
 
 
 def verdict_table(rows: Iterable[ScoredRow]) -> Table:
@@ -113,7 +79,7 @@ def verdict_table(rows: Iterable[ScoredRow]) -> Table:
         counts = by_system.setdefault(system, Counter())
         for verdict, count in _verdict_counts(rows_of_system).items():
             counts.update({(verdict, unit): n for unit, n in count._asdict().items()})
-    named, whats = any(by_system), VerdictCount._fields
+    named, whats = any(by_system), _VerdictCount._fields
     lines = tuple(
         (*([system] if named else []), verdict, *(counts[verdict, unit] for unit in whats))
         for system, counts in by_system.items()
@@ -126,15 +92,10 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
     """Returns how well verdicts agree with what is right, in per cent with intervals.
 
     A claim that cannot be verified counts as NOT ENOUGH INFO (Gupta 2022, section 5.3), and where a
-    label is UNSUPPORTED all verdicts but SUPPORTS count as that. Where rows
-    of both kinds are there, it also says how well those that can be verified are told. Claims of a
-    response are drawn together, or those of the rows with the same value of `cluster_field`.
-
-    Args:
-      rows: scored claims; those of a response stand together. Those that do not say what is right
-        are left out; without any other the table has no rows.
-      draws: of the intervals.
-      cluster_field: of the rows.
+    label is UNSUPPORTED all verdicts but SUPPORTS count as that. Where rows of both kinds are
+    there, it also says how well those that can be verified are told. Claims of a response, which
+    stand together, are drawn together, or those of the rows with the same value of `cluster_field`.
+    Claims that do not say what is right are left out; without any other the table has no rows.
 
     Raises:
       InputError: a row lacks the cluster field.
@@ -178,27 +139,17 @@ def _compute_agreement(
 ) -> Iterator[tuple[str, Figure]]:
     """Yields figures by name of pairs of what is right and what is said, with their cluster."""
     right, called, groups = zip(*triples, strict=True)
+    views: dict[str, Callable[[str], str]] = {"": lambda v: _IN_THREE.get(v, v)}
     if UNSUPPORTED in right:  # labels of two kinds
-        labels, calls = (
-            [verdict if verdict == DialFactLabel.SUPPORTS else UNSUPPORTED for verdict in side]
-            for side in (right, called)
-        )
-        yield from _name_figures(call_figures(labels, calls, draws, groups), "accuracy", "macro F1")
-        return
-    labels, calls = ([_IN_THREE.get(label, label) for label in side] for side in (right, called))
-    yield from _name_figures(call_figures(labels, calls, draws, groups), "accuracy", "macro F1")
-    if len({label == NOT_VERIFIABLE for label in right}) > 1:
-        ours = "accuracy, verifiable or not", "macro F1, verifiable or not"
-        labels, calls = (
-            [_KINDS[label != NOT_VERIFIABLE] for label in side] for side in (right, called)
-        )
-        yield from _name_figures(call_figures(labels, calls, draws, groups), *ours)
-
-
-def _name_figures(figures: Mapping[str, Figure], *first: str) -> Iterator[tuple[str, Figure]]:
-    accuracy, macro, *classes = figures.items()
-    yield from zip(first, (accuracy[1], macro[1]), strict=True)
-    yield from ((f"F1 {name}", figure) for name, figure in classes)
+        views = {"": lambda v: v if v == DialFactLabel.SUPPORTS else UNSUPPORTED}
+    elif len({label == NOT_VERIFIABLE for label in right}) > 1:
+        views[", verifiable or not"] = lambda v: _KINDS[v != NOT_VERIFIABLE]
+    for suffix, view in views.items():
+        labels, calls = (list(map(view, side)) for side in (right, called))
+        accuracy, macro, *classes = call_figures(labels, calls, draws, groups).items()
+        yield f"accuracy{suffix}", accuracy[1]
+        yield f"macro F1{suffix}", macro[1]
+        yield from ((f"F1 {name}", figure) for name, figure in classes)
 
 
 def _response_key(row: ScoredRow) -> tuple[str, ...]:
@@ -208,31 +159,31 @@ def _response_key(row: ScoredRow) -> tuple[str, ...]:
     return (row["corpus"], *(fields.get(name, "") for name in names))
 
 
-def _show_claims(rows: Sequence[ScoredRow], scorers: Sequence[str]) -> Iterator[ShownClaim]:
-    """Yields the claims of a response."""
+def _show_claims(rows: Sequence[ScoredRow], scorers: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yields the claims of a response, as the page's template has them."""
     for row in rows:
         claim, history, is_first = row["generated_text"], row["history"], row is rows[0]
         stems = {word.stem for text in (claim, *history[-2:]) for word in content_words(text)}
         urls = json.loads(row["fields"].get("evidence_urls", "[]"))  # fields are read as texts
         places = itertools.zip_longest(row["perspectives"], urls, row["grounding"], fillvalue="")
         values = (row["scores"][name] for name in scorers)
-        yield ShownClaim(
-            row["id"],
-            claim,
-            history if is_first else [],
-            row["fields"]["verdict"],
-            row["fields"].get(VERDICT, "") if is_first and len(rows) > 1 else "",
-            " / ".join(f"{value:.2f}" for value in values if value is not None),
-            [
-                ShownEvidence(
-                    title,
-                    url if url.startswith(_URLS) else "",
-                    _mark_matching_words(text, stems),
-                    text == row["fields"].get("decisive"),
-                )
+        yield {
+            "id": row["id"],
+            "text": claim,
+            "before": history if is_first else [],
+            "verdict": row["fields"]["verdict"],
+            "response": row["fields"].get(VERDICT, "") if is_first and len(rows) > 1 else "",
+            "probabilities": " / ".join(f"{value:.2f}" for value in values if value is not None),
+            "evidence": [
+                {
+                    "title": title,
+                    "url": url if url.startswith(_URLS) else "",
+                    "pieces": _mark_matching_words(text, stems),
+                    "decides": text == row["fields"].get("decisive"),
+                }
                 for title, url, text in places
             ],
-        )
+        }
 
 
 def _mark_matching_words(text: str, stems: set[str]) -> list[tuple[str, bool]]:

@@ -48,15 +48,9 @@ def _draw_histogram(axes: Any, panel: HistogramPanel) -> None:
     places = np.arange(len(panel.edges))
     for name, shares in panel.shares.items():
         filled, colour = name != CLASSES[1], CLASS_COLOURS[name]
-        axes.stairs(
-            100 * shares,
-            places,
-            fill=filled,
-            color=colour,
-            alpha=0.45 if filled else 1,
-            linewidth=1.8,
-            label=f"{name} ({panel.counts[name]:,})",
-        )
+        style: dict[str, Any] = {"fill": filled, "color": colour, "alpha": 0.45 if filled else 1}
+        label = f"{name} ({panel.counts[name]:,})"
+        axes.stairs(100 * shares, places, label=label, linewidth=1.8, **style)
     ticks = places[:: max(1, len(places) // 4)]
     axes.set_xticks(ticks, [f"{panel.edges[place]:.3g}" for place in ticks])
     axes.set(title=f"{panel.corpus}\n{panel.scorer}", xlabel="score", ylabel="% of the class")
@@ -77,7 +71,7 @@ def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[p
         axes.plot([0, 1], [0, 1], linewidth=1, color="grey", label="chance (50.0)")
         for scorer, curve in panel.curves.items():
             label = f"{scorer} ({100 * panel.areas[scorer]:.1f})"
-            axes.plot(curve.x, curve.y, label=label, **_build_line_style(lines[scorer]))
+            axes.plot(*curve, label=label, **_build_line_style(lines[scorer]))
         title = f"{panel.corpus} ({panel.rows:,} rows)"
         axes.set(title=title, xlabel="unfaithful taken for faithful", ylabel="faithful found")
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
@@ -131,26 +125,14 @@ def save_acceptance(panels: Sequence[AcceptancePanel], path: pathlib.Path) -> li
 
     def draw(axes: Any, panel: AcceptancePanel) -> None:
         style: dict[str, Any] = {"linewidth": 1.8, "drawstyle": "steps-post"}
-        axes.plot(
-            100 * panel.targets,
-            100 * panel.guaranteed,
-            label="with the guarantee",
-            color=CLASS_COLOURS[CLASSES[0]],
-            **style,
-        )
-        axes.plot(
-            100 * panel.risks,
-            100 * panel.accepted,
-            label="as observed in the calibration rows, not guaranteed",
-            color="grey",
-            linewidth=1,
-        )
-        axes.axvline(
-            100 * panel.target,
-            label=f"the target, {100 * panel.target:.6g}%",
-            color=CLASS_COLOURS[CLASSES[1]],
-            linestyle=":",
-        )
+        style |= {"label": "with the guarantee", "color": CLASS_COLOURS[CLASSES[0]]}
+        axes.plot(100 * panel.targets, 100 * panel.guaranteed, **style)
+        observed = "as observed in the calibration rows, not guaranteed"
+        risks, accepted = 100 * panel.risks, 100 * panel.accepted
+        axes.plot(risks, accepted, label=observed, color="grey", linewidth=1)
+        target = f"the target, {100 * panel.target:.6g}%"
+        colour = CLASS_COLOURS[CLASSES[1]]
+        axes.axvline(100 * panel.target, label=target, color=colour, linestyle=":")
         axes.set_title(_escape_math(panel.title), fontsize="medium")
         axes.set(xlabel=panel.risk, ylabel="% of the responses accepted")
         axes.set(xlim=(0, 100 * panel.targets[-1]), ylim=(0, 102))
@@ -222,15 +204,9 @@ def save_pages(
     lines: int,
     size: tuple[float, float],
 ) -> list[pathlib.Path]:
-    """Draws panels on a grid of at most `lines` times `columns`, and returns the files.
+    """Draws panels of a size in inches on grids, and returns the files: NAME.png, NAME-2.png ...
 
-    Args:
-      panels: what is drawn; None = an empty place.
-      draw: draws a panel on axes of Matplotlib's.
-      path: of the first file; the next are NAME-2.png and so on.
-      columns: of a file.
-      lines: of a file.
-      size: of a panel, inches.
+    `draw` draws a panel on axes of Matplotlib's; None is an empty place.
     """
     written = []
     panels_per_page = columns * lines

@@ -3,17 +3,15 @@
 A ground is a colour that lies on the page with a share in [0, 1], as `rgba(...)` has it.
 """
 
-Colour = tuple[int, int, int]
+_Colour = tuple[int, int, int]
 
-HEAT: Colour = (0, 90, 181)
-POSITIVE: Colour = (0, 114, 178)
-NEGATIVE: Colour = (213, 94, 0)
-BLACK: Colour = (0, 0, 0)
-WHITE: Colour = (255, 255, 255)
-DARK_PAGE: Colour = (22, 24, 29)
+HEAT: _Colour = (0, 90, 181)
+POSITIVE: _Colour = (0, 114, 178)
+NEGATIVE: _Colour = (213, 94, 0)
+WHITE: _Colour = (255, 255, 255)
 
 
-def ink(colour: Colour, share: float) -> str:
+def ink(colour: _Colour, share: float) -> str:
     """Returns white where its contrast on a light page is at least 4.5, else black, whose is then.
 
     >>> ink(HEAT, 0.1), ink(HEAT, 0.9)
@@ -22,7 +20,7 @@ def ink(colour: Colour, share: float) -> str:
     return "#fff" if contrast(WHITE, mix(colour, share, WHITE)) >= 4.5 else "#000"
 
 
-def mix(colour: Colour, share: float, page: Colour) -> Colour:
+def mix(colour: _Colour, share: float, page: _Colour) -> _Colour:
     """Returns the colour that is seen where another covers a page with this share."""
     red, green, blue = (
         round(share * c + (1 - share) * p) for c, p in zip(colour, page, strict=True)
@@ -30,7 +28,7 @@ def mix(colour: Colour, share: float, page: Colour) -> Colour:
     return red, green, blue
 
 
-def contrast(first: Colour, second: Colour) -> float:
+def contrast(first: _Colour, second: _Colour) -> float:
     """Returns the contrast ratio, 1 to 21.
 
     Reference: Web Content Accessibility Guidelines 2.2, "contrast ratio".
@@ -39,7 +37,7 @@ def contrast(first: Colour, second: Colour) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def _relative_luminance(colour: Colour) -> float:
+def _relative_luminance(colour: _Colour) -> float:
     shares = (part / 255 for part in colour)
     linear = (s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares)
     return sum(w * s for w, s in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

@@ -19,14 +19,14 @@ from faith_jax.statistics.scored_corpora import Corpus
 MOST_CURVES = 10
 # No screen shows more points of a curve over steps.
 _POINTS = 400
-BINS = 20
+_BINS = 20
 # Colours that people with any colour vision tell apart (Okabe 2008), on light and dark grounds.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999")
 # Lengths of dashes and gaps, in widths of the line; after all colours comes the next of these.
-DASHES: tuple[tuple[float, ...], ...] = ((), (4, 2), (1, 1.5), (6, 2, 1, 2))
+_DASHES: tuple[tuple[float, ...], ...] = ((), (4, 2), (1, 1.5), (6, 2, 1, 2))
 CLASSES = ("faithful", "not faithful")
-UNLABELLED = "no label"
-CLASS_COLOURS = dict(zip((*CLASSES, UNLABELLED), (*COLOURS[:2], COLOURS[2]), strict=True))
+_UNLABELLED = "no label"
+CLASS_COLOURS = dict(zip((*CLASSES, _UNLABELLED), (*COLOURS[:2], COLOURS[2]), strict=True))
 
 
 class Line(NamedTuple):
@@ -36,21 +36,15 @@ class Line(NamedTuple):
     dashes: tuple[float, ...]
 
 
-class RocCurve(NamedTuple):
-    """False and true positive rates [points], one for each threshold, from 0 to 1."""
-
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
-
-
 class RocPanel(NamedTuple):
     """The curves of a corpus by scorer, the best first; none where a class is missing.
 
-    Areas are in [0, 1]; `left_out` scorers have smaller ones, and no curve.
+    Curves are false and true positive rates [points], one for each threshold, from 0 to 1. Areas
+    are in [0, 1]; `left_out` scorers have smaller ones, and no curve.
     """
 
     corpus: str
-    curves: Mapping[str, RocCurve]
+    curves: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
     areas: Mapping[str, float]
     left_out: int
     rows: int
@@ -62,7 +56,7 @@ class HistogramPanel(NamedTuple):
     Attributes:
       edges: of the bins: [bins + 1].
       top: the end of the axis of shares.
-      shares: for each of `CLASSES`, or for `UNLABELLED` alone, of its rows in each bin: [bins].
+      shares: for each of `CLASSES`, or for `_UNLABELLED` alone, of its rows in each bin: [bins].
       counts: likewise how many rows it has.
     """
 
@@ -81,7 +75,7 @@ def scorers_of(corpora: Mapping[str, Corpus]) -> list[str]:
 
 def lines_of(scorers: Sequence[str]) -> dict[str, Line]:
     """Returns for each scorer a line that no other of the first 28 has."""
-    shapes = [(colour, dashes) for dashes in DASHES for colour in COLOURS]
+    shapes = [(colour, dashes) for dashes in _DASHES for colour in COLOURS]
     return {name: Line(*shapes[number % len(shapes)]) for number, name in enumerate(scorers)}
 
 
@@ -101,7 +95,7 @@ def roc_panel(corpus: Corpus, most: int = MOST_CURVES) -> RocPanel:
     curves = {}
     for name in best:
         x, y, _ = roc_curve(part.labels, part.scores[name], drop_intermediate=False)
-        curves[name] = RocCurve(x, y)
+        curves[name] = x, y
     best_areas = {name: areas[name] for name in best}
     return RocPanel(corpus.name, curves, best_areas, len(areas) - len(best), len(part.ids))
 
@@ -119,7 +113,7 @@ def histogram_panels(corpora: Mapping[str, Corpus]) -> list[HistogramPanel]:
                 continue
             if corpus.ids and np.isnan(corpus.labels).all():
                 values = corpus.scores[scorer]
-                scores[name] = {UNLABELLED: values[~np.isnan(values)]}
+                scores[name] = {_UNLABELLED: values[~np.isnan(values)]}
             else:
                 part = corpus.part(corpus.usable())
                 values = part.scores[scorer]
@@ -141,24 +135,19 @@ def histogram_panels(corpora: Mapping[str, Corpus]) -> list[HistogramPanel]:
     return panels
 
 
-def bin_edges(values: NDArray[np.float64], bins: int = BINS) -> NDArray[np.float64]:
-    """Returns edges [bins + 1] that hold finite values, also where these are huge, equal, or none.
+def bin_edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns rising edges [21] that hold all values, also where these are equal, or none.
 
     Values that lie in [0, 1] and fill a good part of it get all of it, so that panels compare.
-    Edges are finite and never decrease.
     """
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
     if low >= 0 and high <= 1 and high - low >= 0.3:
-        return np.linspace(0, 1, bins + 1)
-    if high / 2 - low / 2 <= 1e-9 * max(abs(low), abs(high)) or high == low:
+        return np.linspace(0, 1, _BINS + 1)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
         around = max(0.5, abs(low) / 1000)
         low, high = low - around, high + around
-    largest = np.finfo(np.float64).max
-    low, high = max(low, -largest), min(high, largest)
-    steps = np.arange(bins + 1) / bins
-    edges = low * (1 - steps) + high * steps  # a difference of the two might be infinite
-    edges[0], edges[-1] = low, high
-    return np.maximum.accumulate(edges)
+    steps = np.arange(_BINS + 1) / _BINS
+    return low * (1 - steps) + high * steps
 
 
 def axis_top(shares: Mapping[Any, NDArray[np.float64]]) -> float:
@@ -176,11 +165,9 @@ def axis_top(shares: Mapping[Any, NDArray[np.float64]]) -> float:
 
 
 class CurvePanel(NamedTuple):
-    """Curves over steps with common axes, of values that are finite.
+    """Curves over steps with common axes, of finite values: the quantity in words, with its unit.
 
-    Attributes:
-      quantity: what is drawn, in words, with its unit.
-      run: whose curves they are; "" = of several.
+    `run` is whose curves they are; "" = of several.
     """
 
     title: str
@@ -209,11 +196,9 @@ def curve_panel(
 
 
 class AcceptancePanel(NamedTuple):
-    """Which share of the responses is accepted at which risk.
+    """Which share of the responses is accepted at which risk, which is named in words.
 
     Attributes:
-      title: whose responses they are.
-      risk: what is limited, in words.
       targets: limits of the risk, rising: [targets].
       guaranteed: the share accepted with the guarantee at each target: [targets].
       risks: of the calibration rows, the risk at each of their thresholds: [thresholds].

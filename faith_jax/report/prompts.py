@@ -34,13 +34,9 @@ _HEIGHT = 0.65
 
 
 class PromptReport(NamedTuple):
-    """A report of prompt-tuned runs.
+    """A report of prompt-tuned runs: warnings by run, and where runs disagree; pairs of one base.
 
-    Attributes:
-      warnings: of each run, by its name.
-      groups: the spread of final validation losses by initialiser.
-      pairs: of runs of one base model.
-      spread_warnings: where runs disagree.
+    `groups` are the spreads of final validation losses by initialiser.
     """
 
     runs: Sequence[RunHealth]
@@ -59,19 +55,41 @@ class PromptReport(NamedTuple):
 
 def report_of(runs: Sequence[RunHealth]) -> PromptReport:
     """Compares the runs, and finds what is off."""
-    warnings = {run.name: run_warnings(run) for run in runs}
-    compared = pairs(runs)
-    return PromptReport(
-        runs, warnings, by_initializer(runs), compared, spread_warnings(runs, compared)
-    )
+    warnings, compared = {run.name: run_warnings(run) for run in runs}, pairs(runs)
+    between = spread_warnings(runs, compared)
+    return PromptReport(runs, warnings, by_initializer(runs), compared, between)
 
 
 def all_tables(report: PromptReport) -> list[Table]:
     """Returns a table for each prompt; of several runs, the runs, their spread and their pairs."""
     tables = [vector_rows(run, prompt) for run in report.runs for prompt in run.prompts.values()]
-    if len(report.runs) > 1:
-        tables += [_run_rows(report), _spread_rows(report.groups)]
-        tables += [_pair_rows(report.pairs)] if report.pairs else []
+    if len(report.runs) < 2:
+        return tables
+    columns: tuple[str, ...]
+    columns = ("run", "start", "seed", "step", "validation loss", "lowest", "at step", "warnings")
+    rows = []
+    for run in report.runs:
+        at, lowest = run.lowest_loss
+        seed, step = run.settings.get("seed", _DASH), _DASH if run.step is None else str(run.step)
+        losses = _format_loss(run.final_loss), _format_loss(lowest), _DASH if at < 0 else str(at)
+        warnings = str(len(report.warnings[run.name]))
+        rows.append((run.name, run.initializer, seed, step, *losses, warnings))
+    note = "Losses are means over target tokens in nats."
+    tables.append(Table("Runs", columns, tuple(rows), (note,)))
+    columns = ("start", "runs", "mean", "lowest", "highest", "standard deviation")
+    spreads = tuple(
+        (name, str(spread.runs), *(_format_loss(value) for value in spread[1:]))
+        for name, spread in report.groups.items()
+    )
+    tables.append(Table("Final validation loss by start", columns, spreads))
+    columns = ("run", "and", "prompt", "mean cosine", "lowest", "highest", "between the starts")
+    pair_rows = []
+    for pair in report.pairs:
+        cosines = pair.mean, min(pair.cosines), max(pair.cosines), pair.start_cosine
+        pair_rows.append((pair.first, pair.second, pair.prompt, *map(number, cosines)))
+    note = "Vectors are matched one to one so that the sum of their cosines is largest."
+    if pair_rows:
+        tables.append(Table("Prompts of two runs", columns, tuple(pair_rows), (note,)))
     return tables
 
 
@@ -150,37 +168,6 @@ def _vector_notes(run: RunHealth, prompt: PromptHealth) -> Iterator[str]:
             f"lowest is {lowest:.4f} at step {step}."
         )
     yield from (f"{note[:1].upper()}{note[1:]}" for note in run.notes)
-
-
-def _run_rows(report: PromptReport) -> Table:
-    columns = ("run", "start", "seed", "step", "validation loss", "lowest", "at step", "warnings")
-    rows = []
-    for run in report.runs:
-        at, lowest = run.lowest_loss
-        seed, step = run.settings.get("seed", _DASH), _DASH if run.step is None else str(run.step)
-        losses = _format_loss(run.final_loss), _format_loss(lowest), _DASH if at < 0 else str(at)
-        warnings = str(len(report.warnings[run.name]))
-        rows.append((run.name, run.initializer, seed, step, *losses, warnings))
-    return Table("Runs", columns, tuple(rows), ("Losses are means over target tokens in nats.",))
-
-
-def _spread_rows(groups: Mapping[str, Spread]) -> Table:
-    columns = ("start", "runs", "mean", "lowest", "highest", "standard deviation")
-    rows = tuple(
-        (name, str(spread.runs), *(_format_loss(value) for value in spread[1:]))
-        for name, spread in groups.items()
-    )
-    return Table("Final validation loss by start", columns, rows)
-
-
-def _pair_rows(pairs_of_runs: Sequence[Pair]) -> Table:
-    columns = ("run", "and", "prompt", "mean cosine", "lowest", "highest", "between the starts")
-    rows = []
-    for pair in pairs_of_runs:
-        cosines = pair.mean, min(pair.cosines), max(pair.cosines), pair.start_cosine
-        rows.append((pair.first, pair.second, pair.prompt, *map(number, cosines)))
-    note = "Vectors are matched one to one so that the sum of their cosines is largest."
-    return Table("Prompts of two runs", columns, tuple(rows), (note,))
 
 
 def prompt_panels(runs: Sequence[RunHealth]) -> list[CurvePanel]:

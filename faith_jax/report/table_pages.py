@@ -110,11 +110,8 @@ def write_tables(
 ) -> None:
     """Writes several tables as one .md, .tex, .csv (of their tidy forms) and .json.
 
-    Args:
-      path: of the files, without an ending.
-      report: the JSON file; its title and notes stand above the tables.
-      tables: in order.
-      captioned: the same for LaTeX, where each table stands alone.
+    The path has no ending. The report is the JSON file; its title and notes stand above the tables.
+    `captioned` are the same tables for LaTeX, where each stands alone.
     """
     listed = "".join(f"\n{note}\n" for note in report["notes"])
     markdown = "\n".join(render_table(table, "markdown") for table in tables)
@@ -132,20 +129,16 @@ def table_page(title: str, notes: Sequence[str], tables: Sequence[Table]) -> str
     return page_template("tables.html").render(title=title, notes=notes, tables=tables)
 
 
-def _is_published(row: Sequence[Any]) -> bool:
-    return any(str(value).endswith("(published)") for value in row)
-
-
-def _break_name(text: str) -> Any:
-    """Returns a name as HTML that breaks behind "_" and "/"."""
-    import markupsafe
-
-    return markupsafe.Markup("<wbr>").join(re.split("(?<=[_/])(?=.)", text))
-
-
 def page_template(name: str) -> Any:
     """Returns one of the page templates; they escape all text, and know `cell_text`."""
     import jinja2
+    import markupsafe
+
+    def break_name(text: str) -> markupsafe.Markup:
+        return markupsafe.Markup("<wbr>").join(re.split("(?<=[_/])(?=.)", text))
+
+    def is_published(row: Sequence[Any]) -> bool:
+        return any(str(value).endswith("(published)") for value in row)
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("faith_jax.report"),
@@ -154,6 +147,6 @@ def page_template(name: str) -> Any:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"cell_text": cell_text, "named": _break_name}
-    environment.tests["published"] = _is_published
+    environment.filters |= {"cell_text": cell_text, "named": break_name}
+    environment.tests["published"] = is_published
     return environment.get_template(name)

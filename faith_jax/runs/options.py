@@ -681,7 +681,7 @@ class EvaluateOptions(Comparison):
     @property
     def score_columns(self) -> tuple[str, ...]:
         """The columns of tables that are scores, those of ensembles too."""
-        from faith_jax.runs.scores.ensembles import read_ensembles
+        from faith_jax.runs.scores.protocols import read_ensembles
 
         ensembles = read_ensembles(self.ensemble).values()
         members = (name.removeprefix("-") for ranges in ensembles for name in ranges)

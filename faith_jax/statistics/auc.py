@@ -20,14 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from faith_jax.statistics.bootstrap import (
-    CELLS,
-    RESAMPLES,
-    THREADS,
-    cluster_numbers,
-    drawn_counts,
-    on_all_cores,
-)
+from faith_jax.statistics.bootstrap import RESAMPLES, cluster_numbers, drawn_counts
 from faith_jax.statistics.estimates import Estimate, unit_sums
 
 
@@ -57,27 +50,11 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
     counting half; 0.5 = chance. Scores and labels are [rows], as `check_scores` wants them.
     """
     values, positive = check_scores(scores, labels)
-    weights = np.ones((positive.size, 1), np.uint16)
-    return float(weighted_roc_auc(values, positive, weights)[0])
+    weights = np.ones((1, positive.size), np.uint16)
+    return float(_weighted_areas(_sort_classes(values, positive), weights)[0])
 
 
-def weighted_roc_auc(
-    scores: NDArray[np.float64], positive: NDArray[np.bool_], weights: NDArray[np.unsignedinteger]
-) -> NDArray[np.float64]:
-    """Returns one AUC for each column of weights, exactly; NaN where a class has no weight.
-
-    Scores and `positive` are [rows]; weights are whole numbers [rows, columns], how often each row
-    counts.
-    """
-    # Cumulative weights are int64 [lines, negatives]: so few lines at a time that they fit in
-    # memory.
-    order, step = _sort_classes(scores, positive), max(1, CELLS // max(1, len(scores)))
-    lines = weights.T
-    areas = [_weighted_areas(order, lines[i : i + step]) for i in range(0, len(lines), step)]
-    return np.concatenate(areas) if areas else np.zeros(0)
-
-
-class SortedClasses(NamedTuple):
+class _SortedClasses(NamedTuple):
     """The rows of both classes, sorted by their scores.
 
     Attributes:
@@ -93,8 +70,8 @@ class SortedClasses(NamedTuple):
     not_above: NDArray[np.intp] | None
 
 
-def _sort_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> SortedClasses:
-    """Sorts rows once, for all weights; see `weighted_roc_auc`."""
+def _sort_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> _SortedClasses:
+    """Sorts rows once, for all weights: `positive` is [rows], whether a row is faithful."""
     places = np.argsort(scores, kind="stable")
     positives, negatives = places[positive[places]], places[~positive[places]]
     ordered, positive_scores = scores[negatives], scores[positives]
@@ -104,13 +81,16 @@ def _sort_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> S
     not_above = np.searchsorted(ordered, positive_scores, side="right")
     # Without ties, the second look-up in each resample is spared.
     tied = bool((below != not_above).any())
-    return SortedClasses(positives, negatives, below, not_above if tied else None)
+    return _SortedClasses(positives, negatives, below, not_above if tied else None)
 
 
 def _weighted_areas(
-    order: SortedClasses, weights: NDArray[np.unsignedinteger]
+    order: _SortedClasses, weights: NDArray[np.unsignedinteger]
 ) -> NDArray[np.float64]:
-    """Returns one AUC for each line of weights [lines, rows]; see `weighted_roc_auc`."""
+    """Returns the AUC, exactly, for each line of weights [lines, rows]: how often each row counts.
+
+    NaN where a class has no weight.
+    """
     positives, negatives = (weights.take(side, axis=1) for side in order[:2])  # faster than [:, …]
     # In int64 nothing overflows, and sums of whole numbers are exact.
     totals = (side.sum(axis=1, dtype=np.int64) for side in (positives, negatives))
@@ -245,8 +225,7 @@ def bootstrap_auc(
     values, positive = check_scores(scores, labels)
     # A resample changes how often rows count, not their order: one sort serves all.
     orders = [_sort_classes(row, positive) for row in values]
-    # Each thread holds a part. All scorers see the same draws, so that their differences are
-    # paired.
-    draws = drawn_counts(positive.size, resamples, seed, clusters, CELLS // THREADS)
-    parts = list(on_all_cores(lambda n: [_weighted_areas(order, n) for order in orders], draws))
+    # All scorers see the same draws, so that their differences are paired.
+    draws = drawn_counts(positive.size, resamples, seed, clusters)
+    parts = [[_weighted_areas(order, part) for order in orders] for part in draws]
     return np.concatenate(parts, axis=1) if orders else np.zeros((0, resamples))

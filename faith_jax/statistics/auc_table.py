@@ -48,14 +48,10 @@ _Pair = tuple[str, str]  # a scorer, and the baseline
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """A scorer compared with a baseline.
+    """A scorer compared with a baseline: the difference of the AUCs; above 0 the scorer is better.
 
-    Attributes:
-      difference: of the AUCs; above 0 = the scorer is better.
-      interval: of the difference; NaN where there is none.
-      p_value: two-sided; NaN where the test is undefined.
-      corrected: the p-value after Holm's correction over all scorers of this baseline and column (a
-        corpus, or the average).
+    The p-value is two-sided, `corrected` by Holm over all scorers of this baseline and column (a
+    corpus, or the average). NaN where there is no interval, or the test is undefined.
     """
 
     difference: float
@@ -88,11 +84,7 @@ class Compared:
 class AucCell:
     """A scorer's AUC on a corpus or on average, and its comparisons by baseline.
 
-    Attributes:
-      auc: NaN where it is undefined.
-      interval: of the AUC.
-      compared: by baseline.
-      undefined: why an AUC is undefined, as a table shows it.
+    `undefined` is why an AUC is NaN, as a table shows it.
     """
 
     auc: float
@@ -168,7 +160,7 @@ class AucTable:
     """The cells of all scorers and corpora.
 
     Attributes:
-      rows: by corpus how many rows were used.
+      rows: by corpus how many were used.
       left_out: by corpus how many had no label or an undefined score.
       cells: by scorer, then corpus.
       averaged: the corpora of the average, which have both classes.
@@ -176,9 +168,7 @@ class AucTable:
       tested: by baseline the scorers that are compared with it.
       test: of `TESTS`, for each corpus; averages are compared by t, or by approximate
         randomization if it is another test.
-      resamples: rounds of the randomization.
-      confidence: of the intervals.
-      seed: of the randomization.
+      resamples: rounds of the randomization, with the seed.
       cluster_field: what rows of a unit share; see `faith_jax.statistics.units.units_of`.
       best: by column the best scorer; empty with one scorer.
       units: by corpus, of the rows that are used.
@@ -244,6 +234,7 @@ def auc_table(
     """
     scorers = _shared_scorers(corpora)
     tested = _choose_compared(scorers, baselines)
+    pairs = [(scorer, baseline) for baseline, compared in tested.items() for scorer in compared]
     if test not in TESTS:
         raise ValueError(f"There is no test {test!r}: choose of {', '.join(TESTS)}.")
     if test == "hanley_mcneil":
@@ -263,7 +254,7 @@ def auc_table(
     rounds = resamples if test == TESTS[1] or (test != TESTS[0] and len(corpora) > 1) else 0
     columns = {
         # Seeds of their own, else corpora of one size would be exchanged alike.
-        name: _compute_column(part, scorers, tested, test, rounds, (seed, number), units[name])
+        name: _compute_column(part, scorers, pairs, test, rounds, (seed, number), units[name])
         for number, (name, part) in enumerate(parts.items())
     }
     # Corpora of one class have no AUC, and no part in the average.
@@ -272,7 +263,6 @@ def auc_table(
         for name, column in columns.items()
         if (averaged is None or name in averaged) and column.num_defined
     ]
-    pairs = _list_tested_pairs(tested)
     cells = {
         name: _build_cells(scorers, column, pairs, confidence) for name, column in columns.items()
     }
@@ -365,8 +355,7 @@ class _Column(NamedTuple):
       areas: [scorers]; NaN where a class is missing, and for constant scorers.
       constant: the scorers that score all rows alike.
       estimate: of the areas' sum by weights [scorers], such as a difference.
-      p_values: of pairs of scorers, by another test than t.
-      exchanged: the exchanges of pairs, if any were made.
+      p_values: of pairs of scorers, by another test than t; and their exchanges, if any were made.
     """
 
     areas: np.ndarray
@@ -384,7 +373,7 @@ class _Column(NamedTuple):
 def _compute_column(
     part: Corpus,
     scorers: Sequence[str],
-    tested: Mapping[str, Sequence[str]],
+    pairs: Sequence[_Pair],
     test: str,
     rounds: int,
     seed: Sequence[int],
@@ -404,7 +393,7 @@ def _compute_column(
     if test == TESTS[0] or not column.num_defined:
         return column
     p_values, exchanged = {}, {}
-    for scorer, baseline in _list_tested_pairs(tested):
+    for scorer, baseline in pairs:
         # A scorer without an AUC is not tested.
         if {scorer, baseline} & {*constant}:
             continue
@@ -420,14 +409,6 @@ def _compute_column(
             comparison = approximate_randomization([exchanged[scorer, baseline]])
         p_values[scorer, baseline] = comparison.p_value
     return column._replace(p_values=p_values, exchanged=exchanged)
-
-
-def _list_tested_pairs(tested: Mapping[str, Sequence[str]]) -> list[_Pair]:
-    return [
-        (scorer, baseline)
-        for baseline, compared_scorers in tested.items()
-        for scorer in compared_scorers
-    ]
 
 
 def _contrast_weights(scorers: Sequence[str], first: str, second: str = "") -> np.ndarray:
@@ -541,12 +522,8 @@ def _measure_missing_scores(
                 for s, is_missing in missing.items()
             }
             baselines = {scorer: reference for scorer in scorers if scorer != reference}
-            cells = {
-                scorer: row[UNDEFINED]
-                for scorer, row in compare_measures(
-                    shares, baselines, confidence, units.numbers
-                ).items()
-            }
+            compared = compare_measures(shares, baselines, confidence, units.numbers)
+            cells = {scorer: row[UNDEFINED] for scorer, row in compared.items()}
             for scorer, cell in cells.items():
                 # A row for each scorer that lacks scores, and where it differs from the reference a
                 # second one and a warning.
@@ -577,8 +554,7 @@ CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
 
 def auc_rows(table: AucTable) -> Table:
     """Returns AUCs in per cent, a row for each scorer; one baseline at most."""
-    rows: list[tuple[Any, ...]] = []
-    tidy: list[tuple[Any, ...]] = []  # a row for each scorer and corpus
+    rows, tidy = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     for scorer in table.cells:
         # For readers: the scorer's AUCs, and below them its differences from the baseline.
         cells = table.row(scorer)

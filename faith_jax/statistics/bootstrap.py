@@ -8,23 +8,17 @@ same draws. The same seed gives the same draws.
 Interval(low=0.0, high=0.75)
 """
 
-import collections
-import concurrent.futures
-import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.core.errors import pluralize
 
-# Weights of this many cells are held at a time: [resamples, rows].
-CELLS = 1 << 19
 RESAMPLES = 1000
-THREADS = min(8, os.cpu_count() or 1)
-Given = TypeVar("Given")
-Found = TypeVar("Found")
+# Weights of this many cells are held at a time: [resamples, rows].
+_CELLS = 1 << 19
 
 
 class Interval(NamedTuple):
@@ -43,12 +37,7 @@ def resampled_counts(
     """Returns how often each of `size` rows is drawn in each resample: [rows, resamples].
 
     Each column sums to `size`, or, with clusters, holds as many clusters as there are.
-
-    Raises:
-      ValueError: for no rows.
     """
-    if size < 1:
-        raise ValueError("There are no rows to draw from.")
     # Parts are [some resamples, rows]; transposed, all of them are [rows, resamples].
     return np.concatenate(list(drawn_counts(size, resamples, seed, clusters))).T
 
@@ -58,7 +47,7 @@ def drawn_counts(
     resamples: int = RESAMPLES,
     seed: int | Sequence[int] = 0,
     clusters: Sequence[Hashable] | None = None,
-    cells: int = CELLS,
+    cells: int = _CELLS,
 ) -> Iterator[NDArray[np.uint16]]:
     """Yields `resampled_counts` in parts of at most so many cells: [some resamples, rows] each.
 
@@ -84,27 +73,10 @@ def drawn_counts(
         yield drawn.take(groups, axis=1) if clusters is not None else drawn
 
 
-def on_all_cores(compute: Callable[[Given], Found], items: Iterable[Given]) -> Iterator[Found]:
-    """Yields NumPy's result for each item, in order; a few items at a time are in memory."""
-    waiting: collections.deque[concurrent.futures.Future[Found]] = collections.deque()
-    # Threads are enough, as NumPy releases Python's lock in long computations, and they share
-    # arrays.
-    with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
-        for item in items:
-            waiting.append(pool.submit(compute, item))
-            # The first that was begun is waited for: results keep their order, and few are held.
-            if len(waiting) > THREADS:
-                yield waiting.popleft().result()
-        for left in waiting:
-            yield left.result()
-
-
 def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> NDArray[np.intp]:
     """Returns for each row the number of its cluster, from 0 in order of appearance: [rows].
 
-    Args:
-      size: the number of rows.
-      clusters: of each row; None = each is one of its own.
+    Without clusters, each row is one of its own.
 
     Raises:
       ValueError: there are not as many clusters as rows.

@@ -19,8 +19,6 @@ from faith_jax.statistics.texts.text_metrics import extractiveness
 
 Example = Mapping[str, Any]
 Splits = Mapping[str, Sequence[Example]]
-
-
 # What the Seekers said before a response of Wizard of Wikipedia, by that and its knowledge.
 Before = Mapping[tuple[str, str], Collection[str]]
 
@@ -242,7 +240,7 @@ def bias_table(examples: Iterable[Example], text: str, label: str, count: int = 
     return Table("Local mutual information (Gupta 2022, table 2)", columns, rows)
 
 
-class Bias(NamedTuple):
+class _Bias(NamedTuple):
     """How an n-gram (words joined by spaces) and a label l go together.
 
     Attributes:
@@ -259,7 +257,7 @@ class Bias(NamedTuple):
     occurrences: int
 
 
-def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> list[Bias]:
+def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> list[_Bias]:
     """Returns every n-gram of lower-cased words with every label it occurs with, the highest first.
 
     Probabilities are of n-gram occurrences; ties are in the order of n-gram and label.
@@ -278,8 +276,7 @@ def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> lis
         pairs.update((gram, label) for gram in grams)
     total = sum(pairs.values())
     # The marginal counts: of an n-gram with any label, and of all n-grams with a label.
-    by_gram: collections.Counter[str] = collections.Counter()
-    by_label: collections.Counter[str] = collections.Counter()
+    by_gram, by_label = collections.Counter[str](), collections.Counter[str]()
     for (gram, label), count in pairs.items():
         by_gram[gram] += count
         by_label[label] += count
@@ -288,6 +285,6 @@ def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> lis
         probability = count / by_gram[gram]
         # p(w, l) log(p(l | w) / p(l)), with natural logarithms.
         value = count / total * math.log(probability / (by_label[label] / total))
-        biases.append(Bias(gram, label, value, probability, count))
+        biases.append(_Bias(gram, label, value, probability, count))
     # Ties in a fixed order, whatever the order of the texts.
     return sorted(biases, key=lambda b: (-b.local_mutual_information, b.ngram, b.label))

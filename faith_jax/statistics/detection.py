@@ -9,8 +9,10 @@ document), by subtracting the unit's sums: no row is drawn, and nothing depends 
 0.75
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,14 +27,9 @@ _ROUNDING = 1e-24  # a variance that is rounding
 def balanced_accuracy(labels: ArrayLike, calls: ArrayLike, units: NDArray[np.intp]) -> Estimate:
     """Returns the mean of the shares of faithful and of unfaithful rows that are called so.
 
-    Args:
-      labels: [rows], 1 = faithful, 0 = not.
-      calls: [rows], whether a row is called faithful.
-      units: [rows], the number of each row's unit, from 0.
-
-    Returns:
-      In [0, 1]; 0.5 is chance. NaN where a class is missing; without an error where leaving out a
-      unit leaves none of a class.
+    It is in [0, 1]; 0.5 is chance. NaN where a class is missing; without an error where leaving out
+    a unit leaves none of a class. Labels (1 = faithful, 0 = not), calls (whether a row is called
+    faithful) and the numbers of the rows' units, from 0, are [rows].
     """
     truth, called = np.asarray(labels, np.float64), np.asarray(calls, bool)
     # [units, 4]: faithful rows, those called so; unfaithful rows, those called so.
@@ -48,8 +45,7 @@ def balanced_accuracy_difference(
 ) -> Estimate:
     """Returns by how much the balanced accuracy of calls is above that of others, paired by unit.
 
-    Arguments are those of `balanced_accuracy`; `others` are the calls to compare with, [rows]. The
-    p-value is at least that of exchanging the units in which the two call rows differently.
+    The p-value is at least that of exchanging the units in which the two call rows differently.
     """
     truth, (called, beside) = np.asarray(labels, np.float64), np.array([calls, others], bool)
     first, second = _of_classes(truth, called), _of_classes(truth, beside)
@@ -69,11 +65,8 @@ def error_figures(
 ) -> tuple[Estimate, Estimate, Estimate]:
     """Returns precision, recall and F1 of what is called an error, each in [0, 1].
 
-    Args:
-      hits: [rows], how much of a row is called an error and is one: responses or characters.
-      called: [rows], how much is called an error.
-      true: [rows], how much is one.
-      units: [rows], the number of each row's unit, from 0.
+    Of each row [rows] how much (responses or characters) is called an error and is one, is called
+    one, and is one; and the number of its unit, from 0.
     """
     sums = _sum_by_unit(hits, called, true, units=units)
     # Rows that are neither called errors nor are errors change no figure, and weigh nothing.
@@ -91,12 +84,8 @@ def error_figures(
 def best_balanced_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
     """Returns the score from which on calling rows faithful has the best balanced accuracy.
 
-    Args:
-      scores: [rows], higher = more faithful; a row with NaN does not count.
-      labels: [rows], 1 = faithful, 0 = not, NaN = unknown.
-
-    Returns:
-      A score of the rows, of several equally good ones the highest; NaN where a class is missing.
+    Of several equally good ones it is the highest; NaN where a class is missing. Scores (higher =
+    more faithful) and labels (1 = faithful, 0 = not) are [rows]; a row with NaN does not count.
     """
     values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     defined = ~np.isnan(values + truth)
@@ -128,6 +117,22 @@ def merge_spans(spans: Sequence[Span]) -> list[Span]:
     return joined
 
 
+def called_spans(words: Sequence[Sequence[Any]], response: str, cut: float) -> list[Span]:
+    """Returns the spans of a response whose words have scores below a cut.
+
+    Words that nothing but white space parts are one span, as people mark them.
+    """
+    called = sorted(
+        (start, end) for start, end, score, text in words if text is None and score < cut
+    )
+    bridges = [
+        (end, start)
+        for (_, end), (start, _) in itertools.pairwise(called)
+        if end < start and response[end:start].isspace()
+    ]
+    return merge_spans([*called, *bridges])
+
+
 def shared_characters(first: Sequence[Span], second: Sequence[Span]) -> int:
     """Returns how many characters are in both; each is of `merge_spans`."""
     # Merged spans do not overlap, so that no character counts twice.
@@ -143,13 +148,7 @@ def _sum_by_unit(*columns: ArrayLike, units: NDArray[np.intp]) -> Floats:
 def _jackknife_estimate(
     figure: Callable[[Floats], Floats], sums: Floats, weights: Floats
 ) -> Estimate:
-    """Returns a figure of sums [..., columns] over all units.
-
-    Args:
-      figure: of the sums over some units.
-      sums: of each unit, [units, columns].
-      weights: [units], how much the figure rests on each.
-    """
+    """Returns a figure of the sums [units, columns]; it rests on each unit by its weight."""
     total = sums.sum(axis=0)
     # Each line of the difference, [units, columns], is the total without one unit.
     return jackknife(float(figure(total)), figure(total - sums), weights)

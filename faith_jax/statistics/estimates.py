@@ -32,8 +32,7 @@ from faith_jax.statistics.bootstrap import Interval
 # With fewer units, intervals and tests rest on the units' values being about normal.
 ENOUGH_UNITS = 10
 _NOTHING = 1e-12  # a standard error that is rounding
-
-
+_POWER = 0.8  # the probability to find a difference that is there
 NO_INTERVAL = Interval(math.nan, math.nan)
 
 
@@ -144,10 +143,10 @@ class Estimate(NamedTuple):
         p_value = float(2 * stats.t.sf(abs(self.value) / self.error, self.degrees))
         return max(p_value, least) if self.differing else p_value
 
-    def units_to_settle(self, level: float = 0.05, power: float = 0.8) -> float:
-        """Returns how many units a test needs to find a difference of this size, or infinity.
+    def units_to_settle(self, level: float) -> float:
+        """Returns how many units a test at this level needs to find such a difference, or infinity.
 
-        The variance of a unit is taken from this estimate. NaN where it is unknown.
+        With a power of 0.8. The variance of a unit is taken from this estimate; NaN: it is unknown.
 
         Reference: Guenther 1981, Sample size formulas for normal theory t tests.
         """
@@ -163,7 +162,7 @@ class Estimate(NamedTuple):
         tail = float(stats.norm.isf(level / 2))
         # v / d², as error² = v / units.
         ratio = self.units * (self.error / self.value) ** 2
-        return math.ceil((tail + float(stats.norm.isf(1 - power))) ** 2 * ratio + tail**2 / 2)
+        return math.ceil((tail + float(stats.norm.isf(1 - _POWER))) ** 2 * ratio + tail**2 / 2)
 
 
 def smallest_exchange(units: int) -> float:
@@ -178,12 +177,9 @@ def unit_sums(values: NDArray[np.float64], numbers: NDArray[np.intp], units: int
 
 
 def jackknife(value: float, left_out: ArrayLike, sizes: ArrayLike) -> Estimate:
-    """Returns an estimate from the figure of all units, and those without each of them.
+    """Returns an estimate from the figure of all units, and those without each of them, [units].
 
-    Args:
-      value: the figure of all rows.
-      left_out: [units], the figure without each unit.
-      sizes: [units], how many rows each unit has.
+    `sizes` has how many rows each unit has: [units].
     """
     figures, counts = np.asarray(left_out, np.float64), np.asarray(sizes, np.float64)
     units = int(figures.size)

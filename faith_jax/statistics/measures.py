@@ -12,7 +12,7 @@ the rows for which both systems have a figure.
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -94,11 +94,7 @@ def _jackknife_measures(
 class Difference(NamedTuple):
     """How far a system's figure is above that of its baseline, on the rows that both have.
 
-    Attributes:
-      estimate: of the difference.
-      interval: of the difference.
-      rows: how many both have.
-      of: how many rows there are.
+    `rows` of the rows that there are, `of`.
     """
 
     estimate: Estimate
@@ -113,16 +109,13 @@ class Difference(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A system's figure.
+    """A system's figure, of all rows that count, and its difference from the baseline, if any.
 
     Attributes:
-      value: of all rows that count.
       interval: of the value; NaN where there is none.
-      p_value: two-sided, of the difference from the baseline; NaN without a baseline.
+      p_value: two-sided, of the difference; NaN without a baseline.
       significant: whether it differs after Holm's correction.
-      rows: how many count.
       spread: standard deviation over replicates; NaN for a single one.
-      difference: from the baseline; None without a baseline.
       corrected: the p-value after Holm's correction; NaN without a baseline.
     """
 
@@ -230,13 +223,12 @@ def compare_measures(
         for name, baseline in baselines.items()
         for label in measures
     }
-    p_values: dict[str, dict[tuple[str, str], float]] = {}
+    p_values: dict[str, dict[tuple[Hashable, str], float]] = {}
     for (name, baseline, label), estimate in differences.items():
         # Holm's correction is over a family: all figures from which one might pick the one that
         # differs.
         family = "" if label in together else label
-        # A null character stands in no name, so that no two names and labels make one key.
-        p_values.setdefault(family, {})[f"{name}\0{label}", baseline] = estimate.p_value()
+        p_values.setdefault(family, {})[(name, label), baseline] = estimate.p_value()
     corrected = {
         pair: value
         for of_family in p_values.values()
@@ -252,7 +244,7 @@ def compare_measures(
                 shared = int(measure.shared_rows(systems[baseline][label]).sum())
                 interval = gap.difference_interval(confidence, measure.bounds)
                 difference = Difference(gap, interval, shared, len(measure.counts))
-                p_value, holm = gap.p_value(), corrected[f"{name}\0{label}", baseline]
+                p_value, holm = gap.p_value(), corrected[(name, label), baseline]
             cells[name][label] = Cell(
                 estimate.value,
                 estimate.interval(confidence, measure.bounds),
@@ -268,16 +260,13 @@ def compare_measures(
 
 def join_replicates(replicates: Sequence[Measure]) -> Measure:
     """Returns the figure of the rows of all replicates together."""
+    totals = [float(m.value(m.summands.sum(axis=0, keepdims=True))[0]) for m in replicates]
     return replicates[0]._replace(
         # Responses of all replicates to a row are one unit: they depend on each other, and more
         # replicates make no more rows.
         summands=np.sum([measure.summands for measure in replicates], axis=0),
         counts=np.sum([measure.counts for measure in replicates], axis=0),
         # How much training or sampling again changes the figure; the error above is of other rows.
-        spread=statistics.stdev(map(_total_value, replicates)) if len(replicates) > 1 else math.nan,
+        spread=statistics.stdev(totals) if len(totals) > 1 else math.nan,
         replicates=len(replicates),
     )
-
-
-def _total_value(measure: Measure) -> float:
-    return float(measure.value(measure.summands.sum(axis=0, keepdims=True))[0])

@@ -18,34 +18,31 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.floating]
-QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+_QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 # Rows of an embedding that are compared at once: 64 MiB for 1,024 channels in float64.
 _ROWS = 8192
 
 # Where warnings begin.
 # A vector that moved by less of its start's norm was hardly trained.
-LEAST_MOVEMENT = 0.01
+_LEAST_MOVEMENT = 0.01
 # Gradients that fell below this share of what they were.
-VANISHED = 1e-3
+_VANISHED = 1e-3
 # Gradients that exceeded their median so many times.
-EXPLODED = 100.0
+_EXPLODED = 100.0
 # Norms so many times above the 99% quantile of the vocabulary's, or below the 1% quantile.
-FAR_OUTSIDE = 3.0
-SAME_WAY = 0.98
+_FAR_OUTSIDE = 3.0
+_SAME_WAY = 0.98
 # Relative differences of validation losses.
-RISEN, DISAGREED = 0.05, 0.05
+_RISEN, _DISAGREED = 0.05, 0.05
 # Differences so many times their standard error are not due to chance.
-SURE = 3.0
-APART, TOGETHER = 0.5, 0.99
+_SURE = 3.0
+_APART, _TOGETHER = 0.5, 0.99
 
 
 class Movement(NamedTuple):
-    """How far the vectors of a prompt are from their start, each figure [length].
+    """How far the vectors of a prompt are from their start: L2, and cosine, [length] each.
 
-    Attributes:
-      distance: L2.
-      relative: the same over the start's norm, NaN for a start of zeros.
-      cosine: to the start, NaN where one of the two is zero.
+    `relative` is the L2 distance over the start's norm. NaN for a start, or a vector, of zeros.
     """
 
     distance: Floats
@@ -54,7 +51,7 @@ class Movement(NamedTuple):
 
 
 class VocabularyNorms(NamedTuple):
-    """L2 norms of a vocabulary's embeddings at `QUANTILES`, and a prompt's vectors among them.
+    """L2 norms of a vocabulary's embeddings at `_QUANTILES`, and a prompt's vectors among them.
 
     `ranks` has for each vector the share of embeddings that are no longer than it: [length].
     """
@@ -122,15 +119,13 @@ class PromptHealth:
 
 @dataclasses.dataclass(frozen=True)
 class RunHealth:
-    """A prompt-tuned run.
+    """A prompt-tuned run, named by its path.
 
     Attributes:
-      name: its path, as it was given.
       step: of the prompts; None = unknown.
       initializer: which start its config names, "unknown" where there is no config.
       settings: what else is worth knowing of its config, such as {"seed": "0"}.
       base: names the base model whatever its form; "" = unknown.
-      prompts: by name.
       training_loss: mean over target tokens in nats, of single batches.
       validation_loss: the same, of the validation set.
       notes: what could not be found out, and why.
@@ -191,10 +186,10 @@ def vocabulary_norms(vectors: Rows, embedding: Rows) -> VocabularyNorms:
     table = np.sort(
         np.concatenate([np.linalg.norm(rows, axis=1) for rows in _split_into_blocks(embedding)])
     )
-    values = np.quantile(table, QUANTILES)
+    values = np.quantile(table, _QUANTILES)
     # How many are no longer than it, over the vocabulary.
     ranks = np.searchsorted(table, norms, side="right") / len(table)
-    return VocabularyNorms(dict(zip(QUANTILES, values.tolist(), strict=True)), ranks)
+    return VocabularyNorms(dict(zip(_QUANTILES, values.tolist(), strict=True)), ranks)
 
 
 def nearest_by_cosine(
@@ -343,11 +338,11 @@ def run_warnings(run: RunHealth) -> list[str]:
         noise = np.sqrt((before.var(ddof=1) + after.var(ddof=1)) / half)
         rise = after.mean() - before.mean()
         # Large enough to matter, and larger than single batches vary.
-        if rise > RISEN * abs(before.mean()) and rise > SURE * noise:
+        if rise > _RISEN * abs(before.mean()) and rise > _SURE * noise:
             warnings.append("the training loss is higher in the second half than in the first.")
     # The lowest validation loss was long before the end, or at the very beginning.
     step, lowest = run.lowest_loss
-    if run.final_loss > lowest + RISEN * abs(lowest):
+    if run.final_loss > lowest + _RISEN * abs(lowest):
         warnings.append(
             f"the validation loss rose from {lowest:.4f} at step {step} to {run.final_loss:.4f}: "
             f"take checkpoints/{step} if it was kept."
@@ -364,7 +359,7 @@ def prompt_warnings(prompt: PromptHealth) -> list[str]:
     """Returns the warnings about a prompt: movement, gradients, norms, vectors that are alike."""
     warnings = [*_movement_warnings(prompt), *_gradient_warnings(prompt), *_norm_warnings(prompt)]
     # Above the diagonal, each pair stands once, and none with itself.
-    upper = np.triu(np.nan_to_num(prompt.cosines), 1) > SAME_WAY
+    upper = np.triu(np.nan_to_num(prompt.cosines), 1) > _SAME_WAY
     if upper.any():
         pairs = _list_names([f"{i} and {j}" for i, j in np.argwhere(upper)])
         warnings.append(f"vectors point the same way ({pairs}): a shorter prompt may do as well.")
@@ -377,12 +372,12 @@ def _movement_warnings(prompt: PromptHealth) -> Iterator[str]:
     distance, relative, _ = prompt.movement
     # A start of zeros has no norm to compare with; the distance itself stands in.
     way = np.where(np.isnan(relative), distance, relative)
-    still = np.flatnonzero(way < LEAST_MOVEMENT)
+    still = np.flatnonzero(way < _LEAST_MOVEMENT)
     if not way.any():
         yield "no vector moved from its start: is LEARNING_RATE 0?"
     elif still.size:
         yield (
-            f"{_name_vectors(still)} hardly moved, by less than {LEAST_MOVEMENT:.0%} of the "
+            f"{_name_vectors(still)} hardly moved, by less than {_LEAST_MOVEMENT:.0%} of the "
             "start's norm: raise LEARNING_RATE or TRAIN_STEPS."
         )
 
@@ -402,16 +397,16 @@ def _gradient_warnings(prompt: PromptHealth) -> Iterator[str]:
     part = max(1, len(norms) // 4)
     # Medians by vector, [length]: a single large step does not move them.
     before, after = np.median(norms[:part], axis=0), np.median(norms[-part:], axis=0)
-    fallen = (after == 0) | ((len(norms) > 3) & (after < VANISHED * before))
+    fallen = (after == 0) | ((len(norms) > 3) & (after < _VANISHED * before))
     if fallen.any():
         yield (
             f"the gradient of {_name_vectors(np.flatnonzero(fallen))} vanishes: at the end it is "
-            f"below {VANISHED:g} of what it was."
+            f"below {_VANISHED:g} of what it was."
         )
     # The norm of the whole prompt's gradient is that of its vectors' norms: [points].
     total_norms = np.linalg.norm(norms, axis=1)
     middle, peak = float(np.median(total_norms)), int(total_norms.argmax())
-    if middle > 0 and total_norms[peak] > EXPLODED * middle:
+    if middle > 0 and total_norms[peak] > _EXPLODED * middle:
         yield (
             f"the gradient explodes: {total_norms[peak]:.3g} at step {steps[peak]}, "
             f"{total_norms[peak] / middle:,.0f} times its median; lower LEARNING_RATE or clip it."
@@ -423,8 +418,8 @@ def _norm_warnings(prompt: PromptHealth) -> Iterator[str]:
         return
     norms, (low, high) = prompt.norms, (prompt.vocabulary.quantiles[q] for q in (0.01, 0.99))
     for outside, worst, words, bound in (
-        (norms > FAR_OUTSIDE * high, norms.max(), "longer", f"99% are at most {high:.3g}"),
-        (norms < low / FAR_OUTSIDE, norms.min(), "shorter", f"99% are at least {low:.3g}"),
+        (norms > _FAR_OUTSIDE * high, norms.max(), "longer", f"99% are at most {high:.3g}"),
+        (norms < low / _FAR_OUTSIDE, norms.min(), "shorter", f"99% are at least {low:.3g}"),
     ):
         if outside.any():
             yield (
@@ -448,14 +443,14 @@ def spread_warnings(runs: Sequence[RunHealth], pairs: Sequence[Pair]) -> list[st
     losses = {run.name: run.final_loss for run in runs if np.isfinite(run.final_loss)}
     if not warnings and len(losses) > 1:
         best, worst = min(losses, key=losses.__getitem__), max(losses, key=losses.__getitem__)
-        if losses[worst] > losses[best] * (1 + DISAGREED):
+        if losses[worst] > losses[best] * (1 + _DISAGREED):
             warnings.append(
                 f"the runs disagree: a validation loss of {losses[best]:.4f} ({best}) and of "
                 f"{losses[worst]:.4f} ({worst}); train several seeds and take the best, or train "
                 "longer."
             )
     for pair in pairs:
-        if pair.start_cosine > TOGETHER and pair.mean < APART:
+        if pair.start_cosine > _TOGETHER and pair.mean < _APART:
             warnings.append(
                 f"{pair.first} and {pair.second} began at one start but disagree: their matched "
                 f"vectors have a mean cosine of {pair.mean:.2f}."

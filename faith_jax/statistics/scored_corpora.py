@@ -18,7 +18,7 @@ from faith_jax.core.errors import ConfigError, InputError, did_you_mean, plurali
 from faith_jax.core.words import is_blank
 
 # Fewer rows have intervals and tests that say little.
-FEW_ROWS = 20
+_FEW_ROWS = 20
 AVERAGE, OVERALL = "average", "overall"  # columns of tables, of the corpora's mean and all rows
 _OWN_CORPUS = (
     "if they are of different systems or data, give each a corpus of its own (score --corpus=NAME, "
@@ -33,13 +33,10 @@ class Corpus:
     """The rows of one corpus.
 
     Attributes:
-      name: of the corpus.
-      ids: of the rows.
       labels: [rows]; 1 = faithful, 0 = not, NaN = unknown.
       scores: by scorer [rows]; NaN = undefined.
       responses: the texts that were scored; empty where a row lacks its text.
       fields: for each row what else is known of it.
-      groundings: the texts of each row's grounding.
       words: by scorer that has them each row's words: start, end, score, and the number of the
         grounding's text, None = the response.
       is_empty: [rows]; 1 = the response is empty, 0 = it is not, NaN = unknown; empty = unknown.
@@ -122,12 +119,8 @@ class Corpus:
 class Kept(NamedTuple):
     """The parts of rows that are kept beside ids, labels and scores; by default all of them.
 
-    Attributes:
-      texts: whether the responses are.
-      groundings: whether they are.
-      words: whether the scores of words are.
-      fields: the names of those that are; None = all.
-      same_grounding: whether rows of equal ids must have the same grounding in all files.
+    `fields` are the names of those that are; None = all. With `same_grounding`, rows of equal ids
+    must have the same grounding in all files.
     """
 
     texts: bool = True
@@ -250,15 +243,14 @@ class _Columns:
         if len(set(self._ids)) < len(self._ids):
             counts = collections.Counter(self._ids)
             twice = next(identifier for identifier, count in counts.items() if count > 1)
+            remedy = (
+                "Ids are unique in a corpus: score with another --id-column, or each file by "
+                "itself, with a --corpus=NAME of its own or, of a system, a --system=NAME."
+            )
             if len(self._systems) > 1:
                 remedy = (
                     "The rows are of several systems: score each as a corpus of its own (faith-jax "
                     "score --corpus-column=system), or compare them (evaluate --protocol=systems)."
-                )
-            else:
-                remedy = (
-                    "Ids are unique in a corpus: score with another --id-column, or each file by "
-                    "itself, with a --corpus=NAME of its own or, of a system, a --system=NAME."
                 )
             raise InputError(
                 f"{self._path}: corpus {self._name!r} has the id {twice!r} twice. {remedy}"
@@ -314,9 +306,7 @@ def _join_parts(
         _check_equal(differing, "groundings", first, origin, path)
     # A sum with NaN is NaN: a label that one of the files lacks is no contradiction.
     differing = ~((first.labels == second.labels) | np.isnan(first.labels + second.labels))
-    if differing.any():
-        row = first.ids[int(np.argmax(differing))]
-        raise InputError(f"{origin} and {path} have different labels of {first.name!r}, {row!r}.")
+    _check_equal(differing, "labels", first, origin, path)
     # What one of the files lacks, the other one fills in.
     labels = np.where(np.isnan(first.labels), second.labels, first.labels)
     corpus = dataclasses.replace(
@@ -432,7 +422,7 @@ def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
 
 def few_rows(sizes: Mapping[str, int]) -> tuple[str, ...]:
     """Returns a warning if some corpora have few rows; `sizes` has their number."""
-    few = {name: count for name, count in sizes.items() if 0 < count < FEW_ROWS}
+    few = {name: count for name, count in sizes.items() if 0 < count < _FEW_ROWS}
     if len(few) > 1:
         listed = ", ".join(f"{name} ({count:,})" for name, count in few.items())
         return (f"{listed}: so few rows can say little: figures may change much.",)

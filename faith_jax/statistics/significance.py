@@ -11,7 +11,7 @@ Scores of two scorers, a and b, and labels are [rows], as `auc.check_scores` wan
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from faith_jax.statistics.auc import area_components, check_scores, roc_auc
 from faith_jax.statistics.bootstrap import cluster_numbers
 
 SIGNIFICANT = 0.05
+Item = TypeVar("Item", bound=Hashable)
 
 
 class Comparison(NamedTuple):
@@ -98,27 +99,19 @@ def _count_wins_twice(
 def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
     """Tests the difference of two scorers' AUCs, or of their means over several corpora.
 
-    The parts are the exchanges of each corpus, of as many rounds, with other seeds. The p-value is
-    at least 1 / (rounds + 1).
+    The parts are the exchanges of each corpus, of as many rounds, with other seeds. The p-value,
+    how often exchanges make as large a difference, is at least 1 / (rounds + 1) (Noreen 1989).
     """
     difference = float(np.mean([part.difference for part in parts]))
     # Round i of one corpus with round i of the others: these are independent, so any pairing will
     # do.
     exchanged = np.mean([part.exchanged for part in parts], axis=0)
-    return Comparison(difference, _randomization_p_value(difference, exchanged))
-
-
-def _randomization_p_value(difference: float, exchanged: NDArray[np.float64]) -> float:
-    """Returns how likely so large a difference is by chance, two-sided; NaN where it is undefined.
-
-    `exchanged` has the difference after each round of random exchanges (Noreen 1989).
-    """
     if math.isnan(difference):
-        return math.nan
+        return Comparison(difference, math.nan)
     # Differences that are equal but for rounding are as extreme. Many are, with few rows.
     extreme = int(np.count_nonzero(np.abs(exchanged) >= abs(difference) - 1e-12))
     # The scores as they are are one of the arrangements, so that the p-value is never 0.
-    return (extreme + 1) / (len(exchanged) + 1)
+    return Comparison(difference, (extreme + 1) / (len(exchanged) + 1))
 
 
 def delong_test(
@@ -183,9 +176,9 @@ def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
     return np.minimum(1.0, values * np.count_nonzero(~np.isnan(values)))
 
 
-def holm_by_baseline(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+def holm_by_baseline(p_values: Mapping[tuple[Item, str], float]) -> dict[tuple[Item, str], float]:
     """Returns p-values, by (what is compared, baseline), after `holm` for each baseline."""
-    corrected: dict[tuple[str, str], float] = {}
+    corrected: dict[tuple[Item, str], float] = {}
     # Comparisons with one baseline answer one question; those with another are another family.
     for baseline in dict.fromkeys(baseline for _, baseline in p_values):
         pairs = [pair for pair in p_values if pair[1] == baseline]

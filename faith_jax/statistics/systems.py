@@ -8,13 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.core.errors import (
-    ConfigError,
-    InputError,
-    did_you_mean,
-    join_in_sentence,
-    pluralize,
-)
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean, join_in_sentence, pluralize
 from faith_jax.core.table import MARK, MINUS, Table
 from faith_jax.statistics.estimates import method_note, p_value_text
 from faith_jax.statistics.measures import (
@@ -152,7 +146,12 @@ def systems_table(
     tidy = tuple(row for part in figures for row in _tidy_rows(part, layout))
     plain = Table("", (*names, *further, "p_corrected", "difference_rows"), tidy)
     notes = [
-        *(line for part in figures for line in _format_verdicts(part, together)),
+        *(
+            _format_verdict(part, system, together)
+            for part in figures
+            for system in part.cells
+            if together and system in part.tested
+        ),
         *(line for part in figures for line in _format_missing_warnings(part)),
         *_collect_table_notes(layout, columns, figures, confidence, together),
         *(note for part in figures for note in (*part.units.notes(part.corpus), *_row_notes(part))),
@@ -167,9 +166,7 @@ class _CorpusFigures(NamedTuple):
     """The figures of the systems of a corpus.
 
     Attributes:
-      corpus: its name.
       tested: by system the one that it is tested against.
-      units: of its rows.
       sizes: rows by system, of all replicates.
       cells: by system and column.
       missing: the shares of undefined scores and of empty answers, by what they are, system and
@@ -219,15 +216,24 @@ def _format_rows(
 
 def _tidy_rows(figures: _CorpusFigures, layout: Layout) -> Iterator[tuple[Any, ...]]:
     """Yields the figures of a corpus for machines, each in a row of its own."""
-    for system, cells in figures.cells.items():
+    cells = []
+    for system, row in figures.cells.items():
         published = layout.published.get(figures.corpus, {}).get(system, {})
-        for column, cell in cells.items():
-            yield _tidy_row(figures.corpus, system, column, cell, published.get(column))
+        cells += [(system, column, cell, published.get(column)) for column, cell in row.items()]
     for silence, shares in figures.missing.items():
-        for system, cells in shares.items():
-            for column, cell in cells.items():
+        for system, row in shares.items():
+            for column, cell in row.items():
                 name = silence if silence == EMPTY else f"{column}: {silence}"
-                yield _tidy_row(figures.corpus, system, name, cell, None)
+                cells.append((system, name, cell, None))
+    for system, name, cell, value in cells:
+        gap: tuple[float | None, ...] = (None, None, None)
+        if cell.difference is not None:
+            gap = (cell.difference.value, *cell.difference.interval)
+        yield (
+            *(figures.corpus, system, name, cell.rows, cell.value, *cell.interval, cell.spread),
+            *(cell.p_value, cell.significant, value, *gap, cell.corrected),
+            cell.difference and cell.difference.rows,
+        )
 
 
 def _check_defined(
@@ -247,20 +253,6 @@ def _check_defined(
         )
 
 
-def _tidy_row(
-    corpus: str, system: str, column: str, cell: Cell, published: float | None
-) -> tuple[Any, ...]:
-    difference_cells: tuple[float | None, ...] = (None, None, None)
-    rows = None
-    if cell.difference is not None:
-        difference_cells = (cell.difference.value, *cell.difference.interval)
-        rows = cell.difference.rows
-    return (
-        *(corpus, system, column, cell.rows, cell.value, *cell.interval, cell.spread),
-        *(cell.p_value, cell.significant, published, *difference_cells, cell.corrected, rows),
-    )
-
-
 def _measure_missing_scores(
     systems: Mapping[str, Sequence[Corpus]],
     columns: Mapping[str, Column],
@@ -271,43 +263,28 @@ def _measure_missing_scores(
     They are by what they are, system and column; a share that is 0 for all systems is left out. A
     scorer's stands in its first column, that of empty answers in the first column of all.
     """
-    shares: dict[str, dict[str, dict[str, Measure]]] = {}
+    silent: list[tuple[str, str, dict[str, list[NDArray[Any]]]]] = []
     first_cells = next(iter(cells.values()))
     firsts: dict[str, str] = {}
     for column in first_cells:
         if scorer := columns[column].scorer:
             firsts.setdefault(scorer, column)
     for scorer, column in firsts.items():
-        values = {
-            name: [np.isnan(part.scores[scorer]) for part in replicates]
-            for name, replicates in systems.items()
-        }
-        _add_shares(shares, UNDEFINED, column, values)
+        values = {n: [np.isnan(part.scores[scorer]) for part in r] for n, r in systems.items()}
+        silent.append((UNDEFINED, column, values))
     parts = [part for replicates in systems.values() for part in replicates]
-    if first_cells and all(
-        len(part.is_empty) and not np.isnan(part.is_empty).any() for part in parts
-    ):
-        values = {
-            name: [part.is_empty for part in replicates] for name, replicates in systems.items()
-        }
-        _add_shares(shares, EMPTY, next(iter(first_cells)), values)
+    if first_cells and all(len(p.is_empty) and not np.isnan(p.is_empty).any() for p in parts):
+        values = {name: [part.is_empty for part in r] for name, r in systems.items()}
+        silent.append((EMPTY, next(iter(first_cells)), values))
+    shares: dict[str, dict[str, dict[str, Measure]]] = {}
+    for silence, column, values in silent:
+        if any(part.any() for replicates in values.values() for part in replicates):
+            for name, replicates in values.items():
+                # A high end of 0.01 shows shares in per cent.
+                measures = [mean_measure(part, high=0.01, bounds=(0.0, 1.0)) for part in replicates]
+                of_system = shares.setdefault(silence, {}).setdefault(name, {})
+                of_system[column] = join_replicates(measures)
     return shares
-
-
-def _add_shares(
-    shares: dict[str, dict[str, dict[str, Measure]]],
-    silence: str,
-    column: str,
-    values: Mapping[str, Sequence[NDArray[Any]]],
-) -> None:
-    if not any(part.any() for replicates in values.values() for part in replicates):
-        return
-    for name, replicates in values.items():
-        # A high end of 0.01 shows shares in per cent.
-        share = join_replicates(
-            [mean_measure(part, high=0.01, bounds=(0.0, 1.0)) for part in replicates]
-        )
-        shares.setdefault(silence, {}).setdefault(name, {})[column] = share
 
 
 def _format_missing_warnings(figures: _CorpusFigures) -> Iterator[str]:
@@ -372,17 +349,7 @@ def _align_rows(
     return [part if part.ids == ids else part.reorder(ids) for part in replicates]
 
 
-def _format_verdicts(figures: _CorpusFigures, scorers: Sequence[str]) -> Iterator[str]:
-    """Yields a line for each system and its baseline; none where no scorers are compared."""
-    if scorers:
-        for system, cells in figures.cells.items():
-            if system in figures.tested:
-                yield _format_verdict(figures, system, cells, scorers)
-
-
-def _format_verdict(
-    figures: _CorpusFigures, system: str, cells: Mapping[str, Cell], scorers: Sequence[str]
-) -> str:
+def _format_verdict(figures: _CorpusFigures, system: str, scorers: Sequence[str]) -> str:
     """Returns in one line whether a system or its baseline is better, by what, and how surely.
 
     P-values are after the correction. Undecided differences have the number of rows, or of units,
@@ -390,12 +357,10 @@ def _format_verdict(
     """
     baseline, units = figures.tested[system], figures.units
     rivals = sum(base == baseline for base in figures.tested.values())
-    scorer_cells = {name: cell for name, cell in cells.items() if name in scorers}
+    scorer_cells = {n: cell for n, cell in figures.cells[system].items() if n in scorers}
     # The size of the family that Holm's correction was over.
     count = rivals * len(scorer_cells)
-    better: list[str] = []
-    worse: list[str] = []
-    undecided: list[str] = []
+    better, worse, undecided = list[str](), list[str](), list[str]()
     for name, cell in scorer_cells.items():
         if cell.difference is None or math.isnan(cell.corrected):
             undecided.append(f"{name} (no test)")

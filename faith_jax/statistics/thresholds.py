@@ -13,8 +13,8 @@ Reference: Stone 1974, Cross-validatory choice and assessment of statistical pre
 (0.2, 0.4)
 """
 
+import enum
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,23 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.statistics.estimates import Estimate, jackknife, unit_sums
 
-FOLDS = 10
+_FOLDS = 10  # or one for each unit, if these are fewer
 Floats = NDArray[np.float64]
 
 
-class Wish(NamedTuple):
-    """A threshold that is chosen by a share.
+class Wish(enum.Enum):
+    """To read a share of the errors, or to accept rows of which at most a share is wrong."""
 
-    Attributes:
-      choose: returns the threshold of scores and labels for a share; NaN = no threshold fulfils it.
-      parts: returns for scores, labels and a threshold which rows [rows] the share is of, and which
-        of them count: the errors and those that are read, or the accepted rows and the errors.
-      acts_on: returns which rows are read, or accepted.
-    """
-
-    choose: Callable[[Floats, Floats, float], float]
-    parts: Callable[[Floats, Floats, float], tuple[NDArray[np.bool_], NDArray[np.bool_]]]
-    acts_on: Callable[[Floats, float], NDArray[np.bool_]]
+    CATCH = enum.auto()
+    ACCEPT = enum.auto()
 
 
 class ThresholdFigures(NamedTuple):
@@ -58,10 +50,8 @@ class ThresholdFigures(NamedTuple):
 def catching_threshold(scores: ArrayLike, labels: ArrayLike, share: float) -> float:
     """Returns the smallest score that, with all below it, has a share of the errors; NaN: no error.
 
-    Args:
-      scores: [rows], higher = more faithful.
-      labels: [rows], 1 = faithful, 0 = an error.
-      share: of the errors, in (0, 1].
+    Scores (higher = more faithful) and labels (1 = faithful, 0 = an error) are [rows], the share is
+    in (0, 1].
     """
     errors = np.sort(np.asarray(scores)[np.asarray(labels) == 0])
     if not errors.size:
@@ -73,10 +63,8 @@ def catching_threshold(scores: ArrayLike, labels: ArrayLike, share: float) -> fl
 def accepting_threshold(scores: ArrayLike, labels: ArrayLike, risk: float) -> float:
     """Returns the smallest score from which on at most a share of the rows is wrong; NaN = none is.
 
-    Args:
-      scores: [rows], higher = more faithful.
-      labels: [rows], 1 = faithful, 0 = an error.
-      risk: the largest share of errors among the rows with this score or a higher one, in [0, 1).
+    Scores and labels are as above; the risk is the largest share of errors among the rows with this
+    score or a higher one, in [0, 1).
     """
     # By distinct score, rising: how many rows have it, and how many of these are errors.
     values, numbers = np.unique(np.asarray(scores), return_inverse=True)
@@ -89,32 +77,14 @@ def accepting_threshold(scores: ArrayLike, labels: ArrayLike, risk: float) -> fl
     return float(values[fulfils.argmax()]) if fulfils.any() else math.nan
 
 
-CATCH = Wish(
-    catching_threshold,
-    lambda scores, labels, threshold: (labels == 0, (labels == 0) & (scores <= threshold)),
-    lambda scores, threshold: scores <= threshold,
-)
-ACCEPT = Wish(
-    accepting_threshold,
-    lambda scores, labels, threshold: (
-        scores >= threshold,
-        (labels == 0) & (scores >= threshold),
-    ),
-    lambda scores, threshold: scores >= threshold,
-)
-
-
-def unit_folds(units: NDArray[np.intp], seed: int = 0, folds: int = FOLDS) -> NDArray[np.intp]:
+def unit_folds(units: NDArray[np.intp], seed: int = 0) -> NDArray[np.intp]:
     """Returns the fold of each row [rows], from 0; the rows of a unit are in the same one.
 
-    Args:
-      units: [rows], the number of each row's unit, from 0.
-      seed: of which units are together.
-      folds: at most; there are no more than units.
+    `units` are [rows], the number of each row's unit, from 0; the seed says which are together.
     """
     total = int(units.max(initial=-1)) + 1
     # Units are dealt out in random order, so that folds differ by one unit at most.
-    fold_of_unit = np.random.default_rng(seed).permutation(total) % max(min(folds, total), 1)
+    fold_of_unit = np.random.default_rng(seed).permutation(total) % max(min(_FOLDS, total), 1)
     return fold_of_unit[units]
 
 
@@ -125,32 +95,28 @@ def held_out_figures(
     share: float,
     units: NDArray[np.intp],
     seed: int = 0,
-    folds: int = FOLDS,
 ) -> ThresholdFigures:
     """Returns a threshold, and its figures by cross-validation over units.
 
     Rows of a fold whose other rows choose no threshold are neither read nor accepted.
 
-    Args:
-      wish: `CATCH` or `ACCEPT`.
-      scores: [rows], higher = more faithful.
-      labels: [rows], 1 = faithful, 0 = an error.
-      share: of the errors to catch, or the largest share of errors among accepted rows.
-      units: [rows], the number of each row's unit, from 0.
-      seed: of the folds.
-      folds: at most; there are no more than units.
+    Scores and labels are as above; the share is of the errors to catch, or the largest one of
+    errors among accepted rows. `units` are [rows], the number of each row's unit, from 0.
     """
+    choose = catching_threshold if wish is Wish.CATCH else accepting_threshold
     total = int(units.max(initial=-1)) + 1
-    fold_of_row = unit_folds(units, seed, folds)
-    counts, among, acts = (np.zeros(scores.size, bool) for _ in range(3))
+    fold_of_row = unit_folds(units, seed)
+    acts, errors = np.zeros(scores.size, bool), labels == 0  # acts: read, or accepted
     # Each fold is judged by the threshold that the other rows choose. Comparisons with NaN are
     # False: without a threshold nothing is read or accepted.
-    for fold in range(min(folds, total)):
+    for fold in range(min(_FOLDS, total)):
         rows, others = fold_of_row == fold, fold_of_row != fold
-        threshold = wish.choose(scores[others], labels[others], share)
-        among[rows], counts[rows] = wish.parts(scores[rows], labels[rows], threshold)
-        acts[rows] = wish.acts_on(scores[rows], threshold)
-    # [units, 2]: the numerator and the denominator of the share.
+        threshold = choose(scores[others], labels[others], share)
+        held_out = scores[rows]
+        acts[rows] = held_out <= threshold if wish is Wish.CATCH else held_out >= threshold
+    # Of the errors those that are read, or of the accepted rows those that are errors. [units, 2]:
+    # the numerator and the denominator of the share.
+    counts, among = acts & errors, errors if wish is Wish.CATCH else acts
     sums = unit_sums(np.stack([counts, among], axis=1).astype(np.float64), units, total)
     hits, size = sums.sum(axis=0)
     # 0 / 0 where no row is left: NaN, and then there is no standard error.
@@ -161,4 +127,4 @@ def held_out_figures(
             sums[:, 1],
         )
     mean_acts = float(acts.mean()) if acts.size else math.nan
-    return ThresholdFigures(wish.choose(scores, labels, share), estimate, mean_acts)
+    return ThresholdFigures(choose(scores, labels, share), estimate, mean_acts)

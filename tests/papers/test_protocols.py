@@ -12,16 +12,15 @@ from sklearn import metrics
 from faith_jax.core.errors import InputError
 from faith_jax.core.labels import DialFactLabel, verification_label
 from faith_jax.papers.dialfact.verifiable import verifiable_table
-from faith_jax.papers.dialfact.verification import confusion_table, verification_table
+from faith_jax.papers.dialfact.verification import (
+    best_ordered_thresholds,
+    confusion_table,
+    verification_table,
+)
 from faith_jax.papers.faithdial.critic_accuracy import AccuracyLayout, accuracy, accuracy_table
 from faith_jax.papers.pmi.begin import threshold_table
 from faith_jax.papers.push.table3_pronouns import pronoun_table
-from faith_jax.statistics.classification import (
-    Draws,
-    best_ordered_thresholds,
-    best_threshold,
-    call_figures,
-)
+from faith_jax.statistics.classification import Draws, best_threshold, call_figures
 from faith_jax.statistics.scored_corpora import Corpus
 from tests.paths import REAL, needs_shared
 

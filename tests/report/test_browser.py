@@ -10,7 +10,7 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.core.table import Table
-from faith_jax.report.html import report_page
+from faith_jax.report.page import report_page
 from faith_jax.report.salience import salience_picture, salience_section
 from tests.report.salience_example import EXAMPLE, word_salience
 
@@ -290,11 +290,10 @@ def test_ten_thousand_examples_open_in_two_seconds(browser, tmp_path):
 
 
 def test_examples_in_files_are_found_filtered_and_sorted(browser, tmp_path, monkeypatch):
-    from faith_jax.report import examples, html
+    from faith_jax.report import page as page_module
 
-    monkeypatch.setattr(examples, "MOST_BYTES", 1000)
-    for module in (examples, html):
-        monkeypatch.setattr(module, "BLOCK", 7)
+    monkeypatch.setattr(page_module, "MOST_BYTES", 1000)
+    monkeypatch.setattr(page_module, "_BLOCK", 7)
     rows = [{"scores": {"one": -(n % 5), "two": None if n == 3 else n}} for n in range(60)]
     rows[9] |= {"generated_text": EVIL}
     rows[50] |= {"generated_text": "Response 4."}

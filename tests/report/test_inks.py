@@ -1,16 +1,8 @@
 import pytest
 
-from faith_jax.report.inks import (
-    BLACK,
-    DARK_PAGE,
-    HEAT,
-    NEGATIVE,
-    POSITIVE,
-    WHITE,
-    contrast,
-    ink,
-    mix,
-)
+from faith_jax.report.inks import HEAT, NEGATIVE, POSITIVE, WHITE, contrast, ink, mix
+
+BLACK, DARK_PAGE = (0, 0, 0), (22, 24, 29)
 
 
 def test_the_contrast_of_known_colours():

@@ -38,32 +38,10 @@ def test_areas_agree_with_scikit_learn(seed, digits):
     )
 
 
-@given(st.integers(0, 2**32 - 1), st.booleans())
-def test_weights_count_rows_as_often(seed, ties):
-    generator = np.random.default_rng(seed)
-    scores = generator.normal(size=20)
-    scores = np.round(scores) if ties else scores
-    positive = generator.random(20) < 0.4
-    weights = generator.integers(0, 4, (20, 5)).astype(np.uint16)
-    found = auc.weighted_roc_auc(scores, positive, weights)
-    for column, area in zip(weights.T, found, strict=True):
-        rows = np.repeat(np.arange(20), column)
-        np.testing.assert_allclose(area, auc.roc_auc(scores[rows], positive[rows].astype(int)))
-
-
-def test_columns_in_several_steps_give_the_same(monkeypatch):
-    generator = np.random.default_rng(0)
-    scores, positive = generator.normal(size=30), generator.random(30) < 0.5
-    weights = generator.integers(0, 3, (30, 11)).astype(np.uint16)
-    whole = auc.weighted_roc_auc(scores, positive, weights)
-    monkeypatch.setattr(auc, "CELLS", 60)  # two columns at a time
-    np.testing.assert_array_equal(auc.weighted_roc_auc(scores, positive, weights), whole)
-
-
 def test_large_counts_do_not_overflow():
     scores, positive = np.array([0.0, 1.0, 1.0]), np.array([False, True, False])
-    weights = np.full((3, 2), 65_535, np.uint16)
-    np.testing.assert_allclose(auc.weighted_roc_auc(scores, positive, weights), 0.75)
+    order, weights = auc._sort_classes(scores, positive), np.full((2, 3), 65_535, np.uint16)
+    np.testing.assert_allclose(auc._weighted_areas(order, weights), 0.75)
 
 
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=20), st.data())

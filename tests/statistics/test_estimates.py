@@ -65,7 +65,7 @@ def test_what_does_not_vary_has_no_interval():
     assert all(map(math.isnan, same.interval(bounds=(0.0, 1.0))))
     assert same.p_value() == smallest_exchange(8) == 2 / 2**8
     assert of_mean([0.0] * 8).p_value() == 1
-    assert math.isnan(same.units_to_settle())
+    assert math.isnan(same.units_to_settle(0.05))
 
 
 def test_one_unit_has_nothing():
@@ -87,12 +87,12 @@ def test_means_of_estimates_are_welchs():
 def test_as_many_units_as_settle_a_difference_have_the_power():
     """By simulation: tests of so many rows reject in 8 of 10 samples."""
     estimate = Estimate(0.5, 1 / math.sqrt(10), 9, 10)  # a row's deviation is 1
-    needed = estimate.units_to_settle()
+    needed = estimate.units_to_settle(0.05)
     assert needed == math.ceil((stats.norm.isf(0.025) + stats.norm.isf(0.2)) ** 2 / 0.25 + 1.9208)
     samples = np.random.default_rng(0).normal(0.5, 1, (4000, needed))
     rejected = stats.ttest_1samp(samples, 0, axis=1).pvalue <= 0.05
     assert rejected.mean() == pytest.approx(0.8, abs=0.02)
-    assert Estimate(0.0, 1.0, 9, 10).units_to_settle() == math.inf
+    assert Estimate(0.0, 1.0, 9, 10).units_to_settle(0.05) == math.inf
 
 
 def test_sums_of_units():

@@ -80,7 +80,10 @@ def test_parts():
         ),
         ({"f": FIRST[:2], "s": SECOND}, "f lacks '3'"),
         ({"f": FIRST, "s": FIRST}, "f and s both have scores of a on 'c'"),
-        ({"f": FIRST, "s": [*SECOND[:2], row("2", {"b": 1.0}, 1)]}, "different labels of 'c', '2'"),
+        (
+            {"f": FIRST, "s": [*SECOND[:2], row("2", {"b": 1.0}, 1)]},
+            "different labels of 'c', row '2'",
+        ),
         ({"f": [FIRST[0], row("2", {"b": 1.0})]}, "row '2' of 'c' has scores of b, others of a"),
     ],
 )

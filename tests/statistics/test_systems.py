@@ -3,6 +3,7 @@ import math
 
 import numpy as np
 import pytest
+import sacrebleu
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -10,7 +11,6 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.statistics.measures import bleu_measure, compare_measures, mean_measure
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.systems import Column, Layout, systems_table
-from faith_jax.statistics.texts.text_metrics import corpus_bleu
 
 RESPONSES = ["the cat sat on the mat today", "it rains in the north", "", "a dog"]
 GOLD = ["the cat sat on a mat today", "it rains a lot in the north", "no", "a dog barks at night"]
@@ -25,6 +25,10 @@ def test_means_leave_out_what_is_undefined():
     assert measure.defined == 2
     assert value(measure) == pytest.approx((2.5 + 2.1) / 8.5)
     assert math.isnan(value(mean_measure([math.nan])))
+
+
+def corpus_bleu(responses, references):
+    return sacrebleu.corpus_bleu(responses, [references]).score
 
 
 def test_normalised_means_are_not_clipped():

@@ -28,7 +28,7 @@ from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import dataset_rows
 from faith_jax.papers import workflow
 from faith_jax.papers.dialfact.options import Dialfact
-from faith_jax.papers.dialfact.verification import confusion_table
+from faith_jax.papers.dialfact.verification import best_ordered_thresholds, confusion_table
 from faith_jax.papers.judges import read_published_figures
 from faith_jax.papers.options import absolute
 from faith_jax.papers.workflow import (
@@ -48,7 +48,6 @@ from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.evaluate_scores import evaluation
 from faith_jax.scoring.claims import CLAIM_ONLY
 from faith_jax.scoring.registry import load_scorer
-from faith_jax.statistics.classification import best_ordered_thresholds
 from faith_jax.statistics.dataset_statistics import bias_table
 from faith_jax.statistics.texts.text_metrics import SPACY, has_spacy
 

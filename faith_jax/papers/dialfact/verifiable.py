@@ -2,31 +2,82 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from faith_jax.core.table import Table
+from faith_jax.core.table import DASH, Table
 from faith_jax.papers.development import THRESHOLD_OPTIONS, development_and_test
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, interval_draws
-from faith_jax.statistics.bootstrap import (
-    interval_note,
-)
+from faith_jax.statistics.bootstrap import interval_note
 from faith_jax.statistics.classification import (
     ACCURACY,
     DRAWS,
-    NO_THRESHOLD,
     UNDEFINED,
-    DirectedThreshold,
     Draws,
     Figure,
+    best_threshold,
     call_figures,
-    directed_threshold,
 )
 from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.scored_corpora import Corpus
 
 _KINDS = ("non-verifiable", "verifiable")  # by the label
+
+
+class _Threshold(NamedTuple):
+    """Where scores call a row 1, and what development says of it.
+
+    Attributes:
+      threshold: of the score; NaN = none.
+      direction: "high", if the scores of 1 are at or above the threshold; "low", at or below.
+      macro_f1: the mean F1 of both classes on development, in per cent.
+    """
+
+    threshold: float
+    direction: str
+    macro_f1: float
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The threshold and the macro F1, as a table shows them."""
+        if math.isnan(self.threshold):
+            return DASH, DASH
+        sign = "≥" if self.direction == "high" else "≤"
+        return f"{sign} {self.threshold:.4g}", f"{self.macro_f1:.1f}"
+
+    def calls(self, scores: np.ndarray) -> np.ndarray:
+        """Returns bool [rows]; no undefined score is a 1."""
+        return scores >= self.threshold if self.direction == "high" else scores <= self.threshold
+
+
+_NO_THRESHOLD = _Threshold(math.nan, "", math.nan)
+
+
+def _choose_threshold(scores: ArrayLike, labels: ArrayLike) -> _Threshold:
+    """Returns the threshold and direction with the best macro F1; of equal ones "high".
+
+    Scores are [rows], labels [rows], 1 or 0; rows where one of them is NaN do not count.
+    """
+    from sklearn import metrics  # takes a second to import
+
+    values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
+    defined = ~np.isnan(values + truth)
+    values, truth = values[defined], truth[defined]
+    best = _NO_THRESHOLD
+    # Scores at or below a threshold are negated scores at or above the negated one.
+    for direction, sign in (("high", 1), ("low", -1)):
+        threshold = sign * best_threshold(sign * values, truth, macro=True)
+        if math.isnan(threshold):
+            return _NO_THRESHOLD
+        candidate = _Threshold(threshold, direction, 0.0)
+        f1 = metrics.f1_score(truth, candidate.calls(values), average="macro", zero_division=0)
+        # Only by more than rounding is "low" better.
+        if direction == "high" or 100 * f1 > best.macro_f1 + 1e-9:
+            best = candidate._replace(macro_f1=100 * float(f1))
+    return best
 
 
 def verifiable_table(development: Corpus, test: Corpus, draws: Draws = DRAWS) -> Table:
@@ -39,9 +90,9 @@ def verifiable_table(development: Corpus, test: Corpus, draws: Draws = DRAWS) ->
     """
     labelled = ~np.isnan(test.labels)
     labels = test.labels[labelled]
-    rows: list[tuple[str, DirectedThreshold, list[Figure]]] = []
+    rows: list[tuple[str, _Threshold, list[Figure]]] = []
     for scorer, scores in test.scores.items():
-        cut = directed_threshold(development.scores[scorer], development.labels)
+        cut = _choose_threshold(development.scores[scorer], development.labels)
         figures: dict[str, Figure] = {}
         if labels.size and not math.isnan(cut.threshold):
             truth, calls = (
@@ -52,7 +103,7 @@ def verifiable_table(development: Corpus, test: Corpus, draws: Draws = DRAWS) ->
         rows.append((scorer, cut, [figures.get(name, UNDEFINED) for name in (ACCURACY, *_KINDS)]))
     share = float(labels.mean()) if labels.size else math.nan
     expected = (50.0, *(100 * part / (part + 0.5) for part in (1 - share, share)))
-    rows.append(("random", NO_THRESHOLD, [Figure(value, NO_INTERVAL) for value in expected]))
+    rows.append(("random", _NO_THRESHOLD, [Figure(value, NO_INTERVAL) for value in expected]))
     order = (0, 2, 1)  # the class of those that can be verified comes first
     columns = (ACCURACY, "F1 verifiable", "F1 non-verifiable")
     ends = (f"{name}{end}" for name in columns for end in ("", " low", " high"))

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import ArrayLike
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
@@ -230,3 +231,35 @@ DIALFACT = EvaluationProtocol(
     frozenset(("dataset", "split", "cluster_field", "resamples", "confidence", "seed")),
     reads_scores=False,
 )
+
+
+def best_ordered_thresholds(scores: ArrayLike, labels: ArrayLike) -> np.ndarray:
+    """Returns the two scores that part three classes in rising order with the best macro F1.
+
+    Args:
+      scores: [rows], finite.
+      labels: [rows], 0, 1 or 2, the class of the highest scores.
+
+    Returns:
+      [2]: at or above the first begins class 1, at or above the second class 2.
+    """
+    values, truth = np.asarray(scores, np.float64), np.asarray(labels)
+    # No row reaches infinity: a class may remain without calls.
+    places = np.append(np.unique(values), np.inf)
+    # By threshold and class the rows at or above it: [thresholds, 3].
+    parts = [np.sort(values[truth == label]) for label in range(3)]
+    above = np.stack([part.size - np.searchsorted(part, places) for part in parts], axis=1)
+    total = np.bincount(truth, minlength=3)
+    # All pairs of a first and a second threshold: [thresholds, thresholds, 3].
+    low, high = above[:, None], above[None]
+    counts = (total - low, low - high, high + 0 * low)  # of each class that is called 0, 1 and 2
+    # The sum over classes is largest where the mean is. A class that is neither there nor called
+    # has no hits: divided by 1, it adds 0.
+    f1 = sum(
+        2 * called[..., label] / np.maximum(called.sum(axis=-1) + total[label], 1)
+        for label, called in enumerate(counts)
+    )
+    # Below any F1, so that no pair in the wrong order is best.
+    f1 = np.where(places[:, None] <= places[None], f1, -1.0)
+    best = np.unravel_index(int(np.argmax(f1)), f1.shape)
+    return places[list(best)]

@@ -12,13 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from faith_jax.core.errors import (
-    ConfigError,
-    InputError,
-    did_you_mean,
-    field_error,
-    pluralize,
-)
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean, field_error, pluralize
 from faith_jax.core.files import (
     append_rows,
     check_outputs,
@@ -131,14 +125,11 @@ def check(options: CheckOptions) -> Iterator[str]:
             logger.info("%s is there already: %s is made of it", target, options.html)
             notes, unknown = [f"Claims: {target}"], None
         else:
+            knowledge_base = None if options.grounding_column else options.knowledge_base
             checker = FactChecker(
-                None if options.grounding_column else options.knowledge_base,
-                options.model,
-                options.form,
-                options.labels,
-                options.verifiable,
+                knowledge_base, options.model, options.form, options.labels, options.verifiable,
                 options,
-            )
+            )  # fmt: skip
             notes, unknown = _describe_sources(options, checker.base), checker.unknown
             with resumable_output(
                 target, _identify_run(options, source, checker), options.restart

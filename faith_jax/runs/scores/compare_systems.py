@@ -25,6 +25,7 @@ from faith_jax.runs.scores.protocols import (
     undefined_score,
 )
 from faith_jax.scoring.registry import scorer_card, scorer_names
+from faith_jax.statistics.detection import called_spans
 from faith_jax.statistics.scored_corpora import (
     Corpus,
     Kept,
@@ -39,23 +40,17 @@ _NAMED = 8  # ids of rows with the same words, at most
 _NO_CORPUS = "rows"  # the corpus of systems that say none
 
 
-class ComparedSystems(NamedTuple):
+class _ComparedSystems(NamedTuple):
     """Systems on the same rows: their table, the rows with the lowest scores, and the rows' ids."""
 
     table: Table
     worst: Table
     ids: Mapping[str, Sequence[str]]
 
-    def figures(self) -> dict[str, Any]:
-        """Returns them as JSON has them."""
-        rows = (self.table.tidy or self.table).records()
-        worst = (self.worst.tidy or self.worst).records()
-        return {"rows": rows} | ({"worst": worst} if worst else {})
-
 
 def compare_systems(
     files: Sequence[str], options: EvaluateOptions, are_systems: bool = True
-) -> ComparedSystems:
+) -> _ComparedSystems:
     """Compares systems; a file without a field `system` is one, named as its corpus or as itself.
 
     Without --table, the columns are the mean of each scorer, and the share of rows below a score;
@@ -75,13 +70,10 @@ def compare_systems(
     for name, corpus in chosen_scorers(corpora, options.scorers).items():
         grouped.setdefault(system_rows.places[name], []).append(corpus)
     notes: list[str] = []
-    if layout is None:
-        if are_systems:
-            grouped = _on_shared_rows(grouped, notes)
-        else:
-            grouped = {
-                (f"{of} of {name}", name): members for (of, name), members in grouped.items()
-            }
+    if layout is None and are_systems:
+        grouped = _on_shared_rows(grouped, notes)
+    elif layout is None:
+        grouped = {(f"{of} of {name}", name): members for (of, name), members in grouped.items()}
     baselines: dict[str, str] = {}
     for text in options.compare:
         system, _, rival = text.rpartition(":")
@@ -114,7 +106,10 @@ def compare_systems(
         column.below is not None and column.scorer not in with_threshold
         for column in columns_by_name.values()
     ):
-        notes.append(_NO_THRESHOLD)
+        notes.append(
+            "Scores rank answers; 0.5 is a place to look, no limit below which answers are wrong. "
+            "Read from the lowest upwards, then say yours: --below=SCORER:VALUE."
+        )
     table = systems_table(
         grouped,
         layout or Layout(columns=columns_by_name),
@@ -125,7 +120,7 @@ def compare_systems(
         undefined=undefined_score(options),
     )
     table = table._replace(notes=(*table.notes, *notes))
-    if layout is None and not system_rows.has_corpora():
+    if layout is None and all(corpus == _NO_CORPUS for corpus, _ in system_rows.places.values()):
         # No row says its corpus, which the first column and the notes would name.
         notes, lead = [], f"{_NO_CORPUS}: "
         for note in table.notes:
@@ -136,13 +131,7 @@ def compare_systems(
         if not are_systems:
             table = table._replace(title="Means", columns=("corpus", *table.columns[1:]))
     ids = {name: corpus.ids for name, corpus in corpora.items()}
-    return ComparedSystems(table, system_rows.worst(), ids)
-
-
-_NO_THRESHOLD = (
-    "Scores rank answers; 0.5 is a place to look, no limit below which answers are wrong. Read "
-    "from the lowest upwards, then say yours: --below=SCORER:VALUE."
-)
+    return _ComparedSystems(table, system_rows.worst(), ids)
 
 
 def _find_bounds(
@@ -225,22 +214,10 @@ def _mark_low_words(row: Mapping[str, Any], scorer: str) -> str:
     response = row["generated_text"] or ""
     if scorer not in scorer_names() or scorer_card(scorer).low != 0:
         return response
-    low = [
-        (start, end)
-        for start, end, score, text in row["words"].get(scorer, ())
-        if text is None and score < row["scores"][scorer] / 2
-    ]
-    joined: list[tuple[int, int]] = []  # those with nothing but a space between them are one
-    for start, end in sorted(low):
-        if joined and response[joined[-1][1] : start].isspace():
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((start, end))
-    parts, place = [], 0
-    for start, end in joined:
-        parts += [response[place:start], "[", response[start:end], "]"]
-        place = end
-    return "".join([*parts, response[place:]])
+    low = called_spans(row["words"].get(scorer, ()), response, row["scores"][scorer] / 2)
+    for start, end in reversed(low):
+        response = f"{response[:start]}[{response[start:end]}]{response[end:]}"
+    return response
 
 
 class _SystemRows:
@@ -310,10 +287,6 @@ class _SystemRows:
         note = " ([words] score less than half of their response)" if has_marks else ""
         return Table(f"Lowest {self._scorer}{note}", columns, tuple(rows), tidy=tidy)
 
-    def has_corpora(self) -> bool:
-        """Whether any rows say of which corpus they are."""
-        return any(corpus != _NO_CORPUS for corpus, _ in self.places.values())
-
 
 def _on_shared_rows(
     grouped: Mapping[tuple[str, str], list[Corpus]], notes: list[str]
@@ -379,8 +352,11 @@ def _on_shared_rows(
 def _evaluate_systems(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     compared = compare_systems(files, options)
     check_several_rows(compared.ids)
-    further = (compared.worst,) if compared.worst.rows else ()
-    return Evaluation(compared.table, compared.figures(), {}, further)
+    table, worst, _ = compared
+    figures = {"rows": (table.tidy or table).records()}
+    if worst.rows:
+        figures["worst"] = (worst.tidy or worst).records()
+    return Evaluation(table, figures, {}, (worst,) if worst.rows else ())
 
 
 SYSTEMS = EvaluationProtocol(

@@ -6,10 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import (
-    ConfigError,
-    FaithJaxError,
-)
+from faith_jax.core.errors import ConfigError, FaithJaxError
 from faith_jax.core.files import reserve_outputs, write_json, write_text
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
@@ -26,7 +23,6 @@ from faith_jax.runs.options import (
     EvaluateOptions,
 )
 from faith_jax.runs.scores.compare_systems import systems_by_file
-from faith_jax.runs.scores.ensembles import ensemble_note, read_ensembles
 from faith_jax.runs.scores.protocols import (
     Evaluation,
     EvaluationProtocol,
@@ -34,6 +30,7 @@ from faith_jax.runs.scores.protocols import (
     chosen_corpora,
     cluster_fields,
     counting_undefined,
+    ensemble_note,
     interval_draws,
     load_protocol,
     undefined_score,
@@ -119,8 +116,7 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     notes += row_notes(counted)
     table = table._replace(notes=tuple(dict.fromkeys(notes)))
     if options.ensemble:
-        note = ensemble_note(read_ensembles(options.ensemble))
-        table = table._replace(notes=(*table.notes, note))
+        table = table._replace(notes=(*table.notes, ensemble_note(options.ensemble)))
     drawn = ("resamples", "confidence", "seed")
     names = ("protocol", *(name for name in drawn if name in protocol.options))
     settings = {name: getattr(options, name) for name in names}

@@ -1,9 +1,12 @@
-"""The run `explain`: where the words of a response come from, as text, heat map or page."""
+"""Where the words of a response come from: the run `explain`, and `faith_jax.explain`."""
 
 import dataclasses
+import logging
 import math
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, Unpack, cast
 
+from faith_jax.checkpoints.embedded import warn_of_other_texts
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.files import reserve_outputs, write_jsonl, write_text
 from faith_jax.core.files.stores import path_of
@@ -11,24 +14,112 @@ from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import Columns, file_examples
-from faith_jax.report.explain import pictures
-from faith_jax.report.salience import SaliencePicture, salience_page
+from faith_jax.inference.base import BaseModel
+from faith_jax.report.salience import THRESHOLD, SaliencePicture, salience_page, salience_picture
 from faith_jax.runs.options import ExplainOptions, SalienceMap
-from faith_jax.scoring.salience.scorers import SalienceOptions, open_salience
+from faith_jax.scoring.salience.inputs import generated_response
+from faith_jax.scoring.salience.scorers import Salience, SalienceOptions, open_salience
 
-MOST_EXAMPLES = 20
+logger = logging.getLogger("faith_jax")
+
+_MOST_EXAMPLES = 20
+_MAX_RESPONSE = 256  # tokens of a response that the model writes
+
+
+def explain(
+    model: str | BaseModel,
+    response: str | None = None,
+    *,
+    query: str = "",
+    pro: str | Sequence[str] = (),
+    con: str | Sequence[str] = (),
+    knowledge: str | Sequence[str] = (),
+    history: str | Sequence[str] = (),
+    threshold: float = THRESHOLD,
+    **options: Unpack[SalienceOptions],
+) -> SaliencePicture:
+    """Returns where the words of a response come from, as a picture that shows itself.
+
+    In a notebook it is a heat map; `str` and `print` give its text, in which words with a small
+    value stand in [brackets].
+
+    Args:
+      model: a language model, best the one that wrote the response: from `load_model`, or its path
+        or name.
+      response: the text; None = the model writes it.
+      query: what was asked, the last turn.
+      pro: arguments for: a text or several.
+      con: arguments against.
+      knowledge: in place of these, a text or several without sides.
+      history: turns before the query, oldest first.
+      threshold: in [0, 1], below which words are marked.
+      **options: method, vocabulary, max_length …, see `SalienceOptions`.
+
+    Raises:
+      InputError: where a text is missing, or has no content words.
+      ConfigError: on a model that cannot be explained, and on wrong options.
+    """
+    pros, cons, texts = _as_tuple(pro), _as_tuple(con), _as_tuple(knowledge)
+    if bool(pros) != bool(cons) or bool(texts) == bool(pros):
+        raise InputError("explain: give both pro and con, or knowledge.")
+    source = Grounding(texts) if texts else Grounding.two_sided(pros, cons)
+    if not all(text.strip() for text in source.texts):
+        raise InputError("explain: an argument or a text of the knowledge is empty; leave it out.")
+    if not 0 <= threshold <= 1:
+        raise ConfigError(f"threshold: expected a share in [0, 1], got {threshold!r}.")
+    turns = _as_tuple(history) + _as_tuple(query)
+    example = GroundedExample("response", source, turns, response or "")
+    salience = open_salience(model, **options)
+    return _draw_pictures(salience, [example], threshold, writes=response is None)[0]
+
+
+def _as_tuple(texts: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(filter(None, (texts,))) if isinstance(texts, str) else tuple(texts)
+
+
+def _draw_pictures(
+    salience: Salience, examples: Sequence[GroundedExample], threshold: float, writes: bool
+) -> list[SaliencePicture]:
+    """Returns the pictures of examples in order; `writes`: the model writes the responses.
+
+    Raises:
+      InputError: for an example without content words.
+    """
+    warn_of_other_texts(salience.engine.model.path, (e.grounding for e in examples))
+    if writes:
+        encode, model = salience.encode, salience.engine.model
+        length = min(_MAX_RESPONSE, encode.reader.max_length // 2)
+        completed = []
+        for example in examples:
+            # Greedy search.
+            tokens = model.generate([encode.input_ids(example, length)], max_length=length)
+            text = encode.reader.tokenizer.decode([int(token) for token in tokens[0]])
+            response = generated_response(example, text)
+            logger.info("The model's response: %s", response)
+            completed.append(dataclasses.replace(example, response=response))
+        examples = completed
+    shown_pictures = []
+    for example, of_words in zip(examples, salience(examples), strict=True):
+        texts = {"response": example.response, "grounding": " ".join(example.grounding.texts)}
+        without = "response"
+        if of_words and of_words.response_words:
+            without = "" if of_words.argument_words else "grounding"
+        if of_words is None or without:
+            blank = texts[without]
+            raise InputError(
+                f"{example.id}: the {without} has no content words to explain: {blank!r}."
+            )
+        shown_pictures.append(salience_picture(example, of_words, threshold))
+    return shown_pictures
 
 
 def _inputs_and_outputs(options: ExplainOptions) -> tuple[list[str], dict[str, str]]:
-    return [options.input or ""], {
-        "--html": options.html,
-        "--png": options.png,
-        "--json": options.json,
-    }
+    outputs = {"--html": options.html, "--png": options.png, "--json": options.json}
+    return [options.input or ""], outputs
 
 
 @reserve_outputs(_inputs_and_outputs)
-def explain(options: ExplainOptions) -> list[SaliencePicture]:
+def write_explanations(options: ExplainOptions) -> list[SaliencePicture]:
     """Computes the maps, writes what was asked for, and returns the pictures in order."""
     examples = _read_examples(options)
     settings = {
@@ -36,7 +127,7 @@ def explain(options: ExplainOptions) -> list[SaliencePicture]:
     }
     salience = open_salience(options.model, **cast(SalienceOptions, settings))
     writes = not options.input and options.response is None
-    drawn = pictures(salience, examples, options.threshold, writes)
+    drawn = _draw_pictures(salience, examples, options.threshold, writes)
     if options.html:
         title = "Salience" if len(drawn) > 1 else f"Salience: {drawn[0].query}".rstrip(": ")
         write_text(options.html, salience_page(title, drawn))
@@ -124,7 +215,7 @@ def _read_examples(options: ExplainOptions) -> list[GroundedExample]:
             seen.append(row.example.id)
             if not requested_ids or row.example.id in requested_ids:
                 examples.append(row.example)
-            if not requested_ids and len(examples) == MOST_EXAMPLES:
+            if not requested_ids and len(examples) == _MOST_EXAMPLES:
                 break
         for missing in sorted(requested_ids - {example.id for example in examples}):
             raise InputError(f"{path}: no row has the id {missing!r}.{did_you_mean(missing, seen)}")

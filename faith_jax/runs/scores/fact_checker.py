@@ -197,11 +197,15 @@ class FactChecker:
             ]
         else:
             finders = [PassageFinder(grounding.texts) for grounding in groundings or ()]
-            ranked = about_subjects = [
-                _evidence_in(finder, claim, self._sentences)
+            # Passages that have words of a claim, best first, by their shares of its content words.
+            # Sorting keeps a sentence before the passage around it that has no more words.
+            passages = [
+                dict.fromkeys(Evidence("", "", *p) for p in finder(claim, self._sentences - 1))
                 for finder, own_claims in zip(finders, sentences, strict=True)
                 for claim in own_claims
             ]
+            ranked = [select_evidence(list(group), self._sentences) for group in passages]
+            about_subjects = ranked
         # Whether a claim can be verified is told by all that was found, not only by its subject's.
         overlaps = self._overlap.score(
             [claim_example(*pair) for pair in zip(claims, ranked, strict=True)]
@@ -260,16 +264,6 @@ def claims_of(response: str) -> list[str]:
     return [text for text in sentences if any(map(str.isalnum, _ADDRESS.sub("", text)))]
 
 
-def _evidence_in(finder: PassageFinder, claim: str, max_passages: int) -> list[Evidence]:
-    """Returns passages of a grounding that have words of a claim, best first.
-
-    Their scores are the shares of the claim's content words that they have.
-    """
-    passages = [Evidence("", "", *passage) for passage in finder(claim, max_passages - 1)]
-    # Python's sort keeps a single sentence before the passage around it that has no more words.
-    return select_evidence(list(dict.fromkeys(passages)), max_passages)
-
-
 def claim_example(
     claim: tuple[str, Sequence[str]], evidence: Sequence[Evidence], name: str = "claim"
 ) -> GroundedExample:
@@ -280,12 +274,10 @@ def claim_example(
 
 
 def verdict_of(overlap: float, probabilities: Sequence[float], verifiable: float) -> str:
-    """Returns the verdict on a claim.
+    """Returns the verdict on a claim, from probabilities of SUPPORTS, REFUTES and NOT ENOUGH INFO.
 
-    Args:
-      overlap: the largest share of its words that a sentence of evidence has; NaN = it has none.
-      probabilities: of SUPPORTS, REFUTES and NOT ENOUGH INFO.
-      verifiable: the least overlap of a claim that can be verified.
+    The overlap is the largest share of its words that a sentence of evidence has, NaN = there is
+    none; a claim with less than `verifiable` cannot be verified.
 
     >>> verdict_of(0.5, (0.1, 0.7, 0.2), 0.2), verdict_of(0.1, (0.1, 0.7, 0.2), 0.2)
     ('REFUTES', 'NOT VERIFIABLE')
@@ -296,11 +288,7 @@ def verdict_of(overlap: float, probabilities: Sequence[float], verifiable: float
 
 
 def _check_form(model: str, form: str) -> None:
-    """Says whether a model that writes labels was trained for a form, as far as that is known.
-
-    Raises:
-      ConfigError: it was not.
-    """
+    """Raises a ConfigError if a model that writes labels was trained for another form."""
     is_dialfact = form == "dialfact"
     needed = "dialfact_verify_…" if is_dialfact else "NLI"
     path = checkpoint_path(model)

@@ -6,6 +6,7 @@ Frames of pandas, Polars and Arrow, lists of mappings and mappings of columns ar
 
 import dataclasses
 import functools
+import html
 import pathlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -143,13 +144,18 @@ def _evaluate_frames(
         table = evaluation(files, evaluate_options).table
     tidy: Table = table.tidy or table
     frame = as_frame(tidy.records(), list(tidy.columns))
-    if not hasattr(frame, "attrs"):
-        return frame
-    from faith_jax.runs.scores.figures_frame import FiguresFrame  # needs pandas
+    if hasattr(frame, "attrs"):  # pandas
+        frame.attrs |= {"title": table.title, "notes": list(table.notes)}
+        # Of this frame alone: what pandas makes of it, such as a part, has other figures.
+        frame._repr_html_ = functools.partial(_show_with_notes, frame)
+    return frame
 
-    figures = FiguresFrame(frame)
-    figures.attrs |= {"title": table.title, "notes": list(table.notes)}
-    return figures
+
+def _show_with_notes(frame: Any) -> str:
+    """Returns a frame of pandas between its title and its notes, as HTML for notebooks."""
+    title, *notes = (html.escape(text) for text in (frame.attrs["title"], *frame.attrs["notes"]))
+    note_items = "".join(f"<li>{note}</li>" for note in notes)
+    return f"<p><b>{title}</b></p>{type(frame)._repr_html_(frame)}<ul>{note_items}</ul>"
 
 
 def _write_frames(

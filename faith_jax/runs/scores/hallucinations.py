@@ -5,10 +5,9 @@ characters that people marked. A row says which these are in the field `hallucin
 list of [start, end]; a response is hallucinated where its label is 0.
 """
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,7 +23,13 @@ from faith_jax.runs.scores.protocols import (
     half_notes,
 )
 from faith_jax.statistics.classification import best_threshold
-from faith_jax.statistics.detection import Span, error_figures, merge_spans, shared_characters
+from faith_jax.statistics.detection import (
+    Span,
+    called_spans,
+    error_figures,
+    merge_spans,
+    shared_characters,
+)
 from faith_jax.statistics.estimates import method_note
 from faith_jax.statistics.scored_corpora import OVERALL, Corpus, Kept
 from faith_jax.statistics.units import units_of
@@ -69,31 +74,12 @@ def _marked_spans(corpus: Corpus) -> list[list[Span]]:
     return rows
 
 
-def called_spans(words: Sequence[Sequence[Any]], response: str, cut: float) -> list[Span]:
-    """Returns the spans of a response whose words have scores below a cut.
-
-    Words that nothing but white space parts are one span, as people mark them.
-    """
-    called = sorted(
-        (start, end) for start, end, score, text in words if text is None and score < cut
-    )
-    bridges = [
-        (end, start)
-        for (_, end), (start, _) in itertools.pairwise(called)
-        if end < start and response[end:start].isspace()
-    ]
-    return merge_spans([*called, *bridges])
-
-
 def _hallucination_table(
     parts: Mapping[str, Corpus], cuts: Cuts, options: EvaluateOptions
 ) -> Table:
     """Returns precision, recall and F1 of hallucinations in per cent, by part and overall.
 
-    Args:
-      parts: whose rows are all usable.
-      cuts: below which responses, and words, are called hallucinated.
-      options: of the intervals and the units.
+    The rows of the parts are all usable; what scores below its cut is called hallucinated.
     """
     units = {name: units_of([corpus], options.cluster_field) for name, corpus in parts.items()}
     names = [*parts, *([OVERALL] if len(parts) > 1 else [])]

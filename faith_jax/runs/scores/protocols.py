@@ -7,7 +7,7 @@ of "faith_jax.protocols"; one of a file of one's own is FILE.py:NAME.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,13 +18,14 @@ from faith_jax.core.files.stores import path_of, reason, storage_errors
 from faith_jax.core.table import Table
 from faith_jax.core.user_modules import entry_point_names, load_named
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.runs.options import Comparison, EvaluateOptions
-from faith_jax.runs.scores.ensembles import read_ensembles, score_range
+from faith_jax.runs.options import Comparison, EvaluateOptions, split_names
+from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics.classification import Draws
 from faith_jax.statistics.scored_corpora import (
     EVERYTHING,
     Corpus,
     Kept,
+    Range,
     chosen_scorers,
     is_outside,
     read_corpora,
@@ -33,6 +34,7 @@ from faith_jax.statistics.scored_corpora import (
 from faith_jax.statistics.units import AUTO as AUTO_UNITS
 from faith_jax.statistics.units import ROWS
 
+Schema = TypeVar("Schema")
 ENTRY_POINTS = "faith_jax.protocols"
 _OWN = {
     "auc": "faith_jax.runs.scores.evaluate_scores:AUC",
@@ -45,13 +47,10 @@ _OWN = {
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """The table, figures and further tables of an evaluation.
+    """The first table of an evaluation, the figures as JSON has them, and further tables.
 
-    Attributes:
-      table: the first table.
-      figures: as JSON has them.
-      corpora: the scored rows by corpus, of the scorers that were chosen; {} = of no scores.
-      further: tables that stand below the first, as text only.
+    `corpora` are the scored rows by corpus, of the scorers that were chosen; {} = of no scores.
+    Further tables stand below the first, as text only.
     """
 
     table: Table
@@ -62,12 +61,7 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True)
 class ReportTables:
-    """The tables that a protocol adds to each report.
-
-    Attributes:
-      fields: of the rows that `make` reads.
-      make: returns the tables of the corpora that have the fields; none where no corpus has.
-    """
+    """The tables that a protocol adds to each report: of the corpora whose rows have the fields."""
 
     fields: tuple[str, ...]
     make: Callable[[Mapping[str, Corpus], Comparison], Sequence[Table]]
@@ -113,15 +107,8 @@ def load_protocol(name: str) -> EvaluationProtocol:
     return protocol
 
 
-Schema = TypeVar("Schema")
-
-
 def report_tables() -> list[ReportTables]:
-    """Returns the tables that protocols add to each report.
-
-    Raises:
-      ConfigError: a protocol cannot be imported.
-    """
+    """Returns the tables that protocols add to each report."""
     protocols = map(load_protocol, protocol_names())
     return [protocol.report for protocol in protocols if protocol.report]
 
@@ -144,9 +131,53 @@ def chosen_corpora(
     ensembles = read_ensembles(options.ensemble)
     for name, ranges in ensembles.items():
         corpora = with_ensembles(
-            corpora, {name: tuple(ranges)}, functools.partial(score_range, ranges)
+            corpora, {name: tuple(ranges)}, functools.partial(_find_range, ranges)
         )
     return chosen_scorers(corpora, (*options.scorers, *ensembles) if options.scorers else ())
+
+
+def read_ensembles(texts: Iterable[str]) -> dict[str, dict[str, Range | None]]:
+    """Returns by name each ensemble's scorers with their ranges, None = not given."""
+    ranges_by_ensemble: dict[str, dict[str, Range | None]] = {}
+    for text in texts:
+        name, _, listed = text.partition("=")
+        members = [member.split(":") for member in split_names(listed)]
+        try:
+            ranges = {s: Range(*map(float, ends)) if ends else None for s, *ends in members}
+        except (ValueError, TypeError):
+            ranges = {}
+        if not name or len(ranges) < 2 or name in ranges_by_ensemble:
+            raise ConfigError(
+                "--ensemble: expected NAME=SCORER,SCORER, each name once and each scorer as SCORER "
+                f"or SCORER:LOW:HIGH, got {text!r}. -SCORER counts low scores as high ones."
+            )
+        ranges_by_ensemble[name] = ranges
+    return ranges_by_ensemble
+
+
+def _find_range(ranges: Mapping[str, Range | None], scorer: str) -> Range:
+    """Returns the range that is given, or the one that the scorer's card declares."""
+    if (given_range := ranges[scorer]) is not None:
+        return given_range
+    scorer, low, high = scorer.removeprefix("-"), math.nan, math.nan
+    if scorer in scorer_names():
+        low, high = scorer_card(scorer).low, scorer_card(scorer).high
+    if not math.isfinite(high - low):
+        raise ConfigError(
+            f"--ensemble: {scorer} has no known finite range; say it: {scorer}:LOW:HIGH, such as "
+            f"{scorer}:0:1."
+        )
+    return Range(low, high)
+
+
+def ensemble_note(texts: Iterable[str]) -> str:
+    """Returns a note that names the scorers of each ensemble of --ensemble."""
+    parts = []
+    for name, members in read_ensembles(texts).items():
+        ranges = {member: _find_range(members, member) for member in members}
+        listed = ", ".join(f"{m} ({low:g} to {high:g})" for m, (low, high) in ranges.items())
+        parts.append(f"{name} = {listed}")
+    return f"Ensembles: the mean of scores mapped from their range to 0 to 1: {'; '.join(parts)}."
 
 
 def undefined_score(options: Comparison) -> float:
@@ -177,11 +208,7 @@ def half_notes(corpora: Mapping[str, Corpus], remedy: str = "") -> Iterator[str]
 
 
 def check_several_rows(ids: Mapping[str, Sequence[str]]) -> None:
-    """Checks that a corpus has at least two rows, given the ids of the rows of each.
-
-    Raises:
-      InputError: none has: of a single row there is no figure beside its own score.
-    """
+    """Raises an InputError where no corpus has two rows, given the ids of the rows of each."""
     if max(map(len, ids.values()), default=0) == 1:
         name = next(iter(ids))
         raise InputError(

@@ -1,6 +1,5 @@
 """The run `report`: scored files as one HTML page."""
 
-import array
 import collections
 import dataclasses
 import heapq
@@ -11,17 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import reserve_outputs
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.core.words import is_blank
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.export.scored_rows import ScoredRow
-from faith_jax.report.examples import write_page
-from faith_jax.report.html import report_page
+from faith_jax.report.page import report_page, write_page
 from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
 from faith_jax.runs.options import Comparison, EvaluateOptions, ReportOptions
@@ -38,8 +36,6 @@ from faith_jax.statistics.scored_corpora import (
 )
 
 _TEXTS = ("generated_text", "grounding", "perspectives", "history")
-# What a salience map is of.
-_RESPONSE, _GROUNDING = 1, 2
 _Key = tuple[str, str]  # a corpus and an id
 
 
@@ -48,33 +44,24 @@ class _Examples:
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
-        self._places = array.array("q")
-        self._numbers: dict[str, dict[str, int]] = {}
+        self._places: dict[_Key, int] = {}  # in the file, in the order in which rows came
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __contains__(self, key: _Key) -> bool:
-        return key[1] in self._numbers.get(key[0], ())
-
-    def __getitem__(self, key: _Key) -> ScoredRow:
-        return self._read_row_at(self._places[self._numbers[key[0]][key[1]]])
+        return key in self._places
 
     def __iter__(self) -> Iterator[ScoredRow]:
-        """Yields the rows in the order in which they came."""
-        return map(self._read_row_at, self._places)
+        return map(self.__getitem__, self._places)
 
-    def _read_row_at(self, place: int) -> ScoredRow:
-        self._file.seek(place)
+    def __getitem__(self, key: _Key) -> ScoredRow:
+        self._file.seek(self._places[key])
         row: ScoredRow = msgspec.json.decode(self._file.readline())
         return row
 
     def __setitem__(self, key: _Key, row: ScoredRow) -> None:
-        numbers = self._numbers.setdefault(key[0], {})
-        number = numbers.setdefault(key[1], len(self))
-        if number == len(self):
-            self._places.append(0)
-        self._places[number] = self._file.seek(0, 2)
+        self._places[key] = self._file.seek(0, 2)
         self._file.write(msgspec.json.encode(row) + b"\n")
 
 
@@ -83,22 +70,19 @@ def report(options: ReportOptions) -> pathlib.Path:
     """Writes the page and returns its path."""
     target = path_of(options.output)
     examples = _Examples()
-    texts: dict[_Key, int] = {}
     protocol_reports = report_tables()
     systems = systems_by_file(options.files, options)
-    rows = {path: _file_rows(path, systems, options) for path in options.files}
-    if options.salience_model:
-        rows = {path: _noting_texts(file_rows, texts) for path, file_rows in rows.items()}
     all_corpora = read_corpora(
         {
             path: _gather_examples(
-                file_rows, examples, lambda _: len(examples) < options.most_examples
+                _file_rows(path, systems, options),
+                examples,
+                lambda _: len(examples) < options.most_examples,
             )
-            for path, file_rows in rows.items()
+            for path in options.files
         },
         only_fields(
-            *cluster_fields(options),
-            *(name for protocol_report in protocol_reports for name in protocol_report.fields),
+            *cluster_fields(options), *(n for reported in protocol_reports for n in reported.fields)
         ),
     )
     corpora = chosen_scorers(all_corpora, options.scorers)
@@ -118,11 +102,8 @@ def report(options: ReportOptions) -> pathlib.Path:
             groups.setdefault(frozenset(corpus.scores), {})[name] = corpus
         for group in groups.values():
             tables += area_tables(group, options)[1]
-        tables += [
-            table
-            for protocol_report in protocol_reports
-            for table in protocol_report.make(corpora, options)
-        ]
+        for protocol_report in protocol_reports:
+            tables += protocol_report.make(corpora, options)
         tables.append(_build_means_table(options, is_labelled))
         tables += tabulate_checked_claims(options.files, options).values()
     except ValueError as error:
@@ -130,7 +111,7 @@ def report(options: ReportOptions) -> pathlib.Path:
     note = ""
     sections: list[dict[str, Any]] = []
     if options.salience_model:
-        note, sections = _build_salience_maps(all_corpora, texts, scorers_of(used)[0], options)
+        note, sections = _build_salience_maps(all_corpora, scorers_of(used)[0], options)
     shown_rows = ({**row, "generated_text": row["generated_text"] or ""} for row in examples)
     title = options.title or ", ".join(pathlib.Path(path).name for path in options.files)
     left_out = sum(len(corpus.ids) for corpus in all_corpora.values()) - len(examples)
@@ -167,14 +148,18 @@ def _build_means_table(options: ReportOptions, is_labelled: bool) -> Table:
 
 
 def _build_salience_maps(
-    corpora: Mapping[str, Corpus], texts: Mapping[_Key, int], scorer: str, options: ReportOptions
+    corpora: Mapping[str, Corpus], scorer: str, options: ReportOptions
 ) -> tuple[str, list[dict[str, Any]]]:
     """Returns which rows have a map, in words, and the maps as the page shows them.
 
     The rows with the lowest score of the scorer have one, the lowest first; where none has a score,
-    the first rows. Rows without a response or a grounding (see `_noting_texts`) are skipped.
+    the first rows. Rows without a response or a grounding are skipped.
     """
-    usable = [key for key, parts in texts.items() if parts == _RESPONSE | _GROUNDING]
+    usable = [
+        (name, corpus.ids[place])
+        for name, corpus in corpora.items()
+        for place in np.flatnonzero((corpus.is_empty == 0) & (corpus.hashes["grounding"] != 0))
+    ]
     if not usable:
         raise InputError(
             "--salience-model: no row has generated_text and grounding, which the maps are of."
@@ -236,14 +221,4 @@ def _gather_examples(
             examples[key] = {**former, **merged, "label": label, **texts}
         elif is_wanted(key):
             examples[key] = row
-        yield row
-
-
-def _noting_texts(rows: Iterable[ScoredRow], texts: dict[_Key, int]) -> Iterator[ScoredRow]:
-    """Yields rows, and notes which of them have a response and a grounding, in any file."""
-    for row in rows:
-        key = row["corpus"], row["id"]
-        speaks = not is_blank(row["generated_text"] or "")
-        parts = (_RESPONSE if speaks else 0) | (_GROUNDING if row["grounding"] else 0)
-        texts[key] = texts.get(key, 0) | parts
         yield row

@@ -78,15 +78,9 @@ def score(
 ) -> ScoreSummary:
     """Scores all rows and writes them; see `faith_jax.export.scored_rows` for their form.
 
-    An output that exists is kept where it is of the same run, and else refused.
-
-    Args:
-      score_input: the rows that are scored.
-      scorers: options of each scorer by its name, or by "NAME=SCORER", whose scores are NAME's.
-      options: what is written, and how. With models the batch size must be the same when a stopped
-        run resumes, because the rows of a batch change the last digits of each other's scores.
-      bad_rows: what to do with bad rows; by default scoring stops.
-      modules: digests of the code of the user's scorers, by module.
+    An output that exists is kept where it is of the same run, and else refused. `scorers` are
+    options by the name of a scorer, or by "NAME=SCORER", whose scores are NAME's; `modules` digests
+    of the code of the user's scorers. By default a bad row stops scoring.
     """
     target = path_of(options.output)
     form = form_of(target, options.format or "")
@@ -98,7 +92,9 @@ def score(
     check_outputs(score_input.input, outputs, folders=("--output",))
 
     # A run that was stopped or is finished has noted which steps of checkpoints it read.
-    finished = {} if options.restart else _read_finished(target)
+    note = {} if options.restart else read_json_or_none(_finished_path(target)) or {}
+    is_of_output = note and is_complete(target) and note["output"] == _output_stamp(target)
+    finished = note if is_of_output else {}
     former = {} if options.restart else finished.get("run") or partial_note(target)
     try:
         pinned, digests = _pin_checkpoints(scorers, former)
@@ -106,7 +102,7 @@ def score(
         _load_scorers(scorers, target)  # says all that is wrong with the models of a scorer
         raise
     run: dict[str, Any] = {"scorers": scorers, "input": score_input.options(), "models": digests}
-    if digests:
+    if digests:  # the rows of a batch change the last digits of each other's scores
         run["--batch-size"] = options.batch_size
     if modules:
         run["--scorer-module"] = dict(modules)
@@ -132,9 +128,17 @@ def score(
             return summary
 
     several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
-    if several and options.costs:
-        raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
-    with _own_devices(several):
+    own_devices: Any = contextlib.nullcontext
+    timing_device: Any = contextlib.nullcontext
+    if several:
+        from faith_jax.core.processes import wait_for_all
+        from faith_jax.models.partitioning import own_devices
+        from faith_jax.runs import processes
+    if options.costs:
+        if several:
+            raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
+        from faith_jax.inference.pipeline import timing_device
+    with own_devices():
         loaded = {} if options.join else _load_scorers(pinned, target)
 
     def begin(restart: bool) -> Job:
@@ -142,13 +146,18 @@ def score(
         stamps = score_input.stamp()
         return Job(target, run, plan, stamps, restart, joins_only=options.join)
 
-    with _begin_job(begin, options.restart, several) as job, _own_devices(several):
+    job = processes.begun(begin, options.restart) if several else begin(options.restart)
+    with job, own_devices():
         if not bad_rows.count:  # where another process has read them
             bad_rows.take(*job.known["bad_rows"])
         summary = ScoreSummary(target, len(job), names, job.known["left_out"], worst=options.worst)
-        data_set = _data_set(names, score_input) if form == TFDS else None
+        data_set = None
+        if form == TFDS:
+            from faith_jax.export import tfds
+
+            data_set = tfds.scores((score_input.split or "rows").partition("[")[0], names)
         warnings: list[str] = []
-        with _timing_device(bool(options.costs)) as device_time:
+        with timing_device() as device_time:
             if options.join:
                 job.check_done()
             else:
@@ -159,10 +168,9 @@ def score(
                     data_set,
                 )  # fmt: skip
                 forks = score_input.input and not (digests or several or options.costs)
-                forked: Any = contextlib.nullcontext([])
-                if forks:
-                    forked = _fork_workers(job, scoring, begin)
-                with forked as workers:
+                with (
+                    _fork_workers(job, scoring, begin) if forks else contextlib.nullcontext(())
+                ) as workers:
                     warnings = scoring.score_shards(job, workers)
         with job.joining() as counts_by_shard:
             if counts_by_shard is not None:
@@ -170,8 +178,8 @@ def score(
                     summary.counts.add_json(counts)
                 if options.costs:
                     _write_costs(options.costs, loaded, scorers, score_input, device_time)
+                columns = job.known["notes"]["columns"]
                 if options.worst:
-                    columns = job.known["notes"]["columns"]
                     rows = _read_all_rows(job)
                     summary.worst_rows = write_worst(
                         options.worst, rows, names, columns, options.worst_rows
@@ -179,18 +187,16 @@ def score(
                 _write_output(job, target, form, names, data_set)
                 facts = {key: job.known[key] for key in ("left_out", "bad_rows")}
                 facts |= {"rows": len(job), "counts": summary.counts.as_json()}
-                facts |= {"columns": job.known["notes"]["columns"], "costs": options.costs}
+                facts |= {"columns": columns, "costs": options.costs}
                 note = {"run": run, "stamp": job.stamp, "output": _output_stamp(target), **facts}
                 write_json(_finished_path(target), note)
             summary.is_whole = is_complete(target)
     if several:
-        from faith_jax.core.processes import wait_for_all
-
         wait_for_all(f"{target} is written")
-    for name, cut in summary.counts.cut_parts.items():
+    for name, rows_cut in summary.counts.cut_rows.items():
         # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
         if not any(warning.startswith(f"{name}: ") for warning in warnings):
-            shares = {part: {"share": loss.rows / summary.rows} for part, loss in cut.items()}
+            shares = {part: {"share": rows / summary.rows} for part, rows in rows_cut.items()}
             for sentence in preflights.cut_warnings(shares):
                 logger.warning("%s: %s", name, sentence)
     for name, scores in summary.counts.ranges.items():
@@ -205,10 +211,8 @@ class _Scoring:
     Attributes:
       source: of the rows, for messages.
       read: the rows from a place on.
-      scorers: by name.
-      partitions: over how many devices the model of each is split.
-      options: of the run.
-      has_models: whether scorers have models, which read rows in batches.
+      scorers: by name; with models they read rows in batches.
+      partitions: over how many devices the model of each scorer is split.
       several: whether JAX runs several processes, which may compute together.
       data_set: whose files the shards are; None = the output is one file.
     """
@@ -232,12 +236,7 @@ class _Scoring:
         return _ROWS_ON_CPU if jax.default_backend() == "cpu" else _ROWS
 
     def score_shards(self, job: Job, workers: Sequence[BaseProcess]) -> list[str]:
-        """Scores shards that nobody has, until there are none; returns the warnings of the report.
-
-        Args:
-          job: of which they are.
-          workers: other processes that take some.
-        """
+        """Scores shards that no other process has; returns the warnings of the report."""
         warnings: list[str] = []
         sample: list[ExampleRow] = []
         if done_rows := count_kept_rows(job.target):
@@ -277,14 +276,7 @@ class _Scoring:
             yield from self._take_shards(job, ())
 
     def score_shard(self, shard: Shard, writes: bool, done: int, progress: Progress) -> None:
-        """Scores the rows of a shard that are not scored yet.
-
-        Args:
-          shard: the rows.
-          writes: whether this process writes them.
-          done: how many are scored.
-          progress: of all rows.
-        """
+        """Scores the rows of a shard behind the `done` ones, and writes them if it `writes`."""
         counts = ScoreCounts()
         progress.others(done)
         if done and writes:
@@ -329,8 +321,8 @@ def _fork_workers(
 ) -> Iterator[Sequence[BaseProcess]]:
     """Holds processes that take shards too, one for each further core; none for few shards.
 
-    They are forked, so that they have the scorers, whatever these are, without loading them; where
-    other threads run, that is not safe, and there are none.
+    They are forked, so that they have the scorers without loading them, which is not safe where
+    other threads run.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     count = min(cores, len(job.undone()) // _SHARDS_OF_A_PROCESS) - 1
@@ -367,30 +359,6 @@ def _fork_workers(
             worker.join()
 
 
-def _own_devices(several: bool) -> contextlib.AbstractContextManager[None]:
-    if not several:
-        return contextlib.nullcontext()
-    from faith_jax.models.partitioning import own_devices
-
-    return own_devices()
-
-
-def _begin_job(begin: Callable[[bool], Job], restart: bool, several: bool) -> Job:
-    if not several:
-        return begin(restart)
-    from faith_jax.runs import processes
-
-    return processes.begun(begin, restart)
-
-
-def _timing_device(is_measured: bool) -> contextlib.AbstractContextManager[Any]:
-    if not is_measured:
-        return contextlib.nullcontext()
-    from faith_jax.inference.pipeline import timing_device
-
-    return timing_device()
-
-
 def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
     """Reads all rows once: bad ones are found before anything is scored."""
     left_out: dict[str, str] = {}
@@ -412,27 +380,14 @@ def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dic
 
 
 def _finished_path(target: pathlib.Path) -> pathlib.Path:
-    """Returns where a run notes what its finished output is of, so that a rerun recognises it."""
+    """Returns where a run notes what its output is of, so that a rerun recognises it."""
     partial = partial_folder(target)  # named also where the target is "."
     return partial.with_name(f".{partial.stem}.finished.json")
-
-
-def _read_finished(target: pathlib.Path) -> dict[str, Any]:
-    """Returns the note of the run that made an output; empty without one, or of another file."""
-    note = read_json_or_none(_finished_path(target)) or {}
-    is_there = bool(note) and is_complete(target)
-    return note if is_there and note["output"] == _output_stamp(target) else {}
 
 
 def _output_stamp(target: pathlib.Path) -> list[list[Any]]:
     files = sorted(path for path in target.rglob("*") if path.is_file())
     return stamp([target] if target.is_file() else files)
-
-
-def _data_set(scorers: Sequence[str], score_input: ScoreInput) -> "DataSet":
-    from faith_jax.export import tfds
-
-    return tfds.scores((score_input.split or "rows").partition("[")[0], scorers)
 
 
 def _pin_checkpoints(

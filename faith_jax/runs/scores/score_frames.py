@@ -65,8 +65,9 @@ def score(
     """
     loaded = _load_scorers(scorers, options)
     # Each is read more than once.
-    groundings, responses, histories, labels = map(
-        _repeatable, (groundings, responses, histories, labels)
+    arguments: list[Any] = [groundings, responses, histories, labels]
+    groundings, responses, histories, labels = (
+        list(values) if isinstance(values, Iterator) else values for values in arguments
     )
     if responses is None:
         examples = [row.example for row in table_examples(groundings, columns or {})]
@@ -113,10 +114,6 @@ def _collect_score_values(scorer: str, scores: Sequence[Score]) -> list[float]:
     if defined := [value for value in values if not math.isnan(value)]:
         warn_of_equal_scores(scorer, ScoreRange(len(defined), min(defined), max(defined)))
     return values
-
-
-def _repeatable(values: Any) -> Any:
-    return list(values) if isinstance(values, Iterator) else values
 
 
 def _as_list(values: Any) -> Any:
@@ -252,9 +249,7 @@ def _load_scorers(
     check_options(options, [name for names in option_names.values() for name in names])
     loaded: dict[str, BaseScorer] = {}
     for name, own_options in options_by_name.items():
-        shared = {
-            option: value for option, value in options.items() if option in option_names[name]
-        }
+        shared = {key: value for key, value in options.items() if key in option_names[name]}
         title = name.partition("=")[0]
         if title in loaded:
             raise ConfigError(f"scorers: {title!r} is given twice; rename one as NAME=SCORER.")

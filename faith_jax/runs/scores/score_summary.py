@@ -4,34 +4,35 @@ import collections
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from faith_jax.core.errors import pluralize
 from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.scoring.base import ScoreRange
 
+_Counters = collections.defaultdict[str, collections.Counter[str]]
 
-class Cut(NamedTuple):
-    """Of how many rows tokens were cut, and how many tokens."""
 
-    rows: int = 0
-    tokens: int = 0
+def _no_counts() -> _Counters:
+    return collections.defaultdict(collections.Counter)
 
 
 @dataclasses.dataclass
 class ScoreCounts:
-    """Counts of scored rows.
+    """Counts of scored rows, by scorer.
 
     Attributes:
-      undefined: for each scorer, how many rows it left without a score, by reason; "" = not told.
-      cut: for each scorer, how many inputs it cut because they were too long.
-      cut_parts: for each scorer what was cut of each part.
-      ranges: for each scorer its scores.
+      undefined: how many rows it left without a score, by reason; "" = not told.
+      cut: how many inputs it cut because they were too long.
+      cut_rows: of how many rows it cut each part.
+      cut_tokens: how many tokens of each part it cut.
+      ranges: of its scores.
     """
 
-    undefined: dict[str, collections.Counter[str]] = dataclasses.field(default_factory=dict)
+    undefined: _Counters = dataclasses.field(default_factory=_no_counts)
     cut: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    cut_parts: dict[str, dict[str, Cut]] = dataclasses.field(default_factory=dict)
+    cut_rows: _Counters = dataclasses.field(default_factory=_no_counts)
+    cut_tokens: _Counters = dataclasses.field(default_factory=_no_counts)
     ranges: dict[str, ScoreRange] = dataclasses.field(default_factory=dict)
 
     def add_rows(self, rows: Iterable[ScoredRow]) -> None:
@@ -39,7 +40,7 @@ class ScoreCounts:
         defined: dict[str, list[float]] = {}
         for row in rows:
             for name, value in row["scores"].items():
-                reasons = self.undefined.setdefault(name, collections.Counter())
+                reasons = self.undefined[name]
                 if value is None:
                     reasons[row.get("undefined", {}).get(name, "")] += 1
                 else:
@@ -47,53 +48,37 @@ class ScoreCounts:
             for name, tokens in row["cut_tokens"].items():
                 self.cut[name] += bool(tokens)
             for name, cut in row.get("cut", {}).items():
-                for part, tokens in cut.items():
-                    self._add_cut(name, part, 1, tokens)
+                self.cut_rows[name].update(cut.keys())
+                self.cut_tokens[name].update(cut)
         for name, values in defined.items():
-            self._extend_range(name, ScoreRange(len(values), min(values), max(values)))
+            self._extend_range(name, len(values), min(values), max(values))
 
     def add_json(self, counts: Mapping[str, Any]) -> None:
         """Adds the counts of other rows, which were written as JSON."""
-        for name, reasons in counts["undefined"].items():
-            self.undefined.setdefault(name, collections.Counter()).update(reasons)
+        for field in ("undefined", "cut_rows", "cut_tokens"):
+            for name, numbers in counts[field].items():
+                getattr(self, field)[name].update(numbers)
         self.cut.update(counts["cut"])
-        for name, cut in counts["cut_parts"].items():
-            for part, (rows, tokens) in cut.items():
-                self._add_cut(name, part, rows, tokens)
         for name, scores in counts["ranges"].items():
-            self._extend_range(name, ScoreRange(*scores))
+            self._extend_range(name, *scores)
 
     def as_json(self) -> dict[str, Any]:
         """Returns the counts as JSON."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return vars(self)
 
-    def _extend_range(self, scorer: str, scores: ScoreRange) -> None:
-        before = self.ranges.get(scorer, scores._replace(number=0))
+    def _extend_range(self, scorer: str, number: int, lowest: float, highest: float) -> None:
+        before = self.ranges.get(scorer, ScoreRange(0, lowest, highest))
         self.ranges[scorer] = ScoreRange(
-            before.number + scores.number,
-            min(before.lowest, scores.lowest),
-            max(before.highest, scores.highest),
+            before.number + number, min(before.lowest, lowest), max(before.highest, highest)
         )
-
-    def _add_cut(self, scorer: str, part: str, rows: int, tokens: int) -> None:
-        parts = self.cut_parts.setdefault(scorer, {})
-        before = parts.get(part, Cut())
-        parts[part] = Cut(before.rows + rows, before.tokens + tokens)
 
 
 @dataclasses.dataclass
 class ScoreSummary:
-    """The outcome of a run of `score`.
+    """The outcome of a run of `score`: the file or folder of its output, and that of worst rows.
 
-    Attributes:
-      output: the file or folder.
-      rows: how many it has.
-      scorers: their names.
-      left_out: the columns whose values JSON cannot hold, with their types.
-      is_whole: whether the output is there; else other processes compute what is missing.
-      counts: of its rows.
-      worst: the file of the worst answers; "" = none.
-      worst_rows: how many rows it has.
+    `left_out` are the columns whose values JSON cannot hold, with their types. Where the output is
+    not whole, other processes compute what is missing.
     """
 
     output: pathlib.Path
@@ -120,8 +105,9 @@ class ScoreSummary:
                 yield f"{name} is undefined in {count:,} of {rows}: {'; '.join(causes)}"
         for name, count in (+self.counts.cut).items():
             parts = "; ".join(
-                f"{pluralize(cut.tokens, 'token')} of {part} in {pluralize(cut.rows, 'row')}"
-                for part, cut in self.counts.cut_parts.get(name, {}).items()
+                f"{pluralize(tokens, 'token')} of {part} in "
+                f"{pluralize(self.counts.cut_rows[name][part], 'row')}"
+                for part, tokens in self.counts.cut_tokens[name].items()
             )
             yield f"{name} cut the input of {count:,} of {rows}, which was too long: {parts}"
         if self.left_out:

@@ -12,67 +12,55 @@ from faith_jax.runs.scores.protocols import (
     chosen_corpora,
     cluster_fields,
 )
-from faith_jax.statistics.scored_corpora import Corpus, check_usable, only_fields
-from faith_jax.statistics.thresholds import ACCEPT, CATCH, held_out_figures
+from faith_jax.statistics.scored_corpora import check_usable, only_fields
+from faith_jax.statistics.thresholds import Wish, held_out_figures
 from faith_jax.statistics.units import units_of
 
 _COLUMNS = ("corpus", "scorer", "wish", "threshold", "on held-out rows", "rows")
 _TIDY = ("corpus", "scorer", "wish", "threshold", "share", "low", "high", "rows", "units")
 
 
-def threshold_table(corpus: Corpus, options: EvaluateOptions) -> Table:
-    """Returns the thresholds of each scorer of a corpus whose rows are all usable."""
-    units = units_of([corpus], options.cluster_field)
-    rows, tidy = [], []
-    for scorer, scores in corpus.scores.items():
-        for name, wish, share in (
-            (f"read {100 * options.catch:g}% of the errors", CATCH, options.catch),
-            (f"accept with at most {100 * options.risk:g}% errors", ACCEPT, options.risk),
-        ):
-            figures = held_out_figures(
-                wish, scores, corpus.labels, share, units.numbers, options.seed
-            )
-            low, high = figures.share.interval(options.confidence, (0.0, 1.0))
-            between = "" if math.isnan(low) else f" ({low:.1%} to {high:.1%})"
-            value = "undefined" if math.isnan(figures.share.value) else f"{figures.share.value:.1%}"
-            if wish is CATCH:
-                why_none, kind = "no row has an error", "of the errors are read"
-                sign, acts = "<=", "are read"
-            else:
-                why_none, kind = "the highest scores have more errors", "of the accepted are wrong"
-                sign, acts = ">=", "are accepted"
-            cells = ("none", why_none, "")
-            if not math.isnan(figures.threshold):
-                figure_cell = f"{value}{between} {kind}"
-                cells = f"{sign} {figures.threshold:.4g}", figure_cell, f"{figures.rows:.1%} {acts}"
-            rows.append((corpus.name, scorer, name, *cells))
-            tidy.append(
-                (corpus.name, scorer, name, figures.threshold, figures.share.value)
-                + (low, high, figures.rows, figures.share.units)
-            )
-    return Table(
-        "Thresholds by the labels, and what they do on rows that did not choose them",
-        _COLUMNS,
-        tuple(rows),
-        units.notes(corpus.name),
-        tidy=Table("", _TIDY, tuple(tidy)),
-    )
-
-
 def _evaluate_thresholds(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     corpora = chosen_corpora(files, options, only_fields(*cluster_fields(options)))
     check_usable(corpora)
     check_several_rows({name: corpus.ids for name, corpus in corpora.items()})
-    tables = [threshold_table(c.part(c.usable()), options) for c in corpora.values()]
-    notes = (
-        f"On held-out rows: by cross-validation, with {100 * options.confidence:g}% intervals. A "
-        "threshold holds for answers like these; label some again when the system changes.",
-        *(note for table in tables for note in table.notes),
+    wishes = (
+        (Wish.CATCH, options.catch, f"read {100 * options.catch:g}% of the errors"),
+        (Wish.ACCEPT, options.risk, f"accept with at most {100 * options.risk:g}% errors"),
     )
-    rows = tuple(row for table in tables for row in table.rows)
-    records = [record for table in tables for record in (table.tidy or table).records()]
-    table = tables[0]._replace(rows=rows, notes=notes)
-    return Evaluation(table, {"rows": records}, corpora)
+    rows, tidy = [], []
+    notes = [
+        f"On held-out rows: by cross-validation, with {100 * options.confidence:g}% intervals. A "
+        "threshold holds for answers like these; label some again when the system changes."
+    ]
+    for part in (corpus.part(corpus.usable()) for corpus in corpora.values()):
+        units = units_of([part], options.cluster_field)
+        notes += units.notes(part.name)
+        for scorer, scores in part.scores.items():
+            for wish, share, name in wishes:
+                figures = held_out_figures(
+                    wish, scores, part.labels, share, units.numbers, options.seed
+                )
+                value = figures.share.value
+                low, high = figures.share.interval(options.confidence, (0.0, 1.0))
+                if wish is Wish.CATCH:
+                    why_none, kind = "no row has an error", "of the errors are read"
+                    sign, acts = "<=", "are read"
+                else:
+                    why_none = "the highest scores have more errors"
+                    kind, sign, acts = "of the accepted are wrong", ">=", "are accepted"
+                cells = ("none", why_none, "")
+                if not math.isnan(figures.threshold):
+                    between = "" if math.isnan(low) else f" ({low:.1%} to {high:.1%})"
+                    text = "undefined" if math.isnan(value) else f"{value:.1%}"
+                    threshold = f"{sign} {figures.threshold:.4g}"
+                    cells = threshold, f"{text}{between} {kind}", f"{figures.rows:.1%} {acts}"
+                rows.append((part.name, scorer, name, *cells))
+                record = (part.name, scorer, name, figures.threshold, value, low, high)
+                tidy.append((*record, figures.rows, figures.share.units))
+    title = "Thresholds by the labels, and what they do on rows that did not choose them"
+    table = Table(title, _COLUMNS, tuple(rows), tuple(notes), Table("", _TIDY, tuple(tidy)))
+    return Evaluation(table, {"rows": (table.tidy or table).records()}, corpora)
 
 
 THRESHOLDS = EvaluationProtocol(

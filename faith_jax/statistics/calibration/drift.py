@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 # The change whose power is told: some new rows have scores of the calibration's lowest tenth.
 _LOWEST = 0.1
 _SIMULATIONS = 1000
+_POWER = 0.8  # the probability to notice it
 # Values of the simulated scores at most.
 _MOST_VALUES = 500
 
@@ -59,22 +60,13 @@ def compare_shares(reference: NDArray[np.intp], new: NDArray[np.intp]) -> float:
     return float(stats.chi2_contingency(counts, correction=False).pvalue)
 
 
-def detectable_share(
-    reference: Floats, rows: int, level: float, power: float = 0.8, seed: int = 0
-) -> float:
+def detectable_share(reference: Floats, rows: int, level: float, seed: int = 0) -> float:
     """Returns which share of new rows must have low scores for `compare_scores` to notice.
 
     The smallest share, from 0 to 1, such that where so many new rows have a score of the lowest
-    tenth of the reference, and the others are as before, the p-value is at most `level` with a
-    probability of at least `power`. NaN = no share is noticed so often. By simulation: both samples
+    tenth of the reference [rows], and the others are as before, the p-value is at most `level` with
+    a probability of at least 0.8. NaN = no share is noticed so often. By simulation: both samples
     are drawn from the reference.
-
-    Args:
-      reference: [rows], the scores of the calibration.
-      rows: of the new sample.
-      level: of the test.
-      power: the probability to notice.
-      seed: of the simulation.
     """
     from scipy import stats
 
@@ -100,11 +92,12 @@ def detectable_share(
         distances = np.abs(np.cumsum(new - old, axis=1)).max(axis=1)
         return float(np.mean(distances >= critical - 1e-12))
 
-    if power_at(1.0) < power:
+    if power_at(1.0) < _POWER:
         return math.nan
     # Power rises with the share: bisection over whole percents.
     fails, suffices = 0, 100
     while suffices - fails > 1:
         middle = (fails + suffices) // 2
-        fails, suffices = (fails, middle) if power_at(middle / 100) >= power else (middle, suffices)
+        is_enough = power_at(middle / 100) >= _POWER
+        fails, suffices = (fails, middle) if is_enough else (middle, suffices)
     return suffices / 100

@@ -86,13 +86,19 @@ def tell_arguments(
     everything = [[w.stem for w in content_words(s, normalization)] for s in sentences]
     argument_stems = [[w.stem for w in content_words(text, normalization)] for text in arguments]
     query_stems = {word.stem for word in content_words(query, normalization)}
+    spans, end = [], 0
+    for sentence in sentences:
+        # Behind the one before: a sentence may stand twice.
+        start = response.index(sentence, end)
+        end = start + len(sentence)
+        spans.append((start, end))
     return ToldArguments(
         tuple(
             _find_best_window(words, everything, len(split_sentences(text)))
             for words, text in zip(argument_stems, arguments, strict=True)
         ),
         tuple(_measure_sentences(telling_stems, argument_stems, query_stems)),
-        tuple(_locate_sentences(response, sentences)),
+        tuple(spans),
     )
 
 
@@ -128,12 +134,3 @@ def _measure_sentences(
             elif word in query_stems:
                 count += 1
         yield count / len(words)
-
-
-def _locate_sentences(text: str, sentences: Iterable[str]) -> Iterable[tuple[int, int]]:
-    end = 0
-    for sentence in sentences:
-        # Behind the one before: a sentence may stand twice.
-        start = text.index(sentence, end)
-        end = start + len(sentence)
-        yield start, end

@@ -29,7 +29,9 @@ class PassageFinder:
 
     def __init__(self, texts: Iterable[str]):
         self._sentences = [sentence for text in texts for sentence in split_sentences(text)]
-        self._content_stems = [_content_stems(sentence) for sentence in self._sentences]
+        self._content_stems = [
+            {word.stem for word in content_words(sentence)} for sentence in self._sentences
+        ]
 
     def __call__(self, sentence: str, most: int) -> list[Passage]:
         """Returns the `most` sentences with most of its words, and the best with its neighbours.
@@ -48,7 +50,3 @@ class PassageFinder:
             share = sum(word in stems for word in words) / count
             passages.append(Passage(" ".join(self._sentences[near]), share))
         return passages
-
-
-def _content_stems(text: str) -> set[str]:
-    return {word.stem for word in content_words(text)}

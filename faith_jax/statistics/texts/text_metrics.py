@@ -25,7 +25,7 @@ import importlib.util
 import itertools
 import math
 import string
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import regex
@@ -71,12 +71,9 @@ ENGLISH_STOP_WORDS: frozenset[str] = frozenset(_STOP_WORDS.split())
 
 
 class Overlap(NamedTuple):
-    """How much of a response is in a reference, and the other way round; NaN without any unit.
+    """The share of a response's units that a reference has (precision), and vice versa (recall).
 
-    Attributes:
-      precision: share of the response's units that the reference has.
-      recall: share of the reference's units that the response has.
-      f1: 2 * matches / (units of both).
+    F1 is 2 * matches / (units of both). NaN without any unit.
     """
 
     precision: float
@@ -145,11 +142,6 @@ def token_overlap(response: str, reference: str, normalization: str = "true") ->
     )
 
 
-def token_f1(response: str, reference: str) -> float:
-    """Returns the F1 of `token_overlap`; symmetric."""
-    return token_overlap(response, reference).f1
-
-
 def rouge(
     response: str,
     reference: str,
@@ -162,8 +154,9 @@ def rouge(
     Its words are runs of a-z and 0-9 after lower-casing. Texts too short for a bigram have no
     ROUGE-2 (NaN). Values are the package's, but ROUGE-L holds no table of all pairs of words.
     """
-    tokenize = _rouge_tokenizer(use_stemmer, normalization)
-    words, reference_words = tokenize(response), tokenize(reference)
+    words, reference_words = (
+        _rouge_words(text, use_stemmer, normalization) for text in (response, reference)
+    )
     overlaps = {}
     for name in kinds:
         # The longest common subsequence keeps the order of words, but not that they are neighbours.
@@ -185,20 +178,15 @@ def rouge(
     return overlaps
 
 
-@functools.cache
-def _rouge_tokenizer(use_stemmer: bool, normalization: str) -> Callable[[str], list[str]]:
-    split = _unicode_texts if normalization == UNICODE else _rouge_words
-    if not use_stemmer:
-        return split
+def _rouge_words(text: str, use_stemmer: bool, normalization: str) -> list[str]:
+    """Returns rouge-score's words, as its three regular expressions do, or those of any script."""
+    if normalization == UNICODE:
+        words = _unicode_texts(text)
+    else:
+        plain = text.lower().encode("utf-8", "surrogatepass").translate(_ROUGE_WORDS)
+        words = plain.decode("ascii").split()
     # The package stems words of more than three letters.
-    stems = _Stems(shortest=4)
-    return lambda text: list(map(stems.__getitem__, split(text)))
-
-
-def _rouge_words(text: str) -> list[str]:
-    """Returns rouge-score's words, as its three regular expressions do."""
-    plain = text.lower().encode("utf-8", "surrogatepass").translate(_ROUGE_WORDS)
-    return plain.decode("ascii").split()
+    return list(map(_cached_stems(shortest=4).__getitem__, words)) if use_stemmer else words
 
 
 def common_subsequence(words: Sequence[Hashable], reference: Sequence[Hashable]) -> int:
@@ -252,7 +240,7 @@ def content_words(text: str, normalization: str = PUBLISHED) -> tuple[ContentWor
 
     Reference: Chang 2024, section 3.1.
     """
-    stems = _content_stems()
+    stems = _cached_stems()
     return tuple(
         ContentWord(text[start:end], stems[word], start, end)
         for word, start, end in _words_of(text, normalization)
@@ -294,7 +282,7 @@ class _Stems(dict[str, str]):
         return stem
 
 
-_content_stems = functools.cache(_Stems)
+_cached_stems = functools.cache(_Stems)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -390,22 +378,6 @@ def sentence_bleu(response: str, reference: str, normalization: str = PUBLISHED)
         response, reference = (" ".join(_unicode_texts(text)) for text in (response, reference))
         return sacrebleu.sentence_bleu(response, [reference], tokenize="none").score
     return sacrebleu.sentence_bleu(response, [reference]).score
-
-
-def corpus_bleu(
-    responses: Sequence[str], references: Sequence[str], lowercase: bool = False
-) -> float:
-    """Returns sacrebleu's BLEU-4 of a whole corpus, from 0 to 100; higher = closer.
-
-    Raises:
-      ValueError: for lengths that differ, and for no texts.
-    """
-    import sacrebleu
-
-    if len(responses) != len(references) or not responses:
-        raise ValueError(f"{len(responses)} responses and {len(references)} references.")
-    bleu = sacrebleu.corpus_bleu(list(responses), [list(references)], lowercase=lowercase)
-    return float(bleu.score)
 
 
 class Extractiveness(NamedTuple):
@@ -538,6 +510,8 @@ def q2_baseline_bleu(response: str, knowledge: str) -> float:
     >>> round(q2_baseline_bleu("a cat sat here", "A cat sat here"), 1)
     100.0
     """
+    import sacrebleu
+
     # BLEU of a sentence would leave out the orders that a short response lacks, that of a
     # corpus does not.
-    return corpus_bleu([response], [knowledge.lower()])
+    return float(sacrebleu.corpus_bleu([response], [[knowledge.lower()]]).score)

@@ -20,7 +20,7 @@ from faith_jax.core.files import (
     write_text,
 )
 from faith_jax.core.files.staging import make_once
-from faith_jax.report.examples import write_page
+from faith_jax.report.page import write_page
 from tests.core.files.test_files import RUN
 
 

@@ -7,7 +7,7 @@ import pytest
 from faith_jax.core.errors import FaithJaxError
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.evaluate_scores import evaluation
-from faith_jax.runs.scores.hallucinations import called_spans
+from faith_jax.statistics.detection import called_spans
 
 TEXT = "Tea is a leaf, and it grows on trees in Rome."
 

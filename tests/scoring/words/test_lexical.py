@@ -13,7 +13,7 @@ from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.scoring.registry import load_scorer, scorer_card
 from faith_jax.statistics.auc import roc_auc
 from faith_jax.statistics.texts import text_metrics
-from faith_jax.statistics.texts.text_metrics import corpus_bleu, lexical_overlap
+from faith_jax.statistics.texts.text_metrics import lexical_overlap
 from tests.paths import REAL, needs_shared
 
 RESPONSE, GROUNDING = "The cat sat in our hat.", "A cat sat on the mat, our cat."
@@ -47,17 +47,6 @@ def test_rouge_is_rouge_scores(kind, stem):
 def test_bleu_is_sacrebleus():
     assert value("bleu") == sacrebleu.sentence_bleu(RESPONSE, [GROUNDING]).score > 0
     assert value("bleu", "same text here now", "same text here now") == pytest.approx(100)
-    texts = ["the cat sat on a mat", "dogs bark at night"], ["the cat sat on the mat", "dogs bark"]
-    assert corpus_bleu(*texts) == sacrebleu.corpus_bleu(texts[0], [texts[1]]).score
-    with pytest.raises(ValueError, match="0 responses and 1 references"):
-        corpus_bleu([], ["a"])
-
-
-def test_a_corpus_in_lower_case():
-    texts = ["The Cat sat on a mat", "dogs bark"], ["the cat sat on the mat", "Dogs bark at night"]
-    lower = [[text.lower() for text in column] for column in texts]
-    assert corpus_bleu(*texts, lowercase=True) == pytest.approx(corpus_bleu(*lower))
-    assert corpus_bleu(*texts, lowercase=True) > corpus_bleu(*texts)
 
 
 def test_the_baselines_of_q2_compare_with_the_lower_cased_grounding():

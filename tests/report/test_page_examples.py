@@ -3,8 +3,8 @@ import math
 
 import pytest
 
-from faith_jax.report import examples
-from faith_jax.report.examples import embedded_json, page_examples, write_page
+from faith_jax.report import page as page_module
+from faith_jax.report.page import embedded_json, page_examples, write_page
 
 EVIL = "</script><script>alert(1)</script>&amp;\u2028<img src=x onerror=alert(2)>"
 
@@ -59,8 +59,8 @@ def written(folder, rows):
 
 
 def test_many_rows_are_in_files_which_go_with_their_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(examples, "BLOCK", 2)
-    monkeypatch.setattr(examples, "MOST_BYTES", 500)
+    monkeypatch.setattr(page_module, "_BLOCK", 2)
+    monkeypatch.setattr(page_module, "MOST_BYTES", 500)
     rows = [row(number, EVIL) for number in range(5)]
     folder = tmp_path / written(tmp_path, rows)
     names = {"columns.js", "score-0.js", *(f"rows-{n}.js" for n in range(3))}
@@ -78,7 +78,7 @@ def test_many_rows_are_in_files_which_go_with_their_page(tmp_path, monkeypatch):
 
 
 def test_an_error_leaves_the_former_page_and_its_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(examples, "MOST_BYTES", 10)
+    monkeypatch.setattr(page_module, "MOST_BYTES", 10)
     before = tmp_path / written(tmp_path, [row(0)])
 
     def broken():
@@ -91,7 +91,7 @@ def test_an_error_leaves_the_former_page_and_its_files(tmp_path, monkeypatch):
     def no_page(*_):
         raise OSError("full")
 
-    monkeypatch.setattr(examples, "write_text", no_page)
+    monkeypatch.setattr(page_module, "write_text", no_page)
     with pytest.raises(OSError, match="full"):
         written(tmp_path, [row(2)])
     assert {path.name for path in tmp_path.iterdir()} == {"page.html", before.name}

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from faith_jax.core.table import Table
-from faith_jax.report.html import curves, histogram, outline, report_page
+from faith_jax.report.page import curves, histogram, outline, report_page
 from faith_jax.report.panels import Line, histogram_panels
 from faith_jax.statistics.scored_corpora import Corpus
 

@@ -9,8 +9,8 @@ import pytest
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
-from faith_jax.report.explain import explain
 from faith_jax.report.salience import salience_picture
+from faith_jax.runs.scores.explain import explain
 from faith_jax.scoring.registry import load_scorer
 from tests.report.salience_example import EXAMPLE, word_salience
 from tests.scoring import tiny_models
