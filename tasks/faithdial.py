@@ -22,7 +22,8 @@ import tensorflow as tf
 
 from faith_jax.core.labels import CriticLabel, Faithfulness
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
-from faith_jax.tasks import metrics, preprocessors
+from faith_jax.tasks import preprocessors
+from faith_jax.tasks.metrics import CLASSIFICATION, GENERATION
 from faith_jax.tasks.registering import Example, add_with_sample
 from faith_jax.tokenizers.vocabularies import default_vocabulary
 
@@ -124,34 +125,20 @@ def criticise(example: Example) -> Example:
     return {**example, "inputs": inputs, "targets": targets}
 
 
-_GENERATION = {
-    "postprocess": metrics.response_postprocess,
-    "metric_fns": [metrics.token_f1, metrics.rouge, metrics.knowledge_f1],
-}
-add_with_sample("faithdial_generate", generate, **_GENERATION)
-add_with_sample("faithdial_generate_wow", generate_wow, **_GENERATION)
+add_with_sample("faithdial_generate", generate, **GENERATION)
+add_with_sample("faithdial_generate_wow", generate_wow, **GENERATION)
 add_with_sample(
     "faithdial_generate_wow_then_faithdial",
     generate_wow_then_faithdial,
     shuffle_buffer_size=None,
-    **_GENERATION,
+    **GENERATION,
 )
 add_with_sample(
     "faithdial_generate_infonce",
     generate_infonce,
     candidates={"negatives": MOST_NEGATIVES},
-    **_GENERATION,
+    **GENERATION,
 )
-add_with_sample(
-    "faithdial_generate_ctrl",
-    generate_ctrl,
-    uncached=steer,
-    **_GENERATION,
-)
+add_with_sample("faithdial_generate_ctrl", generate_ctrl, uncached=steer, **GENERATION)
 for _name in ("faith_critic", "faith_critic_all_edits"):
-    add_with_sample(
-        _name,
-        criticise,
-        postprocess=metrics.label_postprocess,
-        metric_fns=[metrics.classification],
-    )
+    add_with_sample(_name, criticise, **CLASSIFICATION)

@@ -26,7 +26,8 @@ import tensorflow as tf
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import DecodeLabel, NliLabel
 from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, with_random_phrase
-from faith_jax.tasks import metrics, preprocessors
+from faith_jax.tasks import preprocessors
+from faith_jax.tasks.metrics import CLASSIFICATION
 from faith_jax.tasks.registering import Example, add_mixtures, add_text_task, add_with_sample
 
 PHRASE_SEED = 0
@@ -80,11 +81,11 @@ with gin.unlock_config():
 
 def augmented(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Returns every instance as it is, then every instance marked to get a dialogue phrase."""
-    return dataset.map(_marked(False)).concatenate(dataset.map(_marked(True)))
-
-
-def _marked(is_augmented: bool) -> Callable[[Example], Example]:
-    return lambda example: {**example, "augmented": tf.constant(is_augmented)}
+    plain, marked = (
+        dataset.map(lambda example, is_marked=is_marked: {**example, "augmented": is_marked})
+        for is_marked in (tf.constant(False), tf.constant(True))
+    )
+    return plain.concatenate(marked)
 
 
 def add_phrases(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -155,11 +156,8 @@ def _chained(dataset: tf.data.Dataset, steps: tuple) -> tf.data.Dataset:
     return dataset
 
 
-_OPTIONS = {"postprocess": metrics.label_postprocess, "metric_fns": [metrics.classification]}
-
-
 def _add(name: str, steps: tuple, **more: Callable) -> None:
-    options = _OPTIONS | more
+    options = CLASSIFICATION | more
     from_source = functools.partial(_chained, steps=(from_tfds, *steps))
     add_text_task(name, from_source, **options)
     add_text_task(f"{name}_sample", functools.partial(_chained, steps=steps), **options)
@@ -169,7 +167,7 @@ _add("nli_anli", (infer,))
 _add("nli_anli_augmented", (augmented, infer), uncached=add_phrases)
 _add("nli_mnli", (infer,))
 add_mixtures("nli_all", seqio.mixing_rate_num_examples)
-add_with_sample("nli_dnli", infer, **_OPTIONS)
+add_with_sample("nli_dnli", infer, **CLASSIFICATION)
 for _name, _step in (("nli_decode", turn_pairs), ("nli_decode_dialogue", whole_dialogue)):
     _preprocess = functools.partial(_chained, steps=(_step, infer))
-    add_with_sample(_name, _preprocess, **_OPTIONS)
+    add_with_sample(_name, _preprocess, **CLASSIFICATION)

@@ -7,7 +7,7 @@ and so is everything else that reads the rows without TensorFlow.
 import dataclasses
 import pathlib
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
@@ -161,7 +161,7 @@ def each_file(read: Callable[[pathlib.Path, BadRows], Examples]) -> Reader:
 def each_row(
     read: Callable[..., Iterator[Row]],
     schema: type[Schema],
-    make: Callable[[Schema, str], Examples] = as_example,
+    make: Callable[[Schema, str], Iterable[dict[str, Any]]] = as_example,
 ) -> Reader:
     """Returns a reader that makes examples of each row of a split's files.
 

@@ -215,7 +215,7 @@ def _blame_raw_files(
         rows = read()
         first = next(rows, None)
     except InputError as error:
-        from faith_jax.datasets.raw_columns import raw_dataset_of
+        from faith_jax.datasets.raw_catalogue import raw_dataset_of
 
         if (raw_dataset := raw_dataset_of(path)) is None:
             raise

@@ -1,11 +1,11 @@
 """A split of a SeqIO task or mixture as batches of a model; any step's batch can be made alone.
 
 A run makes the rows of its split once, as the model reads them (`faith_jax.input.rows`), each
-process a part of them (`faith_jax.input.row_parts`), and keeps them in files that any row can be
-read from. Their order is a function of the seed (`faith_jax.input.order`). So a batch is made
-without those before it, global batches are the same for any number of processes, and each process
-reads only its own rows of them. Random draws of a task's preprocessors are made once, with the
-rows.
+process a part of them, and keeps them in files that any row can be read from
+(`faith_jax.input.row_cache`). Their order is a function of the seed (`faith_jax.input.order`). So a
+batch is made without those before it, global batches are the same for any number of processes, and
+each process reads only its own rows of them. Random draws of a task's preprocessors are made once,
+with the rows.
 """
 
 import concurrent.futures
@@ -36,8 +36,7 @@ from faith_jax.input.layout import (
     passage_features,
 )
 from faith_jax.input.order import Order, Packing
-from faith_jax.input.row_cache import RowCache
-from faith_jax.input.row_parts import Part, count_parts, make_parts
+from faith_jax.input.row_cache import Part, RowCache, count_parts, make_parts
 from faith_jax.input.rows import PairRows, PassageRows, Row, TextRows
 from faith_jax.input.task_examples import TaskExamples, blamed_steps
 from faith_jax.models.config import TransformerConfig

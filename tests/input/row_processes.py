@@ -17,7 +17,7 @@ import numpy as np
 
 from faith_jax.core import processes
 from faith_jax.core.errors import FaithJaxError, ProcessError
-from faith_jax.input import row_parts
+from faith_jax.input import row_cache
 from faith_jax.input.row_cache import RowCache
 from faith_jax.input.rows import TextRows
 from faith_jax.input.task_batches import DatasetConfig, SplitRows
@@ -44,7 +44,7 @@ def run(output, folder, targets=40, starts=(), dies=-1):
       error.
     """
     made, read = [], []
-    row, get, examples = TextRows._make_row, RowCache.__getitem__, row_parts.EXAMPLES
+    row, get, examples = TextRows._make_row, RowCache.__getitem__, row_cache.EXAMPLES
 
     def counted_row(self, tokenizer, has_labels, example, where):
         made.append(example["id"].decode())
@@ -57,7 +57,7 @@ def run(output, folder, targets=40, starts=(), dies=-1):
         return get(self, number)
 
     TextRows._make_row, RowCache.__getitem__ = counted_row, counted_get
-    row_parts.EXAMPLES = EXAMPLES
+    row_cache.EXAMPLES = EXAMPLES
     found = {"made": made, "read": [], "error": ""}
     lengths = {"inputs": 32, "targets": targets}
     config = DatasetConfig("text_to_text", lengths, batch_size=BATCH_SIZE, seed=3)
@@ -80,7 +80,7 @@ def run(output, folder, targets=40, starts=(), dies=-1):
     except (FaithJaxError, ProcessError) as error:
         found["error"] = f"{type(error).__name__}: {error}"
     finally:
-        TextRows._make_row, RowCache.__getitem__, row_parts.EXAMPLES = row, get, examples
+        TextRows._make_row, RowCache.__getitem__, row_cache.EXAMPLES = row, get, examples
     (output / f"{jax.process_index()}.json").write_text(json.dumps(found))
     return found
 

@@ -166,7 +166,7 @@ def _build_reader(fields: RowFields) -> Reader:
         schema = _schema_of(fields.kinds())  # here: Beam's workers get the function, not its types
         ending = fields.texts.ending if fields.texts else None
         others = [path for path in paths.values() if ending and path.name.endswith(ending)]
-        text_of = _text_finder(fields.texts, others) if fields.texts else None
+        text_of = text_finder(fields.texts, others) if fields.texts else None
         for path in paths.values():
             if path not in others:
                 yield from _file_examples(path, fields, schema, text_of, bad_rows)
@@ -223,7 +223,7 @@ def _file_examples(
     return read_as(schema.struct, rows(), make, bad_rows)
 
 
-def _text_finder(texts: OtherTexts, files: Iterable[pathlib.Path]) -> Callable[[str, str], str]:
+def text_finder(texts: OtherTexts, files: Iterable[pathlib.Path]) -> Callable[[str, str], str]:
     """Returns a function from the name of a text, and the place that names it, to the text."""
     schema = _schema_of({texts.key: Text, texts.text: Text})
     by_name: dict[str, str] = {}

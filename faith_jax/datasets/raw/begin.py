@@ -18,7 +18,7 @@ from faith_jax.datasets.raw_dataset import Examples, each_row, load_card
 SOURCES = ("wow", "cmu", "tc")
 
 
-class Response(msgspec.Struct):
+class _Response(msgspec.Struct):
     """A row of the second release."""
 
     model_name: Text
@@ -29,7 +29,7 @@ class Response(msgspec.Struct):
     begin_label: BeginLabel
 
 
-class Response2021(msgspec.Struct):
+class _Response2021(msgspec.Struct):
     """A row of the first release."""
 
     evidence: Text
@@ -39,7 +39,7 @@ class Response2021(msgspec.Struct):
     labels: Text = msgspec.field(name="full label set")
 
 
-def _build_example(row: Response, place: str) -> Examples:
+def _build_example(row: _Response, place: str) -> Examples:
     yield {
         "id": _row_id(place),
         "source": row.data_source,
@@ -52,7 +52,7 @@ def _build_example(row: Response, place: str) -> Examples:
     }
 
 
-def _example_2021(row: Response2021, place: str) -> Examples:
+def _example_2021(row: _Response2021, place: str) -> Examples:
     yield {
         "id": _row_id(place),
         "knowledge": row.evidence,
@@ -74,10 +74,10 @@ def _row_id(place: str) -> str:
     return f"{pathlib.PurePath(path).stem}-{line}"
 
 
-_rows = functools.partial(read_tsv, columns=columns_of(Response))
-_rows_2021 = functools.partial(read_tsv, columns=columns_of(Response2021))
-_read = each_row(_rows, Response, _build_example)
+_rows = functools.partial(read_tsv, columns=columns_of(_Response))
+_rows_2021 = functools.partial(read_tsv, columns=columns_of(_Response2021))
+_read = each_row(_rows, _Response, _build_example)
 
 BEGIN = load_card("begin", _read)
 BEGIN_BY_SOURCE = {source: load_card("begin", _read, part=source) for source in SOURCES}
-BEGIN_2021 = load_card("begin_2021", each_row(_rows_2021, Response2021, _example_2021))
+BEGIN_2021 = load_card("begin_2021", each_row(_rows_2021, _Response2021, _example_2021))

@@ -27,7 +27,7 @@ MOST_EVIDENCE = 5
 _SEED = 0
 
 
-class Claim(msgspec.Struct):
+class _Claim(msgspec.Struct):
     """A claim; its evidence is lists of title, URL, sentence and id, as they stand.
 
     The authors left some sentences empty. A fifth item marks evidence of the original utterance
@@ -46,10 +46,10 @@ class Claim(msgspec.Struct):
 
 def read_claims(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     """Yields the claims of a file; see `DIALFACT.features`."""
-    return read_as(Claim, read_jsonl(path, bad_rows), _build_example, bad_rows, strip=False)
+    return read_as(_Claim, read_jsonl(path, bad_rows), _build_example, bad_rows, strip=False)
 
 
-def _build_example(row: Claim, place: str) -> Examples:
+def _build_example(row: _Claim, place: str) -> Examples:
     yield {
         "id": row.id.strip(),
         "context_id": row.context_id.strip(),
@@ -147,7 +147,7 @@ def select_evidence(candidates: Sequence[Evidence], most: int = MOST_EVIDENCE) -
     return [evidence for evidence in best if evidence.score > 0]
 
 
-class Retrieved(msgspec.Struct):
+class _Retrieved(msgspec.Struct):
     """The evidence that a retriever found for a claim: [title, URL, sentence, ..., score] each."""
 
     id: Text
@@ -155,18 +155,18 @@ class Retrieved(msgspec.Struct):
 
 
 def read_retrieved(path: pathlib.Path, bad_rows: BadRows) -> dict[str, list[Evidence]]:
-    """Returns the selected evidence of each claim by its id, from JSON lines of `Retrieved`.
+    """Returns the selected evidence of each claim by its id, from JSON lines of `_Retrieved`.
 
     A claim may have several lines, as where a retriever writes one for each sentence.
     """
     retrieved = collections.defaultdict[str, list[Evidence]](list)
     rows = read_jsonl(path, bad_rows)
-    for claim_id, sentences in read_as(Retrieved, rows, _read_evidence, bad_rows, strip=False):
+    for claim_id, sentences in read_as(_Retrieved, rows, _read_evidence, bad_rows, strip=False):
         retrieved[claim_id] += sentences
     return {claim_id: select_evidence(sentences) for claim_id, sentences in retrieved.items()}
 
 
-def _read_evidence(row: Retrieved, place: str) -> Iterator[tuple[str, list[Evidence]]]:
+def _read_evidence(row: _Retrieved, place: str) -> Iterator[tuple[str, list[Evidence]]]:
     retrieved = []
     for number, (title, url, sentence, *_, score) in enumerate(row.evidence):
         texts = all(isinstance(text, str) for text in (title, url, sentence))

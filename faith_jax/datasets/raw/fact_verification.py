@@ -83,7 +83,7 @@ def _build_vitaminc_example(row: VitamincClaim, place: str) -> Examples:
     yield _build_example(row.unique_id, row.claim, row.label, [(row.page, row.evidence)])
 
 
-class FeverClaim(msgspec.Struct):
+class _FeverClaim(msgspec.Struct):
     """A claim with its evidence: lists of page, number of the line, and sentence."""
 
     id: Whole | Text
@@ -92,7 +92,7 @@ class FeverClaim(msgspec.Struct):
     evidence: list[Annotated[list[str | int], msgspec.Meta(min_length=3, max_length=3)]]
 
 
-def _build_fever_example(row: FeverClaim, place: str) -> Examples:
+def _build_fever_example(row: _FeverClaim, place: str) -> Examples:
     evidence = ((_format_title(str(page)), plain_text(str(text))) for page, _, text in row.evidence)
     yield _build_example(str(row.id), row.claim, row.label, evidence)
 
@@ -101,23 +101,23 @@ def _format_title(page: str) -> str:
     return plain_text(page.replace("_", " "))
 
 
-class Sentence(msgspec.Struct):
+class _Sentence(msgspec.Struct):
     """A sentence of an article."""
 
     title: str
     evidence: str
 
 
-class ColloquialClaims(msgspec.Struct):
+class _ColloquialClaims(msgspec.Struct):
     """The rewritings of a claim of FEVER, with its evidence."""
 
     fever_id: Whole | Text
     fever_label: DialFactLabel
     colloquial_claims: Texts
-    evidences: list[Sentence]
+    evidences: list[_Sentence]
 
 
-def _build_colloquial_examples(row: ColloquialClaims, place: str) -> Examples:
+def _build_colloquial_examples(row: _ColloquialClaims, place: str) -> Examples:
     evidence = [
         (_format_title(sentence.title), plain_text(sentence.evidence)) for sentence in row.evidences
     ]
@@ -126,7 +126,7 @@ def _build_colloquial_examples(row: ColloquialClaims, place: str) -> Examples:
 
 
 VITAMINC = load_card("vitaminc", each_row(read_jsonl, VitamincClaim, _build_vitaminc_example))
-FEVER = load_card("fever", each_row(read_jsonl, FeverClaim, _build_fever_example))
+FEVER = load_card("fever", each_row(read_jsonl, _FeverClaim, _build_fever_example))
 COLLOQUIAL_CLAIMS = load_card(
-    "colloquial_claims", each_row(read_jsonl, ColloquialClaims, _build_colloquial_examples)
+    "colloquial_claims", each_row(read_jsonl, _ColloquialClaims, _build_colloquial_examples)
 )

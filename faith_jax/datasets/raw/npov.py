@@ -50,7 +50,7 @@ def _read_errors(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
         yield from synthetic_rows(row, by_id[row["topic"]], seed=ERROR_SEED)
 
 
-class Labelled(msgspec.Struct):
+class _Labelled(msgspec.Struct):
     """A row of `npov_detection`; a response with organic errors may leave out several arguments."""
 
     id: Text
@@ -68,7 +68,7 @@ class Labelled(msgspec.Struct):
     hallucinated_spans: list[Any] = []
 
 
-def _labelled_example(row: Labelled, place: str) -> Examples:
+def _labelled_example(row: _Labelled, place: str) -> Examples:
     added = row.added_argument
     yield msgspec.structs.asdict(row) | {
         "has_hallucination": int(row.has_hallucination),
@@ -82,6 +82,6 @@ def _labelled_example(row: Labelled, place: str) -> Examples:
 PROCON_NPOV = load_card("procon_npov", _read_responses)
 NPOV_ERRORS = load_card("npov_errors", _read_errors)
 TRAINING_SETS = {
-    part: load_card("npov_detection", each_row(read_jsonl, Labelled, _labelled_example), part=part)
+    part: load_card("npov_detection", each_row(read_jsonl, _Labelled, _labelled_example), part=part)
     for part in ("synth", "para", "dev", "org")
 }
