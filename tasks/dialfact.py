@@ -39,7 +39,7 @@ def verifiable(example: Example) -> Example:
 
 
 @seqio.map_over_dataset
-def verify(example: Example, ways: int, evidence: bool = True, context: bool = True) -> Example:
+def _verify(example: Example, ways: int, evidence: bool = True, context: bool = True) -> Example:
     """Adds a claim with its context, and `faith_jax.core.labels.verification_label` as the target.
 
     Args:
@@ -65,7 +65,7 @@ def verify(example: Example, ways: int, evidence: bool = True, context: bool = T
 
 
 @seqio.map_over_dataset
-def select(example: Example, context: bool) -> Example:
+def _select(example: Example, context: bool) -> Example:
     """Adds a claim with a sentence, and whether the sentence is relevant as the target.
 
     As in the authors' code, encoders read the claim first, and no title of the sentence's article.
@@ -85,7 +85,7 @@ def select(example: Example, context: bool) -> Example:
     }
 
 
-def find(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
+def _find(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
     """Keeps the relevant sentences: the query as `inputs`, the sentence as `targets`, its title.
 
     Args:
@@ -110,10 +110,10 @@ add_with_sample("dialfact_verifiable", verifiable, **CLASSIFICATION)
 for _suffix, _context in (("", True), ("_claim_only", False)):
     add_with_sample(
         f"dialfact_evidence{_suffix}",
-        functools.partial(select, context=_context),
+        functools.partial(_select, context=_context),
         **CLASSIFICATION,
     )
-    add_with_sample(f"dialfact_dense{_suffix}", functools.partial(find, context=_context))
+    add_with_sample(f"dialfact_dense{_suffix}", functools.partial(_find, context=_context))
 _SHOWN = {
     "oracle": {},
     "retrieved": {},
@@ -126,12 +126,12 @@ for _name, _options in _SHOWN.items():
     for _suffix, _ways in (("", 3), ("_2way", 2)):
         add_with_sample(
             f"dialfact_verify_{_name}{_suffix}",
-            functools.partial(verify, ways=_ways, **_options),
+            functools.partial(_verify, ways=_ways, **_options),
             **CLASSIFICATION,
         )
 for _suffix, _ways in (("", 3), ("_2way", 2)):
     for _name in ("vitaminc", "fever", "colloquial_claims"):
         add_with_sample(
-            f"{_name}_verify{_suffix}", functools.partial(verify, ways=_ways), **CLASSIFICATION
+            f"{_name}_verify{_suffix}", functools.partial(_verify, ways=_ways), **CLASSIFICATION
         )
     add_mixtures(f"fact_verify{_suffix}", seqio.mixing_rate_num_examples)

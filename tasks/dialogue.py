@@ -39,33 +39,33 @@ PASSAGE_UTTERANCES = 2 * 3 - 1
 SHORT_HISTORY = 2 * 2 - 1
 
 
-def generate_from_knowledge(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def _generate_from_knowledge(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Adds inputs and targets to the turns that have knowledge, and drops the others."""
     return generate(dataset.filter(lambda example: tf.strings.length(example["knowledge"]) > 0))
 
 
 @seqio.map_over_dataset
-def generate_from_passages(example: Example, last: int) -> Example:
+def _generate_from_passages(example: Example, last: int) -> Example:
     """Adds inputs with the last utterances, and with the knowledge where there is some."""
     return with_inputs(example, example["response"], last)
 
 
-def generate_with_openings(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """As `generate_from_knowledge`, without turns that draw on what the speaker knew before."""
+def _generate_with_openings(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """As `_generate_from_knowledge`, without turns that draw on what the speaker knew before."""
     impersonal = dataset.filter(lambda e: tf.reduce_all(e["knowledge_sources"] != PERSONAL))
-    return generate_from_knowledge(impersonal)
+    return _generate_from_knowledge(impersonal)
 
 
-def generate_replies(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """As `generate_with_openings`, without turns that open a conversation."""
-    return generate_with_openings(dataset.filter(lambda example: tf.size(example["history"]) > 0))
+def _generate_replies(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """As `_generate_with_openings`, without turns that open a conversation."""
+    return _generate_with_openings(dataset.filter(lambda example: tf.size(example["history"]) > 0))
 
 
 MASKED = 0.3  # the share of a response's words; the paper only says "at random positions"
 
 
-def infill(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Adds the masked response behind the inputs of `generate_from_knowledge`, its targets.
+def _infill(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Adds the masked response behind the inputs of `_generate_from_knowledge`, its targets.
 
     Words next to each other share a mask. Which ones are masked follows from the example's id.
     """
@@ -85,21 +85,21 @@ def infill(dataset: tf.data.Dataset) -> tf.data.Dataset:
         masked = tf.strings.reduce_join(pieces, separator=" ")
         return {**example, "inputs": tf.strings.join([example["inputs"], masked], " ")}
 
-    return add_masked(generate_from_knowledge(dataset))
+    return add_masked(_generate_from_knowledge(dataset))
 
 
 _TASKS = {
-    "wizard_of_wikipedia_generate": generate_from_knowledge,
-    "wizard_of_wikipedia_infill": infill,
-    "multidoc2dial_generate": functools.partial(generate_from_passages, last=PASSAGE_UTTERANCES),
+    "wizard_of_wikipedia_generate": _generate_from_knowledge,
+    "wizard_of_wikipedia_infill": _infill,
+    "multidoc2dial_generate": functools.partial(_generate_from_passages, last=PASSAGE_UTTERANCES),
     "multidoc2dial_generate_short_history": functools.partial(
-        generate_from_passages, last=SHORT_HISTORY
+        _generate_from_passages, last=SHORT_HISTORY
     ),
-    "multidoc2dial_generate_spans": generate_from_knowledge,
-    "topical_chat_generate": generate_replies,
-    "topical_chat_generate_with_openings": generate_with_openings,
-    "topical_chat_generate_pre_build": generate_replies,
-    "cmu_dog_generate": generate_from_knowledge,
+    "multidoc2dial_generate_spans": _generate_from_knowledge,
+    "topical_chat_generate": _generate_replies,
+    "topical_chat_generate_with_openings": _generate_with_openings,
+    "topical_chat_generate_pre_build": _generate_replies,
+    "cmu_dog_generate": _generate_from_knowledge,
 }
 for _name, _preprocess in _TASKS.items():
     add_with_sample(_name, _preprocess, **GENERATION)

@@ -48,7 +48,7 @@ def generate(example: Example) -> Example:
 
 
 @seqio.map_over_dataset
-def generate_wow(example: Example) -> Example:
+def _generate_wow(example: Example) -> Example:
     """Adds inputs, and the response before any edit as the target."""
     edited = tf.strings.length(example["original_response"]) > 0
     return with_inputs(example, tf.where(edited, example["original_response"], example["response"]))
@@ -73,14 +73,9 @@ def generate_ctrl(example: Example) -> Example:
 
 
 def steering(control_tokens: Sequence[str] | None = None) -> tuple[str, ...] | None:
-    """Returns the control tokens that are asked for; gin may set them.
+    """Returns the control tokens, one of each kind, that gin asks for in all examples.
 
-    Args:
-      control_tokens: for all examples, one of each kind; None = the examples' own, which in test
-        are those of a faithful response.
-
-    Returns:
-      The tokens, or None.
+    None = the examples' own, which in test are those of a faithful response.
 
     Raises:
       ConfigError: for tokens that there are not.
@@ -112,9 +107,9 @@ def steer(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return dataset.map(replace, num_parallel_calls=tf.data.AUTOTUNE)
 
 
-def generate_wow_then_faithdial(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def _generate_wow_then_faithdial(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Returns all examples with Wizard of Wikipedia's responses, then all with FaithDial's."""
-    return generate_wow(dataset).concatenate(generate(dataset))
+    return _generate_wow(dataset).concatenate(generate(dataset))
 
 
 @seqio.map_over_dataset
@@ -126,10 +121,10 @@ def criticise(example: Example) -> Example:
 
 
 add_with_sample("faithdial_generate", generate, **GENERATION)
-add_with_sample("faithdial_generate_wow", generate_wow, **GENERATION)
+add_with_sample("faithdial_generate_wow", _generate_wow, **GENERATION)
 add_with_sample(
     "faithdial_generate_wow_then_faithdial",
-    generate_wow_then_faithdial,
+    _generate_wow_then_faithdial,
     shuffle_buffer_size=None,
     **GENERATION,
 )

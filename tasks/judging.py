@@ -24,7 +24,7 @@ from faith_jax.tasks.registering import Example, add_mixtures, add_with_sample
 
 
 @seqio.map_over_dataset
-def classify(example: Example) -> Example:
+def _classify(example: Example) -> Example:
     """Adds BEGIN's inputs, and the authors' label as the target."""
     inputs = preprocessors.attribution_inputs(
         example["knowledge"], example["message"], example["response"]
@@ -33,17 +33,17 @@ def classify(example: Example) -> Example:
 
 
 @seqio.map_over_dataset
-def judge(example: Example) -> Example:
+def _judge(example: Example) -> Example:
     """Adds grounding and text as premise and hypothesis, and the label as the target."""
     inputs = preprocessors.nli_inputs(example["grounding"], example["generated_text"])
     targets = preprocessors.label_text(example["label"], {0: "0", 1: "1"})
     return {**example, "inputs": inputs, "targets": targets}
 
 
-add_with_sample("begin_classify", classify, **CLASSIFICATION)
-add_with_sample("begin_2021_classify", classify, **CLASSIFICATION)
+add_with_sample("begin_classify", _classify, **CLASSIFICATION)
+add_with_sample("begin_2021_classify", _classify, **CLASSIFICATION)
 add_with_sample("labelled_responses_classify", criticise, **CLASSIFICATION)
 _BENCHMARKS = (t for t in TASKS if t.startswith(JUDGED) and not t.endswith("_sample"))
 for _task in (*(f"true_{corpus}" for corpus in CORPORA), *_BENCHMARKS):
-    add_with_sample(_task, judge, **CLASSIFICATION)
+    add_with_sample(_task, _judge, **CLASSIFICATION)
 add_mixtures("true_all", seqio.mixing_rate_num_examples)

@@ -8,7 +8,7 @@
 - `nli_all`: the mixture of the first and the third.
 - `nli_dnli`: Dialogue NLI (Welleck 2019).
 - `nli_decode`: DECODE (Nie 2021) as pairs of turns, in two classes, `contradiction` and
-  `not_contradiction`: as FaithDial's authors train a critic on it, see `turn_pairs`.
+  `not_contradiction`: as FaithDial's authors train a critic on it, see `_turn_pairs`.
 - `nli_decode_dialogue`: DECODE with the whole history as the premise, Nie 2021's unstructured
   form; the same classes.
 
@@ -34,14 +34,14 @@ PHRASE_SEED = 0
 
 
 @seqio.map_over_dataset
-def infer(example: Example) -> Example:
+def _infer(example: Example) -> Example:
     """Adds inputs, and the label's name as the target."""
     inputs = preprocessors.nli_inputs(example["premise"], example["hypothesis"])
     return {**example, "inputs": inputs, "targets": example["label"]}
 
 
 @seqio.map_over_dataset
-def from_tfds(example: Example) -> Example:
+def _from_tfds(example: Example) -> Example:
     """Returns an instance of ANLI or MultiNLI with our names, and the data set it is from.
 
     The names are id, premise, hypothesis, label and source.
@@ -58,10 +58,7 @@ def from_tfds(example: Example) -> Example:
 
 
 def augmentation(phrases: Sequence[str] | None = None) -> tuple[str, ...]:
-    """Returns the phrases that hypotheses are augmented with; gin may set them.
-
-    Args:
-      phrases: at least one; None = all of Steen 2023's table 6.
+    """Returns the phrases for hypotheses: gin's, or all of Steen 2023's table 6.
 
     Raises:
       ConfigError: where they are no texts, or none.
@@ -79,7 +76,7 @@ with gin.unlock_config():
     augmentation = gin.configurable(augmentation, module="faith_jax.tasks.nli")
 
 
-def augmented(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def _augmented(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Returns every instance as it is, then every instance marked to get a dialogue phrase."""
     plain, marked = (
         dataset.map(lambda example, is_marked=is_marked: {**example, "augmented": is_marked})
@@ -88,7 +85,7 @@ def augmented(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return plain.concatenate(marked)
 
 
-def add_phrases(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def _add_phrases(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Puts phrases, as gin has them, before the hypotheses of marked instances.
 
     It stands behind the offline cache, which is thus the same whatever the phrases are.
@@ -113,7 +110,7 @@ def add_phrases(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return dataset.map(add, num_parallel_calls=tf.data.AUTOTUNE)
 
 
-def turn_pairs(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def _turn_pairs(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Returns pairs of an earlier turn, the premise, and the last one, the hypothesis.
 
     A contradiction gives a pair for each turn that is contradicted. Any other dialogue gives one,
@@ -140,7 +137,7 @@ def _pairs(example: Example) -> tf.data.Dataset:
 
 
 @seqio.map_over_dataset
-def whole_dialogue(example: Example) -> Example:
+def _whole_dialogue(example: Example) -> Example:
     """Returns the history, its turns joined by spaces, as the premise of the last turn."""
     return {
         "id": example["id"],
@@ -158,16 +155,16 @@ def _chained(dataset: tf.data.Dataset, steps: tuple) -> tf.data.Dataset:
 
 def _add(name: str, steps: tuple, **more: Callable) -> None:
     options = CLASSIFICATION | more
-    from_source = functools.partial(_chained, steps=(from_tfds, *steps))
+    from_source = functools.partial(_chained, steps=(_from_tfds, *steps))
     add_text_task(name, from_source, **options)
     add_text_task(f"{name}_sample", functools.partial(_chained, steps=steps), **options)
 
 
-_add("nli_anli", (infer,))
-_add("nli_anli_augmented", (augmented, infer), uncached=add_phrases)
-_add("nli_mnli", (infer,))
+_add("nli_anli", (_infer,))
+_add("nli_anli_augmented", (_augmented, _infer), uncached=_add_phrases)
+_add("nli_mnli", (_infer,))
 add_mixtures("nli_all", seqio.mixing_rate_num_examples)
-add_with_sample("nli_dnli", infer, **CLASSIFICATION)
-for _name, _step in (("nli_decode", turn_pairs), ("nli_decode_dialogue", whole_dialogue)):
-    _preprocess = functools.partial(_chained, steps=(_step, infer))
+add_with_sample("nli_dnli", _infer, **CLASSIFICATION)
+for _name, _step in (("nli_decode", _turn_pairs), ("nli_decode_dialogue", _whole_dialogue)):
+    _preprocess = functools.partial(_chained, steps=(_step, _infer))
     add_with_sample(_name, _preprocess, **CLASSIFICATION)

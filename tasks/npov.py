@@ -33,17 +33,10 @@ from faith_jax.tokenizers.vocabularies import default_vocabulary
 def error_labels(
     no_error: str = ErrorLabel.NO_ERROR.value, error: str = ErrorLabel.ERROR.value
 ) -> dict[int, str]:
-    """Returns the label texts of the classifiers' targets; gin may flip or rename them.
+    """Returns the label texts of the classifiers' targets: 0 = no error, 1 = an error.
 
-    A run keeps them in its MODEL_DIR, where the scorers find them. A task's offline cache keeps the
-    labels that it was made with.
-
-    Args:
-      no_error: of responses without the error.
-      error: of responses with it.
-
-    Returns:
-      The texts by whether there is an error: 0 or 1.
+    Gin may flip or rename them. A run keeps them in its MODEL_DIR, where the scorers find them. A
+    task's offline cache keeps the labels that it was made with.
 
     Raises:
       ConfigError: for labels that are empty, or the same.

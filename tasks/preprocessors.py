@@ -147,16 +147,11 @@ def encode_candidates(
     name: str,
     max_texts: int,
 ) -> tf.data.Dataset:
-    """Adds the tokens of a field of several texts: int32 [texts, length], padded with 0.
+    """Adds the tokens of the field `<name>_pretokenized`, a string [texts]: int32 [texts, length].
 
-    Each text ends with EOS, which is kept where the text is cut.
-
-    Args:
-      dataset: of examples with `<name>_pretokenized`, a string [texts].
-      output_features: has the vocabulary of `name`.
-      sequence_length: may have the most texts and the most tokens of each under `name`.
-      name: of the feature.
-      max_texts: how many texts there are at most where `sequence_length` does not say.
+    They are padded with 0. Each text ends with EOS, which is kept where the text is cut.
+    `sequence_length` may have the most texts and the most tokens of each; else the texts are at
+    most `max_texts`.
     """
     vocabulary = output_features[name].vocabulary
     texts, tokens = (sequence_length or {}).get(name) or (max_texts, None)

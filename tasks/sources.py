@@ -105,13 +105,8 @@ class _StoredSource(seqio.DataSource):
 class PreparedTfdsSource(_StoredSource):
     """Reads one config of a TFDS builder, preparing it first where that is not done.
 
-    Nothing is touched before splits, sizes or examples are asked for. Examples come in the
-    stored order; the task shuffles them.
-
-    Args:
-      prepare: makes the prepared builder, given a config and a data folder.
-      name: the builder's name.
-      config: the builder's config.
+    Nothing is touched before splits, sizes or examples are asked for. `prepare` makes the prepared
+    builder, given a config and a data folder.
     """
 
     def __init__(self, prepare: PrepareBuilder, name: str, config: str):
@@ -150,11 +145,8 @@ class PreparedTfdsSource(_StoredSource):
 class TfdsUnionSource(_StoredSource):
     """Reads data sets that TFDS itself has, one after the other, as one; each example says which.
 
-    TFDS fetches and prepares them when they are first read.
-
-    Args:
-      names: of data sets with the same features, with their configs.
-      splits: TFDS's name of each split by ours.
+    TFDS fetches and prepares them when they are first read. They have the same features; `splits`
+    has TFDS's name of each split by ours.
     """
 
     def __init__(self, names: Sequence[str], splits: Mapping[str, str]):

@@ -114,11 +114,8 @@ def control_tokens(
 ) -> ControlTokens:
     """Returns the three tokens that describe a response.
 
-    Args:
-      response: the text.
-      precision: its `lexical_precision`.
-      bounds: `terciles` of the responses of its file.
-      nli: the label of the knowledge as premise and the response as hypothesis.
+    `precision` is its `lexical_precision`, `bounds` are `terciles` of the responses of its file,
+    and `nli` is the label of the knowledge as premise and the response as hypothesis.
 
     >>> [*map(str, control_tokens("I'm for tea.", 0.4, Terciles(0.2, 0.5), "neutral"))]
     ['<first-person>', '<med-prec>', '<non-entailed>']

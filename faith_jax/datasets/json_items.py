@@ -33,15 +33,10 @@ def read_array(
     first: int = 0,
     encoding: str = "utf-8",
 ) -> Iterator[Row]:
-    """Yields the objects of an array.
+    """Yields the objects of an array; see `read_jsonl` for arguments.
 
-    Args:
-      path: of the file.
-      key: of the array in the file's object, with dots between nested keys; "" = the file is an
-        array itself.
-      bad_rows: what to do with an item that is no object; by default, reading stops.
-      first: the item to begin with, from 0; those before it, bad ones too, are not looked at.
-      encoding: of the file.
+    `key` is that of the array in the file's object, with dots between nested keys; "" = the file is
+    an array itself.
 
     Raises:
       InputError: the file cannot be read or is not JSON (the error names the last whole item), it

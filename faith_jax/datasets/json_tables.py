@@ -41,13 +41,8 @@ def read_json_table(
 ) -> Iterator[Row]:
     """Yields the rows of JSON in lines, in an array, or in an object by column or by row.
 
-    Args:
-      path: of the file.
-      may_be_one_value: as the file's name says; else it has lines, or is an array.
-      note: is called with a sentence on what was found out.
-      bad_rows: what to do with bad rows; None = reading stops.
-      first: the row to begin with, from 0.
-      encoding: of the file.
+    The file may be one value if its name says so; else it has lines, or is an array. `note` is
+    called with a sentence on what was found out; for the others see `read_jsonl`.
     """
     with open_text(path, encoding) as file:  # not a line, which may be large
         pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")

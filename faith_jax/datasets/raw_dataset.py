@@ -90,10 +90,7 @@ class RawDataset:
     def examples(self, paths: Paths, split: str, bad_rows: BadRows | None = None) -> Examples:
         """Returns the examples of a split, with exactly the fields of `features`.
 
-        Args:
-          paths: the files of the split by name, from `faith_jax.datasets.raw_files`.
-          split: its name.
-          bad_rows: what to do with a bad row; by default reading stops.
+        `paths` are its files by name, from `faith_jax.datasets.raw_files`.
 
         Raises:
           ConfigError: there is no such split.
@@ -165,10 +162,8 @@ def each_row(
 ) -> Reader:
     """Returns a reader that makes examples of each row of a split's files.
 
-    Args:
-      read: yields the rows of a file, given its path and `bad_rows`.
-      schema: of a row.
-      make: yields the examples of a row, given the row and its place.
+    `read` yields the rows of a file, given its path and `bad_rows`, and `make` the examples of a
+    row, given the row as a `schema`, and its place.
     """
     return each_file(
         lambda path, bad_rows: read_as(schema, read(path, bad_rows=bad_rows), make, bad_rows)

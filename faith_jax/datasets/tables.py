@@ -293,14 +293,7 @@ class _Reader:
 
 
 class _TextForm(NamedTuple):
-    """How a text file is written.
-
-    Attributes:
-      encoding: as Python names it.
-      separator: between the cells of CSV and TSV.
-      has_quotes: whether cells may stand in quotes.
-      notes: sentences on what was found out.
-    """
+    """How a text file is written; `notes` are sentences on what was found out."""
 
     encoding: str
     separator: str = ""
@@ -497,10 +490,8 @@ def _python_rows(path: pathlib.Path, batch: Any) -> list[dict[str, Any]]:
 def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
     """Returns the rows of a table in memory, with lists in the place of arrays.
 
-    Args:
-      frame: a pandas or Polars DataFrame, a `datasets` data set, an Arrow table, a list of
-        mappings, or a mapping of columns.
-      name: of the frame, for errors.
+    That is a pandas or Polars DataFrame, a `datasets` data set, an Arrow table, a list of mappings,
+    or a mapping of columns; errors call it `name`.
 
     Raises:
       InputError: two columns of one name.

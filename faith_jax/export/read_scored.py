@@ -1,15 +1,17 @@
 """Reading scored rows: what `faith-jax score` writes, and scores of other origin.
 
 A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/scores.md has all. Or it
-is of a table with a column for each scorer (`faith_jax.export.score_columns`).
+is of a table with a column for each scorer, as frames of `faith_jax.score` and CSV files of other
+systems have them.
 """
 
 import functools
 import itertools
 import logging
+import math
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -19,10 +21,11 @@ from faith_jax.core.files.stores import check_readable
 from faith_jax.core.rows import Row, read_jsonl
 from faith_jax.core.schema import convert_row
 from faith_jax.core.table import printable
-from faith_jax.datasets.grounded_rows import file_text_columns
+from faith_jax.datasets.grounded_rows import Columns, example_rows, file_text_columns
+from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.datasets.tables import FORMATS, decimal_commas, file_form, read_rows
-from faith_jax.export.score_columns import ScoredColumns, score_columns, scored_fields
 from faith_jax.export.scored_rows import ScoredRow, field_texts
+from faith_jax.scoring.registry import scorer_names
 
 logger = logging.getLogger("faith_jax")
 
@@ -35,12 +38,9 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
     """Yields the rows of a scored JSON, CSV, TSV, Parquet or Arrow file, or of a TFDS folder.
 
     What a row lacks is filled in: the corpus by the file's name, `generated_text` by None, and the
-    rest by what is empty. Fields are texts, see `faith_jax.export.scored_rows.field_texts`.
-
-    Args:
-      path: of the file or folder.
-      scorers: of a table with a column for each scorer, those that are read; default: the columns
-        that are named as scorers.
+    rest by what is empty. Fields are texts, see `faith_jax.export.scored_rows.field_texts`. Of a
+    table with a column for each scorer, `scorers` are read; default: the columns that are named as
+    scorers.
 
     Raises:
       InputError: for a file of another form, with the row and field, and for scores that are not
@@ -204,3 +204,69 @@ def _is_word(word: Any, row: Mapping[str, Any]) -> bool:
     text = (row["generated_text"] or "") if number is None else texts[number]
     has_span = isinstance(start, int) and isinstance(end, int)
     return has_span and 0 <= start <= end <= len(text)
+
+
+class ScoredColumns(Columns):
+    """Which columns of a table of scores hold what; it needs no texts."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    ambiguous_remedy: ClassVar[str] = "rename one of them"
+    label_remedy: ClassVar[str] = "write one of these in the table"
+
+
+def score_columns(fields: Sequence[str], scorers: Sequence[str]) -> list[str]:
+    """Returns the columns that hold scores: those of these scorers, and all named as scorers."""
+    names = {*scorers, *scorer_names()}
+    return [name for name in fields if name in names]
+
+
+def scored_fields(
+    rows: Iterable[Row],
+    scorers: Sequence[str],
+    columns: Columns,
+    corpus: str,
+    comma_columns: frozenset[str] = frozenset(),
+    find_text_columns: Callable[[], Collection[str]] | None = None,
+) -> Iterator[Row]:
+    """Yields the fields of scored rows, with their places, of a table with columns of scores.
+
+    A row may lack some of the `scorers`; `comma_columns` have numbers with decimal commas. For the
+    others see `example_rows`.
+
+    Raises:
+      InputError: for a score, a label or a text that is none; it names the row.
+    """
+    rows, raw_rows = itertools.tee(rows)
+    notes = TableNotes()
+    examples = example_rows(rows, columns, corpus, notes=notes, find_text_columns=find_text_columns)
+    for row, read in zip(raw_rows, examples, strict=True):
+        example = read.example
+        scores: dict[str, Any] = {}
+        for scorer in (name for name in scorers if name in row.fields):
+            value = row.fields[scorer]
+            if isinstance(value, str):
+                text = value.strip()
+                if scorer in comma_columns:
+                    text = text.replace(",", ".")
+                try:
+                    value = float(text) if text else None
+                except ValueError:
+                    raise field_error(row.place, scorer, "a number, or nothing", value) from None
+            if isinstance(value, float) and math.isinf(value):
+                raise field_error(row.place, scorer, "a finite number, or nothing", value)
+            # NaN is undefined; what is no number is found where rows are checked.
+            scores[scorer] = None if value != value else value
+        yield Row(
+            row.place,
+            {
+                "id": example.id,
+                "corpus": read.corpus,
+                "grounding": list(example.grounding.texts),
+                "perspectives": list(example.grounding.perspectives),
+                "history": list(example.history),
+                "generated_text": example.response if notes.columns["response"] else None,
+                "label": example.label,
+                "fields": {n: value for n, value in read.fields.items() if n not in scores},
+                "scores": scores,
+            },
+        )

@@ -9,17 +9,14 @@ from faith_jax.input.task_batches import DatasetConfig
 
 
 def steps(dataset: DatasetConfig, epochs: PositiveNumber, at_least: Positive = 1) -> int:
-    """Returns how many steps some epochs of a split are.
+    """Returns how many steps some epochs of a split are, but `at_least` so many.
 
-    Args:
-      dataset: the task and split, whose examples are counted before preprocessors drop or add any;
-        those of SeqIO's cache behind the preprocessors before it.
-      epochs: how often each example is read.
-      at_least: the number for a split of which that is fewer steps.
+    Examples are counted before preprocessors drop or add any; those of SeqIO's cache behind the
+    preprocessors before it.
 
     Raises:
-      ConfigError: for a task that does not know the number of its examples, for packed rows, and
-        as `DatasetConfig.task`.
+      ConfigError: for a task that does not know the number of its examples, for packed rows, and as
+        `DatasetConfig.task`.
     """
     if dataset.pack:
         raise ConfigError(

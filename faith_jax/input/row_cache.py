@@ -132,13 +132,7 @@ def _record_batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.Recor
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part of a task's rows.
-
-    Attributes:
-      name: of its file.
-      fingerprint: of what its rows depend on.
-      rows: makes them.
-    """
+    """A part of a task's rows: its file, what its rows depend on, and what makes them."""
 
     name: str
     fingerprint: str
@@ -166,13 +160,9 @@ def make_parts(
 ) -> None:
     """Makes the parts that are not there yet; all are in the folder `local` then.
 
-    Args:
-      parts: of all tasks of a split.
-      local: a folder of this machine.
-      shared: a folder that all processes of this run share, where each makes its own parts: `local`
-        itself, or one of a store, from which each copies what the others have made. None = each
-        process makes all parts.
-      contents: a name of the rows, for messages.
+    Processes of a run share the folder `shared`, where each makes its own parts: `local` itself, or
+    one of a store, from which each copies what the others have made. None = each process makes all
+    parts. `contents` is a name of the rows, for messages.
 
     Raises:
       FaithJaxError: on all processes, the same one: that of the first bad row. No part is kept,

@@ -115,11 +115,6 @@ class ScoreInput(Columns):
     ) -> Iterator[ExampleRow]:
         """Yields the examples with the other fields of their rows, from a place of theirs on.
 
-        Args:
-          bad_rows: what to do with bad rows.
-          place: the file, task or data set, and its row, to begin with.
-          notes: collects observations about the rows.
-
         Raises:
           FaithJaxError: a missing or bad file, an unknown task, data set or split, and an id that
             is in two of them.

@@ -53,14 +53,9 @@ def needed_outputs(task: Any) -> set[str]:
 def task_metrics(
     task: Any, rows: Sequence[Mapping[str, Any]], outputs: ModelOutputs
 ) -> dict[str, Any]:
-    """Returns the values of a task's metrics, by name.
+    """Returns the values of a task's metrics, by name: of SeqIO's `task`, for rows with all fields.
 
     These are numbers, texts, lists of numbers, or SeqIO's values such as `seqio.metrics.Image`.
-
-    Args:
-      task: of SeqIO.
-      rows: its examples, with all of their fields.
-      outputs: the model's, of these rows.
 
     Raises:
       MetricError: a metric or a postprocessor fails; `metrics` are those that do not.

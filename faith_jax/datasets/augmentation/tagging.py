@@ -68,11 +68,9 @@ class Tagger(Protocol):
 
 
 def load_tagger(name: str = DEFAULT_TAGGER) -> Tagger:
-    """Returns a tagger by its name.
+    """Returns the tagger "rules" (`RuleTagger`), which needs no model, or "spacy:PIPELINE".
 
-    Args:
-      name: "spacy:" and the name of an installed spaCy pipeline, or a folder that contains one; or
-        "rules" (`RuleTagger`), which needs no model.
+    A pipeline of spaCy is an installed one, or a folder that contains one.
 
     Raises:
       ConfigError: an unknown name, or spaCy or its pipeline is not installed.
@@ -80,7 +78,7 @@ def load_tagger(name: str = DEFAULT_TAGGER) -> Tagger:
     if name == RULES:
         return RuleTagger()
     if name.startswith(SPACY):
-        return SpacyTagger(name.removeprefix(SPACY))
+        return _SpacyTagger(name.removeprefix(SPACY))
     raise ConfigError(
         f"There is no tagger {name!r}: expected {SPACY}PIPELINE, such as {DEFAULT_TAGGER}, or "
         f"{RULES}."
@@ -160,7 +158,7 @@ def load_vectors(folder: pathlib.Path) -> tuple[Any, Any]:
         raise ConfigError(f"{folder}: not a folder of sense2vec's vectors ({problem}).") from None
 
 
-class SpacyTagger:
+class _SpacyTagger:
     """Tags with a spaCy pipeline: an installed package, or a folder that contains one."""
 
     def __init__(self, name: str):

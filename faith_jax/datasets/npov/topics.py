@@ -9,14 +9,15 @@ import pathlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from faith_jax.core.errors import InputError, did_you_mean, field_error, nearest_names
+from faith_jax.core.errors import InputError, did_you_mean, field_error, nearest_names, pluralize
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Text, read_as
+from faith_jax.datasets.augmentation.draws import draw_order
 from faith_jax.datasets.samples import sample_folder
 
 SPLITS = ("train", "validation", "test")
@@ -101,11 +102,7 @@ def topics_folder(source: str | pathlib.Path) -> pathlib.Path:
 
 
 def load_topics(source: str | pathlib.Path, bad_rows: BadRows | None = None) -> tuple[Topic, ...]:
-    """Reads the topics of a data set from `topics.jsonl` in its folder; there is at least one.
-
-    Args:
-      source: see `topics_folder`.
-      bad_rows: what to do with a bad row; by default reading stops.
+    """Reads the topics of a data set from `topics.jsonl` in its `topics_folder`; at least one.
 
     Raises:
       InputError: a missing folder or file, or the first bad row with its line: a wrong field, or an
@@ -129,12 +126,7 @@ def load_topics(source: str | pathlib.Path, bad_rows: BadRows | None = None) -> 
 def load_responses(
     source: str | pathlib.Path, topics: Iterable[Topic], bad_rows: BadRows | None = None
 ) -> tuple[WrittenResponse, ...]:
-    """Reads the responses of a data set.
-
-    Args:
-      source: the data set's folder, whose `responses.jsonl` may be missing, or a file of responses.
-      topics: from `load_topics`.
-      bad_rows: what to do with a bad row; by default reading stops.
+    """Reads the responses of a data set: of its folder, which may have none, or of a file.
 
     Raises:
       InputError: the first bad row, with its line: a wrong field, an unknown topic or index, or an
@@ -215,9 +207,7 @@ def generation_examples(
 def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     """Returns the topic that a query asks about (Chang 2024, section 2.1).
 
-    Args:
-      topics: where to look.
-      query: a leading question, title or id; case and punctuation do not matter.
+    A query is a leading question, title or id; case and punctuation do not matter.
 
     Raises:
       InputError: the query is empty or matches no topic (names the nearest questions) or several.
@@ -250,3 +240,39 @@ def _normalize_title(text: str) -> str:
     """Returns a question or title in lower case, without punctuation."""
     text = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(re.sub(r"[\W_]+", " ", text).split())
+
+
+class Combination(NamedTuple):
+    """Arguments of a topic, as many pro as con: indices in the order given."""
+
+    pro: tuple[int, ...]
+    con: tuple[int, ...]
+
+
+def choose_indices(topic: Topic, count: int, seed: int = 0) -> Combination:
+    """Draws `count` arguments of a topic on each side (Chang 2024, section 4.1).
+
+    Draws depend only on the topic's id, the numbers of its arguments and the seed.
+
+    Raises:
+      InputError: a side has fewer than `count` arguments.
+    """
+    fewest, side = min((len(topic.pro), "pro"), (len(topic.con), "con"))
+    if not 1 <= count <= fewest:
+        raise InputError(
+            f"topic {topic.id!r} has {pluralize(fewest, f'{side} argument')}: expected a count "
+            f"from 1 to {fewest}, got {count}."
+        )
+    sides = (("pro", topic.pro), ("con", topic.con))
+    drawn = (
+        draw_order(len(arguments), seed, topic.id, count, name)[:count] for name, arguments in sides
+    )
+    return Combination(*map(tuple, drawn))
+
+
+def choose_arguments(
+    topic: Topic, count: int, seed: int = 0
+) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
+    """Returns the arguments that `choose_indices` draws, pro and con."""
+    pro, con = choose_indices(topic, count, seed)
+    return tuple(topic.pro[i] for i in pro), tuple(topic.con[i] for i in con)
