@@ -23,9 +23,10 @@ import functools
 import seqio
 import tensorflow as tf
 
+from faith_jax.core import templates
 from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, EvidenceLabel
-from faith_jax.tasks import preprocessors
 from faith_jax.tasks.metrics import CLASSIFICATION
+from faith_jax.tasks.preprocessors import apply_template, label_text
 from faith_jax.tasks.registering import Example, add_mixtures, add_with_sample
 
 EVIDENCE_TARGETS = {0: EvidenceLabel.IRRELEVANT.value, 1: EvidenceLabel.RELEVANT.value}
@@ -34,7 +35,8 @@ EVIDENCE_TARGETS = {0: EvidenceLabel.IRRELEVANT.value, 1: EvidenceLabel.RELEVANT
 @seqio.map_over_dataset
 def verifiable(example: Example) -> Example:
     """Adds a claim with its context, and its type as the target."""
-    inputs = preprocessors.dialfact_claim_inputs(example["context"], example["response"])
+    texts = (example["context"], example["response"])
+    inputs = apply_template(templates.dialfact_claim_inputs, *texts)
     return {**example, "inputs": inputs, "targets": example["type_label"]}
 
 
@@ -51,11 +53,19 @@ def _verify(example: Example, ways: int, evidence: bool = True, context: bool = 
     titles, sentences = example["evidence_titles"], example["evidence"]
     claim = [example["context"] if context else example["context"][:0], example["response"]]
     if evidence:
-        inputs = preprocessors.dialfact_inputs(*claim, titles, sentences)
+        inputs = apply_template(templates.dialfact_inputs, *claim, titles, sentences)
     else:
-        inputs = preprocessors.dialfact_claim_inputs(*claim)
+        inputs = apply_template(templates.dialfact_claim_inputs, *claim)
         titles, sentences = titles[:0], sentences[:0]
-    premise, hypothesis = preprocessors.dialfact_pair(*claim, titles, sentences)
+    premise, hypothesis = (
+        apply_template(
+            lambda *texts, place=place: templates.dialfact_pair(*texts)[place],
+            *claim,
+            titles,
+            sentences,
+        )
+        for place in (0, 1)
+    )
     personal = example["type_label"] == DialFactType.PERSONAL.value
     label = tf.where(personal, DialFactLabel.NOT_ENOUGH_INFO.value, example["response_label"])
     if ways == 2:
@@ -74,14 +84,14 @@ def _select(example: Example, context: bool) -> Example:
       example: of `dialfact_evidence`.
       context: show the last utterances too.
     """
-    utterances = example["context"] if context else example["context"][:0]
+    claim = (example["context"] if context else example["context"][:0], example["response"])
     titles, sentences = example["evidence_title"][None], example["evidence"][None]
     return {
         **example,
-        "claim": preprocessors.dialfact_claim(utterances, example["response"]),
-        "sentence": preprocessors.clean_value(example["evidence"]),
-        "inputs": preprocessors.dialfact_inputs(utterances, example["response"], titles, sentences),
-        "targets": preprocessors.label_text(example["label"], EVIDENCE_TARGETS),
+        "claim": apply_template(templates.dialfact_claim, *claim),
+        "sentence": apply_template(templates.clean_value, example["evidence"]),
+        "inputs": apply_template(templates.dialfact_inputs, *claim, titles, sentences),
+        "targets": label_text(example["label"], EVIDENCE_TARGETS),
     }
 
 
@@ -99,7 +109,7 @@ def _find(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
         return {
             **example,
             "title": example["evidence_title"],
-            "inputs": preprocessors.dense_query(utterances, example["response"]),
+            "inputs": apply_template(templates.dense_query, utterances, example["response"]),
             "targets": example["evidence"],
         }
 

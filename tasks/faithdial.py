@@ -20,10 +20,11 @@ import gin
 import seqio
 import tensorflow as tf
 
+from faith_jax.core import templates
 from faith_jax.core.labels import CriticLabel, Faithfulness
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
-from faith_jax.tasks import preprocessors
 from faith_jax.tasks.metrics import CLASSIFICATION, GENERATION
+from faith_jax.tasks.preprocessors import apply_template, label_text
 from faith_jax.tasks.registering import Example, add_with_sample
 from faith_jax.tokenizers.vocabularies import default_vocabulary
 
@@ -37,8 +38,9 @@ CRITIC_TARGETS = {
 
 def with_inputs(example: Example, response: tf.Tensor, last: int = LAST_UTTERANCES) -> Example:
     """Adds inputs with the last utterances, and a response as the target."""
-    inputs = preprocessors.dialogue_inputs(example["knowledge"], example["history"], last)
-    return {**example, "inputs": inputs, "targets": preprocessors.one_space(response)}
+    texts = (example["knowledge"], example["history"])
+    inputs = apply_template(templates.dialogue_inputs, *texts, last=last)
+    return {**example, "inputs": inputs, "targets": apply_template(templates.one_space, response)}
 
 
 @seqio.map_over_dataset
@@ -57,7 +59,7 @@ def _generate_wow(example: Example) -> Example:
 @seqio.map_over_dataset
 def generate_infonce(example: Example) -> Example:
     """As `generate`, with the texts of the negatives."""
-    negatives = preprocessors.one_space(example.pop("negatives"))[:MOST_NEGATIVES]
+    negatives = example.pop("negatives")[:MOST_NEGATIVES]
     example = {**example, "negatives_pretokenized": negatives}
     return with_inputs(example, example["response"])
 
@@ -65,10 +67,9 @@ def generate_infonce(example: Example) -> Example:
 @seqio.map_over_dataset
 def generate_ctrl(example: Example) -> Example:
     """As `generate`, with control tokens before the inputs."""
-    inputs = preprocessors.controlled_dialogue_inputs(
-        example["control_tokens"], example["knowledge"], example["history"], LAST_UTTERANCES
-    )
-    targets = preprocessors.one_space(example["response"])
+    texts = (example["control_tokens"], example["knowledge"], example["history"])
+    inputs = apply_template(templates.controlled_dialogue_inputs, *texts, last=LAST_UTTERANCES)
+    targets = apply_template(templates.one_space, example["response"])
     return {**example, "inputs": inputs, "targets": targets}
 
 
@@ -115,8 +116,9 @@ def _generate_wow_then_faithdial(dataset: tf.data.Dataset) -> tf.data.Dataset:
 @seqio.map_over_dataset
 def criticise(example: Example) -> Example:
     """Adds inputs and the text of the label as the target."""
-    inputs = preprocessors.knowledge_response_inputs(example["knowledge"], example["response"])
-    targets = preprocessors.label_text(example["label"], CRITIC_TARGETS)
+    texts = (example["knowledge"], example["response"])
+    inputs = apply_template(templates.knowledge_response_inputs, *texts)
+    targets = label_text(example["label"], CRITIC_TARGETS)
     return {**example, "inputs": inputs, "targets": targets}
 
 

@@ -15,28 +15,29 @@ Each has a `_sample` of the same form.
 
 import seqio
 
+from faith_jax.core import templates
 from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.datasets.task_data import JUDGED, TASKS
-from faith_jax.tasks import preprocessors
 from faith_jax.tasks.faithdial import criticise
 from faith_jax.tasks.metrics import CLASSIFICATION
+from faith_jax.tasks.preprocessors import apply_template, label_text
 from faith_jax.tasks.registering import Example, add_mixtures, add_with_sample
 
 
 @seqio.map_over_dataset
 def _classify(example: Example) -> Example:
     """Adds BEGIN's inputs, and the authors' label as the target."""
-    inputs = preprocessors.attribution_inputs(
-        example["knowledge"], example["message"], example["response"]
-    )
+    texts = (example["knowledge"], example["message"], example["response"])
+    inputs = apply_template(templates.attribution_inputs, *texts)
     return {**example, "inputs": inputs, "targets": example["begin_label"]}
 
 
 @seqio.map_over_dataset
 def _judge(example: Example) -> Example:
     """Adds grounding and text as premise and hypothesis, and the label as the target."""
-    inputs = preprocessors.nli_inputs(example["grounding"], example["generated_text"])
-    targets = preprocessors.label_text(example["label"], {0: "0", 1: "1"})
+    texts = (example["grounding"], example["generated_text"])
+    inputs = apply_template(templates.nli_inputs, *texts)
+    targets = label_text(example["label"], {0: "0", 1: "1"})
     return {**example, "inputs": inputs, "targets": targets}
 
 

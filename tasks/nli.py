@@ -19,15 +19,15 @@ import functools
 from collections.abc import Callable, Sequence
 
 import gin
-import numpy as np
 import seqio
 import tensorflow as tf
 
+from faith_jax.core import templates
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import DecodeLabel, NliLabel
 from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, with_random_phrase
-from faith_jax.tasks import preprocessors
 from faith_jax.tasks.metrics import CLASSIFICATION
+from faith_jax.tasks.preprocessors import apply_template, label_text
 from faith_jax.tasks.registering import Example, add_mixtures, add_text_task, add_with_sample
 
 PHRASE_SEED = 0
@@ -36,7 +36,8 @@ PHRASE_SEED = 0
 @seqio.map_over_dataset
 def _infer(example: Example) -> Example:
     """Adds inputs, and the label's name as the target."""
-    inputs = preprocessors.nli_inputs(example["premise"], example["hypothesis"])
+    texts = (example["premise"], example["hypothesis"])
+    inputs = apply_template(templates.nli_inputs, *texts)
     return {**example, "inputs": inputs, "targets": example["label"]}
 
 
@@ -52,7 +53,7 @@ def _from_tfds(example: Example) -> Example:
         "id": example["uid"] if "uid" in example else tf.constant(""),
         "premise": premise,
         "hypothesis": example["hypothesis"],
-        "label": preprocessors.label_text(example["label"], names),
+        "label": label_text(example["label"], names),
         "source": example["source"],
     }
 
@@ -92,19 +93,16 @@ def _add_phrases(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """
     phrases = augmentation()
 
-    def phrased(hypothesis: bytes, identifier: bytes) -> np.bytes_:
-        text = with_random_phrase(hypothesis.decode(), identifier.decode(), PHRASE_SEED, phrases)
-        return np.bytes_(text.encode())
+    def phrased(hypothesis: str, identifier: str) -> str:
+        return with_random_phrase(hypothesis, identifier, PHRASE_SEED, phrases)
 
     def add(example: Example) -> Example:
-        hypothesis_and_id = [example["hypothesis"], example["id"]]
-        text = tf.cond(
+        hypothesis = tf.cond(
             example["augmented"],
-            lambda: tf.numpy_function(phrased, hypothesis_and_id, tf.string, stateful=False),
+            lambda: apply_template(phrased, example["hypothesis"], example["id"]),
             lambda: example["hypothesis"],
         )
-        hypothesis = tf.ensure_shape(text, [])
-        inputs = preprocessors.nli_inputs(example["premise"], hypothesis)
+        inputs = apply_template(templates.nli_inputs, example["premise"], hypothesis)
         return {**example, "hypothesis": hypothesis, "inputs": inputs}
 
     return dataset.map(add, num_parallel_calls=tf.data.AUTOTUNE)

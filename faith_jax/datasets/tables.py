@@ -70,24 +70,15 @@ class TableForm:
     encoding: str = ""
 
 
-class _SavedSplits(msgspec.Struct):
-    splits: list[str]
-
-
-class _Split(msgspec.Struct):
-    name: str
-
-
-class _DataSetInfo(msgspec.Struct):
-    splits: list[_Split]
-
-
 class _SavedFile(msgspec.Struct):
     filename: str
 
 
-class _SavedState(msgspec.Struct):
-    data_files: list[_SavedFile] = msgspec.field(name="_data_files")
+class _SavedFolder(msgspec.Struct):
+    """The fields that are read of state.json, dataset_dict.json and TFDS's dataset_info.json."""
+
+    splits: list[str | dict[str, Any]] = []
+    data_files: list[_SavedFile] = msgspec.field(name="_data_files", default_factory=list)
 
 
 def until_changed(function: Function) -> Function:
@@ -168,18 +159,20 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     if (path / PREDICTIONS).is_file() and any(path.rglob(SUMMARY)):
         return [path / PREDICTIONS]
     if (path / _SPLITS).is_file():
-        splits = read_json_as(path / _SPLITS, _SavedSplits, InputError).splits
-        if len(splits) != 1:
-            named = ", ".join(str(path / split) for split in splits)
-            raise InputError(f"{path}: holds {pluralize(len(splits), 'split')}; give one: {named}.")
-        path = path / splits[0]
-    if (path / _STATE).is_file():
-        state = read_json_as(path / _STATE, _SavedState, InputError)
-        return [path / file.filename for file in state.data_files]
+        splits = read_json_as(path / _SPLITS, _SavedFolder, InputError).splits
+        folders = [path / str(split) for split in splits]
+        if len(folders) != 1:
+            names = ", ".join(map(str, folders))
+            raise InputError(f"{path}: holds {pluralize(len(splits), 'split')}; give one: {names}.")
+        (path,) = folders
+    is_saved = (path / _STATE).is_file()
+    if is_saved and (files := read_json_as(path / _STATE, _SavedFolder, InputError).data_files):
+        return [path / file.filename for file in files]
     for folder in (path, path / "tfds"):
         if all((folder / name).is_file() for name in ("features.json", "dataset_info.json")):
-            info = read_json_as(folder / "dataset_info.json", _DataSetInfo, InputError)
-            options = " or ".join(f"--split={split.name}" for split in info.splits)
+            info = read_json_as(folder / "dataset_info.json", _SavedFolder, InputError)
+            names = (split["name"] for split in info.splits if isinstance(split, dict))
+            options = " or ".join(f"--split={name}" for name in names)
             raise InputError(
                 f"{path}: a TFDS data set; score and evidence read it with --tfds={folder} "
                 f"{options} in place of --input."
@@ -187,10 +180,10 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     inner = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
     parts = (file for file, names in inner if not any(name[0] in "._" for name in names))
     # Spark writes parts without any byte, too.
-    files = sorted((file for file in parts if file.is_file() and file.stat().st_size), key=str)
-    if not files:
+    nonempty = sorted((file for file in parts if file.is_file() and file.stat().st_size), key=str)
+    if not nonempty:
         raise InputError(f"{path}: the folder has no files to read.")
-    return files
+    return nonempty
 
 
 def named_form(path: pathlib.Path) -> str:

@@ -66,12 +66,10 @@ class ScoreInput(Columns):
             raise ConfigError("--split: a file has no splits; it goes with --task or --tfds.")
         if self.task_module and not self.task:
             raise ConfigError("--task-module: goes with --task only.")
-        if self.input_format and not self.input:
-            raise ConfigError("--input-format: goes with --input only.")
+        if any((self.input_format, self.separator, self.encoding)) and not self.input:
+            raise ConfigError("--input-format, --separator, --encoding: go with --input only.")
         if len(self.separator) > 1:
             raise ConfigError(f"--separator: expected one character, got {self.separator!r}.")
-        if any((self.separator, self.encoding)) and not self.input:
-            raise ConfigError("--separator and --encoding: go with --input only.")
         _ = self.table_form
         super().__post_init__()
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError, MetricError, reason
+from faith_jax.inference.batching import pad_rows
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.input.task_examples import TaskExamples, postprocessor
 
@@ -139,9 +140,7 @@ def _build_model_output(task: Any, kind: Any, outputs: ModelOutputs) -> Any:
     # Ours may have a text where SeqIO has padding, but none of them reads behind an end token.
     filler = getattr(vocabulary, "ours", None) and vocabulary.eos_id
     filler = vocabulary.pad_id if filler is None else filler
-    predictions = np.full((len(responses), max(map(len, responses), default=0)), filler)
-    for line, ids in zip(predictions, responses, strict=True):
-        line[: len(ids)] = ids
+    predictions = pad_rows(responses, max(map(len, responses), default=0), filler)
     if kind.name == "PREDICTION":
         return predictions
     return predictions, {"scores": np.asarray(outputs.ranks)}

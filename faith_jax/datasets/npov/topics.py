@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from faith_jax.core.errors import InputError, did_you_mean, field_error, nearest_names, pluralize
+from faith_jax.core.errors import InputError, did_you_mean, field_error, pluralize
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Text, read_as
@@ -147,9 +147,9 @@ def load_responses(
             problem = f"{response.topic!r} is not in {TOPICS_FILE}.{hint}"
             raise InputError(f"{place}: field 'topic': {problem}")
         for side in ("pro", "con"):
-            chosen, count = getattr(response, side), len(getattr(topic, side))
-            if len(set(chosen)) < len(chosen) or max(chosen) >= count:
-                raise field_error(place, side, f"distinct indices from 0 to {count - 1}", chosen)
+            indices, count = getattr(response, side), len(getattr(topic, side))
+            if len(set(indices)) < len(indices) or max(indices) >= count:
+                raise field_error(place, side, f"distinct indices from 0 to {count - 1}", indices)
         if len(response.pro) != len(response.con):
             raise InputError(
                 f"{place}: fields 'pro' and 'con': expected the same number of arguments on both "
@@ -215,25 +215,22 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     topics = list(topics)
     if not query.strip():
         raise InputError("The query is empty: ask one of the topics' leading questions.")
-    wanted = _normalize_title(query)
+    title = _normalize_title(query)
     for field in ("question", "title", "id"):
-        matching = [t for t in topics if wanted and _normalize_title(getattr(t, field)) == wanted]
+        matching = [t for t in topics if title and _normalize_title(getattr(t, field)) == title]
         if len(matching) > 1:
             ids = ", ".join(topic.id for topic in matching)
             raise InputError(f"The query {query!r} matches several topics ({ids}): ask by id.")
         if matching:
             return matching[0]
-    # The nearest questions by shared words, then by spelling.
-    words = set(wanted.split()) - _COMMON_WORDS
+    words = set(title.split()) - _COMMON_WORDS
 
     def count_shared(topic: Topic) -> int:
         return len(words & set(_normalize_title(f"{topic.question} {topic.title}").split()))
 
-    best = sorted((t for t in topics if count_shared(t)), key=count_shared, reverse=True)[:3]
-    questions = [t.question for t in best] or nearest_names(query, [t.question for t in topics])
-    questions = questions or [t.question for t in topics[:3]]
-    hint = f" Nearest questions: {' '.join(questions)}" if questions else ""
-    raise InputError(f"No topic matches the query {query!r}.{hint}")
+    nearest = sorted(topics, key=count_shared, reverse=True)[:3]
+    questions = " ".join(topic.question for topic in nearest)
+    raise InputError(f"No topic matches the query {query!r}. Nearest questions: {questions}")
 
 
 def _normalize_title(text: str) -> str:

@@ -110,7 +110,7 @@ def _build_turns(conversation: _Conversation, place: str, films: Mapping[int, Fi
     ):
         utterances = list(run)
         text = " ".join(utterance.text for utterance in utterances)
-        shown = list(dict.fromkeys(utterance.docIdx for utterance in utterances))
+        docs_shown = list(dict.fromkeys(utterance.docIdx for utterance in utterances))
         if user in conversation.whoSawDoc:
             yield {
                 "id": f"{conversation.conversation_id}-{turn}",
@@ -118,8 +118,8 @@ def _build_turns(conversation: _Conversation, place: str, films: Mapping[int, Fi
                 "turn": turn,
                 "film": title,
                 "speaker": user,
-                "sections": [str(section) for section in shown],
-                "knowledge": " ".join(sections[section] for section in shown),
+                "sections": [str(section) for section in docs_shown],
+                "knowledge": " ".join(sections[section] for section in docs_shown),
                 "history": list(history),
                 "response": text,
                 "rating": int(conversation.rating),

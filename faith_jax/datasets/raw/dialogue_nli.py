@@ -14,24 +14,16 @@ class _Pair(msgspec.Struct):
     """Two sentences with their relation triples."""
 
     id: Text
-    sentence1: Text
-    sentence2: Text
+    premise: Text = msgspec.field(name="sentence1")
+    hypothesis: Text = msgspec.field(name="sentence2")
     label: DialogueNliLabel
-    triple1: list[Text] = []
-    triple2: list[Text] = []
-    dtype: str = ""
+    premise_triple: list[Text] = msgspec.field(name="triple1", default_factory=list)
+    hypothesis_triple: list[Text] = msgspec.field(name="triple2", default_factory=list)
+    pair_type: str = msgspec.field(name="dtype", default="")
 
 
 def _build_example(row: _Pair, place: str) -> Examples:
-    yield {
-        "id": row.id,
-        "premise": row.sentence1,
-        "hypothesis": row.sentence2,
-        "premise_triple": row.triple1,
-        "hypothesis_triple": row.triple2,
-        "pair_type": row.dtype,
-        "label": row.label.nli.value,
-    }
+    yield msgspec.structs.asdict(row) | {"label": row.label.nli.value}
 
 
 # The authors' files are one JSON array, whatever their names say; users' may have lines.

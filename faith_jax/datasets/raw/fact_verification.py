@@ -19,6 +19,7 @@ import msgspec
 from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, Texts, Whole
+from faith_jax.datasets.raw.dialfact import evidence_features
 from faith_jax.datasets.raw_dataset import Examples, each_row, load_card
 
 # How FEVER writes brackets, colons and quotation marks.
@@ -41,8 +42,8 @@ def plain_text(text: str) -> str:
     >>> plain_text("The film -LRB- 1931 -RRB- is called `` M '' .")
     'The film ( 1931 ) is called " M " .'
     """
-    for written, meant in _WRITTEN.items():
-        text = text.replace(written, meant)
+    for written, mark in _WRITTEN.items():
+        text = text.replace(written, mark)
     return text
 
 
@@ -50,16 +51,13 @@ def _build_example(
     name: str, claim: str, label: DialFactLabel, evidence: Iterable[tuple[str, str]]
 ) -> dict[str, Any]:
     """Returns a claim with its evidence, of (title, sentence); see `DIALFACT.features`."""
-    shown = [(title, sentence) for title, sentence in evidence if sentence.strip()]
+    sentences = enumerate((title, text) for title, text in evidence if text.strip())
     return {
         "id": name,
         "context_id": "",
         "context": [],
         "response": claim,
-        "evidence_titles": [title for title, _ in shown],
-        "evidence_urls": [""] * len(shown),
-        "evidence": [sentence for _, sentence in shown],
-        "evidence_ids": [str(rank) for rank in range(len(shown))],
+        **evidence_features((title, "", text, str(rank)) for rank, (title, text) in sentences),
         "evidence_added": 0,
         "response_label": label.value,
         "type_label": DialFactType.FACTUAL.value,

@@ -5,7 +5,6 @@ instead of the authors' files if it is at hand.
 """
 
 import functools
-import hashlib
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal
@@ -16,7 +15,7 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Schema, Text, Texts, Whole, columns_of, convert_row, read_as
-from faith_jax.datasets.benchmarks.described_rows import OtherTexts, text_finder
+from faith_jax.datasets.benchmarks.described_rows import OtherTexts, source_of, text_finder
 from faith_jax.datasets.delimited import read_csv, read_tsv
 from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw import begin, dialfact
@@ -144,8 +143,7 @@ def _qags_example(summary: _QagsSummary, place: str) -> Examples:
     sentences = summary.summary_sentences
     votes = [[vote.response == "yes" for vote in sentence.responses] for sentence in sentences]
     text = " ".join(sentence.sentence for sentence in sentences)
-    # The source has no ids of articles.
-    source = hashlib.sha256(summary.article.encode()).hexdigest()[:16]
+    source = source_of(summary.article)
     yield _row(_extract_line_number(place), source, summary.article, text, all_pass(votes))
 
 

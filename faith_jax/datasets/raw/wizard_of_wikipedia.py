@@ -67,11 +67,13 @@ def _wizard_turns(dialogue: _Dialogue, place: str, split: str) -> Examples:
     number, topic = item_number(place), dialogue.chosen_topic
     topic_passages = [_Passage(topic, s) for s in dialogue.chosen_topic_passage if s]
     history: list[str] = []
-    shown: dict[str, list[_Passage]] = {_WIZARD: [], _APPRENTICE: []}
+    passages_of: dict[str, list[_Passage]] = {_WIZARD: [], _APPRENTICE: []}
     for turn, utterance in enumerate(dialogue.dialog):
         speaker = _WIZARD if _WIZARD in utterance.speaker else _APPRENTICE
         if speaker == _WIZARD:
-            passages = [*dict.fromkeys([*topic_passages, *shown[_APPRENTICE], *shown[_WIZARD]])]
+            passages = [
+                *dict.fromkeys([*topic_passages, *passages_of[_APPRENTICE], *passages_of[_WIZARD]])
+            ]
             # The sentence that the Wizard ticked, empty if it used none. `checked_passage` names
             # its article, sometimes beside `no_passages_used`; if that title was not shown with
             # this sentence, the first article that was shown with it counts.
@@ -97,7 +99,7 @@ def _wizard_turns(dialogue: _Dialogue, place: str, split: str) -> Examples:
                 "control_tokens": [token.value for token in utterance.control_tokens or ()],
             }
         history.append(utterance.text)
-        shown[speaker] = [
+        passages_of[speaker] = [
             _Passage(title, sentence)
             for article in utterance.retrieved_passages
             for title, sentences in article.items()
