@@ -311,19 +311,12 @@ def response_key(row: ExampleRow) -> tuple[Any, ...]:
 
 
 class _Layout(NamedTuple):
-    """Which fields of rows hold what.
+    """Which fields of rows hold what."""
 
-    Attributes:
-      names: of the fields, by the part of an example.
-      grounding: those of the grounding.
-      texts: those of one text or several: the grounding, the history and the perspectives.
-      further_fields: those that ride along.
-    """
-
-    names: Mapping[str, str]
+    names: Mapping[str, str]  # by the part of an example
     grounding: tuple[str, ...]
-    texts: tuple[str, ...]
-    further_fields: tuple[str, ...]
+    texts: tuple[str, ...]  # with one text or several: grounding, history, perspectives
+    further_fields: tuple[str, ...]  # which ride along
 
 
 def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
@@ -333,9 +326,9 @@ def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
     texts += [] if "=" in names["grounding"] else [columns.perspective_column]
     used = {*grounding, *(names[part] for part in ("response", "history", "id", "corpus"))}
     used |= {"label"} & {names["label"]}  # other names say what the label is of
-    further_fields = tuple(name for name in fields if not name or name not in used)
+    texts = [name for name in texts if name and name in fields]
     return _Layout(
-        names, grounding, tuple(name for name in texts if name and name in fields), further_fields
+        names, grounding, tuple(texts), tuple(n for n in fields if not n or n not in used)
     )
 
 

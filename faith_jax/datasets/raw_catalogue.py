@@ -85,7 +85,8 @@ def raw_dataset_of(path: pathlib.Path) -> tuple[RawDataset, str] | None:
         if have_usual_names(dataset.features)
         for split, names in dataset.splits.items()
         for name, file in sample_files(dataset).items()
-        if name in names and (shared := _share(columns, _read_columns(file))) > _LEAST_SHARED
+        if name in names
+        and (shared := _share_columns(columns, _read_columns(file))) > _LEAST_SHARED
     ]
     if not candidates:
         return None
@@ -93,7 +94,7 @@ def raw_dataset_of(path: pathlib.Path) -> tuple[RawDataset, str] | None:
     return dataset, split
 
 
-def _share(first: frozenset[str], second: frozenset[str]) -> float:
+def _share_columns(first: frozenset[str], second: frozenset[str]) -> float:
     return len(first & second) / max(1, len(first | second))
 
 

@@ -78,7 +78,7 @@ _MOST_LEVELS = 4
 def usual_name(
     part: str,
     fields: Iterable[str],
-    taken: Collection[str] = (),
+    excluded: Collection[str] = (),
     remedy: str = "say which does with {}",
 ) -> str:
     """Returns the column that holds a part of an example by its name; "" = none.
@@ -88,7 +88,7 @@ def usual_name(
     Args:
       part: a key of `USUAL`.
       fields: the columns.
-      taken: those that hold another part.
+      excluded: those that hold another part.
       remedy: where two columns may hold it; {} = the option that names one.
 
     Raises:
@@ -98,7 +98,7 @@ def usual_name(
     fields = tuple(fields)
     is_deepeval = part == "history" and "retrievalcontext" in map(_normalize_name, fields)
     for field in fields:
-        if field not in taken and not (is_deepeval and _normalize_name(field) == "context"):
+        if field not in excluded and not (is_deepeval and _normalize_name(field) == "context"):
             by_name.setdefault(_normalize_name(field), []).append(field)
     for prefix in _OBJECTS.get(part, ("",)):
         for rank in USUAL[part]:

@@ -57,17 +57,11 @@ class _RawConfig(tfds.core.BuilderConfig):
 
 def configs(parts: Mapping[str, RawDataset]) -> list[_RawConfig]:
     """Returns the two configs of each part; "official" and "full" have the sample "sample"."""
-    builder_configs = []
-    for name, dataset in parts.items():
-        sample = sample_config(name)
-        about = f"{dataset.description} The sample inside the package."
-        builder_configs.append(
-            _RawConfig(name=name, description=dataset.description, dataset=dataset)
-        )
-        builder_configs.append(
-            _RawConfig(name=sample, description=about, dataset=dataset, sample=True)
-        )
-    return builder_configs
+    return [
+        _RawConfig(name=config, description=f"{d.description}{more}", dataset=d, sample=bool(more))
+        for name, d in parts.items()
+        for config, more in ((name, ""), (sample_config(name), " The sample inside the package."))
+    ]
 
 
 class RawBuilder(
@@ -190,8 +184,8 @@ def _raw_paths(
             )
         except InputError as error:
             errors[split] = error
-    taken = [path for paths in paths_by_split.values() for path in paths.values()]
-    if errors and all(path.is_relative_to(downloads) for path in taken):  # none is the user's own
+    files = [path for paths in paths_by_split.values() for path in paths.values()]
+    if errors and all(path.is_relative_to(downloads) for path in files):  # none is the user's own
         raise next(iter(errors.values()))
     for split, problem in errors.items():
         logging.warning("%s is prepared without the split %s: %s", dataset.name, split, problem)
@@ -266,8 +260,7 @@ def prepare_builder(
         if made_from is None or raw_folder is not None:
             raise
         return _count_skipped(builder, bad_rows)  # its raw files may lie anywhere, or be gone
-    wanted = _fingerprint_raw_files(paths)
-    if made_from == wanted and is_finished(pathlib.Path(builder.data_dir)):
+    if made_from == _fingerprint_raw_files(paths) and is_finished(pathlib.Path(builder.data_dir)):
         return _count_skipped(builder, bad_rows)
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
     with report_write_errors(f"--data-dir: {builder.data_dir}"), _silence_tfds():

@@ -57,11 +57,11 @@ def _row_id(place: str) -> str:
     return f"{pathlib.PurePath(path).stem}-{line}"
 
 
-def _reader(schema: type[_Response] | type[_Response2021]) -> Reader:
+def _make_reader(schema: type[_Response] | type[_Response2021]) -> Reader:
     return each_row(functools.partial(read_tsv, columns=columns_of(schema)), schema, _build_example)
 
 
-_read = _reader(_Response)
+_read = _make_reader(_Response)
 BEGIN = load_card("begin", _read)
 BEGIN_BY_SOURCE = {source: load_card("begin", _read, part=source) for source in SOURCES}
-BEGIN_2021 = load_card("begin_2021", _reader(_Response2021))
+BEGIN_2021 = load_card("begin_2021", _make_reader(_Response2021))

@@ -54,14 +54,9 @@ class _RawDocument(msgspec.Struct):
 
 
 class _Document(NamedTuple):
-    """A document.
+    """A document: its text as published, of which spans count the characters.
 
-    Attributes:
-      title: its title.
-      text: as published: spans count its characters.
-      spans: its parts by their ids.
-      passages: by a span's id the text of its passage: the spans next to it, by number, that share
-        its title.
+    `passages` has by a span's id the text of the spans next to it, by number, that share its title.
     """
 
     title: str

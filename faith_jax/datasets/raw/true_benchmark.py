@@ -31,7 +31,7 @@ from faith_jax.datasets.raw_dataset import (
 )
 
 
-def _row(
+def _make_row(
     number: int | str, source_id: str, grounding: str, generated_text: str, label: int
 ) -> dict[str, Any]:
     """Returns an example; `_build_corpus` adds its name.
@@ -87,7 +87,7 @@ def _build_corpus(name: str, read: Reader) -> RawDataset:
 
     def true_example(row: _TrueRow, place: str) -> Examples:
         number = row.number or _extract_line_number(place)
-        yield _row(number, row.id or number, row.grounding, row.generated_text, int(row.label))
+        yield _make_row(number, row.id or number, row.grounding, row.generated_text, int(row.label))
 
     def read_either(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
         read_true = _rows_of(read_csv, _TrueRow, true_example)
@@ -120,7 +120,7 @@ def _frank_example(summary: _FrankSummary, place: str) -> Examples:
     sentences = summary.summary_sentences_annotations
     votes = [[types[0] == "NoE" for types in sentence.values()] for sentence in sentences]
     number = f"{summary.hash}-{summary.model_name}"
-    yield _row(number, summary.hash, summary.article, summary.summary, all_pass(votes))
+    yield _make_row(number, summary.hash, summary.article, summary.summary, all_pass(votes))
 
 
 class _QagsResponse(msgspec.Struct):
@@ -144,7 +144,7 @@ def _qags_example(summary: _QagsSummary, place: str) -> Examples:
     votes = [[vote.response == "yes" for vote in sentence.responses] for sentence in sentences]
     text = " ".join(sentence.sentence for sentence in sentences)
     source = source_of(summary.article)
-    yield _row(_extract_line_number(place), source, summary.article, text, all_pass(votes))
+    yield _make_row(_extract_line_number(place), source, summary.article, text, all_pass(votes))
 
 
 # The articles that two corpora refer to; `tools/make_true_articles.py` writes them.
@@ -180,7 +180,7 @@ def _read_mnbm(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
             continue
         passes = [vote.hallucination_type in ("NULL", "") for vote, _ in by_worker.values()]
         passes += [True] * (3 - len(passes))
-        yield _row(f"{document}-{system}", document, article, last.summary, all_pass([passes]))
+        yield _make_row(f"{document}-{system}", document, article, last.summary, all_pass([passes]))
 
 
 class _Consistency(msgspec.Struct):
@@ -202,7 +202,7 @@ def _read_summeval(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
         document = summary.id.replace("dm-test-", "").replace("cnn-test-", "")
         label = all(mark.consistency == 5 for mark in summary.expert_annotations)
         article = article_of(document, place)
-        yield _row(_extract_line_number(place), document, article, summary.decoded, label)
+        yield _make_row(_extract_line_number(place), document, article, summary.decoded, label)
 
     rows = read_jsonl(paths["model_annotations.aligned.jsonl"], bad_rows)
     return read_as(_SummevalSummary, rows, example, bad_rows)
@@ -214,7 +214,7 @@ def _read_summeval(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
 def _read_begin(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     for example in begin.BEGIN_2021.examples(paths, "validation", bad_rows):
         number, knowledge = example["id"].rpartition("-")[2], example["knowledge"]
-        yield _row(number, knowledge, knowledge, example["response"], example["label"])
+        yield _make_row(number, knowledge, knowledge, example["response"], example["label"])
 
 
 class _Q2Turn(msgspec.Struct):
@@ -235,14 +235,14 @@ def _q2_examples(turn: _Q2Turn, place: str) -> Examples:
         ("dodeca", turn.dodeca_response, turn.dodeca_label),
         ("memnet", turn.memnet_response, turn.memnet_label),
     ):
-        yield _row(f"{turn_id}-{model}", turn_id, turn.knowledge, response, label == "0")
+        yield _make_row(f"{turn_id}-{model}", turn_id, turn.knowledge, response, label == "0")
 
 
 def _dialfact_examples(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     for claim in dialfact.read_claims(path, bad_rows):
         grounding, source = " ".join(claim["evidence"]), claim["context_id"]
         if claim["type_label"] == DialFactType.FACTUAL and grounding:
-            yield _row(claim["id"], source, grounding, claim["response"], claim["label"])
+            yield _make_row(claim["id"], source, grounding, claim["response"], claim["label"])
 
 
 # Paraphrases and fact verification: PAWS, FEVER and VitaminC.
@@ -283,7 +283,7 @@ def _read_fever(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
         claim = str(item.cid)
         if claim not in verdicts:
             raise InputError(f"{place}: field 'cid': {_FEVER_LABELS} has no claim {claim}.")
-        yield _row(claim, claim, item.context, item.query, verdicts[claim].faithfulness)
+        yield _make_row(claim, claim, item.context, item.query, verdicts[claim].faithfulness)
 
     items = (r for r in read_jsonl(paths[_FEVER_ITEMS], bad_rows) if r.fields.get("context") != "")
     return read_as(_FeverItem, items, example, bad_rows)
@@ -291,7 +291,7 @@ def _read_fever(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
 
 def _vitaminc_example(claim: VitamincClaim, place: str) -> Examples:
     source, label = str(claim.case_id or claim.unique_id), claim.label.faithfulness
-    yield _row(claim.unique_id, source, claim.evidence, claim.claim, label)
+    yield _make_row(claim.unique_id, source, claim.evidence, claim.claim, label)
 
 
 _QAGS = each_row(read_jsonl, _QagsSummary, _qags_example)
@@ -307,7 +307,9 @@ _READERS: dict[str, Reader] = {
     "paws": _rows_of(
         read_tsv,
         _PawsPair,
-        lambda pair, _: [_row(pair.id, pair.id, pair.sentence1, pair.sentence2, int(pair.label))],
+        lambda pair, _: [
+            _make_row(pair.id, pair.id, pair.sentence1, pair.sentence2, int(pair.label))
+        ],
     ),
     "fever": _read_fever,
     "vitaminc": each_row(read_jsonl, VitamincClaim, _vitaminc_example),
