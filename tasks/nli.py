@@ -116,22 +116,19 @@ def _turn_pairs(dataset: tf.data.Dataset) -> tf.data.Dataset:
     but one where there are no more than three turns. So does the published code of Dziri 2022,
     whose paper does not say it.
     """
-    return dataset.flat_map(_pairs)
 
+    def pairs(example: Example) -> tf.data.Dataset:
+        history = example["history"]
+        place = tf.where(tf.size(history) > 2, -2, -1) + tf.size(history)
+        is_contradiction = example["label"] == DecodeLabel.CONTRADICTION.value
+        premises = tf.cond(
+            is_contradiction, lambda: example["contradicted"], lambda: history[place : place + 1]
+        )
+        fields = {n: example[n] for n in ("id", "label")} | {"hypothesis": example["response"]}
+        dataset = tf.data.Dataset.from_tensor_slices(premises)
+        return dataset.map(lambda premise: {**fields, "premise": premise})
 
-def _pairs(example: Example) -> tf.data.Dataset:
-    history = example.pop("history")
-    place = tf.where(tf.size(history) > 2, -2, -1) + tf.size(history)
-    is_contradiction = example["label"] == DecodeLabel.CONTRADICTION.value
-    premises = tf.cond(
-        is_contradiction, lambda: example["contradicted"], lambda: history[place : place + 1]
-    )
-    example = {name: example[name] for name in ("id", "label")} | {
-        "hypothesis": example["response"]
-    }
-    return tf.data.Dataset.from_tensor_slices(premises).map(
-        lambda premise: {**example, "premise": premise}
-    )
+    return dataset.flat_map(pairs)
 
 
 @seqio.map_over_dataset

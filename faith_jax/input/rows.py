@@ -11,7 +11,7 @@ import numpy as np
 from faith_jax.core import cutting
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.templates import Notation, npov_label
+from faith_jax.core.templates import npov_label
 from faith_jax.inference.opening import LONGEST_PAIR, check_ids, input_limit
 from faith_jax.inference.texts.input_rows import InputLayout
 from faith_jax.inference.texts.text_pairs import PairEncoder
@@ -90,6 +90,13 @@ def _make_text_row(
     if layout.inputs_end and ids[-1:] == [layout.eos_id]:
         ids.pop()
     text = plain(example.get("inputs_pretokenized", ""))
+    # The texts of knowledge stand for the grounding.
+    published = cutting.notation_of(tokenizer).to_published_notation(text)
+    knowledge = "\n".join(
+        published[part.text_start : part.text_end]
+        for part in cutting.parse(published)
+        if part.kind == Kind.KNOWLEDGE
+    )
     room, parts = layout.room(lengths["inputs"]), []
     is_doha = layout.config.knowledge_attention
     if (is_doha or len(ids) > room) and text and list(tokenizer.encode(text)) == ids:
@@ -102,7 +109,7 @@ def _make_text_row(
         "targets": layout.targets(example["targets"].tolist()),
         "length": len(ids) + lengths["inputs"] - room,
         "cut": [cut.get(kind, 0) for kind in Kind],
-        "grounding": _hash_knowledge(text, cutting.notation_of(tokenizer)),
+        "grounding": _hash_text(knowledge),
         **_count_unknown(tokenizer, text, ids, example, has_labels, where),
     }
     if len(row["targets"]) > lengths["targets"]:
@@ -263,14 +270,8 @@ def _count_unknown(
     return counts.row()
 
 
-def _hash_knowledge(text: str, notation: Notation) -> int:
-    """Returns a number that stands for the knowledge in an input; 0 if there is none."""
-    text = notation.to_published_notation(text)
-    parts = [part for part in cutting.parse(text) if part.kind == Kind.KNOWLEDGE]
-    return _hash_text("\n".join(text[part.text_start : part.text_end] for part in parts))
-
-
 def _hash_text(text: str) -> int:
+    """Returns a number that stands for a text; 0 if there is none."""
     if not text:
         return 0
     digest = hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest()

@@ -166,20 +166,19 @@ class _SpacyTagger:
 
     def tag(self, texts: Sequence[str]) -> list[TaggedText]:
         """Returns the texts with what the pipeline finds in them."""
-        return [_convert_spacy_document(document) for document in self._pipeline.pipe(texts)]
-
-
-def _convert_spacy_document(document: Any) -> TaggedText:
-    tokens = tuple(
-        Token(t.text, t.idx, t.idx + len(t.text), t.pos_, t.tag_, t.lemma_ or t.lower_)
-        for t in document
-        if not t.is_space
-    )
-    entities = tuple(Entity(e.text, e.start_char, e.end_char, e.label_) for e in document.ents)
-    chunks: tuple[NounChunk, ...] = ()
-    if document.has_annotation("DEP"):  # a pipeline may have no parser
-        chunks = tuple(NounChunk(c.text, c.start_char, c.end_char) for c in document.noun_chunks)
-    return TaggedText(document.text, tokens, entities, chunks)
+        tagged = []
+        for document in self._pipeline.pipe(texts):
+            tokens = tuple(
+                Token(t.text, t.idx, t.idx + len(t.text), t.pos_, t.tag_, t.lemma_ or t.lower_)
+                for t in document
+                if not t.is_space
+            )
+            entities = (Entity(e.text, e.start_char, e.end_char, e.label_) for e in document.ents)
+            # A pipeline may have no parser.
+            chunks = document.noun_chunks if document.has_annotation("DEP") else ()
+            noun_chunks = (NounChunk(c.text, c.start_char, c.end_char) for c in chunks)
+            tagged.append(TaggedText(document.text, tokens, tuple(entities), tuple(noun_chunks)))
+        return tagged
 
 
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"

@@ -30,7 +30,6 @@ from faith_jax.datasets.raw_dataset import (
     Examples,
     Paths,
     RawDataset,
-    Reader,
     card,
     load_card,
 )
@@ -148,20 +147,10 @@ def _schema_of(kinds: Mapping[str, Any]) -> _Schema:
 
 def load_row_card(name: str, part: str = "") -> RawDataset:
     """Returns the data set of a card with a `row`, or one of its `parts`."""
-    fields = card(name)
-    fields |= fields["parts"][part] if part else {}
-    place = f"cards/{name}.toml: row"
-    return load_card(
-        name, _build_reader(convert_row(fields["row"], place, RowFields, strip=False)), part
-    )
+    about = card(name)
+    about |= about["parts"][part] if part else {}
+    fields = convert_row(about["row"], f"cards/{name}.toml: row", RowFields, strip=False)
 
-
-def source_of(grounding: str) -> str:
-    """Returns a name for a document that has none."""
-    return hashlib.sha256(grounding.encode()).hexdigest()[:16]
-
-
-def _build_reader(fields: RowFields) -> Reader:
     def read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
         schema = _schema_of(fields.kinds())  # here: Beam's workers get the function, not its types
         ending = fields.texts.ending if fields.texts else None
@@ -171,7 +160,12 @@ def _build_reader(fields: RowFields) -> Reader:
             if path not in text_files:
                 yield from _file_examples(path, fields, schema, text_of, bad_rows)
 
-    return read
+    return load_card(name, read, part)
+
+
+def source_of(grounding: str) -> str:
+    """Returns a name for a document that has none."""
+    return hashlib.sha256(grounding.encode()).hexdigest()[:16]
 
 
 def _file_examples(

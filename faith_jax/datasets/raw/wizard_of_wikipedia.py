@@ -112,13 +112,11 @@ def _used_entries(entries: Mapping[str, str]) -> list[str]:
     return [value for key, value in entries.items() if value and _UNUSED not in (key, value)]
 
 
-def _turns_with_knowledge(path: pathlib.Path, bad_rows: BadRows) -> Examples:
-    return (turn for turn in read_turns(path, bad_rows) if turn["knowledge"])
-
-
 WIZARD_OF_WIKIPEDIA = load_card("wizard_of_wikipedia", each_file(read_turns))
 WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS = load_card(
     "wizard_of_wikipedia",
-    control_tokens.with_control_tokens(_turns_with_knowledge),
+    control_tokens.with_control_tokens(
+        lambda path, bad_rows: (t for t in read_turns(path, bad_rows) if t["knowledge"])
+    ),
     part="control_tokens",
 )
