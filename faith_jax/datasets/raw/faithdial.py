@@ -78,7 +78,7 @@ def _build_turns(dialogue: _Dialogue, place: str, split: str, places: dict[int, 
             "original_response": utterance.original_response,
             "begin_labels": [label.value for label in utterance.BEGIN],
             "vrm_labels": utterance.VRM,
-            "control_tokens": [token.value for token in utterance.control_tokens or ()],
+            "control_tokens": list(utterance.control_tokens or ()),
         }
         yield turn | {"negatives": negative_responses(turn, utterance.negative_samples)}
 

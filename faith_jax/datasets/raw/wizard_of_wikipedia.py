@@ -96,7 +96,7 @@ def _wizard_turns(dialogue: _Dialogue, place: str, split: str) -> Examples:
                 "response": utterance.text,
                 "passage_titles": [passage.title for passage in passages],
                 "passage_sentences": [passage.sentence for passage in passages],
-                "control_tokens": [token.value for token in utterance.control_tokens or ()],
+                "control_tokens": list(utterance.control_tokens or ()),
             }
         history.append(utterance.text)
         passages_of[speaker] = [
