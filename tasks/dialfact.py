@@ -19,100 +19,83 @@ with `_2way`.
 """
 
 import functools
-from collections.abc import Callable
 
 import seqio
 import tensorflow as tf
 
+from faith_jax.core import templates
 from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, EvidenceLabel
-from faith_jax.tasks import metrics, preprocessors
+from faith_jax.tasks.metrics import CLASSIFICATION
+from faith_jax.tasks.preprocessors import apply_template, label_text
 from faith_jax.tasks.registering import Example, add_mixtures, add_with_sample
 
 EVIDENCE_TARGETS = {0: EvidenceLabel.IRRELEVANT.value, 1: EvidenceLabel.RELEVANT.value}
 
 
-def _map(dataset: tf.data.Dataset, add: Callable[[Example], Example]) -> tf.data.Dataset:
-    return dataset.map(add, num_parallel_calls=tf.data.AUTOTUNE)
-
-
-def verifiable(dataset: tf.data.Dataset) -> tf.data.Dataset:
+@seqio.map_over_dataset
+def verifiable(example: Example) -> Example:
     """Adds a claim with its context, and its type as the target."""
-
-    def add(example: Example) -> Example:
-        inputs = preprocessors.dialfact_claim_inputs(example["context"], example["response"])
-        return {**example, "inputs": inputs, "targets": example["type_label"]}
-
-    return _map(dataset, add)
+    texts = (example["context"], example["response"])
+    inputs = apply_template(templates.dialfact_claim_inputs, *texts)
+    return {**example, "inputs": inputs, "targets": example["type_label"]}
 
 
-def verify(
-    dataset: tf.data.Dataset, ways: int, evidence: bool = True, context: bool = True
-) -> tf.data.Dataset:
+@seqio.map_over_dataset
+def _verify(example: Example, ways: int, evidence: bool = True, context: bool = True) -> Example:
     """Adds a claim with its context, and `faith_jax.core.labels.verification_label` as the target.
 
     Args:
-      dataset: of DialFact's examples.
+      example: of DialFact.
       ways: 3 or 2 labels.
       evidence: show the evidence.
       context: show the turns before the claim.
     """
-
-    def add(example: Example) -> Example:
-        titles, sentences = example["evidence_titles"], example["evidence"]
-        told = [example["context"] if context else example["context"][:0], example["response"]]
-        if evidence:
-            inputs = preprocessors.dialfact_inputs(*told, titles, sentences)
-        else:
-            inputs = preprocessors.dialfact_claim_inputs(*told)
-            titles, sentences = titles[:0], sentences[:0]
-        premise, hypothesis = preprocessors.dialfact_pair(*told, titles, sentences)
-        return {
-            **example,
-            "premise": premise,
-            "hypothesis": hypothesis,
-            "inputs": inputs,
-            "targets": _verification_label(example, ways),
-        }
-
-    return _map(dataset, add)
-
-
-def _verification_label(example: Example, ways: int) -> tf.Tensor:
+    titles, sentences = example["evidence_titles"], example["evidence"]
+    claim = [example["context"] if context else example["context"][:0], example["response"]]
+    if evidence:
+        inputs = apply_template(templates.dialfact_inputs, *claim, titles, sentences)
+    else:
+        inputs = apply_template(templates.dialfact_claim_inputs, *claim)
+        titles, sentences = titles[:0], sentences[:0]
+    premise, hypothesis = (
+        apply_template(
+            lambda *texts, place=place: templates.dialfact_pair(*texts)[place],
+            *claim,
+            titles,
+            sentences,
+        )
+        for place in (0, 1)
+    )
     personal = example["type_label"] == DialFactType.PERSONAL.value
     label = tf.where(personal, DialFactLabel.NOT_ENOUGH_INFO.value, example["response_label"])
     if ways == 2:
         label = tf.where(label == DialFactLabel.SUPPORTS.value, label, NOT_SUPPORTED)
-    return label
+    texts = {"premise": premise, "hypothesis": hypothesis, "inputs": inputs, "targets": label}
+    return {**example, **texts}
 
 
-def select(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
+@seqio.map_over_dataset
+def _select(example: Example, context: bool) -> Example:
     """Adds a claim with a sentence, and whether the sentence is relevant as the target.
 
     As in the authors' code, encoders read the claim first, and no title of the sentence's article.
 
     Args:
-      dataset: of the examples of `dialfact_evidence`.
+      example: of `dialfact_evidence`.
       context: show the last utterances too.
     """
-
-    def add(example: Example) -> Example:
-        utterances = example["context"] if context else example["context"][:0]
-        titles, sentences = [example["evidence_title"]], [example["evidence"]]
-        inputs = preprocessors.dialfact_inputs(
-            utterances, example["response"], tf.stack(titles), tf.stack(sentences)
-        )
-        return {
-            **example,
-            "claim": preprocessors.dialfact_claim(utterances, example["response"]),
-            "sentence": preprocessors.clean_value(example["evidence"]),
-            "inputs": inputs,
-            "targets": preprocessors.label_text(example["label"], EVIDENCE_TARGETS),
-        }
-
-    return _map(dataset, add)
+    claim = (example["context"] if context else example["context"][:0], example["response"])
+    titles, sentences = example["evidence_title"][None], example["evidence"][None]
+    return {
+        **example,
+        "claim": apply_template(templates.dialfact_claim, *claim),
+        "sentence": apply_template(templates.clean_value, example["evidence"]),
+        "inputs": apply_template(templates.dialfact_inputs, *claim, titles, sentences),
+        "targets": label_text(example["label"], EVIDENCE_TARGETS),
+    }
 
 
-def find(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
+def _find(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
     """Keeps the relevant sentences: the query as `inputs`, the sentence as `targets`, its title.
 
     Args:
@@ -120,31 +103,27 @@ def find(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
       context: the query has the last two turns, too.
     """
 
+    @seqio.map_over_dataset
     def add(example: Example) -> Example:
         utterances = example["context"][-2:] if context else example["context"][:0]
         return {
             **example,
             "title": example["evidence_title"],
-            "inputs": preprocessors.dense_query(utterances, example["response"]),
+            "inputs": apply_template(templates.dense_query, utterances, example["response"]),
             "targets": example["evidence"],
         }
 
-    relevant = dataset.filter(lambda example: example["label"] == 1)
-    return _map(relevant, add)
+    return add(dataset.filter(lambda example: example["label"] == 1))
 
 
-_CLASSIFICATION = {
-    "postprocess": metrics.label_postprocess,
-    "metric_fns": [metrics.classification],
-}
-add_with_sample("dialfact_verifiable", verifiable, **_CLASSIFICATION)
+add_with_sample("dialfact_verifiable", verifiable, **CLASSIFICATION)
 for _suffix, _context in (("", True), ("_claim_only", False)):
     add_with_sample(
         f"dialfact_evidence{_suffix}",
-        functools.partial(select, context=_context),
-        **_CLASSIFICATION,
+        functools.partial(_select, context=_context),
+        **CLASSIFICATION,
     )
-    add_with_sample(f"dialfact_dense{_suffix}", functools.partial(find, context=_context))
+    add_with_sample(f"dialfact_dense{_suffix}", functools.partial(_find, context=_context))
 _SHOWN = {
     "oracle": {},
     "retrieved": {},
@@ -157,12 +136,12 @@ for _name, _options in _SHOWN.items():
     for _suffix, _ways in (("", 3), ("_2way", 2)):
         add_with_sample(
             f"dialfact_verify_{_name}{_suffix}",
-            functools.partial(verify, ways=_ways, **_options),
-            **_CLASSIFICATION,
+            functools.partial(_verify, ways=_ways, **_options),
+            **CLASSIFICATION,
         )
 for _suffix, _ways in (("", 3), ("_2way", 2)):
     for _name in ("vitaminc", "fever", "colloquial_claims"):
         add_with_sample(
-            f"{_name}_verify{_suffix}", functools.partial(verify, ways=_ways), **_CLASSIFICATION
+            f"{_name}_verify{_suffix}", functools.partial(_verify, ways=_ways), **CLASSIFICATION
         )
     add_mixtures(f"fact_verify{_suffix}", seqio.mixing_rate_num_examples)

@@ -23,12 +23,14 @@ But for `multidoc2dial_generate` and its short history, turns without knowledge 
 Topical-Chat also those that draw on personal knowledge (Nandwani 2023, section 5.2).
 """
 
+import functools
+
 import seqio
 import tensorflow as tf
 
 from faith_jax.datasets.raw.topical_chat import PERSONAL
-from faith_jax.tasks import metrics
 from faith_jax.tasks.faithdial import generate, generate_ctrl, steer, with_inputs
+from faith_jax.tasks.metrics import GENERATION
 from faith_jax.tasks.registering import Example, add_with_sample
 
 # Nandwani 2023's code shows 2 * max_history - 1 utterances; by default max_history is 3 in training
@@ -37,42 +39,33 @@ PASSAGE_UTTERANCES = 2 * 3 - 1
 SHORT_HISTORY = 2 * 2 - 1
 
 
-def generate_from_knowledge(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def _generate_from_knowledge(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Adds inputs and targets to the turns that have knowledge, and drops the others."""
-    return generate(dataset.filter(_has_knowledge))
+    return generate(dataset.filter(lambda example: tf.strings.length(example["knowledge"]) > 0))
 
 
 @seqio.map_over_dataset
-def generate_from_passages(example: Example) -> Example:
-    """Adds inputs with the last 5 utterances, and with the knowledge where there is some."""
-    return with_inputs(example, example["response"], PASSAGE_UTTERANCES)
+def _generate_from_passages(example: Example, last: int) -> Example:
+    """Adds inputs with the last utterances, and with the knowledge where there is some."""
+    return with_inputs(example, example["response"], last)
 
 
-@seqio.map_over_dataset
-def generate_from_short_history(example: Example) -> Example:
-    """As `generate_from_passages`, with the last 3 utterances."""
-    return with_inputs(example, example["response"], SHORT_HISTORY)
+def _generate_with_openings(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """As `_generate_from_knowledge`, without turns that draw on what the speaker knew before."""
+    impersonal = dataset.filter(lambda e: tf.reduce_all(e["knowledge_sources"] != PERSONAL))
+    return _generate_from_knowledge(impersonal)
 
 
-def generate_with_openings(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """As `generate_from_knowledge`, without turns that draw on what the speaker knew before."""
-
-    def impersonal(example: Example) -> tf.Tensor:
-        return tf.reduce_all(example["knowledge_sources"] != PERSONAL)
-
-    return generate_from_knowledge(dataset.filter(impersonal))
-
-
-def generate_replies(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """As `generate_with_openings`, without turns that open a conversation."""
-    return generate_with_openings(dataset.filter(lambda example: tf.size(example["history"]) > 0))
+def _generate_replies(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """As `_generate_with_openings`, without turns that open a conversation."""
+    return _generate_with_openings(dataset.filter(lambda example: tf.size(example["history"]) > 0))
 
 
 MASKED = 0.3  # the share of a response's words; the paper only says "at random positions"
 
 
-def infill(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Adds the masked response behind the inputs of `generate_from_knowledge`, its targets.
+def _infill(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Adds the masked response behind the inputs of `_generate_from_knowledge`, its targets.
 
     Words next to each other share a mask. Which ones are masked follows from the example's id.
     """
@@ -92,28 +85,22 @@ def infill(dataset: tf.data.Dataset) -> tf.data.Dataset:
         masked = tf.strings.reduce_join(pieces, separator=" ")
         return {**example, "inputs": tf.strings.join([example["inputs"], masked], " ")}
 
-    return add_masked(generate_from_knowledge(dataset))
-
-
-def _has_knowledge(example: Example) -> tf.Tensor:
-    return tf.strings.length(example["knowledge"]) > 0
+    return add_masked(_generate_from_knowledge(dataset))
 
 
 _TASKS = {
-    "wizard_of_wikipedia_generate": generate_from_knowledge,
-    "wizard_of_wikipedia_infill": infill,
-    "multidoc2dial_generate": generate_from_passages,
-    "multidoc2dial_generate_short_history": generate_from_short_history,
-    "multidoc2dial_generate_spans": generate_from_knowledge,
-    "topical_chat_generate": generate_replies,
-    "topical_chat_generate_with_openings": generate_with_openings,
-    "topical_chat_generate_pre_build": generate_replies,
-    "cmu_dog_generate": generate_from_knowledge,
-}
-_GENERATION = {
-    "postprocess": metrics.response_postprocess,
-    "metric_fns": [metrics.token_f1, metrics.rouge, metrics.knowledge_f1],
+    "wizard_of_wikipedia_generate": _generate_from_knowledge,
+    "wizard_of_wikipedia_infill": _infill,
+    "multidoc2dial_generate": functools.partial(_generate_from_passages, last=PASSAGE_UTTERANCES),
+    "multidoc2dial_generate_short_history": functools.partial(
+        _generate_from_passages, last=SHORT_HISTORY
+    ),
+    "multidoc2dial_generate_spans": _generate_from_knowledge,
+    "topical_chat_generate": _generate_replies,
+    "topical_chat_generate_with_openings": _generate_with_openings,
+    "topical_chat_generate_pre_build": _generate_replies,
+    "cmu_dog_generate": _generate_from_knowledge,
 }
 for _name, _preprocess in _TASKS.items():
-    add_with_sample(_name, _preprocess, **_GENERATION)
-add_with_sample("wizard_of_wikipedia_generate_ctrl", generate_ctrl, uncached=steer, **_GENERATION)
+    add_with_sample(_name, _preprocess, **GENERATION)
+add_with_sample("wizard_of_wikipedia_generate_ctrl", generate_ctrl, uncached=steer, **GENERATION)

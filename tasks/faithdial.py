@@ -20,9 +20,11 @@ import gin
 import seqio
 import tensorflow as tf
 
+from faith_jax.core import templates
 from faith_jax.core.labels import CriticLabel, Faithfulness
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
-from faith_jax.tasks import metrics, preprocessors
+from faith_jax.tasks.metrics import CLASSIFICATION, GENERATION
+from faith_jax.tasks.preprocessors import apply_template, label_text
 from faith_jax.tasks.registering import Example, add_with_sample
 from faith_jax.tokenizers.vocabularies import default_vocabulary
 
@@ -36,8 +38,9 @@ CRITIC_TARGETS = {
 
 def with_inputs(example: Example, response: tf.Tensor, last: int = LAST_UTTERANCES) -> Example:
     """Adds inputs with the last utterances, and a response as the target."""
-    inputs = preprocessors.dialogue_inputs(example["knowledge"], example["history"], last)
-    return {**example, "inputs": inputs, "targets": preprocessors.one_space(response)}
+    texts = (example["knowledge"], example["history"])
+    inputs = apply_template(templates.dialogue_inputs, *texts, last=last)
+    return {**example, "inputs": inputs, "targets": apply_template(templates.one_space, response)}
 
 
 @seqio.map_over_dataset
@@ -47,7 +50,7 @@ def generate(example: Example) -> Example:
 
 
 @seqio.map_over_dataset
-def generate_wow(example: Example) -> Example:
+def _generate_wow(example: Example) -> Example:
     """Adds inputs, and the response before any edit as the target."""
     edited = tf.strings.length(example["original_response"]) > 0
     return with_inputs(example, tf.where(edited, example["original_response"], example["response"]))
@@ -56,7 +59,7 @@ def generate_wow(example: Example) -> Example:
 @seqio.map_over_dataset
 def generate_infonce(example: Example) -> Example:
     """As `generate`, with the texts of the negatives."""
-    negatives = preprocessors.one_space(example.pop("negatives"))[:MOST_NEGATIVES]
+    negatives = example.pop("negatives")[:MOST_NEGATIVES]
     example = {**example, "negatives_pretokenized": negatives}
     return with_inputs(example, example["response"])
 
@@ -64,22 +67,16 @@ def generate_infonce(example: Example) -> Example:
 @seqio.map_over_dataset
 def generate_ctrl(example: Example) -> Example:
     """As `generate`, with control tokens before the inputs."""
-    inputs = preprocessors.controlled_dialogue_inputs(
-        example["control_tokens"], example["knowledge"], example["history"], LAST_UTTERANCES
-    )
-    targets = preprocessors.one_space(example["response"])
+    texts = (example["control_tokens"], example["knowledge"], example["history"])
+    inputs = apply_template(templates.controlled_dialogue_inputs, *texts, last=LAST_UTTERANCES)
+    targets = apply_template(templates.one_space, example["response"])
     return {**example, "inputs": inputs, "targets": targets}
 
 
 def steering(control_tokens: Sequence[str] | None = None) -> tuple[str, ...] | None:
-    """Returns the control tokens that are asked for; gin may set them.
+    """Returns the control tokens, one of each kind, that gin asks for in all examples.
 
-    Args:
-      control_tokens: for all examples, one of each kind; None = the examples' own, which in test
-        are those of a faithful response.
-
-    Returns:
-      The tokens, or None.
+    None = the examples' own, which in test are those of a faithful response.
 
     Raises:
       ConfigError: for tokens that there are not.
@@ -111,47 +108,34 @@ def steer(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return dataset.map(replace, num_parallel_calls=tf.data.AUTOTUNE)
 
 
-def generate_wow_then_faithdial(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def _generate_wow_then_faithdial(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Returns all examples with Wizard of Wikipedia's responses, then all with FaithDial's."""
-    return generate_wow(dataset).concatenate(generate(dataset))
+    return _generate_wow(dataset).concatenate(generate(dataset))
 
 
 @seqio.map_over_dataset
 def criticise(example: Example) -> Example:
     """Adds inputs and the text of the label as the target."""
-    inputs = preprocessors.knowledge_response_inputs(example["knowledge"], example["response"])
-    targets = preprocessors.label_text(example["label"], CRITIC_TARGETS)
+    texts = (example["knowledge"], example["response"])
+    inputs = apply_template(templates.knowledge_response_inputs, *texts)
+    targets = label_text(example["label"], CRITIC_TARGETS)
     return {**example, "inputs": inputs, "targets": targets}
 
 
-_GENERATION = {
-    "postprocess": metrics.response_postprocess,
-    "metric_fns": [metrics.token_f1, metrics.rouge, metrics.knowledge_f1],
-}
-add_with_sample("faithdial_generate", generate, **_GENERATION)
-add_with_sample("faithdial_generate_wow", generate_wow, **_GENERATION)
+add_with_sample("faithdial_generate", generate, **GENERATION)
+add_with_sample("faithdial_generate_wow", _generate_wow, **GENERATION)
 add_with_sample(
     "faithdial_generate_wow_then_faithdial",
-    generate_wow_then_faithdial,
+    _generate_wow_then_faithdial,
     shuffle_buffer_size=None,
-    **_GENERATION,
+    **GENERATION,
 )
 add_with_sample(
     "faithdial_generate_infonce",
     generate_infonce,
     candidates={"negatives": MOST_NEGATIVES},
-    **_GENERATION,
+    **GENERATION,
 )
-add_with_sample(
-    "faithdial_generate_ctrl",
-    generate_ctrl,
-    uncached=steer,
-    **_GENERATION,
-)
+add_with_sample("faithdial_generate_ctrl", generate_ctrl, uncached=steer, **GENERATION)
 for _name in ("faith_critic", "faith_critic_all_edits"):
-    add_with_sample(
-        _name,
-        criticise,
-        postprocess=metrics.label_postprocess,
-        metric_fns=[metrics.classification],
-    )
+    add_with_sample(_name, criticise, **CLASSIFICATION)

@@ -15,9 +15,6 @@ from faith_jax.core.user_modules import load_entry_points, locate_user_module
 from faith_jax.datasets.task_data import TASK_ENTRY_POINTS, check_task_name
 from faith_jax.tasks import faithdial, npov
 
-# How splits are called that are not trained on, by their beginnings.
-_VALIDATION = ("validation", "valid", "val", "development", "dev", "eval", "test")
-
 
 @functools.cache
 def _load_entry_points() -> None:
@@ -31,14 +28,10 @@ def task_names() -> list[str]:
 
 
 def get_task(name: str, setting: str = "task") -> Any:
-    """Returns a `seqio.Task` or `seqio.Mixture`.
-
-    Args:
-      name: its registered name.
-      setting: the option or macro that gives it, for messages.
+    """Returns a `seqio.Task` or `seqio.Mixture` by its registered name.
 
     Raises:
-      ConfigError: no task or mixture has this name.
+      ConfigError: no task or mixture has this name; names the setting that gave it.
     """
     names = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
     if name not in names:
@@ -47,12 +40,7 @@ def get_task(name: str, setting: str = "task") -> Any:
 
 
 def check_split(task: Any, split: str | None, setting: str = "") -> None:
-    """Checks that a task or a mixture has a split.
-
-    Args:
-      task: from `get_task`.
-      split: the name of a split, such as "validation".
-      setting: the macro that names it, for messages.
+    """Checks that a task or a mixture has a split; messages name the macro `setting`.
 
     Raises:
       ConfigError: it has no such split.
@@ -66,18 +54,12 @@ def check_split(task: Any, split: str | None, setting: str = "") -> None:
         raise InputError(f"{task.name}: its splits cannot be read: {reason(error)}.") from error
     if split in splits:
         return
-    said = f"{setting} = {split!r}: " if setting else ""
-    # Nobody who asks for a validation split wants the training rows.
-    validation_splits = [n for start in _VALIDATION for n in sorted(splits) if n.startswith(start)]
-    if validation_splits and split in _VALIDATION:
-        validation_splits = list(dict.fromkeys(validation_splits))
-        hint = f" Did you mean {' or '.join(map(repr, validation_splits))}?"
-    else:
-        hint = did_you_mean(str(split), set(splits) - {"train"} if split in _VALIDATION else splits)
+    place = f"{setting} = {split!r}: " if setting else ""
+    hint = did_you_mean(str(split), splits)
     if setting == "EVAL_SPLIT":
         hint += " EVAL_SPLIT=None trains without validation."
     raise ConfigError(
-        f"{said}{task.name} has no split {split!r}.{hint} Its splits: {', '.join(sorted(splits))}."
+        f"{place}{task.name} has no split {split!r}.{hint} Its splits: {', '.join(sorted(splits))}."
     )
 
 
@@ -85,12 +67,8 @@ def member_rates(task: Any, split: str, counts: Sequence[int] | None = None) -> 
     """Returns how often the members of a mixture that have a split are read, as relative rates.
 
     A rate may be a function of a task, such as SeqIO's of its number of examples. If a task's
-    source does not know this number, it is the number of its rows.
-
-    Args:
-      task: from `get_task`; of a task that is no mixture the rate is 1.
-      split: of all members.
-      counts: the rows of each; None = they are not read yet, and rates are only checked.
+    source does not know this number, it is the number of its rows, of `counts`; without these,
+    rates are only checked. Of a task that is no mixture the rate is 1.
 
     Raises:
       ConfigError: a rate cannot be computed, or is no number that can be a rate.
@@ -139,8 +117,7 @@ def _counted_rows(task: Any, split: str, count: int) -> Iterator[None]:
 def check_steered(task: Any | None) -> None:
     """Checks that the control tokens that gin asks for, if any, are asked of inputs that have some.
 
-    Args:
-      task: from `get_task`, or None for inputs that are no task's.
+    None are the inputs of no task.
 
     Raises:
       ConfigError: they are not, naming the tasks that have some; or there are no such tokens.
@@ -167,11 +144,7 @@ def _is_steered(task: Any) -> bool:
 def error_labels(task: Any) -> dict[str, str] | None:
     """Returns the texts of the labels that a task or mixture teaches a classifier of NPOV errors.
 
-    Args:
-      task: from `get_task`.
-
-    Returns:
-      The texts by the arguments of `npov.error_labels`; None where its targets are other texts.
+    They are by the arguments of `npov.error_labels`; None where its targets are other texts.
     """
     steps = [
         [getattr(step, "__wrapped__", None) for step in part.preprocessors]
@@ -186,12 +159,8 @@ def error_labels(task: Any) -> dict[str, str] | None:
 def check_cached(task: Any, module: str | None = None) -> None:
     """Checks that a task or all tasks of a mixture have an offline cache.
 
-    Args:
-      task: from `get_task`.
-      module: what registers it, imported; None = ours.
-
     Raises:
-      ConfigError: naming the command that makes it.
+      ConfigError: naming the command that makes it, with the module that registers the task.
     """
     for part in getattr(task, "tasks", [task]):
         if not part.supports_caching:

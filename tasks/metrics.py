@@ -18,16 +18,10 @@ Target = Mapping[str, Any]
 def npov_postprocess(
     text: str, example: Mapping[str, Any] | None = None, is_target: bool = False
 ) -> str | dict[str, Any]:
-    """Returns the response in a decoded text; of a target, with the arguments it was given.
+    """Returns the response in a text in the curly braces format.
 
-    Args:
-      text: a decoded prediction or target, in the curly braces format.
-      example: the example, with `id`, `pro_arguments` and `con_arguments`.
-      is_target: whether `text` is the example's target.
-
-    Returns:
-      The response of a prediction; of a target {"id", "response", "pro", "con"}, where pro and
-      con are lists of texts.
+    Of a target it is {"id", "response", "pro", "con"}, where pro and con are the lists of arguments
+    that the example has.
     """
     response = templates.npov_response(text)
     if not is_target:
@@ -44,16 +38,7 @@ def npov_postprocess(
 def response_postprocess(
     text: str, example: Mapping[str, Any] | None = None, is_target: bool = False
 ) -> str | dict[str, Any]:
-    """Returns a decoded response; of a target, with the knowledge it was written from.
-
-    Args:
-      text: a decoded prediction or target.
-      example: the example, with `id` and `knowledge`.
-      is_target: whether `text` is the example's target.
-
-    Returns:
-      The text of a prediction; of a target {"id", "response", "knowledge"}.
-    """
+    """Returns a decoded response; of a target {"id", "response", "knowledge"}."""
     if not is_target:
         return text
     example = example or {}
@@ -157,6 +142,17 @@ def arguments(targets: Sequence[Target], predictions: Sequence[str]) -> dict[str
         "argument_recall": _mean(overlap.recall for overlap in overlaps),
         "empty_responses": _mean(float(not overlap.response_words) for overlap in overlaps),
     }
+
+
+# Options of `registering.add_text_task`.
+CLASSIFICATION: dict[str, Any] = {
+    "postprocess": label_postprocess,
+    "metric_fns": [classification],
+}
+GENERATION: dict[str, Any] = {
+    "postprocess": response_postprocess,
+    "metric_fns": [token_f1, rouge, knowledge_f1],
+}
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -19,13 +19,16 @@ and the arguments stay in the examples for evaluation and export.
 import functools
 
 import gin
+import seqio
 import tensorflow as tf
 
+from faith_jax.core import templates
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import ErrorLabel
 from faith_jax.core.templates import check_label
 from faith_jax.datasets.raw.npov import TRAINING_SETS
-from faith_jax.tasks import metrics, preprocessors
+from faith_jax.tasks import metrics
+from faith_jax.tasks.preprocessors import apply_template, label_text
 from faith_jax.tasks.registering import Example, add_mixtures, add_with_sample
 from faith_jax.tokenizers.vocabularies import default_vocabulary
 
@@ -33,17 +36,10 @@ from faith_jax.tokenizers.vocabularies import default_vocabulary
 def error_labels(
     no_error: str = ErrorLabel.NO_ERROR.value, error: str = ErrorLabel.ERROR.value
 ) -> dict[int, str]:
-    """Returns the label texts of the classifiers' targets; gin may flip or rename them.
+    """Returns the label texts of the classifiers' targets: 0 = no error, 1 = an error.
 
-    A run keeps them in its MODEL_DIR, where the scorers find them. A task's offline cache keeps the
-    labels that it was made with.
-
-    Args:
-      no_error: of responses without the error.
-      error: of responses with it.
-
-    Returns:
-      The texts by whether there is an error: 0 or 1.
+    Gin may flip or rename them. A run keeps them in its MODEL_DIR, where the scorers find them. A
+    task's offline cache keeps the labels that it was made with.
 
     Raises:
       ConfigError: for labels that are empty, or the same.
@@ -66,21 +62,28 @@ with gin.unlock_config():
     error_labels = gin.configurable(error_labels, module="faith_jax.tasks.npov")
 
 
+@seqio.map_over_dataset
+def _generate(example: Example) -> Example:
+    """Adds a generator's inputs and target."""
+    parts = [example[name] for name in ("query", "pro_arguments", "con_arguments")]
+    inputs = apply_template(templates.npov_generate_inputs, *parts)
+    targets = apply_template(templates.npov_generate_targets, example["response"])
+    return {**example, "inputs": inputs, "targets": targets}
+
+
 def classify(dataset: tf.data.Dataset, error: str) -> tf.data.Dataset:
     """Adds a classifier's inputs and target; `error` names the field that says there is one."""
     texts = error_labels()
 
     def add(example: Example) -> Example:
-        inputs = preprocessors.npov_classifier_inputs(
-            example["query"],
-            example["response"],
-            example["pro_arguments"],
-            example["con_arguments"],
-        )
-        target = preprocessors.npov_classifier_targets(
-            preprocessors.label_text(example[error], texts)
-        )
-        return {**example, "inputs": inputs, "targets": target}
+        parts = [example[n] for n in ("query", "response", "pro_arguments", "con_arguments")]
+        return {
+            **example,
+            "inputs": apply_template(templates.npov_classifier_inputs, *parts),
+            "targets": apply_template(
+                templates.npov_classifier_targets, label_text(example[error], texts)
+            ),
+        }
 
     return dataset.map(add, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -97,7 +100,7 @@ def _add_classifier(name: str, error: str) -> None:
 
 add_with_sample(
     "npov_generate",
-    preprocessors.npov_generate,
+    _generate,
     postprocess=metrics.npov_postprocess,
     metric_fns=[metrics.token_f1, metrics.rouge, metrics.arguments],
 )

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import seqio
 import tensorflow as tf
@@ -24,8 +24,45 @@ from faith_jax.datasets.task_data import data_dir
 PrepareBuilder = Callable[[str, str | None], tfds.core.DatasetBuilder]
 
 
+class _Part(NamedTuple):
+    """A split of a prepared data set; its examples get the field `source` unless that is ""."""
+
+    builder: tfds.core.DatasetBuilder
+    split: str
+    source: str = ""
+
+    @property
+    def count(self) -> int:
+        return self.builder.info.splits[self.split].num_examples
+
+    def read(self, numbers: range) -> tf.data.Dataset:
+        """Returns the examples that have these numbers, in the stored order."""
+        # TensorFlow need not rewrite TFDS's functions, which takes a second.
+        read = tf.autograph.experimental.do_not_convert(
+            functools.partial(self.builder.as_dataset, shuffle_files=False)
+        )
+        if not numbers:
+            dataset = read(split=self.split).take(0)
+        elif numbers == range(self.count):
+            dataset = read(split=self.split)
+        else:
+            begin, end = numbers.start, numbers.stop
+            dataset = read(split=tfds.core.ReadInstruction(self.split, begin, end, unit="abs"))
+        if self.source:
+            dataset = dataset.map(lambda example: {**example, "source": tf.constant(self.source)})
+        return dataset
+
+
 class _StoredSource(seqio.DataSource):
     """A source of which any examples can be read without those before them."""
+
+    def _parts(self, split: str) -> list[_Part]:
+        """Returns the data sets that make a split, one after the other.
+
+        Raises:
+          ConfigError: there is no such split.
+        """
+        raise NotImplementedError
 
     @property
     def supports_arbitrary_sharding(self) -> bool:
@@ -36,40 +73,40 @@ class _StoredSource(seqio.DataSource):
         """Returns one name: SeqIO need not know files."""
         return [split]
 
+    def num_input_examples(self, split: str) -> int:
+        """Returns the number of examples in a split."""
+        return sum(part.count for part in self._parts(split))
 
-def _stored(
-    builder: tfds.core.DatasetBuilder, split: str, count: int, numbers: range
-) -> tf.data.Dataset:
-    """Returns the examples that have these numbers, of so many in a split, in the stored order."""
-    # TensorFlow need not rewrite TFDS's functions, which takes a second.
-    read = tf.autograph.experimental.do_not_convert(
-        functools.partial(builder.as_dataset, shuffle_files=False)
-    )
-    if numbers == range(count):
-        return read(split=split)
-    if not numbers:
-        return read(split=split).take(0)
-    return read(
-        split=tfds.core.ReadInstruction(split, from_=numbers.start, to=numbers.stop, unit="abs")
-    )
-
-
-def _range(count: int, shard_info: seqio.ShardInfo | None) -> range:
-    """Returns which of so many examples belong to a shard, all of them without one."""
-    index, shards = (shard_info.index, shard_info.num_shards) if shard_info else (0, 1)
-    return range(count * index // shards, count * (index + 1) // shards)
+    def get_dataset(
+        self,
+        split: str = "train",
+        shuffle: bool = True,
+        seed: int | None = None,
+        shard_info: seqio.ShardInfo | None = None,
+        *,
+        sequence_length: Mapping[str, int] | None = None,
+        use_cached: bool = False,
+        num_epochs: int | None = 1,
+    ) -> tf.data.Dataset:
+        """Returns the examples of a split or shard, in the stored order."""
+        parts = self._parts(split)
+        count = sum(part.count for part in parts)
+        index, shards = (shard_info.index, shard_info.num_shards) if shard_info else (0, 1)
+        begin, end = count * index // shards, count * (index + 1) // shards
+        datasets, first = list[tf.data.Dataset](), 0
+        for part in parts:
+            datasets.append(
+                part.read(range(part.count)[max(0, begin - first) : max(0, end - first)])
+            )
+            first += part.count
+        return functools.reduce(tf.data.Dataset.concatenate, datasets)
 
 
 class PreparedTfdsSource(_StoredSource):
     """Reads one config of a TFDS builder, preparing it first where that is not done.
 
-    Nothing is touched before splits, sizes or examples are asked for. Examples come in the
-    stored order; the task shuffles them.
-
-    Args:
-      prepare: makes the prepared builder, given a config and a data folder.
-      name: the builder's name.
-      config: the builder's config.
+    Nothing is touched before splits, sizes or examples are asked for. `prepare` makes the prepared
+    builder, given a config and a data folder.
     """
 
     def __init__(self, prepare: PrepareBuilder, name: str, config: str):
@@ -96,48 +133,20 @@ class PreparedTfdsSource(_StoredSource):
         """The splits that have examples."""
         return tuple(self.builder().info.splits)
 
-    def num_input_examples(self, split: str) -> int:
-        """Returns the number of examples in a split."""
-        return self._checked_splits(self.builder(), split)[split].num_examples
-
-    def get_dataset(
-        self,
-        split: str = "train",
-        shuffle: bool = True,
-        seed: int | None = None,
-        shard_info: seqio.ShardInfo | None = None,
-        *,
-        sequence_length: Mapping[str, int] | None = None,
-        use_cached: bool = False,
-        num_epochs: int | None = 1,
-    ) -> tf.data.Dataset:
-        """Returns the examples of a split, in the stored order."""
+    def _parts(self, split: str) -> list[_Part]:
         builder = self.builder()
-        count = self._checked_splits(builder, split)[split].num_examples
-        return _stored(builder, split, count, _range(count, shard_info))
-
-    def _checked_splits(self, builder: tfds.core.DatasetBuilder, split: str) -> Any:
-        splits = builder.info.splits
-        if split not in splits:
-            split_names = list(splits)
-            raise ConfigError(
-                f"{self._name}/{self._config} has no split {split!r}."
-                f"{did_you_mean(str(split), split_names)} Its splits: {', '.join(split_names)}."
-            )
-        return splits
+        _check_split(split, list(builder.info.splits), self.dataset_name)
+        return [_Part(builder, split)]
 
     def __str__(self) -> str:
-        return f"PreparedTfdsSource({self._name}/{self._config})"
+        return f"PreparedTfdsSource({self.dataset_name})"
 
 
 class TfdsUnionSource(_StoredSource):
-    """Reads data sets that TFDS itself has, one after the other, as one.
+    """Reads data sets that TFDS itself has, one after the other, as one; each example says which.
 
-    TFDS fetches and prepares them when they are first read.
-
-    Args:
-      names: of data sets with the same features, with their configs.
-      splits: TFDS's name of each split by ours.
+    TFDS fetches and prepares them when they are first read. They have the same features; `splits`
+    has TFDS's name of each split by ours.
     """
 
     def __init__(self, names: Sequence[str], splits: Mapping[str, str]):
@@ -149,51 +158,9 @@ class TfdsUnionSource(_StoredSource):
         """The names, as TFDS has them."""
         return ", ".join(self._names)
 
-    def num_input_examples(self, split: str) -> int:
-        """Returns the number of examples in a split."""
-        return sum(self._count(self._prepared(name), split) for name in self._names)
-
-    def get_dataset(
-        self,
-        split: str = "train",
-        shuffle: bool = True,
-        seed: int | None = None,
-        shard_info: seqio.ShardInfo | None = None,
-        *,
-        sequence_length: Mapping[str, int] | None = None,
-        use_cached: bool = False,
-        num_epochs: int | None = 1,
-    ) -> tf.data.Dataset:
-        """Returns the examples of a split, in the stored order, each with its `source`.
-
-        Raises:
-          ConfigError: for an unknown split.
-        """
-        if split not in self._tfds_splits:
-            raise ConfigError(
-                f"{self.dataset_name}: there is no split {split!r}."
-                f"{did_you_mean(str(split), self._tfds_splits)}"
-            )
-        numbers = _range(self.num_input_examples(split), shard_info)
-        parts, first = list[tf.data.Dataset](), 0
-        for name in self._names:
-            builder = self._prepared(name)
-            count = self._count(builder, split)
-            own = range(count)[max(0, numbers.start - first) : max(0, numbers.stop - first)]
-            part = _stored(builder, self._tfds_splits[split], count, own)
-            parts.append(self._named(part, name))
-            first += count
-        dataset = parts[0]
-        for part in parts[1:]:
-            dataset = dataset.concatenate(part)
-        return dataset
-
-    def _count(self, builder: tfds.core.DatasetBuilder, split: str) -> int:
-        return builder.info.splits[self._tfds_splits[split]].num_examples
-
-    @staticmethod
-    def _named(examples: tf.data.Dataset, name: str) -> tf.data.Dataset:
-        return examples.map(lambda example: {**example, "source": tf.constant(name)})
+    def _parts(self, split: str) -> list[_Part]:
+        _check_split(split, list(self._tfds_splits), self.dataset_name)
+        return [_Part(self._prepared(n), self._tfds_splits[split], n) for n in self._names]
 
     def _prepared(self, name: str) -> tfds.core.DatasetBuilder:
         builder = tfds.builder(name, data_dir=data_dir())
@@ -207,6 +174,14 @@ class TfdsUnionSource(_StoredSource):
                 f"prepared data set into {builder.data_dir}."
             ) from error
         return builder
+
+
+def _check_split(split: str, splits: Sequence[str], name: str) -> None:
+    if split not in splits:
+        raise ConfigError(
+            f"{name} has no split {split!r}.{did_you_mean(str(split), splits)} Its splits: "
+            f"{', '.join(splits)}."
+        )
 
 
 @contextlib.contextmanager

@@ -1100,7 +1100,7 @@ DATA = _of(
         "metrics.py",
         "float(label not in labels) for label in predictions",
         "float(label in labels) for label in predictions",
-        "tests/tasks/test_begin.py::test_classification_counts_unknown_labels_as_wrong",
+        "tests/tasks/test_judging.py::test_classification_counts_unknown_labels_as_wrong",
     ),
 )
 

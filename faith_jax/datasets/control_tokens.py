@@ -5,10 +5,10 @@ of it is in the knowledge, and whether the knowledge entails it. In training the
 response; at inference they ask for one that is objective, close to the knowledge, and entailed.
 """
 
-import enum
+import itertools
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.labels import NliLabel
@@ -17,39 +17,18 @@ from faith_jax.core.words import FIRST_PERSON
 from faith_jax.datasets.raw_dataset import Examples, Paths, Reader
 from faith_jax.statistics.texts.text_metrics import english_tokens
 
-
-class VoiceToken(enum.StrEnum):
-    """Whether a response has a first-person singular pronoun."""
-
-    OBJECTIVE = "<no-first-person>"
-    FIRST_PERSON = "<first-person>"
-
-
-class PrecisionToken(enum.StrEnum):
-    """The third of a file's responses that a response lies in by its lexical precision."""
-
-    LOW = "<low-prec>"
-    MEDIUM = "<med-prec>"
-    HIGH = "<high-prec>"
-
-
-class EntailmentToken(enum.StrEnum):
-    """Whether a natural language inference model says that the knowledge entails a response."""
-
-    ENTAILED = "<entailed>"
-    NOT_ENTAILED = "<non-entailed>"
-
+# Whether a response has a first-person singular pronoun; the third of a file's responses that it
+# lies in by its lexical precision; whether an NLI model says that the knowledge entails it.
+_Voice = Literal["<no-first-person>", "<first-person>"]
+_Precision = Literal["<low-prec>", "<med-prec>", "<high-prec>"]
+_Entailment = Literal["<entailed>", "<non-entailed>"]
 
 # One token of each kind, as the turns of raw files have them.
-ControlTokens = tuple[VoiceToken, PrecisionToken, EntailmentToken]
-CONTROL_TOKENS = (VoiceToken, PrecisionToken, EntailmentToken)
+ControlTokens = tuple[_Voice, _Precision, _Entailment]
+CONTROL_TOKENS = tuple(map(get_args, (_Voice, _Precision, _Entailment)))
 SUFFIX = "_control-tokens"  # as FaithDial's authors' script names files with control tokens
 # What a generator is asked for at inference.
-FAITHFUL_TOKENS: ControlTokens = (
-    VoiceToken.OBJECTIVE,
-    PrecisionToken.HIGH,
-    EntailmentToken.ENTAILED,
-)
+FAITHFUL_TOKENS: ControlTokens = ("<no-first-person>", "<high-prec>", "<entailed>")
 
 
 def extra_id_texts(extra_ids: int) -> dict[str, str]:
@@ -60,7 +39,7 @@ def extra_id_texts(extra_ids: int) -> dict[str, str]:
     >>> extra_id_texts(100)["<no-first-person>"], extra_id_texts(100)["<non-entailed>"]
     ('<extra_id_99>', '<extra_id_93>')
     """
-    tokens = [token.value for kind in CONTROL_TOKENS for token in kind]
+    tokens = [token for kind in CONTROL_TOKENS for token in kind]
     if extra_ids < len(tokens):
         return {}
     return {token: f"<extra_id_{extra_ids - 1 - n}>" for n, token in enumerate(tokens)}
@@ -68,10 +47,10 @@ def extra_id_texts(extra_ids: int) -> dict[str, str]:
 
 def check_control_tokens(tokens: Sequence[str]) -> None:
     """Raises a ConfigError unless there is one token of each kind, in order."""
-    kinds = [[token.value for token in kind] for kind in CONTROL_TOKENS]
     sequence = [tokens] if isinstance(tokens, str) else list(tokens)
-    if len(sequence) != len(kinds) or any(t not in k for t, k in zip(sequence, kinds, strict=True)):
-        expected = ", ".join(" or ".join(kind) for kind in kinds)
+    pairs = itertools.zip_longest(sequence, CONTROL_TOKENS, fillvalue=())
+    if not all(token in kind for token, kind in pairs):
+        expected = ", ".join(" or ".join(kind) for kind in CONTROL_TOKENS)
         raise ConfigError(f"Control tokens: expected {expected}; got {tokens!r}.")
 
 
@@ -114,25 +93,21 @@ def control_tokens(
 ) -> ControlTokens:
     """Returns the three tokens that describe a response.
 
-    Args:
-      response: the text.
-      precision: its `lexical_precision`.
-      bounds: `terciles` of the responses of its file.
-      nli: the label of the knowledge as premise and the response as hypothesis.
+    `precision` is its `lexical_precision`, `bounds` are `terciles` of the responses of its file,
+    and `nli` is the label of the knowledge as premise and the response as hypothesis.
 
-    >>> [*map(str, control_tokens("I'm for tea.", 0.4, Terciles(0.2, 0.5), "neutral"))]
-    ['<first-person>', '<med-prec>', '<non-entailed>']
+    >>> control_tokens("I'm for tea.", 0.4, Terciles(0.2, 0.5), "neutral")
+    ('<first-person>', '<med-prec>', '<non-entailed>')
     """
-    if precision <= bounds.low:
-        third = PrecisionToken.LOW
-    else:
-        third = PrecisionToken.MEDIUM if precision <= bounds.medium else PrecisionToken.HIGH
+    third: _Precision = "<high-prec>"
+    if precision <= bounds.medium:
+        third = "<low-prec>" if precision <= bounds.low else "<med-prec>"
     speaks_of_oneself = any(token.lower() in FIRST_PERSON for token in english_tokens(response))
     entailed = NliLabel(nli) is NliLabel.ENTAILMENT
     return (
-        VoiceToken.FIRST_PERSON if speaks_of_oneself else VoiceToken.OBJECTIVE,
+        "<first-person>" if speaks_of_oneself else "<no-first-person>",
         third,
-        EntailmentToken.ENTAILED if entailed else EntailmentToken.NOT_ENTAILED,
+        "<entailed>" if entailed else "<non-entailed>",
     )
 
 
@@ -156,7 +131,7 @@ def with_control_tokens(read_turns: Callable[[pathlib.Path, BadRows], Examples])
         for path in paths.values():
             for turn in read_turns(path, bad_rows):
                 if split.startswith("test"):
-                    turn["control_tokens"] = [token.value for token in FAITHFUL_TOKENS]
+                    turn["control_tokens"] = list(FAITHFUL_TOKENS)
                 if turn["control_tokens"]:
                     yield turn
                 else:

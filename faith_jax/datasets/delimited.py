@@ -7,6 +7,7 @@ quotes. A byte order mark, blank lines and Windows line ends are accepted, and s
 
 import contextlib
 import csv
+import functools
 import itertools
 import pathlib
 import re
@@ -15,19 +16,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from faith_jax.core.errors import InputError, did_you_mean
 from faith_jax.core.rows import BadRows, Row, check_columns, read_lines
-from faith_jax.datasets.pandas_json import free_name
+from faith_jax.datasets.json_tables import free_name
 
 # A cell of csv's is at most 128 KiB by default; documents are longer.
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
-_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 _ENDINGS = {",": ".csv", "\t": ".tsv"}
 _SAMPLE_LINES = 1000
 _MOST_RECORDS = 0.9
 _QUOTED = frozenset('"\t\n\r')  # what a cell without quotes cannot hold
 _NUMBER = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
 _SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*', re.IGNORECASE)
-_TSV_REMEDY = "a cell holds no tab and no line break"
 
 # The first line of a record, and its cells or what is wrong with it.
 _Record = tuple[int, list[str] | str]
@@ -41,6 +41,7 @@ def read_csv(
     first: int = 0,
     encoding: str = "utf-8",
     nameless: list[str] | None = None,
+    has_quotes: bool = True,
 ) -> Iterator[Row]:
     """Yields the rows of a comma-separated file with cells quoted as in RFC 4180.
 
@@ -54,29 +55,57 @@ def read_csv(
       encoding: of the file.
       nameless: is filled with the names that columns without one get: "index" the first column, as
         which pandas writes its index, and "Unnamed: 2" or the like any other; None = they get none.
+      has_quotes: False = a quote mark is text, and each line a row.
 
     Raises:
       InputError: the file is missing, empty or without one of the columns, has a quote that is
         never closed, or a bad row.
     """
-    name = _DELIMITERS.get(delimiter, delimiter)
-    remedy = f"quote cells that hold a {name} or a line break, a quote mark in them twice"
-    records = _quoted_records(path, delimiter, remedy, encoding)
-    return _build_rows(path, records, columns, bad_rows, remedy, delimiter, first, nameless)
+    records: Iterable[_Record]
+    if has_quotes:
+        name = DELIMITERS.get(delimiter, delimiter)
+        remedy = f"quote cells that hold a {name} or a line break, a quote mark in them twice"
+        records = _quoted_records(path, delimiter, remedy, encoding)
+    else:
+        remedy = "a cell holds no tab and no line break"
+        lines = enumerate(_decoded_lines(path, encoding), start=1)
+        stripped = ((line_number, line.rstrip("\r\n")) for line_number, line in lines)
+        records = ((n, line.split(delimiter)) for n, line in stripped if line)
+    header: list[str] = []
+    for number, (line_number, record) in enumerate(records):
+        if header and number <= first:
+            continue
+        place = f"{path}:{line_number}"
+        try:
+            cells = _check_record(record, place)
+            if header and len(cells) != len(header):
+                raise InputError(
+                    f"{place}: expected {len(header)} columns ({_join_names(header)}), got "
+                    f"{len(cells)}; {remedy}."
+                )
+        except InputError as error:
+            if not (header and bad_rows):
+                raise
+            bad_rows.add(error)
+            continue
+        if header:
+            yield Row(place, dict(zip(header, cells, strict=True)))
+        else:
+            header = cells
+            if nameless is not None:
+                named = frozenset(cells)
+                header = [
+                    name or free_name(named, f"Unnamed: {number}" if number else "index")
+                    for number, name in enumerate(cells)
+                ]
+                nameless.extend(name for name in header if name not in named)
+            _check_header(header, place, delimiter, columns)
+    if not header:
+        raise InputError(f"{path}: empty; its first line should name the columns.")
 
 
-def read_tsv(
-    path: str | pathlib.Path,
-    columns: Sequence[str],
-    bad_rows: BadRows | None = None,
-    first: int = 0,
-    encoding: str = "utf-8",
-    nameless: list[str] | None = None,
-) -> Iterator[Row]:
-    """Yields the rows of a tab-separated file in which a quote mark is text; see `read_csv`."""
-    lines = enumerate(_decoded_lines(path, encoding), start=1)
-    records = ((n, line.rstrip("\r\n").split("\t")) for n, line in lines if line.strip("\r\n"))
-    return _build_rows(path, records, columns, bad_rows, _TSV_REMEDY, "\t", first, nameless)
+# Reads a tab-separated file in which a quote mark is text.
+read_tsv = functools.partial(read_csv, delimiter="\t", has_quotes=False)
 
 
 def find_separator(
@@ -91,22 +120,14 @@ def find_separator(
     first = next(iter(read_lines(path, encoding)), b"").decode("utf-8", "surrogateescape")
     if statement := _SEPARATOR_LINE.fullmatch(first):
         return statement[1], True
-    lines = list(itertools.islice(_decoded_lines(path, encoding), _SAMPLE_LINES))
-    widths: dict[str, list[int]] = {}  # the numbers of cells of the records
-    for separator in (usual, *_DELIMITERS):
-        counts: list[int] = []
-        with contextlib.suppress(csv.Error):
-            counts.extend(len(cells) for cells in csv.reader(lines, delimiter=separator) if cells)
-        if len(lines) == _SAMPLE_LINES and len(counts) > 1:
-            counts.pop()  # of a record that the sample may cut
-        widths[separator] = counts
-    fitting = [
-        separator
-        for separator, counts in widths.items()
-        if counts and counts[0] > 1 and counts.count(counts[0]) >= _MOST_RECORDS * len(counts)
-    ]
-    # The first one of the longest, of which the usual one is the first of all.
-    return max(fitting, key=lambda separator: widths[separator][0], default=usual), False
+    lines = _sample_lines(path, encoding)
+    widths: dict[str, int] = {}
+    for separator in (usual, *DELIMITERS):
+        counts = [len(cells) for cells in _split_records(lines, separator)]
+        if counts and counts[0] > 1 and counts.count(counts[0]) >= _MOST_RECORDS * len(counts):
+            widths[separator] = counts[0]
+    # The first one of the most cells, of which the usual one is the first of all.
+    return max(widths, key=widths.__getitem__, default=usual), False
 
 
 def decimal_comma_columns(
@@ -116,17 +137,27 @@ def decimal_comma_columns(
 
     The beginning of the file decides; its separator is no comma.
     """
-    lines = list(itertools.islice(_decoded_lines(path, encoding), _SAMPLE_LINES))
-    read: list[list[str]] = [[]]
-    with contextlib.suppress(csv.Error):
-        read = [cells for cells in csv.reader(lines, delimiter=separator) if cells] or read
-    header, *records = read
+    header, *records = _split_records(_sample_lines(path, encoding), separator) or [[]]
     columns = zip(header, itertools.zip_longest(*records, fillvalue=""), strict=False)
     return frozenset(
         name
         for name, cells in columns
         if any("," in cell for cell in cells) and all(map(_NUMBER.fullmatch, filter(None, cells)))
     )
+
+
+def _sample_lines(path: str | pathlib.Path, encoding: str) -> list[str]:
+    return list(itertools.islice(_decoded_lines(path, encoding), _SAMPLE_LINES))
+
+
+def _split_records(lines: Sequence[str], separator: str) -> list[list[str]]:
+    """Returns the records of a sample of lines, up to one that is not valid CSV."""
+    records: list[list[str]] = []
+    with contextlib.suppress(csv.Error):
+        records.extend(filter(None, csv.reader(lines, delimiter=separator)))
+    if len(lines) == _SAMPLE_LINES and len(records) > 1:
+        records.pop()  # which the sample may cut
+    return records
 
 
 def has_quoted_cells(path: str | pathlib.Path, encoding: str = "utf-8") -> bool:
@@ -190,49 +221,6 @@ def _quoted_records(
             yield start, cells
 
 
-def _build_rows(
-    path: str | pathlib.Path,
-    records: Iterable[_Record],
-    columns: Sequence[str],
-    bad_rows: BadRows | None,
-    remedy: str,
-    delimiter: str,
-    first: int,
-    nameless: list[str] | None,
-) -> Iterator[Row]:
-    header: list[str] = []
-    for number, (line, record) in enumerate(records):
-        if header and number <= first:
-            continue
-        place = f"{path}:{line}"
-        try:
-            cells = _check_record(record, place)
-            if header and len(cells) != len(header):
-                raise InputError(
-                    f"{place}: expected {len(header)} columns ({_join_names(header)}), got "
-                    f"{len(cells)}; {remedy}."
-                )
-        except InputError as error:
-            if not (header and bad_rows):
-                raise
-            bad_rows.add(error)
-            continue
-        if header:
-            yield Row(place, dict(zip(header, cells, strict=True)))
-        else:
-            header = cells
-            if nameless is not None:
-                taken = frozenset(cells)
-                header = [
-                    name or free_name(taken, f"Unnamed: {number}" if number else "index")
-                    for number, name in enumerate(cells)
-                ]
-                nameless.extend(name for name in header if name not in taken)
-            _check_header(header, place, delimiter, columns)
-    if not header:
-        raise InputError(f"{path}: empty; its first line should name the columns.")
-
-
 def _check_record(record: list[str] | str, place: str) -> list[str]:
     """Returns the cells of a record, if it has no error and all of it is UTF-8."""
     if isinstance(record, str):
@@ -250,9 +238,9 @@ def _check_record(record: list[str] | str, place: str) -> list[str]:
 
 
 def _check_header(header: list[str], place: str, delimiter: str, columns: Sequence[str]) -> None:
-    likely = max((mark for mark in _DELIMITERS if mark != delimiter), key=header[0].count)
+    likely = max((mark for mark in DELIMITERS if mark != delimiter), key=header[0].count)
     if len(header) == 1 and likely in header[0]:
-        name = _DELIMITERS.get(delimiter, delimiter)
+        name = DELIMITERS.get(delimiter, delimiter)
         by = "a tab" if likely == "\t" else f'"{likely}"'
         ending = f", or let its name end in {_ENDINGS[likely]}" if likely in _ENDINGS else ""
         raise InputError(

@@ -180,7 +180,7 @@ def file_examples(
 def file_text_columns(
     path: pathlib.Path, form: TableForm | str, columns: Columns
 ) -> Callable[[], Collection[str]] | None:
-    """Returns what finds `text_columns` of a file or folder; None for CSV and TSV."""
+    """Returns a function that finds `text_columns` of a file or folder; None for CSV and TSV."""
     if file_form(table_files(path)[0], form).form in ("csv", "tsv"):
         return None
     return functools.partial(_file_text_columns, path, form, columns.named_texts)
@@ -196,9 +196,7 @@ def _file_text_columns(
 def text_columns(rows: Iterable[Row], named: Collection[str]) -> frozenset[str]:
     """Returns the columns of a table in which some values are plain texts, and print no lists.
 
-    Args:
-      rows: all of the table.
-      named: the columns that a user names.
+    `rows` are all of the table, and `named` the columns that a user names.
     """
     names = set[str]()
     for row in rows:
@@ -308,24 +306,17 @@ def example_rows(
 
 
 def response_key(row: ExampleRow) -> tuple[Any, ...]:
-    """Returns what tells a response from all others: corpus, id, and the system that made it."""
+    """Returns a response's key, which no other has: corpus, id, and the system that made it."""
     return row.corpus, row.example.id, *map(row.fields.get, SYSTEM_FIELDS)
 
 
 class _Layout(NamedTuple):
-    """Which fields of rows hold what.
+    """Which fields of rows hold what."""
 
-    Attributes:
-      names: of the fields, by the part of an example.
-      grounding: those of the grounding.
-      texts: those of one text or several: the grounding, the history and the perspectives.
-      further_fields: those that ride along.
-    """
-
-    names: Mapping[str, str]
+    names: Mapping[str, str]  # by the part of an example
     grounding: tuple[str, ...]
-    texts: tuple[str, ...]
-    further_fields: tuple[str, ...]
+    texts: tuple[str, ...]  # with one text or several: grounding, history, perspectives
+    further_fields: tuple[str, ...]  # which ride along
 
 
 def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
@@ -335,9 +326,9 @@ def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
     texts += [] if "=" in names["grounding"] else [columns.perspective_column]
     used = {*grounding, *(names[part] for part in ("response", "history", "id", "corpus"))}
     used |= {"label"} & {names["label"]}  # other names say what the label is of
-    further_fields = tuple(name for name in fields if not name or name not in used)
+    texts = [name for name in texts if name and name in fields]
     return _Layout(
-        names, grounding, tuple(name for name in texts if name and name in fields), further_fields
+        names, grounding, tuple(texts), tuple(n for n in fields if not n or n not in used)
     )
 
 
@@ -350,21 +341,15 @@ class _RowReader(NamedTuple):
     layout: _Layout
 
     def read_example(self, number: int, corpus: str, notes: TableNotes) -> ExampleRow:
-        """Returns the example.
-
-        Args:
-          number: of the row, its id if it has none.
-          corpus: of a row that names none.
-          notes: collects what is found out about its texts.
-        """
+        """Returns the example; `number` is the id of a row that has none."""
         names = self.layout.names
         if missing := [part for part in self.columns.needs if not names[part]]:
             raise self._unknown_columns(missing)
         identifier = self.read_id() or str(number)
-        sides = self._read_sides()
-        grounding = self._read_grounding(sides)
+        grounding = self._read_grounding()
         notes.count_grounding(names["grounding"], grounding.texts)
-        history = self._read_texts(names["history"]) if names["history"] else ()
+        history = self._read_texts(names["history"]) if names["history"] else []
+        history = list(filter(None, history))
         if names["history"] in TEXTS_OR_OBJECTS:
             for text in history:
                 notes.count_object("history", names["history"], text)
@@ -375,10 +360,13 @@ class _RowReader(NamedTuple):
         response = (answer or "").strip()
         if names["response"]:
             notes.count_answer(names["response"], answer, response)
-        example = GroundedExample(identifier, grounding, history, response, self._read_label())
+        example = GroundedExample(
+            identifier, grounding, tuple(history), response, self._read_label()
+        )
         json_fields, left_out = {}, {}
+        has_sides = "=" not in names["grounding"] and bool(grounding.perspectives)
         for name in self.layout.further_fields:
-            if sides and name == self.columns.perspective_column:
+            if has_sides and name == self.columns.perspective_column:
                 continue
             value = self.fields[name]
             try:
@@ -412,7 +400,7 @@ class _RowReader(NamedTuple):
                 side: [name for name in self.fields if re.match(rf"{side}s?([_ -]|$)", name)]
                 for side in ("pro", "con")
             }
-            if all(len(alike) == 1 for alike in sides.values()):
+            if all(len(names) == 1 for names in sides.values()):
                 suggested["grounding"] = ",".join(f"{s}={name}" for s, (name,) in sides.items())
             elif "context" in self.fields:  # it may also be the history, so it is not taken unasked
                 suggested["grounding"] = "context"
@@ -446,53 +434,43 @@ class _RowReader(NamedTuple):
             )
         return self.fields[name]
 
-    def _read_sides(self) -> Sequence[Any]:
-        """Returns the perspectives of the grounding's texts that a row gives; empty = none."""
-        spec, sides = (
-            self.layout.names["grounding"],
-            self.fields.get(self.columns.perspective_column),
-        )
-        if not spec or "=" in spec or not isinstance(sides, list | tuple):
-            return ()
-        items = self.fields.get(spec)
-        if isinstance(items, list | tuple) and len(items) == len(sides):
-            texts = self._read_items(items, spec)
-            return [side for side, text in zip(sides, texts, strict=True) if text]
-        return sides
-
-    def _read_grounding(self, sides: Sequence[Any]) -> Grounding:
-        spec = self.layout.names["grounding"]
+    def _read_grounding(self) -> Grounding:
+        spec, columns = self.layout.names["grounding"], self.columns
         if not spec:
             return Grounding(())
-        sided_texts = [
-            (perspective, text)
-            for perspective, name in _parse_perspectives(spec).items()
+        sided_texts: list[tuple[Any, str]] = [
+            (side, text)
+            for side, name in _parse_perspectives(spec).items()
             for text in self._read_texts(name)
         ]
-        if sides:
-            if len(sides) != len(sided_texts) or not all(isinstance(side, str) for side in sides):
-                count = pluralize(len(sided_texts), "text")
-                expected = f"the side of each of the {count} of the grounding"
-                raise field_error(self.place, self.columns.perspective_column, expected, sides)
-            sided_texts = [(side, text) for side, (_, text) in zip(sides, sided_texts, strict=True)]
+        sides = () if "=" in spec else self.fields.get(columns.perspective_column)
+        if sides and isinstance(sides, list | tuple):
+            texts = [text for _, text in sided_texts]
+            if len(texts) != len(sides):  # there is one for each text that is not blank
+                texts = list(filter(None, texts))
+            sided_texts = list(zip(sides, texts, strict=False))
+            is_sided = all(isinstance(side, str) for side, text in sided_texts if text)
+            if len(texts) != len(sides) or not is_sided:
+                expected = (
+                    f"the side of each of the {pluralize(len(texts), 'text')} of the grounding"
+                )
+                raise field_error(self.place, columns.perspective_column, expected, sides)
+        sided_texts = [(side, text) for side, text in sided_texts if text]
         if not sided_texts:
-            if self.columns.accepts_empty or "grounding" not in self.columns.needs:
+            if columns.accepts_empty or "grounding" not in columns.needs:
                 return Grounding(())
             expected = "a text that is not empty, or several"
-            raise field_error(self.place, spec, expected, [], self.columns.empty_remedy)
+            raise field_error(self.place, spec, expected, [], columns.empty_remedy)
         perspectives, texts = zip(*sided_texts, strict=True)
         return Grounding(texts, perspectives if any(perspectives) else ())
 
-    def _read_texts(self, name: str) -> tuple[str, ...]:
-        """Returns the texts of a field with one or a list (or of a chat), without blank ones."""
-        value = self._read_value(name)
-        items = value if isinstance(value, list | tuple) else [value]
-        return tuple(filter(None, self._read_items(items, name)))
+    def _read_texts(self, name: str) -> list[str]:
+        """Returns the texts of a field with one or a list; blank and missing ones are "".
 
-    def _read_items(self, items: Sequence[Any], name: str) -> list[str]:
-        """Returns the texts of a field's items, which may be documents or turns of a chat."""
-        texts = []
-        for item in items:
+        They may be documents, or turns of a chat.
+        """
+        value, texts = self._read_value(name), []
+        for item in value if isinstance(value, list | tuple) else [value]:
             document = document_text(item)
             text = item if document is None else document
             if not isinstance(text, str) and not is_missing(text):
@@ -536,7 +514,7 @@ def _find_column_names(columns: Columns, fields: tuple[str, ...]) -> dict[str, s
       InputError: two columns may hold a part; the message is without a place.
     """
     names = {"grounding": ""}
-    taken = {field_named(name, fields) for name in columns.named_texts}
+    used = {field_named(name, fields) for name in columns.named_texts}
     for part in USUAL:
         if part == "grounding" and not columns.reads_grounding:
             continue
@@ -547,12 +525,12 @@ def _find_column_names(columns: Columns, fields: tuple[str, ...]) -> dict[str, s
             names[part] = next((name for name in candidates if name in fields), candidates[0])
         elif option is None or part not in ("label", "id", "corpus"):
             names[part] = usual_name(
-                part, fields, taken if part in _TEXTS else (), columns.ambiguous_remedy
+                part, fields, used if part in _TEXTS else (), columns.ambiguous_remedy
             )
         else:
             names[part] = ""
         if part in _TEXTS:
-            taken |= {*_parse_perspectives(names[part]).values()}
+            used |= {*_parse_perspectives(names[part]).values()}
     return names
 
 
@@ -592,14 +570,8 @@ def cell_text(value: Any, place: str, name: str, remedy: str = "") -> str:
     Whole numbers are the same text whatever their type: pandas makes 1 of an id 1.0 where another
     one is missing.
 
-    Args:
-      value: of a field, such as the id.
-      place: of the row, as `path:line`.
-      name: of the field.
-      remedy: for one that is neither a text nor a number.
-
     Raises:
-      InputError: it is neither.
+      InputError: it is neither; names the place, the field and the remedy.
     """
     if is_missing(value):
         return ""

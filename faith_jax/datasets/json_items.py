@@ -33,15 +33,10 @@ def read_array(
     first: int = 0,
     encoding: str = "utf-8",
 ) -> Iterator[Row]:
-    """Yields the objects of an array.
+    """Yields the objects of an array; see `read_jsonl` for arguments.
 
-    Args:
-      path: of the file.
-      key: of the array in the file's object, with dots between nested keys; "" = the file is an
-        array itself.
-      bad_rows: what to do with an item that is no object; by default, reading stops.
-      first: the item to begin with, from 0; those before it, bad ones too, are not looked at.
-      encoding: of the file.
+    `key` is that of the array in the file's object, with dots between nested keys; "" = the file is
+    an array itself.
 
     Raises:
       InputError: the file cannot be read or is not JSON (the error names the last whole item), it
@@ -126,8 +121,8 @@ class _Text:
         if not is_there:
             expected = _describe_collection(key, mark)
             raise InputError(f"{self._path}: has no '{key}'; expected {expected}.")
-        if self._peek():
-            raise self._error("Extra data")
+        if self._peek_mark():
+            raise self._make_error("Extra data")
 
     def read_items(
         self, key: str, mark: str, bad_rows: BadRows | None, first: int = 0
@@ -140,11 +135,11 @@ class _Text:
             count += 1
             place, problem = f"{self._path}: {key}[{format_value(name)}]", ""
             try:
-                item = self._value()
+                item = self._read_value()
             except (json.JSONDecodeError, UnicodeDecodeError):
                 raise
             except (KeyError, ValueError, RecursionError) as error:
-                self._skip()
+                self._skip_value()
                 problem = json_problem(error)
             else:
                 if not isinstance(item, dict):
@@ -166,7 +161,7 @@ class _Text:
 
     def check_kind(self, key: str, mark: str) -> None:
         """Checks that a collection of this kind comes, or the text is cut off."""
-        if (begin := self._peek()) and begin != mark:
+        if (begin := self._peek_mark()) and begin != mark:
             got = _KINDS.get(begin, "a number")
             raise InputError(
                 f"{self._path}: expected {_describe_collection(key, mark)}, got {got}."
@@ -180,7 +175,7 @@ class _Text:
         self._text, self._at = left + self._decode(piece, final=not piece), 0
         self._is_whole = not piece
 
-    def _error(self, problem: str) -> json.JSONDecodeError:
+    def _make_error(self, problem: str) -> json.JSONDecodeError:
         """Returns the error that something else was expected here."""
         return json.JSONDecodeError(problem, self._text[: self._at + 1], self._at)
 
@@ -190,7 +185,7 @@ class _Text:
             return json_problem(error)
         return f"{error.msg.removesuffix(' at')} at character {self._before + error.pos + 1:,}"
 
-    def _peek(self) -> str:
+    def _peek_mark(self) -> str:
         """Returns the next character that is not blank; "" = there is none."""
         while True:
             if match := _BLANK.match(self._text, self._at):
@@ -200,15 +195,15 @@ class _Text:
             self._read_more()
 
     def _take_mark(self, *expected: str) -> str:
-        mark = self._peek()
+        mark = self._peek_mark()
         if mark not in expected:
-            raise self._error(f"Expecting {' or '.join(map(repr, expected))}")
+            raise self._make_error(f"Expecting {' or '.join(map(repr, expected))}")
         self._at += 1
         return mark
 
-    def _value(self) -> Any:
+    def _read_value(self) -> Any:
         """Returns the next value; where it is none, as `json_value_at` says, it still comes."""
-        self._peek()
+        self._peek_mark()
         while True:
             try:
                 value, end = json_value_at(self._text, self._at)
@@ -222,10 +217,10 @@ class _Text:
                     return value
             self._read_more()
 
-    def _skip(self) -> None:
+    def _skip_value(self) -> None:
         """Passes over the next value, whatever its size."""
         count = 0  # of open brackets
-        while mark := self._peek():
+        while mark := self._peek_mark():
             if mark in "[]{}":
                 count += 1 if mark in "[{" else -1
                 self._at += 1
@@ -237,13 +232,13 @@ class _Text:
                     self._read_more()  # it may go on
                     match = _SCALAR.match(self._text, self._at)
                 if not match:
-                    raise self._error("Unterminated string")
+                    raise self._make_error("Unterminated string")
                 self._at = match.end()
             if count > _MOST_OPEN:
                 raise RecursionError
             if count <= 0:
                 return
-        raise self._error("Expecting value")
+        raise self._make_error("Expecting value")
 
     def members(self, mark: str) -> Iterator[Any]:
         """Yields the names in an object or the numbers of an array's items, from 0.
@@ -255,15 +250,15 @@ class _Text:
         """
         seen, end = Seen(), _ENDS[mark]
         self._take_mark(mark)
-        is_end = self._peek() == end and bool(self._take_mark(end))
+        is_end = self._peek_mark() == end and bool(self._take_mark(end))
         for number in itertools.count():
             if is_end:
                 return
             name: Any = number
             if mark == "{":
-                if self._peek() != '"':
-                    raise self._error("Expecting property name enclosed in double quotes")
-                name = self._value()
+                if self._peek_mark() != '"':
+                    raise self._make_error("Expecting property name enclosed in double quotes")
+                name = self._read_value()
                 if not seen.add(name):
                     raise KeyError(name)
                 self._take_mark(":")
@@ -274,15 +269,15 @@ class _Text:
         """Yields where the value of a key comes, and passes over all else; see `read_array`."""
         if not key:
             yield
-        elif self._peek() != "{":
-            self._skip()
+        elif self._peek_mark() != "{":
+            self._skip_value()
         else:
             first, _, rest = key.partition(".")
             for name in self.members("{"):
                 if name == first:
                     yield from self._values_of(rest)
                 else:
-                    self._skip()
+                    self._skip_value()
 
 
 def item_number(place: str) -> int:

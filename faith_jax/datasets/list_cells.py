@@ -54,14 +54,14 @@ _ITEM_TEXTS = ("content", "page_content", "text", "document.content")
 _DOCUMENT_FIELDS = frozenset((*_ITEM_TEXTS, "node"))
 
 
-class TextList(NamedTuple):
+class _TextList(NamedTuple):
     """The texts that a cell lists, and the forms it may be written in: all, for an empty list."""
 
     forms: frozenset[str]
     texts: list[Any]
 
 
-def read_list(cell: str) -> TextList | None:
+def read_list(cell: str) -> _TextList | None:
     """Returns the list that a cell holds; None for a text, such as a list without any text in it.
 
     An object alone is a text, and a list of nulls is an empty list.
@@ -75,7 +75,7 @@ def read_list(cell: str) -> TextList | None:
     if array := _ARRAY.fullmatch(text):
         text = array["list"]
     if not text[1:-1].strip() and text in ("[]", "()"):
-        return TextList(_ALL, [])
+        return _TextList(_ALL, [])
     forms, texts = frozenset[str](), list[Any]()
     if plain := _LIST.fullmatch(text):
         items = _parse_literals(_ITEM.findall(text))
@@ -94,9 +94,9 @@ def read_list(cell: str) -> TextList | None:
     if between and not _JOINED.search(between) and (listed := _python_list(text)) is not None:
         forms, texts = frozenset((PYTHON,)), listed
     if any(isinstance(item, str) or document_text(item) is not None for item in texts):
-        return TextList(forms, texts)
+        return _TextList(forms, texts)
     if texts and all(item is None or item != item for item in texts):
-        return TextList(_ALL, [])
+        return _TextList(_ALL, [])
     if _SHORTENED.fullmatch(between):
         raise InputError(
             "expected a whole list, got one that was shortened with '...' when it was printed; "
@@ -228,11 +228,6 @@ class ListColumns:
 
     def read(self, column: str, value: Any, place: str) -> Any:
         """Returns the list that a cell holds, or its value where it is no list in a text.
-
-        Args:
-          column: of the cell.
-          value: of the cell.
-          place: of the row, as `path:line`.
 
         Raises:
           InputError: the cell is written in another form than an earlier one of the column, was

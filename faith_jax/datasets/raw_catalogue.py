@@ -1,6 +1,10 @@
-"""All raw data sets, each with its configs in order."""
+"""All raw data sets, each with its configs in order, and which one a file is a raw file of."""
 
+import pathlib
+
+from faith_jax.core.errors import InputError
 from faith_jax.datasets.benchmarks import described_rows, faithbench, ragtruth
+from faith_jax.datasets.grounded_rows import have_usual_names
 from faith_jax.datasets.raw import (
     begin,
     cmu_dog,
@@ -17,6 +21,11 @@ from faith_jax.datasets.raw import (
     true_benchmark,
     wizard_of_wikipedia,
 )
+from faith_jax.datasets.raw_dataset import RawDataset
+from faith_jax.datasets.raw_files import sample_files
+from faith_jax.datasets.tables import read_rows
+
+_LEAST_SHARED = 2 / 3  # of the columns of two files, those that both have
 
 DATASETS = (
     begin.BEGIN,
@@ -58,3 +67,42 @@ DATASETS = (
     wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA,
     wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS,
 )
+
+
+def raw_dataset_of(path: pathlib.Path) -> tuple[RawDataset, str] | None:
+    """Returns the data set that has a raw file with such columns, and the split of that file.
+
+    Of several data sets of the same files it is the one that they are named for, and of several
+    files that of the same name. None = there is none, or the file's rows have a grounding and a
+    response themselves, or the data set's examples have none.
+    """
+    columns = _read_columns(path)
+    if have_usual_names(columns):
+        return None
+    candidates = [
+        ((shared, path.name in dataset.files[name].names), dataset, split)
+        for dataset in sorted(DATASETS, key=lambda d: d.folder != d.name)
+        if have_usual_names(dataset.features)
+        for split, names in dataset.splits.items()
+        for name, file in sample_files(dataset).items()
+        if name in names
+        and (shared := _share_columns(columns, _read_columns(file))) > _LEAST_SHARED
+    ]
+    if not candidates:
+        return None
+    _, dataset, split = max(candidates, key=lambda candidate: candidate[0])
+    return dataset, split
+
+
+def _share_columns(first: frozenset[str], second: frozenset[str]) -> float:
+    return len(first & second) / max(1, len(first | second))
+
+
+def _read_columns(path: pathlib.Path) -> frozenset[str]:
+    """Returns the columns of a file's first row; of a file that has none, none."""
+    if not path.is_file():
+        return frozenset()
+    try:
+        return frozenset(next(read_rows(path)).fields)
+    except (InputError, StopIteration):
+        return frozenset()

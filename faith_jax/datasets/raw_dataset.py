@@ -7,7 +7,7 @@ and so is everything else that reads the rows without TensorFlow.
 import dataclasses
 import pathlib
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
@@ -90,10 +90,7 @@ class RawDataset:
     def examples(self, paths: Paths, split: str, bad_rows: BadRows | None = None) -> Examples:
         """Returns the examples of a split, with exactly the fields of `features`.
 
-        Args:
-          paths: the files of the split by name, from `faith_jax.datasets.raw_files`.
-          split: its name.
-          bad_rows: what to do with a bad row; by default reading stops.
+        `paths` are its files by name, from `faith_jax.datasets.raw_files`.
 
         Raises:
           ConfigError: there is no such split.
@@ -161,14 +158,12 @@ def each_file(read: Callable[[pathlib.Path, BadRows], Examples]) -> Reader:
 def each_row(
     read: Callable[..., Iterator[Row]],
     schema: type[Schema],
-    make: Callable[[Schema, str], Examples] = as_example,
+    make: Callable[[Schema, str], Iterable[dict[str, Any]]] = as_example,
 ) -> Reader:
     """Returns a reader that makes examples of each row of a split's files.
 
-    Args:
-      read: yields the rows of a file, given its path and `bad_rows`.
-      schema: of a row.
-      make: yields the examples of a row, given the row and its place.
+    `read` yields the rows of a file, given its path and `bad_rows`, and `make` the examples of a
+    row, given the row as a `schema`, and its place.
     """
     return each_file(
         lambda path, bad_rows: read_as(schema, read(path, bad_rows=bad_rows), make, bad_rows)

@@ -42,14 +42,9 @@ def official_files(
     download_folder: pathlib.Path,
     fetch: bool = True,
 ) -> dict[str, pathlib.Path]:
-    """Returns the paths of raw files by name, and fetches those that are not at hand.
+    """Returns the paths of raw files by name, and fetches those that are in none of the folders.
 
-    Args:
-      dataset: the data set.
-      names: of the files that are wanted.
-      folders: where to look first.
-      download_folder: where fetched files are kept.
-      fetch: False = a file that is not at hand is an error even if it has a URL.
+    Files are kept in `download_folder`; without `fetch`, one that is not at hand is an error.
 
     Raises:
       InputError: a file cannot be found or fetched, or has changed; names the home page, all files
@@ -100,10 +95,7 @@ def ignored_files(
 ) -> list[str]:
     """Returns the names of what lies in a folder but is no raw file of a data set.
 
-    Args:
-      dataset: the data set.
-      folder: where its raw files are; what is hidden there does not count.
-      neighbours: data sets; those that share its folder may have raw files there too.
+    What is hidden does not count, nor do raw files of `neighbours` that share the folder.
     """
     sharing = [dataset, *(n for n in neighbours if n.folder == dataset.folder)]
     raw_names = {

@@ -15,9 +15,6 @@ def sample_folder(name: str) -> pathlib.Path:
 
     Raises:
       InputError: no sample has this name.
-
-    >>> sample_folder("procon_npov").name
-    'procon_npov'
     """
     sample_names = sorted(folder.name for folder in _SAMPLES.iterdir() if folder.is_dir())
     if name not in sample_names:

@@ -94,11 +94,10 @@ class TableNotes:
         for column, (cells, least, most) in self._lists.items():
             sizes = str(most) if least == most else f"{least} to {most}"
             noun = "text" if sizes == "1" else "texts"
-            others = f"; {pluralize(self._texts[column], 'other cell')} of one text"
-            lines.append(
-                f"{column}: {pluralize(cells, 'list')} of {sizes} {noun}"
-                f"{others if self._texts[column] else ''}"
-            )
+            line = f"{column}: {pluralize(cells, 'list')} of {sizes} {noun}"
+            if self._texts[column]:
+                line += f"; {pluralize(self._texts[column], 'other cell')} of one text"
+            lines.append(line)
         if self._no_answers:
             answers = pluralize(self._answers, "answer")
             lines.append(

@@ -13,51 +13,40 @@ import math
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from faith_jax.core.errors import InputError, format_value, pluralize
+from faith_jax.core.errors import InputError, format_value, pluralize, reason
 from faith_jax.core.files import stamp
 from faith_jax.core.files.stores import check_readable, is_remote, open_binary, storage_errors
 from faith_jax.core.files.unpacking import PACKED_ENDINGS
-from faith_jax.core.rows import (
-    JSON_ERRORS,
-    UTF_16_MARKS,
-    BadRows,
-    Row,
-    check_columns,
-    json_value,
-    open_text,
-    read_jsonl,
-    read_lines,
-    read_value,
-)
+from faith_jax.core.rows import UTF_16_MARKS, BadRows, Row, check_columns, open_text
 from faith_jax.core.schema import read_json_as
-from faith_jax.datasets.arrow_files import read_arrow, read_parquet
 from faith_jax.datasets.delimited import (
+    DELIMITERS,
     decimal_comma_columns,
     find_separator,
     has_quoted_cells,
     read_csv,
-    read_tsv,
 )
-from faith_jax.datasets.json_items import read_array
-from faith_jax.datasets.pandas_json import WHOLE_FLOAT, rows_by_column
-from faith_jax.datasets.usual_names import has_usual_name
+from faith_jax.datasets.json_tables import WHOLE_FLOAT, read_json_table
 
 FORMATS = {
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv"},
     **{".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"},
 }
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
-_NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _PANDAS_NA = ("NAType", "NaTType")
 _PIECE_BYTES = 1 << 16
 _UTF_32_MARKS = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
 # What bytes of cp1252 are not: a character of UTF-8, and control characters of binary files.
 _UTF_8_CHARACTER = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+_ROWS = 1024  # of an Arrow batch at once
+# What Arrow raises where Python has no value: a far date, an unknown time zone, no pandas.
+_UNREADABLE = (ValueError, OverflowError, ImportError, LookupError, NotImplementedError)
+_BEYOND = "<value out of range"  # as Arrow writes a time that is no date
 # Files of the output of `infer`.
 PREDICTIONS, SUMMARY = "predictions.jsonl", "summary.json"
 # Files of `datasets.save_to_disk`.
@@ -81,24 +70,15 @@ class TableForm:
     encoding: str = ""
 
 
-class _SavedSplits(msgspec.Struct):
-    splits: list[str]
-
-
-class _Split(msgspec.Struct):
-    name: str
-
-
-class _DataSetInfo(msgspec.Struct):
-    splits: list[_Split]
-
-
 class _SavedFile(msgspec.Struct):
     filename: str
 
 
-class _SavedState(msgspec.Struct):
-    data_files: list[_SavedFile] = msgspec.field(name="_data_files")
+class _SavedFolder(msgspec.Struct):
+    """The fields that are read of state.json, dataset_dict.json and TFDS's dataset_info.json."""
+
+    splits: list[str | dict[str, Any]] = []
+    data_files: list[_SavedFile] = msgspec.field(name="_data_files", default_factory=list)
 
 
 def until_changed(function: Function) -> Function:
@@ -179,18 +159,20 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     if (path / PREDICTIONS).is_file() and any(path.rglob(SUMMARY)):
         return [path / PREDICTIONS]
     if (path / _SPLITS).is_file():
-        splits = read_json_as(path / _SPLITS, _SavedSplits, InputError).splits
-        if len(splits) != 1:
-            named = ", ".join(str(path / split) for split in splits)
-            raise InputError(f"{path}: holds {pluralize(len(splits), 'split')}; give one: {named}.")
-        path = path / splits[0]
-    if (path / _STATE).is_file():
-        state = read_json_as(path / _STATE, _SavedState, InputError)
-        return [path / file.filename for file in state.data_files]
+        splits = read_json_as(path / _SPLITS, _SavedFolder, InputError).splits
+        folders = [path / str(split) for split in splits]
+        if len(folders) != 1:
+            names = ", ".join(map(str, folders))
+            raise InputError(f"{path}: holds {pluralize(len(splits), 'split')}; give one: {names}.")
+        (path,) = folders
+    is_saved = (path / _STATE).is_file()
+    if is_saved and (files := read_json_as(path / _STATE, _SavedFolder, InputError).data_files):
+        return [path / file.filename for file in files]
     for folder in (path, path / "tfds"):
         if all((folder / name).is_file() for name in ("features.json", "dataset_info.json")):
-            info = read_json_as(folder / "dataset_info.json", _DataSetInfo, InputError)
-            options = " or ".join(f"--split={split.name}" for split in info.splits)
+            info = read_json_as(folder / "dataset_info.json", _SavedFolder, InputError)
+            names = (split["name"] for split in info.splits if isinstance(split, dict))
+            options = " or ".join(f"--split={name}" for name in names)
             raise InputError(
                 f"{path}: a TFDS data set; score and evidence read it with --tfds={folder} "
                 f"{options} in place of --input."
@@ -198,10 +180,10 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     inner = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
     parts = (file for file, names in inner if not any(name[0] in "._" for name in names))
     # Spark writes parts without any byte, too.
-    files = sorted((file for file in parts if file.is_file() and file.stat().st_size), key=str)
-    if not files:
+    nonempty = sorted((file for file in parts if file.is_file() and file.stat().st_size), key=str)
+    if not nonempty:
         raise InputError(f"{path}: the folder has no files to read.")
-    return files
+    return nonempty
 
 
 def named_form(path: pathlib.Path) -> str:
@@ -266,27 +248,21 @@ class _Reader:
 
     def read(self, path: pathlib.Path, form: TableForm, first: int) -> Iterator[Row]:
         if form.form == "parquet":
-            return read_parquet(path, first)
+            return _read_parquet(path, first)
         if form.form == "arrow":
-            return read_arrow(path, first)
-        encoding = form.encoding or _find_encoding(path)
-        if encoding != "utf-8" and not form.encoding:
-            self.note(f"{path}: read as {encoding}; --encoding names another")
-        form = dataclasses.replace(form, encoding=encoding)
+            return _read_arrow(path, first)
+        text_form = _find_text_form(path, form)
+        for sentence in text_form.notes:
+            self.note(sentence)
         if form.form in _SEPARATORS:
-            return self._read_cells(path, form, first)
-        return self._read_json(path, form, first)
+            return self._read_cells(path, text_form, first)
+        may_be_one_value, encoding = form.form == "json", text_form.encoding
+        return read_json_table(path, may_be_one_value, self.note, self.bad_rows, first, encoding)
 
-    def _read_cells(self, path: pathlib.Path, form: TableForm, first: int) -> Iterator[Row]:
+    def _read_cells(self, path: pathlib.Path, form: "_TextForm", first: int) -> Iterator[Row]:
         """Yields the rows of CSV or TSV."""
-        separator, is_stated = _find_separator(path, form)
-        if not form.separator and (is_stated or separator != _SEPARATORS[form.form]):
-            name = _NAMES.get(separator, repr(separator))
-            why = ", as its first line says" if is_stated else ""
-            self.note(f"{path}: read with {name} between its cells{why}; --separator names another")
         nameless: list[str] = []
-        read_all = _cell_reader(path, form)
-        rows = read_all(bad_rows=self.bad_rows, first=first, nameless=nameless)
+        rows = form.read_cells(path, self.bad_rows, first, nameless)
         head = next(rows, None)
         if head is None:
             return
@@ -296,8 +272,8 @@ class _Reader:
         left_out = empty.intersection(nameless)  # such as that behind a comma that ends each line
         are_floats = id_column in floats
         for name in nameless:
-            what = "has no cells and is left out" if name in left_out else f"is read as {name!r}"
-            self.note(f"{path}: the column without a name {what}")
+            reading = "has no cells and is left out" if name in left_out else f"is read as {name!r}"
+            self.note(f"{path}: the column without a name {reading}")
         if are_floats:
             empty_ids = f"an empty one as its line ('{self.part}line 3')"
             self.note(f"{path}: {id_column}: ids such as 1.0 are read as 1, {empty_ids}")
@@ -308,34 +284,44 @@ class _Reader:
                 fields[id_column] = fields[id_column].strip()[:-2] or line
             yield Row(place, fields)
 
-    def _read_json(self, path: pathlib.Path, form: TableForm, first: int) -> Iterator[Row]:
-        """Yields the rows of JSON in lines, in an array, or in an object by column or by row."""
-        encoding = form.encoding
-        if form.form == "json":
-            with open_text(path, encoding) as file:  # not a line, which may be large
-                pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")
-                begin = next(filter(None, map(bytes.lstrip, pieces)), b"")[:1]
-            if begin == b"[":
-                return read_array(path, "", self.bad_rows, first, encoding)
-        lines = itertools.islice(filter(bytes.strip, read_lines(path, encoding)), 2)
-        line, second, *_ = [*lines, b"", b""]
-        mark = line.lstrip()[:1]
-        if mark == b"[" and (not second or _parse_json_line(line) is None):
-            self.note(f"{path}: one JSON array, no lines")
-            return read_array(path, "", self.bad_rows, first, encoding)
-        if form.form == "json" and mark == b"{":
-            value = _parse_json_line(line)
-            is_one_value = not second
-            if value is None and _parse_json_line(second) is None:
-                value, is_one_value = read_value(path, encoding), True  # on several lines
-            if is_one_value and isinstance(value, dict):
-                if key := _array_in(value):
-                    self.note(f"{path}: the array {key!r} of an object")
-                    return read_array(path, key, self.bad_rows, first, encoding)
-                if (rows := rows_by_column(value, path, self.note)) is not None:
-                    self.note(f"{path}: one JSON object by column or row, not lines")
-                    return itertools.islice(rows, first, None)
-        return read_jsonl(path, self.bad_rows, first, encoding=encoding)
+
+class _TextForm(NamedTuple):
+    """How a text file is written; `notes` are sentences on what was found out."""
+
+    encoding: str
+    separator: str = ""
+    has_quotes: bool = True
+    notes: tuple[str, ...] = ()
+
+    def read_cells(
+        self, path: pathlib.Path, bad_rows: BadRows | None, first: int, nameless: list[str]
+    ) -> Iterator[Row]:
+        """Yields the rows of CSV or TSV, see `read_csv`."""
+        return read_csv(
+            path, (), bad_rows, self.separator, first, self.encoding, nameless, self.has_quotes
+        )
+
+
+@until_changed
+def _find_text_form(path: pathlib.Path, form: TableForm) -> _TextForm:
+    """Returns how a text file is written, as far as `form` does not say it by looking into it."""
+    notes = []
+    encoding, separator = form.encoding or _find_encoding(path), form.separator
+    if encoding != "utf-8" and not form.encoding:
+        notes.append(f"{path}: read as {encoding}; --encoding names another")
+    if form.form not in _SEPARATORS:
+        return _TextForm(encoding, notes=tuple(notes))
+    if not separator:
+        usual = _SEPARATORS[form.form]
+        separator, is_stated = find_separator(path, usual, encoding)
+        if is_stated or separator != usual:
+            name = f"a {DELIMITERS[separator]}" if separator in DELIMITERS else repr(separator)
+            why = ", as its first line says" if is_stated else ""
+            between = f"{path}: read with {name} between its cells{why}"
+            notes.append(f"{between}; --separator names another")
+    may_lack_quotes = form.form == "tsv" and separator == "\t"
+    has_quotes = not may_lack_quotes or has_quoted_cells(path, encoding)
+    return _TextForm(encoding, separator, has_quotes, tuple(notes))
 
 
 @until_changed
@@ -346,57 +332,35 @@ def _count_rows(path: pathlib.Path, form: TableForm) -> int:
 
 
 @until_changed
-def _cell_reader(path: pathlib.Path, form: TableForm) -> Callable[..., Iterator[Row]]:
-    """Returns what yields the rows of a CSV or TSV file; it takes further ones of `read_csv`."""
-    separator, _ = _find_separator(path, form)
-    if separator == "\t" and form.form == "tsv" and not has_quoted_cells(path, form.encoding):
-        return functools.partial(read_tsv, path, (), encoding=form.encoding)
-    return functools.partial(read_csv, path, (), delimiter=separator, encoding=form.encoding)
-
-
-@until_changed
 def _examine_columns(
-    path: pathlib.Path, form: TableForm, names: Sequence[str]
+    path: pathlib.Path, form: _TextForm, names: Sequence[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Returns which columns of CSV or TSV are empty, and which have only cells such as 1.0."""
-    filled, others = set[str](), set[str]()
-    rows = _cell_reader(path, form)(bad_rows=BadRows(skip=True), nameless=[])
+    filled, mixed = set[str](), set[str]()
+    rows = form.read_cells(path, BadRows(skip=True), 0, [])
     for _, fields in rows if names else ():
         for name in names:
             if cell := fields[name].strip():
                 filled.add(name)
                 if not WHOLE_FLOAT.fullmatch(cell):
-                    others.add(name)
-        if len(others) == len(names):
+                    mixed.add(name)
+        if len(mixed) == len(names):
             break
-    return frozenset(names) - filled, frozenset(filled - others)
+    return frozenset(names) - filled, frozenset(filled - mixed)
 
 
 def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
     """Returns the columns of a CSV or TSV file whose numbers have decimal commas."""
     file = table_files(path)[0]
     form = file_form(file, form)
-    return _decimal_commas(file, form) if form.form in _SEPARATORS else frozenset()
+    if form.form not in _SEPARATORS:
+        return frozenset()
+    text_form = _find_text_form(file, form)
+    if text_form.separator == ",":
+        return frozenset()
+    return decimal_comma_columns(file, text_form.separator, text_form.encoding)
 
 
-@until_changed
-def _decimal_commas(file: pathlib.Path, form: TableForm) -> frozenset[str]:
-    form = dataclasses.replace(form, encoding=form.encoding or _find_encoding(file))
-    separator, _ = _find_separator(file, form)
-    return (
-        frozenset() if separator == "," else decimal_comma_columns(file, separator, form.encoding)
-    )
-
-
-@until_changed
-def _find_separator(path: pathlib.Path, form: TableForm) -> tuple[str, bool]:
-    """Returns the separator of a CSV or TSV file, and whether its first line states it."""
-    if form.separator:
-        return form.separator, False
-    return find_separator(path, _SEPARATORS[form.form], form.encoding)
-
-
-@until_changed
 def _find_encoding(path: pathlib.Path) -> str:
     """Returns the encoding of a text file: UTF-8, UTF-16 or UTF-32 by its mark, or else cp1252.
 
@@ -426,32 +390,101 @@ def _find_encoding(path: pathlib.Path) -> str:
     return encoding
 
 
-def _parse_json_line(line: bytes) -> Any:
+def _read_parquet(path: pathlib.Path, first: int) -> Iterator[Row]:
+    """Yields the rows of a Parquet file from row `first` on."""
+    from pyarrow import parquet
+
+    with _reported_errors(path, "Parquet"):
+        source = open_binary(path) if is_remote(path) else path
+        with parquet.ParquetFile(source) as file:
+            number, groups = 0, list(range(file.metadata.num_row_groups))
+            while groups and number + file.metadata.row_group(groups[0]).num_rows <= first:
+                number += file.metadata.row_group(groups.pop(0)).num_rows
+            batches = file.iter_batches(batch_size=_ROWS, row_groups=groups)
+            yield from _arrow_rows(path, batches, number, first)
+
+
+def _read_arrow(path: pathlib.Path, first: int) -> Iterator[Row]:
+    """Yields the rows of an Arrow file, or of an Arrow stream, as `datasets` writes it."""
+    import pyarrow
+
+    with _reported_errors(path, "Arrow"), open_binary(path) as file:
+        if file.read(6) == b"ARROW1":
+            batch_reader = pyarrow.ipc.open_file(file)
+            numbers = range(batch_reader.num_record_batches)
+            batches: Iterator[Any] = map(batch_reader.get_batch, numbers)
+        else:
+            file.seek(0)
+            batches = iter(pyarrow.ipc.open_stream(file))
+        yield from _arrow_rows(path, batches, 0, first)
+
+
+@contextlib.contextmanager
+def _reported_errors(path: pathlib.Path, form: str) -> Iterator[None]:
+    import pyarrow
+
     try:
-        return json_value(line.decode("utf-8"))
-    except JSON_ERRORS:
-        return None
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except (OSError, pyarrow.ArrowException) as error:
+        problem = str(error).split("\n")[0]
+        raise InputError(f"{path}: not a whole {form} file ({problem}).") from None
 
 
-def _array_in(value: Mapping[str, Any]) -> str:
-    """Returns the key of the only array of objects in an object that is no row itself."""
-    keys = [
-        key
-        for key, cells in value.items()
-        if isinstance(cells, list) and cells and all(isinstance(cell, dict) for cell in cells)
-    ]
-    if len(keys) > 1 or "schema" in value or has_usual_name("response", value):
-        return ""
-    return next((key for key in keys if "." not in key), "")
+def _arrow_rows(
+    path: pathlib.Path, batches: Iterator[Any], number: int, first: int
+) -> Iterator[Row]:
+    """Yields the rows of Arrow batches from row `first` on; `number` are before the batches."""
+    for batch in batches:
+        check_columns(batch.schema.names, path)
+        skipped = min(batch.num_rows, max(0, first - number))
+        number += skipped
+        for start in range(skipped, batch.num_rows, _ROWS):
+            for fields in _python_rows(path, batch.slice(start, _ROWS)):
+                number += 1
+                yield Row(f"{path}:{number}", fields)
+
+
+def _python_rows(path: pathlib.Path, batch: Any) -> list[dict[str, Any]]:
+    """Returns the rows of an Arrow batch; times that Python's types cannot hold are texts.
+
+    Raises:
+      InputError: a column holds texts that are not UTF-8, or what neither Python nor a text holds.
+    """
+    import pyarrow
+
+    try:
+        return batch.to_pylist()
+    except _UNREADABLE:  # tell no column
+        pass
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            columns.append(column.to_pylist())
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{path}: column {name!r}: holds text that is not UTF-8 ({reason(error)})."
+            ) from None
+        except _UNREADABLE as error:
+            texts: list[Any] = [_BEYOND]
+            with contextlib.suppress(pyarrow.ArrowException):  # of nanoseconds
+                texts = column.cast(pyarrow.string()).to_pylist()
+            if any(text is not None and text.startswith(_BEYOND) for text in texts):
+                raise InputError(
+                    f"{path}: column {name!r}: a {column.type} cannot be read ({reason(error)}); "
+                    "convert or drop it."
+                ) from None
+            columns.append(texts)
+    rows = zip(*columns, strict=True)
+    return [dict(zip(batch.schema.names, row, strict=True)) for row in rows]
 
 
 def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
     """Returns the rows of a table in memory, with lists in the place of arrays.
 
-    Args:
-      frame: a pandas or Polars DataFrame, a `datasets` data set, an Arrow table, a list of
-        mappings, or a mapping of columns.
-      name: of the frame, for errors.
+    That is a pandas or Polars DataFrame, a `datasets` data set, an Arrow table, a list of mappings,
+    or a mapping of columns; errors call it `name`.
 
     Raises:
       InputError: two columns of one name.

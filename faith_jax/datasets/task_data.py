@@ -160,7 +160,7 @@ def task_sizes(task: str) -> dict[str, int] | None:
     if not all(sizes):
         return None
     splits = TFDS_SPLITS.get(names) or {split: split for split in sizes[0]}
-    return {ours: sum(part[theirs] for part in sizes) for ours, theirs in splits.items()}
+    return {split: sum(part[name] for part in sizes) for split, name in splits.items()}
 
 
 @functools.cache

@@ -78,19 +78,18 @@ _MOST_LEVELS = 4
 def usual_name(
     part: str,
     fields: Iterable[str],
-    taken: Collection[str] = (),
+    excluded: Collection[str] = (),
     remedy: str = "say which does with {}",
 ) -> str:
     """Returns the column that holds a part of an example by its name; "" = none.
 
+    Of pro and con arguments it returns both, as "pro=NAME,con=NAME".
+
     Args:
       part: a key of `USUAL`.
       fields: the columns.
-      taken: those that hold another part.
+      excluded: those that hold another part.
       remedy: where two columns may hold it; {} = the option that names one.
-
-    Returns:
-      The column; of pro and con arguments both, as "pro=NAME,con=NAME".
 
     Raises:
       InputError: two columns may hold the part; the message is without a place.
@@ -99,7 +98,7 @@ def usual_name(
     fields = tuple(fields)
     is_deepeval = part == "history" and "retrievalcontext" in map(_normalize_name, fields)
     for field in fields:
-        if field not in taken and not (is_deepeval and _normalize_name(field) == "context"):
+        if field not in excluded and not (is_deepeval and _normalize_name(field) == "context"):
             by_name.setdefault(_normalize_name(field), []).append(field)
     for prefix in _OBJECTS.get(part, ("",)):
         for rank in USUAL[part]:
@@ -152,10 +151,9 @@ def _context_or_reference(prefix: str, by_name: Mapping[str, Sequence[str]]) -> 
 
 
 def field_named(name: str, fields: Collection[str]) -> str:
-    """Returns the column that a user named, whatever its case, spaces, hyphens and underscores.
+    """Returns the column that a user named, or `name` if there is none.
 
-    Returns:
-      The column, or `name` if there is none.
+    Case, spaces, hyphens and underscores do not matter.
 
     Raises:
       InputError: several columns are named so; the message is without a place.
@@ -178,11 +176,8 @@ def flatten_row(fields: Mapping[str, Any], named: Collection[str] = ()) -> Mappi
 
     LangSmith writes such rows, and those for OpenAI's evals are so; a cell of CSV may hold such an
     object as JSON. Langfuse's `input` and `output` are texts, or objects with what was asked and
-    answered; other objects in their place stay as they are.
-
-    Args:
-      fields: of the row.
-      named: the columns that a user names.
+    answered; other objects in their place stay as they are, unless a user named one of their
+    columns.
 
     >>> flatten_row({"item": {"question": "Hot?"}, "sample": {"output_text": "Yes."}})
     {'item.question': 'Hot?', 'sample.output_text': 'Yes.'}

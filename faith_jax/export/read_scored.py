@@ -1,15 +1,17 @@
 """Reading scored rows: what `faith-jax score` writes, and scores of other origin.
 
 A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/scores.md has all. Or it
-is of a table with a column for each scorer (`faith_jax.export.score_columns`).
+is of a table with a column for each scorer, as frames of `faith_jax.score` and CSV files of other
+systems have them.
 """
 
 import functools
 import itertools
 import logging
+import math
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -17,11 +19,13 @@ from msgspec import UNSET, UnsetType
 from faith_jax.core.errors import InputError, did_you_mean, field_error
 from faith_jax.core.files.stores import check_readable
 from faith_jax.core.rows import Row, read_jsonl
+from faith_jax.core.schema import convert_row
 from faith_jax.core.table import printable
-from faith_jax.datasets.grounded_rows import file_text_columns
+from faith_jax.datasets.grounded_rows import Columns, example_rows, file_text_columns
+from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.datasets.tables import FORMATS, decimal_commas, file_form, read_rows
-from faith_jax.export.score_columns import ScoredColumns, score_columns, scored_fields
 from faith_jax.export.scored_rows import ScoredRow, field_texts
+from faith_jax.scoring.registry import scorer_names
 
 logger = logging.getLogger("faith_jax")
 
@@ -29,21 +33,14 @@ logger = logging.getLogger("faith_jax")
 LARGEST_SCORE = 1e100
 _WORD = "[start, end, score, number of the grounding's text or null] within the text"
 
-_PASSAGES = ("words", "evidence")  # both of this form
-
-T = TypeVar("T")
-
 
 def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterator[ScoredRow]:
     """Yields the rows of a scored JSON, CSV, TSV, Parquet or Arrow file, or of a TFDS folder.
 
     What a row lacks is filled in: the corpus by the file's name, `generated_text` by None, and the
-    rest by what is empty. Fields are texts, see `faith_jax.export.scored_rows.field_texts`.
-
-    Args:
-      path: of the file or folder.
-      scorers: of a table with a column for each scorer, those that are read; default: the columns
-        that are named as scorers.
+    rest by what is empty. Fields are texts, see `faith_jax.export.scored_rows.field_texts`. Of a
+    table with a column for each scorer, `scorers` are read; default: the columns that are named as
+    scorers.
 
     Raises:
       InputError: for a file of another form, with the row and field, and for scores that are not
@@ -58,7 +55,7 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
         rows = read_rows(path, note=_log_once, id_column_of=ScoredColumns().find_id_column)
     elif path.suffix == ".jsonl":
         file_form(path, "jsonl")  # an error for Parquet
-        rows = read_jsonl(path, usual=_USUAL)
+        rows = read_jsonl(path, usual=_DECODER)
     else:
         expected = "expected scores as .jsonl, .csv or .parquet, or a folder of TFDS"
         raise InputError(f"{path}: {expected}.{_score_first(path)}")
@@ -103,171 +100,90 @@ def _score_first(path: pathlib.Path, advice: str = "Score") -> str:
     return f" {advice} its responses first: {command}"
 
 
-def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
-    place, fields = row
-    if isinstance(fields, _UsualRow):
-        return _usual_row(fields, place, path)
-    if fields.get("scores") is None:
-        near = did_you_mean("scores", [name for name in fields if "score" in name.lower()])
-        raise InputError(f"{place}: field 'scores' is missing.{near or _score_first(path)}")
-    if fields.get("id") is None:
-        raise InputError(f"{place}: field 'id' is missing.{did_you_mean('id', fields)}")
-    for name, (is_right, expected) in _FIELDS.items():
-        if (value := fields.get(name)) is not None and not is_right(value):
-            raise field_error(place, name, expected, value)
-    further_texts = field_texts(_read_object(fields, "fields", place))
-    scores = fields["scores"]
-    if not isinstance(scores, dict) or not scores:
-        raise field_error(place, "scores", "an object of scores by scorer", scores)
-    for scorer, score in scores.items():
-        if score is not None and not _is_score(score):
-            raise field_error(place, f"scores.{scorer}", "a finite number or null", score)
-    cut_tokens = _read_object(fields, "cut_tokens", place)
-    for scorer, count in cut_tokens.items():
-        if not _is_count(count):
-            expected = "0 or a positive whole number"
-            raise field_error(place, f"cut_tokens.{scorer}", expected, count)
-    scored_row: ScoredRow = {
-        "id": str(fields["id"]),
-        "corpus": fields.get("corpus") or path.stem,
-        "grounding": _list_texts(fields.get("grounding")),
-        "perspectives": _list_texts(fields.get("perspectives")),
-        "history": _list_texts(fields.get("history")),
-        "generated_text": fields.get("generated_text"),
-        "label": None if fields.get("label") is None else int(fields["label"]),
-        "fields": further_texts,
-        "scores": scores,
-        "cut_tokens": cut_tokens,
-        "cut": _read_cut_counts(_read_object(fields, "cut", place), place),
-        "undefined": {
-            name: str(why) for name, why in _read_object(fields, "undefined", place).items() if why
-        },
-    }
-    for name in _PASSAGES:
-        scored_row[name] = _read_words(_read_object(fields, name, place), scored_row, place, name)
-    return scored_row
-
-
 _Value = Annotated[float, msgspec.Meta(ge=-LARGEST_SCORE, le=LARGEST_SCORE)]
 _Whole = Annotated[int, msgspec.Meta(ge=-(10**18), le=10**18)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Texts = list[str] | str | None
+_Words = dict[str, list[Any] | None]  # by scorer
 
 
-class _UsualRow(msgspec.Struct):
-    """A row that needs no more checks than msgspec makes, but for its words and cuts."""
+class _RawRow(msgspec.Struct):
+    """A scored row as a file has it; its words are checked against its texts."""
 
     id: str | int
-    scores: Annotated[dict[str, _Value | _Whole | None], msgspec.Meta(min_length=1)]
+    scores: dict[str, _Value | _Whole | None]
     corpus: str | UnsetType | None = UNSET
     grounding: _Texts | UnsetType = UNSET
     perspectives: _Texts | UnsetType = UNSET
     history: _Texts | UnsetType = UNSET
     generated_text: str | UnsetType | None = UNSET
-    label: Literal[0, 1] | UnsetType | None = UNSET
+    label: Literal[0, 1] | bool | UnsetType | None = UNSET
     fields: dict[str, Any] | UnsetType | None = UNSET
-    words: dict[str, Any] | UnsetType | None = UNSET
-    evidence: dict[str, Any] | UnsetType | None = UNSET
+    words: _Words | UnsetType | None = UNSET
+    evidence: _Words | UnsetType | None = UNSET
     cut_tokens: dict[str, _Count | None] | UnsetType | None = UNSET
-    cut: dict[str, Any] | UnsetType | None = UNSET
-    undefined: dict[str, str] | UnsetType | None = UNSET
+    cut: dict[str, dict[str, _Count | None] | None] | UnsetType | None = UNSET
+    undefined: dict[str, str | None] | UnsetType | None = UNSET
 
 
-_USUAL = msgspec.json.Decoder(_UsualRow)
+_DECODER = msgspec.json.Decoder(_RawRow)
 
 
-def _usual_row(row: _UsualRow, place: str, path: pathlib.Path) -> ScoredRow:
-    """Returns the row that `_check_row` would return, in a fraction of its time."""
+def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
+    place, fields = row
+    if isinstance(fields, _RawRow):
+        raw = fields
+    else:
+        if fields.get("scores") is None:
+            near = did_you_mean("scores", [name for name in fields if "score" in name.lower()])
+            raise InputError(f"{place}: field 'scores' is missing.{near or _score_first(path)}")
+        pairs = fields.get("fields")  # as Parquet has objects whose names vary
+        if isinstance(pairs, list) and all(isinstance(pair, tuple) for pair in pairs):
+            fields = {**fields, "fields": dict(pairs)}
+        try:
+            raw = msgspec.convert(fields, _RawRow)
+        except msgspec.ValidationError:
+            raw = convert_row(fields, place, _RawRow, strip=False)  # says what is wrong
+    if not raw.scores:
+        raise field_error(place, "scores", "an object of scores by scorer", raw.scores)
     scored_row: ScoredRow = {
-        "id": str(row.id),
-        "corpus": row.corpus or path.stem,
-        "grounding": _list_texts(_none_if_unset(row.grounding)),
-        "perspectives": _list_texts(_none_if_unset(row.perspectives)),
-        "history": _list_texts(_none_if_unset(row.history)),
-        "generated_text": _none_if_unset(row.generated_text),
-        "label": _none_if_unset(row.label),
-        "fields": field_texts(row.fields) if row.fields else {},
-        "scores": row.scores,
-        "cut_tokens": row.cut_tokens or {},
-        "cut": _read_cut_counts(row.cut, place) if row.cut else {},
-        "undefined": {name: why for name, why in (row.undefined or {}).items() if why},
+        "id": str(raw.id),
+        "corpus": raw.corpus or path.stem,
+        "grounding": _list_texts(raw.grounding),
+        "perspectives": _list_texts(raw.perspectives),
+        "history": _list_texts(raw.history),
+        "generated_text": None if raw.generated_text is UNSET else raw.generated_text,
+        "label": None if raw.label is None or raw.label is UNSET else int(raw.label),
+        "fields": field_texts(raw.fields or {}),
+        "scores": raw.scores,
+        "cut_tokens": raw.cut_tokens or {},
+        # Parquet and TFDS have the counts of all scorers and parts.
+        "cut": {
+            scorer: parts
+            for scorer, counts in (raw.cut or {}).items()
+            if (parts := {part: count for part, count in (counts or {}).items() if count})
+        },
+        "undefined": {name: why for name, why in (raw.undefined or {}).items() if why},
     }
-    scored_row["words"] = _read_words(row.words, scored_row, place) if row.words else {}
-    evidence = row.evidence
-    scored_row["evidence"] = (
-        _read_words(evidence, scored_row, place, "evidence") if evidence else {}
-    )
+    for name, words in (("words", raw.words), ("evidence", raw.evidence)):
+        scored_row[name] = _read_words(words or {}, scored_row, place, name)
     return scored_row
 
 
-def _none_if_unset(value: T | UnsetType) -> T | None:
-    """Returns the value of a field, None where the row has none."""
-    return None if value is UNSET else value
+def _list_texts(value: _Texts | UnsetType) -> list[str]:
+    return [value] if isinstance(value, str) else value or []
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _are_texts(value: Any) -> bool:
-    return all(map(_is_text, value)) if isinstance(value, list) else _is_text(value)
-
-
-# What a field may be, where it is not null.
-_FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "id": (lambda value: type(value) in (str, int), "a text"),
-    "label": (lambda value: value in (0, 1), "1, 0 or null"),
-    **dict.fromkeys(("corpus", "generated_text"), (_is_text, "a text")),
-    **dict.fromkeys(("grounding", "perspectives", "history"), (_are_texts, "a list of texts")),
-}
-
-
-def _list_texts(value: Any) -> list[str]:
-    return [] if value is None else [value] if isinstance(value, str) else value
-
-
-def _read_object(fields: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
-    """Returns an object; Parquet has pairs in the place of objects whose names vary."""
-    value = fields.get(name)
-    try:
-        return dict(value or {})
-    except (TypeError, ValueError):
-        raise field_error(place, name, "an object", value) from None
-
-
-def _is_count(value: Any) -> bool:
-    return value is None or (type(value) is int and 0 <= value < 2**63)
-
-
-def _is_score(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return abs(value) <= LARGEST_SCORE  # of an integer of any size; False of NaN
-
-
-def _read_cut_counts(cut: Mapping[str, Any], place: str) -> dict[str, dict[str, int]]:
-    """Returns each scorer's counts but for those of none; Parquet and TFDS have all."""
-    cut_by_scorer = {}
-    for name, counts in cut.items():
-        if counts is not None and not (
-            isinstance(counts, dict) and all(map(_is_count, counts.values()))
-        ):
-            raise field_error(place, f"cut.{name}", "an object of whole numbers by part", counts)
-        if parts := {part: count for part, count in (counts or {}).items() if count}:
-            cut_by_scorer[name] = parts
-    return cut_by_scorer
-
-
-def _read_words(
-    words: Mapping[str, Any], row: ScoredRow, place: str, field: str = "words"
-) -> dict[str, list[Any]]:
+def _read_words(words: _Words, row: ScoredRow, place: str, field: str) -> dict[str, list[Any]]:
     """Returns each scorer's words as lists; Parquet has objects, and null for no words."""
     words_by_scorer = {}
-    for name, its_words in words.items():
-        listed = (
-            its_words if isinstance(its_words, list) else [] if its_words is None else [its_words]
-        )
-        items = [list(word.values()) if isinstance(word, dict) else word for word in listed]
+    for name, raw_words in words.items():
+        items = [
+            [word.get(part) for part in ("start", "end", "score", "text")]
+            if isinstance(word, dict)
+            else word
+            for word in raw_words or ()
+        ]
         for item in items:
             if not _is_word(item, row) or (field == "evidence" and item[3] is None):
                 raise field_error(place, f"{field}.{name}", _WORD, item)
@@ -277,12 +193,80 @@ def _read_words(
 
 
 def _is_word(word: Any, row: Mapping[str, Any]) -> bool:
-    if not isinstance(word, Sequence) or len(word) != 4 or not _is_score(word[2]):
+    if not isinstance(word, Sequence) or len(word) != 4:
         return False
-    start, end, _, number = word
+    start, end, score, number = word
+    if type(score) not in (int, float) or not abs(score) <= LARGEST_SCORE:
+        return False
     texts: list[str] = row["grounding"]
     if number is not None and not (isinstance(number, int) and 0 <= number < len(texts)):
         return False
     text = (row["generated_text"] or "") if number is None else texts[number]
     has_span = isinstance(start, int) and isinstance(end, int)
     return has_span and 0 <= start <= end <= len(text)
+
+
+class ScoredColumns(Columns):
+    """Which columns of a table of scores hold what; it needs no texts."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    ambiguous_remedy: ClassVar[str] = "rename one of them"
+    label_remedy: ClassVar[str] = "write one of these in the table"
+
+
+def score_columns(fields: Sequence[str], scorers: Sequence[str]) -> list[str]:
+    """Returns the columns that hold scores: those of these scorers, and all named as scorers."""
+    names = {*scorers, *scorer_names()}
+    return [name for name in fields if name in names]
+
+
+def scored_fields(
+    rows: Iterable[Row],
+    scorers: Sequence[str],
+    columns: Columns,
+    corpus: str,
+    comma_columns: frozenset[str] = frozenset(),
+    find_text_columns: Callable[[], Collection[str]] | None = None,
+) -> Iterator[Row]:
+    """Yields the fields of scored rows, with their places, of a table with columns of scores.
+
+    A row may lack some of the `scorers`; `comma_columns` have numbers with decimal commas. For the
+    others see `example_rows`.
+
+    Raises:
+      InputError: for a score, a label or a text that is none; it names the row.
+    """
+    rows, raw_rows = itertools.tee(rows)
+    notes = TableNotes()
+    examples = example_rows(rows, columns, corpus, notes=notes, find_text_columns=find_text_columns)
+    for row, read in zip(raw_rows, examples, strict=True):
+        example = read.example
+        scores: dict[str, Any] = {}
+        for scorer in (name for name in scorers if name in row.fields):
+            value = row.fields[scorer]
+            if isinstance(value, str):
+                text = value.strip()
+                if scorer in comma_columns:
+                    text = text.replace(",", ".")
+                try:
+                    value = float(text) if text else None
+                except ValueError:
+                    raise field_error(row.place, scorer, "a number, or nothing", value) from None
+            if isinstance(value, float) and math.isinf(value):
+                raise field_error(row.place, scorer, "a finite number, or nothing", value)
+            # NaN is undefined; what is no number is found where rows are checked.
+            scores[scorer] = None if value != value else value
+        yield Row(
+            row.place,
+            {
+                "id": example.id,
+                "corpus": read.corpus,
+                "grounding": list(example.grounding.texts),
+                "perspectives": list(example.grounding.perspectives),
+                "history": list(example.history),
+                "generated_text": example.response if notes.columns["response"] else None,
+                "label": example.label,
+                "fields": {n: value for n, value in read.fields.items() if n not in scores},
+                "scores": scores,
+            },
+        )

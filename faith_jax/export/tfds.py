@@ -178,10 +178,7 @@ def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, A
 
 
 def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
-    """Yields the rows of a data set of scored rows, of all its splits.
-
-    Args:
-      folder: the data set's own, or one in which it lies as NAME/VERSION.
+    """Yields the rows of all splits of a data set of scored rows, or of the one NAME/VERSION below.
 
     Raises:
       InputError: for a folder without such a data set, or with several.

@@ -40,20 +40,12 @@ def write_worst(
     columns: Mapping[str, str],
     count: int,
 ) -> int:
-    """Writes the rows with the lowest scores of the first scorer, lowest first.
+    """Writes the rows with the lowest scores of the first scorer, lowest first, at most `count`.
 
     Rows of equal scores keep their order, and those without a score are left out. A text that a
     spreadsheet would run as a formula gets an apostrophe in front in CSV; numbers are none.
-
-    Args:
-      path: a .csv or .jsonl file, which appears whole.
-      rows: all that were scored.
-      scorers: their names.
-      columns: of the input, by the part of an example that each holds; "" = none.
-      count: of the rows, at most.
-
-    Returns:
-      How many rows it wrote.
+    `columns` are those of the input, by the part of an example that each holds; "" = none. Returns
+    how many rows it wrote to the .csv or .jsonl file, which appears whole.
     """
     ranked = (row for row in rows if row["scores"][scorers[0]] is not None)
     worst = heapq.nsmallest(count, ranked, key=lambda row: row["scores"][scorers[0]])

@@ -1,7 +1,6 @@
 """Numbers of steps by epochs, for recipes of data of any size."""
 
 import math
-from typing import Any
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.settings import Positive, PositiveNumber
@@ -9,17 +8,14 @@ from faith_jax.input.task_batches import DatasetConfig
 
 
 def steps(dataset: DatasetConfig, epochs: PositiveNumber, at_least: Positive = 1) -> int:
-    """Returns how many steps some epochs of a split are.
+    """Returns how many steps some epochs of a split are, but `at_least` so many.
 
-    Args:
-      dataset: the task and split, whose examples are counted before preprocessors drop or add any;
-        those of SeqIO's cache behind the preprocessors before it.
-      epochs: how often each example is read.
-      at_least: the number for a split of which that is fewer steps.
+    Examples are counted before preprocessors drop or add any; those of SeqIO's cache behind the
+    preprocessors before it.
 
     Raises:
-      ConfigError: for a task that does not know the number of its examples, for packed rows, and
-        as `DatasetConfig.task`.
+      ConfigError: for a task that does not know the number of its examples, for packed rows, and as
+        `DatasetConfig.task`.
     """
     if dataset.pack:
         raise ConfigError(
@@ -31,7 +27,11 @@ def steps(dataset: DatasetConfig, epochs: PositiveNumber, at_least: Positive = 1
     for part in getattr(task, "tasks", [task]):
         if dataset.split not in part.splits:
             continue
-        count = _count_examples(part, dataset)
+        source = part._get_cached_source(dataset.split) if dataset.use_cached else part.source
+        try:
+            count = source.num_input_examples(dataset.split)
+        except (KeyError, NotImplementedError):  # a user's source need not count all splits
+            count = None
         if count is None:
             raise ConfigError(
                 f"{part.name}: how many examples split {dataset.split!r} has is not known; set "
@@ -39,12 +39,3 @@ def steps(dataset: DatasetConfig, epochs: PositiveNumber, at_least: Positive = 1
             )
         examples += count
     return max(at_least, math.ceil(epochs * examples / dataset.batch_size))
-
-
-def _count_examples(task: Any, dataset: DatasetConfig) -> int | None:
-    """Returns the number of examples that a split of a task or its cache has; None = unknown."""
-    source = task._get_cached_source(dataset.split) if dataset.use_cached else task.source
-    try:
-        return source.num_input_examples(dataset.split)
-    except (KeyError, NotImplementedError):  # a user's source need not count all splits
-        return None

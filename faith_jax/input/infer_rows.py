@@ -59,10 +59,12 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
                 )
                 # As it was published, whatever the vocabulary writes, for whoever reads the output.
                 inputs = notation.to_published_notation(inputs)
+                # Texts, lists of them and numbers, but no token ids.
+                arrays = {n: np.asarray(v) for n, v in example.items() if n not in _NOT_CARRIED}
                 fields = {
-                    name: plain(value)
-                    for name, value in example.items()
-                    if name not in _NOT_CARRIED and _is_carried(np.asarray(value))
+                    name: plain(example[name])
+                    for name, array in arrays.items()
+                    if array.dtype.kind in "OS" or (array.ndim == 0 and array.dtype.kind in "biuf")
                 }
             if task is not task_or_mixture:
                 identifier = f"{task.name}/{identifier}"
@@ -85,11 +87,6 @@ def _postprocess_text(
     if isinstance(response, Mapping):
         response = response.get("response")
     return response if isinstance(response, str) else text
-
-
-def _is_carried(value: np.ndarray) -> bool:
-    """Whether rows of a task keep a value: texts, lists of them and numbers, but no token ids."""
-    return value.dtype.kind in "OS" or (value.ndim == 0 and value.dtype.kind in "biuf")
 
 
 class FieldKinds:

@@ -11,7 +11,7 @@ import numpy as np
 from faith_jax.core import cutting
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.templates import Notation, npov_label
+from faith_jax.core.templates import npov_label
 from faith_jax.inference.opening import LONGEST_PAIR, check_ids, input_limit
 from faith_jax.inference.texts.input_rows import InputLayout
 from faith_jax.inference.texts.text_pairs import PairEncoder
@@ -21,7 +21,7 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.retrieval.dense import Passage, text_row
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.unknown import UnknownTokens, counting_unknown
-from faith_jax.tokenizers.vocabularies import tokenizer_of
+from faith_jax.tokenizers.vocabularies import default_vocabulary, tokenizer_of
 
 Row = dict[str, Any]
 
@@ -47,224 +47,192 @@ def _make_rows(
         yield row
 
 
-@dataclasses.dataclass(frozen=True)
-class TextRows:
-    """Makes the rows of a language model.
+def text_rows(
+    task: Any,
+    examples: TaskExamples,
+    where: str,
+    layout: InputLayout,
+    lengths: Mapping[str, Any],
+    cut_policy: str,
+) -> Iterator[Row]:
+    """Yields the rows of a language model, one for each example of a part of a task's split.
 
-    Attributes:
-      where: names the task and its split, for errors.
-      layout: of the model; its vocabulary is the task's.
-      lengths: TASK_FEATURE_LENGTHS.
-      cut_policy: see `faith_jax.core.cutting`.
+    `where` names the task and the split, for errors, and `lengths` is TASK_FEATURE_LENGTHS.
+
+    Raises:
+      InputError: a target is too long, an input cannot be cut by the policy or has no knowledge for
+        DoHA, the model has no embedding for a token, or a text is not UTF-8.
     """
-
-    where: str
-    layout: InputLayout
-    lengths: Mapping[str, Any]
-    cut_policy: str
-
-    def rows(self, task: Any, examples: TaskExamples) -> Iterator[Row]:
-        """Yields a row for each example.
-
-        Raises:
-          InputError: a target is too long, an input cannot be cut by the policy or has no knowledge
-            for DoHA, the model has no embedding for a token, or a text is not UTF-8.
-        """
-        features = task.output_features
-        tokenizer = tokenizer_of(features.get("inputs", features["targets"]).vocabulary)
-        labels = {part.name for part in getattr(task, "tasks", [task]) if _has_labels(part)}
-        make = functools.partial(self._make_row, tokenizer, bool(labels))
-        return _make_rows(examples, self.where, make)
-
-    def _make_row(
-        self, tokenizer: Any, has_labels: bool, example: Mapping[str, Any], where: str
-    ) -> Row:
-        layout = self.layout
-        ids = example["inputs"].tolist() if "inputs" in example else []
-        if "inputs_pretokenized" not in example and ids[-1:] != [layout.eos_id]:
-            # Rows of ids are read as they are.
-            layout = dataclasses.replace(layout, inputs_end=False)
-        if layout.inputs_end and ids[-1:] == [layout.eos_id]:
-            ids.pop()
-        text = plain(example.get("inputs_pretokenized", ""))
-        room, parts = layout.room(self.lengths["inputs"]), []
-        is_doha = layout.config.knowledge_attention
-        if (is_doha or len(ids) > room) and text and list(tokenizer.encode(text)) == ids:
-            parsed = cutting.parse(text, cutting.notation_of(tokenizer))
-            parts = cutting.in_tokens(parsed, text, ids, tokenizer)
-        limit = f"{where}: TASK_FEATURE_LENGTHS['inputs'] = {self.lengths['inputs']}"
-        keep, cut = cutting.cut(len(ids), parts, room, self.cut_policy, limit)
-        row = {
-            "inputs": layout.inputs(np.asarray(ids, int)[keep].tolist()),
-            "targets": layout.targets(example["targets"].tolist()),
-            "length": len(ids) + self.lengths["inputs"] - room,
-            "cut": [cut.get(kind, 0) for kind in Kind],
-            "grounding": _hash_knowledge(text, cutting.notation_of(tokenizer)),
-            **_count_unknown(tokenizer, text, ids, example, has_labels, where),
-        }
-        if len(row["targets"]) > self.lengths["targets"]:
-            raise InputError(
-                f"{where}: the target has {len(row['targets'])} tokens but TASK_FEATURE_LENGTHS "
-                f"allows {self.lengths['targets']}; raise the limit or shorten the response."
-            )
-        if is_doha:
-            if ids and not parts:
-                raise InputError(
-                    f"{where}: DoHA reads the dialogue alone, and the dialogue with its knowledge; "
-                    "the input is of another form. Choose a task of a dialogue data set."
-                )
-            dialogue = cutting.without_knowledge(keep, parts)
-            row["knowledge"] = row["inputs"]
-            row["inputs"] = layout.inputs(np.asarray(ids, int)[dialogue].tolist())
-        if "negatives" in self.lengths:
-            row["negatives"], row["negatives_cut"] = self._cut_negatives(example["negatives"])
-        for ids in (row["inputs"], row["targets"], *row.get("negatives", ())):
-            check_ids(ids, layout.config.vocab_size, where)
-        return row
-
-    def _cut_negatives(self, tokens: np.ndarray) -> tuple[list[list[int]], int]:
-        """Returns the texts' ids, each with its end token, and how many of them were cut."""
-        max_texts, longest = self.lengths["negatives"]
-        longest -= len(self.layout.prefix)
-        texts = [[int(token) for token in text if token] for text in tokens[:max_texts]]
-        cut = sum(len(text) > longest for text in texts)
-        fitted = [
-            text if len(text) <= longest else [*text[: longest - 1], self.layout.eos_id]
-            for text in texts
-        ]
-        return [self.layout.targets(text) for text in fitted], cut
-
-
-@dataclasses.dataclass(frozen=True)
-class PairRows:
-    """Makes the rows of an encoder with a classification head: two texts, and their class.
-
-    Attributes:
-      where: names the task and its split, for errors.
-      model: its configuration.
-      tokenizer: the model's.
-      max_length: tokens of a row.
-      cut_policy: see `faith_jax.core.cutting`.
-    """
-
-    where: str
-    model: TransformerConfig
-    tokenizer: Tokenizer
-    max_length: int
-    cut_policy: str
-
-    def rows(self, task: Any, examples: TaskExamples) -> Iterator[Row]:
-        """Yields a row for each example.
-
-        Raises:
-          ConfigError: a model without a head or positions for so many tokens, or examples without
-            two texts.
-          InputError: an example of another class than the model's, or a text that is not UTF-8.
-        """
-        if not self.model.label_names:
-            raise ConfigError(
-                "The checkpoint has no classification head: name the classes of a new one, such as "
-                "LABEL_NAMES = ('entailment', 'neutral', 'contradiction')."
-            )
-        pairs = [pair for pair in PAIRS if examples.names.issuperset(pair)]
-        if not pairs:
-            raise ConfigError(
-                f"{self.where}: its examples have no two texts to compare, neither "
-                f"{' nor '.join(' and '.join(pair) for pair in PAIRS)}."
-            )
-        length = input_limit(self.model, self.max_length, LONGEST_PAIR)
-        encode = PairEncoder(self.tokenizer, self.model.vocab_size, length, self.cut_policy)
-        row_of = encode.response_first if pairs[0] == CLAIM_FIRST else encode
-        classes = {name.strip().lower(): n for n, name in enumerate(self.model.label_names)}
-
-        def make(example: Mapping[str, Any], where: str) -> Row:
-            first, second = (plain(example[name]) for name in pairs[0])
-            label = feature_text(task, example, "targets").strip()
-            if label.lower() not in classes:
-                raise InputError(
-                    f"{where}: its class is {label!r}, the model's classes are "
-                    f"{', '.join(classes)}. LABEL_NAMES names those of a new head."
-                )
-            with counting_unknown() as unknown:
-                row = row_of(first, second, where)
-            return {
-                "inputs": row.ids,
-                "second": row.second,
-                "label": classes[label.lower()],
-                "length": len(row.ids) + row.cut_tokens,
-                "cut": [row.cut.get(kind, 0) for kind in Kind],
-                "grounding": _hash_text(second if pairs[0] == CLAIM_FIRST else first),
-                **unknown.row(),
-            }
-
-        return _make_rows(examples, self.where, make)
-
-
-@dataclasses.dataclass(frozen=True)
-class PassageRows:
-    """Makes the rows of an encoder of queries and passages, as `retrieval.dense` reads them.
-
-    Attributes:
-      where: names the task and its split, for errors.
-      model: its configuration.
-      tokenizer: the model's.
-      max_length: tokens of a query, see `text_row`.
-      longest_passage: tokens of a passage.
-    """
-
-    where: str
-    model: TransformerConfig
-    tokenizer: Tokenizer
-    max_length: int
-    longest_passage: int
-
-    def rows(self, task: Any, examples: TaskExamples) -> Iterator[Row]:
-        """Yields a row for each example.
-
-        Raises:
-          ConfigError: a model without positions for so many tokens, or examples without a title.
-          InputError: a text that is not UTF-8.
-        """
-        if "title" not in examples.names:
-            raise ConfigError(
-                f"{self.where}: its examples are no passages with a title; choose a task such as "
-                "dialfact_dense."
-            )
-        limits = [
-            input_limit(self.model, length, length)
-            for length in (self.max_length, self.longest_passage)
-        ]
-
-        def make(example: Mapping[str, Any], where: str) -> Row:
-            query, passage, title = (
-                plain(example[name])
-                for name in ("inputs_pretokenized", "targets_pretokenized", "title")
-            )
-            texts = (query, Passage(title, passage))
-            with counting_unknown() as unknown:
-                ids, knowledge = (
-                    check_ids(text_row(self.tokenizer, *pair), self.model.vocab_size)
-                    for pair in zip(texts, limits, strict=True)
-                )
-            return {
-                "inputs": ids,
-                "knowledge": knowledge,
-                "length": len(ids),
-                "cut": [0 for _ in Kind],
-                "grounding": _hash_text(passage),
-                **unknown.row(),
-            }
-
-        return _make_rows(examples, self.where, make)
-
-
-def _has_labels(task: Any) -> bool:
-    """Whether the targets of a task of ours are labels."""
+    features = task.output_features
+    tokenizer = tokenizer_of(features.get("inputs", features["targets"]).vocabulary)
     try:
         metrics = task.metric_fns
     except ValueError:  # a metric that SeqIO refuses: the trial of all metrics says so
-        return False
-    return any(getattr(metric, "reads_labels", False) for metric in metrics)
+        metrics = []
+    has_labels = any(getattr(metric, "reads_labels", False) for metric in metrics)
+    make = functools.partial(_make_text_row, layout, lengths, cut_policy, tokenizer, has_labels)
+    return _make_rows(examples, where, make)
+
+
+def _make_text_row(
+    layout: InputLayout,
+    lengths: Mapping[str, Any],
+    cut_policy: str,
+    tokenizer: Any,
+    has_labels: bool,
+    example: Mapping[str, Any],
+    where: str,
+) -> Row:
+    ids = example["inputs"].tolist() if "inputs" in example else []
+    if "inputs_pretokenized" not in example and ids[-1:] != [layout.eos_id]:
+        # Rows of ids are read as they are.
+        layout = dataclasses.replace(layout, inputs_end=False)
+    if layout.inputs_end and ids[-1:] == [layout.eos_id]:
+        ids.pop()
+    text = plain(example.get("inputs_pretokenized", ""))
+    # The texts of knowledge stand for the grounding.
+    published = cutting.notation_of(tokenizer).to_published_notation(text)
+    knowledge = "\n".join(
+        published[part.text_start : part.text_end]
+        for part in cutting.parse(published)
+        if part.kind == Kind.KNOWLEDGE
+    )
+    room, parts = layout.room(lengths["inputs"]), []
+    is_doha = layout.config.knowledge_attention
+    if (is_doha or len(ids) > room) and text and list(tokenizer.encode(text)) == ids:
+        parsed = cutting.parse(text, cutting.notation_of(tokenizer))
+        parts = cutting.in_tokens(parsed, text, ids, tokenizer)
+    limit = f"{where}: TASK_FEATURE_LENGTHS['inputs'] = {lengths['inputs']}"
+    keep, cut = cutting.cut(len(ids), parts, room, cut_policy, limit)
+    row = {
+        "inputs": layout.inputs(np.asarray(ids, int)[keep].tolist()),
+        "targets": layout.targets(example["targets"].tolist()),
+        "length": len(ids) + lengths["inputs"] - room,
+        "cut": [cut.get(kind, 0) for kind in Kind],
+        "grounding": _hash_text(knowledge),
+        **_count_unknown(tokenizer, text, ids, example, has_labels, where),
+    }
+    if len(row["targets"]) > lengths["targets"]:
+        raise InputError(
+            f"{where}: the target has {len(row['targets'])} tokens but TASK_FEATURE_LENGTHS allows "
+            f"{lengths['targets']}; raise the limit or shorten the response."
+        )
+    if is_doha:
+        if ids and not parts:
+            raise InputError(
+                f"{where}: DoHA reads the dialogue alone, and the dialogue with its knowledge; the "
+                "input is of another form. Choose a task of a dialogue data set."
+            )
+        dialogue = cutting.without_knowledge(keep, parts)
+        row["knowledge"] = row["inputs"]
+        row["inputs"] = layout.inputs(np.asarray(ids, int)[dialogue].tolist())
+    if "negatives" in lengths:
+        max_texts, longest = lengths["negatives"]
+        longest -= len(layout.prefix)
+        texts = [[int(token) for token in text if token] for text in example["negatives"]]
+        texts = texts[:max_texts]
+        row["negatives_cut"] = sum(len(text) > longest for text in texts)
+        row["negatives"] = [
+            layout.targets(t if len(t) <= longest else [*t[: longest - 1], layout.eos_id])
+            for t in texts
+        ]
+    for ids in (row["inputs"], row["targets"], *row.get("negatives", ())):
+        check_ids(ids, layout.config.vocab_size, where)
+    return row
+
+
+def pair_rows(
+    task: Any,
+    examples: TaskExamples,
+    where: str,
+    model: TransformerConfig,
+    max_length: int,
+    cut_policy: str,
+) -> Iterator[Row]:
+    """Yields the rows of an encoder with a classification head: two texts, and their class.
+
+    Raises:
+      ConfigError: a model without a head or positions for so many tokens, or examples without two
+        texts.
+      InputError: an example of another class than the model's, or a text that is not UTF-8.
+    """
+    if not model.label_names:
+        raise ConfigError(
+            "The checkpoint has no classification head: name the classes of a new one, such as "
+            "LABEL_NAMES = ('entailment', 'neutral', 'contradiction')."
+        )
+    pairs = [pair for pair in PAIRS if examples.names.issuperset(pair)]
+    if not pairs:
+        raise ConfigError(
+            f"{where}: its examples have no two texts to compare, neither "
+            f"{' nor '.join(' and '.join(pair) for pair in PAIRS)}."
+        )
+    length = input_limit(model, max_length, LONGEST_PAIR)
+    encode = PairEncoder(default_vocabulary(), model.vocab_size, length, cut_policy)
+    row_of = encode.response_first if pairs[0] == CLAIM_FIRST else encode
+    classes = {name.strip().lower(): n for n, name in enumerate(model.label_names)}
+
+    def make(example: Mapping[str, Any], where: str) -> Row:
+        first, second = (plain(example[name]) for name in pairs[0])
+        label = feature_text(task, example, "targets").strip()
+        if label.lower() not in classes:
+            raise InputError(
+                f"{where}: its class is {label!r}, the model's classes are {', '.join(classes)}. "
+                "LABEL_NAMES names those of a new head."
+            )
+        with counting_unknown() as unknown:
+            row = row_of(first, second, where)
+        return {
+            "inputs": row.ids,
+            "second": row.second,
+            "label": classes[label.lower()],
+            "length": len(row.ids) + row.cut_tokens,
+            "cut": [row.cut.get(kind, 0) for kind in Kind],
+            "grounding": _hash_text(second if pairs[0] == CLAIM_FIRST else first),
+            **unknown.row(),
+        }
+
+    return _make_rows(examples, where, make)
+
+
+def passage_rows(
+    examples: TaskExamples, where: str, model: TransformerConfig, lengths: Mapping[str, Any]
+) -> Iterator[Row]:
+    """Yields the rows of an encoder of queries and passages, as `retrieval.dense` reads them.
+
+    Raises:
+      ConfigError: a model without positions for so many tokens, or examples without a title.
+      InputError: a text that is not UTF-8.
+    """
+    if "title" not in examples.names:
+        raise ConfigError(
+            f"{where}: its examples are no passages with a title; choose a task such as "
+            "dialfact_dense."
+        )
+    tokenizer = default_vocabulary()
+    limits = [input_limit(model, lengths[n], lengths[n]) for n in ("inputs", "passages")]
+
+    def make(example: Mapping[str, Any], where: str) -> Row:
+        query, passage, title = (
+            plain(example[name])
+            for name in ("inputs_pretokenized", "targets_pretokenized", "title")
+        )
+        texts = (query, Passage(title, passage))
+        with counting_unknown() as unknown:
+            ids, knowledge = (
+                check_ids(text_row(tokenizer, *pair), model.vocab_size)
+                for pair in zip(texts, limits, strict=True)
+            )
+        return {
+            "inputs": ids,
+            "knowledge": knowledge,
+            "length": len(ids),
+            "cut": [0 for _ in Kind],
+            "grounding": _hash_text(passage),
+            **unknown.row(),
+        }
+
+    return _make_rows(examples, where, make)
 
 
 def _count_unknown(
@@ -302,14 +270,8 @@ def _count_unknown(
     return counts.row()
 
 
-def _hash_knowledge(text: str, notation: Notation) -> int:
-    """Returns a number that stands for the knowledge in an input; 0 if there is none."""
-    text = notation.to_published_notation(text)
-    parts = [part for part in cutting.parse(text) if part.kind == Kind.KNOWLEDGE]
-    return _hash_text("\n".join(text[part.text_start : part.text_end] for part in parts))
-
-
 def _hash_text(text: str) -> int:
+    """Returns a number that stands for a text; 0 if there is none."""
     if not text:
         return 0
     digest = hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest()

@@ -67,12 +67,10 @@ class ScoreInput(Columns):
             raise ConfigError("--split: a file has no splits; it goes with --task or --tfds.")
         if self.task_module and not self.task:
             raise ConfigError("--task-module: goes with --task only.")
-        if self.input_format and not self.input:
-            raise ConfigError("--input-format: goes with --input only.")
+        if any((self.input_format, self.separator, self.encoding)) and not self.input:
+            raise ConfigError("--input-format, --separator, --encoding: go with --input only.")
         if len(self.separator) > 1:
             raise ConfigError(f"--separator: expected one character, got {self.separator!r}.")
-        if any((self.separator, self.encoding)) and not self.input:
-            raise ConfigError("--separator and --encoding: go with --input only.")
         _ = self.table_form
         super().__post_init__()
 
@@ -115,11 +113,6 @@ class ScoreInput(Columns):
         notes: TableNotes | None = None,
     ) -> Iterator[ExampleRow]:
         """Yields the examples with the other fields of their rows, from a place of theirs on.
-
-        Args:
-          bad_rows: what to do with bad rows.
-          place: the file, task or data set, and its row, to begin with.
-          notes: collects observations about the rows.
 
         Raises:
           FaithJaxError: a missing or bad file, an unknown task, data set or split, and an id that
@@ -217,7 +210,7 @@ def _blame_raw_files(
         rows = read()
         first = next(rows, None)
     except InputError as error:
-        from faith_jax.datasets.raw_columns import raw_dataset_of
+        from faith_jax.datasets.raw_catalogue import raw_dataset_of
 
         if (raw_dataset := raw_dataset_of(path)) is None:
             raise

@@ -1,11 +1,11 @@
 """A split of a SeqIO task or mixture as batches of a model; any step's batch can be made alone.
 
 A run makes the rows of its split once, as the model reads them (`faith_jax.input.rows`), each
-process a part of them (`faith_jax.input.row_parts`), and keeps them in files that any row can be
-read from. Their order is a function of the seed (`faith_jax.input.order`). So a batch is made
-without those before it, global batches are the same for any number of processes, and each process
-reads only its own rows of them. Random draws of a task's preprocessors are made once, with the
-rows.
+process a part of them, and keeps them in files that any row can be read from
+(`faith_jax.input.row_cache`). Their order is a function of the seed (`faith_jax.input.order`). So a
+batch is made without those before it, global batches are the same for any number of processes, and
+each process reads only its own rows of them. Random draws of a task's preprocessors are made once,
+with the rows.
 """
 
 import concurrent.futures
@@ -36,13 +36,12 @@ from faith_jax.input.layout import (
     passage_features,
 )
 from faith_jax.input.order import Order, Packing
-from faith_jax.input.row_cache import RowCache
-from faith_jax.input.row_parts import Part, count_parts, make_parts
-from faith_jax.input.rows import PairRows, PassageRows, Row, TextRows
+from faith_jax.input.row_cache import Part, RowCache, count_parts, make_parts
+from faith_jax.input.rows import Row, pair_rows, passage_rows, text_rows
 from faith_jax.input.task_examples import TaskExamples, blamed_steps
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner
-from faith_jax.tokenizers.vocabularies import default_vocabulary, fingerprint_of, tokenizer_of
+from faith_jax.tokenizers.vocabularies import fingerprint_of, tokenizer_of
 
 Batch = dict[str, np.ndarray]
 _Length = Annotated[int, msgspec.Meta(ge=1)]
@@ -173,7 +172,7 @@ class SplitRows:
         them. None = each process makes all, in a temporary folder of its own.
 
         Raises:
-          InputError: a split without examples, and what `TextRows` and `PairRows` raise.
+          InputError: a split without examples, and what `text_rows` and `pair_rows` raise.
           ConfigError: task and model do not fit, rows to classify are packed, or the rows cannot be
             written.
         """
@@ -192,7 +191,7 @@ class SplitRows:
         else:
             local = folder
         # Each process of the run makes some of them.
-        parts = list(map(self._plan_parts, self.tasks, self._file_names()))
+        parts = self._plan_parts()
         contents = f"the rows of {config.mixture_or_task_name}, split {config.split!r}"
         make_parts([part for of_task in parts for part in of_task], local, folder, contents)
         self.members = list[RowCache]()
@@ -222,46 +221,39 @@ class SplitRows:
 
         return lookup.member_rates(self._task, self.config.split, counts)
 
-    def _file_names(self) -> list[str]:
-        """Returns how names of the files of each task's rows begin."""
-        split = self.config.split
+    def _plan_parts(self) -> list[list[Part]]:
+        """Returns the parts of each task's rows; rows in the task's own order are one."""
+        config, split = self.config, self.config.split
         names = [re.sub("[^A-Za-z0-9_-]", "_", f"{task.name}-{split}") for task in self.tasks]
-        # Tasks `a.b` and `a_b` have files of their own; no name above has a dot.
-        return [
-            f"{name}.{number}" if names.count(name) > 1 else name
-            for number, name in enumerate(names)
-        ]
-
-    def _plan_parts(self, task: Any, name: str) -> list[Part]:
-        """Returns the parts of a task's rows; rows in the task's own order are one."""
-        config = self.config
-        with blamed_steps(config, task):
-            count = count_parts(task, str(config.split), config.use_cached) if config.shuffle else 1
-            fingerprint = _fingerprint_rows(config, self._model, task)
-
-        def rows(number: int) -> Iterator[Row]:
-            where = f"{task.name}, split {config.split!r}"
-            where += f", part {number + 1} of {count}" if count > 1 else ""
-            lengths, policy = config.task_feature_lengths, config.cut_policy
-            maker: TextRows | PairRows | PassageRows
-            if self._layout is not None:
-                maker = TextRows(where, self._layout, lengths, policy)
-            elif "passages" in lengths:
-                longest = (lengths["inputs"], lengths["passages"])
-                maker = PassageRows(where, self._model, default_vocabulary(), *longest)
-            else:
-                vocabulary = default_vocabulary()
-                maker = PairRows(where, self._model, vocabulary, lengths["inputs"], policy)
-            return maker.rows(task, TaskExamples(config, task, number, count))
-
-        return [
-            Part(
-                f"{name}-{number:05d}-of-{count:05d}.arrow",
-                fingerprint,
-                functools.partial(rows, number),
+        parts = []
+        for position, (task, name) in enumerate(zip(self.tasks, names, strict=True)):
+            if names.count(name) > 1:  # `a.b` and `a_b`; no name has a dot
+                name = f"{name}.{position}"
+            with blamed_steps(config, task):
+                count = count_parts(task, str(split), config.use_cached) if config.shuffle else 1
+                fingerprint = _fingerprint_rows(config, self._model, task)
+            parts.append(
+                [
+                    Part(
+                        f"{name}-{number:05d}-of-{count:05d}.arrow",
+                        fingerprint,
+                        functools.partial(self._make_rows, task, number, count),
+                    )
+                    for number in range(count)
+                ]
             )
-            for number in range(count)
-        ]
+        return parts
+
+    def _make_rows(self, task: Any, number: int, count: int) -> Iterator[Row]:
+        config, lengths = self.config, self.config.task_feature_lengths
+        where = f"{task.name}, split {config.split!r}"
+        where += f", part {number + 1} of {count}" if count > 1 else ""
+        examples = TaskExamples(config, task, number, count)
+        if self._layout is not None:
+            return text_rows(task, examples, where, self._layout, lengths, config.cut_policy)
+        if "passages" in lengths:
+            return passage_rows(examples, where, self._model, lengths)
+        return pair_rows(task, examples, where, self._model, lengths["inputs"], config.cut_policy)
 
     def places(self, step: int) -> list[Sequence[int]]:
         """Returns the places in the order that make each row of batch `step`."""
@@ -341,14 +333,8 @@ def batch_shapes(
 ) -> dict[str, jax.ShapeDtypeStruct]:
     """Returns the shapes of a global training batch on the mesh, before any row is read.
 
-    Args:
-      model: that reads the batch.
-      config: of the split; its data are not looked at.
-      partitioner: the mesh, over which the rows are spread.
-
-    Returns:
-      By feature [rows, ...], with the dtypes and shardings of the batches that a run puts on the
-      mesh.
+    By feature [rows, ...], with the dtypes and shardings of the batches that a run puts on the
+    mesh.
     """
     token_ids = np.ones(1, np.int32)
     row = {

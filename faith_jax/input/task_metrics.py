@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError, MetricError, reason
+from faith_jax.inference.batching import pad_rows
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.input.task_examples import TaskExamples, postprocessor
 
@@ -53,14 +54,9 @@ def needed_outputs(task: Any) -> set[str]:
 def task_metrics(
     task: Any, rows: Sequence[Mapping[str, Any]], outputs: ModelOutputs
 ) -> dict[str, Any]:
-    """Returns the values of a task's metrics, by name.
+    """Returns the values of a task's metrics, by name: of SeqIO's `task`, for rows with all fields.
 
     These are numbers, texts, lists of numbers, or SeqIO's values such as `seqio.metrics.Image`.
-
-    Args:
-      task: of SeqIO.
-      rows: its examples, with all of their fields.
-      outputs: the model's, of these rows.
 
     Raises:
       MetricError: a metric or a postprocessor fails; `metrics` are those that do not.
@@ -144,9 +140,7 @@ def _build_model_output(task: Any, kind: Any, outputs: ModelOutputs) -> Any:
     # Ours may have a text where SeqIO has padding, but none of them reads behind an end token.
     filler = getattr(vocabulary, "ours", None) and vocabulary.eos_id
     filler = vocabulary.pad_id if filler is None else filler
-    predictions = np.full((len(responses), max(map(len, responses), default=0)), filler)
-    for line, ids in zip(predictions, responses, strict=True):
-        line[: len(ids)] = ids
+    predictions = pad_rows(responses, max(map(len, responses), default=0), filler)
     if kind.name == "PREDICTION":
         return predictions
     return predictions, {"scores": np.asarray(outputs.ranks)}

@@ -7,7 +7,7 @@ import pytest
 from pyarrow import feather, parquet
 
 from faith_jax.core.errors import InputError
-from faith_jax.datasets import arrow_files
+from faith_jax.datasets import tables
 from faith_jax.datasets.tables import read_rows
 
 ROWS = [{"question": f"Is tea {word}?", "contexts": ["Tea is hot."]} for word in ("hot", "a", "b")]
@@ -67,7 +67,7 @@ def test_times_that_python_cannot_hold_are_texts(tmp_path, monkeypatch, column, 
         columns = (pa.array(["a"]), Scalars())
         schema = pa.schema({"response": pa.string(), "at": column.type})
 
-    assert arrow_files._python_rows(path, Batch()) == [{"response": "a", "at": text}]
+    assert tables._python_rows(path, Batch()) == [{"response": "a", "at": text}]
     (row,) = fields_of(path)  # as it is here
     assert (row["at"] is None) == (text is None)
 

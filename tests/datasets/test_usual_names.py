@@ -101,7 +101,7 @@ def test_spaces_do_not_count():
 def test_two_columns_of_one_part_are_an_error_that_names_the_option(part, columns, message):
     with pytest.raises(InputError, match=message):
         usual_name(part, columns)
-    assert usual_name(part, columns, taken=columns[:1]) == columns[1]
+    assert usual_name(part, columns, excluded=columns[:1]) == columns[1]
 
 
 def test_columns_that_a_user_names():

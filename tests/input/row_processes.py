@@ -17,9 +17,8 @@ import numpy as np
 
 from faith_jax.core import processes
 from faith_jax.core.errors import FaithJaxError, ProcessError
-from faith_jax.input import row_parts
+from faith_jax.input import row_cache, rows
 from faith_jax.input.row_cache import RowCache
-from faith_jax.input.rows import TextRows
 from faith_jax.input.task_batches import DatasetConfig, SplitRows
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import make_partitioner
@@ -44,33 +43,34 @@ def run(output, folder, targets=40, starts=(), dies=-1):
       error.
     """
     made, read = [], []
-    row, get, examples = TextRows._make_row, RowCache.__getitem__, row_parts.EXAMPLES
+    make, get, examples = rows._make_text_row, RowCache.__getitem__, row_cache.EXAMPLES
 
-    def counted_row(self, tokenizer, has_labels, example, where):
+    def counted_row(*args):
+        example = args[-2]
         made.append(example["id"].decode())
         if len(made) == 100 and jax.process_index() == dies:
             os.kill(os.getpid(), signal.SIGKILL)
-        return row(self, tokenizer, has_labels, example, where)
+        return make(*args)
 
     def counted_get(self, number):
         read.append(number)
         return get(self, number)
 
-    TextRows._make_row, RowCache.__getitem__ = counted_row, counted_get
-    row_parts.EXAMPLES = EXAMPLES
+    rows._make_text_row, RowCache.__getitem__ = counted_row, counted_get
+    row_cache.EXAMPLES = EXAMPLES
     found = {"made": made, "read": [], "error": ""}
     lengths = {"inputs": 32, "targets": targets}
     config = DatasetConfig("text_to_text", lengths, batch_size=BATCH_SIZE, seed=3)
     output = pathlib.Path(output)
     output.mkdir(exist_ok=True)
     try:
-        rows = SplitRows(config, MODEL, pathlib.Path(folder))
+        split = SplitRows(config, MODEL, pathlib.Path(folder))
         own = make_partitioner(MODEL).local_rows(BATCH_SIZE)
         for start in starts:
-            batches = [rows._training_batch(step, own) for step in (start, start + 1)]
+            batches = [split._training_batch(step, own) for step in (start, start + 1)]
             found["read"].append(list(read))
             read.clear()
-            again = list(itertools.islice(rows.training_batches(start, own), 2))
+            again = list(itertools.islice(split.training_batches(start, own), 2))
             for batch, same in zip(batches, again, strict=True):
                 assert all((batch[name] == same[name]).all() for name in batch)
             both = {n: np.stack([batch[n] for batch in batches]) for n in batches[0]}
@@ -80,7 +80,7 @@ def run(output, folder, targets=40, starts=(), dies=-1):
     except (FaithJaxError, ProcessError) as error:
         found["error"] = f"{type(error).__name__}: {error}"
     finally:
-        TextRows._make_row, RowCache.__getitem__, row_parts.EXAMPLES = row, get, examples
+        rows._make_text_row, RowCache.__getitem__, row_cache.EXAMPLES = make, get, examples
     (output / f"{jax.process_index()}.json").write_text(json.dumps(found))
     return found
 

@@ -8,15 +8,12 @@ import gin
 import numpy as np
 import pytest
 import seqio
-import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from faith_jax.core import templates
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.datasets import npov
 from faith_jax.datasets.samples import sample_folder
-from faith_jax.tasks import lookup, metrics, preprocessors, sources
+from faith_jax.tasks import lookup, metrics, sources
 from faith_jax.tasks import npov as tasks_npov
 from faith_jax.tokenizers import vocabularies
 
@@ -27,51 +24,6 @@ LENGTHS = {"inputs": 256, "targets": 256}
 @pytest.fixture
 def vocabulary():
     return vocabularies.load_vocabulary()
-
-
-# --- Texts ---
-
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-ODD_TEXTS = [
-    "",
-    " \t\r\n ",
-    "a  b\u00a0c\u2003d\u3000e\x1ff\x85g",
-    "{x} }{ {{",
-    "  {a b}\n",
-    "zero\u200bwidth and \ufeff are no white space",
-    "naïve 😀 中文",
-    "nul\x00byte",
-]
-
-
-def in_tensorflow(function, *values):
-    values = [tf.constant(v, tf.string, shape=np.shape(v)) for v in values]
-    return function(*values).numpy().decode("utf-8")
-
-
-def test_white_space_is_pythons():
-    texts = [f"a{chr(code)}b" for code in range(0x3100)]
-    cleaned = preprocessors.clean_value(tf.constant(texts)).numpy()
-    assert [text.decode("utf-8") for text in cleaned] == [templates.clean_value(t) for t in texts]
-
-
-@pytest.mark.parametrize("text", ODD_TEXTS)
-def test_values_agree_with_the_templates(text):
-    assert in_tensorflow(preprocessors.clean_value, text) == templates.clean_value(text)
-
-
-@settings(deadline=None, max_examples=50)
-@given(TEXT, st.lists(TEXT, max_size=3), st.lists(st.sampled_from(ODD_TEXTS), max_size=3))
-def test_inputs_agree_with_the_templates(query, pro, con):
-    expected = templates.npov_generate_inputs(query, pro, con)
-    assert in_tensorflow(preprocessors.npov_generate_inputs, query, pro, con) == expected
-
-
-@settings(deadline=None, max_examples=50)
-@given(TEXT)
-def test_targets_agree_with_the_templates(response):
-    expected = templates.npov_generate_targets(response)
-    assert in_tensorflow(preprocessors.npov_generate_targets, response) == expected
 
 
 # --- Examples ---

@@ -1,5 +1,3 @@
-import functools
-
 import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
@@ -20,47 +18,18 @@ SETTINGS = settings(
 
 @SETTINGS
 @given(TEXT | ODD, st.lists(TEXT | ODD, max_size=5), st.integers(0, 4))
-def test_dialogue_inputs_agree_with_the_template(in_tensorflow, knowledge, history, last):
-    in_tasks = functools.partial(preprocessors.dialogue_inputs, last=last)
-    expected = templates.dialogue_inputs(knowledge, history, last)
-    assert in_tensorflow(in_tasks, knowledge, history) == expected
-
-
-@SETTINGS
-@given(st.lists(st.sampled_from(["<entailed>", "<low-prec>"]), max_size=3), TEXT | ODD)
-def test_controlled_inputs_agree_with_the_template(in_tensorflow, tokens, knowledge):
-    for history in ([], ["Hi.", "Oh?"]):
-        expected = templates.controlled_dialogue_inputs(tokens, knowledge, history)
-        found = in_tensorflow(preprocessors.controlled_dialogue_inputs, tokens, knowledge, history)
-        assert found == expected
-
-
-@SETTINGS
-@given(TEXT | ODD, TEXT | ODD, TEXT | ODD)
-def test_classifier_inputs_agree_with_the_templates(in_tensorflow, knowledge, message, response):
-    expected = templates.attribution_inputs(knowledge, message, response)
-    assert in_tensorflow(preprocessors.attribution_inputs, knowledge, message, response) == expected
-    expected = templates.knowledge_response_inputs(knowledge, response)
-    assert in_tensorflow(preprocessors.knowledge_response_inputs, knowledge, response) == expected
-
-
-@SETTINGS
-@given(st.lists(TEXT | ODD, max_size=4), TEXT | ODD, st.lists(TEXT | ODD, max_size=7))
-def test_dialfact_inputs_agree_with_the_templates(in_tensorflow, context, claim, sentences):
-    titles = [f"T {i}" for i in range(len(sentences))]
-    expected = templates.dialfact_inputs(context, claim, titles, sentences)
-    found = in_tensorflow(preprocessors.dialfact_inputs, context, claim, titles, sentences)
-    assert found == expected
-    expected = templates.dialfact_pair(context, claim, titles, sentences)
-    for place, text in enumerate(expected):
-        part = lambda *given, place=place: preprocessors.dialfact_pair(*given)[place]  # noqa: E731
-        assert in_tensorflow(part, context, claim, titles, sentences) == text
-    expected = templates.dense_query(context, claim)
-    assert in_tensorflow(preprocessors.dense_query, context, claim) == expected
-    expected = templates.dialfact_claim_inputs(context, claim)
-    assert in_tensorflow(preprocessors.dialfact_claim_inputs, context, claim) == expected
-    expected = templates.nli_inputs(claim, " ".join(context))
-    assert in_tensorflow(preprocessors.nli_inputs, claim, " ".join(context)) == expected
+def test_templates_get_texts_and_lists_as_they_are(knowledge, history, last):
+    text = preprocessors.apply_template(
+        templates.dialogue_inputs,
+        tf.constant(knowledge),
+        tf.constant(history, tf.string, shape=[len(history)]),
+        last=last,
+    )
+    assert text.shape == ()
+    assert text.numpy().decode() == templates.dialogue_inputs(knowledge, history, last)
+    for value in (knowledge, knowledge + "\0", b"not UTF-8: \xff"):
+        same = preprocessors.apply_template(lambda text: text, tf.constant(value))
+        assert same.numpy() == (value if isinstance(value, bytes) else value.encode())
 
 
 def test_speakers_alternate_back_from_the_seeker():

@@ -9,8 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from faith_jax.datasets.npov.choices import choose_indices
-from faith_jax.datasets.npov.topics import Topic, WrittenResponse
+from faith_jax.datasets.npov.topics import Topic, WrittenResponse, choose_indices
 
 SOURCE = "template"
 COUNTS = (1, 2, 3)

@@ -41,5 +41,5 @@ def with_random_phrase(
 
 def phrase_draw(number: int, count: int = 5, seed: int = 0) -> tuple[str, ...]:
     """Returns draw `number` (of ten, from 0) of fewer phrases, in Table 6's order (section 5.4)."""
-    chosen = draw_order(len(PHRASES), seed, "draw", number)[:count]
-    return tuple(PHRASES[i] for i in sorted(chosen))
+    indices = draw_order(len(PHRASES), seed, "draw", number)[:count]
+    return tuple(PHRASES[i] for i in sorted(indices))

@@ -68,11 +68,9 @@ class Tagger(Protocol):
 
 
 def load_tagger(name: str = DEFAULT_TAGGER) -> Tagger:
-    """Returns a tagger by its name.
+    """Returns the tagger "rules" (`RuleTagger`), which needs no model, or "spacy:PIPELINE".
 
-    Args:
-      name: "spacy:" and the name of an installed spaCy pipeline, or a folder that contains one; or
-        "rules" (`RuleTagger`), which needs no model.
+    A pipeline of spaCy is an installed one, or a folder that contains one.
 
     Raises:
       ConfigError: an unknown name, or spaCy or its pipeline is not installed.
@@ -80,7 +78,7 @@ def load_tagger(name: str = DEFAULT_TAGGER) -> Tagger:
     if name == RULES:
         return RuleTagger()
     if name.startswith(SPACY):
-        return SpacyTagger(name.removeprefix(SPACY))
+        return _SpacyTagger(name.removeprefix(SPACY))
     raise ConfigError(
         f"There is no tagger {name!r}: expected {SPACY}PIPELINE, such as {DEFAULT_TAGGER}, or "
         f"{RULES}."
@@ -160,7 +158,7 @@ def load_vectors(folder: pathlib.Path) -> tuple[Any, Any]:
         raise ConfigError(f"{folder}: not a folder of sense2vec's vectors ({problem}).") from None
 
 
-class SpacyTagger:
+class _SpacyTagger:
     """Tags with a spaCy pipeline: an installed package, or a folder that contains one."""
 
     def __init__(self, name: str):
@@ -168,20 +166,19 @@ class SpacyTagger:
 
     def tag(self, texts: Sequence[str]) -> list[TaggedText]:
         """Returns the texts with what the pipeline finds in them."""
-        return [_convert_spacy_document(document) for document in self._pipeline.pipe(texts)]
-
-
-def _convert_spacy_document(document: Any) -> TaggedText:
-    tokens = tuple(
-        Token(t.text, t.idx, t.idx + len(t.text), t.pos_, t.tag_, t.lemma_ or t.lower_)
-        for t in document
-        if not t.is_space
-    )
-    entities = tuple(Entity(e.text, e.start_char, e.end_char, e.label_) for e in document.ents)
-    chunks: tuple[NounChunk, ...] = ()
-    if document.has_annotation("DEP"):  # a pipeline may have no parser
-        chunks = tuple(NounChunk(c.text, c.start_char, c.end_char) for c in document.noun_chunks)
-    return TaggedText(document.text, tokens, entities, chunks)
+        tagged = []
+        for document in self._pipeline.pipe(texts):
+            tokens = tuple(
+                Token(t.text, t.idx, t.idx + len(t.text), t.pos_, t.tag_, t.lemma_ or t.lower_)
+                for t in document
+                if not t.is_space
+            )
+            entities = (Entity(e.text, e.start_char, e.end_char, e.label_) for e in document.ents)
+            # A pipeline may have no parser.
+            chunks = document.noun_chunks if document.has_annotation("DEP") else ()
+            noun_chunks = (NounChunk(c.text, c.start_char, c.end_char) for c in chunks)
+            tagged.append(TaggedText(document.text, tokens, tuple(entities), tuple(noun_chunks)))
+        return tagged
 
 
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"

@@ -18,19 +18,18 @@ import hashlib
 import json
 import operator
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from faith_jax.core.errors import InputError, field_error
-from faith_jax.core.rows import BadRows, Row
-from faith_jax.core.schema import Text, convert_row, read_as
+from faith_jax.core.rows import BadRows, parse_rows
+from faith_jax.core.schema import Text, convert_row
 from faith_jax.datasets.raw_dataset import (
     Examples,
     Paths,
     RawDataset,
-    Reader,
     card,
     load_card,
 )
@@ -148,30 +147,25 @@ def _schema_of(kinds: Mapping[str, Any]) -> _Schema:
 
 def load_row_card(name: str, part: str = "") -> RawDataset:
     """Returns the data set of a card with a `row`, or one of its `parts`."""
-    fields = card(name)
-    fields |= fields["parts"][part] if part else {}
-    place = f"cards/{name}.toml: row"
-    return load_card(
-        name, _build_reader(convert_row(fields["row"], place, RowFields, strip=False)), part
-    )
+    about = card(name)
+    about |= about["parts"][part] if part else {}
+    fields = convert_row(about["row"], f"cards/{name}.toml: row", RowFields, strip=False)
+
+    def read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
+        schema = _schema_of(fields.kinds())  # here: Beam's workers get the function, not its types
+        ending = fields.texts.ending if fields.texts else None
+        text_files = [path for path in paths.values() if ending and path.name.endswith(ending)]
+        text_of = text_finder(fields.texts, text_files) if fields.texts else None
+        for path in paths.values():
+            if path not in text_files:
+                yield from _file_examples(path, fields, schema, text_of, bad_rows)
+
+    return load_card(name, read, part)
 
 
 def source_of(grounding: str) -> str:
     """Returns a name for a document that has none."""
     return hashlib.sha256(grounding.encode()).hexdigest()[:16]
-
-
-def _build_reader(fields: RowFields) -> Reader:
-    def read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-        schema = _schema_of(fields.kinds())  # here: Beam's workers get the function, not its types
-        ending = fields.texts.ending if fields.texts else None
-        others = [path for path in paths.values() if ending and path.name.endswith(ending)]
-        text_of = _text_finder(fields.texts, others) if fields.texts else None
-        for path in paths.values():
-            if path not in others:
-                yield from _file_examples(path, fields, schema, text_of, bad_rows)
-
-    return read
 
 
 def _file_examples(
@@ -182,25 +176,19 @@ def _file_examples(
     bad_rows: BadRows,
 ) -> Examples:
     number = 0
-    raw: Mapping[str, Any] = {}
 
-    def rows() -> Iterator[Row]:
-        nonlocal number, raw
-        # Rows are numbered and not lines, so that an id is the same in CSV and in Parquet.
-        for row in read_rows(path, bad_rows=bad_rows):
-            number, raw = number + 1, row.fields
-            yield row
-
-    def make(row: Any, place: str) -> Examples:
-        values = schema.values(row)
+    def parse(raw: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+        nonlocal number
+        number += 1  # of rows and not of lines, so that an id is the same in CSV and in Parquet
+        values = schema.values(convert_row(raw, place, schema.struct))
         key = values[fields.grounding]
         texts = [key] if isinstance(key, str) else key
         grounding = text_of(key, place) if text_of else " ".join(texts)
         if not grounding.strip():
             raise field_error(place, fields.grounding, "a text that is not empty", key)
-        own_corpus = str(values[fields.corpus]) if fields.corpus else path.stem
-        corpus = fields.corpora.get(own_corpus, own_corpus)
-        own_id = values.get(fields.id, number)
+        named_corpus = str(values[fields.corpus]) if fields.corpus else path.stem
+        corpus = fields.corpora.get(named_corpus, named_corpus)
+        row_id = values.get(fields.id, number)
         shared = {
             "corpus": corpus,
             "source_id": values.get(fields.source_id) or source_of(grounding),
@@ -211,19 +199,21 @@ def _file_examples(
             value = raw.get(name)
             is_text = isinstance(value, str | None)
             shared[name] = (value or "").strip() if is_text else json.dumps(value, default=str)
-        for name, label in fields.responses.items():
-            several = f"-{name}" if len(fields.responses) > 1 else ""
-            yield {
-                "id": f"{corpus}-{own_id}{several}",
+        return [
+            {
+                "id": f"{corpus}-{row_id}{f'-{name}' if len(fields.responses) > 1 else ''}",
                 "generated_text": values[name],
                 "label": fields.labels[str(values[fields.label])] if label is None else label,
                 **shared,
             }
+            for name, label in fields.responses.items()
+        ]
 
-    return read_as(schema.struct, rows(), make, bad_rows)
+    for examples in parse_rows(read_rows(path, bad_rows=bad_rows), parse, bad_rows):
+        yield from examples
 
 
-def _text_finder(texts: OtherTexts, files: Iterable[pathlib.Path]) -> Callable[[str, str], str]:
+def text_finder(texts: OtherTexts, files: Iterable[pathlib.Path]) -> Callable[[str, str], str]:
     """Returns a function from the name of a text, and the place that names it, to the text."""
     schema = _schema_of({texts.key: Text, texts.text: Text})
     by_name: dict[str, str] = {}

@@ -22,36 +22,36 @@ from faith_jax.datasets.raw_dataset import Examples, each_file, load_card
 SEVERITIES = ("Consistent", "Benign", "Questionable", "Unwanted")
 _UNFAITHFUL = SEVERITIES[2:]
 
-Label = Literal["Unwanted", "Unwanted.Intrinsic", "Unwanted.Extrinsic", "Questionable", "Benign"]
+_Label = Literal["Unwanted", "Unwanted.Intrinsic", "Unwanted.Extrinsic", "Questionable", "Benign"]
 
 
-class Annotation(msgspec.Struct):
+class _Annotation(msgspec.Struct):
     """A span of a summary, in characters from 0, that an annotator marked."""
 
     annotator_id: Text
-    label: list[Label]
+    label: list[_Label]
     summary_start: Whole
     summary_end: Whole
 
 
-class Metadata(msgspec.Struct):
+class _Metadata(msgspec.Struct):
     """The model that wrote a summary."""
 
     summarizer: Text
 
 
-class Summary(msgspec.Struct):
+class _Summary(msgspec.Struct):
     """A summary with its source, what people marked, and what detectors said."""
 
     sample_id: Whole
     source: Text
     summary: Text
-    metadata: Metadata
-    annotations: list[Annotation] = []
+    metadata: _Metadata
+    annotations: list[_Annotation] = []
 
 
 def _read_batch(path: pathlib.Path, bad_rows: BadRows) -> Examples:
-    def make(row: Summary, place: str) -> Examples:
+    def make(row: _Summary, place: str) -> Examples:
         for number, annotation in enumerate(row.annotations):
             start, end = annotation.summary_start, annotation.summary_end
             if not 0 <= start <= end <= len(row.summary):
@@ -80,7 +80,7 @@ def _read_batch(path: pathlib.Path, bad_rows: BadRows) -> Examples:
         }
 
     rows = read_array(path, "samples", bad_rows)
-    return read_as(Summary, rows, make, bad_rows, strip=False)
+    return read_as(_Summary, rows, make, bad_rows, strip=False)
 
 
 FAITHBENCH = load_card("faithbench", each_file(_read_batch))

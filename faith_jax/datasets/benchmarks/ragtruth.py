@@ -20,38 +20,38 @@ SpanType = Literal[
 _RESPONSES, _SOURCES = "response.jsonl", "source_info.jsonl"
 
 
-class Question(msgspec.Struct):
+class _Question(msgspec.Struct):
     """A question with the passages that were retrieved for it."""
 
     question: Text
     passages: Text
 
 
-class Summary(msgspec.Struct, tag_field="task_type", tag="Summary"):
+class _Summary(msgspec.Struct, tag_field="task_type", tag="Summary"):
     """An article to sum up."""
 
     source_id: Whole | Text
     source_info: Text
 
 
-class Answer(msgspec.Struct, tag_field="task_type", tag="QA"):
+class _Answer(msgspec.Struct, tag_field="task_type", tag="QA"):
     """A question to answer."""
 
     source_id: Whole | Text
-    source_info: Question
+    source_info: _Question
 
 
-class Facts(msgspec.Struct, tag_field="task_type", tag="Data2txt"):
+class _Facts(msgspec.Struct, tag_field="task_type", tag="Data2txt"):
     """Facts to put into words."""
 
     source_id: Whole | Text
     source_info: dict[str, Any]
 
 
-_ANY_SOURCE: Any = Summary | Answer | Facts
+_ANY_SOURCE: Any = _Summary | _Answer | _Facts
 
 
-class Source(NamedTuple):
+class _Source(NamedTuple):
     """The source of responses: the task, the grounding, and a question or ""."""
 
     task: str
@@ -59,7 +59,7 @@ class Source(NamedTuple):
     question: str
 
 
-class Span(msgspec.Struct):
+class _Span(msgspec.Struct):
     """A hallucinated part of a response, in characters from 0."""
 
     start: Whole
@@ -67,31 +67,31 @@ class Span(msgspec.Struct):
     label_type: SpanType
 
 
-class Response(msgspec.Struct):
+class _Response(msgspec.Struct):
     """A model's response."""
 
     id: Whole | Text
     source_id: Whole | Text
     model: Text
-    labels: list[Span]
+    labels: list[_Span]
     split: Literal["train", "test"]
     response: str
     quality: str = ""
 
 
 def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-    sources: dict[str, Source] = {}
+    sources: dict[str, _Source] = {}
     for line in read_jsonl(paths[_SOURCES]):
         raw: Any = convert_row(line.fields, line.place, _ANY_SOURCE)
         grounding, question = raw.source_info, ""
-        if isinstance(raw, Answer):
+        if isinstance(raw, _Answer):
             grounding, question = raw.source_info.passages, raw.source_info.question
-        elif isinstance(raw, Facts):
+        elif isinstance(raw, _Facts):
             # As they are: a null says that something is not known.
             grounding = json.dumps(line.fields["source_info"], ensure_ascii=False)
-        sources[str(raw.source_id)] = Source(raw.__struct_config__.tag, grounding, question)
+        sources[str(raw.source_id)] = _Source(raw.__struct_config__.tag, grounding, question)
 
-    def make(row: Response, place: str) -> Examples:
+    def make(row: _Response, place: str) -> Examples:
         if row.split != split:
             return
         source_id = str(row.source_id)
@@ -120,7 +120,7 @@ def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
 
     # Texts stay as they are, or the spans would be of others.
     rows = read_jsonl(paths[_RESPONSES], bad_rows)
-    return read_as(Response, rows, make, bad_rows, strip=False)
+    return read_as(_Response, rows, make, bad_rows, strip=False)
 
 
 RAGTRUTH = load_card("ragtruth", _read_examples)

@@ -48,26 +48,20 @@ _METADATA = "metadata.json"  # TFDS's file of what a builder notes
 
 
 @dataclasses.dataclass
-class RawConfig(tfds.core.BuilderConfig):
+class _RawConfig(tfds.core.BuilderConfig):
     """A config over the raw files of a data set, or over its embedded sample."""
 
     dataset: RawDataset = None  # type: ignore[assignment]  # TFDS's fields before it have defaults
     sample: bool = False
 
 
-def configs(parts: Mapping[str, RawDataset]) -> list[RawConfig]:
+def configs(parts: Mapping[str, RawDataset]) -> list[_RawConfig]:
     """Returns the two configs of each part; "official" and "full" have the sample "sample"."""
-    builder_configs = []
-    for name, dataset in parts.items():
-        sample = sample_config(name)
-        about = f"{dataset.description} The sample inside the package."
-        builder_configs.append(
-            RawConfig(name=name, description=dataset.description, dataset=dataset)
-        )
-        builder_configs.append(
-            RawConfig(name=sample, description=about, dataset=dataset, sample=True)
-        )
-    return builder_configs
+    return [
+        _RawConfig(name=config, description=f"{d.description}{more}", dataset=d, sample=bool(more))
+        for name, d in parts.items()
+        for config, more in ((name, ""), (sample_config(name), " The sample inside the package."))
+    ]
 
 
 class RawBuilder(
@@ -190,8 +184,8 @@ def _raw_paths(
             )
         except InputError as error:
             errors[split] = error
-    taken = [path for paths in paths_by_split.values() for path in paths.values()]
-    if errors and all(path.is_relative_to(downloads) for path in taken):  # none is the user's own
+    files = [path for paths in paths_by_split.values() for path in paths.values()]
+    if errors and all(path.is_relative_to(downloads) for path in files):  # none is the user's own
         raise next(iter(errors.values()))
     for split, problem in errors.items():
         logging.warning("%s is prepared without the split %s: %s", dataset.name, split, problem)
@@ -224,22 +218,22 @@ def prepare_builder(
     """Returns the builder with its data prepared, if need be anew.
 
     Data that was prepared from other raw files (edited, or fetched anew) is prepared again. If no
-    raw files are at hand, prepared data is taken as it is.
+    raw files are at hand, prepared data is taken as it is. Of bad rows, those that were skipped
+    when the data was prepared are counted too.
 
     Args:
       builder_class: the builder.
       config: the name of one of its configs.
       data_dir: TFDS's data folder; None = TFDS's default (`~/tensorflow_datasets`). Data of a store
         is read from a staged copy; it is prepared locally and uploaded.
-      raw_folder: where the raw files are; None = where they were when the data was prepared, else
-        TFDS's manual folder, then their source.
-      bad_rows: what to do with bad rows; by default preparing stops at the first. Rows that were
-        skipped when the data was prepared are counted too.
+      raw_folder: None = where the raw files were when the data was prepared, else TFDS's manual
+        folder, then their source.
+      bad_rows: by default preparing stops at the first.
       fetch: False = raw files that are not at hand are an error.
       beam: prepares in parallel; None = in this process.
 
     Raises:
-      ConfigError: `beam` without Apache Beam, or with unknown options; an unwritable `data_dir`.
+      ConfigError: no Apache Beam, or unknown options of it; an unwritable `data_dir`.
       InputError: an unknown config, missing or bad raw files.
     """
     if config not in builder_class.builder_configs:
@@ -266,8 +260,7 @@ def prepare_builder(
         if made_from is None or raw_folder is not None:
             raise
         return _count_skipped(builder, bad_rows)  # its raw files may lie anywhere, or be gone
-    wanted = _fingerprint_raw_files(paths)
-    if made_from == wanted and is_finished(pathlib.Path(builder.data_dir)):
+    if made_from == _fingerprint_raw_files(paths) and is_finished(pathlib.Path(builder.data_dir)):
         return _count_skipped(builder, bad_rows)
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
     with report_write_errors(f"--data-dir: {builder.data_dir}"), _silence_tfds():

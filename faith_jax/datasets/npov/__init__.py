@@ -1,6 +1,5 @@
 """The NPOV Response Task (Chang 2024): topics with arguments of both sides, and responses."""
 
-from faith_jax.datasets.npov.choices import choose_arguments
 from faith_jax.datasets.npov.topics import (
     RESPONSES_FILE,
     SAMPLE,
@@ -9,6 +8,7 @@ from faith_jax.datasets.npov.topics import (
     Argument,
     Topic,
     WrittenResponse,
+    choose_arguments,
     generation_examples,
     load_responses,
     load_topics,

@@ -28,11 +28,8 @@ def synthetic_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yields an error-free response without an error, and with each kind of error it can have.
 
-    Args:
-      row: with `id`, `topic`, `query`, `response`, `pro_arguments` and `con_arguments`.
-      topic: has the unused arguments.
-      spans: finds the hallucinated spans; None leaves them empty.
-      seed: of the draws.
+    The row has `id`, `topic`, `query`, `response`, `pro_arguments` and `con_arguments`; `spans`
+    finds the hallucinated spans, which are empty without it.
     """
     error_free = {name: row[name] for name in ("id", "topic", "query", *SIDES, "response")} | {
         "has_hallucination": 0,
@@ -81,10 +78,7 @@ def with_coverage_error(
 ) -> dict[str, Any] | None:
     """Adds one unused argument, never the removed one, at a drawn place; None if there is none.
 
-    Args:
-      row: a row of `synthetic_rows`.
-      unused: the topic's arguments that the response does not tell, by the names of `SIDES`.
-      seed: of the draws.
+    `unused` are the topic's arguments that the response does not tell, by the names of `SIDES`.
     """
     choices = [
         (side, text) for side in SIDES for text in unused[side] if text != row["removed_argument"]

@@ -9,14 +9,15 @@ import pathlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from faith_jax.core.errors import InputError, did_you_mean, field_error, nearest_names
+from faith_jax.core.errors import InputError, did_you_mean, field_error, pluralize
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Text, read_as
+from faith_jax.datasets.augmentation.draws import draw_order
 from faith_jax.datasets.samples import sample_folder
 
 SPLITS = ("train", "validation", "test")
@@ -101,11 +102,7 @@ def topics_folder(source: str | pathlib.Path) -> pathlib.Path:
 
 
 def load_topics(source: str | pathlib.Path, bad_rows: BadRows | None = None) -> tuple[Topic, ...]:
-    """Reads the topics of a data set from `topics.jsonl` in its folder; there is at least one.
-
-    Args:
-      source: see `topics_folder`.
-      bad_rows: what to do with a bad row; by default reading stops.
+    """Reads the topics of a data set from `topics.jsonl` in its `topics_folder`; at least one.
 
     Raises:
       InputError: a missing folder or file, or the first bad row with its line: a wrong field, or an
@@ -129,12 +126,7 @@ def load_topics(source: str | pathlib.Path, bad_rows: BadRows | None = None) -> 
 def load_responses(
     source: str | pathlib.Path, topics: Iterable[Topic], bad_rows: BadRows | None = None
 ) -> tuple[WrittenResponse, ...]:
-    """Reads the responses of a data set.
-
-    Args:
-      source: the data set's folder, whose `responses.jsonl` may be missing, or a file of responses.
-      topics: from `load_topics`.
-      bad_rows: what to do with a bad row; by default reading stops.
+    """Reads the responses of a data set: of its folder, which may have none, or of a file.
 
     Raises:
       InputError: the first bad row, with its line: a wrong field, an unknown topic or index, or an
@@ -155,9 +147,9 @@ def load_responses(
             problem = f"{response.topic!r} is not in {TOPICS_FILE}.{hint}"
             raise InputError(f"{place}: field 'topic': {problem}")
         for side in ("pro", "con"):
-            chosen, count = getattr(response, side), len(getattr(topic, side))
-            if len(set(chosen)) < len(chosen) or max(chosen) >= count:
-                raise field_error(place, side, f"distinct indices from 0 to {count - 1}", chosen)
+            indices, count = getattr(response, side), len(getattr(topic, side))
+            if len(set(indices)) < len(indices) or max(indices) >= count:
+                raise field_error(place, side, f"distinct indices from 0 to {count - 1}", indices)
         if len(response.pro) != len(response.con):
             raise InputError(
                 f"{place}: fields 'pro' and 'con': expected the same number of arguments on both "
@@ -215,9 +207,7 @@ def generation_examples(
 def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     """Returns the topic that a query asks about (Chang 2024, section 2.1).
 
-    Args:
-      topics: where to look.
-      query: a leading question, title or id; case and punctuation do not matter.
+    A query is a leading question, title or id; case and punctuation do not matter.
 
     Raises:
       InputError: the query is empty or matches no topic (names the nearest questions) or several.
@@ -225,28 +215,61 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     topics = list(topics)
     if not query.strip():
         raise InputError("The query is empty: ask one of the topics' leading questions.")
-    wanted = _normalize_title(query)
+    title = _normalize_title(query)
     for field in ("question", "title", "id"):
-        matching = [t for t in topics if wanted and _normalize_title(getattr(t, field)) == wanted]
+        matching = [t for t in topics if title and _normalize_title(getattr(t, field)) == title]
         if len(matching) > 1:
             ids = ", ".join(topic.id for topic in matching)
             raise InputError(f"The query {query!r} matches several topics ({ids}): ask by id.")
         if matching:
             return matching[0]
-    # The nearest questions by shared words, then by spelling.
-    words = set(wanted.split()) - _COMMON_WORDS
+    words = set(title.split()) - _COMMON_WORDS
 
     def count_shared(topic: Topic) -> int:
         return len(words & set(_normalize_title(f"{topic.question} {topic.title}").split()))
 
-    best = sorted((t for t in topics if count_shared(t)), key=count_shared, reverse=True)[:3]
-    questions = [t.question for t in best] or nearest_names(query, [t.question for t in topics])
-    questions = questions or [t.question for t in topics[:3]]
-    hint = f" Nearest questions: {' '.join(questions)}" if questions else ""
-    raise InputError(f"No topic matches the query {query!r}.{hint}")
+    nearest = sorted(topics, key=count_shared, reverse=True)[:3]
+    questions = " ".join(topic.question for topic in nearest)
+    raise InputError(f"No topic matches the query {query!r}. Nearest questions: {questions}")
 
 
 def _normalize_title(text: str) -> str:
     """Returns a question or title in lower case, without punctuation."""
     text = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(re.sub(r"[\W_]+", " ", text).split())
+
+
+class Combination(NamedTuple):
+    """Arguments of a topic, as many pro as con: indices in the order given."""
+
+    pro: tuple[int, ...]
+    con: tuple[int, ...]
+
+
+def choose_indices(topic: Topic, count: int, seed: int = 0) -> Combination:
+    """Draws `count` arguments of a topic on each side (Chang 2024, section 4.1).
+
+    Draws depend only on the topic's id, the numbers of its arguments and the seed.
+
+    Raises:
+      InputError: a side has fewer than `count` arguments.
+    """
+    fewest, side = min((len(topic.pro), "pro"), (len(topic.con), "con"))
+    if not 1 <= count <= fewest:
+        raise InputError(
+            f"topic {topic.id!r} has {pluralize(fewest, f'{side} argument')}: expected a count "
+            f"from 1 to {fewest}, got {count}."
+        )
+    sides = (("pro", topic.pro), ("con", topic.con))
+    drawn = (
+        draw_order(len(arguments), seed, topic.id, count, name)[:count] for name, arguments in sides
+    )
+    return Combination(*map(tuple, drawn))
+
+
+def choose_arguments(
+    topic: Topic, count: int, seed: int = 0
+) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
+    """Returns the arguments that `choose_indices` draws, pro and con."""
+    pro, con = choose_indices(topic, count, seed)
+    return tuple(topic.pro[i] for i in pro), tuple(topic.con[i] for i in con)

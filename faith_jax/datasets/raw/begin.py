@@ -13,53 +13,36 @@ import msgspec
 from faith_jax.core.labels import Begin2021Label, BeginLabel
 from faith_jax.core.schema import Text, columns_of
 from faith_jax.datasets.delimited import read_tsv
-from faith_jax.datasets.raw_dataset import Examples, each_row, load_card
+from faith_jax.datasets.raw_dataset import Examples, Reader, each_row, load_card
 
 SOURCES = ("wow", "cmu", "tc")
 
 
-class Response(msgspec.Struct):
+class _Response(msgspec.Struct):
     """A row of the second release."""
 
-    model_name: Text
-    data_source: Literal["wow", "cmu", "tc"]
+    model: Text = msgspec.field(name="model_name")
+    source: Literal["wow", "cmu", "tc"] = msgspec.field(name="data_source")
     knowledge: Text
     message: str  # empty where the response opens a dialogue
     response: Text
-    begin_label: BeginLabel
+    label: BeginLabel = msgspec.field(name="begin_label")
 
 
-class Response2021(msgspec.Struct):
+class _Response2021(msgspec.Struct):
     """A row of the first release."""
 
-    evidence: Text
+    knowledge: Text = msgspec.field(name="evidence")
     message: str = msgspec.field(name="previous turn")
     response: Text
     label: Begin2021Label = msgspec.field(name="gold label")
-    labels: Text = msgspec.field(name="full label set")
+    annotations: Text = msgspec.field(name="full label set")
 
 
-def _build_example(row: Response, place: str) -> Examples:
-    yield {
+def _build_example(row: _Response | _Response2021, place: str) -> Examples:
+    yield msgspec.structs.asdict(row) | {
         "id": _row_id(place),
-        "source": row.data_source,
-        "model": row.model_name,
-        "knowledge": row.knowledge,
-        "message": row.message,
-        "response": row.response,
-        "begin_label": row.begin_label.value,
-        "label": int(row.begin_label.faithfulness),
-    }
-
-
-def _example_2021(row: Response2021, place: str) -> Examples:
-    yield {
-        "id": _row_id(place),
-        "knowledge": row.evidence,
-        "message": row.message,
-        "response": row.response,
         "begin_label": row.label.value,
-        "annotations": row.labels,
         "label": int(row.label.faithfulness),
     }
 
@@ -74,10 +57,11 @@ def _row_id(place: str) -> str:
     return f"{pathlib.PurePath(path).stem}-{line}"
 
 
-_rows = functools.partial(read_tsv, columns=columns_of(Response))
-_rows_2021 = functools.partial(read_tsv, columns=columns_of(Response2021))
-_read = each_row(_rows, Response, _build_example)
+def _make_reader(schema: type[_Response] | type[_Response2021]) -> Reader:
+    return each_row(functools.partial(read_tsv, columns=columns_of(schema)), schema, _build_example)
 
+
+_read = _make_reader(_Response)
 BEGIN = load_card("begin", _read)
 BEGIN_BY_SOURCE = {source: load_card("begin", _read, part=source) for source in SOURCES}
-BEGIN_2021 = load_card("begin_2021", each_row(_rows_2021, Response2021, _example_2021))
+BEGIN_2021 = load_card("begin_2021", _make_reader(_Response2021))

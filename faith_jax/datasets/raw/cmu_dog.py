@@ -18,10 +18,10 @@ from faith_jax.datasets.json_items import read_object
 from faith_jax.datasets.raw_dataset import Examples, Paths, load_card
 
 _FILMS = "WikiData/"
-User = Literal["user1", "user2"]
+_User = Literal["user1", "user2"]
 
 
-class RawFilm(msgspec.Struct):
+class _RawFilm(msgspec.Struct):
     """A film: facts, as texts or lists of texts by name, and three scenes."""
 
     wikiDocumentIdx: Whole
@@ -31,21 +31,21 @@ class RawFilm(msgspec.Struct):
     scene_3: Text = msgspec.field(name="3")
 
 
-class Utterance(msgspec.Struct):
+class _Utterance(msgspec.Struct):
     """An utterance of a user, and the section shown meanwhile."""
 
-    uid: User
+    uid: _User
     docIdx: Annotated[int, msgspec.Meta(ge=0, le=3)]
     text: str  # the authors' files have some blank ones, which say nothing
 
 
-class Conversation(msgspec.Struct):
+class _Conversation(msgspec.Struct):
     """A conversation, with its rating and whether the users finished it."""
 
     conversation_id: Text
     wikiDocumentIdx: Whole
-    whoSawDoc: Annotated[list[User], msgspec.Meta(min_length=1)]
-    history: Annotated[list[Utterance], msgspec.Meta(min_length=1)]
+    whoSawDoc: Annotated[list[_User], msgspec.Meta(min_length=1)]
+    history: Annotated[list[_Utterance], msgspec.Meta(min_length=1)]
     rating: Whole | bool = 0
     status: Whole | bool = 0
 
@@ -60,10 +60,10 @@ def read_films(path: pathlib.Path, bad_rows: BadRows) -> dict[int, Film]:
         rows = _json_files(path, bad_rows)
     else:
         rows = (row for _, row in read_object(path, bad_rows=bad_rows))
-    return dict(read_as(RawFilm, rows, _parse_film, bad_rows))
+    return dict(read_as(_RawFilm, rows, _parse_film, bad_rows))
 
 
-def _parse_film(film: RawFilm, place: str) -> Iterator[tuple[int, Film]]:
+def _parse_film(film: _RawFilm, place: str) -> Iterator[tuple[int, Film]]:
     name = film.facts.get("movieName")
     if not isinstance(name, str) or not name:
         raise field_error(place, "0.movieName", "a text that is not empty", name)
@@ -84,7 +84,7 @@ def read_turns(path: pathlib.Path, films: Mapping[int, Film], bad_rows: BadRows)
     the field `conversation_id`; `films` come from `read_films`.
     """
     rows = _json_files(path, bad_rows) if path.is_dir() else read_jsonl(path, bad_rows)
-    return read_as(Conversation, rows, functools.partial(_build_turns, films=films), bad_rows)
+    return read_as(_Conversation, rows, functools.partial(_build_turns, films=films), bad_rows)
 
 
 def _json_files(folder: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
@@ -98,7 +98,7 @@ def _json_files(folder: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
             yield Row(str(path), {"conversation_id": path.stem, **fields})
 
 
-def _build_turns(conversation: Conversation, place: str, films: Mapping[int, Film]) -> Examples:
+def _build_turns(conversation: _Conversation, place: str, films: Mapping[int, Film]) -> Examples:
     number = conversation.wikiDocumentIdx
     if number not in films:
         raise field_error(place, "wikiDocumentIdx", f"the number of a film in {_FILMS}", number)
@@ -110,7 +110,7 @@ def _build_turns(conversation: Conversation, place: str, films: Mapping[int, Fil
     ):
         utterances = list(run)
         text = " ".join(utterance.text for utterance in utterances)
-        shown = list(dict.fromkeys(utterance.docIdx for utterance in utterances))
+        docs_shown = list(dict.fromkeys(utterance.docIdx for utterance in utterances))
         if user in conversation.whoSawDoc:
             yield {
                 "id": f"{conversation.conversation_id}-{turn}",
@@ -118,8 +118,8 @@ def _build_turns(conversation: Conversation, place: str, films: Mapping[int, Fil
                 "turn": turn,
                 "film": title,
                 "speaker": user,
-                "sections": [str(section) for section in shown],
-                "knowledge": " ".join(sections[section] for section in shown),
+                "sections": [str(section) for section in docs_shown],
+                "knowledge": " ".join(sections[section] for section in docs_shown),
                 "history": list(history),
                 "response": text,
                 "rating": int(conversation.rating),

@@ -11,23 +11,23 @@ from faith_jax.core.schema import Text, Whole
 from faith_jax.datasets.raw_dataset import Examples, each_row, load_card
 
 
-class Turn(msgspec.Struct):
+class _Turn(msgspec.Struct):
     """An utterance of one of the two speakers."""
 
     turn_id: Whole
     text: Text
 
 
-class Dialogue(msgspec.Struct):
+class _Dialogue(msgspec.Struct):
     """A dialogue; the last one of the contradicted turns is the last turn itself."""
 
     record_id: Text
-    turns: Annotated[list[Turn], msgspec.Meta(min_length=2)]
+    turns: Annotated[list[_Turn], msgspec.Meta(min_length=2)]
     is_contradiction: bool
     aggregated_contradiction_indices: list[Whole] = []
 
 
-def _build_example(row: Dialogue, place: str) -> Examples:
+def _build_example(row: _Dialogue, place: str) -> Examples:
     label = DecodeLabel.CONTRADICTION if row.is_contradiction else DecodeLabel.NOT_CONTRADICTION
     contradicted: list[str] = []
     if row.is_contradiction:
@@ -46,4 +46,4 @@ def _build_example(row: Dialogue, place: str) -> Examples:
     }
 
 
-DECODE = load_card("decode", each_row(read_jsonl, Dialogue, _build_example))
+DECODE = load_card("decode", each_row(read_jsonl, _Dialogue, _build_example))

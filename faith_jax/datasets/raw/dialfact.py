@@ -9,7 +9,7 @@ it was shown and did not use, and with one from another dialogue.
 import collections
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -27,7 +27,7 @@ MOST_EVIDENCE = 5
 _SEED = 0
 
 
-class Claim(msgspec.Struct):
+class _Claim(msgspec.Struct):
     """A claim; its evidence is lists of title, URL, sentence and id, as they stand.
 
     The authors left some sentences empty. A fifth item marks evidence of the original utterance
@@ -46,19 +46,23 @@ class Claim(msgspec.Struct):
 
 def read_claims(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     """Yields the claims of a file; see `DIALFACT.features`."""
-    return read_as(Claim, read_jsonl(path, bad_rows), _build_example, bad_rows, strip=False)
+    return read_as(_Claim, read_jsonl(path, bad_rows), _build_example, bad_rows, strip=False)
 
 
-def _build_example(row: Claim, place: str) -> Examples:
+def evidence_features(evidence: Iterable[Sequence[str]]) -> dict[str, list[str]]:
+    """Returns the features of evidence: of lists of title, URL, sentence and id."""
+    names = ("evidence_titles", "evidence_urls", "evidence", "evidence_ids")
+    parts = list(evidence)
+    return {name: [part[number] for part in parts] for number, name in enumerate(names)}
+
+
+def _build_example(row: _Claim, place: str) -> Examples:
     yield {
         "id": row.id.strip(),
         "context_id": row.context_id.strip(),
         "context": [text.strip() for text in row.context],
         "response": row.response.strip(),
-        "evidence_titles": [part[0] for part in row.evidence_list],
-        "evidence_urls": [part[1] for part in row.evidence_list],
-        "evidence": [part[2] for part in row.evidence_list],
-        "evidence_ids": [part[3] for part in row.evidence_list],
+        **evidence_features(row.evidence_list),
         "evidence_added": int(any(part[4:] == [_ADDED] for part in row.evidence_list)),
         "response_label": row.response_label.value,
         "type_label": row.type_label.value,
@@ -82,15 +86,15 @@ def evidence_pairs(turn: Mapping[str, Any], pool: Sequence[PoolEntry], seed: int
     such sentence. The draw depends only on the turn and the pool, the sentences used in the split.
     """
     used = (turn["knowledge_title"], turn["knowledge"])
-    shown = [
+    unused = [
         pair
         for pair in zip(turn["passage_titles"], turn["passage_sentences"], strict=True)
         if pair[1] != turn["knowledge"]
     ]
-    chosen: dict[str, tuple[str, str] | None] = {"used": used}
-    chosen["shown"] = shown[draw(len(shown), seed, turn["id"], "shown")] if shown else None
-    chosen["random"] = from_elsewhere(turn, pool, seed)
-    for kind, pair in chosen.items():
+    pairs: dict[str, tuple[str, str] | None] = {"used": used}
+    pairs["shown"] = unused[draw(len(unused), seed, turn["id"], "shown")] if unused else None
+    pairs["random"] = from_elsewhere(turn, pool, seed)
+    for kind, pair in pairs.items():
         if pair is not None:
             yield {
                 "id": f"{turn['id']}-{kind}",
@@ -147,7 +151,7 @@ def select_evidence(candidates: Sequence[Evidence], most: int = MOST_EVIDENCE) -
     return [evidence for evidence in best if evidence.score > 0]
 
 
-class Retrieved(msgspec.Struct):
+class _Retrieved(msgspec.Struct):
     """The evidence that a retriever found for a claim: [title, URL, sentence, ..., score] each."""
 
     id: Text
@@ -155,18 +159,18 @@ class Retrieved(msgspec.Struct):
 
 
 def read_retrieved(path: pathlib.Path, bad_rows: BadRows) -> dict[str, list[Evidence]]:
-    """Returns the selected evidence of each claim by its id, from JSON lines of `Retrieved`.
+    """Returns the selected evidence of each claim by its id, from JSON lines of `_Retrieved`.
 
     A claim may have several lines, as where a retriever writes one for each sentence.
     """
     retrieved = collections.defaultdict[str, list[Evidence]](list)
     rows = read_jsonl(path, bad_rows)
-    for claim_id, sentences in read_as(Retrieved, rows, _read_evidence, bad_rows, strip=False):
+    for claim_id, sentences in read_as(_Retrieved, rows, _read_evidence, bad_rows, strip=False):
         retrieved[claim_id] += sentences
     return {claim_id: select_evidence(sentences) for claim_id, sentences in retrieved.items()}
 
 
-def _read_evidence(row: Retrieved, place: str) -> Iterator[tuple[str, list[Evidence]]]:
+def _read_evidence(row: _Retrieved, place: str) -> Iterator[tuple[str, list[Evidence]]]:
     retrieved = []
     for number, (title, url, sentence, *_, score) in enumerate(row.evidence):
         texts = all(isinstance(text, str) for text in (title, url, sentence))
@@ -184,14 +188,9 @@ def _read_with_retrieved(paths: Paths, split: str, bad_rows: BadRows) -> Example
         if claim["id"] not in retrieved:
             bad_rows.add(InputError(f"{source}: has no evidence of the claim {claim['id']}."))
             continue
-        evidence = retrieved[claim["id"]]
-        yield claim | {
-            "evidence_titles": [sentence.title for sentence in evidence],
-            "evidence_urls": [sentence.url for sentence in evidence],
-            "evidence": [sentence.sentence for sentence in evidence],
-            "evidence_ids": [str(rank) for rank in range(len(evidence))],
-            "evidence_added": 0,
-        }
+        ranked = enumerate(retrieved[claim["id"]])
+        evidence = ((s.title, s.url, s.sentence, str(rank)) for rank, s in ranked)
+        yield claim | evidence_features(evidence) | {"evidence_added": 0}
 
 
 DIALFACT_RETRIEVED = load_card("dialfact", _read_with_retrieved, part="retrieved")

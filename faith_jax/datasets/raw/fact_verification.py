@@ -19,6 +19,7 @@ import msgspec
 from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, Texts, Whole
+from faith_jax.datasets.raw.dialfact import evidence_features
 from faith_jax.datasets.raw_dataset import Examples, each_row, load_card
 
 # How FEVER writes brackets, colons and quotation marks.
@@ -41,8 +42,8 @@ def plain_text(text: str) -> str:
     >>> plain_text("The film -LRB- 1931 -RRB- is called `` M '' .")
     'The film ( 1931 ) is called " M " .'
     """
-    for written, meant in _WRITTEN.items():
-        text = text.replace(written, meant)
+    for written, mark in _WRITTEN.items():
+        text = text.replace(written, mark)
     return text
 
 
@@ -50,16 +51,13 @@ def _build_example(
     name: str, claim: str, label: DialFactLabel, evidence: Iterable[tuple[str, str]]
 ) -> dict[str, Any]:
     """Returns a claim with its evidence, of (title, sentence); see `DIALFACT.features`."""
-    shown = [(title, sentence) for title, sentence in evidence if sentence.strip()]
+    sentences = enumerate((title, text) for title, text in evidence if text.strip())
     return {
         "id": name,
         "context_id": "",
         "context": [],
         "response": claim,
-        "evidence_titles": [title for title, _ in shown],
-        "evidence_urls": [""] * len(shown),
-        "evidence": [sentence for _, sentence in shown],
-        "evidence_ids": [str(rank) for rank in range(len(shown))],
+        **evidence_features((title, "", text, str(rank)) for rank, (title, text) in sentences),
         "evidence_added": 0,
         "response_label": label.value,
         "type_label": DialFactType.FACTUAL.value,
@@ -83,7 +81,7 @@ def _build_vitaminc_example(row: VitamincClaim, place: str) -> Examples:
     yield _build_example(row.unique_id, row.claim, row.label, [(row.page, row.evidence)])
 
 
-class FeverClaim(msgspec.Struct):
+class _FeverClaim(msgspec.Struct):
     """A claim with its evidence: lists of page, number of the line, and sentence."""
 
     id: Whole | Text
@@ -92,7 +90,7 @@ class FeverClaim(msgspec.Struct):
     evidence: list[Annotated[list[str | int], msgspec.Meta(min_length=3, max_length=3)]]
 
 
-def _build_fever_example(row: FeverClaim, place: str) -> Examples:
+def _build_fever_example(row: _FeverClaim, place: str) -> Examples:
     evidence = ((_format_title(str(page)), plain_text(str(text))) for page, _, text in row.evidence)
     yield _build_example(str(row.id), row.claim, row.label, evidence)
 
@@ -101,23 +99,23 @@ def _format_title(page: str) -> str:
     return plain_text(page.replace("_", " "))
 
 
-class Sentence(msgspec.Struct):
+class _Sentence(msgspec.Struct):
     """A sentence of an article."""
 
     title: str
     evidence: str
 
 
-class ColloquialClaims(msgspec.Struct):
+class _ColloquialClaims(msgspec.Struct):
     """The rewritings of a claim of FEVER, with its evidence."""
 
     fever_id: Whole | Text
     fever_label: DialFactLabel
     colloquial_claims: Texts
-    evidences: list[Sentence]
+    evidences: list[_Sentence]
 
 
-def _build_colloquial_examples(row: ColloquialClaims, place: str) -> Examples:
+def _build_colloquial_examples(row: _ColloquialClaims, place: str) -> Examples:
     evidence = [
         (_format_title(sentence.title), plain_text(sentence.evidence)) for sentence in row.evidences
     ]
@@ -126,7 +124,7 @@ def _build_colloquial_examples(row: ColloquialClaims, place: str) -> Examples:
 
 
 VITAMINC = load_card("vitaminc", each_row(read_jsonl, VitamincClaim, _build_vitaminc_example))
-FEVER = load_card("fever", each_row(read_jsonl, FeverClaim, _build_fever_example))
+FEVER = load_card("fever", each_row(read_jsonl, _FeverClaim, _build_fever_example))
 COLLOQUIAL_CLAIMS = load_card(
-    "colloquial_claims", each_row(read_jsonl, ColloquialClaims, _build_colloquial_examples)
+    "colloquial_claims", each_row(read_jsonl, _ColloquialClaims, _build_colloquial_examples)
 )

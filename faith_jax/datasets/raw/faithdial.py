@@ -6,7 +6,7 @@ the pairs of knowledge and response that FaithCritic is trained on, derived from
 
 import functools
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -24,7 +24,7 @@ from faith_jax.datasets.raw_dataset import Examples, Paths, each_file, load_card
 WIZARD = "Wizard"
 
 
-class Utterance(msgspec.Struct):
+class _Utterance(msgspec.Struct):
     """A turn; BEGIN and VRM label its response before any edit."""
 
     knowledge: Text
@@ -38,10 +38,10 @@ class Utterance(msgspec.Struct):
     control_tokens: ControlTokens | None = None
 
 
-class Dialogue(msgspec.Struct):
+class _Dialogue(msgspec.Struct):
     """A dialogue, with its number in the file's own counting."""
 
-    utterances: Annotated[list[Utterance], msgspec.Meta(min_length=1)]
+    utterances: Annotated[list[_Utterance], msgspec.Meta(min_length=1)]
     dialog_idx: Whole | None = None
 
 
@@ -55,10 +55,10 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     """
     split = path.stem.removesuffix(control_tokens.SUFFIX)
     make = functools.partial(_build_turns, split=split, places={})
-    return read_as(Dialogue, read_array(path, bad_rows=bad_rows), make, bad_rows)
+    return read_as(_Dialogue, read_array(path, bad_rows=bad_rows), make, bad_rows)
 
 
-def _build_turns(dialogue: Dialogue, place: str, split: str, places: dict[int, str]) -> Examples:
+def _build_turns(dialogue: _Dialogue, place: str, split: str, places: dict[int, str]) -> Examples:
     """Yields the turns of a dialogue; `places` has the places of the numbers before it."""
     number = item_number(place) if dialogue.dialog_idx is None else dialogue.dialog_idx
     if before := places.get(number):
@@ -78,7 +78,7 @@ def _build_turns(dialogue: Dialogue, place: str, split: str, places: dict[int, s
             "original_response": utterance.original_response,
             "begin_labels": [label.value for label in utterance.BEGIN],
             "vrm_labels": utterance.VRM,
-            "control_tokens": [token.value for token in utterance.control_tokens or ()],
+            "control_tokens": list(utterance.control_tokens or ()),
         }
         yield turn | {"negatives": negative_responses(turn, utterance.negative_samples)}
 
@@ -105,67 +105,45 @@ def _wizard_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     return (turn for turn in read_turns(path, bad_rows) if turn["speaker"] == WIZARD)
 
 
-def _critic_examples(turn: Mapping[str, Any], split: str) -> Examples:
-    """Yields the critic's examples of a Wizard's turn as the authors' code does (critic_data.py).
+def _read_critic(paths: Paths, split: str, bad_rows: BadRows, all_edits: bool) -> Examples:
+    """Yields the critic's examples of the Wizard's turns.
 
     Wizard of Wikipedia's response is faithful if its label is Entailment, and unfaithful if it is
-    Hallucination; turns with neither are left out. Only in training, FaithDial's response is a
-    second, faithful one, edited or not: a kept response counts twice. (34,000 pairs to train on;
-    in section 5.1 of the paper only edited responses are the second.)
+    Hallucination. As in the authors' code (critic_data.py), turns with neither are left out, and in
+    training alone FaithDial's response is a second, faithful one, edited or not: a kept response
+    counts twice (34,000 pairs to train on). With `all_edits`, edited responses alone are the second
+    ones, in each split and whatever the label is, so that no response counts twice (Dziri 2022,
+    section 5.1, which says nothing of splits).
     """
-    original = critic_label(turn["begin_labels"])
-    if original is not None:
-        yield _critic_example(turn, "wow", wow_response(turn), original)
-        if split == "train":
-            source = "edited" if turn["original_response"] else "kept"
-            yield _critic_example(turn, source, turn["response"], Faithfulness.FAITHFUL)
-
-
-def _critic_examples_with_all_edits(turn: Mapping[str, Any], split: str) -> Examples:
-    """Yields Wizard of Wikipedia's response if it has a label, and the edited one if there is one.
-
-    Edited responses are faithful in each split, and no response counts twice (Dziri 2022, section
-    5.1, which says nothing of splits).
-    """
-    original = critic_label(turn["begin_labels"])
-    if original is not None:
-        yield _critic_example(turn, "wow", wow_response(turn), original)
-    if turn["original_response"]:
-        yield _critic_example(turn, "edited", turn["response"], Faithfulness.FAITHFUL)
-
-
-def _critic_example(
-    turn: Mapping[str, Any], source: str, response: str, label: Faithfulness
-) -> dict[str, Any]:
-    return {
-        "id": f"{turn['id']}-{source}",
-        "dialogue": turn["dialogue"],
-        "turn": turn["turn"],
-        "knowledge": turn["knowledge"],
-        "response": response,
-        "source": source,
-        "label": int(label),
-    }
-
-
-def _read_critic(
-    paths: Paths,
-    split: str,
-    bad_rows: BadRows,
-    examples: Callable[[Mapping[str, Any], str], Examples],
-) -> Examples:
     for path in paths.values():
         for turn in _wizard_turns(path, bad_rows):
-            yield from examples(turn, split)
+            original, is_edited = (
+                critic_label(turn["begin_labels"]),
+                bool(turn["original_response"]),
+            )
+            has_second = is_edited if all_edits else original is not None and split == "train"
+            second = "edited" if is_edited else "kept"
+            for source, response, label in (
+                ("wow", wow_response(turn), original),
+                (second, turn["response"], Faithfulness.FAITHFUL if has_second else None),
+            ):
+                if label is not None:
+                    yield {
+                        "id": f"{turn['id']}-{source}",
+                        "dialogue": turn["dialogue"],
+                        "turn": turn["turn"],
+                        "knowledge": turn["knowledge"],
+                        "response": response,
+                        "source": source,
+                        "label": int(label),
+                    }
 
 
 FAITHDIAL = load_card("faithdial", each_file(_wizard_turns))
 FAITHDIAL_CONTROL_TOKENS = load_card(
     "faithdial", control_tokens.with_control_tokens(_wizard_turns), part="control_tokens"
 )
-FAITH_CRITIC = load_card("faith_critic", functools.partial(_read_critic, examples=_critic_examples))
+FAITH_CRITIC = load_card("faith_critic", functools.partial(_read_critic, all_edits=False))
 FAITH_CRITIC_ALL_EDITS = load_card(
-    "faith_critic",
-    functools.partial(_read_critic, examples=_critic_examples_with_all_edits),
-    part="all_edits",
+    "faith_critic", functools.partial(_read_critic, all_edits=True), part="all_edits"
 )

@@ -55,7 +55,10 @@ def read_audit(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     }
     about = {"speaker": speaker, "source": source}
     rows = (
-        Row(row.place, {ours: row.fields[theirs].strip() for ours, theirs in names.items()} | about)
+        Row(
+            row.place,
+            {ours: row.fields[raw_name].strip() for ours, raw_name in names.items()} | about,
+        )
         for row in read_csv(path, tuple(names.values()), bad_rows)
     )
     labelled = (row for row in rows if row.fields["begin"])

@@ -31,7 +31,7 @@ _DOCUMENTS = "multidoc2dial_doc.json"
 _USER, _AGENT = "user", "agent"
 
 
-class Span(msgspec.Struct):
+class _Span(msgspec.Struct):
     """A part of a document that a turn may refer to, in characters of the document's text.
 
     Its text, the title that it stands under, and the text of the section that holds it are as
@@ -45,32 +45,27 @@ class Span(msgspec.Struct):
     text_sec: str = ""
 
 
-class RawDocument(msgspec.Struct):
+class _RawDocument(msgspec.Struct):
     """A document as published."""
 
     title: Text
     doc_text: Text
-    spans: dict[str, Span]
+    spans: dict[str, _Span]
 
 
-class Document(NamedTuple):
-    """A document.
+class _Document(NamedTuple):
+    """A document: its text as published, of which spans count the characters.
 
-    Attributes:
-      title: its title.
-      text: as published: spans count its characters.
-      spans: its parts by their ids.
-      passages: by a span's id the text of its passage: the spans next to it, by number, that share
-        its title.
+    `passages` has by a span's id the text of the spans next to it, by number, that share its title.
     """
 
     title: str
     text: str
-    spans: Mapping[str, Span]
+    spans: Mapping[str, _Span]
     passages: Mapping[str, str]
 
 
-class Reference(msgspec.Struct):
+class _Reference(msgspec.Struct):
     """A span that a turn refers to; Doc2Dial, the data set before this one, calls it sp_id."""
 
     doc_id: Text
@@ -78,39 +73,39 @@ class Reference(msgspec.Struct):
     sp_id: str = ""
 
 
-class Turn(msgspec.Struct):
+class _Turn(msgspec.Struct):
     """A turn, with its dialogue act."""
 
     role: Literal["user", "agent"]
     turn_id: Whole
     utterance: Text
     da: str = ""
-    references: list[Reference] = []
+    references: list[_Reference] = []
 
 
-class Dialogue(msgspec.Struct):
+class _Dialogue(msgspec.Struct):
     """A dialogue."""
 
     dial_id: Text
-    turns: Annotated[list[Turn], msgspec.Meta(min_length=1)]
+    turns: Annotated[list[_Turn], msgspec.Meta(min_length=1)]
 
 
-def _read_documents(path: pathlib.Path, bad_rows: BadRows, passages: bool) -> dict[str, Document]:
+def _read_documents(path: pathlib.Path, bad_rows: BadRows, passages: bool) -> dict[str, _Document]:
     """Returns the documents of multidoc2dial_doc.json by their ids, over all domains.
 
     For `passages`, the spans of a document must have texts.
     """
-    documents: dict[str, Document] = {}
+    documents: dict[str, _Document] = {}
     make = functools.partial(_build_document, passages=passages)
     for _, domain in read_object(path, "doc_data", bad_rows):
         for key, fields in domain.fields.items():
             row = Row(f"{domain.place}[{key!r}]", fields)
-            for document in read_as(RawDocument, [row], make, bad_rows, strip=False):
+            for document in read_as(_RawDocument, [row], make, bad_rows, strip=False):
                 documents[key] = document
     return documents
 
 
-def _build_document(raw: RawDocument, place: str, passages: bool) -> Iterator[Document]:
+def _build_document(raw: _RawDocument, place: str, passages: bool) -> Iterator[_Document]:
     numbered = []
     if passages and raw.spans and not any(span.text_sp for span in raw.spans.values()):
         raise InputError(f"{place}: field 'text_sp' is missing in all spans; passages need it.")
@@ -127,11 +122,11 @@ def _build_document(raw: RawDocument, place: str, passages: bool) -> Iterator[Do
         members = list(group)
         text = "".join(part for *_, part in members)
         texts_by_span |= {key: text for _, _, key, _ in members}
-    yield Document(raw.title.strip(), raw.doc_text, raw.spans, texts_by_span)
+    yield _Document(raw.title.strip(), raw.doc_text, raw.spans, texts_by_span)
 
 
 def _agent_turns(
-    dialogue: Dialogue, place: str, domain: str, documents: Mapping[str, Document], passages: bool
+    dialogue: _Dialogue, place: str, domain: str, documents: Mapping[str, _Document], passages: bool
 ) -> Examples:
     """Yields each turn of the agent, or each that answers the user.
 
@@ -171,10 +166,10 @@ def _by_speaker(utterances: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _collect_knowledge(
-    turn: Turn, place: str, documents: Mapping[str, Document], passages: bool
+    turn: _Turn, place: str, documents: Mapping[str, _Document], passages: bool
 ) -> dict[str, Any]:
     """Returns the features of the documents and spans that a turn refers to."""
-    referred: dict[str, list[Span]] = {}
+    referred: dict[str, list[_Span]] = {}
     texts = []
     for number, reference in enumerate(turn.references):
         name, key = reference.doc_id, reference.sp_id or reference.id_sp
@@ -209,7 +204,7 @@ def _read_examples(paths: Paths, split: str, bad_rows: BadRows, passages: bool) 
     for path in (path for name, path in paths.items() if name != _DOCUMENTS):
         for domain, dialogue in read_arrays(path, "dial_data", bad_rows):
             in_domain = functools.partial(make, domain=domain)
-            yield from read_as(Dialogue, [dialogue], in_domain, bad_rows)
+            yield from read_as(_Dialogue, [dialogue], in_domain, bad_rows)
 
 
 MULTIDOC2DIAL = load_card("multidoc2dial", functools.partial(_read_examples, passages=True))

@@ -13,6 +13,7 @@ those before it hold:
 - `org`: and responses with errors that people found.
 """
 
+import functools
 import json
 from typing import Any, Literal
 
@@ -28,29 +29,23 @@ from faith_jax.datasets.raw_dataset import Examples, Paths, each_row, load_card
 ERROR_SEED = 0
 
 
-def _load_topics_and_responses(
-    paths: Paths, bad_rows: BadRows
-) -> tuple[tuple[npov.Topic, ...], tuple[npov.WrittenResponse, ...]]:
+def _read_responses(
+    paths: Paths, split: str, bad_rows: BadRows, with_errors: bool = False
+) -> Examples:
     path = paths[npov.RESPONSES_FILE]
     topics = npov.load_topics(paths[npov.TOPICS_FILE].parent, bad_rows)
     responses = npov.load_responses(path, topics, bad_rows)
     if not responses:
         raise InputError(f"{path}: holds no responses, which are the data set's examples.")
-    return topics, responses
-
-
-def _read_responses(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-    yield from npov.generation_examples(*_load_topics_and_responses(paths, bad_rows), split)
-
-
-def _read_errors(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-    topics, responses = _load_topics_and_responses(paths, bad_rows)
     by_id = {topic.id: topic for topic in topics}
     for row in npov.generation_examples(topics, responses, split):
-        yield from synthetic_rows(row, by_id[row["topic"]], seed=ERROR_SEED)
+        if with_errors:
+            yield from synthetic_rows(row, by_id[row["topic"]], seed=ERROR_SEED)
+        else:
+            yield row
 
 
-class Labelled(msgspec.Struct):
+class _Labelled(msgspec.Struct):
     """A row of `npov_detection`; a response with organic errors may leave out several arguments."""
 
     id: Text
@@ -68,7 +63,7 @@ class Labelled(msgspec.Struct):
     hallucinated_spans: list[Any] = []
 
 
-def _labelled_example(row: Labelled, place: str) -> Examples:
+def _labelled_example(row: _Labelled, place: str) -> Examples:
     added = row.added_argument
     yield msgspec.structs.asdict(row) | {
         "has_hallucination": int(row.has_hallucination),
@@ -80,8 +75,8 @@ def _labelled_example(row: Labelled, place: str) -> Examples:
 
 
 PROCON_NPOV = load_card("procon_npov", _read_responses)
-NPOV_ERRORS = load_card("npov_errors", _read_errors)
+NPOV_ERRORS = load_card("npov_errors", functools.partial(_read_responses, with_errors=True))
 TRAINING_SETS = {
-    part: load_card("npov_detection", each_row(read_jsonl, Labelled, _labelled_example), part=part)
+    part: load_card("npov_detection", each_row(read_jsonl, _Labelled, _labelled_example), part=part)
     for part in ("synth", "para", "dev", "org")
 }

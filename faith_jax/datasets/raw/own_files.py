@@ -26,7 +26,7 @@ class _UsualColumns(Columns):
 _TRAIN, _VALIDATION = 0.7, 0.15
 
 
-class Pair(msgspec.Struct):
+class _Pair(msgspec.Struct):
     """A premise and a hypothesis."""
 
     id: Text
@@ -35,7 +35,7 @@ class Pair(msgspec.Struct):
     label: NliLabel
 
 
-class TextToText(msgspec.Struct):
+class _TextToText(msgspec.Struct):
     """The input and the target of a model; `tools/make_mini_corpus.py` writes such rows."""
 
     id: Text
@@ -67,5 +67,5 @@ def _read_labelled(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
 
 
 LABELLED_RESPONSES = load_card("labelled_responses", _read_labelled)
-NLI = load_card("nli", each_row(read_jsonl, Pair))
-TEXT_TO_TEXT = load_card("text_to_text", each_row(read_jsonl, TextToText))
+NLI = load_card("nli", each_row(read_jsonl, _Pair))
+TEXT_TO_TEXT = load_card("text_to_text", each_row(read_jsonl, _TextToText))

@@ -35,7 +35,7 @@ _REDDIT_ID = re.compile(r"t3_[0-9a-z]+")
 Leads = Mapping[str, Mapping[int, str]]
 
 
-class Turn(msgspec.Struct):
+class _Turn(msgspec.Struct):
     """A turn, with the sections that its speaker ticked."""
 
     message: Text
@@ -47,14 +47,14 @@ class Turn(msgspec.Struct):
     turn_rating: str = ""
 
 
-class Conversation(msgspec.Struct):
+class _Conversation(msgspec.Struct):
     """A conversation."""
 
     config: Literal["A", "B", "C", "D"]
-    content: Annotated[list[Turn], msgspec.Meta(min_length=1)]
+    content: Annotated[list[_Turn], msgspec.Meta(min_length=1)]
 
 
-class Facts(msgspec.Struct):
+class _Facts(msgspec.Struct):
     """An entity's Wikipedia section, as a text or as its id in wiki.json, and fun facts."""
 
     shortened_wiki_lead_section: str | int = ""
@@ -62,15 +62,15 @@ class Facts(msgspec.Struct):
     fun_facts: list[Text] = []
 
 
-class Sections(msgspec.Struct):
+class _Sections(msgspec.Struct):
     """The facts of up to three entities that one agent reads."""
 
-    FS1: Facts | None = None
-    FS2: Facts | None = None
-    FS3: Facts | None = None
+    FS1: _Facts | None = None
+    FS2: _Facts | None = None
+    FS3: _Facts | None = None
 
 
-class Article(msgspec.Struct):
+class _Article(msgspec.Struct):
     """The sections of a news article, which both agents read."""
 
     AS1: str = ""
@@ -79,12 +79,12 @@ class Article(msgspec.Struct):
     AS4: str = ""
 
 
-class ReadingSet(msgspec.Struct):
+class _ReadingSet(msgspec.Struct):
     """The texts that the two agents read."""
 
-    agent_1: Sections
-    agent_2: Sections
-    article: Article | None = None
+    agent_1: _Sections
+    agent_2: _Sections
+    article: _Article | None = None
 
 
 def _read_leads(path: pathlib.Path) -> dict[str, dict[int, str]]:
@@ -117,15 +117,15 @@ def read_turns(
             bad_rows.add(InputError(message))
             continue
         make = functools.partial(_build_turns, name=name, reading_set=read.pop(name), leads=leads)
-        yield from read_as(Conversation, [conversation], make, bad_rows)
+        yield from read_as(_Conversation, [conversation], make, bad_rows)
     for _ in reading:
         pass  # what no conversation needs must be whole too
 
 
 def _build_turns(
-    conversation: Conversation, place: str, name: str, reading_set: Row, leads: Leads
+    conversation: _Conversation, place: str, name: str, reading_set: Row, leads: Leads
 ) -> Examples:
-    reading = convert_row(reading_set.fields, reading_set.place, ReadingSet)
+    reading = convert_row(reading_set.fields, reading_set.place, _ReadingSet)
     history: list[str] = []
     for number, turn in enumerate(conversation.content):
         knowledge: list[str] = []
@@ -160,7 +160,7 @@ def _build_turns(
 
 
 def _read_section(
-    reading: ReadingSet, agent: str, source: str, leads: Leads, place: str
+    reading: _ReadingSet, agent: str, source: str, leads: Leads, place: str
 ) -> tuple[list[str], bool]:
     """Returns the texts of a section of an agent's reading set, and whether these are all."""
     if source.startswith("AS"):

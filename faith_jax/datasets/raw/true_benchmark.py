@@ -5,7 +5,6 @@ instead of the authors' files if it is at hand.
 """
 
 import functools
-import hashlib
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal
@@ -16,6 +15,7 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Schema, Text, Texts, Whole, columns_of, convert_row, read_as
+from faith_jax.datasets.benchmarks.described_rows import OtherTexts, source_of, text_finder
 from faith_jax.datasets.delimited import read_csv, read_tsv
 from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw import begin, dialfact
@@ -31,7 +31,7 @@ from faith_jax.datasets.raw_dataset import (
 )
 
 
-def row(
+def _make_row(
     number: int | str, source_id: str, grounding: str, generated_text: str, label: int
 ) -> dict[str, Any]:
     """Returns an example; `_build_corpus` adds its name.
@@ -66,13 +66,13 @@ def _extract_line_number(place: str) -> str:
 def _rows_of(
     read: Callable[..., Iterator[Row]],
     schema: type[Schema],
-    make: Callable[[Schema, str], Examples],
+    make: Callable[[Schema, str], Iterable[dict[str, Any]]],
 ) -> Reader:
     """Returns a reader of CSV or TSV files with the columns of a schema."""
     return each_row(functools.partial(read, columns=columns_of(schema)), schema, make)
 
 
-class TrueRow(msgspec.Struct):
+class _TrueRow(msgspec.Struct):
     """TRUE's own form, in its order; an unnamed first column is TRUE's row number."""
 
     grounding: Text
@@ -82,18 +82,17 @@ class TrueRow(msgspec.Struct):
     id: str = ""
 
 
-def _true_example(true_row: TrueRow, place: str) -> Examples:
-    number, label = true_row.number or _extract_line_number(place), int(true_row.label)
-    yield row(number, true_row.id or number, true_row.grounding, true_row.generated_text, label)
-
-
 def _build_corpus(name: str, read: Reader) -> RawDataset:
     """Returns a corpus; its file in TRUE's own form is read instead if it is at hand."""
-    read_own = _rows_of(read_csv, TrueRow, _true_example)
+
+    def true_example(row: _TrueRow, place: str) -> Examples:
+        number = row.number or _extract_line_number(place)
+        yield _make_row(number, row.id or number, row.grounding, row.generated_text, int(row.label))
 
     def read_either(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-        chosen = read_own if f"true_{name}.csv" in paths else read
-        for example in chosen(paths, split, bad_rows):
+        read_true = _rows_of(read_csv, _TrueRow, true_example)
+        examples = (read_true if f"true_{name}.csv" in paths else read)(paths, split, bad_rows)
+        for example in examples:
             yield {**example, "id": f"{name}-{example['id']}", "corpus": name}
 
     return load_card("true_benchmark", read_either, part=name)
@@ -102,7 +101,7 @@ def _build_corpus(name: str, read: Reader) -> RawDataset:
 # Summaries: FRANK, MNBM, SummEval, QAGS-C and QAGS-X.
 
 
-class FrankSummary(msgspec.Struct):
+class _FrankSummary(msgspec.Struct):
     """A summary with, for each sentence, each annotator's error types ("NoE" = none)."""
 
     hash: Text
@@ -117,66 +116,42 @@ def _frank_rows(path: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
     return (frank_row for frank_row in rows if frank_row.fields.get("split", "valid") == "valid")
 
 
-def _frank_example(summary: FrankSummary, place: str) -> Examples:
+def _frank_example(summary: _FrankSummary, place: str) -> Examples:
     sentences = summary.summary_sentences_annotations
     votes = [[types[0] == "NoE" for types in sentence.values()] for sentence in sentences]
     number = f"{summary.hash}-{summary.model_name}"
-    yield row(number, summary.hash, summary.article, summary.summary, all_pass(votes))
+    yield _make_row(number, summary.hash, summary.article, summary.summary, all_pass(votes))
 
 
-class QagsResponse(msgspec.Struct):
-    """A voter's answer on a sentence: whether the article supports it."""
-
+class _QagsResponse(msgspec.Struct):
     response: Literal["yes", "no"]
 
 
-class QagsSentence(msgspec.Struct):
-    """A sentence of a summary with its votes."""
-
+class _QagsSentence(msgspec.Struct):
     sentence: Text
-    responses: Annotated[list[QagsResponse], msgspec.Meta(min_length=1)]
+    responses: Annotated[list[_QagsResponse], msgspec.Meta(min_length=1)]
 
 
-class QagsSummary(msgspec.Struct):
-    """A summary of an article."""
+class _QagsSummary(msgspec.Struct):
+    """A summary with, for each sentence, what voters said: whether the article supports it."""
 
     article: Text
-    summary_sentences: Annotated[list[QagsSentence], msgspec.Meta(min_length=1)]
+    summary_sentences: Annotated[list[_QagsSentence], msgspec.Meta(min_length=1)]
 
 
-def _qags_example(summary: QagsSummary, place: str) -> Examples:
+def _qags_example(summary: _QagsSummary, place: str) -> Examples:
     sentences = summary.summary_sentences
     votes = [[vote.response == "yes" for vote in sentence.responses] for sentence in sentences]
     text = " ".join(sentence.sentence for sentence in sentences)
-    # The source has no ids of articles.
-    source = hashlib.sha256(summary.article.encode()).hexdigest()[:16]
-    yield row(_extract_line_number(place), source, summary.article, text, all_pass(votes))
+    source = source_of(summary.article)
+    yield _make_row(_extract_line_number(place), source, summary.article, text, all_pass(votes))
 
 
-class Article(msgspec.Struct):
-    """An article that a corpus refers to; `tools/make_true_articles.py` writes such rows."""
-
-    id: Text
-    article: Text
+# The articles that two corpora refer to; `tools/make_true_articles.py` writes them.
+_ARTICLES = OtherTexts(ending="_articles.jsonl", key="id", text="article")
 
 
-def _article_finder(path: pathlib.Path) -> Callable[[str, str], str]:
-    """Returns a function from an article's id, and the place that names it, to its text."""
-    read = (convert_row(fields, place, Article) for place, fields in read_jsonl(path))
-    articles = {article.id: article.article for article in read}
-
-    def find(identifier: str, place: str) -> str:
-        if identifier not in articles:
-            raise InputError(
-                f"{place}: the article {identifier!r} is not among the articles; make them again "
-                "with tools/make_true_articles.py."
-            )
-        return articles[identifier]
-
-    return find
-
-
-class MnbmVote(msgspec.Struct):
+class _MnbmVote(msgspec.Struct):
     """The judgement of a summary by one of three workers."""
 
     bbcid: Text
@@ -188,11 +163,11 @@ class MnbmVote(msgspec.Struct):
 
 def _read_mnbm(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     """A worker's last row on a summary counts; a worker without a row found no hallucination."""
-    article_of = _article_finder(paths["mnbm_articles.jsonl"])
+    article_of = text_finder(_ARTICLES, [paths["mnbm_articles.jsonl"]])
     path = paths["hallucination_annotations_xsum_summaries.csv"]
-    rows = read_csv(path, columns_of(MnbmVote), bad_rows)
-    votes: dict[tuple[str, str], dict[str, tuple[MnbmVote, str]]] = {}
-    for vote, place in read_as(MnbmVote, rows, lambda vote, place: [(vote, place)], bad_rows):
+    rows = read_csv(path, columns_of(_MnbmVote), bad_rows)
+    votes: dict[tuple[str, str], dict[str, tuple[_MnbmVote, str]]] = {}
+    for vote, place in read_as(_MnbmVote, rows, lambda vote, place: [(vote, place)], bad_rows):
         by_worker = votes.setdefault((vote.bbcid, vote.system), {})
         by_worker.pop(vote.worker_id, None)
         by_worker[vote.worker_id] = vote, place
@@ -205,39 +180,32 @@ def _read_mnbm(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
             continue
         passes = [vote.hallucination_type in ("NULL", "") for vote, _ in by_worker.values()]
         passes += [True] * (3 - len(passes))
-        yield row(f"{document}-{system}", document, article, last.summary, all_pass([passes]))
+        yield _make_row(f"{document}-{system}", document, article, last.summary, all_pass([passes]))
 
 
-class Consistency(msgspec.Struct):
-    """An expert's mark, at best 5."""
-
+class _Consistency(msgspec.Struct):
     consistency: Annotated[int, msgspec.Meta(ge=1, le=5)]
 
 
-class SummevalSummary(msgspec.Struct):
-    """A summary with the marks of three experts."""
+class _SummevalSummary(msgspec.Struct):
+    """A summary with the marks of three experts, at best 5."""
 
     id: Text
     decoded: Text
-    expert_annotations: Annotated[list[Consistency], msgspec.Meta(min_length=3, max_length=3)]
+    expert_annotations: Annotated[list[_Consistency], msgspec.Meta(min_length=3, max_length=3)]
 
 
 def _read_summeval(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-    article_of = _article_finder(paths["summeval_articles.jsonl"])
+    article_of = text_finder(_ARTICLES, [paths["summeval_articles.jsonl"]])
 
-    def example(summary: SummevalSummary, place: str) -> Examples:
+    def example(summary: _SummevalSummary, place: str) -> Examples:
         document = summary.id.replace("dm-test-", "").replace("cnn-test-", "")
         label = all(mark.consistency == 5 for mark in summary.expert_annotations)
-        yield row(
-            _extract_line_number(place),
-            document,
-            article_of(document, place),
-            summary.decoded,
-            label,
-        )
+        article = article_of(document, place)
+        yield _make_row(_extract_line_number(place), document, article, summary.decoded, label)
 
     rows = read_jsonl(paths["model_annotations.aligned.jsonl"], bad_rows)
-    return read_as(SummevalSummary, rows, example, bad_rows)
+    return read_as(_SummevalSummary, rows, example, bad_rows)
 
 
 # Dialogue: BEGIN (its first release), Q2 and DialFact.
@@ -246,10 +214,10 @@ def _read_summeval(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
 def _read_begin(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     for example in begin.BEGIN_2021.examples(paths, "validation", bad_rows):
         number, knowledge = example["id"].rpartition("-")[2], example["knowledge"]
-        yield row(number, knowledge, knowledge, example["response"], example["label"])
+        yield _make_row(number, knowledge, knowledge, example["response"], example["label"])
 
 
-class Q2Turn(msgspec.Struct):
+class _Q2Turn(msgspec.Struct):
     """Two models' responses in one turn; label 1 = inconsistent."""
 
     episode_idx: str
@@ -261,20 +229,20 @@ class Q2Turn(msgspec.Struct):
     memnet_label: Literal["0", "1"]
 
 
-def _q2_examples(turn: Q2Turn, place: str) -> Examples:
+def _q2_examples(turn: _Q2Turn, place: str) -> Examples:
     turn_id = f"{turn.episode_idx}-{turn.round}"
     for model, response, label in (
         ("dodeca", turn.dodeca_response, turn.dodeca_label),
         ("memnet", turn.memnet_response, turn.memnet_label),
     ):
-        yield row(f"{turn_id}-{model}", turn_id, turn.knowledge, response, label == "0")
+        yield _make_row(f"{turn_id}-{model}", turn_id, turn.knowledge, response, label == "0")
 
 
 def _dialfact_examples(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     for claim in dialfact.read_claims(path, bad_rows):
         grounding, source = " ".join(claim["evidence"]), claim["context_id"]
         if claim["type_label"] == DialFactType.FACTUAL and grounding:
-            yield row(claim["id"], source, grounding, claim["response"], claim["label"])
+            yield _make_row(claim["id"], source, grounding, claim["response"], claim["label"])
 
 
 # Paraphrases and fact verification: PAWS, FEVER and VitaminC.
@@ -282,7 +250,7 @@ def _dialfact_examples(path: pathlib.Path, bad_rows: BadRows) -> Examples:
 _FEVER_ITEMS, _FEVER_LABELS = "dev_fitems.jsonl", "shared_task_dev.jsonl"
 
 
-class PawsPair(msgspec.Struct):
+class _PawsPair(msgspec.Struct):
     """Two sentences; label 1 = paraphrases."""
 
     id: Text
@@ -291,19 +259,13 @@ class PawsPair(msgspec.Struct):
     label: Literal["0", "1"]
 
 
-def _paws_example(pair: PawsPair, place: str) -> Examples:
-    yield row(pair.id, pair.id, pair.sentence1, pair.sentence2, int(pair.label))
-
-
-class FeverClaim(msgspec.Struct):
-    """A claim's verdict."""
-
+class _FeverClaim(msgspec.Struct):
     id: Whole | Text
     label: DialFactLabel
 
 
-class FeverItem(msgspec.Struct):
-    """A claim with its evidence."""
+class _FeverItem(msgspec.Struct):
+    """A claim, by its id, with its evidence."""
 
     cid: Whole | Text
     query: Text
@@ -313,36 +275,42 @@ class FeverItem(msgspec.Struct):
 def _read_fever(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     """Items without a context are left out; the label is the claim's, by its id."""
     claims = (
-        convert_row(fields, at, FeverClaim) for at, fields in read_jsonl(paths[_FEVER_LABELS])
+        convert_row(fields, at, _FeverClaim) for at, fields in read_jsonl(paths[_FEVER_LABELS])
     )
     verdicts = {str(claim.id): claim.label for claim in claims}
 
-    def example(item: FeverItem, place: str) -> Examples:
+    def example(item: _FeverItem, place: str) -> Examples:
         claim = str(item.cid)
         if claim not in verdicts:
             raise InputError(f"{place}: field 'cid': {_FEVER_LABELS} has no claim {claim}.")
-        yield row(claim, claim, item.context, item.query, verdicts[claim].faithfulness)
+        yield _make_row(claim, claim, item.context, item.query, verdicts[claim].faithfulness)
 
     items = (r for r in read_jsonl(paths[_FEVER_ITEMS], bad_rows) if r.fields.get("context") != "")
-    return read_as(FeverItem, items, example, bad_rows)
+    return read_as(_FeverItem, items, example, bad_rows)
 
 
 def _vitaminc_example(claim: VitamincClaim, place: str) -> Examples:
     source, label = str(claim.case_id or claim.unique_id), claim.label.faithfulness
-    yield row(claim.unique_id, source, claim.evidence, claim.claim, label)
+    yield _make_row(claim.unique_id, source, claim.evidence, claim.claim, label)
 
 
-_QAGS = each_row(read_jsonl, QagsSummary, _qags_example)
+_QAGS = each_row(read_jsonl, _QagsSummary, _qags_example)
 _READERS: dict[str, Reader] = {
-    "frank": each_row(_frank_rows, FrankSummary, _frank_example),
+    "frank": each_row(_frank_rows, _FrankSummary, _frank_example),
     "mnbm": _read_mnbm,
     "summeval": _read_summeval,
     "qags_c": _QAGS,
     "qags_x": _QAGS,
     "begin": _read_begin,
-    "q2": _rows_of(read_csv, Q2Turn, _q2_examples),
+    "q2": _rows_of(read_csv, _Q2Turn, _q2_examples),
     "dialfact": each_file(_dialfact_examples),
-    "paws": _rows_of(read_tsv, PawsPair, _paws_example),
+    "paws": _rows_of(
+        read_tsv,
+        _PawsPair,
+        lambda pair, _: [
+            _make_row(pair.id, pair.id, pair.sentence1, pair.sentence2, int(pair.label))
+        ],
+    ),
     "fever": _read_fever,
     "vitaminc": each_row(read_jsonl, VitamincClaim, _vitaminc_example),
 }

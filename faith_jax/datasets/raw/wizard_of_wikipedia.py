@@ -21,7 +21,7 @@ _WIZARD, _APPRENTICE = "Wizard", "Apprentice"
 _UNUSED = "no_passages_used"
 
 
-class Utterance(msgspec.Struct):
+class _Utterance(msgspec.Struct):
     """An utterance of a speaker; the number in `0_Wizard` and the like says only who began.
 
     What the speaker was shown is objects of titles and their sentences, of which the authors'
@@ -36,17 +36,17 @@ class Utterance(msgspec.Struct):
     control_tokens: ControlTokens | None = None
 
 
-class Dialogue(msgspec.Struct):
+class _Dialogue(msgspec.Struct):
     """A dialogue about a topic."""
 
     chosen_topic: Text
-    dialog: Annotated[list[Utterance], msgspec.Meta(min_length=1)]
+    dialog: Annotated[list[_Utterance], msgspec.Meta(min_length=1)]
     chosen_topic_passage: list[str] = []
     persona: str = ""
     wizard_eval: Whole = 0
 
 
-class Passage(NamedTuple):
+class _Passage(NamedTuple):
     """A sentence that the Wizard was shown, with the title of its article."""
 
     title: str
@@ -60,18 +60,20 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     if the file has none.
     """
     make = functools.partial(_wizard_turns, split=path.stem.removesuffix(control_tokens.SUFFIX))
-    return read_as(Dialogue, read_array(path, bad_rows=bad_rows), make, bad_rows)
+    return read_as(_Dialogue, read_array(path, bad_rows=bad_rows), make, bad_rows)
 
 
-def _wizard_turns(dialogue: Dialogue, place: str, split: str) -> Examples:
+def _wizard_turns(dialogue: _Dialogue, place: str, split: str) -> Examples:
     number, topic = item_number(place), dialogue.chosen_topic
-    topic_passages = [Passage(topic, s) for s in dialogue.chosen_topic_passage if s]
+    topic_passages = [_Passage(topic, s) for s in dialogue.chosen_topic_passage if s]
     history: list[str] = []
-    shown: dict[str, list[Passage]] = {_WIZARD: [], _APPRENTICE: []}
+    passages_of: dict[str, list[_Passage]] = {_WIZARD: [], _APPRENTICE: []}
     for turn, utterance in enumerate(dialogue.dialog):
         speaker = _WIZARD if _WIZARD in utterance.speaker else _APPRENTICE
         if speaker == _WIZARD:
-            passages = [*dict.fromkeys([*topic_passages, *shown[_APPRENTICE], *shown[_WIZARD]])]
+            passages = [
+                *dict.fromkeys([*topic_passages, *passages_of[_APPRENTICE], *passages_of[_WIZARD]])
+            ]
             # The sentence that the Wizard ticked, empty if it used none. `checked_passage` names
             # its article, sometimes beside `no_passages_used`; if that title was not shown with
             # this sentence, the first article that was shown with it counts.
@@ -94,11 +96,11 @@ def _wizard_turns(dialogue: Dialogue, place: str, split: str) -> Examples:
                 "response": utterance.text,
                 "passage_titles": [passage.title for passage in passages],
                 "passage_sentences": [passage.sentence for passage in passages],
-                "control_tokens": [token.value for token in utterance.control_tokens or ()],
+                "control_tokens": list(utterance.control_tokens or ()),
             }
         history.append(utterance.text)
-        shown[speaker] = [
-            Passage(title, sentence)
+        passages_of[speaker] = [
+            _Passage(title, sentence)
             for article in utterance.retrieved_passages
             for title, sentences in article.items()
             for sentence in sentences
@@ -110,13 +112,11 @@ def _used_entries(entries: Mapping[str, str]) -> list[str]:
     return [value for key, value in entries.items() if value and _UNUSED not in (key, value)]
 
 
-def _turns_with_knowledge(path: pathlib.Path, bad_rows: BadRows) -> Examples:
-    return (turn for turn in read_turns(path, bad_rows) if turn["knowledge"])
-
-
 WIZARD_OF_WIKIPEDIA = load_card("wizard_of_wikipedia", each_file(read_turns))
 WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS = load_card(
     "wizard_of_wikipedia",
-    control_tokens.with_control_tokens(_turns_with_knowledge),
+    control_tokens.with_control_tokens(
+        lambda path, bad_rows: (t for t in read_turns(path, bad_rows) if t["knowledge"])
+    ),
     part="control_tokens",
 )

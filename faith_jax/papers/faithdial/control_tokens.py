@@ -164,7 +164,7 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
             if turn.id not in labels:
                 raise InputError(f"{source}: there is no label of turn {turn.id}; label all pairs.")
             three = control_tokens(turn.response, precision, bounds, labels[turn.id])
-            tokens[turn.id] = [token.value for token in three]
+            tokens[turn.id] = list(three)
         path = source.with_name(name_with_tokens(source.name))
         contents[path] = []
         for position, row in enumerate(read_array(source)):

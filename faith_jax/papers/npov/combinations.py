@@ -11,8 +11,7 @@ from typing import Any
 
 from faith_jax.core.errors import InputError, pluralize
 from faith_jax.datasets.augmentation.draws import draw, draw_order
-from faith_jax.datasets.npov.choices import Combination
-from faith_jax.datasets.npov.topics import Topic
+from faith_jax.datasets.npov.topics import Combination, Topic
 
 MOST_COMBINATIONS = 18
 

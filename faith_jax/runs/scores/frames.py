@@ -18,7 +18,7 @@ from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.table import Table
 from faith_jax.datasets.grounded_rows import cell_text, text_columns
 from faith_jax.datasets.tables import frame_rows
-from faith_jax.export.score_columns import ScoredColumns, score_columns, scored_fields
+from faith_jax.export.read_scored import ScoredColumns, score_columns, scored_fields
 from faith_jax.runs.options import EvaluateOptions, ReportOptions
 from faith_jax.runs.scores.evaluate_scores import evaluation
 from faith_jax.runs.scores.score_frames import as_frame, named_columns

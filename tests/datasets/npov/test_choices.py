@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
-from faith_jax.datasets.npov.choices import Combination, choose_arguments
-from faith_jax.datasets.npov.topics import Argument, Topic
+from faith_jax.datasets.npov.topics import Argument, Combination, Topic, choose_arguments
 from faith_jax.papers.npov.combinations import draw_combinations, response_rows, temperatures_note
 
 

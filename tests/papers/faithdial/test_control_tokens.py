@@ -18,7 +18,7 @@ from tests.scoring import tiny_models
 SAMPLE = sample_folder("faithdial")
 NAMES = ("train", "valid")
 NLI = ("contradiction", "entailment", "neutral")
-ALL_TOKENS = {token.value for kind in CONTROL_TOKENS for token in kind}
+ALL_TOKENS = {token for kind in CONTROL_TOKENS for token in kind}
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import shutil
 
 import pytest
 
-from faith_jax.datasets.raw_columns import raw_dataset_of
+from faith_jax.datasets.raw_catalogue import raw_dataset_of
 from faith_jax.datasets.samples import sample_folder
 
 

@@ -1,0 +1,182 @@
+"""Reads tables in JSON: lines, an array, or an object as pandas' `to_json` writes it.
+
+Also names the columns without a name, such as pandas' index.
+"""
+
+import functools
+import itertools
+import json
+import pathlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from faith_jax.core.errors import InputError, format_value, pluralize
+from faith_jax.core.rows import (
+    JSON_ERRORS,
+    BadRows,
+    Row,
+    check_columns,
+    json_value,
+    open_text,
+    read_jsonl,
+    read_lines,
+    read_value,
+)
+from faith_jax.datasets.json_items import read_array
+from faith_jax.datasets.usual_names import USUAL, has_usual_name
+
+_PIECE_BYTES = 1 << 16
+# A whole number as pandas writes it where another one of the column is missing.
+WHOLE_FLOAT = re.compile(r"\d+[.,]0")
+
+
+def read_json_table(
+    path: pathlib.Path,
+    may_be_one_value: bool,
+    note: Callable[[str], None],
+    bad_rows: BadRows | None,
+    first: int,
+    encoding: str,
+) -> Iterator[Row]:
+    """Yields the rows of JSON in lines, in an array, or in an object by column or by row.
+
+    The file may be one value if its name says so; else it has lines, or is an array. `note` is
+    called with a sentence on what was found out; for the others see `read_jsonl`.
+    """
+    with open_text(path, encoding) as file:  # not a line, which may be large
+        pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")
+        mark = next(filter(None, map(bytes.lstrip, pieces)), b"")[:1]
+    if may_be_one_value and mark == b"[":
+        return read_array(path, "", bad_rows, first, encoding)
+    is_object = may_be_one_value and mark == b"{"
+    if mark == b"[" or is_object:
+        lines = itertools.islice(filter(bytes.strip, read_lines(path, encoding)), 2)
+        line, second, *_ = [*lines, b"", b""]
+        if mark == b"[" and (not second or _parse_line(line) is None):
+            note(f"{path}: one JSON array, no lines")
+            return read_array(path, "", bad_rows, first, encoding)
+    if is_object:
+        value, is_whole = _parse_line(line), not second
+        if value is None and _parse_line(second) is None:
+            value, is_whole = read_value(path, encoding), True  # on several lines
+        if is_whole and isinstance(value, dict):
+            if key := _array_in(value):
+                note(f"{path}: the array {key!r} of an object")
+                return read_array(path, key, bad_rows, first, encoding)
+            if (rows := _rows_by_column(value, path, note)) is not None:
+                note(f"{path}: one JSON object by column or row, not lines")
+                return itertools.islice(rows, first, None)
+    return read_jsonl(path, bad_rows, first, encoding=encoding)
+
+
+def _parse_line(line: bytes) -> Any:
+    try:
+        return json_value(line.decode("utf-8"))
+    except JSON_ERRORS:
+        return None
+
+
+def _array_in(value: Mapping[str, Any]) -> str:
+    """Returns the key of the only array of objects in an object that is no row itself."""
+    keys = [
+        key
+        for key, cells in value.items()
+        if isinstance(cells, list) and cells and all(isinstance(cell, dict) for cell in cells)
+    ]
+    if len(keys) > 1 or "schema" in value or has_usual_name("response", value):
+        return ""
+    return next((key for key in keys if "." not in key), "")
+
+
+def _rows_by_column(
+    value: Mapping[str, Any], path: pathlib.Path, note: Callable[[str], None]
+) -> Iterator[Row] | None:
+    """Returns the rows of what pandas' `to_json` writes in its orients; None for another object.
+
+    These are "columns" (its default), "index", "split", "table", and columns of lists. Labels of
+    the index that are more than the rows' numbers are a field of the rows.
+    """
+    names, data, inner = value.get("columns"), value.get("data"), list(value.values())
+    is_split = {"columns", "data"} <= value.keys() <= {"columns", "data", "index", "index_names"}
+    if is_split and isinstance(names, list) and isinstance(data, list):
+        names = [name if isinstance(name, str) else json.dumps(name) for name in names]
+        check_columns(names, path)
+        for number, cells in enumerate(data):
+            _check_list(path, f"[{number}]", cells, len(names), "cell")
+        records = [dict(zip(names, cells, strict=True)) for cells in data]
+        if (labels := value.get("index")) is not None:
+            _check_list(path, "index", labels, len(data), "label")
+            records = _add_labels(path, labels, names, records, note)
+        return _add_places(path, enumerate(records))
+    if {"schema", "data"} == value.keys() and isinstance(data, list):
+        return _add_places(path, enumerate(data))
+    if not value:
+        return None
+    if all(isinstance(cells, list) for cells in inner):
+        if len({*map(len, inner)}) > 1:
+            return None
+        rows = zip(*inner, strict=True)
+        return _add_places(path, enumerate(dict(zip(value, row, strict=True)) for row in rows))
+    if not all(isinstance(cells, dict) and cells.keys() == inner[0].keys() for cells in inner):
+        return None
+    keys, names, records = list(value), list(inner[0]), inner
+    if not _are_rows(keys, names):
+        keys, names = names, keys
+        records = [{name: value[name][key] for name in names} for key in keys]
+    return _add_places(path, zip(keys, _add_labels(path, keys, names, records, note), strict=True))
+
+
+def _check_list(path: pathlib.Path, place: str, value: Any, length: int, noun: str) -> None:
+    if not isinstance(value, list) or len(value) != length:
+        expected = f"a list of {pluralize(length, noun)}"
+        raise InputError(f"{path}: {place}: expected {expected}, got {format_value(value)}.")
+
+
+def _are_rows(outer: Sequence[str], inner: Sequence[str]) -> bool:
+    """Returns whether the keys of an object of objects are rows, and those within are columns."""
+    are_known = [
+        any(has_usual_name(part, names) for part in USUAL if names) for names in (outer, inner)
+    ]
+    if are_known[0] != are_known[1]:
+        return are_known[1]
+    return all(map(str.isdecimal, outer)) and not all(map(str.isdecimal, inner))
+
+
+def _add_labels(
+    path: pathlib.Path,
+    labels: Sequence[Any],
+    columns: Collection[str],
+    records: Sequence[Mapping[str, Any]],
+    note: Callable[[str], None],
+) -> Sequence[Mapping[str, Any]]:
+    """Returns records with the labels of their index, unless these are the records' numbers.
+
+    They are the records' ids if there are no others and they can be.
+    """
+    texts = [str(label) for label in labels]
+    if all(map(WHOLE_FLOAT.fullmatch, texts)):
+        labels = texts = [text[:-2] for text in texts]
+    if texts == [str(number) for number in range(len(texts))]:
+        return records
+    can_be_ids = len({*texts}) == len(texts) and all(
+        type(label) in (str, int, float) and text.strip()
+        for label, text in zip(labels, texts, strict=True)
+    )
+    name = "id" if can_be_ids and not has_usual_name("id", columns) else free_name(columns, "index")
+    note(f"{path}: the index is read as the field {name!r}")
+    return [{name: label, **record} for label, record in zip(labels, records, strict=True)]
+
+
+def _add_places(path: pathlib.Path, items: Any) -> Iterator[Row]:
+    for name, fields in items:
+        place = f"{path}: [{format_value(name)}]"
+        if not isinstance(fields, dict):
+            raise InputError(f"{place}: expected a JSON object, got {format_value(fields)}.")
+        yield Row(place, fields)
+
+
+def free_name(columns: Collection[str], name: str) -> str:
+    """Returns a name, with a number behind it if there is such a column."""
+    numbered = (f"{name} {number}" for number in itertools.count(2))
+    return next(free for free in itertools.chain([name], numbered) if free not in columns)

@@ -1,0 +1,62 @@
+import math
+
+import pytest
+
+from faith_jax.core import templates
+from faith_jax.core.labels import Begin2021Label, BeginLabel
+from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
+from faith_jax.datasets.task_data import JUDGED, TASKS
+from faith_jax.tasks import lookup, metrics
+
+SAMPLES = [task for task in TASKS if task.startswith(JUDGED) and task.endswith("_sample")]
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [("begin_classify_sample", BeginLabel), ("begin_2021_classify_sample", Begin2021Label)],
+)
+def test_targets_are_the_authors_labels(name, labels):
+    task = lookup.get_task(name)
+    rows = [
+        row
+        for split in ("validation", "test")
+        for row in task.get_dataset(None, split, shuffle=False).as_numpy_iterator()
+    ]
+    assert {row["targets_pretokenized"].decode() for row in rows} == {str(x) for x in labels}
+    for row in rows:
+        label = labels(row["targets_pretokenized"].decode())
+        assert row["label"] == label.faithfulness
+        assert row["inputs_pretokenized"].decode().startswith("{knowledge: ")
+
+
+def test_classification_counts_unknown_labels_as_wrong():
+    found = metrics.classification(["a", "a", "b", "b"], ["a", "x", "b", "a"])
+    assert found["accuracy"] == 0.5
+    # F1 of a: one hit, two predictions, two targets; of b: one hit, one prediction, two targets.
+    assert found["macro_f1"] == pytest.approx((2 * 1 / (2 + 2) + 2 * 1 / (1 + 2)) / 2)
+    assert found["unknown_labels"] == 0.25
+    assert all(math.isnan(value) for value in metrics.classification([], []).values())
+
+
+@pytest.mark.parametrize("name", [*SAMPLES, *(f"true_{corpus}_sample" for corpus in CORPORA)])
+def test_grounding_and_response_in_label_out(name):
+    task = lookup.get_task(name)
+    for split in task.splits:
+        rows = list(task.get_dataset(None, split, shuffle=False).as_numpy_iterator())
+        for row in rows:
+            texts = row["grounding"].decode(), row["generated_text"].decode()
+            assert row["inputs_pretokenized"].decode() == templates.nli_inputs(*texts)
+            assert row["targets_pretokenized"].decode() == str(row["label"])
+        assert {row["label"] for row in rows} == {0, 1}
+
+
+def test_every_benchmark_has_a_task():
+    assert len(SAMPLES) == 11
+    assert all(any(name.startswith(prefix) for name in SAMPLES) for prefix in JUDGED)
+
+
+def test_the_mixture_of_nine():
+    mixture = lookup.get_task("true_all_sample")
+    assert {task.name for task in mixture.tasks} == {f"true_{c}_sample" for c in AVERAGED}
+    sizes = [task.num_input_examples("test") for task in mixture.tasks]
+    assert mixture.num_input_examples("test") == sum(sizes)
