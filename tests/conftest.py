@@ -42,9 +42,13 @@ os.environ.setdefault("XLA_FLAGS", FLAGS)
 # An array takes another one's rank only where the code says so.
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 
-# A machine that is busy with other work makes no property test fail.
+# A machine that is busy with other work makes no property test fail. Each run draws other examples,
+# so that few of them are enough.
 hypothesis.settings.register_profile(
-    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "busy",
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("busy")
 

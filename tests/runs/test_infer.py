@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -408,19 +406,3 @@ def test_dialfact_s_table_reads_labels_as_they_were_decoded(tmp_path):
     predictions = verification._read_predictions([str(path)], [])
     table = verification_table(claims, predictions)
     assert table.tidy.rows[0][:4] == (str(path), "all", 4, 50.0)
-
-
-def test_a_file_is_responded_to_without_tensorflow(tmp_path):
-    """It takes seconds to import; only TFDS output needs it, at the end."""
-    (tmp_path / "rows.jsonl").write_text('{"id": "a", "inputs": "What is it?"}\n')
-    given = ["infer", "--gin_file=runs/infer_file.gin", "--gin.CHECKPOINT_PATH=mini"]
-    given += [f"--gin.INPUT_FILE={tmp_path / 'rows.jsonl'}", "--gin.DECODE_LENGTH=2"]
-    given += [f"--gin.INFER_OUTPUT_DIR={tmp_path / 'made'}", "--gin.FORMATS=('jsonl',)"]
-    script = (
-        "import sys\n"
-        "for name in ('tensorflow', 'tensorflow_datasets', 'seqio'): sys.modules[name] = None\n"
-        f"from faith_jax.cli import t5x_main\nsys.exit(t5x_main({given!r}))\n"
-    )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    assert (tmp_path / "made" / "predictions.jsonl").exists()
