@@ -10,6 +10,11 @@ import shutil
 import sys
 import time
 
+# Tests run side by side, and their arrays are small: threads of BLAS would only wait for one
+# another, at several times the cost. NumPy's and SciPy's libraries read this when they are loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import hypothesis
 import jaxtyping
 import pytest

@@ -1,5 +1,3 @@
-import pathlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +9,6 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.inference import EncoderDecoderModel, bucket_length, encoder_decoder, shift_right
 from tests.models import tiny
 
-REPOSITORY = pathlib.Path(__file__).parents[2]
 CONFIG = tiny.TINY.replace(
     num_encoder_layers=1, num_decoder_layers=1, encoder_prompt_length=2, decoder_prompt_length=1
 )
