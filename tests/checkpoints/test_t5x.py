@@ -436,10 +436,3 @@ def test_fixture_of_t5x(tmp_path):
     found = dataclasses.asdict(checkpoint.config)
     assert {name: found[name] for name in expected} == expected
     assert checkpoint.config.mlp_activations == ("gelu", "linear")
-
-
-def test_fixture_without_a_chunk(tmp_path):
-    folder = unpack_t5x(tmp_path)
-    place = place_of(folder / "checkpoint_7", "decoder/layers_1/mlp/wo/kernel")
-    (place / "0.0").unlink()
-    assert "decoder/layers_1/mlp/wo/kernel lacks its chunk 0.0" in error_of(folder)

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import ConfigError, InputError
@@ -42,33 +42,6 @@ def test_target_log_probs_are_the_log_softmax_of_the_logits(model):
     found = model.target_log_probs(INPUTS, TARGETS)
     np.testing.assert_allclose(found, np.where(TARGETS > 0, expected, 0), atol=2e-5)
     assert np.all(found[TARGETS > 0] < 0)
-
-
-# Few examples: each is a forward pass; their shapes share four compilations.
-@pytest.mark.slow
-@settings(max_examples=15, deadline=None)
-@given(st.integers(1, 24), st.integers(1, 24), st.integers(0, 5), st.integers(0, 5))
-def test_padding_and_buckets_change_nothing(length, target_length, more, more_targets):
-    model = EncoderDecoderModel(CONFIG, tiny.model_and_params(CONFIG)[1])
-    inputs = np.where(np.arange(24) < length, INPUTS, 0)
-    targets = np.where(np.arange(24) < target_length, TARGETS, 0)
-
-    def cut(tokens, length):
-        return tokens[:, : min(24, length)]
-
-    short = cut(inputs, length + more), cut(targets, target_length + more_targets)
-    width = short[1].shape[1]
-    np.testing.assert_allclose(
-        model.target_log_probs(*short),
-        model.target_log_probs(inputs, targets)[:, :width],
-        atol=2e-5,
-    )
-    np.testing.assert_allclose(
-        model.logits(*short), model.logits(inputs, targets)[:, :width], atol=2e-5
-    )
-    found, expected = (model.decode(x, max_length=6) for x in (short[0], inputs))
-    np.testing.assert_array_equal(found.tokens, expected.tokens)
-    np.testing.assert_allclose(found.log_prob, expected.log_prob, rtol=1e-4)
 
 
 def test_a_likelihood_is_that_of_the_generation(model):

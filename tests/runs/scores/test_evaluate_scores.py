@@ -732,20 +732,6 @@ def test_undefined_scores_count_as_what_the_user_says(capsys, tmp_path):
     assert "--undefined: goes with" in evaluate(capsys, old, "--protocol=npov", "--undefined=0")[2]
 
 
-def test_the_report_has_the_verdict(capsys, tmp_path):
-    files = write_systems(tmp_path, two_systems())
-    page = tmp_path / "r.html"
-    run = ["report", *map(str, files), f"--output={page}", "--cluster-field=id"]
-    assert main(run) == 0
-    assert "Verdict: new is better by mine (p &lt; 0.001); 24 rows." in page.read_text()
-    one = write(tmp_path / "one.jsonl", SCORES, LABELS)
-    two = write(tmp_path / "two.jsonl", SCORES[::-1], LABELS, scorer="t")
-    assert main(["report", str(one), str(two), f"--output={page}"]) == 0
-    text = page.read_text()
-    assert "Verdict by only 6 rows: s has the largest AUC (88.9): " in text
-    assert "The best scorer against each other one" in text
-
-
 def test_begin_without_its_sources_says_what_to_do(capsys, tmp_path):
     test = write(tmp_path / "test.jsonl", SCORES, LABELS, topic=list("aabbcc"))
     for development in (test, "split"):
