@@ -70,7 +70,7 @@ def test_from_pages_to_tfds(prepare, pages, tmp_path):
     }  # fmt: skip
 
 
-def test_mistakes_are_one_line_and_status_2(prepare, pages, tmp_path):
+def test_mistakes_are_one_line_and_status_2(prepare, pages, tmp_path, capsys):
     (pages / "Bells.json").write_text("{", encoding="utf-8")
     assert prepare(pages, "--output", tmp_path / "out") == (
         2,
@@ -80,8 +80,10 @@ def test_mistakes_are_one_line_and_status_2(prepare, pages, tmp_path):
     )
     assert not (tmp_path / "out").exists()
     given = ("--output", tmp_path / "out", "--responses-per-topic", "0")
-    status, _, err = prepare(pages, *given)
-    assert (status, "expected a positive number, got 0" in err) == (2, True)
+    with pytest.raises(SystemExit) as stopped:
+        prepare(pages, *given)
+    assert stopped.value.code == 2
+    assert "expected a positive number, got 0" in capsys.readouterr().err
 
 
 def test_help_has_an_example():

@@ -129,7 +129,7 @@ def test_the_numbers_of_rows_that_errors_tell_are_enough(run):
 def written(tmp_path_factory):
     """What a calibration writes."""
     folder = tmp_path_factory.mktemp("calibration")
-    rows = write_rows(folder / "rows.jsonl", scored_rows(300))
+    rows = write_rows(folder / "rows.jsonl", scored_rows(900))
     output = folder / "calibration.json"
     assert main(["calibrate", str(rows), f"--output={output}", "--target=0.1"]) == 0
     return output.read_text()
