@@ -10,6 +10,11 @@ import shutil
 import sys
 import time
 
+# Tests run side by side, and their arrays are small: threads of BLAS would only wait for one
+# another, at several times the cost. NumPy's and SciPy's libraries read this when they are loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import hypothesis
 import jaxtyping
 import pytest
@@ -42,9 +47,13 @@ os.environ.setdefault("XLA_FLAGS", FLAGS)
 # An array takes another one's rank only where the code says so.
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 
-# A machine that is busy with other work makes no property test fail.
+# A machine that is busy with other work makes no property test fail. Each run draws other examples,
+# so that few of them are enough.
 hypothesis.settings.register_profile(
-    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "busy",
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("busy")
 

@@ -23,9 +23,11 @@ def run(script, *arguments, before=()):
     )
 
 
-@pytest.mark.parametrize(("number", "kind"), SIGNALS)
-@pytest.mark.parametrize(("program", "entry"), [("faith-jax", "main"), ("t5x", "t5x_main")])
-def test_a_signal_while_the_program_is_imported(number, kind, program, entry):
+@pytest.mark.parametrize(
+    ("program", "entry", "number", "kind"),
+    [("faith-jax", "main", *SIGNALS[0]), ("t5x", "t5x_main", *SIGNALS[1])],
+)
+def test_a_signal_while_the_program_is_imported(program, entry, number, kind):
     result = run(f"""
 import importlib.abc, os, sys
 
@@ -52,12 +54,13 @@ COMMANDS = {
         ["write", "--input=rows.jsonl", "--output=OUT", "--annotators=a,b"],
     ),
     "import-checkpoint": ("runs.convert.open_checkpoint", ["mini", "OUT"]),
-    "export-checkpoint": ("runs.convert.open_checkpoint", ["mini", "OUT"]),
 }
 
 
-@pytest.mark.parametrize(("number", "kind"), SIGNALS)
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "number", "kind"),
+    [(name, *SIGNALS[place % 2]) for place, name in enumerate(COMMANDS)],
+)
 def test_a_signal_while_a_command_runs(tmp_path, name, number, kind):
     place, arguments = COMMANDS[name]
     module, _, function = place.rpartition(".")
@@ -123,9 +126,9 @@ def test_outputs_without_a_name(command, tmp_path, monkeypatch, output, message)
     assert list(tmp_path.iterdir()) == [rows]
 
 
-@pytest.mark.parametrize(("number", "kind"), SIGNALS)
-def test_a_signal_while_a_command_imports_modules(tmp_path, number, kind):
+def test_a_signal_while_a_command_imports_modules(tmp_path):
     """An extension would turn the exception into an ImportError, or abort."""
+    number, kind = SIGNALS[0]
     (tmp_path / "slow_extension.py").write_text(f"""
 import os
 try:
@@ -156,32 +159,40 @@ sys.exit(main())
 AS_A_USER = ("setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("evaluate", "{closed}/scores.jsonl"),
-        ("score", "--input={rows}", "--output={closed}/scores.jsonl", "--scorers=token_f1"),
-        ("import-checkpoint", "{closed}", "{out}"),
-        ("export-checkpoint", "{closed}/model", "{out}"),
-        ("check", "--input={rows}", "--knowledge-base={closed}", "--output={out}"),
-        ("prepare", "faithdial", "--raw={closed}", "--data-dir={out}"),
-        ("npov", "inputs", "--knowledge={closed}/topics", "--output={out}"),
-    ],
-)
-def test_folders_that_are_closed_to_the_user(tmp_path, arguments):
+CLOSED = [
+    ("evaluate", "{closed}/scores.jsonl"),
+    ("score", "--input={rows}", "--output={closed}/scores.jsonl", "--scorers=token_f1"),
+    ("import-checkpoint", "{closed}", "{out}"),
+    ("export-checkpoint", "{closed}/model", "{out}"),
+    ("check", "--input={rows}", "--knowledge-base={closed}", "--output={out}"),
+    ("prepare", "faithdial", "--raw={closed}", "--data-dir={out}"),
+    ("npov", "inputs", "--knowledge={closed}/topics", "--output={out}"),
+]
+
+
+def test_folders_that_are_closed_to_the_user(tmp_path):
+    """All in one process."""
     if os.geteuid() == 0 and shutil.which(AS_A_USER[0]) is None:
         pytest.skip("root reads every folder, and there is no setpriv")
-    rows, closed, out = (tmp_path / name for name in ("rows.jsonl", "closed", "out"))
-    rows.write_text('{"grounding": "Tea is hot.", "response": "Tea."}\n')
-    closed.mkdir(mode=0)
-    places = {"rows": rows, "closed": closed, "out": out}
+    places = {name: tmp_path / name for name in ("rows", "closed", "out")}
+    places["rows"].write_text('{"grounding": "Tea is hot.", "response": "Tea."}\n')
+    places["closed"].mkdir(mode=0)
+    commands = [[argument.format(**places) for argument in arguments] for arguments in CLOSED]
     result = run(
-        "import sys\nfrom faith_jax.command import main\nsys.exit(main())",
-        *(argument.format(**places) for argument in arguments),
+        f"""
+import sys
+from faith_jax import cli
+for arguments in {commands!r}:
+    print("status", cli.main(arguments), file=sys.stderr)
+""",
         before=AS_A_USER if os.geteuid() == 0 else (),
     )
-    closed.chmod(0o700)
-    *_, line = result.stderr.splitlines()
-    assert (result.returncode, "Traceback" in result.stderr) == (2, False)
-    assert (line.startswith("faith-jax: "), str(closed) in line, "denied" in line) == (True,) * 3
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["closed", "rows.jsonl"]
+    places["closed"].chmod(0o700)
+    assert (result.returncode, "Traceback" in result.stderr) == (0, False), result.stderr
+    *told, end = result.stderr.split("status 2\n")
+    assert (len(told), end) == (len(CLOSED), "")
+    for arguments, errors in zip(commands, told, strict=True):
+        *_, line = errors.splitlines()
+        found = (line.startswith("faith-jax: "), str(places["closed"]) in line, "denied" in line)
+        assert found == (True,) * 3, (arguments, line)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["closed", "rows"]

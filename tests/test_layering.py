@@ -162,16 +162,17 @@ def test_every_room_has_a_floor():
     )
 
 
-@pytest.mark.parametrize("name", list(MODULES))
-def test_imports_go_downwards(name):
-    assert violations(name, parsed(name)) == []
+def test_imports_go_downwards():
+    assert [found for name in MODULES for found in violations(name, parsed(name))] == []
 
 
-@pytest.mark.parametrize("name", LIGHT)
-def test_only_data_tasks_and_runs_know_tensorflow_and_gin(name):
-    tree = parsed(name)
-    heavy = [f"line {line}: {t}" for line, t in imports(tree, lazy=True) if room_of(t) in HEAVY]
-    assert heavy == []
+def test_only_data_tasks_and_runs_know_tensorflow_and_gin():
+    assert [
+        f"{name}:{line}: {target}"
+        for name in LIGHT
+        for line, target in imports(parsed(name), lazy=True)
+        if room_of(target) in HEAVY
+    ] == []
 
 
 @functools.cache
@@ -261,28 +262,12 @@ try:
     import tensorflow
 except ImportError as error:
     print(error)
+import faith_jax, numpy
+model = faith_jax.load_model("mini")
+print(type(model.respond("Is it?", pro="Tea calms.", con="It stains.", max_length=3)).__name__)
+rows = numpy.array([[3, 4, 1]])
+print(numpy.isfinite(model.target_log_probs(rows, rows)).all())
 """)
-    assert output.split("\n")[:2] == [str(len(light)), "tensorflow is blocked in this test"]
+    told = ["tensorflow is blocked in this test", "str", "True"]
+    assert output.splitlines() == [str(len(light)), *told]
     assert {"faith_jax", "faith_jax.models.transformer", "faith_jax.core.types"} <= set(light)
-
-
-@pytest.mark.parametrize("module", ["faith_jax", "faith_jax.cli"])
-def test_import_is_cheap(module):
-    output = run_python(f"import {module}, sys; print(*(m.split('.')[0] for m in sys.modules))")
-    loaded = set(output.split())
-    assert "faith_jax" in loaded
-    assert not loaded & (HEAVY | {"jax", "jaxlib", "flax", "orbax", "optax", "scipy"})
-
-
-def test_scoring_without_a_model_imports_nothing_slow(tmp_path):
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"id": "1", "grounding": "Tea is a leaf.", "generated_text": "Tea."}\n')
-    arguments = ["score", "--scorers=token_f1", f"--input={rows}", f"--output={tmp_path}/o.jsonl"]
-    output = run_python(f"""
-import sys
-from faith_jax.cli import main
-assert main({arguments!r}) == 0
-print("loaded", *(m.split(".")[0] for m in sys.modules))
-""")
-    loaded = set(output.partition("loaded")[2].split())
-    assert not loaded & (HEAVY | {"jax", "jaxlib", "flax", "orbax", "optax", "scipy", "sklearn"})

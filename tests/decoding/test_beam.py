@@ -62,8 +62,10 @@ def search_table(logits, rows, config):
     return beam_search(table(logits, rows), config)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("penalty", [0.0, 1.5, -0.5])
+@pytest.mark.parametrize(
+    ("rule", "penalty"),
+    [(False, 0.0), (False, 1.5), (True, 0.0), (True, -0.5), ("never", 1.5), ("never", -0.5)],
+)
 def test_a_beam_as_wide_as_all_sequences_finds_what_enumeration_finds(rule, penalty):
     vocab, depth = 3, 4
     rng = np.random.default_rng(0)
@@ -111,8 +113,8 @@ def assert_random_same(seed, examples, vocab, config):
 
 @pytest.mark.parametrize(
     ("rule", "width", "penalty"),
-    [(rule, *case) for rule in RULES for case in ((2, 0.0), (3, -1.0), (5, 2.0))]
-    + [(False, 1, 1.0), (True, 5, 1.0), ("never", 2, -1.0)],
+    [(rule, *case) for rule in RULES for case in ((3, -1.0), (5, 2.0))]
+    + [(False, 1, 1.0), (False, 2, 0.0), ("never", 2, -1.0)],
 )
 def test_beam_search_equals_the_plain_python_one(rule, width, penalty):
     config = config_of(

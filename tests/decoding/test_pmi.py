@@ -98,7 +98,7 @@ def test_a_token_that_only_the_document_allows_is_best_but_finite():
     np.testing.assert_array_equal(plain, with_document)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("min_length", [0, 4])
 def test_greedy_search_equals_brute_force(seed, min_length):
     config = config_of(min_length=min_length)
@@ -108,8 +108,8 @@ def test_greedy_search_equals_brute_force(seed, min_length):
         assert_same(result, example, [expected], config)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("p", [0.3, 0.6, 1.0])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("p", [0.3, 0.6])
 def test_the_nucleus_is_of_the_tokens_that_limits_leave(seed, p):
     """As in the authors' code, where processors of repeated n-grams come first."""
     limits = {"no_repeat_ngram": 1, "min_length": 4}
@@ -125,7 +125,7 @@ def test_the_nucleus_is_of_the_tokens_that_limits_leave(seed, p):
         assert_same(decode_pairs(tables_of(seed), beams), example, expected, beams)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("alpha", "p"), [(0.25, 0.6), (0.6, 0.95)])
 def test_beam_search_equals_brute_force(seed, alpha, p):
     # The nucleus often holds fewer tokens than there are beams.
@@ -167,7 +167,7 @@ def test_first_samples_have_the_distribution_of_the_scores():
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_with_alpha_0_and_p_1_it_is_the_plain_search(name, seed):
     config = config_of(alpha=0.0, p=1.0, **SEARCHES[name])
     found = decode_pairs(tables_of(seed), config)

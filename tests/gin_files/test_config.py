@@ -67,6 +67,8 @@ def test_sizes_have_the_published_number_of_parameters(name):
     parse(f"models/{name}.gin", "runs/train.gin")
     module = macro("MODEL")
     assert isinstance(module, Transformer)
+    # All layers of a stack are traced as one.
+    module = Transformer(module.config.replace(scan_layers=True))
     tokens = jnp.ones((1, 4), jnp.int32)
     shapes = jax.eval_shape(
         lambda: module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)

@@ -262,8 +262,7 @@ def test_a_job_of_token_classes_runs_the_programs_that_compiled_ahead(monkeypatc
     assert not left_threads()
 
 
-@pytest.mark.parametrize("compiles", [False, True])
-@pytest.mark.parametrize("name", ["gpt2", "bart"])
+@pytest.mark.parametrize(("name", "compiles"), [("gpt2", True), ("bart", False)])
 def test_a_job_of_likelihoods_compiles_three_programs(name, monkeypatch, compiles):
     monkeypatch.setattr(row_likelihoods, "compiles_ahead", lambda: compiles)
     program, model, rows = row_likelihoods._score_targets, opened(name), random_rows(7) * 8

@@ -1,8 +1,5 @@
 """From texts to a response as text; `tests/runs/test_infer.py` compares it with `infer`."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -141,21 +138,6 @@ def test_a_long_input_is_cut_as_the_policy_says(model):
 def test_what_is_wrong_is_named(model, given, error, message):
     with pytest.raises(error, match=message):
         model.respond(**given)
-
-
-@pytest.mark.slow
-def test_texts_need_neither_tensorflow_nor_gin():
-    code = """
-import sys
-sys.modules |= dict.fromkeys(["tensorflow", "tensorflow_datasets", "seqio", "gin"])
-import faith_jax
-sides = {"pro": "Tea calms.", "con": "It stains."}
-print(type(faith_jax.load_model("mini").respond("Is it?", **sides, max_length=3)).__name__)
-print(len(faith_jax.score(["Tea."], ["Tea."], scorers=["token_f1"])))
-print(faith_jax.explain("mini", "Tea calms.", **sides).title)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout.split(), done.returncode) == (["str", "1", "response"], 0), done.stderr
 
 
 def test_models_without_a_tokenizer_or_decoder_say_so(tmp_path):

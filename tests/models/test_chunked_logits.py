@@ -41,7 +41,7 @@ def test_equals_the_whole_softmax(arrays):
     np.testing.assert_allclose(found.log_prob, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("positions", [1, 2, 4, 10])
+@pytest.mark.parametrize("positions", [1, 4])
 def test_pieces_change_neither_values_nor_gradients(arrays, positions):
     hidden, kernel, targets = arrays
     bound = 4 * BATCH * VOCAB * positions
@@ -78,8 +78,10 @@ def test_projections_gradient_is_that_of_the_plain_product(arrays):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found, expected)
 
 
-@pytest.mark.parametrize("positions", [1, 4, LENGTH])
-@pytest.mark.parametrize("layer", ["kernel", "embedding", "softcap and bias"])
+@pytest.mark.parametrize(
+    ("positions", "layer"),
+    [(4, "kernel"), (LENGTH, "kernel"), (1, "embedding"), (4, "softcap and bias")],
+)
 def test_summed_losses_have_the_plain_values_and_gradients(arrays, positions, layer):
     hidden, kernel, targets = arrays
     weights = jnp.asarray(np.random.default_rng(1).uniform(size=targets.shape), jnp.float32)

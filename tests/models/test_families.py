@@ -95,7 +95,7 @@ def test_a_decoder_prompt_stands_in_front_of_the_start():
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", ["roberta", "bert", "deberta", "deberta_v1"])
+@pytest.mark.parametrize("name", ["roberta", "deberta_v1"])
 def test_the_head_reads_the_first_token_behind_a_prompt(name):
     config = FAMILIES[name]
     module, params = tiny.model_and_params(config)
@@ -117,10 +117,10 @@ def test_the_head_reads_the_first_token_behind_a_prompt(name):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [n for n in DISTINCT if n not in ("doha", "albert", "roberta", "deberta", "modernbert")],
-)
+SCANNED = [n for n in DISTINCT if n not in ("doha", "albert", "roberta", "deberta", "modernbert")]
+
+
+@pytest.mark.parametrize("name", slow_except(SCANNED, ["bloom", "gemma2", "bart", "deberta_v1"]))
 def test_scanned_and_rematerialised_layers_compute_the_same(name):
     config = FAMILIES[name]
     module, params = tiny.model_and_params(config)
@@ -158,7 +158,7 @@ def test_windows_of_a_scan_are_those_of_their_own_layers(config):
     assert np.abs(moved - found).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma2", "bloom"])
+@pytest.mark.parametrize("name", ["gemma2", "bloom"])
 def test_packed_sequences_do_not_see_each_other(name):
     """Two sequences in one row, told apart by their segments, equal two rows."""
     config = FAMILIES[name]

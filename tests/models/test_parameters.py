@@ -71,8 +71,9 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize("size", list(PUBLISHED))
-@pytest.mark.parametrize("scan", [False, True])
+@pytest.mark.parametrize(
+    ("size", "scan"), [("t5_1_1_small", False), ("t5_1_1_base", True), ("t5_1_0_small", True)]
+)
 def test_published_sizes_have_the_published_number_of_parameters(size, scan):
     count, (emb_dim, heads, layers, head_dim, mlp_dim, activations, tied) = PUBLISHED[size]
     config = TransformerConfig(

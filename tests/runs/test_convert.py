@@ -239,22 +239,6 @@ def test_commands_refuse_a_truncated_file(refuses, tmp_path, source):
     assert "the tensor shared.weight" in line
 
 
-def test_commands_refuse_another_family(refuses, tmp_path, source):
-    (source / "config.json").write_text(json.dumps(TIED | {"model_type": "opt"}))
-    target = tmp_path / "target"
-    line = refuses(target, "import-checkpoint", source, target)
-    assert 'other families are not supported, got "opt"' in line
-    assert "'gpt2'" in line  # in the list of those that are
-
-
-def test_commands_refuse_a_t5x_checkpoint_without_a_chunk(refuses, tmp_path):
-    folder = write_t5x(tmp_path / "checkpoint_7", tiny_params(TINY))
-    (folder / "target.encoder.layers_0.mlp.wo.kernel" / "1.0").unlink()
-    target = tmp_path / "target"
-    line = refuses(target, "import-checkpoint", folder, target)
-    assert "encoder/layers_0/mlp/wo/kernel lacks its chunk 1.0" in line
-
-
 def test_commands_refuse_a_missing_and_a_broken_source(refuses, tmp_path):
     target = tmp_path / "target"
     line = refuses(target, "export-checkpoint", tmp_path / "nowhere", target)

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -216,20 +214,6 @@ def test_a_run_stays_with_the_step_with_which_it_began(command, tiny_run, tmp_pa
     assert "the run began with step 1, which is gone; step 2 is there now" in err
 
 
-@pytest.mark.slow
-def test_samples_do_not_depend_on_the_batch_size_and_the_window(
-    command, tiny_run, tmp_path, unbroken, monkeypatch
-):
-    monkeypatch.setattr(infer, "WINDOW", 2)
-    out = tmp_path / "other"
-    status, _, err = command(*arguments(tiny_run, out, "--gin.BATCH_SIZE=7"))
-    assert status == 0, err
-    found = rows_of((out / "predictions.jsonl").read_bytes())
-    for row, expected in zip(found, rows_of(unbroken), strict=True):
-        assert row["prediction"] == expected["prediction"]
-        np.testing.assert_allclose(row["log_prob"], expected["log_prob"], rtol=1e-5)
-
-
 def test_an_output_that_is_there_is_not_touched(command, tiny_run, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     status, _, err = command(*arguments(tiny_run, tmp_path))
@@ -378,26 +362,6 @@ def test_respond_gives_what_infer_writes(command, gpt2, tmp_path, dtype):
     assert [row["prediction"] for row in found] == [model.respond(**r, **limits) for r in asked]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("task", "written"),
-    [
-        ("npov_hallucination_sample", ["NO", *TEXTS[1:]]),
-        ("faithdial_generate_sample", TEXTS),
-    ],
-)
-def test_a_task_s_postprocessor_decides(command, gpt2, forced, tmp_path, task, written):
-    found = responses(
-        command, gpt2, tmp_path / "out", f"--gin.MIXTURE_OR_TASK_NAME={task}", "--gin.SPLIT=train",
-        "--gin.TASK_FEATURE_LENGTHS={'inputs': 160, 'targets': 64}", file="infer",
-    )  # fmt: skip
-    assert len(found) >= 5
-    for i, row in enumerate(found):
-        assert row["prediction"] == written[i % 5]
-    if task.startswith("npov"):
-        assert {row["target"] for row in found} == {"YES", "NO"}
-
-
 def test_dialfact_s_table_reads_labels_as_they_were_decoded(tmp_path):
     claim = {"response_label": "SUPPORTS", "type_label": "factual", "data_type": "written"}
     claims = [{"id": str(i)} | claim for i in range(4)]
@@ -408,19 +372,3 @@ def test_dialfact_s_table_reads_labels_as_they_were_decoded(tmp_path):
     predictions = verification._read_predictions([str(path)], [])
     table = verification_table(claims, predictions)
     assert table.tidy.rows[0][:4] == (str(path), "all", 4, 50.0)
-
-
-def test_a_file_is_responded_to_without_tensorflow(tmp_path):
-    """It takes seconds to import; only TFDS output needs it, at the end."""
-    (tmp_path / "rows.jsonl").write_text('{"id": "a", "inputs": "What is it?"}\n')
-    given = ["infer", "--gin_file=runs/infer_file.gin", "--gin.CHECKPOINT_PATH=mini"]
-    given += [f"--gin.INPUT_FILE={tmp_path / 'rows.jsonl'}", "--gin.DECODE_LENGTH=2"]
-    given += [f"--gin.INFER_OUTPUT_DIR={tmp_path / 'made'}", "--gin.FORMATS=('jsonl',)"]
-    script = (
-        "import sys\n"
-        "for name in ('tensorflow', 'tensorflow_datasets', 'seqio'): sys.modules[name] = None\n"
-        f"from faith_jax.cli import t5x_main\nsys.exit(t5x_main({given!r}))\n"
-    )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    assert (tmp_path / "made" / "predictions.jsonl").exists()

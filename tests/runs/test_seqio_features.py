@@ -291,20 +291,12 @@ def test_training_without_validation(command, tmp_path):
     assert lines(tmp_path, "validation") == []
 
 
-@pytest.mark.parametrize(
-    ("splits", "asked", "proposed"),
-    [
-        (["train", "dev"], "validation", "'dev'"),
-        (["train", "validation_matched", "test"], "dev", "'validation_matched' or 'test'"),
-        (["train", "held_out"], "holdout", "'held_out'"),
-    ],
-)
-def test_another_validation_split_is_proposed(command, tmp_path, splits, asked, proposed):
-    task = register(f"splits_{asked}", splits=splits)
-    status, _, err = train(command, task, tmp_path, f"--gin.EVAL_SPLIT={asked}", "--dry_run")
+def test_another_validation_split_is_proposed(command, tmp_path):
+    task = register("splits_dev", splits=["train", "validation_matched", "test"])
+    status, _, err = train(command, task, tmp_path, "--gin.EVAL_SPLIT=dev", "--dry_run")
     assert status == 2
-    assert f"EVAL_SPLIT = '{asked}': " in err
-    assert f"Did you mean {proposed}" in err
+    assert "EVAL_SPLIT = 'dev': " in err
+    assert "Did you mean 'validation_matched' or 'test'" in err
     assert "'train'" not in err
 
 
@@ -522,16 +514,15 @@ def test_eval_writes_the_metrics_that_do_not_fail(command, tmp_path, tiny_run):
     assert metrics["targets"] == 6.0
 
 
-@pytest.mark.parametrize("more", [(), ("--dry_run",)])
-def test_infer_tries_the_postprocessor_before_it_responds(command, tmp_path, tiny_run, more):
+def test_infer_tries_the_postprocessor_before_it_responds(command, tmp_path, tiny_run):
     def of_responses(text, example=None, is_target=False):
         return text if is_target else text.split()[3]
 
-    task = register(f"broken_for_responses{len(more)}", postprocess_fn=of_responses)
+    task = register("broken_for_responses", postprocess_fn=of_responses)
     status, _, err = command(
         "infer", "--gin_file=runs/infer.gin", f"--gin.CHECKPOINT_PATH={tiny_run}", SHORT[0],
         f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
-        "--gin.SPLIT=validation", *more,
+        "--gin.SPLIT=validation",
     )  # fmt: skip
     assert status == 2
     fails = 'of_responses fails for "tea": IndexError: list index out of range.'

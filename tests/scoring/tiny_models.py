@@ -3,6 +3,7 @@
 A model has one layer a side, unless a test asks for more: each makes its programs compile longer.
 """
 
+import functools
 import json
 import shutil
 import string
@@ -120,6 +121,26 @@ FAMILIES = {
 }
 
 
+def _computed_once(write):
+    """Keeps the files of each model that a process has written, for the next folder of its kind."""
+    written = {}
+
+    @functools.wraps(write)
+    def write_again(folder, *arguments, **changes):
+        key = repr((arguments, sorted(changes.items())))
+        if key not in written:
+            write(folder, *arguments, **changes)
+            written[key] = {file.name: file.read_bytes() for file in folder.iterdir()}
+        else:
+            folder.mkdir(parents=True)
+            for name, content in written[key].items():
+                (folder / name).write_bytes(content)
+        return str(folder)
+
+    return write_again
+
+
+@_computed_once
 def write_model(folder, family, seed=0, **changes):
     """Writes a folder of a family's tokenizer and a random model that fits it; returns its path."""
     folder.mkdir(parents=True)
@@ -153,6 +174,7 @@ def write_span_reader(folder):
     return path
 
 
+@_computed_once
 def write_t5(folder, **changes):
     """Writes a random T5 of one layer a side with `english_4096`; returns its path.
 

@@ -1,12 +1,10 @@
 import json
-import subprocess
-import sys
 
 import pytest
 
 from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.datasets.samples import sample_folder
-from tests.paths import REPOSITORY
+from tools import make_true_articles
 
 SAMPLE = sample_folder("true_benchmark")
 ANNOTATIONS = {
@@ -15,9 +13,15 @@ ANNOTATIONS = {
 }
 
 
-def make(*arguments):
-    command = [sys.executable, "tools/make_true_articles.py", *map(str, arguments)]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+@pytest.fixture
+def make(capsys):
+    """Runs the tool; returns (status, stdout, stderr)."""
+
+    def run(*arguments):
+        status = make_true_articles.main([str(argument) for argument in arguments])
+        return status, *capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture(params=list(ANNOTATIONS))
@@ -32,13 +36,13 @@ def articles(corpus):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_the_articles_of_a_corpus_are_picked_out(tmp_path, corpus):
+def test_the_articles_of_a_corpus_are_picked_out(make, tmp_path, corpus):
     source = tmp_path / "all.jsonl"
     rows = [{"id": r["id"], "document": f"\n {r['article']} \n\nMore.\n"} for r in articles(corpus)]
     rows.append({"id": "another", "document": "x"})
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = make(corpus, f"--raw={tmp_path}", f"--articles={source}")
-    assert (done.returncode, done.stderr) == (0, "")
+    status, _, err = make(corpus, f"--raw={tmp_path}", f"--articles={source}")
+    assert (status, err) == (0, "")
     written = tmp_path / f"{corpus}_articles.jsonl"
     found = {r["id"]: r["article"] for r in map(json.loads, written.read_text().splitlines())}
     assert found == {r["id"]: f"{r['article']} More." for r in articles(corpus)}
@@ -46,17 +50,17 @@ def test_the_articles_of_a_corpus_are_picked_out(tmp_path, corpus):
     assert len(list(CORPORA[corpus].examples(paths, "test"))) == 4
 
 
-def test_missing_articles_are_named_and_nothing_is_written(tmp_path, corpus):
+def test_missing_articles_are_named_and_nothing_is_written(make, tmp_path, corpus):
     source = tmp_path / "all.jsonl"
     source.write_text(json.dumps(articles(corpus)[0]) + "\n")
-    done = make(corpus, f"--raw={tmp_path}", f"--articles={source}")
-    assert done.returncode == 2
-    assert f"1 of 2 articles are not there, {articles(corpus)[1]['id']} the first" in done.stderr
+    status, _, err = make(corpus, f"--raw={tmp_path}", f"--articles={source}")
+    assert status == 2
+    assert f"1 of 2 articles are not there, {articles(corpus)[1]['id']} the first" in err
     assert not (tmp_path / f"{corpus}_articles.jsonl").exists()
 
 
-def test_mnbm_needs_a_file(tmp_path):
+def test_mnbm_needs_a_file(make, tmp_path):
     (tmp_path / ANNOTATIONS["mnbm"]).write_bytes((SAMPLE / ANNOTATIONS["mnbm"]).read_bytes())
-    done = make("mnbm", f"--raw={tmp_path}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "mnbm needs --articles=FILE" in done.stderr
+    status, out, err = make("mnbm", f"--raw={tmp_path}")
+    assert (status, out) == (2, "")
+    assert "mnbm needs --articles=FILE" in err

@@ -65,16 +65,16 @@ def assert_right(example, words):
     assert (not errors) == (example.targets == "yes")
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_two_lists(seed):
-    example = checks.check_lists(TEXT, random.Random(seed))
-    assert_right(example, set(WORDS))
-    question, told, given = (part.split() for part in parts_of(example))
-    for words in (told, given):
-        assert 1 <= len(words) == len(set(words)) <= 10
-    # Whatever the answer, what is to be part of the other is not longer.
-    part, whole = (told, given) if question == ["only"] else (given, told)
-    assert len(part) <= len(whole)
+def test_two_lists():
+    for seed in range(60):
+        example = checks.check_lists(TEXT, random.Random(seed))
+        assert_right(example, set(WORDS))
+        question, told, given = (part.split() for part in parts_of(example))
+        for words in (told, given):
+            assert 1 <= len(words) == len(set(words)) <= 10
+        # Whatever the answer, what is to be part of the other is not longer.
+        part, whole = (told, given) if question == ["only"] else (given, told)
+        assert len(part) <= len(whole)
 
 
 def test_the_lengths_of_lists_do_not_tell_the_answer():
@@ -89,10 +89,10 @@ def test_the_lengths_of_lists_do_not_tell_the_answer():
         assert 0.42 < yes / (yes + no) < 0.58
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_what_is_told_and_what_was_given(seed):
-    example = checks.check_passages(TEXT, random.Random(seed))
-    assert_right(example, {w for s in SENTENCES for w in re.findall(r"\w+", s)} - {"the"})
+def test_what_is_told_and_what_was_given():
+    for seed in range(60):
+        example = checks.check_passages(TEXT, random.Random(seed))
+        assert_right(example, {w for s in SENTENCES for w in re.findall(r"\w+", s)} - {"the"})
 
 
 def test_paraphrases_are_of_the_same_verses_and_most_in_other_words():

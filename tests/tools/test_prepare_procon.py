@@ -10,12 +10,21 @@ from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from tests.paths import REPOSITORY
 
-TOOL = str(REPOSITORY / "tools" / "prepare_procon.py")
+sys.path.insert(0, str(REPOSITORY / "tools"))
+import prepare_procon
+
+sys.path.remove(str(REPOSITORY / "tools"))
 
 
-def prepare(*arguments):
-    command = [sys.executable, TOOL, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.fixture
+def prepare(capsys):
+    """Runs the tool; returns (status, stdout, stderr)."""
+
+    def run(*arguments):
+        status = prepare_procon.main([str(argument) for argument in arguments])
+        return status, *capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture
@@ -32,9 +41,9 @@ def pages(tmp_path):
     return tmp_path / "pages"
 
 
-def test_from_pages_to_tfds(pages, tmp_path):
-    done = prepare(pages, "--output", tmp_path / "manual" / "procon_npov")
-    assert (done.returncode, done.stderr) == (0, "")
+def test_from_pages_to_tfds(prepare, pages, tmp_path):
+    status, out, err = prepare(pages, "--output", tmp_path / "manual" / "procon_npov")
+    assert (status, err) == (0, "")
     for line in (
         f"  {pages / 'Kites.json'}: 'Kites', 1 pro and 1 con",
         "Splits: proportional (seed 0), since Chang 2024 does not have 3 of the topics (Bells ...)",
@@ -43,9 +52,9 @@ def test_from_pages_to_tfds(pages, tmp_path):
         "Left out: 3",
         f'  {pages / "Bells.json"}: item 4: con argument has lost words: "The was wrong."',
     ):
-        assert line in done.stdout.splitlines()
-    assert "the responses are templates, not written text" in done.stdout
-    assert re.search(r"end token included: inputs \d+, targets \d+; a run's TASK_F", done.stdout)
+        assert line in out.splitlines()
+    assert "the responses are templates, not written text" in out
+    assert re.search(r"end token included: inputs \d+, targets \d+; a run's TASK_F", out)
     builder = prepare_builder(
         BUILDERS["procon_npov"], "full", tmp_path / "tfds", tmp_path / "manual"
     )
@@ -61,22 +70,25 @@ def test_from_pages_to_tfds(pages, tmp_path):
     }  # fmt: skip
 
 
-def test_mistakes_are_one_line_and_status_2(pages, tmp_path):
+def test_mistakes_are_one_line_and_status_2(prepare, pages, tmp_path, capsys):
     (pages / "Bells.json").write_text("{", encoding="utf-8")
-    failed = prepare(pages, "--output", tmp_path / "out")
-    assert (failed.returncode, failed.stdout) == (2, "")
-    assert failed.stderr == (
+    assert prepare(pages, "--output", tmp_path / "out") == (
+        2,
+        "",
         f"prepare_procon: error: {pages / 'Bells.json'}: not valid JSON: Expecting property name "
-        "enclosed in double quotes at column 2; get the file again.\n"
+        "enclosed in double quotes at column 2; get the file again.\n",
     )
     assert not (tmp_path / "out").exists()
-    failed = prepare(pages, "--output", tmp_path / "out", "--responses-per-topic", "0")
-    assert failed.returncode == 2
-    assert "expected a positive number, got 0" in failed.stderr
+    given = ("--output", tmp_path / "out", "--responses-per-topic", "0")
+    with pytest.raises(SystemExit) as stopped:
+        prepare(pages, *given)
+    assert stopped.value.code == 2
+    assert "expected a positive number, got 0" in capsys.readouterr().err
 
 
 def test_help_has_an_example():
-    done = prepare("--help")
-    assert done.returncode == 0
+    """Of the script, as a user calls it."""
+    command = [sys.executable, REPOSITORY / "tools" / "prepare_procon.py", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "python tools/prepare_procon.py procon_pages" in done.stdout
     assert "--output ~/tensorflow_datasets/downloads/manual/procon_npov" in done.stdout

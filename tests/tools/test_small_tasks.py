@@ -2,12 +2,10 @@
 
 import csv
 import re
-import subprocess
-import sys
 
 import pytest
 
-from tests.paths import REPOSITORY
+from tools import small_tasks
 from tools.small_tasks import TASKS, labelled_rows
 
 
@@ -40,10 +38,10 @@ def test_roles_have_the_words_of_their_grounding():
         assert taker != giver
 
 
-def test_the_table_that_it_writes(tmp_path):
+def test_the_table_that_it_writes(tmp_path, monkeypatch):
     output = tmp_path / "labelled.csv"
-    script = REPOSITORY / "tools" / "small_tasks.py"
-    subprocess.run([sys.executable, script, "additions", "20", f"--output={output}"], check=True)
+    monkeypatch.setattr("sys.argv", ["small_tasks", "additions", "20", f"--output={output}"])
+    small_tasks.main()
     with output.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [{**row, "label": int(row["label"])} for row in rows] == labelled_rows(

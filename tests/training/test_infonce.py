@@ -115,8 +115,9 @@ def log_softmax(scores):
     return scores - np.log(np.exp(scores).sum())
 
 
-@pytest.mark.parametrize("context", ["first", "mean", "decoder_first"])
-@pytest.mark.parametrize("temperature", [1.0, 0.1])
+@pytest.mark.parametrize(
+    ("context", "temperature"), [("first", 1.0), ("mean", 0.1), ("decoder_first", 0.1)]
+)
 def test_equals_each_text_read_alone(model, batch, context, temperature):
     scores = {r: row_scores(model, batch, r, context, temperature) for r in (0, 1, 3)}
     assert [len(s) for s in scores.values()] == [4, 2, 2]

@@ -46,7 +46,7 @@ def logits_of(module, params, batch):
     )
 
 
-@pytest.mark.parametrize(("smoothing", "z_loss"), [(0.0, 0.0), (0.1, 0.0), (0.0, 0.01), (0.2, 0.1)])
+@pytest.mark.parametrize(("smoothing", "z_loss"), [(0.0, 0.0), (0.2, 0.1)])
 def test_equals_the_sum_over_the_vocabulary(model, batch, smoothing, z_loss):
     module, params = model
     logits = np.asarray(logits_of(module, params, batch), np.float64)

@@ -39,11 +39,6 @@ def texts(builder, split, feature="knowledge"):
     return [row[feature].decode() for row in tfds.as_numpy(builder.as_dataset(split=split))]
 
 
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory):
-    return tmp_path_factory.mktemp("tfds")
-
-
 @pytest.mark.parametrize(
     ("builder", "config"),
     [
@@ -69,8 +64,8 @@ def data_dir(tmp_path_factory):
         *((TRUE_BENCHMARK, f"{name}_sample") for name in CORPORA),
     ],
 )
-def test_samples_are_what_their_parsers_read(data_dir, builder, config):
-    built = prepare_builder(builder, config, data_dir)
+def test_samples_are_what_their_parsers_read(data_folder, builder, config):
+    built = prepare_builder(builder, config, data_folder)
     dataset = built.builder_config.dataset
     assert list(built.info.splits) == list(dataset.splits)
     for split in dataset.splits:
@@ -78,8 +73,8 @@ def test_samples_are_what_their_parsers_read(data_dir, builder, config):
         assert texts(built, split, "id") == expected
 
 
-def test_tfds_load_needs_nothing_but_the_import(data_dir):
-    assert len(tfds.load("dialfact/sample", split="test", data_dir=data_dir)) == 104
+def test_tfds_load_needs_nothing_but_the_import(data_folder):
+    assert len(tfds.load("dialfact/sample", split="test", data_dir=data_folder)) == 104
 
 
 def test_what_is_prepared_is_not_made_again(tmp_path):

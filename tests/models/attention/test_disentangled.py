@@ -65,7 +65,7 @@ def double_loop(config, x, relative, mask, kernels):
     return result.reshape(length, -1) @ kernels["out"]["kernel"] + kernels["out"]["bias"]
 
 
-@pytest.mark.parametrize("length", [1, 5, 17])
+@pytest.mark.parametrize("length", [1, 17])
 @pytest.mark.parametrize("config", [CONFIG, families.DEBERTA_V1], ids=["v3", "v1"])
 def test_attention_equals_a_double_loop(config, length):
     rng = np.random.default_rng(length)

@@ -91,8 +91,9 @@ def random_heads(seed, *shape):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 1), (4, 2), (6, 3), (4, 4)])
-@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "copies"), [(4, 1, 3), (4, 2, 1), (6, 3, 3), (4, 4, 1)]
+)
 def test_shared_heads_and_rows_equal_repeated_ones(heads, kv_heads, copies):
     batch, queries, keys, width = 2, 3, 5, 4
     query = random_heads(0, batch * copies, heads, queries, width)
@@ -257,7 +258,7 @@ def test_blocks_give_the_numbers_and_gradients_of_plain_attention(name):
         assert kind is None or np.abs(found).max() > 0.1 or kind == "alibi"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 5000), st.integers(1, 600))
 def test_blocks_are_even_and_hold_the_whole_length(length, block_length):
     count, size = block_sizes(length, block_length)

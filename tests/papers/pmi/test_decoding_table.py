@@ -189,22 +189,11 @@ def test_what_each_decoding_is_told():
     ("given", "message"),
     [
         ((), "pmi_decode needs a model that responds: give --model=CHECKPOINT."),
-        (("--model={bart}", "--corpus=faithdail"), "There are: multidoc2dial, topical_chat"),
         (("--model={bart}", "--corpus=faithdail"), "Did you mean 'faithdial'?"),
         (("--model={bart}", "--decodings=pmi,greedy"), "--decodings: there is no 'greedy'."),
         (("--model={roberta}",), "expected a language model, got an encoder-only one."),
         (("--model={bart}x",), "bartx: there is no such checkpoint."),
-        (("--model={bart}", "--beams=0"), "--beams: expected a positive whole number, got 0;"),
-        (("--model={bart}", "--alpha=-1"), "--alpha: expected a share in [0, 1], got -1;"),
-        (
-            ("--model={bart}", "--limit=-1"),
-            "--limit: expected 0 or a positive whole number, got -1;",
-        ),
         (("--model={bart}", "--scorer-model={roberta}"), "expected a language model, got an enc"),
-        (
-            ("--model={bart}", "--scorers=bleu"),
-            "reproduce pmi_decode has no argument '--scorers=bleu'",
-        ),
         (
             ("--model={bart}", "--scorer-option=bertscore.layer=1"),
             "--scorer-option: bertscore is not scored without a model of its own.",

@@ -277,18 +277,9 @@ def test_ensembles_and_published_figures(models, tmp_path, monkeypatch, capsys):
         (("--model={base}", "--augmented-model={two}"), "--augmented-model: nli_entailment: the m"),
         (("--model={base}", "--summac-model={two}"), "--summac-model: summac_zs: the model has 2"),
         (("--model={base}", "--corpora=q3"), "--corpora: there is no 'q3'. Did you mean 'q2'?"),
-        (("--model={base}", "--methods=bas"), "--methods: there is no 'bas'. Did you mean 'base'"),
         (("--model={base}", "--methods=all"), "--methods: all needs a model: give --augmented-m"),
         (("--model={base}", "--methods=e_orig"), "--methods: e_orig needs a model: give --t5-mo"),
-        (
-            ("--model={base}", "--dropout-passes=0"),
-            "--dropout-passes: expected a positive whole number, got 0",
-        ),
         (("--model={base}", "--q2-nli-model={base}"), "--q2-nli-model: goes with --q2-model."),
-        (
-            ("--model={base}", "--scorer-option=base.passes=3"),
-            "--scorer-option: base has no option 'passes'. Did you mean '",
-        ),
         (
             ("--model={base}", "--scorer-option=base.dropout_passes=3"),
             "base.dropout_passes is of the methods with Monte-Carlo dropout; give --dropout-passes",
@@ -296,7 +287,6 @@ def test_ensembles_and_published_figures(models, tmp_path, monkeypatch, capsys):
         (("--model={base}", "--scorer-option=base.max_length=3"), "--model: nli_entailment: max_l"),
         (("--model={base}", "--scorer-option=q2.num_beams=3"), "q2 has no model; give --q2-model"),
         (("--model={base}", "--scorer-option=x.labels=3"), "'x' is not among the models."),
-        (("--model={base}", "--draws=2"), "faith-jax reproduce nli has no argument '--draws=2'."),
     ],
 )
 def test_mistakes(models, tmp_path, capsys, arguments, message):

@@ -7,12 +7,13 @@ from faith_jax.runs.calibration.stored import read_calibration
 from tests.runs.calibration.worlds import SCORER, scored_rows, write_rows
 
 
-@pytest.fixture
-def calibration(tmp_path):
+@pytest.fixture(scope="module")
+def calibration(tmp_path_factory):
     """A calibration of two corpora, one of which has more faithful responses."""
+    folder = tmp_path_factory.mktemp("calibration")
     rows = scored_rows(600, seed=1) + scored_rows(400, "web", seed=2, faithful=0.5)
-    path = write_rows(tmp_path / "labelled.jsonl", rows)
-    output = tmp_path / "calibration.json"
+    path = write_rows(folder / "labelled.jsonl", rows)
+    output = folder / "calibration.json"
     assert main(["calibrate", str(path), f"--output={output}", "--target=0.1"]) == 0
     return output
 

@@ -201,14 +201,6 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
             (good, "--resamples=0"),
             "--resamples: expected a whole number from 100 to 1,000,000",
         ),
-        (
-            (good, "--resamples=1000000001"),
-            "--resamples: expected a whole number from 100 to 1,000,000, got 1000000001",
-        ),
-        (
-            (good, "--resamples=99"),
-            "--resamples: expected a whole number from 100 to 1,000,000",
-        ),
         ((good, "--seed=-1"), "--seed: expected 0 or a positive whole number, got -1"),
         ((good, "--scorers=t"), "c has no scores of 't', only of s"),
         ((good, "--confidence=2"), "--confidence: expected a share in (0, 1), got 2"),
@@ -356,10 +348,6 @@ def test_an_ensemble_is_a_further_scorer(capsys, tmp_path):
         ("x=token_f1,mine:0", "SCORER or SCORER:LOW:HIGH, got 'x=token_f1,mine:0'"),
         ("x=token_f1,mine:a:b", "SCORER or SCORER:LOW:HIGH"),
         ("x=token_f1,mine", "mine has no known finite range; say it: mine:LOW:HIGH"),
-        ("x=token_f1,mine:0:0.5", "mine: the score 0.9 is outside of its range, 0 to 0.5"),
-        ("x=mine,nothing", "there are no scores of 'nothing', only of token_f1, mine"),
-        ("x=token_f1,nothing", "there are no scores of 'nothing', only of token_f1, mine"),
-        ("mine=token_f1,mine:0:1", "is a scorer's name; give the ensemble another"),
     ],
 )
 def test_ensembles_that_there_cannot_be(capsys, tmp_path, option, message):
@@ -742,20 +730,6 @@ def test_undefined_scores_count_as_what_the_user_says(capsys, tmp_path):
     status, _, error = evaluate(capsys, *run, "--undefined=nan")
     assert (status, "--undefined: expected a finite number" in error) == (2, True)
     assert "--undefined: goes with" in evaluate(capsys, old, "--protocol=npov", "--undefined=0")[2]
-
-
-def test_the_report_has_the_verdict(capsys, tmp_path):
-    files = write_systems(tmp_path, two_systems())
-    page = tmp_path / "r.html"
-    run = ["report", *map(str, files), f"--output={page}", "--cluster-field=id"]
-    assert main(run) == 0
-    assert "Verdict: new is better by mine (p &lt; 0.001); 24 rows." in page.read_text()
-    one = write(tmp_path / "one.jsonl", SCORES, LABELS)
-    two = write(tmp_path / "two.jsonl", SCORES[::-1], LABELS, scorer="t")
-    assert main(["report", str(one), str(two), f"--output={page}"]) == 0
-    text = page.read_text()
-    assert "Verdict by only 6 rows: s has the largest AUC (88.9): " in text
-    assert "The best scorer against each other one" in text
 
 
 def test_begin_without_its_sources_says_what_to_do(capsys, tmp_path):

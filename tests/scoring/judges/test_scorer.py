@@ -88,8 +88,8 @@ def test_scores_are_what_the_sources_code_would_give(models, name):
         np.testing.assert_allclose(score.value, np.mean(by_sentence), atol=2e-6)
 
 
-@pytest.mark.parametrize("name", ["minicheck_flan_t5_large", "minicheck_roberta_large"])
-def test_a_job_has_three_shapes_for_all_its_windows(models, name):
+def test_a_job_has_three_shapes_for_all_its_windows(models):
+    name = "minicheck_roberta_large"
     rng = np.random.default_rng(0)
 
     def text(most):

@@ -235,7 +235,7 @@ def test_the_same_shapes_compile_once(tmp_path):
         np.testing.assert_allclose(token_map.sum(axis=0), 1, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["t5_v1_1", "t5_v1_0"])
+@pytest.mark.parametrize("name", ["t5_v1_1"])
 def test_parity_of_normalised_maps_of_encoder_decoders(tmp_path, name):
     model, stored = family_folders.load_case(tmp_path, name)
     lengths = (stored["encoder_input_tokens"] != 0).sum(1)
@@ -254,9 +254,7 @@ def test_parity_of_normalised_maps_of_encoder_decoders(tmp_path, name):
         np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "name", ["gpt2_inner_relu", "gemma_legacy_gelu", "gemma2_softcaps", "llama_rope_linear"]
-)
+@pytest.mark.parametrize("name", ["gpt2_inner_relu", "gemma2_softcaps"])
 def test_parity_of_normalised_maps_of_decoder_only_models(tmp_path, name):
     model, stored = family_folders.load_case(tmp_path, name)
     tokens = stored["input_tokens"][0].tolist()

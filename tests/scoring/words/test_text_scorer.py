@@ -113,30 +113,30 @@ def test_what_most_letters_are_decides():
     )  # full width, single jamo
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("response", ["", " \n\t\u3000", "\u200b\ufeff\u2067\u00ad\u3164"])
-def test_an_empty_response_is_undefined(name, response):
-    score = scored(name, response, "Tea.")
-    assert math.isnan(score.value)
-    assert score.undefined == "the response is empty"
-    assert load_scorer(name).seen(GroundedExample("a", Grounding(("Tea.",)), (), response)) is None
+def test_an_empty_response_is_undefined(response):
+    example = GroundedExample("a", Grounding(("Tea.",)), (), response)
+    for name in NAMES:
+        score = scored(name, response, "Tea.")
+        assert math.isnan(score.value), name
+        assert score.undefined == "the response is empty", name
+        assert load_scorer(name).seen(example) is None, name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_invisible_characters_change_no_score(name):
+def test_invisible_characters_change_no_score():
     plain = "The cat sat, a cat!", "A cat sat on our mat; \u0645\u06cc\u0631\u0648\u0645 sat."
     marked = (
         "\ufeffThe c\u200ba\u200dt sa\u00adt, \u202ba c\u2060at\u202c!",
         "A cat\u200e sat on our mat; \u0645\u06cc\u200c\u0631\u0648\u0645 s\ufe0fat.",
     )
     assert tuple(map(visible, marked)) == plain
-    expected, found = scored(name, *plain), scored(name, *marked)
-    assert found.value == expected.value
-    assert len(found.words) == len(expected.words)
-    for word, other in zip(found.words, expected.words, strict=True):
-        text = marked[0] if word.text is None else marked[1]
-        assert text[word.start : word.end] == word.word
-        assert (visible(word.word), word.score) == (other.word, other.score)
+    for name in NAMES:
+        expected, found = scored(name, *plain), scored(name, *marked)
+        assert found.value == expected.value, name
+        for word, other in zip(found.words, expected.words, strict=True):
+            text = marked[0] if word.text is None else marked[1]
+            assert text[word.start : word.end] == word.word
+            assert (visible(word.word), word.score) == (other.word, other.score)
 
 
 def test_only_rows_with_a_response_are_scored():
