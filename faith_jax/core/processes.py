@@ -65,9 +65,11 @@ def _wait_at_barrier(barrier: str, event: str, seconds: int) -> None:
     except jax.errors.JaxRuntimeError as error:
         late = re.findall(r"(\d+)$", str(error).partition("task names:")[2], re.MULTILINE)
         who = f"process {', '.join(sorted(late, key=int))}" if late else "another process"
+        has_waited = "DEADLINE_EXCEEDED" in str(error)  # else JAX has noticed that it is gone
+        what = f"did not come within {pluralize(seconds, 'second')} to where"
         raise ProcessError(
-            f"{who} of this run did not come within {pluralize(seconds, 'second')} to where "
-            f"{event}; see what it says. The same command resumes.",
+            f"{who} of this run {what if has_waited else 'ended before'} {event}; see what it "
+            "says. The same command resumes.",
             1,
         ) from error
 

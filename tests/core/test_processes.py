@@ -2,11 +2,13 @@ import os
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
+from jax._src import distributed
 
 from faith_jax.core import processes
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, ProcessError
 from tests.paths import REPOSITORY
 from tests.training.processes import free_port
 
@@ -21,6 +23,22 @@ def test_one_process_alone_waits_for_nobody():
     processes.raise_together(None, "count")
     with pytest.raises(ConfigError, match=r"^mine$"):
         processes.raise_together(ConfigError("mine"), "count")
+
+
+def test_a_process_that_has_ended_is_not_said_to_be_late(monkeypatch):
+    class Client:
+        def wait_at_barrier(self, barrier, milliseconds):
+            raise jax.errors.JaxRuntimeError(
+                "INTERNAL: Barrier failed because: task is set to ERROR: UNAVAILABLE: Task 1 "
+                f"heartbeat timeout. Barrier Id: {barrier}::0, Task: 1"
+            )
+
+    monkeypatch.setattr(distributed.global_state, "client", Client())
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    with pytest.raises(
+        ProcessError, match=r"^another process of this run ended before it is done;"
+    ):
+        processes.wait_for_all("it is done")
 
 
 @pytest.mark.faults
