@@ -36,8 +36,7 @@ class Checkpoint:
       family: config.json's `model_type`, or model.json's `family`; "" = unknown.
       base: {"path", "content_hash"} of the model with the other parameters, which
         `open_checkpoint` adds; None = these are all.
-      content_hash: that of the parameters, where it is known without reading them; see
-        `content_hash`.
+      content_hash: of the parameters, where it is known without reading them.
     """
 
     config: TransformerConfig
@@ -145,13 +144,7 @@ def check_shapes(
     where: Any,
     kind: str,
 ) -> None:
-    """Checks the shapes of a checkpoint's arrays by name.
-
-    Args:
-      shapes: of the checkpoint.
-      expected: of the model.
-      where: names the checkpoint in errors.
-      kind: names an array in errors, such as "tensor".
+    """Checks the shapes of a checkpoint's arrays by name; `kind` names an array in errors.
 
     Raises:
       CheckpointError: names the first array that is missing, mis-shaped or unexpected.

@@ -80,11 +80,7 @@ def missing_message(path: pathlib.Path) -> str:
 
 
 def check_is_there(path_or_name: str | pathlib.Path) -> None:
-    """Says at once, without JAX, that there is no such checkpoint.
-
-    Raises:
-      CheckpointError: nothing is at this path.
-    """
+    """Raises a CheckpointError at once, without JAX, where there is no such checkpoint."""
     path = checkpoint_path(path_or_name)
     if not path.exists():
         raise CheckpointError(missing_message(path))
@@ -113,12 +109,9 @@ def newest_step(model_dir: str | pathlib.Path) -> int | None:
 
 
 def best_step(steps: Sequence[pathlib.Path]) -> pathlib.Path:
-    """Returns the step with the lowest validation loss, or the newest if none was measured.
+    """Returns the step, of one or more, with the lowest validation loss; the newest without any.
 
     Logs once which of a run's steps that is, where it is not the newest.
-
-    Args:
-      steps: folders of a run's steps, at least one.
     """
     best = min(steps, key=lambda step: (_read_loss(step), -int(step.name)))
     newest = _find_newest_step(steps)

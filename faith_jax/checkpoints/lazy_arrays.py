@@ -8,7 +8,6 @@ what its devices hold of a parameter.
 
 import dataclasses
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -158,22 +157,3 @@ def check_before_reading(array: LazyArray, check: Callable[[], None]) -> LazyArr
         return array.read(box)
 
     return dataclasses.replace(array, read=read)
-
-
-def once(check: Callable[[], None]) -> Callable[[], None]:
-    """Returns a check that is made once, whatever thread asks first; all get the same error."""
-    lock, outcome = threading.Lock(), list[Exception | None]()
-
-    def made() -> None:
-        with lock:
-            if not outcome:
-                try:
-                    check()
-                except Exception as error:
-                    outcome.append(error)
-                else:
-                    outcome.append(None)
-        if outcome[0] is not None:
-            raise outcome[0]
-
-    return made

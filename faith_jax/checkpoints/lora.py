@@ -66,7 +66,7 @@ class Lora:
 
     Attributes:
       folder: of the adapter.
-      config: what its adapter_config.json says.
+      config: its adapter_config.json.
       pairs: A and B by the published name of the module that they change, float32.
       replacements: tensors that replace those of the base (biases, `modules_to_save`).
       dtype: of all its tensors; float32 if they differ.

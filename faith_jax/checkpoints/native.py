@@ -68,9 +68,7 @@ class _ModelJson(msgspec.Struct):
 def write_model_json(folder: str | pathlib.Path, checkpoint: Checkpoint) -> None:
     """Writes the description of a model, without its parameters.
 
-    Args:
-      folder: of the parameters, or MODEL_DIR of a run.
-      checkpoint: the model; its family is that of the checkpoint that it began with.
+    The family of `checkpoint` is that of the checkpoint that it began with.
     """
     described = {
         "format": "faith_jax",
@@ -156,10 +154,8 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
 def read_native(path: str | pathlib.Path) -> Checkpoint:
     """Opens the parameters that a checkpoint of ours contains, without those of its base.
 
-    They are read, and verified by the checkpoint's manifest, when they are asked for.
-
-    Args:
-      path: an imported checkpoint, a MODEL_DIR (its best step), or MODEL_DIR/checkpoints/<step>.
+    They are read, and verified by the checkpoint's manifest, when they are asked for. The path is
+    that of an imported checkpoint, a MODEL_DIR (its best step), or MODEL_DIR/checkpoints/<step>.
 
     Raises:
       CheckpointError: the checkpoint is not whole, or a file or an array's form differs from its
@@ -236,11 +232,7 @@ def params_folder(path: str | pathlib.Path) -> pathlib.Path:
 
 
 def read_part(folder: pathlib.Path, name: str, box: tuple[slice, ...]) -> np.ndarray:
-    """Reads a part of an array of a step; `name` is that in the manifest, such as "params/a/b".
-
-    Raises:
-      CheckpointError: it cannot be read.
-    """
+    """Reads a part of an array of a step; `name` is that in the manifest, such as "params/a/b"."""
     item, *path = name.split("/")
     described, _ = _read_orbax_metadata(folder / item)
     try:
@@ -265,20 +257,14 @@ def _read_orbax_metadata(folder: pathlib.Path) -> tuple[dict[str, Any], list[lis
 
 
 def stored_names(folder: pathlib.Path) -> list[str]:
-    """Returns the names of the arrays of a tree that Orbax wrote.
-
-    Raises:
-      CheckpointError: Orbax's description of them is missing or broken.
-    """
+    """Returns the names of the arrays of a tree that Orbax wrote."""
     return ["/".join(name) for name in _read_orbax_metadata(folder)[1]]
 
 
 def stored_arrays(folder: pathlib.Path, below: str = "") -> dict[str, LazyArray]:
     """Opens the arrays of a tree that Orbax wrote.
 
-    Args:
-      folder: of the tree.
-      below: only those whose names begin so, which their names here lack.
+    With `below`, these are only those whose names begin so, which their names here lack.
 
     Raises:
       CheckpointError: an array cannot be opened; later, that it cannot be read.
@@ -310,13 +296,7 @@ def lazy_store(
     future: Any,
     check: Callable[[Any, Box], None] = lambda store, box: None,
 ) -> LazyArray:
-    """Returns an array that TensorStore is opening.
-
-    Args:
-      place: of the array, for errors.
-      name: likewise.
-      future: of the open store.
-      check: of the store, before a part of it is read.
+    """Returns an array that TensorStore is opening; `check` is called before a part of it is read.
 
     Raises:
       CheckpointError: it cannot be opened; later, that it cannot be read.

@@ -1,7 +1,9 @@
 """Opens a checkpoint of any known form."""
 
 import dataclasses
+import functools
 import pathlib
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -23,7 +25,7 @@ from faith_jax.checkpoints.hugging_face.folder import (
     read_huggingface,
     weights_of,
 )
-from faith_jax.checkpoints.lazy_arrays import check_before_reading, lazy, once
+from faith_jax.checkpoints.lazy_arrays import check_before_reading, lazy
 from faith_jax.checkpoints.lora import merge_lora, read_lora
 from faith_jax.checkpoints.manifest import finite
 from faith_jax.checkpoints.native import (
@@ -159,8 +161,12 @@ def _open_base(
             f"{source}: its base model cannot be opened ({error}); say where it is with base=."
         ) from None
 
+    lock = threading.Lock()
+    hash_once = functools.cache(lambda: opened.content_hash or content_hash(opened.params))
+
     def check() -> None:
-        base_hash = opened.content_hash or content_hash(opened.params)
+        with lock:  # threads read the parameters
+            base_hash = hash_once()
         if base_hash != described["content_hash"]:
             raise CheckpointError(
                 f"{source}: its base model has the content hash "
@@ -168,11 +174,10 @@ def _open_base(
                 "to another model."
             )
 
-    checked = once(check)
     if opened.content_hash is not None:
-        checked()
+        check()
     flat = flatten(opened.params)
-    params = {name: check_before_reading(lazy(array), checked) for name, array in flat.items()}
+    params = {name: check_before_reading(lazy(array), check) for name, array in flat.items()}
     return dataclasses.replace(opened, params=unflatten(params))
 
 

@@ -21,7 +21,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import flax.serialization
 import flax.traverse_util
 import ml_dtypes
 import numpy as np
@@ -35,6 +34,7 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
+from faith_jax.checkpoints.flax_weights import restore_msgpack
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, entry, lazy
 from faith_jax.checkpoints.native import (
     METADATA,
@@ -75,7 +75,7 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
     Args:
       path: a folder checkpoint_<step>, the file `checkpoint` in it, a folder of Orbax's, or a
         folder of several, of which the newest is opened.
-      config: the model's dimensions; by default, read from the parameters' shapes.
+      config: the model's dimensions; None = read from the parameters' shapes.
 
     Raises:
       CheckpointError: a file is truncated, a parameter (which the error names) is missing or
@@ -298,23 +298,17 @@ def _own_positions(folder: pathlib.Path, name: str) -> CheckpointError:
 
 def _read_leaves(path: pathlib.Path) -> dict[str, Any]:
     """Returns the parameters in a msgpack file, by name: arrays, or descriptions of arrays."""
-    try:
-        state = flax.serialization.msgpack_restore(path.read_bytes())
-    except Exception as error:  # msgpack raises many kinds for a truncated file
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
-        problem = f"not a whole T5X checkpoint ({reason}); copy it again"
-    else:
-        # The first version had no level `optimizer`.
-        state = state.get("optimizer", state) if isinstance(state, dict) else None
-        target = state.get("target") if isinstance(state, dict) else None
-        if isinstance(target, dict) and target:
-            # A TensorStore description is a leaf, not a subtree.
-            leaves = flax.traverse_util.flatten_dict(
-                target, is_leaf=lambda _, value: isinstance(value.get("driver"), str)
-            )
-            return {"/".join(map(str, keys)): value for keys, value in leaves.items()}
-        problem = "expected a tree of parameters under optimizer/target"
-    raise CheckpointError(f"{path}: {problem}.")
+    state = restore_msgpack(path, "T5X checkpoint")
+    # The first version had no level `optimizer`.
+    state = state.get("optimizer", state) if isinstance(state, dict) else None
+    target = state.get("target") if isinstance(state, dict) else None
+    if not isinstance(target, dict) or not target:
+        raise CheckpointError(f"{path}: expected a tree of parameters under optimizer/target.")
+    # A TensorStore description is a leaf, not a subtree.
+    leaves = flax.traverse_util.flatten_dict(
+        target, is_leaf=lambda _, value: isinstance(value.get("driver"), str)
+    )
+    return {"/".join(map(str, keys)): value for keys, value in leaves.items()}
 
 
 def _check_chunks(place: pathlib.Path, name: str, store: tensorstore.TensorStore, box: Box) -> None:

@@ -21,7 +21,7 @@ import safetensors.numpy
 
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, box_shape, within
 from faith_jax.core.errors import CheckpointError, format_value
-from faith_jax.core.files.git_lfs import check_no_pointer
+from faith_jax.core.files.stores import check_no_pointer
 from faith_jax.core.schema import read_json_as
 
 WHOLE = "model.safetensors"
@@ -47,6 +47,18 @@ class _Index(msgspec.Struct):
     """The file of each tensor; a checkpoint must not make us read files elsewhere."""
 
     weight_map: dict[str, Annotated[str, msgspec.Meta(pattern="^[^/]+$")]]
+
+
+def weight_files(folder: pathlib.Path, whole: str, index: str) -> list[pathlib.Path]:
+    """Returns the files of a folder's weights: `whole`, or those that `index` names.
+
+    Raises:
+      CheckpointError: neither is there, or the index is broken.
+    """
+    if (folder / whole).is_file():
+        return [folder / whole]
+    placed = read_json_as(folder / index, _Index, CheckpointError).weight_map
+    return [folder / file for file in dict.fromkeys(placed.values())]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,13 +154,9 @@ def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
     Raises:
       CheckpointError: a file is missing, truncated or malformed.
     """
-    if (folder / WHOLE).is_file():
-        return read_header(folder / WHOLE)[0]
-    index = folder / INDEX
-    placed = read_json_as(index, _Index, CheckpointError).weight_map
     by_name: dict[str, StoredTensor] = {}
-    for shard in dict.fromkeys(placed.values()):
-        by_name |= read_header(folder / shard)[0]
+    for path in weight_files(folder, WHOLE, INDEX):
+        by_name |= read_header(path)[0]
     return by_name
 
 

@@ -8,7 +8,6 @@ import difflib
 import errno
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -159,15 +158,6 @@ def nearest_names(name: str, choices: Iterable[str], count: int = 3) -> list[str
     return [lower[choice] for choice in dict.fromkeys(close)][:count]
 
 
-def first_duplicate(names: Iterable[str]) -> str | None:
-    """Returns the first name that occurs twice; None if there is none.
-
-    >>> first_duplicate(["id", "text", "id"])
-    'id'
-    """
-    return next((name for name, count in Counter(names).items() if count > 1), None)
-
-
 def did_you_mean(name: str, choices: Iterable[str], prefix: str = "") -> str:
     """Returns " Did you mean 'a' or 'b'?" with the nearest choices, or ""; each has the prefix."""
     near = [repr(prefix + choice) for choice in nearest_names(name, choices)]
@@ -192,12 +182,8 @@ def format_value(value: Any) -> str:
 def field_error(place: str, field: str, expected: str, got: Any, remedy: str = "") -> InputError:
     """Returns the error for a field with a wrong value.
 
-    Args:
-      place: of the row, as `path:line`.
-      field: its name, or a path such as `pro[2].text`.
-      expected: what should stand there.
-      got: the value that stands there.
-      remedy: what to do about it, as a phrase without a full stop.
+    The `place` is that of the row, as `path:line`; `field` may be a path such as `pro[2].text`, and
+    `remedy` is a phrase without a full stop.
     """
     end = f"; {remedy}." if remedy else "."
     return InputError(

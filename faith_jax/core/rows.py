@@ -22,6 +22,7 @@ import re
 import sqlite3
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, TypeVar
 
@@ -32,7 +33,6 @@ from faith_jax.core.errors import (
     ConfigError,
     FaithJaxError,
     InputError,
-    first_duplicate,
     format_value,
     pluralize,
 )
@@ -135,11 +135,9 @@ def parse_rows(
 
 @contextlib.contextmanager
 def open_text(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[bytes]]:
-    """Opens a text file as bytes of UTF-8 behind a byte order mark, unpacked if it is packed.
+    """Opens a text file as bytes of UTF-8 behind a byte order mark.
 
-    Args:
-      path: of the file; gzip's, bzip2's and Zstandard's are unpacked.
-      encoding: of the file; "" = its bytes as they are.
+    Files of gzip, bzip2 and Zstandard are unpacked. `encoding` "" = the bytes as they are.
 
     Raises:
       InputError: the file is missing, a pipe, cannot be read, ends too early, or is of another
@@ -181,21 +179,13 @@ def open_text(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[
 
 
 def read_lines(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[bytes]:
-    """Yields the lines of a file with their ends, in UTF-8; only a line feed ends a line.
-
-    Raises:
-      InputError: see `open_text`.
-    """
+    """Yields the lines of `open_text` with their ends; only a line feed ends a line."""
     with open_text(path, encoding) as file:
         yield from file
 
 
 def decode_line(line: bytes, place: str) -> str:
-    """Returns a line as text.
-
-    Raises:
-      InputError: naming the first byte that is not UTF-8.
-    """
+    """Returns a line as text; an InputError names the first byte that is not UTF-8."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -218,7 +208,7 @@ def read_jsonl(
 
     Args:
       path: of the file.
-      bad_rows: what to do with a bad line; by default, reading stops.
+      bad_rows: by default, reading stops at a bad line.
       first: the row to begin with, from 0; lines before it, bad ones too, are not looked at.
       usual: reads most lines, in a third of `json`'s time; what it refuses is read by `json`.
       encoding: of the file.
@@ -258,8 +248,7 @@ def _lines_from(path: str | pathlib.Path, first: int, encoding: str) -> Iterator
 
     It does not read again what comes before, so that shards of a file are read in its length.
     """
-    from faith_jax.core.files.changes import stamp
-    from faith_jax.core.files.stores import is_remote, path_of
+    from faith_jax.core.files.stores import is_remote, path_of, stamp
 
     with open_text(path, encoding) as file:
         begins = (
@@ -316,12 +305,15 @@ def _count_keys(value: Any) -> int:
     return count
 
 
+def _first_duplicate(names: Sequence[str]) -> str | None:
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
 def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Returns the object of pairs that JSON has; a key that is there twice is a KeyError."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise KeyError(next(name for name in names if names.count(name) > 1))
+        raise KeyError(_first_duplicate([name for name, _ in pairs]))
     return fields
 
 
@@ -345,13 +337,14 @@ def json_value_at(text: str, start: int) -> tuple[Any, int]:
     part = text[start:end]
     if "\\ud" in part.lower():  # the escape of a surrogate
         json.dumps(value, ensure_ascii=False).encode("utf-8")
-    _check_depth(value, part)
+    if part.count("[") + part.count("{") > _MOST_LEVELS:
+        _check_depth(value)
     return value, end
 
 
 def check_columns(columns: Sequence[str], place: pathlib.Path | str) -> None:
     """Raises an InputError where two columns have one name; `place` is their file's or line's."""
-    if (twice := first_duplicate(columns)) is not None:
+    if (twice := _first_duplicate(columns)) is not None:
         raise InputError(f"{place}: column {twice!r} is there twice; rename or drop one.")
 
 
@@ -412,18 +405,8 @@ def read_value(path: str | pathlib.Path, encoding: str = "utf-8") -> Any:
         raise InputError(f"{path}: {json_problem(error)}; get the file again.") from None
 
 
-def _check_depth(value: Any, text: str | None = None) -> None:
-    """Checks that a JSON value is not nested so deeply that functions that walk it would fail.
-
-    Args:
-      value: of any kind.
-      text: of the value, if it is at hand, which mostly spares the walk.
-
-    Raises:
-      RecursionError: more than a hundred levels.
-    """
-    if text is not None and text.count("[") + text.count("{") <= _MOST_LEVELS:
-        return
+def _check_depth(value: Any) -> None:
+    """Raises a RecursionError where functions that walk a JSON value would: of so many levels."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(_MOST_LEVELS + 1):
         level = [

@@ -74,13 +74,9 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 def convert_row(
     fields: Mapping[str, Any], place: str, schema: type[Schema], strip: bool = True
 ) -> Schema:
-    """Returns a row as an instance of its schema.
+    """Returns a row as an instance of its schema, a type that msgspec converts to.
 
-    Args:
-      fields: the row.
-      place: of the row, as `path:line`.
-      schema: a type that msgspec converts to.
-      strip: drop white space around texts.
+    White space around texts is dropped with `strip`. The `place` is `path:line`.
 
     Raises:
       InputError: names the first field that is missing or has a wrong value.

@@ -13,8 +13,8 @@ import jax
 
 from faith_jax.core.errors import ConfigError, ProcessError, StorageError
 from faith_jax.core.files import report_write_errors
-from faith_jax.core.files.staging import fetch_file, remove_tree, upload_file
-from faith_jax.core.files.stores import is_remote
+from faith_jax.core.files.stores import fetch_file, is_remote, upload_file
+from faith_jax.core.files.whole import remove_tree
 from faith_jax.core.processes import raise_together
 from faith_jax.core.progress import Progress
 from faith_jax.input.row_cache import Row, read_cache, write_cache

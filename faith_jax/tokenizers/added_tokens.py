@@ -47,11 +47,11 @@ class AddedTokens:
 def read_added_tokens(
     folder: pathlib.Path, pieces: Mapping[int, str], name: str
 ) -> dict[int, Token]:
-    """Reads the tokens that lie behind a vocabulary's own pieces.
+    """Reads the tokens that lie behind a vocabulary's own pieces, extra ids among these.
 
     Args:
       folder: of the vocabulary and the files beside it.
-      pieces: the vocabulary's own, extra ids among them.
+      pieces: by id.
       name: the vocabulary's file, for messages.
 
     Raises:

@@ -52,9 +52,12 @@ Stored = dict[str, tensors.StoredTensor]
 
 def is_huggingface(folder: str | pathlib.Path) -> bool:
     """Whether a folder looks like one of Hugging Face's, readable or not."""
-    flax = (flax_weights.WHOLE, flax_weights.INDEX)
-    files = (CONFIG, tensors.WHOLE, tensors.INDEX, *flax, *_OTHER_WEIGHTS)
-    return any((path_of(folder) / name).is_file() for name in files)
+    weights = (tensors.WHOLE, tensors.INDEX, flax_weights.WHOLE, flax_weights.INDEX)
+    return _has_any(path_of(folder), CONFIG, *weights, *_OTHER_WEIGHTS)
+
+
+def _has_any(folder: pathlib.Path, *names: str) -> bool:
+    return any((folder / name).is_file() for name in names)
 
 
 def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
@@ -124,9 +127,9 @@ def weights_of(folder: pathlib.Path) -> Stored:
     Raises:
       CheckpointError: there are none of a form that is read, or a file is broken.
     """
-    if any((folder / name).is_file() for name in (tensors.WHOLE, tensors.INDEX)):
+    if _has_any(folder, tensors.WHOLE, tensors.INDEX):
         return tensors.find_tensors(folder)
-    if flax_weights.has_flax_weights(folder):
+    if _has_any(folder, flax_weights.WHOLE, flax_weights.INDEX):
         return flax_weights.flax_tensors(folder)
     raise CheckpointError(
         f"{folder}: no weights here; expected {tensors.WHOLE}, {flax_weights.WHOLE} or an index of "
