@@ -147,13 +147,3 @@ def parts(array: LazyArray, count: int, groups: int) -> list[LazyArray]:
         return LazyArray((*rest, groups * width), array.dtype, read)
 
     return [part(number) for number in range(count)]
-
-
-def check_before_reading(array: LazyArray, check: Callable[[], None]) -> LazyArray:
-    """Returns an array of which nothing is read before `check` has returned."""
-
-    def read(box: Box) -> np.ndarray:
-        check()
-        return array.read(box)
-
-    return dataclasses.replace(array, read=read)

@@ -15,7 +15,6 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.checkpoint import (
     Checkpoint,
     expected_shapes,
@@ -23,11 +22,11 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.contents import describe_contents
 from faith_jax.checkpoints.hugging_face.families import family_of_config
 from faith_jax.checkpoints.hugging_face.family import Family, TensorMap
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy, transpose
-from faith_jax.checkpoints.peft import CONFIG, WEIGHTS
+from faith_jax.checkpoints.manifest import check_finite
+from faith_jax.checkpoints.peft import CONFIG, WEIGHTS, adapter_tensors
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.rows import read_json
 from faith_jax.core.schema import read_json_as
@@ -109,14 +108,10 @@ def read_lora(folder: pathlib.Path) -> Lora:
                 f"{folder / CONFIG}: field 'alpha_pattern': {pattern!r} is no pattern ({error})."
             ) from None
     path = folder / WEIGHTS
-    if not path.is_file():
-        raise CheckpointError(
-            f"{folder}: {WEIGHTS}: no such file, but {describe_contents(folder)}."
-        )
     halves: dict[str, dict[str, np.ndarray]] = {}
     replacements: dict[str, LazyArray] = {}
     dtypes = set()
-    for name, tensor in tensors.read_header(path)[0].items():
+    for name, tensor in adapter_tensors(folder).items():
         array = tensor.floats()
         dtypes.add(array.dtype)
         name = name.removeprefix(_PREFIX)
@@ -128,10 +123,7 @@ def read_lora(folder: pathlib.Path) -> Lora:
             continue
         module, part, _ = match.groups()
         numbers = np.asarray(array, _F32)
-        if not np.isfinite(numbers).all():
-            raise CheckpointError(
-                f"{path}: the tensor {name}: expected finite numbers, got others."
-            )
+        check_finite(name, numbers, path)
         halves.setdefault(module, {})[part] = numbers
     pairs = {module: _pair_lora_matrices(module, parts, path) for module, parts in halves.items()}
     if not pairs:
@@ -178,12 +170,7 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
         dtype = next(iter(params.values())).dtype
         params |= {n: part.astype(dtype) for n, part in tensor.split(array).items()}
     source = str(lora.folder.absolute())
-    metadata: dict[str, Any] = {
-        **base.metadata,
-        "source": source,
-        "format": "peft",
-        "base": where,
-    }
+    metadata = {**base.metadata, "source": source, "format": "peft", "base": where}
     return Checkpoint(config, unflatten(params), metadata, base.family)
 
 

@@ -14,7 +14,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -290,20 +290,14 @@ def _open_array(folder: pathlib.Path, described: Mapping[str, Any], name: list[s
     return tensorstore.open({"driver": driver, "kvstore": store}, read=True, open=True)
 
 
-def lazy_store(
-    place: pathlib.Path,
-    name: str,
-    future: Any,
-    check: Callable[[Any, Box], None] = lambda store, box: None,
-) -> LazyArray:
-    """Returns an array that TensorStore is opening; `check` is called before a part of it is read.
+def lazy_store(place: pathlib.Path, name: str, future: Any) -> LazyArray:
+    """Returns an array that TensorStore is opening, at a place that errors name.
 
     Raises:
       CheckpointError: it cannot be opened; later, that it cannot be read.
     """
 
     def read(box: Box) -> np.ndarray:
-        check(store, box)
         try:
             return np.asarray(store[box].read().result())
         except (OSError, ValueError) as error:

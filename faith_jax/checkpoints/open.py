@@ -25,7 +25,7 @@ from faith_jax.checkpoints.hugging_face.folder import (
     read_huggingface,
     weights_of,
 )
-from faith_jax.checkpoints.lazy_arrays import check_before_reading, lazy
+from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy
 from faith_jax.checkpoints.lora import merge_lora, read_lora
 from faith_jax.checkpoints.manifest import finite
 from faith_jax.checkpoints.native import (
@@ -174,10 +174,16 @@ def _open_base(
                 "to another model."
             )
 
+    def check_first(array: LazyArray) -> LazyArray:
+        def read(box: Box) -> np.ndarray:
+            check()
+            return array.read(box)
+
+        return dataclasses.replace(array, read=read)
+
     if opened.content_hash is not None:
         check()
-    flat = flatten(opened.params)
-    params = {name: check_before_reading(lazy(array), check) for name, array in flat.items()}
+    params = {name: check_first(lazy(array)) for name, array in flatten(opened.params).items()}
     return dataclasses.replace(opened, params=unflatten(params))
 
 

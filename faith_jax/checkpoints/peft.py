@@ -84,6 +84,15 @@ def adapter_message(folder: pathlib.Path) -> str:
     return f"an adapter of PEFT's{named}, no whole model; {remedy}."
 
 
+def adapter_tensors(folder: pathlib.Path) -> dict[str, tensors.StoredTensor]:
+    """Returns the tensors of an adapter; a CheckpointError says what else is there."""
+    if not (folder / WEIGHTS).is_file():
+        raise CheckpointError(
+            f"{folder}: {WEIGHTS}: no such file, but {describe_contents(folder)}."
+        )
+    return tensors.read_header(folder / WEIGHTS)[0]
+
+
 def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     """Reads the prompt of a folder that PEFT wrote.
 
@@ -100,12 +109,7 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     times = adapter.num_transformer_submodules or (2 if adapter.task_type == ENCODER_DECODER else 1)
     length = adapter.num_virtual_tokens
     shape = (length * times, adapter.token_dim)
-    weights = folder / WEIGHTS
-    if not weights.is_file():
-        raise CheckpointError(
-            f"{folder}: {WEIGHTS}: no such file, but {describe_contents(folder)}."
-        )
-    stored, _ = tensors.read_header(weights)
+    stored = adapter_tensors(folder)
     if list(stored) != [TENSOR]:
         problem = f"expected the tensor {TENSOR} alone, got {sorted(stored)}"
     elif (tensor := stored[TENSOR]).shape != shape or 0 in shape:
@@ -116,7 +120,7 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
         if not broken.size:
             return PeftPrompt(vectors[:length], adapter.task_type, adapter.base_model_name_or_path)
         problem = f"expected finite numbers, but vector {broken[0][0]} has others"
-    raise CheckpointError(f"{weights}: {problem}.")
+    raise CheckpointError(f"{folder / WEIGHTS}: {problem}.")
 
 
 def write_peft_prompt(

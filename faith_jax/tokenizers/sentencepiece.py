@@ -16,14 +16,15 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.tokenizers.added_tokens import AddedTokens, read_added_tokens
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.special_tokens import (
     ALBERT,
     DEBERTA,
     GEMMA,
     LLAMA,
+    AddedTokens,
     Token,
+    read_added_tokens,
     read_json_if_any,
 )
 

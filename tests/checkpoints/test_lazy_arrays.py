@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from faith_jax.checkpoints.lazy_arrays import (
     LazyArray,
     cast,
-    check_before_reading,
     entry,
     lazy,
     parts,
@@ -92,15 +91,3 @@ def test_every_bfloat16_becomes_the_float32_that_it_is(dtype):
         assert found[~is_nan].tobytes() == expected[~is_nan].tobytes()
     same = np.float32([1, 2])
     assert cast(same, np.dtype(np.float32)) is same
-
-
-def test_nothing_is_read_before_a_check():
-    def fails():
-        raise ValueError("no")
-
-    array, sizes = recorded(NUMBERS)
-    with pytest.raises(ValueError, match="no"):
-        np.asarray(check_before_reading(array, fails))
-    assert sizes == []
-    np.asarray(check_before_reading(array, lambda: None))
-    assert sizes == [96]
