@@ -113,11 +113,7 @@ def content_hash(params: PyTree) -> str:
 
 
 def new_folder(path: str | pathlib.Path) -> pathlib.Path:
-    """Makes the folder of a checkpoint; returns its absolute path.
-
-    Raises:
-      CheckpointError: it exists.
-    """
+    """Makes the folder of a checkpoint, which must not exist; returns its absolute path."""
     folder = path_of(path).absolute()
     if folder.exists():
         raise CheckpointError(f"{folder}: exists already; choose another folder.")
@@ -144,11 +140,7 @@ def check_shapes(
     where: Any,
     kind: str,
 ) -> None:
-    """Checks the shapes of a checkpoint's arrays by name; `kind` names an array in errors.
-
-    Raises:
-      CheckpointError: names the first array that is missing, mis-shaped or unexpected.
-    """
+    """Raises a CheckpointError that names the first array that is not as the model has it."""
     another = "is this a checkpoint of another model?"
     for name, shape in [*expected.items(), *shapes.items()]:
         if name not in shapes:

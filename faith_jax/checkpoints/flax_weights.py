@@ -22,11 +22,7 @@ _WEIGHTS = ("kernel", "embedding", "scale", "weight")
 
 
 def restore_msgpack(path: pathlib.Path, contents: str) -> Any:
-    """Returns the tree in a file of Flax's.
-
-    Raises:
-      CheckpointError: the file is no whole one.
-    """
+    """Returns the tree in a file of Flax's; raises a CheckpointError if it is no whole one."""
     try:
         return flax.serialization.msgpack_restore(path.read_bytes())
     except OSError as error:
@@ -38,11 +34,7 @@ def restore_msgpack(path: pathlib.Path, contents: str) -> Any:
 
 
 def flax_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
-    """Returns the arrays of a folder's Flax weights by the names that safetensors have for them.
-
-    Raises:
-      CheckpointError: a file is missing, truncated, or no tree of arrays.
-    """
+    """Returns the arrays of a folder's Flax weights by the names that safetensors have for them."""
     tensors: dict[str, StoredTensor] = {}
     for path in weight_files(folder, WHOLE, INDEX):
         tree = restore_msgpack(path, "file of Flax weights")

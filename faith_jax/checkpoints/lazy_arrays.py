@@ -48,7 +48,7 @@ class LazyArray:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Reads all of it, for `np.asarray`."""
-        array = self.read(full_box(self.shape))
+        array = self.read(tuple(slice(0, size) for size in self.shape))
         return array if dtype is None else cast(array, np.dtype(dtype))
 
     def astype(self, dtype: Any) -> "LazyArray":
@@ -65,11 +65,6 @@ def lazy(array: Any) -> LazyArray:
         return array
     held = np.asarray(array)
     return LazyArray(held.shape, held.dtype, lambda box: held[box])
-
-
-def full_box(shape: Sequence[int]) -> Box:
-    """Returns the box of all of an array."""
-    return tuple(slice(0, size) for size in shape)
 
 
 def box_shape(box: Box) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import math
 import pathlib
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -23,7 +23,7 @@ from faith_jax.checkpoints.checkpoint import (
     unstack_layers,
 )
 from faith_jax.checkpoints.hugging_face.families import family_of_config
-from faith_jax.checkpoints.hugging_face.family import Family, TensorMap
+from faith_jax.checkpoints.hugging_face.family import TensorMap
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy, transpose
 from faith_jax.checkpoints.manifest import check_finite
 from faith_jax.checkpoints.peft import CONFIG, WEIGHTS, adapter_tensors
@@ -132,11 +132,7 @@ def read_lora(folder: pathlib.Path) -> Lora:
 
 
 def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
-    """Returns the base model with an adapter merged into its parameters.
-
-    Raises:
-      CheckpointError: the adapter changes what the base does not have, or in another shape.
-    """
+    """Returns the base model, which an adapter must fit, with the adapter merged into it."""
     family = family_of_config(base.config, base.family)
     where = base.metadata.get("source", "the base")
     if family is None:
@@ -149,8 +145,26 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
     is_same_dtype = {array.dtype for array in params.values()} == {lora.dtype}
     if not is_same_dtype:
         params = {name: array.astype(_F32) for name, array in params.items()}
+
+    def find_map(name: str) -> TensorMap:
+        for full in (name, family.prefix + name, name.removeprefix(family.prefix)):
+            if full in maps:
+                return maps[full]
+        raise CheckpointError(
+            f"{lora.folder}: the adapter changes {name}, which {where} does not have; give the "
+            "base model that it was made for."
+        )
+
+    def split(tensor: TensorMap, array: LazyArray, name: str) -> dict[str, LazyArray]:
+        if array.shape != (expected := tuple(tensor.shape(shapes))):
+            raise CheckpointError(
+                f"{lora.folder}: the adapter's change of {name} has the shape {array.shape}, but "
+                f"the base model's is {expected}; give the base model that it was made for."
+            )
+        return tensor.split(array)
+
     for module, (first, second) in lora.pairs.items():
-        tensor = _base_tensor(f"{module}.weight", maps, family, lora, where)
+        tensor = find_map(f"{module}.weight")
         embedder = "decoder/token_embedder" if config.decoder_embedding else "token_embedder"
         if config.logits_via_embedding and tensor.ours == (f"{embedder}/embedding",):
             raise CheckpointError(
@@ -161,39 +175,15 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
         is_kernel = tensor.ours[0].endswith("/kernel")
         change = _multiply_lora_matrices(module, first, second, lora.config)
         change = transpose(change) if is_kernel and not tensor.turned else change
-        _check_shape(change, tensor, shapes, lora, module)
-        for name, part in tensor.split(change).items():
+        for name, part in split(tensor, change, module).items():
             params[name] = _add_change(params[name], part)
     for name, array in lora.replacements.items():
-        tensor = _base_tensor(name, maps, family, lora, where)
-        _check_shape(array, tensor, shapes, lora, name)
         dtype = next(iter(params.values())).dtype
-        params |= {n: part.astype(dtype) for n, part in tensor.split(array).items()}
+        parts = split(find_map(name), array, name)
+        params |= {n: part.astype(dtype) for n, part in parts.items()}
     source = str(lora.folder.absolute())
     metadata = {**base.metadata, "source": source, "format": "peft", "base": where}
     return Checkpoint(config, unflatten(params), metadata, base.family)
-
-
-def _base_tensor(
-    name: str, maps: Mapping[str, TensorMap], family: Family, lora: Lora, where: Any
-) -> TensorMap:
-    for full in (name, family.prefix + name, name.removeprefix(family.prefix)):
-        if full in maps:
-            return maps[full]
-    raise CheckpointError(
-        f"{lora.folder}: the adapter changes {name}, which {where} does not have; give the base "
-        "model that it was made for."
-    )
-
-
-def _check_shape(
-    array: LazyArray, tensor: TensorMap, shapes: Mapping[str, Any], lora: Lora, name: str
-) -> None:
-    if array.shape != (expected := tuple(tensor.shape(shapes))):
-        raise CheckpointError(
-            f"{lora.folder}: the adapter's change of {name} has the shape {array.shape}, but the "
-            f"base model's is {expected}; give the base model that it was made for."
-        )
 
 
 def _multiply_lora_matrices(

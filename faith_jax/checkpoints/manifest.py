@@ -187,22 +187,14 @@ def file_digest(path: pathlib.Path) -> str:
 
 
 def read_manifest(folder: pathlib.Path) -> Manifest | None:
-    """Returns the manifest of a folder; None = it has none, or nothing is to be verified.
-
-    Raises:
-      CheckpointError: it is no manifest.
-    """
+    """Returns the manifest of a folder; None = it has none, or nothing is to be verified."""
     path = folder / MANIFEST
     is_read = is_verifying() and path.is_file()
     return read_json_as(path, Manifest, CheckpointError) if is_read else None
 
 
 def check_files(folder: pathlib.Path) -> None:
-    """Checks the files beside the tensors of a folder, if it has a manifest.
-
-    Raises:
-      CheckpointError: one is missing or differs.
-    """
+    """Raises a CheckpointError where a file beside the tensors is not as the manifest says."""
     manifest = read_manifest(folder)
     for name, digest in (manifest.files if manifest else {}).items():
         path = folder / name
@@ -267,11 +259,7 @@ def verify_when_read(
 def digests_of(
     folder: pathlib.Path, manifest: Manifest, name: str, shape: Sequence[int], dtype: Any
 ) -> TensorDigests:
-    """Returns the digests of a tensor that has been read.
-
-    Raises:
-      CheckpointError: the manifest does not know it, or of another form.
-    """
+    """Returns the digests of a tensor, if the manifest has it in this form."""
     digests = manifest.tensors.get(name)
     if digests is None:
         raise _mismatch_error(folder, f"the tensor {name} is not in {MANIFEST}")

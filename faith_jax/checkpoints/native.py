@@ -99,11 +99,7 @@ def _own_digest(described: Mapping[str, Any]) -> str:
 
 
 def read_model_json(folder: str | pathlib.Path) -> Checkpoint:
-    """Reads the file that `write_model_json` wrote, a model without its parameters.
-
-    Raises:
-      CheckpointError: it cannot be read, is of another program or version, or has changed.
-    """
+    """Reads what `write_model_json` wrote, if it is unchanged: a model without its parameters."""
     path = path_of(folder) / MODEL_JSON
     described = read_json(path, CheckpointError)
     model_json = read_json_as(path, _ModelJson, CheckpointError)
@@ -187,11 +183,7 @@ def is_native(path: str | pathlib.Path) -> bool:
 
 
 def run_folder(path: str | pathlib.Path) -> pathlib.Path:
-    """Returns the folder with the model.json of a checkpoint of ours: of a step, its MODEL_DIR.
-
-    Raises:
-      CheckpointError: there is no checkpoint of ours.
-    """
+    """Returns the folder with the model.json of a checkpoint of ours: of a step, its MODEL_DIR."""
     path = path_of(path).absolute()
     folder = _model_folder(path)
     if folder is None:
@@ -212,11 +204,7 @@ def part_of(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def params_folder(path: str | pathlib.Path) -> pathlib.Path:
-    """Returns the folder with the parameters of a checkpoint of ours: of a MODEL_DIR, the best.
-
-    Raises:
-      CheckpointError: there is no checkpoint of ours, or none yet.
-    """
+    """Returns the folder with the parameters of a checkpoint of ours: of a MODEL_DIR, the best."""
     path = path_of(path).absolute()
     folder = run_folder(path)
     if (path / PARAMS).is_dir():
@@ -233,20 +221,17 @@ def params_folder(path: str | pathlib.Path) -> pathlib.Path:
 
 def read_part(folder: pathlib.Path, name: str, box: tuple[slice, ...]) -> np.ndarray:
     """Reads a part of an array of a step; `name` is that in the manifest, such as "params/a/b"."""
-    item, *path = name.split("/")
+    item, _, inner_name = name.partition("/")
     described, _ = _read_orbax_metadata(folder / item)
-    try:
-        return np.asarray(_open_array(folder / item, described, path).result()[box].read().result())
-    except (OSError, ValueError) as error:
-        raise _unreadable(folder, name, error) from None
+    return lazy_store(folder, name, _open_array(folder / item, described, inner_name)).read(box)
 
 
-def _read_orbax_metadata(folder: pathlib.Path) -> tuple[dict[str, Any], list[list[str]]]:
+def _read_orbax_metadata(folder: pathlib.Path) -> tuple[dict[str, Any], list[str]]:
     """Returns Orbax's description of its files, and the names of the arrays in them."""
     try:
         described = json.loads((folder / METADATA).read_text(encoding="utf-8"))
         return described, [
-            [part["key"] for part in entry["key_metadata"]]
+            "/".join(part["key"] for part in entry["key_metadata"])
             for entry in described["tree_metadata"].values()
         ]
     except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
@@ -258,7 +243,7 @@ def _read_orbax_metadata(folder: pathlib.Path) -> tuple[dict[str, Any], list[lis
 
 def stored_names(folder: pathlib.Path) -> list[str]:
     """Returns the names of the arrays of a tree that Orbax wrote."""
-    return ["/".join(name) for name in _read_orbax_metadata(folder)[1]]
+    return _read_orbax_metadata(folder)[1]
 
 
 def stored_arrays(folder: pathlib.Path, below: str = "") -> dict[str, LazyArray]:
@@ -270,32 +255,25 @@ def stored_arrays(folder: pathlib.Path, below: str = "") -> dict[str, LazyArray]
       CheckpointError: an array cannot be opened; later, that it cannot be read.
     """
     described, names = _read_orbax_metadata(folder)
-    opened = {
-        "/".join(name): _open_array(folder, described, name)
-        for name in names
-        if "/".join(name).startswith(below)
-    }
+    opened = {n: _open_array(folder, described, n) for n in names if n.startswith(below)}
     # All are opened before the first is waited for.
     return {
         name.removeprefix(below): lazy_store(folder, name, array) for name, array in opened.items()
     }
 
 
-def _open_array(folder: pathlib.Path, described: Mapping[str, Any], name: list[str]) -> Any:
+def _open_array(folder: pathlib.Path, described: Mapping[str, Any], name: str) -> Any:
     """Returns TensorStore's future of an array that Orbax wrote."""
-    store = kvstore(folder / ".".join(name))
+    file = name.replace("/", ".")
+    store = kvstore(folder / file)
     if described.get("use_ocdbt"):
-        store = {"driver": "ocdbt", "base": kvstore(folder), "path": f"{'.'.join(name)}/"}
+        store = {"driver": "ocdbt", "base": kvstore(folder), "path": f"{file}/"}
     driver = "zarr3" if described.get("use_zarr3") else "zarr"
     return tensorstore.open({"driver": driver, "kvstore": store}, read=True, open=True)
 
 
 def lazy_store(place: pathlib.Path, name: str, future: Any) -> LazyArray:
-    """Returns an array that TensorStore is opening, at a place that errors name.
-
-    Raises:
-      CheckpointError: it cannot be opened; later, that it cannot be read.
-    """
+    """Returns an array that TensorStore is opening; errors name its place and parameter."""
 
     def read(box: Box) -> np.ndarray:
         try:

@@ -37,7 +37,7 @@ from faith_jax.checkpoints.native import (
     run_folder,
 )
 from faith_jax.checkpoints.peft import adapter_message, is_peft, method_of
-from faith_jax.checkpoints.t5x import is_t5x, newest_t5x, read_t5x, t5x_tensors
+from faith_jax.checkpoints.t5x import is_t5x, newest_t5x, read_t5x, stored_params
 from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
@@ -127,14 +127,14 @@ def stored_tensors(
     path = checkpoint_path(path_or_name)
     if is_native(path):
         params = flatten(read_native(path).params)
-        named = ((f"{PARAMS}/{name}", np.asarray(array)) for name, array in params.items())
-        return params_folder(path).parent, named
-    if is_huggingface(path):
-        stored = weights_of(path).items()
-        return path, ((name, np.asarray(tensor.array)) for name, tensor in stored)
-    if (folder := newest_t5x(path)) is not None:
-        return folder, t5x_tensors(folder)
-    raise CheckpointError(unknown_form_message(path))
+        folder, arrays = params_folder(path).parent, {f"{PARAMS}/{n}": a for n, a in params.items()}
+    elif is_huggingface(path):
+        folder, arrays = path, {name: tensor.array for name, tensor in weights_of(path).items()}
+    elif (t5x_folder := newest_t5x(path)) is not None:
+        folder, arrays = t5x_folder, stored_params(t5x_folder)
+    else:
+        raise CheckpointError(unknown_form_message(path))
+    return folder, ((name, np.asarray(array)) for name, array in arrays.items())
 
 
 def is_checkpoint(path: pathlib.Path) -> bool:

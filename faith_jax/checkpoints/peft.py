@@ -24,7 +24,7 @@ from faith_jax.models.config import TransformerConfig
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
-TENSOR = "prompt_embeddings"
+_TENSOR = "prompt_embeddings"
 ENCODER_DECODER, DECODER_ONLY = "SEQ_2_SEQ_LM", "CAUSAL_LM"
 
 
@@ -110,10 +110,10 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     length = adapter.num_virtual_tokens
     shape = (length * times, adapter.token_dim)
     stored = adapter_tensors(folder)
-    if list(stored) != [TENSOR]:
-        problem = f"expected the tensor {TENSOR} alone, got {sorted(stored)}"
-    elif (tensor := stored[TENSOR]).shape != shape or 0 in shape:
-        problem = f"the tensor {TENSOR} has the shape {tensor.shape}, but {CONFIG} says {shape}"
+    if list(stored) != [_TENSOR]:
+        problem = f"expected the tensor {_TENSOR} alone, got {sorted(stored)}"
+    elif (tensor := stored[_TENSOR]).shape != shape or 0 in shape:
+        problem = f"the tensor {_TENSOR} has the shape {tensor.shape}, but {CONFIG} says {shape}"
     else:
         vectors = np.asarray(tensor.floats(), np.float32)
         broken = np.argwhere(~np.isfinite(vectors))
@@ -154,7 +154,7 @@ def write_peft_prompt(
     }
     folder = path_of(folder)
     (folder / CONFIG).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
-    stored = {TENSOR: np.asarray(vectors, np.float32)}
+    stored = {_TENSOR: np.asarray(vectors, np.float32)}
     tensors.write_tensor_file(folder / WEIGHTS, stored, {"format": "pt"})
 
 

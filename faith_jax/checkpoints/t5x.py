@@ -15,7 +15,7 @@ A soft prompt that Google's prompt-tuning trained is read too.
 
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import flax.traverse_util
@@ -45,9 +45,9 @@ from faith_jax.core.files.stores import kvstore, path_of
 from faith_jax.models.config import TransformerConfig
 
 FILE = "checkpoint"
-STATE = "state"  # the folder of Orbax's form
+_STATE = "state"  # the folder of Orbax's form
 # The folders of a step in which other programs have Orbax write their tree; "" = the step itself.
-_TREES = (STATE, "", "default", "params", "items")
+_TREES = (_STATE, "", "default", "params", "items")
 STEP = "checkpoint_"  # begins the name of a step's folder
 _EMBEDDING = "token_embedder/embedding"
 # Soft prompts of prompt-tuning (Lester 2021), by our names.
@@ -83,7 +83,7 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
         raise CheckpointError(f"{path}: there is no T5X checkpoint here.")
     manifest.check_files(folder)
     checkpoint_manifest = manifest.read_manifest(folder)
-    stored = _stored_params(folder).items()
+    stored = stored_params(folder).items()
     verified = {
         name: manifest.verify_when_read(folder, checkpoint_manifest, name, array)
         for name, array in stored
@@ -98,12 +98,6 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
     if config.scan_layers != scanned:
         params = unstack_layers(params) if scanned else stack_layers(params)
     return Checkpoint(config, params, {"source": str(folder.absolute()), "format": "t5x"})
-
-
-def t5x_tensors(folder: pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the parameters of one checkpoint as they are stored."""
-    for name, array in _stored_params(folder).items():
-        yield name, np.asarray(array)
 
 
 def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> TransformerConfig:
@@ -189,7 +183,7 @@ def orbax_tree(folder: pathlib.Path) -> pathlib.Path | None:
     return None if tree is None or part_of(tree) is not None else tree
 
 
-def _stored_params(folder: pathlib.Path) -> dict[str, LazyArray]:
+def stored_params(folder: pathlib.Path) -> dict[str, LazyArray]:
     """Opens the parameters of one checkpoint as they are stored."""
     if (folder / FILE).is_file():
         arrays = _flax_params(folder)
@@ -206,7 +200,19 @@ def _stored_params(folder: pathlib.Path) -> dict[str, LazyArray]:
 
 def _flax_params(folder: pathlib.Path) -> dict[str, LazyArray]:
     """Opens the parameters of Flax's file, the larger of which lie beside it as Zarr folders."""
-    values = _read_leaves(folder / FILE)
+    state = restore_msgpack(folder / FILE, "T5X checkpoint")
+    # The first version had no level `optimizer`.
+    state = state.get("optimizer", state) if isinstance(state, dict) else None
+    target = state.get("target") if isinstance(state, dict) else None
+    if not isinstance(target, dict) or not target:
+        raise CheckpointError(
+            f"{folder / FILE}: expected a tree of parameters under optimizer/target."
+        )
+    # A TensorStore description is a leaf, not a subtree.
+    leaves = flax.traverse_util.flatten_dict(
+        target, is_leaf=lambda _, value: isinstance(value.get("driver"), str)
+    )
+    values = {"/".join(map(str, keys)): value for keys, value in leaves.items()}
     folders = {
         name: folder / f"target.{name.replace('/', '.')}"
         for name, value in values.items()
@@ -232,7 +238,7 @@ def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
     params_place = min(
         places, key=lambda place: (place.count("/"), "params" not in place), default=None
     )
-    if tree.name == STATE:
+    if tree.name == _STATE:
         params_place = "target/"
     if params_place is None:
         first_names = ", ".join(names[:3])
@@ -288,18 +294,3 @@ def _own_positions(folder: pathlib.Path, name: str) -> CheckpointError:
         f"{folder}: the parameter {name}: each layer has a position bias of its own, as in umT5, "
         "which is not supported."
     )
-
-
-def _read_leaves(path: pathlib.Path) -> dict[str, Any]:
-    """Returns the parameters in a msgpack file, by name: arrays, or descriptions of arrays."""
-    state = restore_msgpack(path, "T5X checkpoint")
-    # The first version had no level `optimizer`.
-    state = state.get("optimizer", state) if isinstance(state, dict) else None
-    target = state.get("target") if isinstance(state, dict) else None
-    if not isinstance(target, dict) or not target:
-        raise CheckpointError(f"{path}: expected a tree of parameters under optimizer/target.")
-    # A TensorStore description is a leaf, not a subtree.
-    leaves = flax.traverse_util.flatten_dict(
-        target, is_leaf=lambda _, value: isinstance(value.get("driver"), str)
-    )
-    return {"/".join(map(str, keys)): value for keys, value in leaves.items()}

@@ -24,7 +24,7 @@ from faith_jax.core.schema import read_json_as
 
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-DTYPES = {
+_DTYPES = {
     "F32": np.dtype(np.float32),
     "F16": np.dtype(np.float16),
     "BF16": np.dtype(ml_dtypes.bfloat16),
@@ -47,11 +47,7 @@ class _Index(msgspec.Struct):
 
 
 def weight_files(folder: pathlib.Path, whole: str, index: str) -> list[pathlib.Path]:
-    """Returns the files of a folder's weights: `whole`, or those that `index` names.
-
-    Raises:
-      CheckpointError: neither is there, or the index is broken.
-    """
+    """Returns the files of a folder's weights: `whole`, or those that `index` names."""
     if (folder / whole).is_file():
         return [folder / whole]
     placed = read_json_as(folder / index, _Index, CheckpointError).weight_map
@@ -77,11 +73,7 @@ class StoredTensor:
         return self.array.shape
 
     def floats(self) -> LazyArray:
-        """Returns a tensor that is a parameter.
-
-        Raises:
-          CheckpointError: its dtype is not float32, bfloat16 or float16.
-        """
+        """Returns a tensor that is a parameter; raises a CheckpointError for another dtype."""
         if self.dtype.name not in ("float32", "bfloat16", "float16"):
             raise CheckpointError(
                 f"{self.path}: tensor {self.name}: expected float32, bfloat16 or float16, got "
@@ -132,11 +124,7 @@ class _Bytes:
 
 
 def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
-    """Returns the tensors of model.safetensors or its shards by name, not yet read.
-
-    Raises:
-      CheckpointError: a file is missing, truncated or malformed.
-    """
+    """Returns the tensors of model.safetensors or its shards by name, not yet read."""
     by_name: dict[str, StoredTensor] = {}
     for path in weight_files(folder, WHOLE, INDEX):
         by_name |= read_header(path)[0]
@@ -171,10 +159,10 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
         problem, remedy = "has a broken entry in the header", "copy the file again"
         with contextlib.suppress(KeyError, TypeError, ValueError):
             begin, end = entry["data_offsets"]
-            if isinstance(entry["dtype"], str) and entry["dtype"] not in DTYPES:
+            if isinstance(entry["dtype"], str) and entry["dtype"] not in _DTYPES:
                 problem = f"has the dtype {format_value(entry['dtype'])}, which is not read"
                 remedy = UNQUANTISED
-            dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
+            dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
             tensors[name] = tensor = _Bytes(path, name, dtype, shape, data + begin)
             are_counts = all(type(number) is int and number >= 0 for number in (*shape, begin))
             if are_counts and tensor.end == data + end:

@@ -29,30 +29,29 @@ from faith_jax.core.errors import (
 
 T = TypeVar("T")
 
-LONGEST_WAIT = 3600  # seconds
+_LONGEST_WAIT = 3600  # seconds
 _NOWHERE = np.iinfo(np.int32).max
 _TOLD = (InputError, CheckpointError, ConfigError, FaithJaxError, StorageError)
 _END_WAIT = 10  # seconds in which processes fail together
-_SECONDS = contextvars.ContextVar("seconds", default=LONGEST_WAIT)
+_SECONDS = contextvars.ContextVar("seconds", default=_LONGEST_WAIT)
 _numbers = itertools.count()
 
 
 def limit_waits(seconds: int) -> None:
-    """Sets how long the processes of this run wait for each other; at first, `LONGEST_WAIT`."""
+    """Sets how long the processes of this run wait for each other; at first, `_LONGEST_WAIT`."""
     _SECONDS.set(seconds)
 
 
-def wait_for_all(event: str, seconds: int | None = None) -> None:
+def wait_for_all(event: str) -> None:
     """Returns when all processes of a run are here; they come here in the same order.
 
-    `event` is what is done then, such as "the output is written". `seconds` is the longest wait;
-    None = see `limit_waits`.
+    `event` is what is done then, such as "the output is written".
 
     Raises:
       ProcessError: names the processes that have not come in time.
     """
     if jax.process_count() > 1:
-        _wait_at_barrier(f"faith_jax/{next(_numbers)}/{event}", event, seconds or _SECONDS.get())
+        _wait_at_barrier(f"faith_jax/{next(_numbers)}/{event}", event, _SECONDS.get())
 
 
 def _wait_at_barrier(barrier: str, event: str, seconds: int) -> None:

@@ -37,9 +37,9 @@ from faith_jax.core.errors import (
     pluralize,
 )
 
-Parsed = TypeVar("Parsed")
+_Parsed = TypeVar("_Parsed")
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _LISTED = 20
 _MOST_SEEN = 100_000  # in memory
@@ -121,8 +121,8 @@ class Seen:
 
 
 def parse_rows(
-    rows: Iterable[Row], parse: Callable[[Mapping[str, Any], str], Parsed], bad_rows: BadRows
-) -> Iterator[Parsed]:
+    rows: Iterable[Row], parse: Callable[[Mapping[str, Any], str], _Parsed], bad_rows: BadRows
+) -> Iterator[_Parsed]:
     """Yields `parse(fields, place)` of each row; an InputError makes it a bad row."""
     for row in rows:
         try:
@@ -153,10 +153,10 @@ def open_text(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[
         with open_binary(current(path)) as raw:
             file = unpack(raw)
             if encoding == "utf-8":
-                begin = file.read(len(BYTE_ORDER_MARK))
+                begin = file.read(len(_BYTE_ORDER_MARK))
                 if begin.startswith(UTF_16_MARKS):
                     raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
-                file.seek(len(begin) if begin == BYTE_ORDER_MARK else 0)
+                file.seek(len(begin) if begin == _BYTE_ORDER_MARK else 0)
             elif encoding:
                 file = recode_to_utf8(file, encoding)
             yield file
@@ -391,11 +391,7 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
 
 
 def read_value(path: str | pathlib.Path, encoding: str = "utf-8") -> Any:
-    """Returns the value of a small JSON file.
-
-    Raises:
-      InputError: the file is missing, cannot be read, or is not JSON in UTF-8.
-    """
+    """Returns the value of a small JSON file; raises an InputError if it is none."""
     text = decode_line(b"".join(read_lines(path, encoding)), str(path))
     try:
         return json_value(text)

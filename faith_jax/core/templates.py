@@ -343,11 +343,7 @@ class Form(NamedTuple):
     reading: tuple[Replacement, ...]
 
     def apply_replacements(self, text: str, replacements: Sequence[Replacement]) -> str:
-        """Returns a text with all replacements, in their order.
-
-        Raises:
-          ConfigError: the vocabulary can write no delimiters.
-        """
+        """Returns a text with all replacements; raises a ConfigError if nothing can be written."""
         if not self.writing:
             raise ConfigError(
                 "VOCABULARY: it can write none of the delimiters "

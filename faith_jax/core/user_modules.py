@@ -212,10 +212,6 @@ def _load_entry_point(point: importlib.metadata.EntryPoint) -> Any:
 
 
 def load_entry_points(group: str) -> None:
-    """Imports the modules that installed packages name in a group of entry points.
-
-    Raises:
-      ConfigError: one of them fails; names the package.
-    """
+    """Imports the modules that installed packages name in a group of entry points."""
     for point in _entry_points(group).values():
         _load_entry_point(point)

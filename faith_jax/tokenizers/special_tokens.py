@@ -134,11 +134,7 @@ def model_config(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
-    """Reads the JSON files of a folder that say which tokens are special; all may be missing.
-
-    Raises:
-      ConfigError: one of them is broken.
-    """
+    """Reads the JSON files of a folder that say which tokens are special; all may be missing."""
 
     def read(name: str) -> dict[str, Any]:
         return read_json(folder / name) if (folder / name).is_file() else {}
@@ -174,11 +170,7 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
 
 
 def _tokens_by_id(value: Any, folder: pathlib.Path) -> dict[int, Token]:
-    """Returns tokens in a form of Transformers' by their ids.
-
-    Raises:
-      ConfigError: they have no known form.
-    """
+    """Returns tokens in a form of Transformers' by their ids."""
     try:
         by_id = _convert_json(value, dict[int, str | Token])
     except msgspec.ValidationError as error:

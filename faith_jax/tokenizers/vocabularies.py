@@ -101,11 +101,7 @@ def load_vocabulary(
 
 
 def vocabulary_stamp(path_or_name: str | pathlib.Path) -> tuple[Any, ...]:
-    """Returns a stamp that differs once the files of a tokenizer change.
-
-    Raises:
-      ConfigError: there is no such vocabulary.
-    """
+    """Returns a stamp that differs once the files of a tokenizer change."""
     return _stamp_tokenizer(_resolve_tokenizer_file(path_or_name))
 
 

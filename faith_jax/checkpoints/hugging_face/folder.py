@@ -47,7 +47,7 @@ _EMBEDDING = "token_embedder/embedding"
 # By which a folder is recognised, though they are not read.
 _OTHER_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5")
 _LAYER_NORMS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-Stored = dict[str, tensors.StoredTensor]
+_Stored = dict[str, tensors.StoredTensor]
 
 
 def is_huggingface(folder: str | pathlib.Path) -> bool:
@@ -121,12 +121,8 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     return Checkpoint(config, unflatten(params), metadata, family.key)
 
 
-def weights_of(folder: pathlib.Path) -> Stored:
-    """Returns the tensors of a folder by the names that safetensors have for them, not yet read.
-
-    Raises:
-      CheckpointError: there are none of a form that is read, or a file is broken.
-    """
+def weights_of(folder: pathlib.Path) -> _Stored:
+    """Returns the tensors of a folder by the names that safetensors have for them, not yet read."""
     if _has_any(folder, tensors.WHOLE, tensors.INDEX):
         return tensors.find_tensors(folder)
     if _has_any(folder, flax_weights.WHOLE, flax_weights.INDEX):
@@ -141,7 +137,7 @@ def _adapt_to_tensors(
     family: Family,
     config: TransformerConfig,
     fields: Mapping[str, Any],
-    stored: Stored,
+    stored: _Stored,
     folder: pathlib.Path,
 ) -> TransformerConfig:
     """Returns the config with the settings that only the tensors show.

@@ -5,6 +5,7 @@ of such a file; what it adds becomes further objects `NAME.<their first byte>` e
 when the lock is released. A file that is finished becomes one object NAME.
 """
 
+import contextlib
 import operator
 import os
 import pathlib
@@ -19,6 +20,7 @@ import msgspec
 from faith_jax.core.files.stores import (
     content,
     is_remote,
+    open_binary,
     translate_store_errors,
     upload_file,
     version,
@@ -99,16 +101,20 @@ class _GrowingFile:
             self._parts, self._finished = [], True
 
 
-def row_files(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the files of rows in the folder of a run, or the objects that they consist of."""
-    if not is_remote(folder):
-        return sorted(folder.glob("rows*.jsonl"))
-    object_names = versions(folder)
-    files = [name for name in object_names if name.startswith("rows") and name.endswith(".jsonl")]
-    parts = [
-        part[0] for part in map(_PART.fullmatch, object_names) if part and part[1] not in files
-    ]
-    return [folder / name for name in [*files, *parts]]
+def count_stored_rows(folder: pathlib.Path) -> int:
+    """Returns the number of rows in the files of a run's folder, or in the objects of these."""
+    if is_remote(folder):
+        names = versions(folder)
+        files = [name for name in names if name.startswith("rows") and name.endswith(".jsonl")]
+        parts = (part for part in map(_PART.fullmatch, names) if part and part[1] not in files)
+        paths = [folder / name for name in [*files, *(part[0] for part in parts)]]
+    else:
+        paths = sorted(folder.glob("rows*.jsonl"))
+    count = 0
+    for path in paths:
+        with contextlib.suppress(OSError), open_binary(path) as file:
+            count += sum(line.endswith(b"\n") for line in file)
+    return count
 
 
 _OPEN: dict[str, _GrowingFile] = {}  # of this process, by their paths

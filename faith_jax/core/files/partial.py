@@ -15,7 +15,7 @@ from typing import Any
 from faith_jax.core.errors import ConfigError, format_value, pluralize
 from faith_jax.core.files import growing_rows
 from faith_jax.core.files.locks import LOCK, output_lock
-from faith_jax.core.files.stores import is_remote, open_binary, versions
+from faith_jax.core.files.stores import is_remote, versions
 from faith_jax.core.files.whole import (
     OURS,
     is_complete,
@@ -39,11 +39,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32,}")
 
 
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
-    """Returns the folder that keeps what is made of an output until it is whole.
-
-    Raises:
-      ConfigError: for the root of a disk, beside which there is nothing.
-    """
+    """Returns the folder that keeps what is made of an output; the root of a disk has none."""
     if not is_remote(target) and target.name in ("", ".."):
         target = target.resolve()
         if not target.name:
@@ -58,11 +54,7 @@ def partial_note(target: pathlib.Path) -> dict[str, Any]:
 
 def count_kept_rows(target: pathlib.Path) -> int:
     """Returns the number of rows kept by a stopped run, in all its shards; changes nothing."""
-    count = 0
-    for path in growing_rows.row_files(partial_folder(target)):
-        with contextlib.suppress(OSError), open_binary(path) as file:
-            count += sum(line.endswith(b"\n") for line in file)
-    return count
+    return growing_rows.count_stored_rows(partial_folder(target))
 
 
 @contextlib.contextmanager
@@ -179,11 +171,7 @@ def scratch_place(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--output") -> None:
-    """Adds to the note of a run what is known only later, such as a digest of its input.
-
-    Raises:
-      ConfigError: a stopped run noted another value, so it cannot resume.
-    """
+    """Adds to the note of a run what is known only later; a stopped run must have noted it so."""
     note = read_json_or_none(folder / _NOTE) or {}
     noted_before = {name: value for name, value in more.items() if name in note}
     if changed_setting := difference(note, noted_before):

@@ -101,6 +101,17 @@ def local_copy(
     path: Any = path_of(location)
     if not is_remote(path):
         return pathlib.Path(path)
+
+    def download(new_folder: pathlib.Path) -> None:
+        size = sum(byte_count for _, byte_count in objects.values())
+        check_space(cache_folder() / path.name, size)
+        source, target = (path, new_folder / path.name) if is_folder else (path.parent, new_folder)
+        target.mkdir(parents=True)
+        if any(".." in pathlib.PurePosixPath(name).parts for name in objects):
+            raise InputError(f"{path}: an object's name has '..'; rename it.")
+        places = [(source / name).path for name in objects]
+        path.fs.get(places, [str(target / name) for name in objects])
+
     try:
         with translate_store_errors():
             is_folder = path.is_dir()
@@ -114,7 +125,7 @@ def local_copy(
             digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
             place = cache_folder() / "copies" / digest
             place.parent.mkdir(parents=True, exist_ok=True)
-            make_once(place, lambda folder: _download_objects(path, objects, folder, is_folder))
+            make_once(place, download)
             return place / path.name
     except OSError as error:
         if isinstance(error, FileNotFoundError):
@@ -122,15 +133,3 @@ def local_copy(
         if error.errno is not None:
             raise
         raise InputError(f"{path}: cannot be read ({reason(error)}).") from None
-
-
-def _download_objects(
-    path: Any, objects: dict[str, tuple[str, int]], new_folder: pathlib.Path, is_folder: bool
-) -> None:
-    check_space(cache_folder() / path.name, sum(byte_count for _, byte_count in objects.values()))
-    source, target = (path, new_folder / path.name) if is_folder else (path.parent, new_folder)
-    target.mkdir(parents=True)
-    if any(".." in pathlib.PurePosixPath(name).parts for name in objects):
-        raise InputError(f"{path}: an object's name has '..'; rename it.")
-    places = [(source / name).path for name in objects]
-    path.fs.get(places, [str(target / name) for name in objects])

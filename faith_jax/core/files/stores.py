@@ -287,11 +287,7 @@ def versions(folder: Any) -> dict[str, tuple[str, int]]:
 
 
 def stamp(paths: Iterable[str | pathlib.Path]) -> list[list[Any]]:
-    """Returns the stamps of files, which differ once these change: size and time, or version.
-
-    Raises:
-      InputError: a local file is missing, a pipe or a device.
-    """
+    """Returns the stamps of files, which differ once these change: size and time, or version."""
     stamps = []
     for location in paths:
         path = path_of(location)

@@ -177,11 +177,7 @@ def remove_new_folders_on_error(folder: pathlib.Path) -> Iterator[None]:
 
 
 def check_space(place: pathlib.Path, size: int) -> None:
-    """Checks that a disk has room for `size` bytes at a place, which need not be there yet.
-
-    Raises:
-      StorageError: it has not; says how much is needed, and how much is free.
-    """
+    """Raises a StorageError unless a disk has `size` bytes free for a place, there or not yet."""
     if is_remote(place):
         return
     folder = next(path for path in place.absolute().parents if path.is_dir())
@@ -312,11 +308,7 @@ def is_stream(path: pathlib.Path) -> bool:
 
 
 def upload_folder(source: pathlib.Path, target: Any) -> None:
-    """Copies a local folder to a store, in place of what a stopped upload has left there.
-
-    Raises:
-      ConfigError: objects are there which no upload of ours has left.
-    """
+    """Copies a local folder to a store, in place of what a stopped upload has left there."""
     files = {
         path.relative_to(source).as_posix(): path.stat().st_size
         for path in sorted(source.rglob("*"))
@@ -377,11 +369,7 @@ def is_complete(path: pathlib.Path) -> bool:
 
 
 def check_whole(folder: Any) -> dict[str, tuple[str, int]]:
-    """Returns the versions and bytes of a store's folder by the names of its objects.
-
-    Raises:
-      InputError: it is not there, or an upload of it was stopped, or lacks objects.
-    """
+    """Returns the versions and bytes of a store's whole folder by the names of its objects."""
     objects = versions(folder)
     if not objects:
         raise InputError(f"{folder}: no such folder.")
