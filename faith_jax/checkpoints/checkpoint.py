@@ -36,8 +36,7 @@ class Checkpoint:
       family: config.json's `model_type`, or model.json's `family`; "" = unknown.
       base: {"path", "content_hash"} of the model with the other parameters, which
         `open_checkpoint` adds; None = these are all.
-      content_hash: that of the parameters, where it is known without reading them; see
-        `content_hash`.
+      content_hash: of the parameters, where it is known without reading them.
     """
 
     config: TransformerConfig
@@ -114,11 +113,7 @@ def content_hash(params: PyTree) -> str:
 
 
 def new_folder(path: str | pathlib.Path) -> pathlib.Path:
-    """Makes the folder of a checkpoint; returns its absolute path.
-
-    Raises:
-      CheckpointError: it exists.
-    """
+    """Makes the folder of a checkpoint, which must not exist; returns its absolute path."""
     folder = path_of(path).absolute()
     if folder.exists():
         raise CheckpointError(f"{folder}: exists already; choose another folder.")
@@ -145,17 +140,7 @@ def check_shapes(
     where: Any,
     kind: str,
 ) -> None:
-    """Checks the shapes of a checkpoint's arrays by name.
-
-    Args:
-      shapes: of the checkpoint.
-      expected: of the model.
-      where: names the checkpoint in errors.
-      kind: names an array in errors, such as "tensor".
-
-    Raises:
-      CheckpointError: names the first array that is missing, mis-shaped or unexpected.
-    """
+    """Raises a CheckpointError that names the first array that is not as the model has it."""
     another = "is this a checkpoint of another model?"
     for name, shape in [*expected.items(), *shapes.items()]:
         if name not in shapes:

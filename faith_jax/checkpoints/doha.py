@@ -36,14 +36,7 @@ def check_becomes_doha(config: TransformerConfig, source: str) -> None:
 
 
 def doha_from_bart(checkpoint: Checkpoint) -> Checkpoint:
-    """Returns a DoHA model whose knowledge attention is a copy of its first cross-attention.
-
-    Args:
-      checkpoint: of a BART or another encoder-decoder model; layers may be stacked.
-
-    Raises:
-      CheckpointError: the model has no cross-attention, or is DoHA already.
-    """
+    """Returns a DoHA model whose knowledge attention is a copy of its first cross-attention."""
     config = checkpoint.config
     source = checkpoint.metadata.get("source", "checkpoint")
     check_becomes_doha(config, source)

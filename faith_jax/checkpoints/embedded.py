@@ -38,16 +38,17 @@ def reads_two_sides(path_or_name: str | pathlib.Path) -> bool:
 def warn_of_other_texts(path: str | pathlib.Path | None, groundings: Iterable[Grounding]) -> None:
     """Warns, once, where `mini` is asked about texts that are no arguments of two sides."""
     if path is not None and reads_two_sides(path) and not all(g.perspectives for g in groundings):
-        _warn_once(str(path))
+        _log_once(
+            logging.WARNING,
+            "%s was trained on arguments of two sides: its scores and gradients say little about "
+            "other texts. Score with groundedness, or give another model.",
+            str(path),
+        )
 
 
 @functools.cache
-def _warn_once(path: str) -> None:
-    logger.warning(
-        "%s was trained on arguments of two sides: its scores and gradients say little about other "
-        "texts. Score with groundedness, or give another model.",
-        path,
-    )
+def _log_once(level: int, message: str, *values: object) -> None:
+    logger.log(level, message, *values)
 
 
 def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
@@ -80,11 +81,7 @@ def missing_message(path: pathlib.Path) -> str:
 
 
 def check_is_there(path_or_name: str | pathlib.Path) -> None:
-    """Says at once, without JAX, that there is no such checkpoint.
-
-    Raises:
-      CheckpointError: nothing is at this path.
-    """
+    """Raises a CheckpointError at once, without JAX, where there is no such checkpoint."""
     path = checkpoint_path(path_or_name)
     if not path.exists():
         raise CheckpointError(missing_message(path))
@@ -113,33 +110,26 @@ def newest_step(model_dir: str | pathlib.Path) -> int | None:
 
 
 def best_step(steps: Sequence[pathlib.Path]) -> pathlib.Path:
-    """Returns the step with the lowest validation loss, or the newest if none was measured.
+    """Returns the step, of one or more, with the lowest validation loss; the newest without any.
 
     Logs once which of a run's steps that is, where it is not the newest.
-
-    Args:
-      steps: folders of a run's steps, at least one.
     """
     best = min(steps, key=lambda step: (_read_loss(step), -int(step.name)))
     newest = _find_newest_step(steps)
     if best != newest:
-        _log_choice(best, int(newest.name))
+        _log_once(
+            logging.INFO,
+            "%s: step %s, which has the lowest validation loss; the newest is %s (checkpoints/%s)",
+            best.parent.parent,
+            f"{int(best.name):,}",
+            f"{int(newest.name):,}",
+            NEWEST,
+        )
     return best
 
 
 def _find_newest_step(steps: Sequence[pathlib.Path]) -> pathlib.Path:
     return max(steps, key=lambda step: int(step.name))
-
-
-@functools.cache
-def _log_choice(best: pathlib.Path, newest: int) -> None:
-    logger.info(
-        "%s: step %s, which has the lowest validation loss; the newest is %s (checkpoints/%s)",
-        best.parent.parent,
-        f"{int(best.name):,}",
-        f"{newest:,}",
-        NEWEST,
-    )
 
 
 def _read_loss(step: pathlib.Path) -> float:

@@ -6,56 +6,38 @@ safetensors: what Flax calls a kernel is stored there transposed and called a we
 
 import pathlib
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import flax.serialization
 import flax.traverse_util
-import msgspec
 import numpy as np
 
 from faith_jax.checkpoints.lazy_arrays import lazy, transpose
-from faith_jax.checkpoints.tensors import StoredTensor
-from faith_jax.core.errors import CheckpointError
-from faith_jax.core.schema import read_json_as
+from faith_jax.checkpoints.tensors import StoredTensor, weight_files
+from faith_jax.core.errors import CheckpointError, reason
 
 WHOLE = "flax_model.msgpack"
 INDEX = "flax_model.msgpack.index.json"
 _WEIGHTS = ("kernel", "embedding", "scale", "weight")
 
 
-class _Index(msgspec.Struct):
-    """The file of each array; a checkpoint must not make us read files elsewhere."""
-
-    weight_map: dict[str, Annotated[str, msgspec.Meta(pattern=r"^[^/]+\.msgpack$")]]
-
-
-def has_flax_weights(folder: pathlib.Path) -> bool:
-    """Whether a folder has weights of Flax."""
-    return any((folder / name).is_file() for name in (WHOLE, INDEX))
+def restore_msgpack(path: pathlib.Path, contents: str) -> Any:
+    """Returns the tree in a file of Flax's; raises a CheckpointError if it is no whole one."""
+    try:
+        return flax.serialization.msgpack_restore(path.read_bytes())
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror}.") from None
+    except Exception as error:  # msgpack raises many kinds for a truncated file
+        raise CheckpointError(
+            f"{path}: not a whole {contents} ({reason(error)[:180]}); copy it again."
+        ) from None
 
 
 def flax_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
-    """Returns the arrays of a folder's Flax weights by the names that safetensors have for them.
-
-    Raises:
-      CheckpointError: a file is missing, truncated, or no tree of arrays.
-    """
-    files = [WHOLE]
-    if not (folder / WHOLE).is_file():
-        placed = read_json_as(folder / INDEX, _Index, CheckpointError).weight_map
-        files = list(dict.fromkeys(placed.values()))
+    """Returns the arrays of a folder's Flax weights by the names that safetensors have for them."""
     tensors: dict[str, StoredTensor] = {}
-    for file in files:
-        path = folder / file
-        try:
-            tree = flax.serialization.msgpack_restore(path.read_bytes())
-        except OSError as error:
-            raise CheckpointError(f"{path}: {error.strerror}.") from None
-        except Exception as error:  # msgpack raises many kinds for a truncated file
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
-            raise CheckpointError(
-                f"{path}: not a whole file of Flax weights ({reason}); copy it again."
-            ) from None
+    for path in weight_files(folder, WHOLE, INDEX):
+        tree = restore_msgpack(path, "file of Flax weights")
         if isinstance(tree, Mapping) and isinstance(tree.get("params"), Mapping):
             tree = tree["params"]
         leaves: Mapping[tuple[Any, ...], Any] = {}

@@ -27,8 +27,7 @@ from faith_jax.checkpoints.native import (
 from faith_jax.checkpoints.open import unknown_form_message
 from faith_jax.checkpoints.t5x import FILE, STEP, is_t5x, newest_t5x, orbax_tree
 from faith_jax.core.errors import CheckpointError
-from faith_jax.core.files.changes import stamp
-from faith_jax.core.files.stores import is_remote, path_of, versions
+from faith_jax.core.files.stores import is_remote, path_of, stamp, versions
 
 _WHOLE_BYTES = 256 * 2**20  # a checkpoint of at most so many bytes is read whole
 _END_BYTES, _BLOCK_BYTES, _BLOCKS = 2**20, 2**16, 32  # what is read of each file of a larger one
@@ -52,11 +51,8 @@ def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
     distinguishes models that were trained differently, but not copies that differ only in bytes
     between the blocks.
 
-    Args:
-      path_or_name: what `open_checkpoint` opens.
-
     Raises:
-      CheckpointError: nothing known is there.
+      CheckpointError: no known checkpoint is there.
     """
     place = _locate_checkpoint(path_or_name)
     files, manifest = dict(_list_checkpoint_files(place)), read_manifest(place.folder)
@@ -86,12 +82,6 @@ def checkpoint_stamp(path_or_name: str | pathlib.Path) -> tuple[str, tuple[Any, 
 
     The stamp is of sizes and times, or of an object store's versions, which one listing gives:
     nothing is read for it. A base model's files are no part of it.
-
-    Args:
-      path_or_name: what `open_checkpoint` opens.
-
-    Raises:
-      CheckpointError: nothing known is there.
     """
     path = path_of(path_or_name)
     if is_remote(path):
@@ -112,11 +102,7 @@ def checkpoint_stamp(path_or_name: str | pathlib.Path) -> tuple[str, tuple[Any, 
 
 
 def step_of(path_or_name: str | pathlib.Path) -> int | None:
-    """Returns the step of a checkpoint that is opened, a run's or T5X's; None = it has none.
-
-    Raises:
-      CheckpointError: nothing known is there.
-    """
+    """Returns the step of a checkpoint that is opened, a run's or T5X's; None = it has none."""
     return _locate_checkpoint(path_or_name).step
 
 
@@ -125,9 +111,6 @@ def opened_path(path_or_name: str | pathlib.Path) -> str:
 
     Of a MODEL_DIR this is its best step, of a folder of T5X's its newest; an embedded model's name
     stays a name.
-
-    Raises:
-      CheckpointError: nothing known is there.
     """
     if str(path_or_name) in embedded_models() and not path_of(path_or_name).exists():
         return str(path_or_name)
@@ -136,10 +119,6 @@ def opened_path(path_or_name: str | pathlib.Path) -> str:
 
 def pin_step(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
     """Returns the path of one step of a checkpoint, whichever is the newest or best step now.
-
-    Args:
-      path_or_name: what `open_checkpoint` opens.
-      step: as `checkpoint_digest` returned it for this path.
 
     Raises:
       CheckpointError: this step is not there; the error also names the one that is opened now.

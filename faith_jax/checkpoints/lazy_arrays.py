@@ -8,7 +8,6 @@ what its devices hold of a parameter.
 
 import dataclasses
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,7 +48,7 @@ class LazyArray:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Reads all of it, for `np.asarray`."""
-        array = self.read(full_box(self.shape))
+        array = self.read(tuple(slice(0, size) for size in self.shape))
         return array if dtype is None else cast(array, np.dtype(dtype))
 
     def astype(self, dtype: Any) -> "LazyArray":
@@ -66,11 +65,6 @@ def lazy(array: Any) -> LazyArray:
         return array
     held = np.asarray(array)
     return LazyArray(held.shape, held.dtype, lambda box: held[box])
-
-
-def full_box(shape: Sequence[int]) -> Box:
-    """Returns the box of all of an array."""
-    return tuple(slice(0, size) for size in shape)
 
 
 def box_shape(box: Box) -> tuple[int, ...]:
@@ -148,32 +142,3 @@ def parts(array: LazyArray, count: int, groups: int) -> list[LazyArray]:
         return LazyArray((*rest, groups * width), array.dtype, read)
 
     return [part(number) for number in range(count)]
-
-
-def check_before_reading(array: LazyArray, check: Callable[[], None]) -> LazyArray:
-    """Returns an array of which nothing is read before `check` has returned."""
-
-    def read(box: Box) -> np.ndarray:
-        check()
-        return array.read(box)
-
-    return dataclasses.replace(array, read=read)
-
-
-def once(check: Callable[[], None]) -> Callable[[], None]:
-    """Returns a check that is made once, whatever thread asks first; all get the same error."""
-    lock, outcome = threading.Lock(), list[Exception | None]()
-
-    def made() -> None:
-        with lock:
-            if not outcome:
-                try:
-                    check()
-                except Exception as error:
-                    outcome.append(error)
-                else:
-                    outcome.append(None)
-        if outcome[0] is not None:
-            raise outcome[0]
-
-    return made

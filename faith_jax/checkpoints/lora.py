@@ -10,12 +10,11 @@ import math
 import pathlib
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
 
-from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.checkpoint import (
     Checkpoint,
     expected_shapes,
@@ -23,11 +22,11 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.contents import describe_contents
 from faith_jax.checkpoints.hugging_face.families import family_of_config
-from faith_jax.checkpoints.hugging_face.family import Family, TensorMap
+from faith_jax.checkpoints.hugging_face.family import TensorMap
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy, transpose
-from faith_jax.checkpoints.peft import CONFIG, WEIGHTS
+from faith_jax.checkpoints.manifest import check_finite
+from faith_jax.checkpoints.peft import CONFIG, WEIGHTS, adapter_tensors
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.rows import read_json
 from faith_jax.core.schema import read_json_as
@@ -66,7 +65,7 @@ class Lora:
 
     Attributes:
       folder: of the adapter.
-      config: what its adapter_config.json says.
+      config: its adapter_config.json.
       pairs: A and B by the published name of the module that they change, float32.
       replacements: tensors that replace those of the base (biases, `modules_to_save`).
       dtype: of all its tensors; float32 if they differ.
@@ -109,14 +108,10 @@ def read_lora(folder: pathlib.Path) -> Lora:
                 f"{folder / CONFIG}: field 'alpha_pattern': {pattern!r} is no pattern ({error})."
             ) from None
     path = folder / WEIGHTS
-    if not path.is_file():
-        raise CheckpointError(
-            f"{folder}: {WEIGHTS}: no such file, but {describe_contents(folder)}."
-        )
     halves: dict[str, dict[str, np.ndarray]] = {}
     replacements: dict[str, LazyArray] = {}
     dtypes = set()
-    for name, tensor in tensors.read_header(path)[0].items():
+    for name, tensor in adapter_tensors(folder).items():
         array = tensor.floats()
         dtypes.add(array.dtype)
         name = name.removeprefix(_PREFIX)
@@ -128,10 +123,7 @@ def read_lora(folder: pathlib.Path) -> Lora:
             continue
         module, part, _ = match.groups()
         numbers = np.asarray(array, _F32)
-        if not np.isfinite(numbers).all():
-            raise CheckpointError(
-                f"{path}: the tensor {name}: expected finite numbers, got others."
-            )
+        check_finite(name, numbers, path)
         halves.setdefault(module, {})[part] = numbers
     pairs = {module: _pair_lora_matrices(module, parts, path) for module, parts in halves.items()}
     if not pairs:
@@ -140,11 +132,7 @@ def read_lora(folder: pathlib.Path) -> Lora:
 
 
 def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
-    """Returns the base model with an adapter merged into its parameters.
-
-    Raises:
-      CheckpointError: the adapter changes what the base does not have, or in another shape.
-    """
+    """Returns the base model, which an adapter must fit, with the adapter merged into it."""
     family = family_of_config(base.config, base.family)
     where = base.metadata.get("source", "the base")
     if family is None:
@@ -157,8 +145,26 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
     is_same_dtype = {array.dtype for array in params.values()} == {lora.dtype}
     if not is_same_dtype:
         params = {name: array.astype(_F32) for name, array in params.items()}
+
+    def find_map(name: str) -> TensorMap:
+        for full in (name, family.prefix + name, name.removeprefix(family.prefix)):
+            if full in maps:
+                return maps[full]
+        raise CheckpointError(
+            f"{lora.folder}: the adapter changes {name}, which {where} does not have; give the "
+            "base model that it was made for."
+        )
+
+    def split(tensor: TensorMap, array: LazyArray, name: str) -> dict[str, LazyArray]:
+        if array.shape != (expected := tuple(tensor.shape(shapes))):
+            raise CheckpointError(
+                f"{lora.folder}: the adapter's change of {name} has the shape {array.shape}, but "
+                f"the base model's is {expected}; give the base model that it was made for."
+            )
+        return tensor.split(array)
+
     for module, (first, second) in lora.pairs.items():
-        tensor = _base_tensor(f"{module}.weight", maps, family, lora, where)
+        tensor = find_map(f"{module}.weight")
         embedder = "decoder/token_embedder" if config.decoder_embedding else "token_embedder"
         if config.logits_via_embedding and tensor.ours == (f"{embedder}/embedding",):
             raise CheckpointError(
@@ -169,44 +175,15 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
         is_kernel = tensor.ours[0].endswith("/kernel")
         change = _multiply_lora_matrices(module, first, second, lora.config)
         change = transpose(change) if is_kernel and not tensor.turned else change
-        _check_shape(change, tensor, shapes, lora, module)
-        for name, part in tensor.split(change).items():
+        for name, part in split(tensor, change, module).items():
             params[name] = _add_change(params[name], part)
     for name, array in lora.replacements.items():
-        tensor = _base_tensor(name, maps, family, lora, where)
-        _check_shape(array, tensor, shapes, lora, name)
         dtype = next(iter(params.values())).dtype
-        params |= {n: part.astype(dtype) for n, part in tensor.split(array).items()}
+        parts = split(find_map(name), array, name)
+        params |= {n: part.astype(dtype) for n, part in parts.items()}
     source = str(lora.folder.absolute())
-    metadata: dict[str, Any] = {
-        **base.metadata,
-        "source": source,
-        "format": "peft",
-        "base": where,
-    }
+    metadata = {**base.metadata, "source": source, "format": "peft", "base": where}
     return Checkpoint(config, unflatten(params), metadata, base.family)
-
-
-def _base_tensor(
-    name: str, maps: Mapping[str, TensorMap], family: Family, lora: Lora, where: Any
-) -> TensorMap:
-    for full in (name, family.prefix + name, name.removeprefix(family.prefix)):
-        if full in maps:
-            return maps[full]
-    raise CheckpointError(
-        f"{lora.folder}: the adapter changes {name}, which {where} does not have; give the base "
-        "model that it was made for."
-    )
-
-
-def _check_shape(
-    array: LazyArray, tensor: TensorMap, shapes: Mapping[str, Any], lora: Lora, name: str
-) -> None:
-    if array.shape != (expected := tuple(tensor.shape(shapes))):
-        raise CheckpointError(
-            f"{lora.folder}: the adapter's change of {name} has the shape {array.shape}, but the "
-            f"base model's is {expected}; give the base model that it was made for."
-        )
 
 
 def _multiply_lora_matrices(

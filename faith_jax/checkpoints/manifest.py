@@ -20,7 +20,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, within
+from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy, within
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files import write_text
 from faith_jax.core.files.stores import open_binary
@@ -110,11 +110,8 @@ def chunk_shape(
 ) -> tuple[int, ...]:
     """Returns the shape of the chunks of a tensor: the last axes whole as far as there is room.
 
-    Args:
-      shape: of the tensor, or of each shard of one.
-      itemsize: bytes of an element.
-      divides: `shape` is a shard's, which chunks must fill.
-      limit: bytes of a chunk.
+    An element has `itemsize` bytes, and a chunk at most `limit`. With `divides`, the shape is a
+    shard's, which chunks must fill.
     """
     chunk, room = [], max(1, limit // itemsize)
     for size in reversed(shape):
@@ -142,23 +139,15 @@ def chunk_digest(chunk: np.ndarray) -> bytes:
 
 
 def tensor_digests(tensors: Mapping[str, np.ndarray]) -> dict[str, TensorDigests]:
-    """Returns the digests of tensors by name."""
-    by_name = {
-        name: TensorDigests(
-            array.dtype.name, array.shape, chunk_shape(array.shape, array.dtype.itemsize), []
-        )
-        for name, array in tensors.items()
-    }
-    parts = [
-        (by_name[name], array[box])
-        for name, array in tensors.items()
-        for box in boxes(array.shape, by_name[name].chunk)
-    ]
-    for (digests, _), digest in zip(
-        parts, _digest_chunks([part for _, part in parts]), strict=True
-    ):
-        digests.sha256.append(digest.hex())
-    return by_name
+    """Returns the digests of tensors by name, computed on all processors."""
+
+    def digest(array: np.ndarray) -> TensorDigests:
+        chunk = chunk_shape(array.shape, array.dtype.itemsize)
+        digests = _digest_chunks([array[box] for box in boxes(array.shape, chunk)])
+        return TensorDigests(array.dtype.name, array.shape, chunk, [d.hex() for d in digests])
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip(tensors, pool.map(digest, tensors.values()), strict=True))
 
 
 def _digest_chunks(chunks: Sequence[np.ndarray]) -> Iterator[bytes]:
@@ -173,12 +162,9 @@ def _digest_chunks(chunks: Sequence[np.ndarray]) -> Iterator[bytes]:
 def write_manifest(
     folder: pathlib.Path, tensors: Mapping[str, TensorDigests], content_hash: str | None = None
 ) -> None:
-    """Writes the manifest of a checkpoint's folder.
+    """Writes the manifest of a checkpoint's folder, with digests of the files beside the tensors.
 
-    Args:
-      folder: with the files beside the tensors, which get digests too.
-      tensors: the digests by name.
-      content_hash: of all parameters; None = unknown.
+    `content_hash` is that of all parameters; None = unknown.
     """
     beside = [folder / name for name in sorted((*COMPANIONS, *_DESCRIPTIONS))]
     files = {path.name: file_digest(path) for path in beside if path.is_file()}
@@ -190,7 +176,7 @@ def write_manifest(
 def update_files(folder: pathlib.Path) -> None:
     """Writes the manifest anew, if there is one, after files have come to a folder."""
     if (folder / MANIFEST).is_file():
-        former = _load_manifest(folder / MANIFEST)
+        former = read_json_as(folder / MANIFEST, Manifest, CheckpointError)
         write_manifest(folder, former.tensors, former.content_hash)
 
 
@@ -201,25 +187,14 @@ def file_digest(path: pathlib.Path) -> str:
 
 
 def read_manifest(folder: pathlib.Path) -> Manifest | None:
-    """Returns the manifest of a folder; None = it has none, or nothing is to be verified.
-
-    Raises:
-      CheckpointError: it is no manifest.
-    """
+    """Returns the manifest of a folder; None = it has none, or nothing is to be verified."""
     path = folder / MANIFEST
-    return _load_manifest(path) if is_verifying() and path.is_file() else None
-
-
-def _load_manifest(path: pathlib.Path) -> Manifest:
-    return read_json_as(path, Manifest, CheckpointError)
+    is_read = is_verifying() and path.is_file()
+    return read_json_as(path, Manifest, CheckpointError) if is_read else None
 
 
 def check_files(folder: pathlib.Path) -> None:
-    """Checks the files beside the tensors of a folder, if it has a manifest.
-
-    Raises:
-      CheckpointError: one is missing or differs.
-    """
+    """Raises a CheckpointError where a file beside the tensors is not as the manifest says."""
     manifest = read_manifest(folder)
     for name, digest in (manifest.files if manifest else {}).items():
         path = folder / name
@@ -232,30 +207,13 @@ def check_files(folder: pathlib.Path) -> None:
 def check_tensors(
     folder: pathlib.Path, manifest: Manifest | None, tensors: Mapping[str, np.ndarray]
 ) -> None:
-    """Checks tensors that were read.
+    """Checks tensors that were read, by their names in the manifest; see `verify_when_read`."""
 
-    Args:
-      folder: of the manifest, for errors.
-      manifest: of `read_manifest`; None = nothing is checked.
-      tensors: by their names in the manifest.
+    def check(name: str) -> None:
+        np.asarray(verify_when_read(folder, manifest, name, lazy(tensors[name])))
 
-    Raises:
-      CheckpointError: names the first tensor, and its chunk, that differs from what was written.
-    """
-    if manifest is None:
-        return
-    parts = []
-    for name, array in tensors.items():
-        digests = digests_of(folder, manifest, name, array.shape, array.dtype)
-        places = boxes(array.shape, digests.chunk)
-        parts += [
-            (name, place, sha256, array[box])
-            for place, (box, sha256) in enumerate(zip(places, digests.sha256, strict=True))
-        ]
-    computed = _digest_chunks([part for *_, part in parts])
-    for (name, place, sha256, _), digest in zip(parts, computed, strict=True):
-        if digest.hex() != sha256:
-            raise chunk_differs(folder, name, place, len(manifest.tensors[name].sha256))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(check, tensors))
 
 
 def verify_when_read(
@@ -263,7 +221,7 @@ def verify_when_read(
 ) -> LazyArray:
     """Returns a tensor of which each chunk is verified when a part of it is first read.
 
-    See `check_tensors` for the first arguments.
+    The `folder` is the manifest's, for errors; without a manifest, nothing is verified.
 
     Raises:
       CheckpointError: the manifest does not know the tensor, or of another form; when it is read:
@@ -301,11 +259,7 @@ def verify_when_read(
 def digests_of(
     folder: pathlib.Path, manifest: Manifest, name: str, shape: Sequence[int], dtype: Any
 ) -> TensorDigests:
-    """Returns the digests of a tensor that has been read.
-
-    Raises:
-      CheckpointError: the manifest does not know it, or of another form.
-    """
+    """Returns the digests of a tensor, if the manifest has it in this form."""
     digests = manifest.tensors.get(name)
     if digests is None:
         raise _mismatch_error(folder, f"the tensor {name} is not in {MANIFEST}")
@@ -339,12 +293,7 @@ def _mismatch_error(folder: pathlib.Path, problem: str) -> CheckpointError:
 
 
 def check_finite(name: str, array: np.ndarray, where: Any) -> None:
-    """Checks that no weight is NaN or infinite.
-
-    Args:
-      name: of the parameter.
-      array: all of it, or what a process has of it; if it is of no floats, it is not looked at.
-      where: names the checkpoint in errors.
+    """Checks that no weight is NaN or infinite; an array of no floats is not looked at.
 
     Raises:
       CheckpointError: names the parameter, and how many such weights it has.

@@ -14,7 +14,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -68,9 +68,7 @@ class _ModelJson(msgspec.Struct):
 def write_model_json(folder: str | pathlib.Path, checkpoint: Checkpoint) -> None:
     """Writes the description of a model, without its parameters.
 
-    Args:
-      folder: of the parameters, or MODEL_DIR of a run.
-      checkpoint: the model; its family is that of the checkpoint that it began with.
+    The family of `checkpoint` is that of the checkpoint that it began with.
     """
     described = {
         "format": "faith_jax",
@@ -101,11 +99,7 @@ def _own_digest(described: Mapping[str, Any]) -> str:
 
 
 def read_model_json(folder: str | pathlib.Path) -> Checkpoint:
-    """Reads the file that `write_model_json` wrote, a model without its parameters.
-
-    Raises:
-      CheckpointError: it cannot be read, is of another program or version, or has changed.
-    """
+    """Reads what `write_model_json` wrote, if it is unchanged: a model without its parameters."""
     path = path_of(folder) / MODEL_JSON
     described = read_json(path, CheckpointError)
     model_json = read_json_as(path, _ModelJson, CheckpointError)
@@ -156,10 +150,8 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
 def read_native(path: str | pathlib.Path) -> Checkpoint:
     """Opens the parameters that a checkpoint of ours contains, without those of its base.
 
-    They are read, and verified by the checkpoint's manifest, when they are asked for.
-
-    Args:
-      path: an imported checkpoint, a MODEL_DIR (its best step), or MODEL_DIR/checkpoints/<step>.
+    They are read, and verified by the checkpoint's manifest, when they are asked for. The path is
+    that of an imported checkpoint, a MODEL_DIR (its best step), or MODEL_DIR/checkpoints/<step>.
 
     Raises:
       CheckpointError: the checkpoint is not whole, or a file or an array's form differs from its
@@ -191,11 +183,7 @@ def is_native(path: str | pathlib.Path) -> bool:
 
 
 def run_folder(path: str | pathlib.Path) -> pathlib.Path:
-    """Returns the folder with the model.json of a checkpoint of ours: of a step, its MODEL_DIR.
-
-    Raises:
-      CheckpointError: there is no checkpoint of ours.
-    """
+    """Returns the folder with the model.json of a checkpoint of ours: of a step, its MODEL_DIR."""
     path = path_of(path).absolute()
     folder = _model_folder(path)
     if folder is None:
@@ -216,11 +204,7 @@ def part_of(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def params_folder(path: str | pathlib.Path) -> pathlib.Path:
-    """Returns the folder with the parameters of a checkpoint of ours: of a MODEL_DIR, the best.
-
-    Raises:
-      CheckpointError: there is no checkpoint of ours, or none yet.
-    """
+    """Returns the folder with the parameters of a checkpoint of ours: of a MODEL_DIR, the best."""
     path = path_of(path).absolute()
     folder = run_folder(path)
     if (path / PARAMS).is_dir():
@@ -236,25 +220,18 @@ def params_folder(path: str | pathlib.Path) -> pathlib.Path:
 
 
 def read_part(folder: pathlib.Path, name: str, box: tuple[slice, ...]) -> np.ndarray:
-    """Reads a part of an array of a step; `name` is that in the manifest, such as "params/a/b".
-
-    Raises:
-      CheckpointError: it cannot be read.
-    """
-    item, *path = name.split("/")
+    """Reads a part of an array of a step; `name` is that in the manifest, such as "params/a/b"."""
+    item, _, inner_name = name.partition("/")
     described, _ = _read_orbax_metadata(folder / item)
-    try:
-        return np.asarray(_open_array(folder / item, described, path).result()[box].read().result())
-    except (OSError, ValueError) as error:
-        raise _unreadable(folder, name, error) from None
+    return lazy_store(folder, name, _open_array(folder / item, described, inner_name)).read(box)
 
 
-def _read_orbax_metadata(folder: pathlib.Path) -> tuple[dict[str, Any], list[list[str]]]:
+def _read_orbax_metadata(folder: pathlib.Path) -> tuple[dict[str, Any], list[str]]:
     """Returns Orbax's description of its files, and the names of the arrays in them."""
     try:
         described = json.loads((folder / METADATA).read_text(encoding="utf-8"))
         return described, [
-            [part["key"] for part in entry["key_metadata"]]
+            "/".join(part["key"] for part in entry["key_metadata"])
             for entry in described["tree_metadata"].values()
         ]
     except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
@@ -265,65 +242,40 @@ def _read_orbax_metadata(folder: pathlib.Path) -> tuple[dict[str, Any], list[lis
 
 
 def stored_names(folder: pathlib.Path) -> list[str]:
-    """Returns the names of the arrays of a tree that Orbax wrote.
-
-    Raises:
-      CheckpointError: Orbax's description of them is missing or broken.
-    """
-    return ["/".join(name) for name in _read_orbax_metadata(folder)[1]]
+    """Returns the names of the arrays of a tree that Orbax wrote."""
+    return _read_orbax_metadata(folder)[1]
 
 
 def stored_arrays(folder: pathlib.Path, below: str = "") -> dict[str, LazyArray]:
     """Opens the arrays of a tree that Orbax wrote.
 
-    Args:
-      folder: of the tree.
-      below: only those whose names begin so, which their names here lack.
+    With `below`, these are only those whose names begin so, which their names here lack.
 
     Raises:
       CheckpointError: an array cannot be opened; later, that it cannot be read.
     """
     described, names = _read_orbax_metadata(folder)
-    opened = {
-        "/".join(name): _open_array(folder, described, name)
-        for name in names
-        if "/".join(name).startswith(below)
-    }
+    opened = {n: _open_array(folder, described, n) for n in names if n.startswith(below)}
     # All are opened before the first is waited for.
     return {
         name.removeprefix(below): lazy_store(folder, name, array) for name, array in opened.items()
     }
 
 
-def _open_array(folder: pathlib.Path, described: Mapping[str, Any], name: list[str]) -> Any:
+def _open_array(folder: pathlib.Path, described: Mapping[str, Any], name: str) -> Any:
     """Returns TensorStore's future of an array that Orbax wrote."""
-    store = kvstore(folder / ".".join(name))
+    file = name.replace("/", ".")
+    store = kvstore(folder / file)
     if described.get("use_ocdbt"):
-        store = {"driver": "ocdbt", "base": kvstore(folder), "path": f"{'.'.join(name)}/"}
+        store = {"driver": "ocdbt", "base": kvstore(folder), "path": f"{file}/"}
     driver = "zarr3" if described.get("use_zarr3") else "zarr"
     return tensorstore.open({"driver": driver, "kvstore": store}, read=True, open=True)
 
 
-def lazy_store(
-    place: pathlib.Path,
-    name: str,
-    future: Any,
-    check: Callable[[Any, Box], None] = lambda store, box: None,
-) -> LazyArray:
-    """Returns an array that TensorStore is opening.
-
-    Args:
-      place: of the array, for errors.
-      name: likewise.
-      future: of the open store.
-      check: of the store, before a part of it is read.
-
-    Raises:
-      CheckpointError: it cannot be opened; later, that it cannot be read.
-    """
+def lazy_store(place: pathlib.Path, name: str, future: Any) -> LazyArray:
+    """Returns an array that TensorStore is opening; errors name its place and parameter."""
 
     def read(box: Box) -> np.ndarray:
-        check(store, box)
         try:
             return np.asarray(store[box].read().result())
         except (OSError, ValueError) as error:

@@ -1,7 +1,9 @@
 """Opens a checkpoint of any known form."""
 
 import dataclasses
+import functools
 import pathlib
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -23,7 +25,7 @@ from faith_jax.checkpoints.hugging_face.folder import (
     read_huggingface,
     weights_of,
 )
-from faith_jax.checkpoints.lazy_arrays import check_before_reading, lazy, once
+from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy
 from faith_jax.checkpoints.lora import merge_lora, read_lora
 from faith_jax.checkpoints.manifest import finite
 from faith_jax.checkpoints.native import (
@@ -35,7 +37,7 @@ from faith_jax.checkpoints.native import (
     run_folder,
 )
 from faith_jax.checkpoints.peft import adapter_message, is_peft, method_of
-from faith_jax.checkpoints.t5x import is_t5x, newest_t5x, read_t5x, t5x_tensors
+from faith_jax.checkpoints.t5x import is_t5x, newest_t5x, read_t5x, stored_params
 from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
@@ -125,14 +127,14 @@ def stored_tensors(
     path = checkpoint_path(path_or_name)
     if is_native(path):
         params = flatten(read_native(path).params)
-        named = ((f"{PARAMS}/{name}", np.asarray(array)) for name, array in params.items())
-        return params_folder(path).parent, named
-    if is_huggingface(path):
-        stored = weights_of(path).items()
-        return path, ((name, np.asarray(tensor.array)) for name, tensor in stored)
-    if (folder := newest_t5x(path)) is not None:
-        return folder, t5x_tensors(folder)
-    raise CheckpointError(unknown_form_message(path))
+        folder, arrays = params_folder(path).parent, {f"{PARAMS}/{n}": a for n, a in params.items()}
+    elif is_huggingface(path):
+        folder, arrays = path, {name: tensor.array for name, tensor in weights_of(path).items()}
+    elif (t5x_folder := newest_t5x(path)) is not None:
+        folder, arrays = t5x_folder, stored_params(t5x_folder)
+    else:
+        raise CheckpointError(unknown_form_message(path))
+    return folder, ((name, np.asarray(array)) for name, array in arrays.items())
 
 
 def is_checkpoint(path: pathlib.Path) -> bool:
@@ -159,8 +161,12 @@ def _open_base(
             f"{source}: its base model cannot be opened ({error}); say where it is with base=."
         ) from None
 
+    lock = threading.Lock()
+    hash_once = functools.cache(lambda: opened.content_hash or content_hash(opened.params))
+
     def check() -> None:
-        base_hash = opened.content_hash or content_hash(opened.params)
+        with lock:  # threads read the parameters
+            base_hash = hash_once()
         if base_hash != described["content_hash"]:
             raise CheckpointError(
                 f"{source}: its base model has the content hash "
@@ -168,11 +174,16 @@ def _open_base(
                 "to another model."
             )
 
-    checked = once(check)
+    def check_first(array: LazyArray) -> LazyArray:
+        def read(box: Box) -> np.ndarray:
+            check()
+            return array.read(box)
+
+        return dataclasses.replace(array, read=read)
+
     if opened.content_hash is not None:
-        checked()
-    flat = flatten(opened.params)
-    params = {name: check_before_reading(lazy(array), checked) for name, array in flat.items()}
+        check()
+    params = {name: check_first(lazy(array)) for name, array in flatten(opened.params).items()}
     return dataclasses.replace(opened, params=unflatten(params))
 
 

@@ -24,7 +24,7 @@ from faith_jax.models.config import TransformerConfig
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
-TENSOR = "prompt_embeddings"
+_TENSOR = "prompt_embeddings"
 ENCODER_DECODER, DECODER_ONLY = "SEQ_2_SEQ_LM", "CAUSAL_LM"
 
 
@@ -84,6 +84,15 @@ def adapter_message(folder: pathlib.Path) -> str:
     return f"an adapter of PEFT's{named}, no whole model; {remedy}."
 
 
+def adapter_tensors(folder: pathlib.Path) -> dict[str, tensors.StoredTensor]:
+    """Returns the tensors of an adapter; a CheckpointError says what else is there."""
+    if not (folder / WEIGHTS).is_file():
+        raise CheckpointError(
+            f"{folder}: {WEIGHTS}: no such file, but {describe_contents(folder)}."
+        )
+    return tensors.read_header(folder / WEIGHTS)[0]
+
+
 def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     """Reads the prompt of a folder that PEFT wrote.
 
@@ -100,23 +109,18 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     times = adapter.num_transformer_submodules or (2 if adapter.task_type == ENCODER_DECODER else 1)
     length = adapter.num_virtual_tokens
     shape = (length * times, adapter.token_dim)
-    weights = folder / WEIGHTS
-    if not weights.is_file():
-        raise CheckpointError(
-            f"{folder}: {WEIGHTS}: no such file, but {describe_contents(folder)}."
-        )
-    stored, _ = tensors.read_header(weights)
-    if list(stored) != [TENSOR]:
-        problem = f"expected the tensor {TENSOR} alone, got {sorted(stored)}"
-    elif (tensor := stored[TENSOR]).shape != shape or 0 in shape:
-        problem = f"the tensor {TENSOR} has the shape {tensor.shape}, but {CONFIG} says {shape}"
+    stored = adapter_tensors(folder)
+    if list(stored) != [_TENSOR]:
+        problem = f"expected the tensor {_TENSOR} alone, got {sorted(stored)}"
+    elif (tensor := stored[_TENSOR]).shape != shape or 0 in shape:
+        problem = f"the tensor {_TENSOR} has the shape {tensor.shape}, but {CONFIG} says {shape}"
     else:
         vectors = np.asarray(tensor.floats(), np.float32)
         broken = np.argwhere(~np.isfinite(vectors))
         if not broken.size:
             return PeftPrompt(vectors[:length], adapter.task_type, adapter.base_model_name_or_path)
         problem = f"expected finite numbers, but vector {broken[0][0]} has others"
-    raise CheckpointError(f"{weights}: {problem}.")
+    raise CheckpointError(f"{folder / WEIGHTS}: {problem}.")
 
 
 def write_peft_prompt(
@@ -150,7 +154,7 @@ def write_peft_prompt(
     }
     folder = path_of(folder)
     (folder / CONFIG).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
-    stored = {TENSOR: np.asarray(vectors, np.float32)}
+    stored = {_TENSOR: np.asarray(vectors, np.float32)}
     tensors.write_tensor_file(folder / WEIGHTS, stored, {"format": "pt"})
 
 

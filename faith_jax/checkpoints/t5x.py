@@ -13,15 +13,11 @@ the stack's name stands twice: `encoder/encoder/mlp/wo/kernel`. They are read as
 A soft prompt that Google's prompt-tuning trained is read too.
 """
 
-import functools
-import itertools
-import math
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import flax.serialization
 import flax.traverse_util
 import ml_dtypes
 import numpy as np
@@ -35,7 +31,8 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, entry, lazy
+from faith_jax.checkpoints.flax_weights import restore_msgpack
+from faith_jax.checkpoints.lazy_arrays import LazyArray, entry, lazy
 from faith_jax.checkpoints.native import (
     METADATA,
     lazy_store,
@@ -48,9 +45,9 @@ from faith_jax.core.files.stores import kvstore, path_of
 from faith_jax.models.config import TransformerConfig
 
 FILE = "checkpoint"
-STATE = "state"  # the folder of Orbax's form
+_STATE = "state"  # the folder of Orbax's form
 # The folders of a step in which other programs have Orbax write their tree; "" = the step itself.
-_TREES = (STATE, "", "default", "params", "items")
+_TREES = (_STATE, "", "default", "params", "items")
 STEP = "checkpoint_"  # begins the name of a step's folder
 _EMBEDDING = "token_embedder/embedding"
 # Soft prompts of prompt-tuning (Lester 2021), by our names.
@@ -75,7 +72,7 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
     Args:
       path: a folder checkpoint_<step>, the file `checkpoint` in it, a folder of Orbax's, or a
         folder of several, of which the newest is opened.
-      config: the model's dimensions; by default, read from the parameters' shapes.
+      config: the model's dimensions; None = read from the parameters' shapes.
 
     Raises:
       CheckpointError: a file is truncated, a parameter (which the error names) is missing or
@@ -86,7 +83,7 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
         raise CheckpointError(f"{path}: there is no T5X checkpoint here.")
     manifest.check_files(folder)
     checkpoint_manifest = manifest.read_manifest(folder)
-    stored = _stored_params(folder).items()
+    stored = stored_params(folder).items()
     verified = {
         name: manifest.verify_when_read(folder, checkpoint_manifest, name, array)
         for name, array in stored
@@ -101,12 +98,6 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
     if config.scan_layers != scanned:
         params = unstack_layers(params) if scanned else stack_layers(params)
     return Checkpoint(config, params, {"source": str(folder.absolute()), "format": "t5x"})
-
-
-def t5x_tensors(folder: pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the parameters of one checkpoint as they are stored."""
-    for name, array in _stored_params(folder).items():
-        yield name, np.asarray(array)
 
 
 def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> TransformerConfig:
@@ -192,7 +183,7 @@ def orbax_tree(folder: pathlib.Path) -> pathlib.Path | None:
     return None if tree is None or part_of(tree) is not None else tree
 
 
-def _stored_params(folder: pathlib.Path) -> dict[str, LazyArray]:
+def stored_params(folder: pathlib.Path) -> dict[str, LazyArray]:
     """Opens the parameters of one checkpoint as they are stored."""
     if (folder / FILE).is_file():
         arrays = _flax_params(folder)
@@ -209,25 +200,34 @@ def _stored_params(folder: pathlib.Path) -> dict[str, LazyArray]:
 
 def _flax_params(folder: pathlib.Path) -> dict[str, LazyArray]:
     """Opens the parameters of Flax's file, the larger of which lie beside it as Zarr folders."""
-    values = _read_leaves(folder / FILE)
+    state = restore_msgpack(folder / FILE, "T5X checkpoint")
+    # The first version had no level `optimizer`.
+    state = state.get("optimizer", state) if isinstance(state, dict) else None
+    target = state.get("target") if isinstance(state, dict) else None
+    if not isinstance(target, dict) or not target:
+        raise CheckpointError(
+            f"{folder / FILE}: expected a tree of parameters under optimizer/target."
+        )
+    # A TensorStore description is a leaf, not a subtree.
+    leaves = flax.traverse_util.flatten_dict(
+        target, is_leaf=lambda _, value: isinstance(value.get("driver"), str)
+    )
+    values = {"/".join(map(str, keys)): value for keys, value in leaves.items()}
     folders = {
         name: folder / f"target.{name.replace('/', '.')}"
         for name, value in values.items()
         if isinstance(value, dict)
     }
-    # All are opened before the first is waited for.
+    # All are opened before the first is waited for. A chunk that is missing is an error.
+    spec = {"driver": "zarr", "fill_missing_data_reads": False}
     opening = {
-        name: tensorstore.open({"driver": "zarr", "kvstore": kvstore(zarr)}, read=True, open=True)
+        name: tensorstore.open({**spec, "kvstore": kvstore(zarr)}, read=True, open=True)
         for name, zarr in folders.items()
     }
-    arrays = {}
-    for name, value in values.items():
-        if name in folders:
-            check = functools.partial(_check_chunks, folders[name], name)
-            arrays[name] = lazy_store(folders[name], name, opening[name], check)
-        else:
-            arrays[name] = lazy(value)
-    return arrays
+    return {
+        name: lazy_store(folders[name], name, opening[name]) if name in folders else lazy(value)
+        for name, value in values.items()
+    }
 
 
 def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
@@ -238,7 +238,7 @@ def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
     params_place = min(
         places, key=lambda place: (place.count("/"), "params" not in place), default=None
     )
-    if tree.name == STATE:
+    if tree.name == _STATE:
         params_place = "target/"
     if params_place is None:
         first_names = ", ".join(names[:3])
@@ -294,53 +294,3 @@ def _own_positions(folder: pathlib.Path, name: str) -> CheckpointError:
         f"{folder}: the parameter {name}: each layer has a position bias of its own, as in umT5, "
         "which is not supported."
     )
-
-
-def _read_leaves(path: pathlib.Path) -> dict[str, Any]:
-    """Returns the parameters in a msgpack file, by name: arrays, or descriptions of arrays."""
-    try:
-        state = flax.serialization.msgpack_restore(path.read_bytes())
-    except Exception as error:  # msgpack raises many kinds for a truncated file
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
-        problem = f"not a whole T5X checkpoint ({reason}); copy it again"
-    else:
-        # The first version had no level `optimizer`.
-        state = state.get("optimizer", state) if isinstance(state, dict) else None
-        target = state.get("target") if isinstance(state, dict) else None
-        if isinstance(target, dict) and target:
-            # A TensorStore description is a leaf, not a subtree.
-            leaves = flax.traverse_util.flatten_dict(
-                target, is_leaf=lambda _, value: isinstance(value.get("driver"), str)
-            )
-            return {"/".join(map(str, keys)): value for keys, value in leaves.items()}
-        problem = "expected a tree of parameters under optimizer/target"
-    raise CheckpointError(f"{path}: {problem}.")
-
-
-def _check_chunks(place: pathlib.Path, name: str, store: tensorstore.TensorStore, box: Box) -> None:
-    """Checks that the chunks of a part are whole.
-
-    TensorStore fills in a missing one, and reads some that are cut short.
-
-    A whole gzip file ends with the size of its content.
-    """
-    zarr: Mapping[str, Any] = store.spec().to_json()["metadata"]
-    size = math.prod(zarr["chunks"]) * store.dtype.numpy_dtype.itemsize % 2**32
-    gzip = (zarr.get("compressor") or {}).get("id") == "gzip"
-    spans = [
-        range(part.start // chunk, math.ceil(part.stop / chunk))
-        for part, chunk in zip(box, zarr["chunks"], strict=True)
-    ]
-    for index in itertools.product(*spans):
-        chunk = zarr["dimension_separator"].join(map(str, index)) or "0"
-        try:
-            with (place / chunk).open("rb") as file:
-                file.seek(max(0, file.seek(0, 2) - 4))
-                is_cut = int.from_bytes(file.read(), "little") != size and gzip
-            problem = f"has the chunk {chunk} cut short" if is_cut else ""
-        except OSError:
-            problem = f"lacks its chunk {chunk}"
-        if problem:
-            raise CheckpointError(
-                f"{place}: the parameter {name} {problem}; copy the checkpoint again."
-            )

@@ -6,8 +6,6 @@ file's header and read each tensor, or a part of one, by its ranges of bytes.
 
 import contextlib
 import dataclasses
-import io
-import itertools
 import json
 import math
 import pathlib
@@ -19,14 +17,14 @@ import msgspec
 import numpy as np
 import safetensors.numpy
 
-from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, box_shape, within
+from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, box_shape
 from faith_jax.core.errors import CheckpointError, format_value
-from faith_jax.core.files.git_lfs import check_no_pointer
+from faith_jax.core.files.stores import check_no_pointer
 from faith_jax.core.schema import read_json_as
 
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-DTYPES = {
+_DTYPES = {
     "F32": np.dtype(np.float32),
     "F16": np.dtype(np.float16),
     "BF16": np.dtype(ml_dtypes.bfloat16),
@@ -39,14 +37,21 @@ DTYPES = {
 }
 UNQUANTISED = "give weights in float32, bfloat16 or float16, without quantisation"
 _LENGTH_BYTES = 8
-# Of a part with shorter runs of bytes than the first, whole rows are read, so many bytes at once.
-_RUN_BYTES, _BLOCK_BYTES = 2**16, 2**24
+_BLOCK_BYTES = 2**24  # that are read at once
 
 
 class _Index(msgspec.Struct):
     """The file of each tensor; a checkpoint must not make us read files elsewhere."""
 
     weight_map: dict[str, Annotated[str, msgspec.Meta(pattern="^[^/]+$")]]
+
+
+def weight_files(folder: pathlib.Path, whole: str, index: str) -> list[pathlib.Path]:
+    """Returns the files of a folder's weights: `whole`, or those that `index` names."""
+    if (folder / whole).is_file():
+        return [folder / whole]
+    placed = read_json_as(folder / index, _Index, CheckpointError).weight_map
+    return [folder / file for file in dict.fromkeys(placed.values())]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,11 +73,7 @@ class StoredTensor:
         return self.array.shape
 
     def floats(self) -> LazyArray:
-        """Returns a tensor that is a parameter.
-
-        Raises:
-          CheckpointError: its dtype is not float32, bfloat16 or float16.
-        """
+        """Returns a tensor that is a parameter; raises a CheckpointError for another dtype."""
         if self.dtype.name not in ("float32", "bfloat16", "float16"):
             raise CheckpointError(
                 f"{self.path}: tensor {self.name}: expected float32, bfloat16 or float16, got "
@@ -101,54 +102,32 @@ class _Bytes:
         return StoredTensor(self.path, self.name, LazyArray(self.shape, self.dtype, self._read_box))
 
     def _read_box(self, box: Box) -> np.ndarray:
+        """Reads the rows of the first axis in which a part lies, some at once."""
+        shape, box_in_rows = self.shape or (1,), box or (slice(0, 1),)
+        rows = box_in_rows[0]
+        part = np.empty(box_shape(box_in_rows), self.dtype)
+        row_bytes = math.prod(shape[1:]) * self.dtype.itemsize
         with self.path.open("rb") as file:
-            return self._read_from(file, box)
-
-    def _read_from(self, file: io.BufferedReader, box: Box) -> np.ndarray:
-        part_array = np.empty(box_shape(box), self.dtype)
-        if not part_array.size:
-            return part_array
-        # From this axis on, the part lies in runs of bytes without gaps.
-        cut = [axis for axis, size in enumerate(self.shape) if part_array.shape[axis] < size]
-        axis = max(cut, default=0)
-        inner = math.prod(self.shape[axis + 1 :])
-        run = math.prod(part_array.shape[axis:])
-        if run < part_array.size and run * self.dtype.itemsize < _RUN_BYTES:
-            rows = (*box[:axis], slice(0, self.shape[axis]), *box[axis + 1 :])
-            row_bytes = math.prod(box_shape(rows[1:])) * self.dtype.itemsize
-            step = max(1, _BLOCK_BYTES // row_bytes)
-            for start in range(box[0].start, box[0].stop, step):
-                block = (slice(start, min(start + step, box[0].stop)), *rows[1:])
-                read = self._read_from(file, block)
-                inside = (slice(None),) * axis + (box[axis],)
-                part_array[within(box[:1], block[:1])] = read[inside]
-            return part_array
-        strides = [math.prod(self.shape[i + 1 :]) for i in range(axis)]
-        starts = itertools.product(*(range(part.start, part.stop) for part in box[:axis]))
-        first = box[axis].start * inner if box else 0
-        for place, outer in zip(part_array.reshape(-1, run), starts, strict=True):
-            elements = first + sum(i * stride for i, stride in zip(outer, strides, strict=True))
-            file.seek(self.offset + elements * self.dtype.itemsize)
-            if file.readinto(place.view(np.uint8).data) < place.nbytes:
-                raise CheckpointError(
-                    f"{self.path}: the tensor {self.name} is cut short; copy the file again."
-                )
-        return part_array
+            file.seek(self.offset + rows.start * row_bytes)
+            step = max(1, _BLOCK_BYTES // max(1, row_bytes))
+            for start in range(rows.start, rows.stop if part.size else rows.start, step):
+                place = part[start - rows.start : start - rows.start + step]
+                has_whole_rows = part.shape[1:] == shape[1:]
+                block = place if has_whole_rows else np.empty((len(place), *shape[1:]), self.dtype)
+                if file.readinto(block.reshape(-1).view(np.uint8).data) < block.nbytes:
+                    raise CheckpointError(
+                        f"{self.path}: the tensor {self.name} is cut short; copy the file again."
+                    )
+                if not has_whole_rows:
+                    place[...] = block[(slice(None), *box[1:])]
+        return part.reshape(box_shape(box))
 
 
 def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
-    """Returns the tensors of model.safetensors or its shards by name, not yet read.
-
-    Raises:
-      CheckpointError: a file is missing, truncated or malformed.
-    """
-    if (folder / WHOLE).is_file():
-        return read_header(folder / WHOLE)[0]
-    index = folder / INDEX
-    placed = read_json_as(index, _Index, CheckpointError).weight_map
+    """Returns the tensors of model.safetensors or its shards by name, not yet read."""
     by_name: dict[str, StoredTensor] = {}
-    for shard in dict.fromkeys(placed.values()):
-        by_name |= read_header(folder / shard)[0]
+    for path in weight_files(folder, WHOLE, INDEX):
+        by_name |= read_header(path)[0]
     return by_name
 
 
@@ -180,10 +159,10 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
         problem, remedy = "has a broken entry in the header", "copy the file again"
         with contextlib.suppress(KeyError, TypeError, ValueError):
             begin, end = entry["data_offsets"]
-            if isinstance(entry["dtype"], str) and entry["dtype"] not in DTYPES:
+            if isinstance(entry["dtype"], str) and entry["dtype"] not in _DTYPES:
                 problem = f"has the dtype {format_value(entry['dtype'])}, which is not read"
                 remedy = UNQUANTISED
-            dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
+            dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
             tensors[name] = tensor = _Bytes(path, name, dtype, shape, data + begin)
             are_counts = all(type(number) is int and number >= 0 for number in (*shape, begin))
             if are_counts and tensor.end == data + end:

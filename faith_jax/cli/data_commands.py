@@ -50,9 +50,9 @@ class Tasks:
     targets_length: Positive = 128
 
     def run(self) -> Iterable[str]:
-        from faith_jax.core.user_modules import has_entry_points, import_user_module
+        from faith_jax.core.user_modules import entry_point_names, import_user_module
 
-        has_others = bool(self.task_module) or has_entry_points(TASK_ENTRY_POINTS)
+        has_others = bool(self.task_module) or entry_point_names(TASK_ENTRY_POINTS)
         if self.task and not has_others:
             check_task_name(self.task, "TASK")  # before TensorFlow is imported, which takes seconds
         if self.task or has_others:

@@ -186,12 +186,8 @@ def in_tokens(
 ) -> list[Part]:
     """Returns parts in tokens; a token belongs to the part that has its last character.
 
-    Args:
-      parts: in characters.
-      text: the input.
-      ids: its tokens.
-      tokenizer: of the model. Without offsets, it encodes the text up to each place.
-      spans: the offsets of the tokens, where they are there already.
+    Without `spans`, the offsets of the tokens `ids`, or a tokenizer with offsets, the text is
+    encoded up to each place.
 
     >>> from faith_jax.tokenizers.vocabularies import load_vocabulary
     >>> tokenizer, text = load_vocabulary("english_4096"), "{query: Tea?} {pro: It is calming.}"
@@ -217,14 +213,9 @@ def in_tokens(
 
 
 def cut(length: int, parts: Sequence[Part], limit: int, policy: str, where: str) -> Cut:
-    """Returns the tokens of an input that stay.
+    """Returns the tokens of an input that stay: at most `limit` of `length`.
 
-    Args:
-      length: of the input, in tokens, without special ones.
-      parts: of the input, in tokens.
-      limit: how many tokens may stay.
-      policy: see above.
-      where: names the input and what sets its limit, for errors.
+    All are in tokens, without special ones. `where` names the input and what sets its limit.
 
     Raises:
       InputError: the policy cannot cut an input that is too long.

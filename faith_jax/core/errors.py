@@ -75,9 +75,6 @@ class MetricError(RuntimeError):
         super().__init__(message)
         self.metrics = dict(metrics)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.metrics)
-
 
 class DivergenceError(RuntimeError):
     """A training's loss or gradient is not finite; the checkpoints before this step are kept."""
@@ -94,9 +91,6 @@ class ProcessError(RuntimeError):
         super().__init__(message)
         # After a signal, the status that a shell gives.
         self.status = 128 - status if status < 0 else status
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.status)
 
 
 def storage_failure(error: BaseException) -> str:
@@ -192,12 +186,8 @@ def format_value(value: Any) -> str:
 def field_error(place: str, field: str, expected: str, got: Any, remedy: str = "") -> InputError:
     """Returns the error for a field with a wrong value.
 
-    Args:
-      place: of the row, as `path:line`.
-      field: its name, or a path such as `pro[2].text`.
-      expected: what should stand there.
-      got: the value that stands there.
-      remedy: what to do about it, as a phrase without a full stop.
+    The `place` is that of the row, as `path:line`; `field` may be a path such as `pro[2].text`, and
+    `remedy` is a phrase without a full stop.
     """
     end = f"; {remedy}." if remedy else "."
     return InputError(

@@ -29,31 +29,29 @@ from faith_jax.core.errors import (
 
 T = TypeVar("T")
 
-LONGEST_WAIT = 3600  # seconds
+_LONGEST_WAIT = 3600  # seconds
 _NOWHERE = np.iinfo(np.int32).max
 _TOLD = (InputError, CheckpointError, ConfigError, FaithJaxError, StorageError)
 _END_WAIT = 10  # seconds in which processes fail together
-_SECONDS = contextvars.ContextVar("seconds", default=LONGEST_WAIT)
+_SECONDS = contextvars.ContextVar("seconds", default=_LONGEST_WAIT)
 _numbers = itertools.count()
 
 
 def limit_waits(seconds: int) -> None:
-    """Sets how long the processes of this run wait for each other; at first, `LONGEST_WAIT`."""
+    """Sets how long the processes of this run wait for each other; at first, `_LONGEST_WAIT`."""
     _SECONDS.set(seconds)
 
 
-def wait_for_all(event: str, seconds: int | None = None) -> None:
+def wait_for_all(event: str) -> None:
     """Returns when all processes of a run are here; they come here in the same order.
 
-    Args:
-      event: what is done then, for the error, such as "the output is written".
-      seconds: how long to wait; None = see `limit_waits`.
+    `event` is what is done then, such as "the output is written".
 
     Raises:
       ProcessError: names the processes that have not come in time.
     """
     if jax.process_count() > 1:
-        _wait_at_barrier(f"faith_jax/{next(_numbers)}/{event}", event, seconds or _SECONDS.get())
+        _wait_at_barrier(f"faith_jax/{next(_numbers)}/{event}", event, _SECONDS.get())
 
 
 def _wait_at_barrier(barrier: str, event: str, seconds: int) -> None:
@@ -95,9 +93,7 @@ def end_together(status: int) -> None:
 def from_all(value: Any, event: str) -> np.ndarray:
     """Returns the arrays of one shape that the processes have: [processes, ...].
 
-    Args:
-      value: this process's.
-      event: what is done where they are exchanged, see `wait_for_all`.
+    `value` is this process's; for `event` see `wait_for_all`.
     """
     value = np.asarray(value)
     if jax.process_count() == 1:
@@ -120,14 +116,9 @@ def from_first(value: Any, event: str) -> np.ndarray:
 
 
 def on_first_process(make: Callable[[], T], product: str) -> T | None:
-    """Calls `make` on process 0, while the others wait.
+    """Returns what `make` returns on process 0, while the others wait; None on these.
 
-    Args:
-      make: what only one process may do; whatever it raises is raised there.
-      product: what is made, for the error of the other processes.
-
-    Returns:
-      What `make` returns; None on the other processes.
+    Whatever it raises is raised there. `product` is what is made.
 
     Raises:
       ConfigError: on the other processes, where process 0 has failed.
@@ -182,22 +173,14 @@ def raise_together(problem: BaseException | None, task: str, place: int = 0) -> 
 
 
 def text_of_first_process(make: Callable[[], str], product: str) -> str:
-    """Returns to all processes the text that `make` returns on process 0.
-
-    See `on_first_process` for the arguments and errors.
-    """
-    text = on_first_process(make, product) or ""
-    if jax.process_count() > 1:
-        length = number_of_first_process(lambda: len(text.encode()), product)
-        sent = np.frombuffer(text.encode() or bytes(length), np.uint8)
-        text = bytes(from_first(sent, f"process 0 has made {product}")).decode()
-    return text
+    """Returns to all processes the text of `make` on process 0; see `on_first_process`."""
+    encoded = (on_first_process(make, product) or "").encode()
+    event = f"process 0 has made {product}"
+    length = int(from_first(np.int32(len(encoded)), event))
+    return bytes(from_first(np.frombuffer(encoded or bytes(length), np.uint8), event)).decode()
 
 
 def number_of_first_process(make: Callable[[], int], product: str) -> int:
-    """Returns to all processes the number that `make` returns on process 0.
-
-    See `on_first_process` for the arguments and errors.
-    """
+    """Returns to all processes the number of `make` on process 0; see `on_first_process`."""
     number = on_first_process(make, product) or 0
     return int(from_first(np.int32(number), f"process 0 has made {product}"))

@@ -101,9 +101,7 @@ class Patience:
     def wait(self, seen: object, seconds: float = 1.0) -> None:
         """Sleeps until the next look.
 
-        Args:
-          seen: of what is waited for, such as sizes of files; different where it has got on.
-          seconds: to sleep.
+        What was `seen`, such as sizes of files, differs where the others have got on.
 
         Raises:
           ProcessError: it has been the same for too long.

@@ -37,9 +37,9 @@ from faith_jax.core.errors import (
     pluralize,
 )
 
-Parsed = TypeVar("Parsed")
+_Parsed = TypeVar("_Parsed")
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _LISTED = 20
 _MOST_SEEN = 100_000  # in memory
@@ -121,8 +121,8 @@ class Seen:
 
 
 def parse_rows(
-    rows: Iterable[Row], parse: Callable[[Mapping[str, Any], str], Parsed], bad_rows: BadRows
-) -> Iterator[Parsed]:
+    rows: Iterable[Row], parse: Callable[[Mapping[str, Any], str], _Parsed], bad_rows: BadRows
+) -> Iterator[_Parsed]:
     """Yields `parse(fields, place)` of each row; an InputError makes it a bad row."""
     for row in rows:
         try:
@@ -135,11 +135,9 @@ def parse_rows(
 
 @contextlib.contextmanager
 def open_text(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[bytes]]:
-    """Opens a text file as bytes of UTF-8 behind a byte order mark, unpacked if it is packed.
+    """Opens a text file as bytes of UTF-8 behind a byte order mark.
 
-    Args:
-      path: of the file; gzip's, bzip2's and Zstandard's are unpacked.
-      encoding: of the file; "" = its bytes as they are.
+    Files of gzip, bzip2 and Zstandard are unpacked. `encoding` "" = the bytes as they are.
 
     Raises:
       InputError: the file is missing, a pipe, cannot be read, ends too early, or is of another
@@ -155,10 +153,10 @@ def open_text(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[
         with open_binary(current(path)) as raw:
             file = unpack(raw)
             if encoding == "utf-8":
-                begin = file.read(len(BYTE_ORDER_MARK))
+                begin = file.read(len(_BYTE_ORDER_MARK))
                 if begin.startswith(UTF_16_MARKS):
                     raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
-                file.seek(len(begin) if begin == BYTE_ORDER_MARK else 0)
+                file.seek(len(begin) if begin == _BYTE_ORDER_MARK else 0)
             elif encoding:
                 file = recode_to_utf8(file, encoding)
             yield file
@@ -181,21 +179,13 @@ def open_text(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[
 
 
 def read_lines(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[bytes]:
-    """Yields the lines of a file with their ends, in UTF-8; only a line feed ends a line.
-
-    Raises:
-      InputError: see `open_text`.
-    """
+    """Yields the lines of `open_text` with their ends; only a line feed ends a line."""
     with open_text(path, encoding) as file:
         yield from file
 
 
 def decode_line(line: bytes, place: str) -> str:
-    """Returns a line as text.
-
-    Raises:
-      InputError: naming the first byte that is not UTF-8.
-    """
+    """Returns a line as text; an InputError names the first byte that is not UTF-8."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -218,7 +208,7 @@ def read_jsonl(
 
     Args:
       path: of the file.
-      bad_rows: what to do with a bad line; by default, reading stops.
+      bad_rows: by default, reading stops at a bad line.
       first: the row to begin with, from 0; lines before it, bad ones too, are not looked at.
       usual: reads most lines, in a third of `json`'s time; what it refuses is read by `json`.
       encoding: of the file.
@@ -258,8 +248,7 @@ def _lines_from(path: str | pathlib.Path, first: int, encoding: str) -> Iterator
 
     It does not read again what comes before, so that shards of a file are read in its length.
     """
-    from faith_jax.core.files.changes import stamp
-    from faith_jax.core.files.stores import is_remote, path_of
+    from faith_jax.core.files.stores import is_remote, path_of, stamp
 
     with open_text(path, encoding) as file:
         begins = (
@@ -320,8 +309,7 @@ def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Returns the object of pairs that JSON has; a key that is there twice is a KeyError."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise KeyError(next(name for name in names if names.count(name) > 1))
+        raise KeyError(first_duplicate([name for name, _ in pairs]))
     return fields
 
 
@@ -345,7 +333,8 @@ def json_value_at(text: str, start: int) -> tuple[Any, int]:
     part = text[start:end]
     if "\\ud" in part.lower():  # the escape of a surrogate
         json.dumps(value, ensure_ascii=False).encode("utf-8")
-    _check_depth(value, part)
+    if part.count("[") + part.count("{") > _MOST_LEVELS:
+        _check_depth(value)
     return value, end
 
 
@@ -398,11 +387,7 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
 
 
 def read_value(path: str | pathlib.Path, encoding: str = "utf-8") -> Any:
-    """Returns the value of a small JSON file.
-
-    Raises:
-      InputError: the file is missing, cannot be read, or is not JSON in UTF-8.
-    """
+    """Returns the value of a small JSON file; raises an InputError if it is none."""
     text = decode_line(b"".join(read_lines(path, encoding)), str(path))
     try:
         return json_value(text)
@@ -412,18 +397,8 @@ def read_value(path: str | pathlib.Path, encoding: str = "utf-8") -> Any:
         raise InputError(f"{path}: {json_problem(error)}; get the file again.") from None
 
 
-def _check_depth(value: Any, text: str | None = None) -> None:
-    """Checks that a JSON value is not nested so deeply that functions that walk it would fail.
-
-    Args:
-      value: of any kind.
-      text: of the value, if it is at hand, which mostly spares the walk.
-
-    Raises:
-      RecursionError: more than a hundred levels.
-    """
-    if text is not None and text.count("[") + text.count("{") <= _MOST_LEVELS:
-        return
+def _check_depth(value: Any) -> None:
+    """Raises a RecursionError where functions that walk a JSON value would: of so many levels."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(_MOST_LEVELS + 1):
         level = [

@@ -49,7 +49,7 @@ Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Flag = Literal[0, 1] | bool
 
 Schema = TypeVar("Schema")
-Made = TypeVar("Made")
+_Made = TypeVar("_Made")
 
 # What msgspec calls a type, and what its messages say of it.
 _KINDS = {
@@ -74,13 +74,9 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 def convert_row(
     fields: Mapping[str, Any], place: str, schema: type[Schema], strip: bool = True
 ) -> Schema:
-    """Returns a row as an instance of its schema.
+    """Returns a row as an instance of its schema, a type that msgspec converts to.
 
-    Args:
-      fields: the row.
-      place: of the row, as `path:line`.
-      schema: a type that msgspec converts to.
-      strip: drop white space around texts.
+    White space around texts is dropped with `strip`. The `place` is `path:line`.
 
     Raises:
       InputError: names the first field that is missing or has a wrong value.
@@ -123,13 +119,13 @@ def read_toml_as(path: pathlib.Path, schema: type[Schema]) -> Schema:
 def read_as(
     schema: type[Schema],
     rows: Iterable[Row],
-    make: Callable[[Schema, str], Iterable[Made]],
+    make: Callable[[Schema, str], Iterable[_Made]],
     bad_rows: BadRows,
     strip: bool = True,
-) -> Iterator[Made]:
+) -> Iterator[_Made]:
     """Yields the values of `make(row, place)` of each row; an InputError makes it a bad row."""
 
-    def parse(fields: Mapping[str, Any], place: str) -> list[Made]:
+    def parse(fields: Mapping[str, Any], place: str) -> list[_Made]:
         return list(make(convert_row(fields, place, schema, strip), place))
 
     for values in parse_rows(rows, parse, bad_rows):
@@ -198,15 +194,14 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
         hint = did_you_mean(value, choices) if isinstance(value, str) else ""
         error = field_error(place, field, f"one of {', '.join(choices)}", value)
         return InputError(f"{error}{hint}")
-    expected = re.sub(r"`([\w |]+)`", _name_kinds, problem)
+    expected = re.sub(
+        r"`([\w |]+)`",
+        lambda kinds: " or ".join(_KINDS.get(k, k) for k in kinds[1].split(" | ") if k != "null"),
+        problem,
+    )
     for pattern, words in _WORDS.items():
         expected = re.sub(pattern, words, expected)
     return field_error(place, field, expected.removeprefix("Expected "), value)
-
-
-def _name_kinds(match: re.Match[str]) -> str:
-    names = [name for name in match[1].split(" | ") if name != "null"]
-    return " or ".join(_KINDS.get(name, name) for name in names)
 
 
 def _expand_union(kind: Any) -> list[Any]:

@@ -60,11 +60,7 @@ class Settings:
             object.__setattr__(self, name, value)
 
     def require(self, field: str, holds: bool, expected: str) -> None:
-        """Checks conditions that type hints cannot express, such as how two fields relate.
-
-        Raises:
-          ConfigError: where it does not hold.
-        """
+        """Raises a ConfigError where fields relate in a way that type hints cannot exclude."""
         if not holds:
             name = f"{type(self).__name__}.{field}"
             raise ConfigError(f"{name}: expected {expected}, got {getattr(self, field)!r}.")
@@ -81,11 +77,7 @@ def _expand_union(hint: Any) -> tuple[Any, ...]:
 
 
 def check_value(name: str, value: Any, hint: Any) -> Any:
-    """Returns a value of the type that a hint says, lists as tuples.
-
-    Raises:
-      ConfigError: on another value.
-    """
+    """Returns a value of the type that a hint says, lists as tuples; else raises a ConfigError."""
     if dataclasses.is_dataclass(value) and isinstance(value, _expand_union(hint)):
         return value
     if type(value) is int and not _is_int64(value):
@@ -118,11 +110,7 @@ def _is_int64(number: int) -> bool:
 
 
 def from_text(text: str, hint: Any) -> Any:
-    """Returns a number of the kind that a type hint says, as written on a command line.
-
-    Raises:
-      ValueError: with a message, on another text.
-    """
+    """Returns a number of the kind that a type hint says; raises a ValueError for other texts."""
     written = re.sub(r"^(-?)\.(?=\d)", r"\g<1>0.", text.strip())  # .5 is no number of JSON
     try:
         number = msgspec.convert(written, hint, strict=False)
@@ -145,11 +133,10 @@ def unescape(text: str) -> str:
 
 def describe_type(hint: Any) -> str:
     """Returns a description of the values that a type hint allows."""
-    *words, last = [_describe_type(kind) for kind in _expand_union(hint)]
-    return f"{', '.join(words)} or {last}" if words else last
-
-
-def _describe_type(hint: Any) -> str:
+    alternatives = _expand_union(hint)
+    if len(alternatives) > 1:
+        *words, last = map(describe_type, alternatives)
+        return f"{', '.join(words)} or {last}"
     if typing.get_origin(hint) is Annotated:
         return hint.__metadata__[0].description
     if typing.get_origin(hint) is Literal:

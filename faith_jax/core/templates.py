@@ -132,9 +132,9 @@ def npov_generate_targets(response: str) -> str:
 def npov_response(generated: str) -> str:
     """Returns the response in a generated text; a text without the format as it stands.
 
-    Text before `{response:` and behind the closing brace is dropped. The brace may be missing,
-    in a text that was cut at the length limit. Other delimiters of `CANDIDATES` are read too,
-    and the mark of unknown tokens, as T5 writes braces that it was trained with.
+    Text before `{response:` and behind the closing brace, which may be missing, is dropped. Other
+    delimiters of `CANDIDATES` are read too, and the mark of unknown tokens, as T5 writes braces
+    that it was trained with.
 
     >>> npov_response("[response: Views differ.]"), npov_response("⁇ response: Views differ. ⁇")
     ('Views differ.', 'Views differ.')
@@ -150,14 +150,10 @@ def _extract_value(generated: str, key: str) -> str:
 
 
 def dialogue_inputs(knowledge: str, history: Sequence[str], last: int = 3) -> str:
-    """Returns a dialogue generator's input: the knowledge, then the last utterances.
+    """Returns a dialogue generator's input: the knowledge, if any, then the `last` utterances.
 
     Tags mark the speakers, as in FaithDial's published code; the last utterance is the seeker's.
-
-    Args:
-      knowledge: what the response may say; empty = none.
-      history: earlier utterances, oldest first.
-      last: how many of them the model sees at most (Dziri 2022: 3).
+    The model of Dziri 2022 sees 3.
 
     >>> dialogue_inputs("Tea is a leaf.", ["Hi!", "Hello.", "What is tea?"], last=2)
     '<knowledge> Tea is a leaf. <wizard> Hello. <seeker> What is tea?'
@@ -219,15 +215,8 @@ def dialfact_inputs(
     """Returns the input of DialFact's classifiers (Gupta 2022, section 5.3).
 
     As in the authors' code, [EOT] stands between turns of the context, and each sentence of
-    evidence follows the title of its article. Empty sentences are left out.
-
-    Args:
-      context: earlier utterances, oldest first.
-      claim: the response to judge.
-      titles: of the evidence's articles.
-      sentences: the evidence, as many.
-      last: how many utterances the model sees at most.
-      most_evidence: how many sentences it sees at most.
+    evidence follows the title of its article. Empty sentences are left out. The model sees at most
+    the `last` turns, and `most_evidence` sentences.
 
     >>> dialfact_inputs(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
     '{context: Hi. [EOT] Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
@@ -354,14 +343,7 @@ class Form(NamedTuple):
     reading: tuple[Replacement, ...]
 
     def apply_replacements(self, text: str, replacements: Sequence[Replacement]) -> str:
-        """Returns a text with all replacements, in their order."""
-        self.check()
-        for pattern, replacement in replacements:
-            text = re.sub(pattern, replacement, text)
-        return text
-
-    def check(self) -> None:
-        """Raises a ConfigError if the vocabulary can write no delimiters."""
+        """Returns a text with all replacements; raises a ConfigError if nothing can be written."""
         if not self.writing:
             raise ConfigError(
                 "VOCABULARY: it can write none of the delimiters "
@@ -369,6 +351,9 @@ class Form(NamedTuple):
                 "which it reads as unknown or does not give back; choose a model whose vocabulary "
                 "has one of these pairs, or a task of texts without delimiters."
             )
+        for pattern, replacement in replacements:
+            text = re.sub(pattern, replacement, text)
+        return text
 
 
 @functools.cache
@@ -381,8 +366,7 @@ def _build_forms(notation: Notation) -> tuple[Form, ...]:
             Form(
                 r"\{[\w -]+: ",
                 rf"{opening}({keys}):" if opening else r"(?!)",
-                _make_write_replacements(PUBLISHED.braces, notation.braces, _EOT_MARK),
-                _make_read_replacements(PUBLISHED.braces, notation.braces, _EOT_MARK),
+                *_make_replacements(PUBLISHED.braces, notation.braces, _EOT_MARK),
             )
         )
     if notation.tags != PUBLISHED.tags:
@@ -392,48 +376,34 @@ def _build_forms(notation: Notation) -> tuple[Form, ...]:
             Form(
                 rf"(<[a-z0-9_-]+> )*<({tags})> ",
                 rf"^{control}{opening}({tags}){closing} " if opening else r"(?!)",
-                _make_write_replacements(PUBLISHED.tags, notation.tags, f"<({_EXTRA_ID})>"),
-                _make_read_replacements(PUBLISHED.tags, notation.tags, f"<({_EXTRA_ID})>"),
+                *_make_replacements(PUBLISHED.tags, notation.tags, f"<({_EXTRA_ID})>"),
             )
         )
     return tuple(forms)
 
 
-def _make_write_replacements(published: str, marks: str, protected: str) -> tuple[Replacement, ...]:
+def _make_replacements(
+    published: str, marks: str, protected: str
+) -> tuple[tuple[Replacement, ...], tuple[Replacement, ...]]:
+    """Returns the replacements from the published marks to others, and back.
+
+    They leave what matches `protected` as it is. There are none if nothing can be written.
+    """
     if not marks:
-        return ()
-    values = zip(marks, _IN_VALUES[marks], strict=True)
-    return _make_protected_replacements(protected, [*values, *zip(published, marks, strict=True)])
-
-
-def _make_read_replacements(published: str, marks: str, protected: str) -> tuple[Replacement, ...]:
-    if not marks:
-        return ()
-    return _make_protected_replacements(protected, [*zip(marks, published, strict=True)])
-
-
-def _make_protected_replacements(
-    protected: str, characters: Sequence[tuple[str, str]]
-) -> tuple[Replacement, ...]:
-    """Returns replacements of characters that leave what matches `protected` as it is."""
+        return (), ()
     first, last = protected.lstrip("\\")[0], protected[-1]
-    replacements = ((re.escape(old), new) for old, new in characters)
-    return (
-        (protected, rf"{_OPEN}\1{_CLOSE}"),
-        *replacements,
-        (_OPEN, first),
-        (_CLOSE, last),
-    )
+
+    def protect(*characters: tuple[str, str]) -> tuple[Replacement, ...]:
+        replacements = ((re.escape(old), new) for old, new in characters)
+        return (protected, rf"{_OPEN}\1{_CLOSE}"), *replacements, (_OPEN, first), (_CLOSE, last)
+
+    values = zip(marks, _IN_VALUES[marks], strict=True)
+    writing = protect(*values, *zip(published, marks, strict=True))
+    return writing, protect(*zip(marks, published, strict=True))
 
 
 def check_label(name: str, label: str, notation: Notation) -> None:
-    """Raises a ConfigError if a label contains a delimiter, so that it could not be read back.
-
-    Args:
-      name: of the setting, for the error.
-      label: its value.
-      notation: what the model's vocabulary writes.
-    """
+    """Raises a ConfigError if a label contains a delimiter, so that it could not be read back."""
     inside = [c for c in dict.fromkeys(PUBLISHED.braces + notation.braces) if c in label]
     if inside:
         raise ConfigError(
@@ -443,11 +413,7 @@ def check_label(name: str, label: str, notation: Notation) -> None:
 
 
 def choose_notation(writes: Callable[[str], bool]) -> Notation:
-    """Returns the first notation that a vocabulary can write.
-
-    Args:
-      writes: whether a vocabulary gives back a text that it has encoded.
-    """
+    """Returns the first notation that a vocabulary `writes`: it gives back what it has encoded."""
 
     def first(kind: str, probe: str) -> str:
         texts = ((pair, probe.replace("{", pair[0]).replace("}", pair[1]))

@@ -21,11 +21,7 @@ def import_user_module(place: str, option: str) -> ModuleType:
     """Imports a module by its dotted name, or a file that ends in .py, once in a process.
 
     The working folder is searched behind Python's own path; a file's folder likewise, for what it
-    imports itself.
-
-    Args:
-      place: of the module, such as "my_package.scorers" or "lab/my_scorers.py".
-      option: that names it, for messages.
+    imports itself. The `option` names it in messages.
 
     Raises:
       ConfigError: it is missing, or fails when it is imported.
@@ -44,11 +40,7 @@ def import_user_module(place: str, option: str) -> ModuleType:
 def locate_user_module(place: str) -> tuple[str, pathlib.Path | None]:
     """Returns the name by which Python imports a module, and the folder that must be on its path.
 
-    Args:
-      place: as that of `import_user_module`, which has imported it.
-
-    Returns:
-      The dotted name and the folder; None = Python finds an installed package without one.
+    None = Python finds an installed package without one. `import_user_module` has imported it.
     """
     if place.endswith(".py"):
         file = pathlib.Path(place).expanduser().resolve()
@@ -219,16 +211,7 @@ def _load_entry_point(point: importlib.metadata.EntryPoint) -> Any:
         ) from error
 
 
-def has_entry_points(group: str) -> bool:
-    """Returns whether an installed package names modules in a group of entry points."""
-    return bool(_entry_points(group))
-
-
 def load_entry_points(group: str) -> None:
-    """Imports the modules that installed packages name in a group of entry points.
-
-    Raises:
-      ConfigError: one of them fails; names the package.
-    """
+    """Imports the modules that installed packages name in a group of entry points."""
     for point in _entry_points(group).values():
         _load_entry_point(point)

@@ -62,23 +62,15 @@ def lower_words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-class Word(NamedTuple):
-    """A word as it is compared, and its offsets in the text."""
-
-    text: str
-    start: int
-    end: int
-
-
 class Piece(NamedTuple):
-    """A piece of a text as it stands there, and its offsets in it."""
+    """A word or sentence of a text, as it stands there or is compared, and its offsets in it."""
 
     text: str
     start: int
     end: int
 
 
-def unicode_words(text: str) -> Iterator[Word]:
+def unicode_words(text: str) -> Iterator[Piece]:
     """Yields the words of a text of any script, in NFKC with case folded.
 
     Reference: UAX #29, section 4.1 (default word boundaries).
@@ -89,7 +81,7 @@ def unicode_words(text: str) -> Iterator[Word]:
     for segment in _SEGMENT.finditer(text):
         if _HAS_LETTER.search(segment.group()):
             word = unicodedata.normalize("NFKC", segment.group()).casefold()
-            yield Word(word, segment.start(), segment.end())
+            yield Piece(word, segment.start(), segment.end())
 
 
 def visible(text: str) -> str:
@@ -142,11 +134,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def locate_sentences(text: str) -> Iterator[Piece]:
-    """Yields the sentences of a text with where each begins and ends in it.
-
-    >>> list(locate_sentences("Tea is  hot.  Is it?"))
-    [Piece(text='Tea is  hot.', start=0, end=12), Piece(text='Is it?', start=14, end=20)]
-    """
+    """Yields the sentences of a text with where each begins and ends in it."""
     end = 0
     for sentence in split_sentences(text):
         start = text.index(sentence, end)

@@ -17,8 +17,8 @@ import pyarrow.compute  # else an attribute of pyarrow only where something impo
 
 from faith_jax.core.errors import ConfigError, ProcessError, StorageError
 from faith_jax.core.files import atomic_file, report_write_errors
-from faith_jax.core.files.staging import fetch_file, remove_tree, upload_file
-from faith_jax.core.files.stores import is_remote
+from faith_jax.core.files.stores import fetch_file, is_remote, upload_file
+from faith_jax.core.files.whole import remove_tree
 from faith_jax.core.processes import raise_together
 from faith_jax.core.progress import Progress
 

@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faith_jax.core.files import move_into_place, report_write_errors, write_text
-from faith_jax.core.files.private import private_place
-from faith_jax.core.files.staging import is_complete, remove_tree
+from faith_jax.core.files.whole import is_complete, private_place, remove_tree
 from faith_jax.core.table import Table
 from faith_jax.core.words import lower_words
 from faith_jax.report.panels import (

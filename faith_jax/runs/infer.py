@@ -36,8 +36,8 @@ from faith_jax.core.files import (
     stamp,
     write_json,
 )
-from faith_jax.core.files.staging import is_complete
 from faith_jax.core.files.stores import is_remote, open_binary, path_of
+from faith_jax.core.files.whole import is_complete
 from faith_jax.core.processes import number_of_first_process, wait_for_all
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive

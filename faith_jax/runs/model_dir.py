@@ -32,8 +32,8 @@ from faith_jax.checkpoints.native import (
 )
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files import atomic_file, working_folder, write_text
-from faith_jax.core.files.staging import remove_tree
 from faith_jax.core.files.stores import is_remote, path_of, reason, storage_errors
+from faith_jax.core.files.whole import remove_tree
 from faith_jax.core.processes import on_first_process
 from faith_jax.models.config import TransformerConfig
 from faith_jax.runs.run_settings import (

@@ -43,8 +43,8 @@ from faith_jax.core.files import (
     truncate_rows,
     write_json,
 )
-from faith_jax.core.files.staging import is_complete
 from faith_jax.core.files.stores import is_remote, open_binary
+from faith_jax.core.files.whole import is_complete
 from faith_jax.core.progress import Patience, Progress
 
 logger = logging.getLogger("faith_jax")

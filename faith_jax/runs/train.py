@@ -17,8 +17,8 @@ import optax
 from faith_jax.checkpoints.embedded import newest_step
 from faith_jax.checkpoints.identity import step_of
 from faith_jax.core.errors import ConfigError, MetricError, pluralize
-from faith_jax.core.files.staging import remove_tree
 from faith_jax.core.files.stores import path_of
+from faith_jax.core.files.whole import remove_tree
 from faith_jax.core.processes import on_first_process
 from faith_jax.core.progress import Progress
 from faith_jax.core.settings import NotNegative, NotNegativeNumber, Path, Positive, PositiveNumber

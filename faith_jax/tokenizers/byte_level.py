@@ -6,9 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.tokenizers.added_tokens import AddedTokens, read_added_tokens
 from faith_jax.tokenizers.base import Tokenizer
-from faith_jax.tokenizers.special_tokens import BYT5, model_config, read_json_if_any
+from faith_jax.tokenizers.special_tokens import (
+    BYT5,
+    AddedTokens,
+    model_config,
+    read_added_tokens,
+    read_json_if_any,
+)
 
 # Where a folder says that its tokenizer is ByT5's, in this order.
 DESCRIPTIONS = ("tokenizer_config.json", "config.json", "model.json")

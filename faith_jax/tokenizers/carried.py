@@ -88,11 +88,7 @@ class RunVocabulary:
         return cls(loaded, checkpoint, carried, requested)
 
     def log(self, has_formats: bool = True) -> None:
-        """Logs the tokenizer where it is read, for a run whose rows have no other.
-
-        Args:
-          has_formats: whether texts are in our formats, with delimiters.
-        """
+        """Logs the tokenizer where it is read, and its delimiters if rows have our formats."""
         if self.requested is None and self.carried is not None:
             logger.info("VOCABULARY: %s, which the checkpoint carries", self.carried.model_file)
         elif self.requested is None:
@@ -107,13 +103,7 @@ class RunVocabulary:
                 )
 
     def log_of_task(self, vocabulary: Any, task_name: str, has_formats: bool) -> None:
-        """Logs the tokenizer of a task's rows, which may be another than the run's.
-
-        Args:
-          vocabulary: of the task, ours or SeqIO's.
-          task_name: for the message.
-          has_formats: see `log`.
-        """
+        """Logs the tokenizer of a task's rows, which may be another than the run's."""
         ours = _our_tokenizer(vocabulary)
         if ours == self.tokenizer:
             return self.log(has_formats)
@@ -161,11 +151,7 @@ class RunVocabulary:
 
 
 def carried_vocabulary(checkpoint: str | pathlib.Path) -> Tokenizer | None:
-    """Returns the tokenizer that a checkpoint carries, None if it carries none.
-
-    Raises:
-      ConfigError: the files are not whole.
-    """
+    """Returns the tokenizer that a checkpoint carries, None if it carries none."""
     folder = tokenizer_folder(checkpoint)
     return None if folder is None else load_vocabulary(folder)
 
@@ -276,11 +262,7 @@ def _find_misfits(
 
 
 def check_kept_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
-    """Checks that a run resumes with the tokenizer that it began with, if that was kept.
-
-    Raises:
-      ConfigError: it is another one.
-    """
+    """Raises a ConfigError if a run resumes with another tokenizer than it has kept."""
     ours = _our_tokenizer(vocabulary)
     if ours is None or find_tokenizer_file(model_dir) is None:
         return
@@ -293,11 +275,7 @@ def check_kept_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
 
 
 def keep_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
-    """Writes a run's tokenizer into MODEL_DIR, if none is there and we have its file.
-
-    Raises:
-      ConfigError: it cannot be written, or another one is there.
-    """
+    """Writes a run's tokenizer into MODEL_DIR, if none is there and we have its file."""
     ours = _our_tokenizer(vocabulary)
     if ours is None:
         name = name_of(vocabulary)

@@ -16,14 +16,15 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.tokenizers.added_tokens import AddedTokens, read_added_tokens
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.special_tokens import (
     ALBERT,
     DEBERTA,
     GEMMA,
     LLAMA,
+    AddedTokens,
     Token,
+    read_added_tokens,
     read_json_if_any,
 )
 
@@ -186,11 +187,7 @@ class SentencePieceVocabulary(Tokenizer):
 
 
 def read_model(model_file: str) -> Any:
-    """Returns a SentencePiece model file as its protocol buffer.
-
-    Raises:
-      ConfigError: the file cannot be read, or is no SentencePiece model.
-    """
+    """Returns a SentencePiece model as its protocol buffer; raises a ConfigError if it is none."""
     model_proto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
     try:
         return model_proto.FromString(pathlib.Path(model_file).read_bytes())

@@ -1,15 +1,16 @@
-"""Special tokens, read from the JSON files beside a published tokenizer.
+"""Special and added tokens, read from the JSON files beside a published tokenizer.
 
 The files are those of Transformers' `save_pretrained`, of any version: tokenizer_config.json,
-special_tokens_map.json and added_tokens.json name tokens, config.json names the family. If no file
-names a token, the family's tokenizer class does. If that is unknown too, the ids in config.json
-count, and finally the usual names.
+special_tokens_map.json, added_tokens.json and tokenizer.json name tokens, config.json names the
+family. If no file names a special token, the family's tokenizer class does. If that is unknown too,
+the ids in config.json count, and finally the usual names.
 """
 
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Required, TypedDict, TypeVar
 
 import msgspec
@@ -133,11 +134,7 @@ def model_config(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
-    """Reads the JSON files of a folder that say which tokens are special; all may be missing.
-
-    Raises:
-      ConfigError: one of them is broken.
-    """
+    """Reads the JSON files of a folder that say which tokens are special; all may be missing."""
 
     def read(name: str) -> dict[str, Any]:
         return read_json(folder / name) if (folder / name).is_file() else {}
@@ -146,7 +143,7 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
     try:
         tokens, extra = _named_tokens(options), _extra_tokens(options)
         if "added_tokens_decoder" in options:
-            added = tokens_by_id(options["added_tokens_decoder"], folder)
+            added = _tokens_by_id(options["added_tokens_decoder"], folder)
         else:
             # As in Transformers: the newer form replaces these two files.
             beside = read("special_tokens_map.json")
@@ -172,12 +169,8 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
     return TokenizerConfig(tokenizer_class, tokens, in_order, tuple(extra), first_ids, options)
 
 
-def tokens_by_id(value: Any, folder: pathlib.Path) -> dict[int, Token]:
-    """Returns tokens in a form of Transformers' by their ids.
-
-    Raises:
-      ConfigError: they have no known form.
-    """
+def _tokens_by_id(value: Any, folder: pathlib.Path) -> dict[int, Token]:
+    """Returns tokens in a form of Transformers' by their ids."""
     try:
         by_id = _convert_json(value, dict[int, str | Token])
     except msgspec.ValidationError as error:
@@ -218,3 +211,107 @@ def _extra_tokens(config: Mapping[str, Any]) -> list[Token]:
     if isinstance(tokens, dict):
         tokens = list(tokens.values())
     return [_as_token(value) for value in _convert_json(tokens, list[str | Token])]
+
+
+class AddedTokens:
+    """Tokens behind a vocabulary's own, by their ids; without any, a text is one part.
+
+    A text is cut at them, as Transformers does, and the parts between are encoded each by itself.
+    """
+
+    def __init__(self, tokens: Mapping[int, Token]):
+        self.tokens = dict(sorted(tokens.items()))
+        self.texts = {index: token["content"] for index, token in self.tokens.items()}
+        self._ids = {text: index for index, text in self.texts.items()}
+        forms = []
+        # Of two that begin alike, the longer one is taken.
+        for token in sorted(tokens.values(), key=lambda token: -len(token["content"])):
+            form = re.escape(token["content"])
+            forms.append(rf"(?<!\w){form}(?!\w)" if token.get("single_word") else form)
+        self._pattern = re.compile("|".join(forms)) if forms else None
+
+    @property
+    def size(self) -> int:
+        """Number of ids that a vocabulary with them has at least."""
+        return max(self.texts, default=-1) + 1
+
+    def parts(self, text: str) -> Iterator[tuple[int, str, int | None]]:
+        """Yields the parts of a text, with their start and, for an added token, its id."""
+        end = 0
+        for match in self._pattern.finditer(text) if self._pattern else ():
+            if end < match.start():
+                yield end, text[end : match.start()], None
+            yield match.start(), match.group(), self._ids[match.group()]
+            end = match.end()
+        if end < len(text) or not text:
+            yield end, text[end:], None
+
+
+def read_added_tokens(
+    folder: pathlib.Path, pieces: Mapping[int, str], name: str
+) -> dict[int, Token]:
+    """Reads the tokens that lie behind a vocabulary's own pieces, extra ids among these.
+
+    Args:
+      folder: of the vocabulary and the files beside it.
+      pieces: by id.
+      name: the vocabulary's file, for messages.
+
+    Raises:
+      ConfigError: a file is broken, or two files give an id to different tokens, or a token
+        different ids.
+    """
+    # Ours have the space in front that SeqIO's extra ids have.
+    texts = {
+        index: piece[1:] if piece.startswith("\u2581<extra_id_") else piece
+        for index, piece in pieces.items()
+    }
+    ids = {text: index for index, text in texts.items()}
+    added: dict[int, Token] = {}
+    origin: dict[int, str] = {}
+    for file, tokens in _tokens_of_files(folder):
+        for index, token in tokens.items():
+            text, problem = token["content"], ""
+            text_before, id_before = texts.get(index), ids.get(text)
+            if text_before is None and id_before is None:
+                added[index], origin[index] = token, file
+                texts[index], ids[text] = text, index
+            elif text_before is None and id_before is not None:
+                first = origin.get(id_before, name)
+                problem = f"{text!r} has the id {index} in {file} but {id_before} in {first}"
+            elif text not in (text_before, pieces.get(index)):
+                first = origin.get(index, name)
+                problem = f"the id {index} is {text!r} in {file} but {text_before!r} in {first}"
+            if problem:
+                raise ConfigError(
+                    f"Vocabulary {folder}: its files disagree: {problem}; keep those of the "
+                    "model's training."
+                )
+    return added
+
+
+def _tokens_of_files(folder: pathlib.Path) -> Iterator[tuple[str, dict[int, Token]]]:
+    """Yields each file beside a vocabulary that there is, and its tokens by id."""
+    for file in ("tokenizer_config.json", "added_tokens.json", "tokenizer.json"):
+        if not (folder / file).is_file():
+            continue
+        content = read_json(folder / file)
+        if file == "tokenizer_config.json":
+            tokens = _tokens_by_id(content.get("added_tokens_decoder") or {}, folder)
+        elif file == "added_tokens.json":
+            tokens = _tokens_by_id({index: text for text, index in content.items()}, folder)
+        else:
+            try:
+                vocabulary = content["model"].get("vocab", [])
+                if isinstance(vocabulary, dict):
+                    pieces = {index: text for text, index in vocabulary.items()}
+                else:
+                    pieces = {index: text for index, (text, _) in enumerate(vocabulary)}
+                added = {token["id"]: token for token in content.get("added_tokens") or []}
+            except (AttributeError, KeyError, TypeError, ValueError):
+                raise ConfigError(
+                    f"Vocabulary {folder}: tokenizer.json: expected a tokenizer of Hugging Face's, "
+                    "got a file without its fields; copy it again, or remove it."
+                ) from None
+            tokens = _tokens_by_id(pieces, folder) | _tokens_by_id(added, folder)
+        yield file, tokens

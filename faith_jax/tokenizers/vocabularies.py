@@ -26,10 +26,8 @@ from typing import Any, TypeVar
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.manifest import COMPANIONS
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.core.files.changes import stamp
-from faith_jax.core.files.git_lfs import check_no_pointer
 from faith_jax.core.files.staging import local_copy
-from faith_jax.core.files.stores import is_remote
+from faith_jax.core.files.stores import check_no_pointer, is_remote, stamp
 from faith_jax.core.templates import CANDIDATES, PUBLISHED, Notation, choose_notation
 from faith_jax.tokenizers import byte_level
 from faith_jax.tokenizers.base import Tokenizer
@@ -103,11 +101,7 @@ def load_vocabulary(
 
 
 def vocabulary_stamp(path_or_name: str | pathlib.Path) -> tuple[Any, ...]:
-    """Returns a stamp that differs once the files of a tokenizer change.
-
-    Raises:
-      ConfigError: there is no such vocabulary.
-    """
+    """Returns a stamp that differs once the files of a tokenizer change."""
     return _stamp_tokenizer(_resolve_tokenizer_file(path_or_name))
 
 

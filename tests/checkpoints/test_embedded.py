@@ -106,7 +106,7 @@ def test_mini_nli_verifies_claims_of_the_sample():
 
 
 def test_scores_of_mini_on_other_texts_are_warned_of_once(caplog):
-    embedded._warn_once.cache_clear()
+    embedded._log_once.cache_clear()
     two_sides = Grounding(("It is hot.", "It is dear."), ("pro", "con"))
     embedded.warn_of_other_texts("mini", [two_sides])
     embedded.warn_of_other_texts("mini_nli", [Grounding(("Tea is hot.",))])

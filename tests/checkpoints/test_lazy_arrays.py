@@ -1,7 +1,5 @@
 """A part of a lazy array is that part of what NumPy makes of the whole."""
 
-import concurrent.futures
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -11,10 +9,8 @@ from hypothesis import strategies as st
 from faith_jax.checkpoints.lazy_arrays import (
     LazyArray,
     cast,
-    check_before_reading,
     entry,
     lazy,
-    once,
     parts,
     stack_arrays,
     transpose,
@@ -95,23 +91,3 @@ def test_every_bfloat16_becomes_the_float32_that_it_is(dtype):
         assert found[~is_nan].tobytes() == expected[~is_nan].tobytes()
     same = np.float32([1, 2])
     assert cast(same, np.dtype(np.float32)) is same
-
-
-def test_a_check_is_made_once_and_all_get_its_error():
-    made = []
-
-    def fails():
-        made.append(1)
-        raise ValueError("no")
-
-    check = once(fails)
-    array, sizes = recorded(NUMBERS)
-    guarded = check_before_reading(array, check)
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        found = [pool.submit(np.asarray, guarded).exception() for _ in range(8)]
-    assert [str(error) for error in found] == ["no"] * 8
-    assert (made, sizes) == ([1], [])
-    counted = once(lambda: made.append(2))
-    for _ in range(3):
-        np.asarray(check_before_reading(array, counted))
-    assert (made, sizes) == ([1, 2], [96] * 3)

@@ -266,18 +266,19 @@ def test_every_chunk_is_needed(folder):
         content = (place / chunk).read_bytes()
         (place / chunk).unlink()
         message = error_of(folder)
-        assert f"the parameter {QUERY} lacks its chunk {chunk}" in message
+        assert f"the parameter {QUERY} cannot be read" in message
+        assert f'/{chunk}" is missing' in message
         (place / chunk).write_bytes(content)
     assert read_t5x(folder).config == CONFIG
 
 
-@pytest.mark.parametrize("kept", [0, 1, 10, -9, -4, -1])
+@pytest.mark.parametrize("kept", [0, 1, 10, -9])
 def test_truncated_chunk(folder, kept):
     chunk = place_of(folder, QUERY) / "1.0"
     chunk.write_bytes(chunk.read_bytes()[:kept])
     message = error_of(folder)
     assert QUERY in message
-    assert "cut short" in message
+    assert "Not enough data" in message
 
 
 def test_damaged_chunk(folder):

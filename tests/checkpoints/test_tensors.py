@@ -79,8 +79,6 @@ def test_any_part_is_read_by_its_ranges_of_bytes(tmp_path_factory, data, shape):
         start = data.draw(st.integers(0, size))
         box.append(slice(start, data.draw(st.integers(start, size))))
     with pytest.MonkeyPatch.context() as patch:
-        # Runs of few bytes, and blocks of few rows.
-        patch.setattr(tensors, "_RUN_BYTES", data.draw(st.sampled_from([0, 8, 24, 1000])))
         patch.setattr(tensors, "_BLOCK_BYTES", data.draw(st.sampled_from([1, 50])))
         part = found[tuple(box)]
     assert part.tobytes() == array[tuple(box)].tobytes()

@@ -24,10 +24,12 @@ def agree(index):
     processes.raise_together(None, "count")
     if index:
         time.sleep(2)
+    processes.limit_waits(1)
     try:
-        processes.wait_for_all("the output is written", seconds=1)
+        processes.wait_for_all("the output is written")
     except ProcessError as error:
         print(error, flush=True)
+    processes.limit_waits(3600)
 
 
 def main(address, index):

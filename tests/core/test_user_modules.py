@@ -7,7 +7,7 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.user_modules import (
-    has_entry_points,
+    entry_point_names,
     import_user_module,
     load_entry_points,
     module_digest,
@@ -83,10 +83,10 @@ def test_entry_points_of_packages(tmp_path, monkeypatch):
     (package / "entry_points.txt").write_text("[faith_jax.cups]\nred = cups_10\n")
     module = tmp_path / "cups_10.py"
     module.write_text("raise KeyError('red')\n")
-    assert not has_entry_points("faith_jax.cups")
+    assert not entry_point_names("faith_jax.cups")
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
-    assert has_entry_points("faith_jax.cups")
+    assert entry_point_names("faith_jax.cups")
     message = "The package colours cannot be loaded, which has the entry point cups_10 of"
     with pytest.raises(ConfigError, match=message):
         load_entry_points("faith_jax.cups")

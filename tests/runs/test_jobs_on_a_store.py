@@ -10,7 +10,7 @@ import pytest
 from faith_jax.core import files
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import append_rows, count_kept_rows, locks
-from faith_jax.core.files.leases import is_renewed
+from faith_jax.core.files.locks import is_renewed
 from faith_jax.core.files.stores import path_of, versions
 from faith_jax.runs import shards
 from tests.runs.test_shards import begin, compute
@@ -99,13 +99,13 @@ def test_a_shard_of_a_killed_process_is_free_when_its_lease_has_expired(gs, shor
         append_rows(shard.rows, [{"n": 0}])
     assert count_kept_rows(target) == 1
     lease = shard.rows.with_name(f".{shard.rows.name}.lock")
-    lease.write_bytes(b'{"token": "of a killed process", "seconds": 1.0}')
+    lease.write_bytes(b'{"token": "of a killed process"}')
     with begin(target) as job:
         start, order = time.monotonic(), []
         for taken in job.take_shards():
             order.append(taken.number)
             if taken.number == 0:
-                assert time.monotonic() - start >= 1.0
+                assert time.monotonic() - start >= 0.6
                 assert taken.done_rows() == 1
                 append_rows(taken.rows, [{"n": 1}])
                 taken.finish({})

@@ -1,6 +1,6 @@
 """ALBERT: BERT with narrow embeddings and one layer's parameters for all layers."""
 
-from faith_jax.checkpoints.hugging_face.bert import BERT, bert_embeddings, dropout_rate, labels_of
+from faith_jax.checkpoints.hugging_face.bert import BERT, bert_embeddings, labels_of
 from faith_jax.checkpoints.hugging_face.family import ConfigFields, Settings, attention_modules
 from faith_jax.models.config import TransformerConfig
 
@@ -13,11 +13,8 @@ _LAYER = attention_modules("attention", "attention", ("query", "key", "value", "
 
 
 def _read_albert(fields: ConfigFields, base_settings: Settings) -> Settings:
-    rate = dropout_rate(fields, "classifier_dropout_prob")
-    return {
-        "label_names": fields.labels(),
-        "classifier_dropout_rate": 0.1 if rate is None else rate,
-    }
+    rate = fields.get("classifier_dropout_prob", default=0.1)
+    return {"label_names": fields.labels(), "classifier_dropout_rate": rate}
 
 
 def _write_albert(config: TransformerConfig) -> Settings:

@@ -60,10 +60,6 @@ def _read_bert(fields: ConfigFields, base_settings: Settings) -> Settings:
     }
 
 
-def _write_bert(config: TransformerConfig) -> Settings:
-    return labels_of(config) | {"classifier_dropout": config.classifier_dropout_rate}
-
-
 _LAYER = bert_layer("query", "key", "value")
 BERT = Family(
     name="BERT",
@@ -101,7 +97,7 @@ BERT = Family(
     end=None,
     tasks=("ForSequenceClassification", "ForQuestionAnswering"),
     read=_read_bert,
-    write=_write_bert,
+    write=lambda config: labels_of(config) | {"classifier_dropout": config.classifier_dropout_rate},
     modules=bert_embeddings("bert.")
     | {
         "bert.pooler.dense": "classifier/dense",
@@ -143,13 +139,6 @@ def _read_roberta(fields: ConfigFields, base_settings: Settings) -> Settings:
     }
 
 
-def _write_roberta(config: TransformerConfig) -> Settings:
-    return _write_bert(config) | {
-        "bos_token_id": 0,
-        "max_position_embeddings": config.max_positions + config.position_offset,
-    }
-
-
 ROBERTA = BERT.replace(
     name="RoBERTa",
     model_type="roberta",
@@ -160,7 +149,13 @@ ROBERTA = BERT.replace(
     pad=lambda fields: fields.padding(1),
     end=2,
     read=_read_roberta,
-    write=_write_roberta,
+    write=lambda config: (
+        BERT.write(config)
+        | {
+            "bos_token_id": 0,
+            "max_position_embeddings": config.max_positions + config.position_offset,
+        }
+    ),
     modules=bert_embeddings("roberta.")
     | {
         "classifier.dense": "classifier/dense",

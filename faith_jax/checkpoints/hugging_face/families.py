@@ -29,11 +29,7 @@ FAMILIES = {family.key: family for family in _ALL}
 
 
 def family_of_fields(fields: ConfigFields) -> Family:
-    """Returns the family of a config.json.
-
-    Raises:
-      CheckpointError: none is of its `model_type` and, where several are, `architectures`.
-    """
+    """Returns the family of a config.json, by its `model_type` and `architectures`."""
     of_type = [family for family in _ALL if family.model_type == fields.fields.get("model_type")]
     if not of_type:
         choices = sorted({family.model_type for family in _ALL})
@@ -48,10 +44,8 @@ def family_of_fields(fields: ConfigFields) -> Family:
 def family_of_config(config: TransformerConfig, family: str = "") -> Family | None:
     """Returns the family whose form a model has, None for a mixture of several.
 
-    Args:
-      config: of the model.
-      family: of the checkpoint that it began with, "" = none. It decides if the config fits
-        several families: a Mistral without a window is a Llama too.
+    The `family` of the checkpoint that it began with decides if the config fits several: a Mistral
+    without a window is a Llama too.
     """
     former = FAMILIES.get(family)
     if former is not None and former.matches(config):

@@ -31,29 +31,14 @@ ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-PUBLISHED_ACTIVATIONS = {
-    "gelu_exact": "gelu",
-    "gelu": "gelu_new",
-    "relu": "relu",
-    "silu": "silu",
-    "tanh": "tanh",
-    "linear": "linear",
-}
-# Heads by their names in `architectures`: what they are for, and what to use for it.
+# Of those that mean the same, the first.
+PUBLISHED_ACTIVATIONS = {ours: published for published, ours in reversed(ACTIVATIONS.items())}
+# Heads by their names in `architectures`, and what to do where a family's is not read.
 _TASKS = {
-    "ForSequenceClassification": (
-        "classes of texts",
-        "use an encoder with such a head, as of RoBERTa or DeBERTa",
-    ),
-    "ForQuestionAnswering": (
-        "spans of answers",
-        "use an encoder with such a head, as of BERT or RoBERTa",
-    ),
-    "ForTokenClassification": (
-        "classes of tokens",
-        "use a ModernBERT, the only family whose heads on tokens are read",
-    ),
-    "ForMultipleChoice": ("multiple choice", "no family's is"),
+    "ForSequenceClassification": "use an encoder, such as RoBERTa or DeBERTa",
+    "ForQuestionAnswering": "use an encoder, such as BERT or RoBERTa",
+    "ForTokenClassification": "use a ModernBERT",
+    "ForMultipleChoice": "no family's is",
 }
 # What a field of a config.json may be, by the type of its default.
 _EXPECTED: dict[type, tuple[str, tuple[type, ...]]] = {
@@ -331,11 +316,11 @@ class Family:
                 f"{format_value(method or quantized)} are not read; {UNQUANTISED}."
             )
         reader = ConfigFields(self.unfold(ConfigFields(fields, path)), path)
-        for task, (purpose, remedy) in _TASKS.items():
+        for task, remedy in _TASKS.items():
             if task in str(fields.get("architectures")) and task not in self.tasks:
                 raise CheckpointError(
-                    f"{path}: field 'architectures': {self.name} with a head for {purpose} "
-                    f"({task}) is not supported; {remedy}."
+                    f"{path}: field 'architectures': {self.name} with the head {task} is not "
+                    f"supported; {remedy}."
                 )
         reader.get("tie_word_embeddings", default=True)  # of all families, though few read it
         for name, (default, *allowed) in self.required.items():

@@ -47,14 +47,17 @@ _EMBEDDING = "token_embedder/embedding"
 # By which a folder is recognised, though they are not read.
 _OTHER_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5")
 _LAYER_NORMS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-Stored = dict[str, tensors.StoredTensor]
+_Stored = dict[str, tensors.StoredTensor]
 
 
 def is_huggingface(folder: str | pathlib.Path) -> bool:
     """Whether a folder looks like one of Hugging Face's, readable or not."""
-    flax = (flax_weights.WHOLE, flax_weights.INDEX)
-    files = (CONFIG, tensors.WHOLE, tensors.INDEX, *flax, *_OTHER_WEIGHTS)
-    return any((path_of(folder) / name).is_file() for name in files)
+    weights = (tensors.WHOLE, tensors.INDEX, flax_weights.WHOLE, flax_weights.INDEX)
+    return _has_any(path_of(folder), CONFIG, *weights, *_OTHER_WEIGHTS)
+
+
+def _has_any(folder: pathlib.Path, *names: str) -> bool:
+    return any((folder / name).is_file() for name in names)
 
 
 def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
@@ -118,15 +121,11 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     return Checkpoint(config, unflatten(params), metadata, family.key)
 
 
-def weights_of(folder: pathlib.Path) -> Stored:
-    """Returns the tensors of a folder by the names that safetensors have for them, not yet read.
-
-    Raises:
-      CheckpointError: there are none of a form that is read, or a file is broken.
-    """
-    if any((folder / name).is_file() for name in (tensors.WHOLE, tensors.INDEX)):
+def weights_of(folder: pathlib.Path) -> _Stored:
+    """Returns the tensors of a folder by the names that safetensors have for them, not yet read."""
+    if _has_any(folder, tensors.WHOLE, tensors.INDEX):
         return tensors.find_tensors(folder)
-    if flax_weights.has_flax_weights(folder):
+    if _has_any(folder, flax_weights.WHOLE, flax_weights.INDEX):
         return flax_weights.flax_tensors(folder)
     raise CheckpointError(
         f"{folder}: no weights here; expected {tensors.WHOLE}, {flax_weights.WHOLE} or an index of "
@@ -138,7 +137,7 @@ def _adapt_to_tensors(
     family: Family,
     config: TransformerConfig,
     fields: Mapping[str, Any],
-    stored: Stored,
+    stored: _Stored,
     folder: pathlib.Path,
 ) -> TransformerConfig:
     """Returns the config with the settings that only the tensors show.

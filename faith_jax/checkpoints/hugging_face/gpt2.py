@@ -8,20 +8,11 @@ from faith_jax.checkpoints.hugging_face.family import (
     Family,
     Settings,
 )
-from faith_jax.models.config import TransformerConfig
 
 
 def _read_gpt2(fields: ConfigFields, base_settings: Settings) -> Settings:
     scaled = fields.get("scale_attn_weights", default=True)
     return {"attention_scale": base_settings["head_dim"] ** -0.5 if scaled else 1.0}
-
-
-def _write_gpt2(config: TransformerConfig) -> Settings:
-    return {
-        "bos_token_id": config.eos_ids[0] if config.eos_ids else None,
-        "embd_pdrop": config.dropout_rate,
-        "scale_attn_weights": config.attention_scale != 1.0,
-    }
 
 
 GPT2 = Family(
@@ -48,7 +39,11 @@ GPT2 = Family(
     },
     end=50256,
     read=_read_gpt2,
-    write=_write_gpt2,
+    write=lambda config: {
+        "bos_token_id": config.eos_ids[0] if config.eos_ids else None,
+        "embd_pdrop": config.dropout_rate,
+        "scale_attn_weights": config.attention_scale != 1.0,
+    },
     modules={
         "transformer.wte": "token_embedder",
         "transformer.wpe": "decoder/position_embedder",

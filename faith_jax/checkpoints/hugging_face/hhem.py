@@ -5,29 +5,11 @@ Flan-T5 base. The input begins with the padding token, which is read as any othe
 """
 
 from faith_jax.checkpoints.hugging_face.bert import labels_of
-from faith_jax.checkpoints.hugging_face.family import ConfigFields, Settings
 from faith_jax.checkpoints.hugging_face.t5 import T5
-from faith_jax.models.config import TransformerConfig
 
+_PREFIX = "t5.transformer."
 # Flan-T5 base.
-_DIMENSIONS = {
-    "emb_dim": 768,
-    "num_heads": 12,
-    "num_encoder_layers": 12,
-    "mlp_dim": 2048,
-}
-
-
-def _read_hhem(fields: ConfigFields, base_settings: Settings) -> Settings:
-    return {"label_names": fields.labels()}
-
-
-def _write_hhem(config: TransformerConfig) -> Settings:
-    return labels_of(config)
-
-
-def _add_t5_prefix(published: str) -> str:
-    return f"t5.transformer.{published}"
+_DIMENSIONS = {"emb_dim": 768, "num_heads": 12, "num_encoder_layers": 12, "mlp_dim": 2048}
 
 
 HHEM = T5.replace(
@@ -55,23 +37,23 @@ HHEM = T5.replace(
         "classifier_hidden": False,
     },
     tasks=("ForSequenceClassification",),
-    read=_read_hhem,
-    write=_write_hhem,
+    read=lambda fields, base_settings: {"label_names": fields.labels()},
+    write=labels_of,
     modules={
         **{
-            _add_t5_prefix(published): ours
+            f"{_PREFIX}{published}": ours
             for published, ours in T5.modules.items()
             if not ours.startswith("decoder/")
         },
         "t5.classifier": "classifier/out",
     },
     layers={
-        (_add_t5_prefix(published), ours): modules
+        (f"{_PREFIX}{published}", ours): modules
         for (published, ours), modules in T5.layers.items()
         if not ours.startswith("decoder/")
     },
-    prefix="t5.transformer.",
+    prefix=_PREFIX,
     unused=r"encoder\.embed_tokens\.weight",
-    embedding_copies=("t5.transformer.encoder.embed_tokens.weight",),
+    embedding_copies=(f"{_PREFIX}encoder.embed_tokens.weight",),
     head_is_embedding=False,
 )

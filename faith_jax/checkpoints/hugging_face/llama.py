@@ -68,10 +68,6 @@ def _read_mistral(fields: ConfigFields, base_settings: Settings) -> Settings:
     }
 
 
-def _write_mistral(config: TransformerConfig) -> Settings:
-    return _write_llama(config) | {"sliding_window": config.sliding_window or None}
-
-
 def _read_gemma(fields: ConfigFields, base_settings: Settings) -> Settings:
     settings = _read_llama(fields, base_settings)
     # The first Gemma was trained with the tanh form, which its first releases called "gelu".
@@ -79,11 +75,6 @@ def _read_gemma(fields: ConfigFields, base_settings: Settings) -> Settings:
     return settings | {
         "mlp_activations": ("gelu" if activation == "gelu_exact" else activation, gate),
     }
-
-
-def _write_gemma(config: TransformerConfig) -> Settings:
-    activation = PUBLISHED_ACTIVATIONS[config.mlp_activations[0]]
-    return _write_llama(config) | {"hidden_act": activation}
 
 
 def _read_gemma2(fields: ConfigFields, base_settings: Settings) -> Settings:
@@ -170,7 +161,7 @@ MISTRAL = LLAMA.replace(
     architecture="MistralForCausalLM",
     marks={**_ROTARY, "norm_offset": 0.0},
     read=_read_mistral,
-    write=_write_mistral,
+    write=lambda config: _write_llama(config) | {"sliding_window": config.sliding_window or None},
 )
 GEMMA = LLAMA.replace(
     name="Gemma",
@@ -187,7 +178,9 @@ GEMMA = LLAMA.replace(
     pad=lambda fields: fields.pad(0),
     end=1,
     read=_read_gemma,
-    write=_write_gemma,
+    write=lambda config: (
+        _write_llama(config) | {"hidden_act": PUBLISHED_ACTIVATIONS[config.mlp_activations[0]]}
+    ),
 )
 GEMMA2 = GEMMA.replace(
     name="Gemma 2",

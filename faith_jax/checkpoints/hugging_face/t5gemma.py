@@ -12,7 +12,6 @@ from typing import Any
 from faith_jax.checkpoints.hugging_face.family import ConfigFields, Settings, attention_modules
 from faith_jax.checkpoints.hugging_face.llama import GEMMA2, ORIGINAL_LENGTH
 from faith_jax.core.errors import CheckpointError
-from faith_jax.models.config import TransformerConfig
 
 _STACKS = ("encoder", "decoder")
 _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -25,11 +24,7 @@ _OF_MODEL = (
 
 
 def _flatten_stack_fields(fields: ConfigFields) -> Settings:
-    """Returns the fields of the stacks beside those of the model.
-
-    Raises:
-      CheckpointError: the stacks differ.
-    """
+    """Returns the fields of the stacks, which must agree, beside those of the model."""
     stacks = [fields.get(name, default={}) for name in _STACKS]
     names = {name for _, *aliases in _FIELDS.values() for name in aliases}
     names |= {"attn_logit_softcapping", "layer_types", "query_pre_attn_scalar", "rope_parameters"}
@@ -66,10 +61,6 @@ def _read_t5gemma(fields: ConfigFields, base_settings: Settings) -> Settings:
     if len(starts) != 1:
         raise fields.error("bos_token_id", "a token id, with which responses begin")
     return GEMMA2.read(fields, base_settings) | {"decoder_start_id": starts[0]}
-
-
-def _write_t5gemma(config: TransformerConfig) -> Settings:
-    return GEMMA2.write(config) | {"bos_token_id": config.decoder_start_id}
 
 
 _FIELDS: dict[str, tuple[Any, ...]] = {
@@ -124,7 +115,7 @@ T5GEMMA = GEMMA2.replace(
     unfold=_flatten_stack_fields,
     fold=_nest_stack_fields,
     read=_read_t5gemma,
-    write=_write_t5gemma,
+    write=lambda config: GEMMA2.write(config) | {"bos_token_id": config.decoder_start_id},
     modules={
         "model.encoder.embed_tokens": "token_embedder",
         "model.encoder.norm": "encoder/encoder_norm",

@@ -1,29 +1,33 @@
-"""Files that commands write: one writer, outputs that appear whole, rows that a kill leaves.
+"""Files that commands write: one writer, outputs that appear whole, jobs that resume.
 
-Whoever writes an output holds a lock on it (`locks`). What is not whole yet lies beside it in a
-folder `<output>.partial` with a note of the run (`partial`), from which a stopped run resumes.
-It is made in a place that nobody else can enter (`private`). Before it takes its own, its data is
-synced to disk (`whole`), so that a power cut leaves the former output or the new one.
+Whoever writes an output holds the only right to it (`locks`), and makes it in a place that nobody
+else can enter (`whole`). What is not whole yet lies beside it in a folder `<output>.partial` with a
+note of the run, from which a stopped run resumes (`partial`); rows are added there as they are
+computed (`growing_rows`).
 
-All paths may be of object stores (`stores`). There an output is made locally and uploaded: a file
-appears whole, a folder says itself whether it is (`staging`). The lock is a lease (`leases`), and
-rows are added as further objects (`growing_rows`).
+All paths may be of object stores (`stores`), where outputs are made locally and uploaded, and what
+libraries must open by a local name is copied (`staging`).
 """
+# ruff: noqa: F401
 
-from faith_jax.core.files.changes import check_settings, content_digest, difference, stamp
-from faith_jax.core.files.growing_rows import (
-    append_rows,
-    count_whole_rows,
-    truncate_rows,
+from faith_jax.core.files.growing_rows import append_rows, count_whole_rows, truncate_rows
+from faith_jax.core.files.locks import (
+    NO_FOLDER,
+    TakenError,
+    check_outputs,
+    has_parent,
+    output_lock,
+    reserve_outputs,
+    working_folder,
 )
-from faith_jax.core.files.locks import TakenError, output_lock, working_folder
-from faith_jax.core.files.outputs import NO_FOLDER, check_outputs, has_parent, reserve_outputs
 from faith_jax.core.files.partial import (
     PLAN,
     ROWS,
     atomic_folder,
     begin_or_resume,
+    check_settings,
     count_kept_rows,
+    difference,
     has_contents,
     is_finished,
     note_later,
@@ -33,6 +37,7 @@ from faith_jax.core.files.partial import (
     resumable_output,
     scratch_place,
 )
+from faith_jax.core.files.stores import stamp
 from faith_jax.core.files.whole import (
     atomic_file,
     check_space,
@@ -48,46 +53,3 @@ from faith_jax.core.files.whole import (
     write_jsonl,
     write_text,
 )
-
-__all__ = [
-    "NO_FOLDER",
-    "PLAN",
-    "ROWS",
-    "TakenError",
-    "append_rows",
-    "atomic_file",
-    "atomic_folder",
-    "begin_or_resume",
-    "check_outputs",
-    "check_settings",
-    "check_space",
-    "content_digest",
-    "count_kept_rows",
-    "count_whole_rows",
-    "defer_interrupts",
-    "difference",
-    "has_contents",
-    "has_parent",
-    "is_finished",
-    "make_output_folder",
-    "move_into_place",
-    "note_later",
-    "output_lock",
-    "partial_folder",
-    "partial_note",
-    "read_json_or_none",
-    "release_partial",
-    "remove_new_folders_on_error",
-    "report_write_errors",
-    "reserve_outputs",
-    "resumable_output",
-    "scratch_place",
-    "stamp",
-    "sync",
-    "sync_entry",
-    "truncate_rows",
-    "working_folder",
-    "write_json",
-    "write_jsonl",
-    "write_text",
-]

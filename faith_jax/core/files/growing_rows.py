@@ -5,6 +5,7 @@ of such a file; what it adds becomes further objects `NAME.<their first byte>` e
 when the lock is released. A file that is finished becomes one object NAME.
 """
 
+import contextlib
 import operator
 import os
 import pathlib
@@ -16,41 +17,50 @@ from typing import Any
 
 import msgspec
 
-from faith_jax.core.files.staging import answering, upload_file
-from faith_jax.core.files.stores import content, is_remote, version, versions
+from faith_jax.core.files.stores import (
+    content,
+    is_remote,
+    open_binary,
+    translate_store_errors,
+    upload_file,
+    version,
+    versions,
+)
 
 SECONDS, BYTES = 10.0, 8_000_000  # rows that are added become an object at least as often
 _DIGITS = 16
 _PART = re.compile(rf"(.+)\.(\d{{{_DIGITS}}})")
 
 
-class GrowingFile:
+class _GrowingFile:
     """The local copy of a file of rows on a store.
 
     Attributes:
-      path: on the store.
+      folder: the temporary one of the copy.
       local: the copy.
     """
 
     def __init__(self, path: Any):
-        self.path = path
-        self._folder = tempfile.TemporaryDirectory(prefix="faith_jax_")
-        self.local = pathlib.Path(self._folder.name) / path.name
+        self._path = path
+        self.folder = tempfile.TemporaryDirectory(prefix="faith_jax_")
+        self.local = pathlib.Path(self.folder.name) / path.name
         self._parts: list[int] = []  # the first bytes of the objects of rows
         self._sent, self._when = 0, time.monotonic()
-        with answering(path):
+        with translate_store_errors():
             self._finished = version(path) is not None
             if self._finished:
                 path.fs.get_file(path.path, str(self.local))
                 return
             with self.local.open("wb") as file:
-                for first in _part_starts(path):
+                matches = map(_PART.fullmatch, versions(path.parent))
+                firsts = (int(part[2]) for part in matches if part and part[1] == path.name)
+                for first in sorted(firsts):
                     self._parts.append(first)
                     file.write(content(self._locate_part(first)))
                 self._sent = file.tell()
 
     def _locate_part(self, first: int) -> Any:
-        return self.path.with_name(f"{self.path.name}.{first:0{_DIGITS}}")
+        return self._path.with_name(f"{self._path.name}.{first:0{_DIGITS}}")
 
     def keep(self, force: bool = False) -> None:
         """Makes an object of the rows that were added, if there are enough or with `force`.
@@ -61,11 +71,11 @@ class GrowingFile:
         if size == self._sent or self._finished:
             return
         is_due = time.monotonic() - self._when > SECONDS or size - self._sent > BYTES
-        with answering(self.path):
+        with translate_store_errors():
             if size < self._sent:
                 # From the last part on, so that no kill leaves a gap between them.
                 while self._parts and self._parts[-1] >= size:
-                    self.path.fs.rm_file(self._locate_part(self._parts.pop()).path)
+                    self._path.fs.rm_file(self._locate_part(self._parts.pop()).path)
                 if self._parts:
                     self._send_last_part(size)
                 self._sent = size
@@ -78,55 +88,42 @@ class GrowingFile:
         first = self._parts[-1]
         with self.local.open("rb") as file:
             file.seek(first)
-            self.path.fs.pipe_file(self._locate_part(first).path, file.read(size - first))
+            self._path.fs.pipe_file(self._locate_part(first).path, file.read(size - first))
         self._sent, self._when = size, time.monotonic()
 
     def finish(self) -> None:
         """Makes one object of the file, to which nothing is added then."""
         if not self._finished:
-            upload_file(self.local, self.path)
-            with answering(self.path):
+            upload_file(self.local, self._path)
+            with translate_store_errors():
                 for first in self._parts:
-                    self.path.fs.rm_file(self._locate_part(first).path)
+                    self._path.fs.rm_file(self._locate_part(first).path)
             self._parts, self._finished = [], True
 
-    def close(self) -> None:
-        """Keeps the added rows, and removes the copy."""
-        try:
-            self.keep(force=True)
-        finally:
-            self.forget()
 
-    def forget(self) -> None:
-        """Removes the copy."""
-        self._folder.cleanup()
-
-
-def _part_starts(path: Any) -> list[int]:
-    """Returns the first bytes of the objects of a growing file, in order."""
-    matches = (_PART.fullmatch(name) for name in versions(path.parent))
-    return sorted(int(part[2]) for part in matches if part and part[1] == path.name)
-
-
-def row_files(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the files of rows in the folder of a run, or the objects that they consist of."""
-    if not is_remote(folder):
-        return sorted(folder.glob("rows*.jsonl"))
-    object_names = versions(folder)
-    files = [name for name in object_names if name.startswith("rows") and name.endswith(".jsonl")]
-    parts = [
-        part[0] for part in map(_PART.fullmatch, object_names) if part and part[1] not in files
-    ]
-    return [folder / name for name in [*files, *parts]]
+def count_stored_rows(folder: pathlib.Path) -> int:
+    """Returns the number of rows in the files of a run's folder, or in the objects of these."""
+    if is_remote(folder):
+        names = versions(folder)
+        files = [name for name in names if name.startswith("rows") and name.endswith(".jsonl")]
+        parts = (part for part in map(_PART.fullmatch, names) if part and part[1] not in files)
+        paths = [folder / name for name in [*files, *(part[0] for part in parts)]]
+    else:
+        paths = sorted(folder.glob("rows*.jsonl"))
+    count = 0
+    for path in paths:
+        with contextlib.suppress(OSError), open_binary(path) as file:
+            count += sum(line.endswith(b"\n") for line in file)
+    return count
 
 
-_OPEN: dict[str, GrowingFile] = {}  # of this process, by their paths
+_OPEN: dict[str, _GrowingFile] = {}  # of this process, by their paths
 
 
-def growing(path: Any) -> GrowingFile:
+def growing(path: Any) -> _GrowingFile:
     """Returns a file that this process holds the right to append to."""
     if str(path) not in _OPEN:
-        _OPEN[str(path)] = GrowingFile(path)
+        _OPEN[str(path)] = _GrowingFile(path)
     return _OPEN[str(path)]
 
 
@@ -136,21 +133,19 @@ def current(path: Any) -> Any:
     return growing_file.local if growing_file else path
 
 
-def close(output: Any) -> None:
-    """Closes the growing files of an output: itself, and those of the folder that it is made in."""
-    for name in _open_files(output):
-        _OPEN.pop(name).close()
+def close(output: Any, keep: bool = True) -> None:
+    """Closes the growing files of an output: itself, and those of the folder that it is made in.
 
-
-def forget(output: Any) -> None:
-    """Removes the copies of growing files of an output that is discarded."""
-    for name in _open_files(output):
-        _OPEN.pop(name).forget()
-
-
-def _open_files(output: Any) -> list[str]:
+    The rows that were added are kept, unless the output is discarded.
+    """
     inside = (f"{output}/", f"{output}.partial/")
-    return [name for name in _OPEN if name == str(output) or name.startswith(inside)]
+    for name in [name for name in _OPEN if name == str(output) or name.startswith(inside)]:
+        file = _OPEN.pop(name)
+        try:
+            if keep:
+                file.keep(force=True)
+        finally:
+            file.folder.cleanup()
 
 
 def _locate_local_file(path: Any) -> pathlib.Path:

@@ -1,26 +1,31 @@
-"""Outputs that a run makes in `<output>.partial`, from which a stopped run resumes."""
+"""Jobs that resume: what a run makes lies in `<output>.partial`, with a note of its settings."""
 
 import contextlib
 import glob
 import itertools
+import json
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, pluralize
+from faith_jax.core.errors import ConfigError, format_value, pluralize
 from faith_jax.core.files import growing_rows
-from faith_jax.core.files.changes import difference
 from faith_jax.core.files.locks import LOCK, output_lock
-from faith_jax.core.files.private import link_error, private_pattern, private_place
-from faith_jax.core.files.staging import is_complete, remove_tree
-from faith_jax.core.files.stores import is_remote, open_binary, versions
+from faith_jax.core.files.stores import is_remote, versions
 from faith_jax.core.files.whole import (
+    OURS,
+    is_complete,
+    link_error,
     move_into_place,
+    private_pattern,
+    private_place,
     read_json_or_none,
     remove_new_folders_on_error,
+    remove_tree,
     report_write_errors,
     sync,
     sync_entry,
@@ -28,16 +33,13 @@ from faith_jax.core.files.whole import (
 )
 
 ROWS, PLAN = "rows.jsonl", "plan.json"
-_NOTE, _OURS = "run.json", {"made_by": "faith_jax"}
+_NOTE = "run.json"
 _PARTIAL, _REPLACED = ".partial", "replaced"
+_DIGEST = re.compile(r"[0-9a-f]{32,}")
 
 
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
-    """Returns the folder that keeps what is made of an output until it is whole.
-
-    Raises:
-      ConfigError: for the root of a disk, beside which there is nothing.
-    """
+    """Returns the folder that keeps what is made of an output; the root of a disk has none."""
     if not is_remote(target) and target.name in ("", ".."):
         target = target.resolve()
         if not target.name:
@@ -52,11 +54,7 @@ def partial_note(target: pathlib.Path) -> dict[str, Any]:
 
 def count_kept_rows(target: pathlib.Path) -> int:
     """Returns the number of rows kept by a stopped run, in all its shards; changes nothing."""
-    count = 0
-    for path in growing_rows.row_files(partial_folder(target)):
-        with contextlib.suppress(OSError), open_binary(path) as file:
-            count += sum(line.endswith(b"\n") for line in file)
-    return count
+    return growing_rows.count_stored_rows(partial_folder(target))
 
 
 @contextlib.contextmanager
@@ -113,11 +111,11 @@ def begin_or_resume(
         if changed_setting and has_contents(folder):
             raise _other_run(folder, changed_setting, option)
         if restart or changed_setting:
-            growing_rows.forget(folder)
+            growing_rows.close(folder, keep=False)
             _remove_run_folder(folder, target)
             if not is_remote(folder):
                 folder.mkdir()
-            write_json(folder / _NOTE, {**_OURS, **run})
+            write_json(folder / _NOTE, {**OURS, **run})
     if is_complete(target) and not replaces:
         raise ConfigError(f"{target} exists already; remove it or name another output.")
     return folder
@@ -173,16 +171,7 @@ def scratch_place(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--output") -> None:
-    """Adds to the note of a run what is known only later, such as a digest of its input.
-
-    Args:
-      folder: of `resumable_output`.
-      more: what must be the same for a stopped run to resume.
-      option: that names the output.
-
-    Raises:
-      ConfigError: a stopped run noted another value.
-    """
+    """Adds to the note of a run what is known only later; a stopped run must have noted it so."""
     note = read_json_or_none(folder / _NOTE) or {}
     noted_before = {name: value for name, value in more.items() if name in note}
     if changed_setting := difference(note, noted_before):
@@ -199,20 +188,11 @@ def atomic_folder(
     option: str = "--output",
     wait: bool = False,
 ) -> Iterator[pathlib.Path]:
-    """Yields a path for a folder, which takes its place at the end.
+    """Yields a path for a folder, which takes its place at the end; see `resumable_output`.
 
     On an error nothing is left, and what stood at `target` stays. If nothing is written, nothing
-    changes.
-
-    Args:
-      target: the folder; those above it are made where they are missing.
-      contents: what is made; what a stopped run has made of the same is discarded.
-      replaces: a folder that is there is replaced.
-      option: that names the folder.
-      wait: for another process that makes it.
-
-    Raises:
-      ConfigError: see `resumable_output`.
+    changes. Folders above it are made where they are missing, and what a stopped run has made of
+    the same `contents` is discarded. With `replaces`, a folder that is there is replaced.
     """
     with contextlib.ExitStack() as held:
         held.enter_context(remove_new_folders_on_error(target.parent))
@@ -263,7 +243,7 @@ def _is_ours(folder: pathlib.Path) -> bool:
         return False
     note = read_json_or_none(folder / _NOTE) or {}
     other_entries = (path for path in folder.iterdir() if not path.match(private_pattern(_NOTE)))
-    return note.items() >= _OURS.items() or not any(other_entries)
+    return note.items() >= OURS.items() or not any(other_entries)
 
 
 def _other_run(folder: pathlib.Path, changed_setting: str, option: str) -> ConfigError:
@@ -273,3 +253,47 @@ def _other_run(folder: pathlib.Path, changed_setting: str, option: str) -> Confi
         f"{option}: {folder} keeps {contents} of another run ({changed_setting}); finish it with "
         "its own command, or discard it with --restart or by removing that folder."
     )
+
+
+def check_settings(path: pathlib.Path, settings: Mapping[str, Any], content: str) -> None:
+    """Checks that files were made with the settings that are asked for.
+
+    Settings that are only in the file of JSON at `path` do not matter. `content` says what the
+    files have, such as "responses".
+
+    Raises:
+      ConfigError: names the first setting that differs.
+    """
+    if changed_setting := difference(read_json_or_none(path), settings):
+        raise ConfigError(
+            f"--output: {path.parent} keeps {content} with {changed_setting}; name another "
+            "folder, or remove it."
+        )
+
+
+def difference(before: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> str:
+    """Returns the first setting that differs from those of a former run, with both values; or "".
+
+    A setting within settings is named with these, as `decoding.top_p`. Digests are not shown.
+    """
+    if before is None:
+        return "other settings, which are not readable"
+    return _describe_difference(before, json.loads(json.dumps(settings, default=str)), "")
+
+
+def _describe_difference(
+    before: Mapping[str, Any], settings: Mapping[str, Any], within: str
+) -> str:
+    for name, value in settings.items():
+        former, path = before.get(name), f"{within}{name}"
+        if former == value:
+            continue
+        if name == "rows" and isinstance(value, str):
+            return "other rows: the input, or a setting that makes its rows, has changed"
+        if all(isinstance(v, str) and _DIGEST.fullmatch(v) for v in (former, value)):
+            return f"other contents of {path.removesuffix('.digest')}"
+        if isinstance(former, dict) and isinstance(value, dict) and former.keys() == value.keys():
+            return _describe_difference(former, value, f"{path}.")
+        shown = (format_value(v) if isinstance(v, dict | list) else str(v) for v in (former, value))
+        return f"another value of {path} ({', not '.join(shown)})"
+    return ""

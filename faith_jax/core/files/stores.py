@@ -16,10 +16,18 @@ import pathlib
 import re
 import stat
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import (
+    ConfigError,
+    FaithJaxError,
+    InputError,
+    StorageError,
+    storage_failure,
+)
 
+_POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not fetched
 # The schemes of stores, and the clients that fsspec uses, which are also the names of our extras.
 CLIENTS = {"gs": ("gcsfs", "gcs"), "s3": ("s3fs", "s3")}
 _SCHEME = re.compile(r"([a-z][a-z0-9]*)://")
@@ -164,6 +172,18 @@ def check_readable(location: str | os.PathLike[str]) -> None:
         raise InputError(f"{location}: {kind} {remedy}")
 
 
+def check_no_pointer(path: pathlib.Path, error: type[FaithJaxError]) -> None:
+    """Raises `error` for a file that is a pointer of Git LFS; one that cannot be read is none."""
+    head = b""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        head = file.read(len(_POINTER))
+    if head == _POINTER:
+        raise error(
+            f"{path}: is a pointer of Git LFS in place of the file; run `git lfs pull` in its "
+            "folder, or download the file itself."
+        )
+
+
 def open_binary(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Opens a file of any storage to read it."""
     storage_path = path_of(path)
@@ -172,6 +192,42 @@ def open_binary(path: str | os.PathLike[str]) -> io.BufferedReader:
     # A client's own file makes a request for each small read, or reads a block again for each few
     # lines: a file of 7 MB took 517 requests of up to 5 MB line by line.
     return io.BufferedReader(cast(io.RawIOBase, storage_path.open("rb")), _READ_BYTES)
+
+
+@contextlib.contextmanager
+def translate_store_errors() -> Iterator[None]:
+    """Turns errors of the clients of stores that are not OSErrors into one."""
+    try:
+        yield
+    except OSError:
+        raise
+    except storage_errors() as error:
+        raise OSError(reason(error)) from error
+
+
+def upload_file(source: pathlib.Path, target: Any) -> None:
+    """Copies a local file to an object, which appears whole or not at all."""
+    with translate_store_errors():
+        target.fs.put_file(str(source), target.path)
+
+
+def fetch_file(source: Any, target: pathlib.Path) -> bool:
+    """Copies an object to a local file; returns False if there is no such object.
+
+    Raises:
+      InputError: it cannot be read.
+      StorageError: the local disk is full.
+    """
+    try:
+        with translate_store_errors():
+            source.fs.get_file(source.path, str(target))
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        if storage_failure(error):
+            raise StorageError(f"{target}: cannot be written ({reason(error)}).") from None
+        raise InputError(f"{source}: cannot be read ({reason(error)}).") from None
+    return True
 
 
 def store_failure(error: BaseException) -> str:
@@ -228,6 +284,21 @@ def versions(folder: Any) -> dict[str, tuple[str, int]]:
         for name, info in sorted(infos.items())
         if name.startswith(start) and not name.endswith("/")
     }
+
+
+def stamp(paths: Iterable[str | pathlib.Path]) -> list[list[Any]]:
+    """Returns the stamps of files, which differ once these change: size and time, or version."""
+    stamps = []
+    for location in paths:
+        path = path_of(location)
+        if is_remote(path):
+            state: list[Any] = [version(path)]
+        else:
+            check_readable(location)
+            status = path.stat()
+            state = [status.st_size, status.st_mtime_ns]
+        stamps.append([str(location), *state])
+    return stamps
 
 
 def put_if(path: Any, data: bytes, match: str | None) -> str:

@@ -21,7 +21,9 @@ def unpack(file: IO[bytes]) -> IO[bytes]:
         if begin.startswith(mark):
             content: IO[bytes] = importlib.import_module(module).open(file, "rb")
             return content
-    return _buffer_pieces(lambda: _decompress_zstandard(file)) if begin == _ZSTANDARD else file
+    if begin != _ZSTANDARD:
+        return file
+    return io.BufferedReader(_Pieces(lambda: _decompress_zstandard(file)), _PIECE_BYTES)
 
 
 def recode_to_utf8(file: IO[bytes], encoding: str) -> IO[bytes]:
@@ -29,7 +31,15 @@ def recode_to_utf8(file: IO[bytes], encoding: str) -> IO[bytes]:
 
     Reading raises a UnicodeDecodeError where bytes are none of the encoding.
     """
-    return _buffer_pieces(lambda: _convert_to_utf8(file, encoding))
+
+    def convert() -> Iterator[bytes]:
+        file.seek(0)
+        decoder = codecs.getincrementaldecoder(encoding)()
+        while piece := file.read(_PIECE_BYTES):
+            yield decoder.decode(piece).encode("utf-8")
+        yield decoder.decode(b"", final=True).encode("utf-8")
+
+    return io.BufferedReader(_Pieces(convert), _PIECE_BYTES)
 
 
 def _decompress_zstandard(file: IO[bytes]) -> Iterator[bytes]:
@@ -44,18 +54,6 @@ def _decompress_zstandard(file: IO[bytes]) -> Iterator[bytes]:
     except (OSError, pyarrow.ArrowException) as error:
         problem = str(error).partition("\n")[0]
         raise EOFError if "Truncated" in problem else zlib.error(problem) from None
-
-
-def _convert_to_utf8(file: IO[bytes], encoding: str) -> Iterator[bytes]:
-    file.seek(0)
-    decoder = codecs.getincrementaldecoder(encoding)()
-    while piece := file.read(_PIECE_BYTES):
-        yield decoder.decode(piece).encode("utf-8")
-    yield decoder.decode(b"", final=True).encode("utf-8")
-
-
-def _buffer_pieces(begin: Callable[[], Iterator[bytes]]) -> IO[bytes]:
-    return io.BufferedReader(_Pieces(begin), _PIECE_BYTES)
 
 
 class _Borrowed(io.RawIOBase):

@@ -28,9 +28,9 @@ from faith_jax.core.files import (
     read_json_or_none,
     report_write_errors,
 )
-from faith_jax.core.files.private import private_place
-from faith_jax.core.files.staging import cache_folder, is_complete, local_copy
+from faith_jax.core.files.staging import cache_folder, local_copy
 from faith_jax.core.files.stores import is_remote, path_of
+from faith_jax.core.files.whole import is_complete, private_place
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets import raw_files
 from faith_jax.datasets.builders.apache_beam import BeamPipeline, numbered_examples

@@ -40,8 +40,8 @@ from faith_jax.core.files import (
     stamp,
     write_json,
 )
-from faith_jax.core.files.staging import is_complete
 from faith_jax.core.files.stores import is_remote, path_of, storage_errors
+from faith_jax.core.files.whole import is_complete
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.datasets.grounded_rows import ExampleRow

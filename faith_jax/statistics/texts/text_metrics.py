@@ -32,7 +32,7 @@ import regex
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.heavy_imports import light_module
-from faith_jax.core.words import WORD_CHARACTER, Word, lower_words, unicode_words
+from faith_jax.core.words import WORD_CHARACTER, Piece, lower_words, unicode_words
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
 
@@ -226,9 +226,9 @@ class ContentWord:
     end: int
 
 
-def _words_of(text: str, normalization: str) -> Iterator[Word]:
+def _words_of(text: str, normalization: str) -> Iterator[Piece]:
     """Yields the words of a text, in lower case, without English stop words."""
-    plain = (Word(match.group().lower(), *match.span()) for match in _WORD.finditer(text))
+    plain = (Piece(match.group().lower(), *match.span()) for match in _WORD.finditer(text))
     words = unicode_words(text) if normalization == UNICODE else plain
     return (word for word in words if word.text not in ENGLISH_STOP_WORDS)
 

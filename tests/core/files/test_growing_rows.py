@@ -20,8 +20,9 @@ from faith_jax.core.files import (
     truncate_rows,
 )
 from faith_jax.core.files import growing_rows as kept
-from faith_jax.core.files.staging import is_complete, local_copy
+from faith_jax.core.files.staging import local_copy
 from faith_jax.core.files.stores import path_of, versions
+from faith_jax.core.files.whole import is_complete
 from faith_jax.core.rows import read_jsonl
 
 RUN = {"scorers": {"bleu": {}}}

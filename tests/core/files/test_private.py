@@ -115,7 +115,7 @@ def test_a_link_in_a_partial_folder(tmp_path, foreign):
 
 KILLED = """
 import os, pathlib, signal, sys
-from faith_jax.core.files.private import private_place
+from faith_jax.core.files.whole import private_place
 places = [private_place(pathlib.Path(target)) for target in sys.argv[1:]]
 for place in places:
     place.__enter__().write_text("half")

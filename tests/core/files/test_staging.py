@@ -13,8 +13,9 @@ from faith_jax.core.files import (
     staging,
     write_jsonl,
 )
-from faith_jax.core.files.staging import UPLOAD, check_whole, is_complete, local_copy
+from faith_jax.core.files.staging import local_copy
 from faith_jax.core.files.stores import is_remote, path_of, versions
+from faith_jax.core.files.whole import UPLOAD, check_whole, is_complete, upload_folder
 
 
 def objects(folder):
@@ -95,7 +96,7 @@ def test_a_folder_whose_upload_is_killed_is_not_complete(gs, monkeypatch, number
         for name, upload in uploads.items():
             patch.setattr(folder.fs, name, counting(upload))
         with pytest.raises(Killed):
-            staging.upload_folder(made_locally, folder)
+            upload_folder(made_locally, folder)
     if number == 0:
         assert not objects(folder)
         with pytest.raises(InputError, match=r"/set: no such folder\."):
@@ -106,7 +107,7 @@ def test_a_folder_whose_upload_is_killed_is_not_complete(gs, monkeypatch, number
         with pytest.raises(InputError, match=r"/set is not complete: the run that writes it"):
             local_copy(str(folder))
     assert not is_complete(folder)
-    staging.upload_folder(made_locally, folder)
+    upload_folder(made_locally, folder)
     assert is_complete(folder)
     copy = local_copy(str(folder))
     assert {path.name: path.read_text() for path in copy.iterdir()} == files
@@ -177,7 +178,7 @@ def test_what_is_not_there_or_does_not_fit(store, monkeypatch):
     path_of(f"{store}/a").write_text("12")
     usage = shutil.disk_usage("/")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1))
-    with pytest.raises(StorageError, match=rf"a copy of {store}/a needs 0\.0 MB, 0\.0 MB are free"):
+    with pytest.raises(StorageError, match=r"/a: No space left"):
         local_copy(f"{store}/a")
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import stamp, stores
-from faith_jax.core.files.staging import upload_file
 from faith_jax.core.files.stores import (
     check_readable,
     content,
@@ -15,6 +14,7 @@ from faith_jax.core.files.stores import (
     path_of,
     put_if,
     remove_if,
+    upload_file,
     version,
     versions,
 )

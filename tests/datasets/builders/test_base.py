@@ -5,8 +5,8 @@ import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.files.staging import UPLOAD, is_complete
 from faith_jax.core.files.stores import path_of, versions
+from faith_jax.core.files.whole import UPLOAD, is_complete
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
