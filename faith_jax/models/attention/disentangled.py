@@ -14,8 +14,9 @@ from flax import struct
 from faith_jax.core.types import Array
 from faith_jax.models.attention.dot_product import attend, block_sizes
 from faith_jax.models.attention.masks import AttentionMask, Tokens
+from faith_jax.models.attention.multi_head import join_heads, split_heads
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.layers import Projection, with_sharding_constraint
+from faith_jax.models.layers import Projection
 from faith_jax.models.positions import at_distances, log_buckets, skew
 
 
@@ -108,9 +109,9 @@ class DisentangledAttention(nn.Module):
         of_positions = of_contents[:2]
         if separate:
             of_positions = projection("position_query"), projection("position_key", False)
-        # [1, 2 * buckets, embed]: a batch of one, as `_split_heads` takes it.
+        # [1, 2 * buckets, embed]: a batch of one, as `split_heads` takes it.
         relative = nn.Dropout(cfg.dropout_rate)(relative, deterministic=deterministic)[None]
-        query, key, value = (self._split_heads(part(inputs)) for part in of_contents)
+        query, key, value = (split_heads(part(inputs), cfg.num_heads) for part in of_contents)
         by_blocks = isinstance(mask, AttentionMask)
         length = inputs.shape[1]
         if by_blocks:
@@ -123,7 +124,7 @@ class DisentangledAttention(nn.Module):
             relative, order = relative[:, rows], slice(None)
         # [heads, 2 * length - 1, head_dim] each, by distance.
         position_query, position_key = (
-            self._split_heads(part(relative))[0][:, order] for part in of_positions
+            split_heads(part(relative), cfg.num_heads)[0][:, order] for part in of_positions
         )
         bias: Any = DisentangledBias(position_query, position_key, cfg.attention_scale)
         if not by_blocks:
@@ -143,14 +144,5 @@ class DisentangledAttention(nn.Module):
             broadcast_dropout=cfg.broadcast_dropout,
             block_length=cfg.attention_block_length,
         )
-        # [batch, heads, length, head_dim] -> [batch, length, heads * head_dim]
-        x = jnp.swapaxes(x, -3, -2)
-        x = x.reshape(*x.shape[:-2], width)
-        return Projection(
-            cfg.emb_dim, ("joined_kv", "embed"), cfg.dtype, use_bias=True, name="out"
-        )(x)
-
-    def _split_heads(self, x: Array) -> Array:
-        """Maps [batch, length, joined] to [batch, heads, length, head_dim]."""
-        x = x.reshape(*x.shape[:-1], self.config.num_heads, self.config.head_dim)
-        return jnp.swapaxes(with_sharding_constraint(x, ("batch", "length", "heads", "kv")), -3, -2)
+        out = Projection(cfg.emb_dim, ("joined_kv", "embed"), cfg.dtype, use_bias=True, name="out")
+        return out(join_heads(x))

@@ -14,8 +14,8 @@ from faith_jax.core.labels import Begin2021Label, CriticLabel, DecodeLabel, NliL
 from faith_jax.inference.opening import open_tokenizer
 from faith_jax.papers import workflow
 from faith_jax.papers.faithdial.options import FaithCritic
-from faith_jax.papers.judges import read_published_figures
 from faith_jax.papers.options import check_names
+from faith_jax.papers.tables import read_published_figures
 from faith_jax.papers.workflow import CountRows, GinRun, Scores, scorer_flags, training_done_file
 from faith_jax.scoring.nli import faithful_class
 

@@ -19,7 +19,6 @@ from faith_jax.core.table import Table as ShownTable
 from faith_jax.datasets import npov
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.papers import workflow
-from faith_jax.papers.judges import read_published_figures
 from faith_jax.papers.npov.combinations import TEMPERATURES, draw_combinations, temperatures_note
 from faith_jax.papers.npov.detection import ERRORS, Detection, Key, comparisons, detections
 from faith_jax.papers.npov.error_sets import (
@@ -30,6 +29,7 @@ from faith_jax.papers.npov.error_sets import (
 )
 from faith_jax.papers.npov.options import NpovCombinations, NpovDetection, NpovErrors, NpovTopics
 from faith_jax.papers.options import check_names
+from faith_jax.papers.tables import read_published_figures
 from faith_jax.papers.workflow import CountRows, GinRun, Scores, scorer_flags
 from faith_jax.report.table_pages import join_tidy_tables, table_page, write_tables
 from faith_jax.statistics.scored_corpora import Corpus, read_corpora
@@ -73,8 +73,8 @@ def check(options: NpovDetection) -> None:
     topics = read_topics(options.knowledge, options.splits)
     for topic in topics:
         draw_combinations(topic, 1)
-    if (errors := options.errors_per_response) is not None:
-        check_errors_per_response(topics, options.combinations, errors, options.seed)
+    if options.errors_per_response is not None:
+        check_errors_per_response(topics, options)
     for option, path in paths.items():
         if path:
             check_language_model(option, path)

@@ -23,7 +23,7 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov
 from faith_jax.datasets.npov.synthetic_errors import synthetic_rows, unused_arguments
 from faith_jax.papers.npov.combinations import TEMPERATURES, response_rows
-from faith_jax.papers.npov.options import NpovInputs, NpovSets
+from faith_jax.papers.npov.options import NpovDetection, NpovInputs, NpovSets
 from faith_jax.papers.npov.training_sets import (
     PARAPHRASED,
     SplitSets,
@@ -77,35 +77,21 @@ def write_inputs(options: NpovInputs) -> list[str]:
     return lines
 
 
-def check_errors_per_response(
-    topics: Sequence[npov.Topic], combinations: int, errors: float, seed: int
-) -> None:
+def check_errors_per_response(topics: Sequence[npov.Topic], options: NpovDetection) -> None:
     """Checks that topics can give a share of errors, before anything is generated.
 
     Raises:
-      InputError: naming all sets for which too few rows with an error could be made, even if all
-        responses were error-free.
+      InputError: naming all sets for which too few rows with an error could be made.
     """
-    written, counts = paraphrases(topics), collections.Counter[tuple[str, str, bool]]()
-    for topic in topics:
-        for row in response_rows(topic, combinations, seed):
-            plain = list(synthetic_rows({**row, "response": ""}, topic, lambda *_: []))
-            reworded = [
-                changed for changed in plain if paraphrase_row(changed, written) is not None
-            ]
-            for kind, rows in (("plain", plain), (PARAPHRASED, reworded)):
-                counts.update((topic.split, kind, changed["error"] != "none") for changed in rows)
-    too_few = [
-        f"{split}, {kind}: {counts[split, kind, True] / free:.4g}"
-        for (split, kind, wrong), free in counts.items()
-        if not wrong and counts[split, kind, True] < round(errors * free)
+    rows = [
+        {**row, "response": ""}
+        for topic in topics
+        for row in response_rows(topic, options.combinations, options.seed)
     ]
-    if too_few:
-        raise InputError(
-            f"--errors-per-response: {errors:.4g} rows with an error to each error-free one; even "
-            f"if all responses were error-free, there would be: {'; '.join(too_few)}. "
-            f"{_MORE_ERRORS}"
-        )
+    try:
+        _split_sets(rows, rows, None, {topic.id: topic for topic in topics}, options)
+    except InputError as error:
+        raise InputError(f"even if all responses were error-free: {error}") from None
 
 
 def write_sets(options: NpovSets) -> str:
@@ -229,7 +215,7 @@ def _split_sets(
     free: Sequence[Row],
     labels: Sequence[Label] | None,
     topics: Mapping[str, npov.Topic],
-    options: NpovSets,
+    options: NpovSets | NpovDetection,
 ) -> tuple[dict[str, SplitSets], int]:
     """Returns the rows of each split, and how many have an argument without a paraphrase."""
     written, sets, lost, too_few = paraphrases(topics.values()), {}, 0, []
@@ -327,11 +313,9 @@ def _verdict_table(rows: Iterable[Row], verdicts: Mapping[str, str], is_marked: 
     for split in dict.fromkeys(split for split, _ in counts):
         members = [line[2:] for line in lines if line[0] == split]
         lines.append((split, "all topics", *(sum(column) for column in zip(*members, strict=True))))
-    by = (
-        "people's marks, and with which errors"
-        if is_marked
-        else "a rule of words, which stands in for the paper's annotation, and why others are not"
-    )
+    by = "a rule of words, which stands in for the paper's annotation, and why others are not"
+    if is_marked:
+        by = "people's marks, and with which errors"
     title = f"Responses by topic: error-free by {by}"
     return Table(title, ("split", "topic", "responses", *names), tuple(lines))
 

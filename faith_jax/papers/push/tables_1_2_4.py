@@ -15,10 +15,10 @@ from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.inference.opening import clear_models
 from faith_jax.papers import workflow
-from faith_jax.papers.judges import read_published_figures
-from faith_jax.papers.options import absolute, check_names
+from faith_jax.papers.options import absolute_values, check_names
 from faith_jax.papers.push import table_forms
 from faith_jax.papers.push.options import Nli, NliModels
+from faith_jax.papers.tables import read_published_figures
 from faith_jax.papers.workflow import (
     CountRows,
     Scores,
@@ -116,14 +116,7 @@ def models_of(options: NliModels) -> Models:
         base = models[BASE]
         labels = {"labels": base["labels"]} if "labels" in base else {}
         models["q2"] = labels | {"nli_model": base.get("model", "")} | models["q2"]
-    return {
-        model: {
-            name: absolute(value) if isinstance(value, str) else value
-            for name, value in model_options.items()
-        }
-        for model, model_options in models.items()
-        if model_options
-    }
+    return {model: absolute_values(values) for model, values in models.items() if values}
 
 
 def check_models(options: NliModels) -> None:
