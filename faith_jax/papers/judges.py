@@ -40,11 +40,7 @@ class Scored(NamedTuple):
 
 
 def _scorers_with_models(options: Judged) -> dict[str, dict[str, Any]]:
-    """Returns the options of the scorers that have a model.
-
-    Raises:
-      ConfigError: for options of a scorer without one.
-    """
+    """Returns the options of the scorers that have a model; options of others are a ConfigError."""
     by_scorer = {}
     for name, further_options in scorer_options(options.judges, options.scorer_option).items():
         models = {"model": getattr(options, options.judges[name])}

@@ -41,11 +41,7 @@ Length = Annotated[int, msgspec.Meta(ge=8, description="a whole number, at least
 
 
 def check_names(option: str, names: Iterable[str], choices: Iterable[str]) -> None:
-    """Checks names that an option was given.
-
-    Raises:
-      ConfigError: for an unknown one.
-    """
+    """Raises ConfigError for a name that an option was given and that is no choice."""
     for name in names:
         if name not in choices:
             raise ConfigError(

@@ -50,19 +50,11 @@ def substitute_entity(
     example_id: str,
     seed: int = 0,
 ) -> Mutation | None:
-    """Replaces one entity of a supported claim by one of the same type.
+    """Replaces one entity of a supported claim by one of the same type; None if none can be.
 
-    The entity must be in the evidence, or the evidence would not refute the new claim.
-
-    Args:
-      claim: the claim.
-      evidence: its sentences.
-      sources: have the other entities: utterances of the context, sentences of the knowledge.
-      example_id: the draw depends on it and the seed alone.
-      seed: of the draw.
-
-    Returns:
-      None if no entity can be replaced.
+    The entity must be in the evidence, or the evidence would not refute the new claim. The new one
+    is of `sources`: utterances of the context, sentences of the knowledge. Draws depend on
+    `example_id` and the seed alone.
     """
     stated = [entity for entity in claim.entities if _stands_in(entity.text, evidence)]
     for position in draw_order(len(stated), seed, example_id, "entity"):
@@ -85,20 +77,10 @@ def substitute_entity(
 def substitute_sense(
     claim: TaggedText, evidence: Sequence[str], senses: Senses, example_id: str, seed: int = 0
 ) -> Mutation | None:
-    """Replaces one entity of a supported claim by a text of a similar sense.
+    """Replaces one entity of a supported claim by a text of a similar sense; None if none is known.
 
     As in `substitute_entity` the entity must be in the evidence, and the new text must be neither
-    there nor in the claim.
-
-    Args:
-      claim: the claim.
-      evidence: its sentences.
-      senses: from `senses.load_senses`.
-      example_id: the draw depends on it and the seed alone.
-      seed: of the draw.
-
-    Returns:
-      None if nothing of a similar sense is known.
+    there nor in the claim. `senses` are from `senses.load_senses`.
     """
     stated = [
         named
@@ -145,18 +127,10 @@ def _find_mentioned_entities(claim: TaggedText, senses: Senses) -> list[Entity]:
 def substitute_adjective(
     claim: TaggedText, antonyms: Antonyms, example_id: str, seed: int = 0
 ) -> Mutation | None:
-    """Replaces one adjective of a supported claim, but none of feelings, by an antonym.
+    """Replaces one adjective of a supported claim by an antonym; None if none has one.
 
-    A capital at the start stays.
-
-    Args:
-      claim: the claim.
-      antonyms: from `antonyms.load_antonyms`.
-      example_id: the draw depends on it and the seed alone.
-      seed: of the draw.
-
-    Returns:
-      None if no adjective has an antonym.
+    Adjectives of feelings stay, and so does a capital at the start. `antonyms` are from
+    `antonyms.load_antonyms`; draws are as in `substitute_entity`.
     """
     adjectives = [
         token

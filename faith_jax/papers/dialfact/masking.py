@@ -27,15 +27,8 @@ def neutral_spans(
     """Returns the pieces of claims without which a verifier no longer finds them supported.
 
     Entities and words are ordered by P(neutral) of the claim without each of them. The fewest of
-    the first three are masked without which the verdict is NOT ENOUGH INFO.
-
-    Args:
-      verifier: of natural language inference.
-      claims: which their evidence supports.
-      evidence: title and sentence of each.
-
-    Returns:
-      The pieces of each claim, in order; none where the verdict is another already, or stays.
+    the first three are masked without which the verdict is NOT ENOUGH INFO; none where it is
+    another already, or stays. `evidence` has the title and the sentence that support each claim.
     """
 
     def verdicts(texts: Sequence[tuple[int, str]]) -> list[tuple[DialFactLabel, float]]:

@@ -165,16 +165,9 @@ def _call_for_option(option: str, make: Callable[..., Opened], *values: Any) -> 
 
 
 class Maker:
-    """Makes the claims of turns, and chooses among them.
+    """Makes the claims of turns, and chooses among them; all turns get sentences of others.
 
     Checkpoints are opened when the first turns come.
-
-    Args:
-      turns: all of them: a turn gets sentences of others.
-      options: see `MutateClaimsOptions`.
-
-    Raises:
-      ConfigError: for wrong options.
     """
 
     def __init__(self, turns: Sequence[Turn], options: MutateClaimsOptions):
@@ -382,11 +375,8 @@ def chosen_of(
 ) -> list[int]:
     """Returns the places of at most `max_claims` of a turn's new claims, the hardest ones first.
 
-    Args:
-      claims: their texts.
-      perplexities: float [claims], NaN = unknown, of which none is kept; None = all stay.
-      probabilities: float [claims, classifiers, 3]; None = the first claims are kept.
-      max_claims: how many.
+    Perplexities are float [claims], and a claim whose is NaN is not kept; None = all stay.
+    Probabilities are float [claims, classifiers, 3]; None = the first claims are kept.
     """
     places = selection.select_varied_claims(claims)
     if perplexities is not None:

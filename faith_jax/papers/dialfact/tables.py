@@ -94,11 +94,8 @@ _TIDY = ("table", "system", "column", "figure", "claims", "value", "low", "high"
 class Form(NamedTuple):
     """A table of verifiers.
 
-    Attributes:
-      title: of the table.
-      split: of the claims.
-      figure: 3-way, 2-way or factual.
-      columns: by their headings evidence and group of the claims: all, generated or written.
+    `figure` is 3-way, 2-way or factual, and `columns` are, by their headings, evidence and group
+    of the claims: all, generated or written.
     """
 
     title: str
@@ -129,11 +126,7 @@ def _search_step_name(split: str, name: str, context: str) -> str:
 
 
 def _verifiers_of(options: Dialfact) -> dict[str, dict[str, Any]]:
-    """Returns the options of the verifiers' scorers, and of table 3's classifier.
-
-    Raises:
-      ConfigError: naming the option.
-    """
+    """Returns the options of the verifiers' scorers, and of table 3's classifier."""
     folders = {MINI: MINI, NEUTRAL: options.neutral_model} | options.verifiers | options.variants
     scorer_options = run_options.scorer_options(folders, options.scorer_option, "the verifiers")
     return {
@@ -146,11 +139,7 @@ RULES = pathlib.Path(__file__).with_name("dialfact.smk")
 
 
 def check(options: Dialfact) -> None:
-    """Checks names, and opens models and knowledge base; the accelerator stays free.
-
-    Raises:
-      ConfigError: naming the option.
-    """
+    """Checks names, and opens models and knowledge base; ConfigErrors name the option."""
     for name in (*options.verifiers, *options.variants):
         if name in (MINI, NEUTRAL, LEXICAL, NOTHING, BASELINES) or not _NAME.fullmatch(name):
             raise ConfigError(
@@ -524,8 +513,7 @@ class Table(workflow.Table):
             yield f"Read no evidence, and stand under {ORACLE} alone: {', '.join(unread)}."
         if not self.options.sample:
             yield "The paper's figures of tables 2 to 5, 7, 8, 11 and 12 are not at hand."
-        if self.left_out:
-            yield f"Left out: {'; '.join(self.left_out)}."
+        yield from self.left_out_notes()
 
 
 def _chosen_on_validation(

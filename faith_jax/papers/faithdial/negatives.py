@@ -62,10 +62,6 @@ def negatives(options: NegativesOptions) -> list[str]:
     The new folder has FaithDial's files, of which only train.json must be there, with
     `negative_samples` in each turn of train.json and valid.json, all responses with what they
     respond to in responses.jsonl, and the TFDS data set in `tfds`.
-
-    Raises:
-      InputError: for missing or bad files.
-      ConfigError: for wrong options, an output that exists, and a stopped run of other options.
     """
     target = pathlib.Path(options.output).expanduser()
     if is_finished(target):

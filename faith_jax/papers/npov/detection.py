@@ -197,9 +197,6 @@ def detections(
       seed: of the resamples.
       cluster_field: rows with the same value are drawn together; "" = each on its own.
       confidence: of the intervals.
-
-    Raises:
-      InputError: where a row lacks one of the fields, or has another value there.
     """
     table: dict[Key, Detection] = {}
     for number, (name, corpus) in enumerate(corpora.items()):

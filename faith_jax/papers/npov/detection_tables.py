@@ -46,11 +46,7 @@ RULES = pathlib.Path(__file__).with_name("npov_detection.smk")
 
 
 def check(options: NpovDetection) -> None:
-    """Checks models and topics before anything is decoded.
-
-    Raises:
-      FaithJaxError: naming the option.
-    """
+    """Checks names, and opens the models; ConfigErrors name the option."""
     from faith_jax.runs.setup import check_language_model  # imports JAX
 
     if options.sample and options.knowledge != npov.SAMPLE:
@@ -217,13 +213,8 @@ class Table(workflow.Table):
 class Form(NamedTuple):
     """One of the paper's tables.
 
-    Attributes:
-      number: in the paper.
-      title: what it shows.
-      methods: the names of each method's scores, with {error} for the error.
-      published: by error and method the paper's figures in per cent, a test set each.
-      words: whether it is of words.
-      by_rows: whether methods are rows and not columns.
+    `methods` has the names of each method's scores, with {error} for the error; `published`, by
+    error and method, the paper's figures in per cent, a test set each.
     """
 
     number: int
@@ -253,11 +244,8 @@ def detection_table(
 ) -> ShownTable:
     """Returns one of the tables, with the paper's figures below ours.
 
-    Args:
-      form: of the table.
-      cells: of the table.
-      published_form: the names of all test sets, and what to know of the paper's figures.
-      is_marked: whether there are test sets of organic errors.
+    `published_form` has the names of all test sets, and what to know of the paper's figures;
+    `is_marked` says whether there are test sets of organic errors.
     """
     places = {name: place for place, name in enumerate(published_form["test_sets"])}
 

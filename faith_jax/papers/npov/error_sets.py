@@ -78,11 +78,7 @@ def write_inputs(options: NpovInputs) -> list[str]:
 
 
 def check_errors_per_response(topics: Sequence[npov.Topic], options: NpovDetection) -> None:
-    """Checks that topics can give a share of errors, before anything is generated.
-
-    Raises:
-      InputError: naming all sets for which too few rows with an error could be made.
-    """
+    """Raises InputError where topics cannot give so many errors, before anything is generated."""
     rows = [
         {**row, "response": ""}
         for topic in topics

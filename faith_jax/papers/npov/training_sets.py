@@ -30,14 +30,8 @@ def with_errors_per_response(
 
     The draw ignores whether rows are paraphrased: the same ones are drawn before and after.
 
-    Args:
-      rows: from `synthetic_rows` or `paraphrase_row`.
-      errors: rows with an error for each error-free one.
-      label: names the rows in the error.
-      seed: of the draw.
-
     Raises:
-      InputError: too few rows have an error.
+      InputError: with the label, if too few rows have an error.
     """
     wrong = [row for row in rows if row["error"] != "none"]
     free = len(rows) - len(wrong)
@@ -66,9 +60,7 @@ def paraphrases(topics: Iterable[Topic]) -> dict[tuple[str, str], str]:
 def paraphrase_row(row: Row, written: Mapping[tuple[str, str], str]) -> dict[str, Any] | None:
     """Returns a row of `synthetic_rows` with every argument paraphrased; None if one cannot be.
 
-    Args:
-      row: the row.
-      written: from `paraphrases`.
+    `written` is from `paraphrases`.
     """
 
     def other(text: str) -> str | None:
