@@ -24,10 +24,8 @@ MAX_LOGITS_BYTES, MAX_LOGITS_BYTES_ON_CPU = 256 * 2**20, 64 * 2**20
 class TargetStatistics(NamedTuple):
     """Statistics of each target token; all float32 [batch, length].
 
-    Attributes:
-      logit: the target's logit.
-      log_z: natural log of the sum of exp(logits) over the vocabulary.
-      mean_logit: mean of the logits over the vocabulary, for label smoothing.
+    They are the target's logit, the natural log of the sum of exp(logits) over the vocabulary, and
+    the mean of the logits over the vocabulary, for label smoothing.
     """
 
     logit: Array

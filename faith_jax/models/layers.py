@@ -247,12 +247,7 @@ def dropout(rate: float, broadcast: bool) -> nn.Dropout:
 class Embedding(nn.Module):
     """An embedding of tokens (shared by encoder and decoder), positions or token types.
 
-    Attributes:
-      num_embeddings: rows; for tokens, the size of the vocabulary.
-      features: width.
-      dtype: of the looked-up vectors.
-      axis: logical name of the rows.
-      stddev: standard deviation of the initial values.
+    `axis` is the logical name of the rows, and `stddev` of the initial values.
     """
 
     num_embeddings: int

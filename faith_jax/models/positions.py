@@ -78,9 +78,7 @@ class RelativePositionBias(nn.Module):
     def __call__(self, query_positions: Array, key_positions: Array) -> Array:
         """Returns the bias [rows or 1, heads, query_length, key_length].
 
-        Args:
-          query_positions: int32 [rows, query_length], or [query_length] if all rows are equal.
-          key_positions: int32 [rows, key_length], or [key_length] if all rows are equal.
+        Positions are int32 [rows, length], or [length] if all rows are equal.
         """
         bias = self._look_up_bias(key_positions[..., None, :] - query_positions[..., :, None])
         # [heads, rows, queries, keys], or without rows where all are equal, to [rows or 1, heads,
@@ -204,9 +202,7 @@ def rotary_frequencies(config: TransformerConfig) -> np.ndarray:
 def rotation(config: TransformerConfig, positions: Array) -> tuple[Array, Array]:
     """Returns cosine and sine for `rotate`, float32 [batch, 1, length, head_dim / 2] each.
 
-    Args:
-      config: of the model.
-      positions: int32 [batch, length].
+    Positions are int32 [batch, length].
     """
     # Float32: bfloat16 cannot tell large positions apart.
     angles = positions.astype(jnp.float32)[..., None] * rotary_frequencies(config)[None, None]
@@ -244,10 +240,7 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
 def alibi_bias(num_heads: int, query_positions: Array, key_positions: Array) -> Array:
     """Returns the bias [batch, heads, query_length, key_length]: minus slope times distance.
 
-    Args:
-      num_heads: number of heads.
-      query_positions: int32 [batch or 1, query_length].
-      key_positions: int32 [batch or 1, key_length].
+    Positions are int32 [batch or 1, length].
     """
     distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
     return -alibi_slopes(num_heads)[None, :, None, None] * distance

@@ -178,12 +178,7 @@ class Encoder(_Stack):
     ) -> Array:
         """Encodes [batch, length, embed].
 
-        Args:
-          embeddings: [batch, length, embed].
-          mask: of self-attention.
-          deterministic: no dropout.
-          positions: int32 [batch or 1, length]; default: 0, 1, …
-          token_types: int32 [batch, length]; default: all 0.
+        Positions and token types are int32 [batch or 1, length], by default 0, 1, … and all 0.
         """
         cfg = self.config
         if positions is None:

@@ -132,19 +132,28 @@ class Table:
         notes: Sequence[str],
         tables: Sequence[Any],
         figures: Mapping[str, Any],
-    ) -> None:
-        """Writes the tables as .md, .tex, .csv and .json, which has more figures."""
-        if self.options.sample:
+    ) -> str:
+        """Writes the tables as .md, .tex, .csv and .json, which has more figures.
+
+        Returns the title, which says so where the figures are of samples.
+        """
+        if self.is_sample:
             title = f"SAMPLES, not the paper's data: {title}"
-        report = {"title": title, "notes": list(notes), "sample": self.options.sample, **figures}
+        report = {"title": title, "notes": list(notes), "sample": self.is_sample, **figures}
         captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
         report["rows"] = join_tidy_tables(tables).records()
         write_tables(folder / self.file_name, report, tables, captioned)
+        return title
 
     @property
     def file_name(self) -> str:
         """The name of the table's files, without their endings."""
-        return f"{self.options.name}{'_sample' if self.options.sample else ''}"
+        return f"{self.options.name}{'_sample' if self.is_sample else ''}"
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether the figures are of samples."""
+        return bool(self.options.sample)
 
     def steps(self) -> dict[str, Any]:
         """Returns the configuration that the rules of the workflow read."""

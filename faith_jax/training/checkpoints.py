@@ -298,10 +298,7 @@ def _read_array_part(
 ) -> np.ndarray | None:
     """Returns a part of an array that lies in one shard of this process; None = it does not.
 
-    Args:
-      array: on a mesh.
-      box: the part.
-      first_copy_only: of several equal shards only the first counts.
+    With `first_copy_only`, of several equal shards only the first counts.
     """
     for shard in array.addressable_shards:
         # A slice of a whole axis has no start.

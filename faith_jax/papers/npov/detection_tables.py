@@ -31,7 +31,7 @@ from faith_jax.papers.npov.options import NpovCombinations, NpovDetection, NpovE
 from faith_jax.papers.options import check_names
 from faith_jax.papers.tables import read_published_figures
 from faith_jax.papers.workflow import CountRows, GinRun, Scores, scorer_flags
-from faith_jax.report.table_pages import join_tidy_tables, table_page, write_tables
+from faith_jax.report.table_pages import table_page
 from faith_jax.statistics.scored_corpora import Corpus, read_corpora
 from faith_jax.statistics.significance import SIGNIFICANT
 from faith_jax.statistics.texts.salience_scores import AGGREGATIONS
@@ -40,8 +40,6 @@ from faith_jax.statistics.texts.salience_scores import AGGREGATIONS
 TRAINED_ON = ("synth", "para", "dev", "org", "annotation_free")
 MAIN = "dev"
 _FEW_TOPICS = 10  # a cluster needs company
-
-
 RULES = pathlib.Path(__file__).with_name("npov_detection.smk")
 
 
@@ -129,9 +127,9 @@ class Table(workflow.Table):
             self.scores[name] = Scores(arguments, ["data/test.jsonl"], models)
 
     @property
-    def file_name(self) -> str:
+    def is_sample(self) -> bool:
         """See `workflow.Table`; the embedded topics are samples, whether they are called so."""
-        return f"npov_detection{'_sample' if self.options.knowledge == npov.SAMPLE else ''}"
+        return bool(self.options.knowledge == npov.SAMPLE)
 
     def steps(self) -> dict[str, Any]:
         """See `workflow.Table`; with what the study's own rules read."""
@@ -164,18 +162,15 @@ class Table(workflow.Table):
             cells = detections(corpora, detection_form.scorers(), detection_form.words, *drawn)
             tables.append(detection_table(detection_form, cells, form, bool(options.marks)))
         notes = list(self._collect_table_notes(folder, corpora, notes))
-        is_sample = options.knowledge == npov.SAMPLE
-        title = "Detection of hallucinations and coverage errors (Chang 2024)"
-        title = f"SAMPLES, not the paper's data: {title}" if is_sample else title
-        report = {
-            **{"title": title, "notes": notes, "sample": is_sample, "model": options.model},
-            "rows": join_tidy_tables(tables).records(),
+        figures = {
+            "model": options.model,
             "tables": [
                 {"title": table.title, "notes": list(table.notes), "rows": table.records()}
                 for table in tables
             ],
         }
-        write_tables(folder / self.file_name, report, tables)
+        title = "Detection of hallucinations and coverage errors (Chang 2024)"
+        title = self.write_tables(folder, title, notes, tables, figures)
         write_text(folder / f"{self.file_name}.html", table_page(title, notes, tables))
 
     def _collect_table_notes(

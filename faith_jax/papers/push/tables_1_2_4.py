@@ -82,8 +82,6 @@ ENSEMBLES = {E_ORIG: (T5, "summac_zs", "q2"), "e_our": ("all", "summac_zs", "q2"
 TESTED = {T5: _OURS, BASE: _OURS, E_ORIG: (*_OURS, "e_our")}
 MARKS = {T5: "*", BASE: "\u2020", E_ORIG: "x"}
 COSTED = ("summac_zs", T5, "q2", BASE, "base_mc", "no_mc", "all")
-
-
 # By model the options of its scorers; each has at least `model`, its folder.
 Models = Mapping[str, Mapping[str, Any]]
 
@@ -176,8 +174,8 @@ class CorporaTable(workflow.Table):
     ) -> Scores:
         """Returns the command that scores the corpora by methods of one model.
 
-        `methods` are by the names of their scores. `training` names the one whose best checkpoint takes
-        the model's place, and `costs` a file for what the methods cost; "" = none.
+        `methods` are by the names of their scores. `training` names the one whose best checkpoint
+        takes the model's place, and `costs` a file for what the methods cost; "" = none.
         """
         options = {
             name: _scorer_load_options(self.options, method) for name, method in methods.items()
