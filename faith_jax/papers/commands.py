@@ -4,7 +4,7 @@ Each table is a command of its own: a `ScorerTable`, or the options of a workflo
 the entry points of "faith_jax.tables"; one of a file of one's own is FILE.py:NAME.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from faith_jax.cli.shared import resumable, show
@@ -59,11 +59,10 @@ class Reproduce:
                 # Of a table of a file, FILE.py:NAME, the output is called by its name.
                 file_name = name.rpartition(":")[2].lower()
                 settings = {"name": name, "file_name": file_name, "table": table}
-                settings |= {"__doc__": table.title, "make": _make_scorer_table}
-                commands.append(type(name, (_Table, ScorerTableOptions), settings))
+                described = settings | {"__doc__": table.title}
+                commands.append(type(name, (_Table, ScorerTableOptions), described))
             elif issubclass(table, Workflow):
-                settings = {"__doc__": table.__doc__, "make": _make_workflow}
-                commands.append(type(name, (_Table, table), settings))
+                commands.append(type(name, (_Table, table), {"__doc__": table.__doc__}))
             else:
                 raise ConfigError(
                     f"TABLE: {name} is neither a ScorerTable nor the options of a workflow."
@@ -75,7 +74,7 @@ class _Table(Output):
     """A table that is made."""
 
     opens_checkpoints: ClassVar = True
-    make: ClassVar[Callable[[Any], str]]  # makes the table, and returns it as text
+    table: ClassVar[ScorerTable | None] = None  # None = a workflow
 
     def run(self) -> int:
         """Makes the table, prints it, and returns the exit status."""
@@ -84,18 +83,14 @@ class _Table(Output):
         return resumable(self._make_and_show, lambda: message)
 
     def _make_and_show(self) -> int:
-        show(self.make())
+        options: Any = self
+        if self.table is None:
+            from faith_jax.papers import workflow
+
+            show(workflow.make_table(options))
+        else:
+            from faith_jax.papers import score_and_evaluate
+
+            show(score_and_evaluate.make_table(self.table, options))
         show(self.output)
         return 0
-
-
-def _make_scorer_table(options: Any) -> str:
-    from faith_jax.papers.score_and_evaluate import make_table
-
-    return make_table(options.table, options)
-
-
-def _make_workflow(options: Any) -> str:
-    from faith_jax.papers.workflow import make_table
-
-    return make_table(options)
