@@ -76,8 +76,8 @@ def summed_losses(
     """Returns the sums over target tokens that `measure` makes of their statistics and weights.
 
     Each piece's gradient of "loss" is computed with its value, while its logits are there; the
-    pass back only scales it. The other sums have no gradient. Where the output layer is frozen,
-    only the gradient of `hidden` is computed.
+    pass back only scales it. The other sums have no gradient, and neither have weights. Where the
+    output layer is frozen, only the gradient of `hidden` is computed.
 
     Args:
       measure: maps statistics and weights [batch, some length] to float32 scalars, one of them
@@ -85,7 +85,7 @@ def summed_losses(
       hidden: the states before the output layer.
       layer: the output layer.
       targets: token ids.
-      weights: of the targets; they have no gradient.
+      weights: of the targets.
       max_logits_bytes: as in `target_statistics`.
     """
 

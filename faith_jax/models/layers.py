@@ -187,14 +187,9 @@ class LayerNorm(nn.Module):
 
 
 class Projection(nn.Module):
-    """A linear map of the last axis.
+    """A linear map of the last axis; `axes` are the logical names of the kernel's.
 
-    Attributes:
-      features: width of the output.
-      axes: logical names of the kernel's two axes.
-      dtype: of inputs, kernel and output in the product.
-      kernel_init: initializer of the [inputs, features] kernel.
-      use_bias: add a bias.
+    Inputs, kernel [inputs, features] and output are of the dtype in the product.
     """
 
     features: int

@@ -19,20 +19,11 @@ from faith_jax.models.layers import fan_avg_uniform, param_with_axes
 def relative_position_bucket(
     relative_position: Array, *, bidirectional: bool, num_buckets: int, max_distance: int
 ) -> Array:
-    """Maps key position minus query position to T5's buckets.
+    """Maps key position minus query position to T5's buckets, int32 in [0, num_buckets).
 
     Half of the buckets contain one small distance each; the others grow logarithmically up to
-    `max_distance`, and larger distances share the last one. A bidirectional map uses half of all
-    buckets for keys after the query.
-
-    Args:
-      relative_position: int32 array of any shape.
-      bidirectional: True in the encoder, False in the causal decoder.
-      num_buckets: number of buckets.
-      max_distance: the distance from which on all share the last bucket.
-
-    Returns:
-      int32 in [0, num_buckets), of the same shape.
+    `max_distance`, and larger distances share the last one. A bidirectional map, the encoder's,
+    uses half of all buckets for keys after the query.
 
     Reference: Raffel 2020, section 2.1.
     """
@@ -128,14 +119,9 @@ class BlockBias(Protocol):
     def block(
         self, query: Array, key: Array, queries: Tokens, keys: Tokens, distance: Array
     ) -> Float[Array, "#rows heads queries keys"]:
-        """Returns the bias of a block.
+        """Returns the bias of a block of queries and keys, each [rows, heads, length, head_dim].
 
-        Args:
-          query: [rows, heads, queries, head_dim].
-          key: [rows, heads, keys, head_dim].
-          queries: the tokens of `query`.
-          keys: the tokens of `key`.
-          distance: the first query's index minus the first key's.
+        `distance` is the first query's index minus the first key's.
         """
         ...
 
@@ -143,12 +129,8 @@ class BlockBias(Protocol):
 def at_distances(values: Array, queries: int, keys: int, distance: Array, axis: int) -> Array:
     """Cuts a block's distances, queries + keys - 1, out of those of a whole sequence.
 
-    Args:
-      values: 2 * length - 1 along `axis`; element c belongs to the distance length - 1 - c.
-      queries: of the block.
-      keys: of the block.
-      distance: the first query's index minus the first key's.
-      axis: of `values`.
+    Values are 2 * length - 1 along `axis`; element c belongs to the distance length - 1 - c.
+    `distance` is the first query's index minus the first key's.
     """
     # The first is the largest distance of the block, from its last query to its first key: length -
     # 1 - start = distance + queries - 1.

@@ -89,11 +89,8 @@ class _Stack(nn.Module):
     ) -> Surroundings:
         """Returns the layers' shared inputs for positions, and the mask of self-attention.
 
-        Args:
-          query_positions: int32 [rows or 1, query_length].
-          key_positions: int32 [rows or 1, key_length].
-          mask: whole, or an `AttentionMask`, which is made whole unless attention goes by blocks.
-          deterministic: no dropout.
+        Positions are int32 [rows or 1, length]. An `AttentionMask` is made whole unless attention
+        goes by blocks.
         """
         cfg = self.config
         window_mask: Array | AttentionMask | None = None

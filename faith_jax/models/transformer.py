@@ -603,10 +603,8 @@ def _mean_states(
 ) -> Float[Array, "batch texts embed"]:
     """Returns the float32 mean state of the tokens of each text, 0 of none.
 
-    Args:
-      states: of all tokens.
-      texts: the number of each token's text.
-      numbers: of the texts whose means are returned.
+    `texts` has the number of each token's text, and `numbers` those of the texts that are asked
+    for.
     """
     # [batch, texts, length]
     belongs = (texts[:, None, :] == numbers[:, :, None]).astype(jnp.float32)

@@ -34,11 +34,8 @@ def relative_rows(length: int, buckets: int, max_distance: int) -> np.ndarray:
 class DisentangledBias(struct.PyTreeNode):
     """The products of contents with relative positions, times `scale`.
 
-    Attributes:
-      position_query: the projected relative embedding [heads, 2 * length - 1, head_dim] for keys;
-        element c belongs to a query length - 1 - c after its key.
-      position_key: likewise for queries.
-      scale: of the products.
+    `position_query` is the projected relative embedding [heads, 2 * length - 1, head_dim] for keys,
+    `position_key` that for queries; element c belongs to a query length - 1 - c after its key.
     """
 
     position_query: Array
@@ -70,10 +67,7 @@ class DisentangledAttention(nn.Module):
 
     The projections of the contents also give the queries and keys of the positions, except in
     DeBERTa v1 (`separate_positions`). Three products are summed, so `scale` is
-    (3 * head_dim) ** -0.5.
-
-    Attributes:
-      config: of the model; the relative embedding has twice as many rows as relative buckets.
+    (3 * head_dim) ** -0.5. The relative embedding has twice as many rows as relative buckets.
     """
 
     config: TransformerConfig
@@ -87,14 +81,11 @@ class DisentangledAttention(nn.Module):
         mask: Array | AttentionMask | None,
         deterministic: bool,
     ) -> Array:
-        """Attends within `inputs`.
+        """Attends within inputs [batch, length, embed].
 
-        Args:
-          inputs: [batch, length, embed], like the result.
-          relative: the relative embedding [2 * buckets, embed]; normalised, except in DeBERTa v1.
-          mask: boolean, broadcast to [batch, heads, length, length]; True = attend. An
-            `AttentionMask` = attend by blocks.
-          deterministic: no dropout.
+        `relative` is the relative embedding [2 * buckets, embed], normalised except in DeBERTa v1.
+        The mask is broadcast to [batch, heads, length, length]; an `AttentionMask` = attend by
+        blocks.
         """
         cfg = self.config
         width = cfg.num_heads * cfg.head_dim
