@@ -17,7 +17,7 @@ import itertools
 import logging
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -44,7 +44,6 @@ from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.dialfact import claim_mutation as mutation
 from faith_jax.papers.dialfact.antonyms import load_antonyms
-from faith_jax.papers.dialfact.options import MutateClaimsOptions
 from faith_jax.papers.dialfact.senses import load_senses
 from faith_jax.papers.responses import Responder, check
 from faith_jax.runs.data.tasks import prepare
@@ -52,6 +51,9 @@ from faith_jax.runs.shards import Job, Place, split
 from faith_jax.scoring.claims import ClaimVerifier
 from faith_jax.scoring.fluency import FluencyScorer
 from faith_jax.tokenizers.vocabularies import with_own_vocabulary
+
+if TYPE_CHECKING:
+    from faith_jax.papers.dialfact.commands import MutateClaims
 
 logger = logging.getLogger("faith_jax")
 
@@ -97,7 +99,7 @@ class Request(NamedTuple):
 
 
 @with_own_vocabulary
-def mutate_claims(options: MutateClaimsOptions) -> list[str]:
+def mutate_claims(options: "MutateClaims") -> list[str]:
     """Makes the claims, and returns lines about them; a stopped run resumes.
 
     The new folder has train_split.jsonl and valid_split.jsonl in DialFact's form, and the TFDS data
@@ -169,7 +171,7 @@ class Maker:
     Checkpoints are opened when the first turns come.
     """
 
-    def __init__(self, turns: Sequence[Turn], options: MutateClaimsOptions):
+    def __init__(self, turns: Sequence[Turn], options: "MutateClaims"):
         self._options = options
         self._tagger = load_tagger(options.tagger)
         self._antonyms = _call_for_option("--antonyms", load_antonyms, options.antonyms)
@@ -458,9 +460,7 @@ def _find_label(kind: str) -> DialFactLabel:
     return _LABELS.get(kind.partition("_")[0], DialFactLabel.REFUTES)
 
 
-def _write_claim_files(
-    job: Job, turns: Mapping[str, Turn], options: MutateClaimsOptions
-) -> list[str]:
+def _write_claim_files(job: Job, turns: Mapping[str, Turn], options: "MutateClaims") -> list[str]:
     """Makes files and data set of the kept claims, of which memory holds a few words each."""
     target = job.target
 

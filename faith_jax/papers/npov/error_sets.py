@@ -16,7 +16,7 @@ In paraphrased rows all arguments are paraphrased, those removed or added too.
 import collections
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -33,9 +33,12 @@ from faith_jax.datasets.augmentation.draws import rank
 from faith_jax.datasets.npov.synthetic_errors import SIDES, Row, synthetic_rows, unused_arguments
 from faith_jax.datasets.npov.topics import Topic
 from faith_jax.papers.npov.combinations import TEMPERATURES, response_rows
-from faith_jax.papers.npov.options import NpovDetection, NpovInputs, NpovSets
+from faith_jax.papers.npov.options import NpovDetection
 from faith_jax.papers.npov.word_rule import REASONS, ErrorFreeRule, retold_spans
 from faith_jax.report.table_pages import render_table
+
+if TYPE_CHECKING:
+    from faith_jax.papers.npov.commands import Inputs, Sets
 
 PARAPHRASED = "paraphrased"
 SUMMARY, TEST = "sets.json", "test.jsonl"
@@ -139,7 +142,7 @@ def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npo
     return [topic for topic in topics if topic.split in splits]
 
 
-def write_inputs(options: NpovInputs) -> list[str]:
+def write_inputs(options: "Inputs") -> list[str]:
     """Writes the inputs of a generator, rows that `infer` reads; returns lines about them."""
     rows = [
         row
@@ -169,7 +172,7 @@ def check_errors_per_response(topics: Sequence[npov.Topic], options: NpovDetecti
         raise InputError(f"even if all responses were error-free: {error}") from None
 
 
-def write_sets(options: NpovSets) -> str:
+def write_sets(options: "Sets") -> str:
     """Writes training, validation and test sets, and returns what they have, as text.
 
     On an error, such as too few rows with an error, nothing is written.
@@ -271,7 +274,7 @@ def _judge_responses(
     rows: Iterable[Row],
     topics: Mapping[str, npov.Topic],
     labels: Iterable[Label] | None,
-    options: NpovSets,
+    options: "Sets",
 ) -> Iterator[tuple[str, str]]:
     """Yields the ids of responses that were judged, with "error-free" or what is wrong."""
     rule = ErrorFreeRule(options.least_recall, options.least_precision)
@@ -290,7 +293,7 @@ def _split_sets(
     free: Sequence[Row],
     labels: Sequence[Label] | None,
     topics: Mapping[str, npov.Topic],
-    options: NpovSets | NpovDetection,
+    options: "Sets | NpovDetection",
 ) -> tuple[dict[str, SplitSets], int]:
     """Returns the rows of each split, and how many have an argument without a paraphrase."""
     written, sets, lost, too_few = paraphrases(topics.values()), {}, 0, []
@@ -396,7 +399,7 @@ def _verdict_table(rows: Iterable[Row], verdicts: Mapping[str, str], is_marked: 
 
 
 def _collect_set_notes(
-    free: str, labels: Sequence[Label] | None, lost: int, options: NpovSets
+    free: str, labels: Sequence[Label] | None, lost: int, options: "Sets"
 ) -> Iterator[str]:
     """Yields who says what is an error, and what is missing."""
     if labels is not None:

@@ -67,31 +67,6 @@ class NpovErrors:
     least_precision: Share = 0.6
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NpovInputs(NpovCombinations, NpovTopics):
-    """Inputs for a generator, and where they are written.
-
-    Attributes:
-      output (FOLDER): gets a file for each temperature: t0.0.jsonl and t0.7.jsonl
-    """
-
-    output: str
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NpovSets(NpovErrors, NpovTopics):
-    """Training and test sets of responses with errors.
-
-    Attributes:
-      input (FILE): responses, from t5x infer
-      output (FOLDER): gets train_….jsonl, validation.jsonl and test_….jsonl, those of them that can
-        be made; test.jsonl, all test sets in one; and sets.json, what is printed
-    """
-
-    input: str
-    output: str
-
-
 def _resolve_topics_path(path: str) -> str:
     return path if path == NpovTopics.knowledge else absolute(path)
 

@@ -15,7 +15,7 @@ from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.papers.dialfact import claim_mutation, mutated_claims
-from faith_jax.papers.dialfact.options import MutateClaimsOptions
+from faith_jax.papers.dialfact.commands import MutateClaims
 from faith_jax.runs import shards
 from faith_jax.scoring.claims import Verdict
 from faith_jax.tasks import lookup
@@ -37,7 +37,7 @@ def turns_of_sample():
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("claims") / "made"
     options = {"tagger": "rules", "antonyms": "list", "validation_share": 0.4}
-    given = MutateClaimsOptions("sample", output=str(folder), **options)
+    given = MutateClaims("sample", output=str(folder), **options)
     return folder, mutated_claims.mutate_claims(given)
 
 
