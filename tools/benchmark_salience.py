@@ -55,11 +55,11 @@ def our_salience(
         def logits(embeddings: Any) -> Any:
             variables = {"params": params}
             encoded = module.apply(
-                variables, embeddings[0], inputs, None, False, method="encode_embeddings"
+                variables, inputs, enable_dropout=False, embeddings=embeddings[0], method="encode"
             )
             hidden = module.apply(
-                variables, embeddings[1], encoded, inputs, enable_dropout=False,
-                method="decode_embeddings",
+                variables, encoded, inputs, None, enable_dropout=False,
+                embeddings=embeddings[1], method="decode_hidden",
             )  # fmt: skip
             return target_logits(output_layer(module, params), hidden, targets)
 

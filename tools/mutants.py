@@ -912,7 +912,7 @@ DATA = _of(
     ),
     (
         "sets-unparaphrased-con",
-        "faith_jax/papers/npov/training_sets.py",
+        "faith_jax/papers/npov/error_sets.py",
         'if None in (*sides["pro_arguments"], *sides["con_arguments"], *single.values()):',
         'if None in (*sides["pro_arguments"], *single.values()):',
         _ERRORS,
@@ -926,21 +926,21 @@ DATA = _of(
     ),
     (
         "selection-difference",
-        "faith_jax/papers/dialfact/selection.py",
+        "faith_jax/papers/dialfact/mutated_claims.py",
         "max((counts - earlier).total(), (earlier - counts).total())",
         "min((counts - earlier).total(), (earlier - counts).total())",
         _SELECTION,
     ),
     (
         "selection-fluent",
-        "faith_jax/papers/dialfact/selection.py",
+        "faith_jax/papers/dialfact/mutated_claims.py",
         "values <= factor * values.mean()",
         "values <= values.mean()",
         _SELECTION,
     ),
     (
         "selection-hardest",
-        "faith_jax/papers/dialfact/selection.py",
+        "faith_jax/papers/dialfact/mutated_claims.py",
         "np.argsort(-entropies,",
         "np.argsort(entropies,",
         _SELECTION,

@@ -23,52 +23,7 @@ RENAMED_CONFIGURABLES = {
     "prompts.uniform": "soft_prompt.uniform",
     "truncation.LossTruncation": "loss_truncation.LossTruncation",
 }
-# Arguments that runs had one by one, and the argument of a record that each is now.
-RENAMED_ARGUMENTS = {
-    "train.train": {
-        "train_dataset": "train.train.dataset",
-        "initial_checkpoint_path": "setup.StartingPoint.initial_checkpoint_path",
-        "question_checkpoint_path": "setup.StartingPoint.question_checkpoint_path",
-        "prompt_initializer": "setup.StartingPoint.prompt_initializer",
-        "trainable": "setup.StartingPoint.trainable",
-        "params_dtype": "setup.StartingPoint.params_dtype",
-        "vocabulary": "setup.StartingPoint.vocabulary",
-        "optimizer": "train.Optimization.optimizer",
-        "total_steps": "train.Optimization.total_steps",
-        "objective": "train.Optimization.objective",
-        "num_microbatches": "train.Optimization.num_microbatches",
-        "loss_normalizing_factor": "train.Optimization.loss_normalizing_factor",
-        "seed": "train.Optimization.seed",
-        "use_hardware_rng": "train.Optimization.use_hardware_rng",
-        "counts_from_0": "train.Optimization.counts_from_0",
-        "eval_dataset": "train.Evaluation.dataset",
-        "eval_period": "train.Evaluation.period",
-        "decoding": "train.Evaluation.decoding",
-        "decoded_eval_period": "train.Evaluation.decoded_period",
-        "patience": "train.Evaluation.patience",
-        "model_dir": "train.Output.model_dir",
-        "log_period": "train.Output.log_period",
-        "checkpoint_period": "train.Output.checkpoint_period",
-        "keep_last": "train.Output.keep_last",
-        "keep_best": "train.Output.keep_best",
-    },
-    "infer.infer": {
-        "checkpoint_path": "infer.Models.checkpoint_path",
-        "model": "infer.Models.model",
-        "system": "infer.Models.system",
-        "params_dtype": "infer.Models.params_dtype",
-        "partitioner_for": "infer.Models.partitioner_for",
-        "vocabulary": "infer.Models.vocabulary",
-        "input_file": "infer.InputFile.path",
-        "knowledge": "infer.InputFile.knowledge",
-        "arguments_per_side": "infer.InputFile.arguments_per_side",
-        "max_input_length": "infer.InputFile.max_length",
-        "output_dir": "infer.Output.folder",
-        "formats": "infer.Output.formats",
-        "shards": "infer.Output.shards",
-    },
-}
-# The arguments of the runs that are these records.
+# The arguments of the runs that are records, and what each record has that the runs had one by one.
 _RECORDS = {
     "setup.StartingPoint": "train.train.start",
     "train.Optimization": "train.train.optimization",
@@ -78,6 +33,40 @@ _RECORDS = {
     "infer.InputFile": "infer.infer.file",
     "infer.Output": "infer.infer.output",
 }
+_MOVED = {
+    "setup.StartingPoint": (
+        "initial_checkpoint_path", "question_checkpoint_path", "prompt_initializer", "trainable",
+        "params_dtype", "vocabulary",
+    ),
+    "train.Optimization": (
+        "optimizer", "total_steps", "objective", "num_microbatches", "loss_normalizing_factor",
+        "seed", "use_hardware_rng", "counts_from_0",
+    ),
+    "train.Evaluation": ("decoding", "patience"),
+    "train.Output": ("model_dir", "log_period", "checkpoint_period", "keep_last", "keep_best"),
+    "infer.Models": (
+        "checkpoint_path", "model", "system", "params_dtype", "partitioner_for", "vocabulary"
+    ),
+    "infer.InputFile": ("knowledge", "arguments_per_side"),
+    "infer.Output": ("formats", "shards"),
+}  # fmt: skip
+# By run its former arguments, and what each is now.
+RENAMED_ARGUMENTS: dict[str, dict[str, str]] = {
+    "train.train": {
+        "train_dataset": "train.train.dataset",
+        "eval_dataset": "train.Evaluation.dataset",
+        "eval_period": "train.Evaluation.period",
+        "decoded_eval_period": "train.Evaluation.decoded_period",
+    },
+    "infer.infer": {
+        "input_file": "infer.InputFile.path",
+        "max_input_length": "infer.InputFile.max_length",
+        "output_dir": "infer.Output.folder",
+    },
+}
+for _record, _names in _MOVED.items():
+    _run = _RECORDS[_record].rpartition(".")[0]
+    RENAMED_ARGUMENTS[_run] |= {name: f"{_record}.{name}" for name in _names}
 _FROM = re.compile(r"^from (\S+) import (\w+)(?: as (\w+))?[ \t]*$", re.MULTILINE)
 _IMPORT = re.compile(r"^(?:from|import) .*\n", re.MULTILINE)
 _NAME = re.compile(r"\b(?<![\w.])(\w+\.\w+)\b")

@@ -5,6 +5,7 @@ able to run it without reading it, so that only what recipes need is callable: n
 reads, writes or deletes files, and none that a module only imports.
 """
 
+import graphlib
 import io
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
@@ -116,25 +117,14 @@ def check_macros_end() -> None:
         for (name, selector), values in gin.config._CONFIG.items()
         if selector == "gin.macro"
     }
-    for name in used:
-        way = [name]
-        while len(inner := used.get(way[-1], [])) and way[-1] not in way[:-1]:
-            # Of several, the one that leads back; any, where none does.
-            way.append(next((macro for macro in inner if _leads_to(macro, name, used)), inner[0]))
-        if way[-1] == name and len(way) > 1:
-            shown = " -> ".join(f"%{macro}" for macro in way)
-            raise ConfigError(f"gin: the macro {name} is given by itself: {shown}.")
-
-
-def _leads_to(macro: str, name: str, used: Mapping[str, Sequence[str]]) -> bool:
-    seen, waiting = set[str](), [macro]
-    while waiting:
-        if (inner := waiting.pop()) == name:
-            return True
-        if inner not in seen:
-            seen.add(inner)
-            waiting += used.get(inner, [])
-    return False
+    try:
+        graphlib.TopologicalSorter(used).prepare()
+    except graphlib.CycleError as error:
+        circle = error.args[1][:0:-1]  # each macro after the one that it stands in
+        first = circle.index(min(circle))
+        names = [*circle[first:], *circle[:first], circle[first]]
+        way = " -> ".join(f"%{macro}" for macro in names)
+        raise ConfigError(f"gin: the macro {names[0]} is given by itself: {way}.") from None
 
 
 def _find_references(value: Any) -> Iterator[Any]:

@@ -371,8 +371,6 @@ _MACROS: dict[str, Counterpart] = {
     "PROMPT": _reference_to("prompt_tuning.train.prompts.Prompt"),
     "PROMPT_REGEX": _without_effect(_STRUCTURE),
 }
-
-
 # What has an effect only where arguments of these refer to it.
 _ROOTS = ("t5x.models.EncoderDecoderModel", "prompt_tuning.prompts.Prompt")
 _CHOSEN = frozenset((
@@ -389,11 +387,7 @@ def settings_of(
 ) -> list[Setting]:
     """Returns what a statement sets here; nothing if it has no effect.
 
-    Args:
-      statement: one of `config`.
-      config: all statements.
-      script: "train", "eval" or "infer".
-      rebound: macros of T5X's files whose names have other values here.
+    `rebound` are macros of T5X's files whose names have other values here.
 
     Raises:
       ConfigError: it has no counterpart.

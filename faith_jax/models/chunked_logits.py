@@ -24,10 +24,8 @@ MAX_LOGITS_BYTES, MAX_LOGITS_BYTES_ON_CPU = 256 * 2**20, 64 * 2**20
 class TargetStatistics(NamedTuple):
     """Statistics of each target token; all float32 [batch, length].
 
-    Attributes:
-      logit: the target's logit.
-      log_z: natural log of the sum of exp(logits) over the vocabulary.
-      mean_logit: mean of the logits over the vocabulary, for label smoothing.
+    They are the target's logit, the natural log of the sum of exp(logits) over the vocabulary, and
+    the mean of the logits over the vocabulary, for label smoothing.
     """
 
     logit: Array
@@ -78,8 +76,8 @@ def summed_losses(
     """Returns the sums over target tokens that `measure` makes of their statistics and weights.
 
     Each piece's gradient of "loss" is computed with its value, while its logits are there; the
-    pass back only scales it. The other sums have no gradient. Where the output layer is frozen,
-    only the gradient of `hidden` is computed.
+    pass back only scales it. The other sums have no gradient, and neither have weights. Where the
+    output layer is frozen, only the gradient of `hidden` is computed.
 
     Args:
       measure: maps statistics and weights [batch, some length] to float32 scalars, one of them
@@ -87,7 +85,7 @@ def summed_losses(
       hidden: the states before the output layer.
       layer: the output layer.
       targets: token ids.
-      weights: of the targets; they have no gradient.
+      weights: of the targets.
       max_logits_bytes: as in `target_statistics`.
     """
 

@@ -14,6 +14,7 @@ from flax import linen as nn
 from flax.linen import partitioning as nn_partitioning
 
 from faith_jax.core.types import Array
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.quantization import Int8Matrix, product
 
 Initializer = Callable[..., Array]
@@ -186,14 +187,9 @@ class LayerNorm(nn.Module):
 
 
 class Projection(nn.Module):
-    """A linear map of the last axis.
+    """A linear map of the last axis; `axes` are the logical names of the kernel's.
 
-    Attributes:
-      features: width of the output.
-      axes: logical names of the kernel's two axes.
-      dtype: of inputs, kernel and output in the product.
-      kernel_init: initializer of the [inputs, features] kernel.
-      use_bias: add a bias.
+    Inputs, kernel [inputs, features] and output are of the dtype in the product.
     """
 
     features: int
@@ -246,12 +242,7 @@ def dropout(rate: float, broadcast: bool) -> nn.Dropout:
 class Embedding(nn.Module):
     """An embedding of tokens (shared by encoder and decoder), positions or token types.
 
-    Attributes:
-      num_embeddings: rows; for tokens, the size of the vocabulary.
-      features: width.
-      dtype: of the looked-up vectors.
-      axis: logical name of the rows.
-      stddev: standard deviation of the initial values.
+    `axis` is the logical name of the rows, and `stddev` of the initial values.
     """
 
     num_embeddings: int
@@ -279,49 +270,34 @@ class Embedding(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """The feed-forward layer: the product of its activations, projected back.
+    """The feed-forward layer: the product of its activations, projected back."""
 
-    Attributes:
-      mlp_dim: inner width.
-      activations: one for each input kernel; ("gelu", "linear") is a gated GELU.
-      kernel_names: parameter names of the input kernels.
-      dropout_rate: of the inner activations.
-      dtype: of activations.
-      use_bias: all projections have biases.
-      broadcast_dropout: use one dropout mask for the whole length.
-    """
-
-    mlp_dim: int
-    activations: tuple[str, ...]
-    kernel_names: tuple[str, ...]
-    dropout_rate: float = 0.0
-    dtype: str = "float32"
-    use_bias: bool = False
-    broadcast_dropout: bool = True
+    config: TransformerConfig
 
     @nn.compact
     def __call__(self, inputs: Array, *, deterministic: bool) -> Array:
         """Maps [batch, length, embed] to the same shape."""
+        cfg = self.config
+
+        def projection(width: int, axes: tuple[str, str], name: str) -> Projection:
+            return Projection(width, axes, cfg.dtype, use_bias=cfg.mlp_bias, name=name)
+
         projected = [
-            Projection(
-                self.mlp_dim, ("embed", "mlp"), self.dtype, use_bias=self.use_bias, name=name
-            )(inputs)
-            for name in self.kernel_names
+            projection(cfg.mlp_dim, ("embed", "mlp"), name)(inputs) for name in cfg.mlp_kernels
         ]
 
         # One activation is a plain layer; two are multiplied, which is a gated one: of
         # ("gelu", "linear") the product is gelu(x W_0) (x W_1).
         @_recompute_in_backward
         def activate(*projected: Array) -> Array:
-            functions = [ACTIVATION_FUNCTIONS[name] for name in self.activations]
+            functions = [ACTIVATION_FUNCTIONS[name] for name in cfg.mlp_activations]
             parts = [function(part) for function, part in zip(functions, projected, strict=True)]
             return math.prod(parts[1:], start=parts[0])
 
         x = activate(*projected)
-        x = dropout(self.dropout_rate, self.broadcast_dropout)(x, deterministic=deterministic)
+        rate = cfg.dropout_rate if cfg.mlp_dropout_rate is None else cfg.mlp_dropout_rate
+        x = dropout(rate, cfg.broadcast_dropout)(x, deterministic=deterministic)
         # Split over "model" between the two products: only the sums of the second one are
         # exchanged.
         x = with_sharding_constraint(x, ("batch", "length", "mlp"))
-        return Projection(
-            inputs.shape[-1], ("mlp", "embed"), self.dtype, use_bias=self.use_bias, name="wo"
-        )(x)
+        return projection(inputs.shape[-1], ("mlp", "embed"), "wo")(x)

@@ -244,12 +244,10 @@ class Partitioner:
         return jax.tree.map(place, batch)
 
     def compute(self, function: Callable[..., PyTree], *batch: PyTree) -> PyTree:
-        """Computes something of each row of a batch on the mesh.
+        """Computes something of each row of a batch on the mesh, by a compiled function.
 
-        Args:
-          function: compiled; what it returns is of the same rows.
-          *batch: arrays of the same number of rows, any number: where the devices do not divide
-            it, the last row is repeated. Numbers that they divide may differ.
+        The batch has any number of rows: where the devices do not divide it, the last row is
+        repeated. Numbers that they divide may differ.
 
         Returns:
           What the function returns, as NumPy arrays that every process has in full.
@@ -533,17 +531,17 @@ def make_partitioner(
     devices: Sequence[Any] | None = None,
     num_slices: int | None = None,
 ) -> Partitioner:
-    """Returns the placement of a model on a mesh.
+    """Returns the placement of a model on a mesh; its dimensions determine which rules apply.
 
     Args:
-      config: the model; its dimensions determine which rules apply.
+      config: of the model.
       num_partitions: see `make_mesh`.
+      devices: likewise.
+      num_slices: likewise.
       logical_axis_rules: rules of your own, such as T5X's; None = `standard_logical_axis_rules`.
       mesh: with the axes "data" and "model", or "slice", "data" and "model"; None = `make_mesh`.
       activation_partitioning_dims: see `standard_logical_axis_rules`.
       parameter_partitioning_dims: likewise.
-      devices: see `make_mesh`.
-      num_slices: likewise.
 
     Raises:
       ConfigError: as `make_mesh` and `standard_logical_axis_rules`, on a mesh of other axes, and

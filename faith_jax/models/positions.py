@@ -19,20 +19,11 @@ from faith_jax.models.layers import fan_avg_uniform, param_with_axes
 def relative_position_bucket(
     relative_position: Array, *, bidirectional: bool, num_buckets: int, max_distance: int
 ) -> Array:
-    """Maps key position minus query position to T5's buckets.
+    """Maps key position minus query position to T5's buckets, int32 in [0, num_buckets).
 
     Half of the buckets contain one small distance each; the others grow logarithmically up to
-    `max_distance`, and larger distances share the last one. A bidirectional map uses half of all
-    buckets for keys after the query.
-
-    Args:
-      relative_position: int32 array of any shape.
-      bidirectional: True in the encoder, False in the causal decoder.
-      num_buckets: number of buckets.
-      max_distance: the distance from which on all share the last bucket.
-
-    Returns:
-      int32 in [0, num_buckets), of the same shape.
+    `max_distance`, and larger distances share the last one. A bidirectional map, the encoder's,
+    uses half of all buckets for keys after the query.
 
     Reference: Raffel 2020, section 2.1.
     """
@@ -78,9 +69,7 @@ class RelativePositionBias(nn.Module):
     def __call__(self, query_positions: Array, key_positions: Array) -> Array:
         """Returns the bias [rows or 1, heads, query_length, key_length].
 
-        Args:
-          query_positions: int32 [rows, query_length], or [query_length] if all rows are equal.
-          key_positions: int32 [rows, key_length], or [key_length] if all rows are equal.
+        Positions are int32 [rows, length], or [length] if all rows are equal.
         """
         bias = self._look_up_bias(key_positions[..., None, :] - query_positions[..., :, None])
         # [heads, rows, queries, keys], or without rows where all are equal, to [rows or 1, heads,
@@ -130,14 +119,9 @@ class BlockBias(Protocol):
     def block(
         self, query: Array, key: Array, queries: Tokens, keys: Tokens, distance: Array
     ) -> Float[Array, "#rows heads queries keys"]:
-        """Returns the bias of a block.
+        """Returns the bias of a block of queries and keys, each [rows, heads, length, head_dim].
 
-        Args:
-          query: [rows, heads, queries, head_dim].
-          key: [rows, heads, keys, head_dim].
-          queries: the tokens of `query`.
-          keys: the tokens of `key`.
-          distance: the first query's index minus the first key's.
+        `distance` is the first query's index minus the first key's.
         """
         ...
 
@@ -145,12 +129,8 @@ class BlockBias(Protocol):
 def at_distances(values: Array, queries: int, keys: int, distance: Array, axis: int) -> Array:
     """Cuts a block's distances, queries + keys - 1, out of those of a whole sequence.
 
-    Args:
-      values: 2 * length - 1 along `axis`; element c belongs to the distance length - 1 - c.
-      queries: of the block.
-      keys: of the block.
-      distance: the first query's index minus the first key's.
-      axis: of `values`.
+    Values are 2 * length - 1 along `axis`; element c belongs to the distance length - 1 - c.
+    `distance` is the first query's index minus the first key's.
     """
     # The first is the largest distance of the block, from its last query to its first key: length -
     # 1 - start = distance + queries - 1.
@@ -204,9 +184,7 @@ def rotary_frequencies(config: TransformerConfig) -> np.ndarray:
 def rotation(config: TransformerConfig, positions: Array) -> tuple[Array, Array]:
     """Returns cosine and sine for `rotate`, float32 [batch, 1, length, head_dim / 2] each.
 
-    Args:
-      config: of the model.
-      positions: int32 [batch, length].
+    Positions are int32 [batch, length].
     """
     # Float32: bfloat16 cannot tell large positions apart.
     angles = positions.astype(jnp.float32)[..., None] * rotary_frequencies(config)[None, None]
@@ -244,10 +222,7 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
 def alibi_bias(num_heads: int, query_positions: Array, key_positions: Array) -> Array:
     """Returns the bias [batch, heads, query_length, key_length]: minus slope times distance.
 
-    Args:
-      num_heads: number of heads.
-      query_positions: int32 [batch or 1, query_length].
-      key_positions: int32 [batch or 1, key_length].
+    Positions are int32 [batch or 1, length].
     """
     distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
     return -alibi_slopes(num_heads)[None, :, None, None] * distance

@@ -106,15 +106,10 @@ product.defvjp(_product_forward, _product_backward)
 
 
 def quantize_params(params: PyTree, shardings: PyTree, partitioner: Partitioner) -> PyTree:
-    """Puts parameters on a mesh, matrices in 8 bits.
+    """Puts parameters, in memory or lazy, on a mesh, matrices in 8 bits.
 
     Vectors, such as biases and norms, and soft prompts stay as they are. Each parameter is read
-    when the one before it is in its place.
-
-    Args:
-      params: of any dtype, in memory or lazy.
-      shardings: a tree of the same form, or one for all.
-      partitioner: of the mesh.
+    when the one before it is in its place. Shardings are a tree of the same form, or one for all.
     """
     round_matrix = jax.jit(round_to_int8, static_argnums=1)
 

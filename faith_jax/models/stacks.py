@@ -89,11 +89,8 @@ class _Stack(nn.Module):
     ) -> Surroundings:
         """Returns the layers' shared inputs for positions, and the mask of self-attention.
 
-        Args:
-          query_positions: int32 [rows or 1, query_length].
-          key_positions: int32 [rows or 1, key_length].
-          mask: whole, or an `AttentionMask`, which is made whole unless attention goes by blocks.
-          deterministic: no dropout.
+        Positions are int32 [rows or 1, length]. An `AttentionMask` is made whole unless attention
+        goes by blocks.
         """
         cfg = self.config
         window_mask: Array | AttentionMask | None = None
@@ -178,12 +175,7 @@ class Encoder(_Stack):
     ) -> Array:
         """Encodes [batch, length, embed].
 
-        Args:
-          embeddings: [batch, length, embed].
-          mask: of self-attention.
-          deterministic: no dropout.
-          positions: int32 [batch or 1, length]; default: 0, 1, …
-          token_types: int32 [batch, length]; default: all 0.
+        Positions and token types are int32 [batch or 1, length], by default 0, 1, … and all 0.
         """
         cfg = self.config
         if positions is None:

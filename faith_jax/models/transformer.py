@@ -124,50 +124,29 @@ class Transformer(nn.Module):
         encoder_input_tokens: Inputs,
         encoder_segment_ids: Array | None = None,
         enable_dropout: bool = True,
-        token_types: Array | None = None,
+        token_types: Integer[Array, "batch length"] | None = None,
         has_room: bool = False,
+        embeddings: Float[Array, "batch length embedding"] | None = None,
     ) -> Inputs:
         """Encodes int [batch, length], or each of several, to [batch, prompt + length, embed].
 
-        `token_types` are int [batch, length]; None = all 0. For `has_room` see
-        `encode_embeddings`.
-        """
-        if isinstance(encoder_input_tokens, tuple):
-            # DoHA's two inputs are read by the same encoder, each by itself.
-            return tuple(self.encode(x, None, enable_dropout) for x in encoder_input_tokens)
-        embeddings = self.token_embedder(encoder_input_tokens)
-        return self.encode_embeddings(
-            embeddings,
-            encoder_input_tokens,
-            encoder_segment_ids,
-            enable_dropout,
-            token_types,
-            has_room,
-        )
-
-    def encode_embeddings(
-        self,
-        embeddings: Float[Array, "batch length embedding"],
-        encoder_input_tokens: Integer[Array, "batch length"],
-        encoder_segment_ids: Integer[Array, "batch length"] | None = None,
-        enable_dropout: bool = True,
-        token_types: Integer[Array, "batch length"] | None = None,
-        has_room: bool = False,
-    ) -> Float[Array, "batch prompt_and_length embed"]:
-        """Encodes embeddings [batch, length, embedding]; the tokens are only used for the mask.
-
         Args:
-          embeddings: of the tokens.
           encoder_input_tokens: the tokens.
           encoder_segment_ids: of packed inputs.
           enable_dropout: needs the rng "dropout".
           token_types: None = all 0, as those of a soft prompt are.
           has_room: each segment begins with a token for each vector of the soft prompt, which
             takes its place. The result is then [batch, length, embed].
+          embeddings: in the tokens' place, which are then only used for the mask.
 
         Raises:
           ConfigError: for packed inputs without room for the soft prompt.
         """
+        if isinstance(encoder_input_tokens, tuple):
+            # DoHA's two inputs are read by the same encoder, each by itself.
+            return tuple(self.encode(x, None, enable_dropout) for x in encoder_input_tokens)
+        if embeddings is None:
+            embeddings = self.token_embedder(encoder_input_tokens)
         prompt = 0 if has_room else self.config.encoder_prompt_length
         valid = self._encoder_mask(encoder_input_tokens, prompt)
         if prompt:
@@ -249,7 +228,7 @@ class Transformer(nn.Module):
         A head on tokens gives those of all tokens, [batch, length, classes].
 
         Args:
-          input_tokens: the texts, each behind room for the soft prompt; see `encode_embeddings`.
+          input_tokens: the texts, each behind room for the soft prompt; see `encode`.
           segment_ids: the number of each token's text, 1 for the first of a row; 0 = padding.
           token_types: None = all 0.
           first: where each text begins, behind the prompt; any place where there is none.
@@ -364,7 +343,7 @@ class Transformer(nn.Module):
         self,
         encoded: Inputs | None,
         encoder_input_tokens: Inputs | None,
-        decoder_input_tokens: Integer[Array, "rows length"],
+        decoder_input_tokens: Integer[Array, "rows length"] | None,
         decoder_target_tokens: Integer[Array, "rows length"] | None = None,
         encoder_segment_ids: Array | None = None,
         decoder_segment_ids: Integer[Array, "rows length"] | None = None,
@@ -372,6 +351,7 @@ class Transformer(nn.Module):
         shared_segment_ids: Integer[Array, "rows length"] | None = None,
         decoder_positions: Integer[Array, "rows length"] | None = None,
         regrouped: Regrouped | None = None,
+        embeddings: Float[Array, "rows length embed"] | None = None,
     ) -> Float[Array, "rows length embed"]:
         """Returns the hidden states [batch, decoder_length, embed] before the output layer.
 
@@ -383,42 +363,14 @@ class Transformer(nn.Module):
         say which segment in front each token sees too, and `decoder_positions` go on behind it. In
         an encoder-decoder `regrouped` says which input each token sees, and where it is. With
         positions, a soft prompt takes the first ones.
-        """
-        embeddings = self.decoder_embedder(decoder_input_tokens)
-        # With positions, each segment has room for the prompt; without, `decode_embeddings` puts it
-        # in front.
-        if decoder_positions is not None and self.config.decoder_prompt_length:
-            embeddings = self.decoder_prompt.place(embeddings, decoder_positions)
-        return self.decode_embeddings(
-            embeddings,
-            encoded,
-            encoder_input_tokens,
-            decoder_target_tokens,
-            encoder_segment_ids,
-            decoder_segment_ids,
-            enable_dropout,
-            shared_segment_ids,
-            decoder_positions,
-            regrouped,
-        )
 
-    def decode_embeddings(
-        self,
-        embeddings: Float[Array, "rows length embed"],
-        encoded: Inputs | None,
-        encoder_input_tokens: Inputs | None,
-        decoder_target_tokens: Integer[Array, "rows length"] | None = None,
-        encoder_segment_ids: Array | None = None,
-        decoder_segment_ids: Integer[Array, "rows length"] | None = None,
-        enable_dropout: bool = True,
-        shared_segment_ids: Integer[Array, "rows length"] | None = None,
-        decoder_positions: Integer[Array, "rows length"] | None = None,
-        regrouped: Regrouped | None = None,
-    ) -> Float[Array, "rows length embed"]:
-        """Like `decode_hidden`, with embeddings [batch, decoder_length, embed] as inputs.
-
-        With positions, the embeddings include the soft prompt's.
+        `embeddings` stand in the input tokens' place, with positions also the soft prompt's.
         """
+        if embeddings is None:
+            embeddings = self.decoder_embedder(decoder_input_tokens)
+            # With positions, each segment has room for the prompt; without, it is put in front.
+            if decoder_positions is not None and self.config.decoder_prompt_length:
+                embeddings = self.decoder_prompt.place(embeddings, decoder_positions)
         prompt = 0 if decoder_positions is not None else self.config.decoder_prompt_length
         if prompt:
             _refuse_packed(decoder_segment_ids)
@@ -651,10 +603,8 @@ def _mean_states(
 ) -> Float[Array, "batch texts embed"]:
     """Returns the float32 mean state of the tokens of each text, 0 of none.
 
-    Args:
-      states: of all tokens.
-      texts: the number of each token's text.
-      numbers: of the texts whose means are returned.
+    `texts` has the number of each token's text, and `numbers` those of the texts that are asked
+    for.
     """
     # [batch, texts, length]
     belongs = (texts[:, None, :] == numbers[:, :, None]).astype(jnp.float32)

@@ -69,38 +69,6 @@ def norm(cfg: TransformerConfig, name: str | None = None) -> RMSNorm | LayerNorm
     return RMSNorm(cfg.layer_norm_epsilon, cfg.dtype, cfg.norm_offset, name=name)
 
 
-def _build_attention(cfg: TransformerConfig, name: str) -> MultiHeadAttention:
-    return MultiHeadAttention(
-        cfg.num_heads,
-        cfg.head_dim,
-        cfg.attention_weights_dropout,
-        cfg.float32_attention_logits,
-        cfg.dtype,
-        cfg.num_kv_heads,
-        cfg.attention_bias,
-        cfg.attention_scale,
-        cfg.attention_softcap,
-        cfg.broadcast_dropout,
-        cfg.attention_block_length,
-        cfg.sliding_window,
-        name=name,
-    )
-
-
-def _feed_forward(cfg: TransformerConfig) -> FeedForward:
-    rate = cfg.mlp_dropout_rate
-    return FeedForward(
-        cfg.mlp_dim,
-        cfg.mlp_activations,
-        cfg.mlp_kernels,
-        cfg.dropout_rate if rate is None else rate,
-        cfg.dtype,
-        cfg.mlp_bias,
-        cfg.broadcast_dropout,
-        name="mlp",
-    )
-
-
 class _Layer(nn.Module):
     """The common part of encoder and decoder layers: residual connections, norms and windows.
 
@@ -131,6 +99,12 @@ class _Layer(nn.Module):
         x = x + drop(y, deterministic=deterministic)
         x = norm(cfg, f"post_{name}_layer_norm")(x) if cfg.norm_position == "post" else x
         return with_sharding_constraint(x, STATES)
+
+    def _add_feed_forward(self, x: Array, deterministic: bool) -> Array:
+        part = FeedForward(self.config, name="mlp")
+        return self._add_residual(
+            x, lambda y: part(y, deterministic=deterministic), "mlp", deterministic
+        )
 
     def _self_attention(self, around: Surroundings, has_window: Array) -> dict[str, Any]:
         """Returns the mask, the bias and the rotation of self-attention.
@@ -171,18 +145,14 @@ class EncoderLayer(_Layer):
                 return DisentangledAttention(cfg, name="attention")(
                     y, around.relative, mask=around.mask, deterministic=deterministic
                 )
-            return _build_attention(cfg, "attention")(
+            return MultiHeadAttention(cfg, name="attention")(
                 y, **self._self_attention(around, has_window), deterministic=deterministic
             )
 
         # ModernBERT: the norm of the embeddings is that of the first layer's attention.
         is_normed = self.is_first and not cfg.first_norm
         x = self._add_residual(x, attention, "attention", deterministic, is_normed)
-        feed_forward = _feed_forward(cfg)
-        x = self._add_residual(
-            x, lambda y: feed_forward(y, deterministic=deterministic), "mlp", deterministic
-        )
-        return x, None
+        return self._add_feed_forward(x, deterministic), None
 
 
 class DecoderLayer(_Layer):
@@ -202,7 +172,7 @@ class DecoderLayer(_Layer):
         cfg = self.config
 
         def self_attention(y):
-            return _build_attention(cfg, "self_attention")(
+            return MultiHeadAttention(cfg, name="self_attention")(
                 y,
                 **self._self_attention(around, has_window),
                 deterministic=deterministic,
@@ -222,7 +192,7 @@ class DecoderLayer(_Layer):
         for number, (name, norm_name) in enumerate(names):
 
             def cross_attention(y, number=number, name=name):
-                return _build_attention(cfg, name)(
+                return MultiHeadAttention(cfg, name=name)(
                     y,
                     around.encoded[number],
                     mask=around.encoder_masks[number],
@@ -232,11 +202,7 @@ class DecoderLayer(_Layer):
                 )
 
             x = self._add_residual(x, cross_attention, norm_name, deterministic)
-        feed_forward = _feed_forward(cfg)
-        x = self._add_residual(
-            x, lambda y: feed_forward(y, deterministic=deterministic), "mlp", deterministic
-        )
-        return x, None
+        return self._add_feed_forward(x, deterministic), None
 
 
 def make_layers(

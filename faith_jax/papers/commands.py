@@ -4,7 +4,7 @@ Each table is a command of its own: a `ScorerTable`, or the options of a workflo
 the entry points of "faith_jax.tables"; one of a file of one's own is FILE.py:NAME.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from faith_jax.core.errors import ConfigError
@@ -58,11 +58,10 @@ class Reproduce:
                 # Of a table of a file, FILE.py:NAME, the output is called by its name.
                 file_name = name.rpartition(":")[2].lower()
                 settings = {"name": name, "file_name": file_name, "table": table}
-                settings |= {"__doc__": table.title, "make": _make_scorer_table}
-                commands.append(type(name, (_Table, ScorerTableOptions), settings))
+                described = settings | {"__doc__": table.title}
+                commands.append(type(name, (_Table, ScorerTableOptions), described))
             elif issubclass(table, Workflow):
-                settings = {"__doc__": table.__doc__, "make": _make_workflow}
-                commands.append(type(name, (_Table, table), settings))
+                commands.append(type(name, (_Table, table), {"__doc__": table.__doc__}))
             else:
                 raise ConfigError(
                     f"TABLE: {name} is neither a ScorerTable nor the options of a workflow."
@@ -74,7 +73,7 @@ class _Table(Output):
     """A table that is made."""
 
     opens_checkpoints: ClassVar = True
-    make: ClassVar[Callable[[Any], str]]  # makes the table, and returns it as text
+    table: ClassVar[ScorerTable | None] = None  # None = a workflow
 
     @property
     def kept(self) -> str:
@@ -84,16 +83,11 @@ class _Table(Output):
     def run(self) -> list[str]:
         """Makes the table, and returns it with the folder."""
         quiet_tensorflow()
-        return [self.make(), self.output]
+        options: Any = self
+        if self.table is None:
+            from faith_jax.papers import workflow
 
+            return [workflow.make_table(options), self.output]
+        from faith_jax.papers import score_and_evaluate
 
-def _make_scorer_table(options: Any) -> str:
-    from faith_jax.papers.score_and_evaluate import make_table
-
-    return make_table(options.table, options)
-
-
-def _make_workflow(options: Any) -> str:
-    from faith_jax.papers.workflow import make_table
-
-    return make_table(options)
+        return [score_and_evaluate.make_table(self.table, options), self.output]

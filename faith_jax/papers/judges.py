@@ -3,13 +3,12 @@
 A paper's figure stands below ours only where ours is computed as the paper computed it.
 """
 
-import importlib.resources
-import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.papers.options import PAPERS_OPTIONS, Judged, absolute
+from faith_jax.papers.options import PAPERS_OPTIONS, Judged, absolute_values
+from faith_jax.papers.tables import read_published_figures
 from faith_jax.papers.workflow import (
     CountRows,
     Scores,
@@ -41,11 +40,7 @@ class Scored(NamedTuple):
 
 
 def _scorers_with_models(options: Judged) -> dict[str, dict[str, Any]]:
-    """Returns the options of the scorers that have a model.
-
-    Raises:
-      ConfigError: for options of a scorer without one.
-    """
+    """Returns the options of the scorers that have a model; options of others are a ConfigError."""
     by_scorer = {}
     for name, further_options in scorer_options(options.judges, options.scorer_option).items():
         models = {"model": getattr(options, options.judges[name])}
@@ -64,9 +59,7 @@ def _scorers_with_models(options: Judged) -> dict[str, dict[str, Any]]:
             )
         if "model" not in options_of_scorer:
             raise ConfigError(f"--scorer-option: {name} is not scored without a model of its own.")
-        by_scorer[name] = {
-            k: absolute(v) if isinstance(v, str) else v for k, v in options_of_scorer.items()
-        }
+        by_scorer[name] = absolute_values(options_of_scorer)
     return by_scorer
 
 
@@ -191,14 +184,6 @@ class JudgedTable(Table):
             *(f"No published {c}: {why}." for c, why in differing.items()),
         ]
         return {"title": title, "columns": column_settings, "notes": notes, "published": figures}
-
-
-def read_published_figures(module: str) -> dict[str, Any]:
-    """Reads the paper's figures, in the .json file beside a module of this dotted name."""
-    package, _, name = module.rpartition(".")
-    text = importlib.resources.files(package).joinpath(f"{name}.json").read_text(encoding="utf-8")
-    figures: dict[str, Any] = json.loads(text)
-    return figures
 
 
 def as_published(scorers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -28,16 +28,20 @@ def absolute(path: str) -> str:
     return full_path if path and os.path.exists(full_path) else path
 
 
+def absolute_values(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a scorer's options with absolute paths; see `absolute`."""
+    return {
+        name: absolute(value) if isinstance(value, str) else value
+        for name, value in options.items()
+    }
+
+
 Folder = Annotated[str, absolute]
 Length = Annotated[int, msgspec.Meta(ge=8, description="a whole number, at least 8")]
 
 
 def check_names(option: str, names: Iterable[str], choices: Iterable[str]) -> None:
-    """Checks names that an option was given.
-
-    Raises:
-      ConfigError: for an unknown one.
-    """
+    """Raises ConfigError for a name that an option was given and that is no choice."""
     for name in names:
         if name not in choices:
             raise ConfigError(

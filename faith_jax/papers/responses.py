@@ -22,12 +22,7 @@ class Responder:
     """Samples a response to each row.
 
     A row's number decides its random numbers, so that it gets the same response in any batch, but
-    for what rounding changes.
-
-    Args:
-      checkpoint: of a language model, which `check` has seen.
-      options: how it responds.
-      temperature: of the sampling.
+    for what rounding changes. The checkpoint is of a language model, which `check` has seen.
     """
 
     def __init__(self, checkpoint: str, options: GeneratorOptions, temperature: float = 1.0):
@@ -74,11 +69,7 @@ class Responder:
 
 
 def check(**models: str) -> dict[str, Any]:
-    """Returns the digests of models, given by their options; "" = not given.
-
-    Raises:
-      ConfigError: naming the option of one that is no language model.
-    """
+    """Returns the digests of models by option; a ConfigError names one of no language model."""
     digests = {}
     for option, path in models.items():
         if path:

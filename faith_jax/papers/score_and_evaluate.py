@@ -49,52 +49,43 @@ def make_table(table: ScorerTable, options: ScorerTableOptions) -> str:
     Raises:
       FaithJaxError: for an unknown scorer, and where no data is at hand.
     """
-    scorers = scorer_options(options.scorers or table.scorers, options.scorer_option)
-    if options.scored:
-        scorers = {}
-    for scorer, its_options in scorers.items():
-        check_scorer(scorer.rpartition("=")[2], its_options)
-    with working_folder(options.output) as (folder, _):
-        return _write_table(table, options, scorers, folder)
-
-
-def _write_table(
-    table: ScorerTable,
-    options: ScorerTableOptions,
-    scorers: Mapping[str, Mapping[str, Any]],
-    folder: pathlib.Path,
-) -> str:
-    name, sample = options.file_name, options.sample
-    left_out = [] if options.scorers else [n for n in scorers if is_missing(n)]
-    settings = {
-        scorer: {**table.defaults.get(scorer, {}), **its_options}
-        for scorer, its_options in scorers.items()
-        if scorer not in left_out
-    }
-    if options.scored:
-        result = _evaluate_scored(table, options)
-        systems = {scorer for corpus in result.corpora.values() for scorer in corpus.scores}
-        settings = {scorer: {**table.defaults.get(scorer, {})} for scorer in sorted(systems)}
-    else:
-        result = _score_and_evaluate(table, options, folder, settings)
+    scorers: dict[str, Mapping[str, Any]] = {}
+    left_out: list[str] = []
+    if not options.scored:
+        requested = scorer_options(options.scorers or table.scorers, options.scorer_option)
+        for scorer, its_options in requested.items():
+            check_scorer(scorer.rpartition("=")[2], its_options)
+        left_out = [] if options.scorers else [name for name in requested if is_missing(name)]
+        scorers = {
+            scorer: {**table.defaults.get(scorer, {}), **its_options}
+            for scorer, its_options in requested.items()
+            if scorer not in left_out
+        }
     missing_notes = tuple(f"{scorer} is left out: it needs {NEEDS_SPACY}." for scorer in left_out)
-    final = result.table._replace(
-        title=f"{table.title}: {result.table.title}", notes=(*result.table.notes, *missing_notes)
-    )
-    if sample:
-        final = final._replace(title=f"SAMPLES, not the paper's data: {final.title}")
-        figures = {"sample": True, **result.figures}
-    else:
-        note, published = comparable(table, settings)
-        rows = [{"row": list(key), **values} for key, values in published.items()]
-        final = with_published(final, note, published, table.shows_all)
-        more = {"sample": False, "published": {"note": note, "rows": rows}}
-        figures = {**result.figures, **more}
-    result = dataclasses.replace(result, table=final, figures=figures)
-    path = folder / (f"{name}_sample" if sample else name)
-    tables = {form: f"{path}.{ending}" for form, ending in ENDINGS.items()}
-    write_evaluation(result, f"{path}.json", tables)
-    return render_table(result.table)
+    with working_folder(options.output) as (folder, _):
+        if options.scored:
+            result = _evaluate_scored(table, options)
+            systems = {scorer for corpus in result.corpora.values() for scorer in corpus.scores}
+            scorers = {scorer: table.defaults.get(scorer, {}) for scorer in sorted(systems)}
+        else:
+            result = _score_and_evaluate(table, options, folder, scorers)
+        title = f"{table.title}: {result.table.title}"
+        final = result.table._replace(title=title, notes=(*result.table.notes, *missing_notes))
+        path = folder / options.file_name
+        if options.sample:
+            path = folder / f"{options.file_name}_sample"
+            final = final._replace(title=f"SAMPLES, not the paper's data: {title}")
+            figures = {"sample": True, **result.figures}
+        else:
+            note, published = comparable(table, scorers)
+            rows = [{"row": list(key), **values} for key, values in published.items()]
+            final = with_published(final, note, published, table.shows_all)
+            more = {"sample": False, "published": {"note": note, "rows": rows}}
+            figures = {**result.figures, **more}
+        result = dataclasses.replace(result, table=final, figures=figures)
+        tables = {form: f"{path}.{ending}" for form, ending in ENDINGS.items()}
+        write_evaluation(result, f"{path}.json", tables)
+        return render_table(result.table)
 
 
 def _score_and_evaluate(
@@ -135,11 +126,7 @@ def _score_and_evaluate(
 
 
 def _evaluate_scored(table: ScorerTable, options: ScorerTableOptions) -> Evaluation:
-    """Evaluates files that are scored already as the table's data is.
-
-    Raises:
-      FaithJaxError: for what its protocol does not read, and what this raises.
-    """
+    """Evaluates files that are scored already as the table's data is."""
     settings = {name: value for name, value in table.options.items() if name != "baseline"}
     for name in ("scorers", "development", "cluster_field", "slice_field", "undefined"):
         if getattr(options, name) != getattr(ScorerTableOptions, name):

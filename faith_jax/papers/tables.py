@@ -1,6 +1,8 @@
 """The description of a table of scorers: the data of a paper's table, its scorers and figures."""
 
 import dataclasses
+import importlib.resources
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -78,3 +80,16 @@ class ScorerTable:
             pairs = zip(self.columns, values, strict=True)
             by_row[tuple(key[0])] = {column: value for column, value in pairs if value is not None}
         return by_row
+
+
+def read_tables(module: str) -> dict[str, ScorerTable]:
+    """Returns the tables that the .json file beside a module describes, by name."""
+    return {name: ScorerTable(**table) for name, table in read_published_figures(module).items()}
+
+
+def read_published_figures(module: str) -> dict[str, Any]:
+    """Reads the .json file beside a module of this dotted name."""
+    package, _, name = module.rpartition(".")
+    text = importlib.resources.files(package).joinpath(f"{name}.json").read_text(encoding="utf-8")
+    figures: dict[str, Any] = json.loads(text)
+    return figures

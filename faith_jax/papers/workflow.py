@@ -39,13 +39,7 @@ _ROWS = "rows.json"
 
 
 class GinRun(NamedTuple):
-    """A training, or the responses to a data set.
-
-    Attributes:
-      files: gin files.
-      bindings: of their macros.
-      inputs: files that must be there.
-    """
+    """A training, or the responses to a data set; `inputs` are files that must be there."""
 
     files: Sequence[str]
     bindings: Mapping[str, Any]
@@ -54,7 +48,8 @@ class GinRun(NamedTuple):
     @property
     def arguments(self) -> str:
         """Its arguments for a shell."""
-        return shlex.join([*(f"--gin_file={file}" for file in self.files), *flags(self.bindings)])
+        flags = (f"--gin.{name}={value!r}" for name, value in self.bindings.items())
+        return shlex.join([*(f"--gin_file={file}" for file in self.files), *flags])
 
     @property
     def models(self) -> list[str]:
@@ -106,6 +101,16 @@ class Table:
         self.responses: dict[str, GinRun] = {}
         self.scores: dict[str, Scores] = {}
 
+    def keep_available(self, places: Mapping[str, tuple[str, str]]) -> list[str]:
+        """Returns the names of those tasks and splits that have rows; others are left out."""
+        available = [name for name, place in places.items() if self.rows(*place)]
+        self.left_out += [f"{name} (no data)" for name in places if name not in available]
+        return available
+
+    def left_out_notes(self) -> list[str]:
+        """Returns a note on what is left out, if anything is."""
+        return [f"Left out: {'; '.join(self.left_out)}."] if self.left_out else []
+
     def layout(self) -> dict[str, Any]:
         """Returns columns, notes and published figures as `faith-jax evaluate` reads them.
 
@@ -127,19 +132,28 @@ class Table:
         notes: Sequence[str],
         tables: Sequence[Any],
         figures: Mapping[str, Any],
-    ) -> None:
-        """Writes the tables as .md, .tex, .csv and .json, which has more figures."""
-        if self.options.sample:
+    ) -> str:
+        """Writes the tables as .md, .tex, .csv and .json, which has more figures.
+
+        Returns the title, which says so where the figures are of samples.
+        """
+        if self.is_sample:
             title = f"SAMPLES, not the paper's data: {title}"
-        report = {"title": title, "notes": list(notes), "sample": self.options.sample, **figures}
+        report = {"title": title, "notes": list(notes), "sample": self.is_sample, **figures}
         captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
         report["rows"] = join_tidy_tables(tables).records()
         write_tables(folder / self.file_name, report, tables, captioned)
+        return title
 
     @property
     def file_name(self) -> str:
         """The name of the table's files, without their endings."""
-        return f"{self.options.name}{'_sample' if self.options.sample else ''}"
+        return f"{self.options.name}{'_sample' if self.is_sample else ''}"
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether the figures are of samples."""
+        return bool(self.options.sample)
 
     def steps(self) -> dict[str, Any]:
         """Returns the configuration that the rules of the workflow read."""
@@ -192,11 +206,15 @@ def make_table(options: Workflow) -> str:
     """Runs a table's workflow, and returns the table as text.
 
     Raises:
-      FaithJaxError: for wrong options and models, where no data is at hand, and where Snakemake is
-        not installed or the folder is in use or cannot be written.
+      InputError: where no data is at hand.
       ProcessError: where a step fails.
     """
-    _check_snakemake(options.name)
+    if importlib.util.find_spec("snakemake") is None:
+        python = ".".join(map(str, sys.version_info[:2]))
+        raise ConfigError(
+            f"reproduce {options.name} needs Snakemake: pip install 'faith_jax[reproduce]', or in "
+            f"a clone pip install -c tools/constraints-{python}.txt -e '.[reproduce]'."
+        )
     page: Any = importlib.import_module(options.module)
     page.check(options)
     folder = pathlib.Path(options.output)
@@ -215,25 +233,10 @@ def make_table(options: Workflow) -> str:
     return (folder / f"{table.file_name}.md").read_text(encoding="utf-8")
 
 
-def _check_snakemake(table: str) -> None:
-    """Checks that Snakemake is there.
-
-    Raises:
-      ConfigError: it is not installed.
-    """
-    if importlib.util.find_spec("snakemake") is None:
-        python = ".".join(map(str, sys.version_info[:2]))
-        raise ConfigError(
-            f"reproduce {table} needs Snakemake: pip install 'faith_jax[reproduce]', or in a clone "
-            f"pip install -c tools/constraints-{python}.txt -e '.[reproduce]'."
-        )
-
-
 def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workflow) -> None:
     """Runs the rules in the output folder.
 
     Raises:
-      ConfigError: where the folder is in use or cannot be written.
       ProcessError: where a step fails.
     """
     output_flags = ["--dry-run", "--printshellcmds"] if options.dry_run else ["--quiet", "progress"]
@@ -290,15 +293,6 @@ def row_counter(folder: pathlib.Path) -> CountRows:
         return counts[name]
 
     return count
-
-
-def flags(bindings: Mapping[str, Any]) -> list[str]:
-    """Returns gin bindings as arguments.
-
-    >>> flags({"TRAIN_STEPS": 5, "DECODING": None})
-    ['--gin.TRAIN_STEPS=5', '--gin.DECODING=None']
-    """
-    return [f"--gin.{name}={value!r}" for name, value in bindings.items()]
 
 
 def list_opened_checkpoints(options: Mapping[str, Mapping[str, Any]]) -> list[str]:

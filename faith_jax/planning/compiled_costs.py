@@ -25,11 +25,6 @@ def cost_report(job: Job, topology: Topology, evaluations: bool = True) -> Repor
 
     All figures are of one device. Where the arguments alone do not fit, nothing is compiled.
 
-    Args:
-      job: what it compiles.
-      topology: for what.
-      evaluations: those of a training too.
-
     Returns:
       `topology`, `devices`, the `compiler` ("CPU" in place of a GPU's), `job`, `settings`, `mesh`
       (devices by axis), what `program_report` returns, and `evaluations`: such reports by name,

@@ -86,13 +86,7 @@ class Instruction(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Traffic:
-    """Collectives of one kind over one axis.
-
-    Attributes:
-      count: how many are run.
-      bytes: of the arrays that they make or reduce, on a device.
-      sent: bytes that a device sends.
-    """
+    """Collectives of one kind over one axis: how many, bytes of their arrays, bytes sent."""
 
     count: float = 0.0
     bytes: float = 0.0
@@ -111,13 +105,7 @@ Collectives = Mapping[tuple[str, tuple[str, ...]], Traffic]
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """The operations, reads and writes, and sent bytes of a device.
-
-    Attributes:
-      operations: floating-point operations of matrix products.
-      bytes: read from and written to its main memory.
-      collectives: what it sends.
-    """
+    """Floating-point operations of matrix products, bytes of main memory, and collectives."""
 
     operations: float = 0.0
     bytes: float = 0.0
@@ -158,11 +146,9 @@ _NOTHING = ProgramWork(Work(), Work())
 
 
 def program_work(text: str, mesh: Mapping[str, int]) -> ProgramWork:
-    """Returns the work of a program on each device.
+    """Returns the work of a program on each device, of JAX's `compiled.as_text()`.
 
-    Args:
-      text: of a compiled module, as JAX's `compiled.as_text()` returns it.
-      mesh: sizes of the mesh's axes by name, the first one's devices lying farthest apart.
+    `mesh` has the sizes of the axes by name, the first one's devices lying farthest apart.
     """
     return _Program(text, mesh).work()
 
@@ -259,11 +245,9 @@ class _Program:
             axes, slices = (SLICE_AXIS,), self._mesh[SLICE_AXIS]
             return Work(collectives=_estimate_traffic(kind, axes, slices, op.shapes[0].bytes))
         shapes = [computation[name].shapes[0] for name in op.operands if name in computation]
-        if kind == "dot":
-            return Work(operations=_dot_operations(op, shapes))
         if kind == "convolution":
             return Work(operations=_convolution_operations(op, shapes))
-        if _is_cublas(op):
+        if kind == "dot" or _is_cublas(op):
             return Work(operations=_dot_operations(op, shapes))
         return Work()
 

@@ -3,7 +3,6 @@
 They are the runs' own functions, with their shardings, donated memory and dtypes.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -52,27 +51,10 @@ UNUSED: Mapping[str, Any] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Choice:
-    """Settings that are tried in place of a recipe's; None = the recipe's.
-
-    Attributes:
-      num_partitions: NUM_PARTITIONS.
-      num_microbatches: NUM_MICROBATCHES, of training.
-      remat_policy: REMAT_POLICY, of training.
-      activation_partitioning_dims: ACTIVATION_PARTITIONING_DIMS.
-      parameter_partitioning_dims: PARAMETER_PARTITIONING_DIMS.
-    """
-
-    num_partitions: int | None = None
-    num_microbatches: int | None = None
-    remat_policy: str | None = None
-    activation_partitioning_dims: int | None = None
-    parameter_partitioning_dims: int | None = None
-
-    def explicit_settings(self) -> dict[str, Any]:
-        """Returns the settings that are not None, by name."""
-        return {n: v for n, v in dataclasses.asdict(self).items() if v is not None}
+# Settings that are tried in place of a recipe's, by the macro's name in lower case: num_partitions,
+# activation_partitioning_dims, parameter_partitioning_dims, and of training num_microbatches and
+# remat_policy.
+Choice = Mapping[str, Any]
 
 
 class Program(NamedTuple):
@@ -112,15 +94,10 @@ class Job(NamedTuple):
 
 
 class Configured(NamedTuple):
-    """A job of gin files.
+    """A job of gin files; see `Job`, `summed_bytes` and `Objective.couples_rows`.
 
-    Attributes:
-      name: see `Job`.
-      rows: of a batch.
-      make: returns it with these settings, on these devices.
-      partitioner: returns its partitioner without NUM_PARTITIONS.
-      summed: see `summed_bytes`.
-      couples_rows: see `Objective`.
+    `make` returns it with these settings, on these devices; `partitioner` returns its partitioner
+    without NUM_PARTITIONS; `rows` are those of a batch.
     """
 
     name: str
@@ -226,7 +203,7 @@ def _build_partitioner(
 ) -> Partitioner:
     """Returns the partitioner of a run, over which so many rows of a batch divide."""
     names = ("num_partitions", "activation_partitioning_dims", "parameter_partitioning_dims")
-    kwargs = {name: value for name, value in choice.explicit_settings().items() if name in names}
+    kwargs = {name: choice[name] for name in names if name in choice}
     partitioner = partitioner_for(config, devices=devices, **kwargs)
     try:
         partitioner.local_rows(rows)
@@ -260,15 +237,15 @@ def _build_training_job(
     module: Transformer = arguments["model"]
     start: setup.StartingPoint = arguments["start"]
     optimization: train.Optimization = arguments["optimization"]
-    if choice.remat_policy is not None:
-        module = Transformer(module.config.replace(remat_policy=choice.remat_policy))
+    if "remat_policy" in choice:
+        module = Transformer(module.config.replace(remat_policy=choice["remat_policy"]))
     config, dataset = module.config, arguments["dataset"]
     objective = setup.objective_of(config, optimization.objective)
     objective.check(module, dataset.further_features)
     partitioner = _build_partitioner(
         arguments["partitioner_for"], config, choice, devices, dataset.batch_size
     )
-    microbatches = choice.num_microbatches or optimization.num_microbatches
+    microbatches = choice.get("num_microbatches", optimization.num_microbatches)
     if dataset.batch_size % microbatches:
         raise ConfigError(
             f"BATCH_SIZE = {dataset.batch_size} does not divide into NUM_MICROBATCHES = "

@@ -24,12 +24,7 @@ _MOST_MICROBATCHES = 64
 
 
 class Tried(NamedTuple):
-    """A choice and its plan.
-
-    Attributes:
-      choice: settings in place of the recipe's.
-      plan: see `compiled_costs.cost_report`.
-    """
+    """A choice of settings in place of the recipe's, and its `compiled_costs.cost_report`."""
 
     choice: Mapping[str, Any]
     plan: Report
@@ -104,13 +99,10 @@ def sweep(
       ask: makes plans.
       facts: of the recipe.
       chip: of the devices.
-      partitions: numbers of them; () = all that are possible.
+      partitions: numbers of them; () = all that are possible. An impossible one is a ConfigError.
       least_free: share of the memory that must be left.
       too_large: the plan of the recipe as it is; what cannot need less is not tried, with its
         number of partitions or more of them.
-
-    Raises:
-      ConfigError: for a number of partitions that cannot be tried.
     """
     possible = partition_counts(facts.devices, facts.slices, facts.rows)
     smallest, fastest = too_large["mesh"]["model"] if too_large else 0, float("inf")
@@ -173,15 +165,7 @@ def settings_line(choice: Mapping[str, Any]) -> str:
 
 
 class Panel(NamedTuple):
-    """A bar for each number of partitions.
-
-    Attributes:
-      title: of the panel.
-      quantity: of the bars, with its unit.
-      bars: by number of partitions.
-      limit: a line across them; None = none.
-      recommended: the number of partitions that is recommended; None = none.
-    """
+    """A bar for each number of partitions; `limit` is a line across them."""
 
     title: str
     quantity: str
@@ -195,13 +179,8 @@ def panels(
 ) -> list[Panel]:
     """Returns step time and memory over partitions.
 
-    They are those of the fastest choice with each number that leaves enough memory; where none
-    does, of the last one tried.
-
-    Args:
-      tried: what was.
-      recommended: of the choices, as gin's macros, the one that is recommended.
-      least_free: share of the memory that is enough.
+    They are those of the fastest choice with each number that leaves enough memory, a share of
+    `least_free`; where none does, of the last one tried.
     """
     fastest: dict[int, Tried] = {}
     for trial in tried:

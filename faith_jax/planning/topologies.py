@@ -91,13 +91,10 @@ _NAME = re.compile(
 
 
 class Topology(NamedTuple):
-    """So many chips of a kind.
+    """So many chips of a kind, by the name that was given.
 
-    Attributes:
-      name: as given.
-      chip: the kind.
-      shape: of a slice's torus; of GPUs and CPUs their number.
-      slices: how many of these there are, which the data center's network joins.
+    `shape` is of a slice's torus, of GPUs and CPUs their number; the data center's network joins
+    `slices` of these.
     """
 
     name: str
@@ -186,10 +183,6 @@ class Topology(NamedTuple):
         """Returns the bytes a second that a device can send to those that differ in these axes.
 
         None = not known.
-
-        Args:
-          mesh: of `devices`.
-          axes: of the mesh.
         """
         from faith_jax.models.partitioning import SLICE_AXIS
 

@@ -28,12 +28,7 @@ class Recipe(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A request for a plan.
-
-    Attributes:
-      choice: settings in place of the recipe's, see `programs.Choice`.
-      evaluations: the evaluations of a training too.
-    """
+    """A request for a plan with other settings, of a training perhaps with its evaluations."""
 
     choice: Mapping[str, Any] = {}
     evaluations: bool = True
@@ -97,9 +92,9 @@ class Session:
 
     def plan(self, question: Question) -> dict[str, Any]:
         """Returns the `cost_report` of the recipe with other settings."""
-        from faith_jax.planning import compiled_costs, programs
+        from faith_jax.planning import compiled_costs
 
-        job = self._configured.make(programs.Choice(**question.choice), self._devices)
+        job = self._configured.make(question.choice, self._devices)
         return compiled_costs.cost_report(job, self._topology, question.evaluations)
 
 

@@ -55,8 +55,7 @@ class TrainCheckpoints:
     Args:
       folder: MODEL_DIR/checkpoints.
       keep_last: how many of the newest to keep.
-      keep_best: how many of those with the lowest `best_metric` to keep besides.
-      best_metric: name of a metric given to `save`; lower is better.
+      keep_best: how many of those with the lowest loss to keep besides.
 
     Raises:
       ConfigError: on numbers of checkpoints that would not keep the newest, and on a path that
@@ -64,13 +63,7 @@ class TrainCheckpoints:
       CheckpointError: the metrics of a kept step are broken.
     """
 
-    def __init__(
-        self,
-        folder: str | pathlib.Path,
-        keep_last: int = 2,
-        keep_best: int = 1,
-        best_metric: str = "loss",
-    ):
+    def __init__(self, folder: str | pathlib.Path, keep_last: int = 2, keep_best: int = 1):
         check_folder(folder, keep_last, keep_best)
         self.folder = path_of(folder).absolute()
         self._keep_best = keep_best
@@ -85,7 +78,6 @@ class TrainCheckpoints:
                     "then the step counts as one without metrics."
                 )
             self._metrics_by_step[int(path.parts[-3])] = metrics
-        self._best_metric = best_metric
         policies = [checkpoint_managers.LatestN(keep_last)]
         if keep_best:
             policies.append(
@@ -115,8 +107,8 @@ class TrainCheckpoints:
         )
 
     def _score_metrics(self, metrics: Mapping[str, float]) -> float:
-        # A step without the metric, or with NaN, is the worst.
-        value = metrics.get(self._best_metric, math.inf)
+        # A step without a loss, or with NaN, is the worst.
+        value = metrics.get("loss", math.inf)
         # Orbax prefers the largest value, and we the smallest.
         return -math.inf if math.isnan(value) else -value
 
@@ -125,7 +117,7 @@ class TrainCheckpoints:
         return self._manager.latest_step()
 
     def best_step(self) -> int | None:
-        """Returns the step with the lowest best_metric, or None."""
+        """Returns the step with the lowest loss, or None."""
         return self._manager.best_step()
 
     def all_steps(self) -> list[int]:
@@ -298,10 +290,7 @@ def _read_array_part(
 ) -> np.ndarray | None:
     """Returns a part of an array that lies in one shard of this process; None = it does not.
 
-    Args:
-      array: on a mesh.
-      box: the part.
-      first_copy_only: of several equal shards only the first counts.
+    With `first_copy_only`, of several equal shards only the first counts.
     """
     for shard in array.addressable_shards:
         # A slice of a whole axis has no start.

@@ -20,10 +20,8 @@ def in_batch_log_probs(
 ) -> Float[Array, "batch batch"]:
     """Returns the log-probability of each passage for each query, by their products.
 
-    Args:
-      queries: vectors.
-      passages: vectors; number i belongs to query i.
-      is_negative: which passages count against a query's own, which counts in any case.
+    Passage i belongs to query i, and counts for it in any case; `is_negative` says which others
+    count against it.
 
     Reference: Karpukhin 2020, section 3.2.
     """

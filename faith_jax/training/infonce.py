@@ -31,10 +31,8 @@ def infonce(
 ) -> Float[Array, "..."]:
     """Returns -log softmax(scores)[0] of each row, in nats; 0 where the first stands alone.
 
-    Args:
-      scores: [batch, candidates].
-      where: boolean, likewise: which candidates count; the first always does.
-      **reduction: of the rows, see `reduce_losses`.
+    Those candidates count that are in `where`, and the first one always; for what is done with the
+    rows see `reduce_losses`.
     """
     scores = _mask_others(scores, where)
     # Dziri 2022, equation 1: -log(exp(s_0) / sum_x exp(s_x)) = log sum_x exp(s_x) - s_0

@@ -24,11 +24,8 @@ def label_cross_entropy(
 ) -> Float[Array, "..."]:
     """Returns the cross-entropy of classes, in nats; 0 for a perfect model, as `cross_entropy`.
 
-    Args:
-      log_probs: [batch, classes].
-      labels: int [batch].
-      label_smoothing: in [0, 1), spread evenly over the other classes.
-      **reduction: see `reduce_losses`.
+    `label_smoothing`, in [0, 1), is spread evenly over the other classes; for what is done with the
+    rows see `reduce_losses`.
     """
     smoothing, num_others = label_smoothing, log_probs.shape[1] - 1
     likelihood = jnp.take_along_axis(log_probs, labels[:, None], axis=1)[:, 0]
@@ -51,13 +48,7 @@ class LabelCrossEntropy(Objective):
 
     The batch has `encoder_input_tokens` and, for models of several token types, `token_types`, int
     [batch, length], `labels`, int [batch], and `label_weights`, float [batch], how much each row
-    counts. Sums are over rows.
-
-    Attributes:
-      label_smoothing: in [0, 1).
-
-    Raises:
-      ConfigError: on a wrong setting.
+    counts. Sums are over rows. `label_smoothing` is in [0, 1), or else a ConfigError.
     """
 
     label_smoothing: ShareBelow1 = 0.0

@@ -24,12 +24,9 @@ from faith_jax.training.objectives import (
 
 
 class RecentLosses(NamedTuple):
-    """The losses of the last examples, and how many there have been.
+    """The losses of the last examples, in nats, and how many examples and steps there have been.
 
-    Attributes:
-      losses: float32 [window], nats; a ring, of which `examples` modulo window is the next place.
-      examples: int32 scalar.
-      steps: int32 scalar.
+    `losses`, float32 [window], are a ring, of which `examples` modulo window is the next place.
     """
 
     losses: Array

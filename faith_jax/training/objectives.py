@@ -1,13 +1,13 @@
 """Training objectives: sums over target tokens, so that micro-batches and shards add up.
 
-A loss is a pure function of scores and masks: `where` says which elements take part, `weights` how
-much each counts, and `reduce` puts them together. An objective is what gin configures: it computes
-the model's scores and calls the losses.
+A loss is a pure function of scores and masks: `where` says which elements take part, and `weights`
+how much each counts. An objective is what gin configures: it computes the model's scores and calls
+the losses.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -26,29 +26,19 @@ from faith_jax.models.transformer import Inputs, Transformer, output_layer
 # encoder_segment_ids and decoder_segment_ids; optional decoder_loss_weights. [batch, length].
 Batch = dict[str, Array]
 Metrics = dict[str, Array]
-Reduce = Callable[[Array], Array]
 
 
-def reduce_losses(
-    losses: Array,
-    where: Array | None = None,
-    weights: Array | None = None,
-    reduce: Reduce | None = jnp.sum,
-) -> Array:
-    """Returns losses times their weights, 0 outside of `where`, put together by `reduce`.
+def reduce_losses(losses: Array, where: Array | None = None, weights: Array | None = None) -> Array:
+    """Returns the sum of losses [...] times their weights, without those outside of `where`.
 
-    Args:
-      losses: [...].
-      where: boolean, likewise; None = all take part.
-      weights: likewise; None = 1.
-      reduce: such as `jnp.sum`; None = each loss by itself.
+    Both are [...] too; None = all take part, and count 1.
     """
     if weights is not None:
         losses = losses * weights
     if where is not None:
         # Not by multiplication, since 0 * inf is NaN.
         losses = jnp.where(where, losses, 0.0)
-    return losses if reduce is None else reduce(losses)
+    return jnp.sum(losses)
 
 
 def cross_entropy(

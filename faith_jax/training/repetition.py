@@ -28,10 +28,7 @@ def repetition(
 ) -> Float[Array, "..."]:
     """Returns -log sigmoid(score) of repeated tokens and -log sigmoid(-score) of others, in nats.
 
-    Args:
-      scores: logits that a token is repeated, [batch, length].
-      repeated: boolean, likewise.
-      **reduction: see `reduce_losses`.
+    Scores are logits that a token is repeated; for what is done with them see `reduce_losses`.
     """
     # softplus(-x) = -log sigmoid(x)
     return reduce_losses(jax.nn.softplus(jnp.where(repeated, -scores, scores)), **reduction)
@@ -145,16 +142,10 @@ def find_repeated_tokens(
     ngram: int,
     segments: Integer[Array, "batch length"] | None = None,
 ) -> Bool[Array, "batch length"]:
-    """Returns which tokens are part of an n-gram that stands elsewhere in their text.
+    """Returns which tokens stand in an n-gram that is elsewhere in their text.
 
-    Args:
-      tokens: int [batch, length].
-      valid: boolean, likewise: n-grams are of these only.
-      ngram: n.
-      segments: int, likewise: which text of a packed row a token is of; None = one text a row.
-
-    Returns:
-      Boolean [batch, length]. Two copies may overlap ("a a a" repeats "a a").
+    N-grams are of `valid` tokens only. `segments` say which text of a packed row a token is of;
+    None = one text a row. Two copies may overlap ("a a a" repeats "a a").
     """
     # is_repeat[i, j]: tokens i and j are equal, valid and of one text, but not one token.
     is_repeat = tokens[:, :, None] == tokens[:, None, :]

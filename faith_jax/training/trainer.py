@@ -347,10 +347,7 @@ def fit(
 ) -> TrainState:
     """Trains from a state to the last step, with global batches from that state on.
 
-    It ends before it where the watcher sees no further gain.
-
-    Returns:
-      The last state, which is saved.
+    It ends before it where the watcher sees no further gain. The state that it returns is saved.
 
     Raises:
       Stopped: after a SIGTERM, when the state is saved.

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.ad_checkpoint import print_saved_residuals
 
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import (
     ACTIVATION_FUNCTIONS,
     Embedding,
@@ -226,6 +227,10 @@ def test_embedding_looks_rows_up_as_integers():
     np.testing.assert_array_equal(module.apply(params, jnp.array([[2.0, 0.0]])), found)
 
 
+def feed_forward(width, activations, **options):
+    return FeedForward(TransformerConfig(9, mlp_dim=width, mlp_activations=activations, **options))
+
+
 def gelu(x):
     """The tanh form that T5 1.1 uses."""
     return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
@@ -244,7 +249,7 @@ def gelu(x):
     ],
 )
 def test_feed_forward_by_hand(activations, names, expected):
-    module = FeedForward(2, activations, names)
+    module = feed_forward(2, activations)
     kernels = [np.array([[2.0, -3.0]]), np.array([[0.5, 4.0]])]
     params = {name: {"kernel": k} for name, k in zip(names, kernels, strict=False)}
     params["wo"] = {"kernel": np.array([[5.0], [7.0]])}
@@ -253,7 +258,7 @@ def test_feed_forward_by_hand(activations, names, expected):
 
 
 def test_feed_forward_drops_inner_units_for_the_whole_length():
-    module = FeedForward(64, ("linear",), ("wi",), dropout_rate=0.5)
+    module = feed_forward(64, ("linear",), dropout_rate=0.5)
     params = {"wi": {"kernel": np.ones((1, 64))}, "wo": {"kernel": np.ones((64, 1))}}
     found = module.apply(
         {"params": params},
@@ -270,8 +275,8 @@ def test_feed_forward_drops_inner_units_for_the_whole_length():
     ("module", "kept"),
     [
         # Both projections, and the product of which the output's kernel has its gradient.
-        (FeedForward(8, ("gelu", "linear"), ("wi_0", "wi_1")), [(2, 3, 8)] * 3),
-        (FeedForward(8, ("gelu_exact",), ("wi",)), [(2, 3, 8)] * 2),
+        (feed_forward(8, ("gelu", "linear")), [(2, 3, 8)] * 3),
+        (feed_forward(8, ("gelu_exact",)), [(2, 3, 8)] * 2),
         (RMSNorm(), []),
         (LayerNorm(), []),
     ],
@@ -293,7 +298,7 @@ def test_the_backward_pass_keeps_no_intermediate_arrays(module, kept, capsys):
 
 
 def test_feed_forward_with_biases_by_hand():
-    module = FeedForward(2, ("relu",), ("wi",), use_bias=True)
+    module = feed_forward(2, ("relu",), mlp_bias=True)
     params = {
         "wi": {"kernel": np.array([[2.0, -3.0]]), "bias": np.array([1.0, 4.0])},
         "wo": {"kernel": np.array([[5.0], [7.0]]), "bias": np.array([0.5])},
@@ -303,7 +308,7 @@ def test_feed_forward_with_biases_by_hand():
 
 
 def test_dropout_of_single_positions_where_it_is_not_broadcast():
-    module = FeedForward(64, ("linear",), ("wi",), dropout_rate=0.5, broadcast_dropout=False)
+    module = feed_forward(64, ("linear",), dropout_rate=0.5, broadcast_dropout=False)
     params = {"wi": {"kernel": np.ones((1, 64))}, "wo": {"kernel": np.ones((64, 1))}}
     found = module.apply(
         {"params": params},

@@ -88,11 +88,12 @@ def test_no_gradient_flows_from_the_future():
         encoded = module.apply({"params": params}, encoder_inputs, None, False, method="encode")
         found = module.apply(
             {"params": params},
-            embeddings,
             encoded,
             encoder_inputs,
+            None,
             enable_dropout=False,
-            method="decode_embeddings",
+            embeddings=embeddings,
+            method="decode_hidden",
         )
         return found[0] @ jnp.arange(1.0, 1.0 + config.emb_dim)
 
@@ -110,7 +111,7 @@ def test_every_valid_input_token_and_no_padding_is_seen():
     def summary(embeddings):
         variables = {"params": params}
         encoded = module.apply(
-            variables, embeddings, INPUTS, enable_dropout=False, method="encode_embeddings"
+            variables, INPUTS, enable_dropout=False, embeddings=embeddings, method="encode"
         )
         hidden = module.apply(
             variables,

@@ -18,7 +18,7 @@ from faith_jax.inference.row_likelihoods import (
     scoring_program,
 )
 from faith_jax.models.config import TransformerConfig
-from faith_jax.planning.programs import UNUSED, Choice, configure_job, summed_bytes
+from faith_jax.planning.programs import UNUSED, configure_job, summed_bytes
 from faith_jax.planning.topologies import parse_topology
 from faith_jax.planning.worker import Question, Session
 from faith_jax.scoring.salience import maps
@@ -36,7 +36,7 @@ def session(tiny):
 def program(tiny):
     def make(*bindings, choice=None, **more):
         gin_config.parse(*tiny(*bindings, **more)[:4], unused=UNUSED)
-        return configure_job().make(choice or Choice(), jax.devices()[:1])
+        return configure_job().make(choice or {}, jax.devices()[:1])
 
     return make
 
@@ -142,12 +142,12 @@ def test_facts_say_whether_a_batch_can_be_taken_in_pieces(session, couples_rows)
 
 
 def test_a_choice_replaces_settings_of_the_recipe(program):
-    choice = Choice(num_microbatches=4, remat_policy="full", num_partitions=1)
+    choice = {"num_microbatches": 4, "remat_policy": "full", "num_partitions": 1}
     planned = program("NUM_MICROBATCHES=2", choice=choice)
     assert planned.settings["NUM_MICROBATCHES"] == 4
     assert planned.settings["REMAT_POLICY"] == "full"
     with pytest.raises(ConfigError, match="BATCH_SIZE = 4 does not divide into NUM_MICROBATCHES"):
-        program(choice=Choice(num_microbatches=3))
+        program(choice={"num_microbatches": 3})
 
 
 INFER = ("tiny.gin", "runs/infer_file.gin")
@@ -299,7 +299,7 @@ def test_rows_that_do_not_divide_are_told_with_partitions_that_would(tiny):
     devices = list(np.full(8, jax.devices()[0]))
     message = r"2 rows does not divide over 8 .*\. Or give NUM_PARTITIONS one of 4, 8\."
     with pytest.raises(ConfigError, match=message):
-        configure_job().make(Choice(), devices)
+        configure_job().make({}, devices)
 
 
 def test_without_a_checkpoint_the_dimensions_must_be_given(tiny):

@@ -9,7 +9,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.papers.npov.detection import npov_rows
+from faith_jax.papers.npov.protocols import npov_rows
 from faith_jax.report.table_pages import render_table
 from faith_jax.statistics.auc_table import (
     AucCell,

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from faith_jax.core.types import Array
-from faith_jax.models.attention.masks import AttentionMask, repeat_rows
+from faith_jax.models.attention.masks import AttentionMask, pad_axis, repeat_rows
 from faith_jax.models.positions import BlockBias
 
 IMPLEMENTATION: Literal["cudnn", "xla"] = "cudnn"  # "xla" runs anywhere; tests on CPUs set it
@@ -29,24 +29,16 @@ def cudnn_attend(
 ) -> Float[Array, "rows heads queries width"]:
     """Computes dot-product attention as `attend` does by blocks, without softcap and dropout.
 
-    Queries that may see nothing have outputs without meaning, but finite ones.
-
-    Args:
-      query: bfloat16 or float16, with a width of at most 128, a multiple of 8; `rows` and `heads`
-        are multiples of `batch` and `kv_heads`.
-      key: see `query`.
-      value: see `query`.
-      mask: which queries see which keys. Without segments and a window, a row's valid keys stand in
-        front of its padding.
-      bias: makes what is added to the logits.
-      scale: factor of the products.
+    Queries that may see nothing have outputs without meaning, but finite ones. Queries, keys and
+    values are as in `attend`, bfloat16 or float16, with a width of at most 128, a multiple of 8.
+    Without segments and a window, a row's valid keys stand in front of its padding.
     """
     rows, _, length, _ = query.shape
     key, value = repeat_rows(key, rows), repeat_rows(value, rows)
-    # The kernel's gradient takes even lengths only.
-    query, key, value = (_pad_to_even(x, 2) for x in (query, key, value))
+    # The kernel's gradient takes even lengths only; what is added is no valid token.
+    query, key, value = (pad_axis(x, 2, 2) for x in (query, key, value))
     queries, keys = (
-        jax.tree.map(lambda x: _pad_to_even(x, 1), part) for part in (mask.queries, mask.keys)
+        jax.tree.map(lambda x: pad_axis(x, 1, 2), part) for part in (mask.queries, mask.keys)
     )
     mask = mask.replace(queries=queries, keys=keys)
     added = None
@@ -76,10 +68,3 @@ def cudnn_attend(
         implementation=IMPLEMENTATION,
     )
     return jnp.swapaxes(outputs, 1, 2)[:, :, :length]
-
-
-def _pad_to_even(x: Array, axis: int) -> Array:
-    """Adds a zero, which is no valid token, to the end of an odd axis."""
-    padding = [(0, 0)] * x.ndim
-    padding[axis] = (0, x.shape[axis] % 2)
-    return jnp.pad(x, padding)

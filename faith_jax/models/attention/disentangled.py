@@ -14,8 +14,9 @@ from flax import struct
 from faith_jax.core.types import Array
 from faith_jax.models.attention.dot_product import attend, block_sizes
 from faith_jax.models.attention.masks import AttentionMask, Tokens
+from faith_jax.models.attention.multi_head import join_heads, split_heads
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.layers import Projection, with_sharding_constraint
+from faith_jax.models.layers import Projection
 from faith_jax.models.positions import at_distances, log_buckets, skew
 
 
@@ -33,11 +34,8 @@ def relative_rows(length: int, buckets: int, max_distance: int) -> np.ndarray:
 class DisentangledBias(struct.PyTreeNode):
     """The products of contents with relative positions, times `scale`.
 
-    Attributes:
-      position_query: the projected relative embedding [heads, 2 * length - 1, head_dim] for keys;
-        element c belongs to a query length - 1 - c after its key.
-      position_key: likewise for queries.
-      scale: of the products.
+    `position_query` is the projected relative embedding [heads, 2 * length - 1, head_dim] for keys,
+    `position_key` that for queries; element c belongs to a query length - 1 - c after its key.
     """
 
     position_query: Array
@@ -69,10 +67,7 @@ class DisentangledAttention(nn.Module):
 
     The projections of the contents also give the queries and keys of the positions, except in
     DeBERTa v1 (`separate_positions`). Three products are summed, so `scale` is
-    (3 * head_dim) ** -0.5.
-
-    Attributes:
-      config: of the model; the relative embedding has twice as many rows as relative buckets.
+    (3 * head_dim) ** -0.5. The relative embedding has twice as many rows as relative buckets.
     """
 
     config: TransformerConfig
@@ -86,14 +81,11 @@ class DisentangledAttention(nn.Module):
         mask: Array | AttentionMask | None,
         deterministic: bool,
     ) -> Array:
-        """Attends within `inputs`.
+        """Attends within inputs [batch, length, embed].
 
-        Args:
-          inputs: [batch, length, embed], like the result.
-          relative: the relative embedding [2 * buckets, embed]; normalised, except in DeBERTa v1.
-          mask: boolean, broadcast to [batch, heads, length, length]; True = attend. An
-            `AttentionMask` = attend by blocks.
-          deterministic: no dropout.
+        `relative` is the relative embedding [2 * buckets, embed], normalised except in DeBERTa v1.
+        The mask is broadcast to [batch, heads, length, length]; an `AttentionMask` = attend by
+        blocks.
         """
         cfg = self.config
         width = cfg.num_heads * cfg.head_dim
@@ -108,9 +100,9 @@ class DisentangledAttention(nn.Module):
         of_positions = of_contents[:2]
         if separate:
             of_positions = projection("position_query"), projection("position_key", False)
-        # [1, 2 * buckets, embed]: a batch of one, as `_split_heads` takes it.
+        # [1, 2 * buckets, embed]: a batch of one, as `split_heads` takes it.
         relative = nn.Dropout(cfg.dropout_rate)(relative, deterministic=deterministic)[None]
-        query, key, value = (self._split_heads(part(inputs)) for part in of_contents)
+        query, key, value = (split_heads(part(inputs), cfg.num_heads) for part in of_contents)
         by_blocks = isinstance(mask, AttentionMask)
         length = inputs.shape[1]
         if by_blocks:
@@ -123,7 +115,7 @@ class DisentangledAttention(nn.Module):
             relative, order = relative[:, rows], slice(None)
         # [heads, 2 * length - 1, head_dim] each, by distance.
         position_query, position_key = (
-            self._split_heads(part(relative))[0][:, order] for part in of_positions
+            split_heads(part(relative), cfg.num_heads)[0][:, order] for part in of_positions
         )
         bias: Any = DisentangledBias(position_query, position_key, cfg.attention_scale)
         if not by_blocks:
@@ -143,14 +135,5 @@ class DisentangledAttention(nn.Module):
             broadcast_dropout=cfg.broadcast_dropout,
             block_length=cfg.attention_block_length,
         )
-        # [batch, heads, length, head_dim] -> [batch, length, heads * head_dim]
-        x = jnp.swapaxes(x, -3, -2)
-        x = x.reshape(*x.shape[:-2], width)
-        return Projection(
-            cfg.emb_dim, ("joined_kv", "embed"), cfg.dtype, use_bias=True, name="out"
-        )(x)
-
-    def _split_heads(self, x: Array) -> Array:
-        """Maps [batch, length, joined] to [batch, heads, length, head_dim]."""
-        x = x.reshape(*x.shape[:-1], self.config.num_heads, self.config.head_dim)
-        return jnp.swapaxes(with_sharding_constraint(x, ("batch", "length", "heads", "kv")), -3, -2)
+        out = Projection(cfg.emb_dim, ("joined_kv", "embed"), cfg.dtype, use_bias=True, name="out")
+        return out(join_heads(x))

@@ -83,12 +83,9 @@ class AttentionMask(struct.PyTreeNode):
     def block(
         self, queries: Tokens, keys: Tokens, distance: Array | int = 0
     ) -> Bool[Array, "rows 1 queries keys"]:
-        """Returns the mask of some of the queries and keys.
+        """Returns the mask of blocks of the mask's queries and keys.
 
-        Args:
-          queries: a block of the mask's own.
-          keys: likewise.
-          distance: the first query's index minus the first key's.
+        `distance` is the first query's index minus the first key's.
         """
         rows = len(queries.valid)
         # [rows, queries, keys], until the axis of heads is added.
@@ -168,6 +165,13 @@ def segment_positions(
         # the latest one is the maximum.
         positions -= jax.lax.cummax(jnp.where(is_first, before, 0), axis=1)
     return jnp.where(valid, positions, -1)
+
+
+def pad_axis(x: Array, axis: int, multiple: int, value: int = 0) -> Array:
+    """Fills an axis up to a multiple of a length."""
+    padding = [(0, 0)] * x.ndim
+    padding[axis] = (0, -x.shape[axis] % multiple)
+    return jnp.pad(x, padding, constant_values=value)
 
 
 def repeat_rows(array: Shaped[Array, "batch *rest"], rows: int) -> Shaped[Array, "rows *rest"]:

@@ -22,6 +22,7 @@ from jaxtyping import Float, Integer
 from faith_jax.core.types import Array
 from faith_jax.models.attention.dot_product import attend
 from faith_jax.models.attention.masks import AttentionMask, Regrouped
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import (
     Initializer,
     Projection,
@@ -65,36 +66,22 @@ def _sort_queries(
     return jnp.swapaxes(sorted_queries.reshape(rows, -1, heads, width), 1, 2)
 
 
+def split_heads(x: Array, heads: int) -> Array:
+    """Maps [batch, length, heads * head_dim] to [batch, heads, length, head_dim]."""
+    x = x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)
+    return jnp.swapaxes(with_sharding_constraint(x, ("batch", "length", "heads", "kv")), -3, -2)
+
+
+def join_heads(x: Array) -> Array:
+    """Maps [batch, heads, length, head_dim] to [batch, length, heads * head_dim]."""
+    x = jnp.swapaxes(x, -3, -2)
+    return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
+
+
 class MultiHeadAttention(nn.Module):
-    """Self-attention, or attention over the encoder's outputs.
+    """Self-attention, or attention over the encoder's outputs."""
 
-    Attributes:
-      num_heads: number of heads.
-      head_dim: width of each.
-      dropout_rate: of the attention weights.
-      float32_logits: see `attend`.
-      dtype: of activations.
-      num_kv_heads: heads of keys and values; 0 = as many as query heads.
-      use_bias: all projections have biases.
-      scale: see `attend`.
-      softcap: see `attend`.
-      broadcast_dropout: see `attend`.
-      block_length: see `attend`.
-      window_length: see `attend`.
-    """
-
-    num_heads: int
-    head_dim: int
-    dropout_rate: float = 0.0
-    float32_logits: bool = False
-    dtype: str = "float32"
-    num_kv_heads: int = 0
-    use_bias: bool = False
-    scale: float = 1.0
-    softcap: float = 0.0
-    broadcast_dropout: bool = True
-    block_length: int = 0
-    window_length: int = 0
+    config: TransformerConfig
 
     @nn.compact
     def __call__(
@@ -129,7 +116,7 @@ class MultiHeadAttention(nn.Module):
           regrouped: which of the rows of `encoded` each query sees; None = its own. The mask's
             queries are then those of `regrouped`.
         """
-        shape = inputs.shape
+        cfg, shape = self.config, inputs.shape
         prefix: tuple[Array, Array] | None = None
         key: Array
         value: Array
@@ -142,12 +129,12 @@ class MultiHeadAttention(nn.Module):
         if (is_cached or encoded is not None) and regrouped is None:
             batch = key.shape[0] if encoded is None else encoded.shape[0]
             inputs, mask = _one_row_per_example(inputs, mask, batch)
-        query = self._project_to_heads("query", inputs, self.num_heads)
+        query = self._project_to_heads("query", inputs, cfg.num_heads)
         if rotation is not None:
             query = rotate(query, rotation)
         if not is_cached:
             source = inputs if encoded is None else encoded
-            kv_heads = self.num_kv_heads or self.num_heads
+            kv_heads = cfg.num_kv_heads or cfg.num_heads
             key = self._project_to_heads("key", source, kv_heads)
             value = self._project_to_heads("value", source, kv_heads)
             if rotation is not None:
@@ -172,7 +159,7 @@ class MultiHeadAttention(nn.Module):
             query = _sort_queries(query, regrouped.places, len(key))
 
         dropout_key = None
-        if not deterministic and self.dropout_rate > 0.0:
+        if not deterministic and cfg.attention_weights_dropout > 0.0:
             dropout_key = self.make_rng("dropout")
         x = attend(
             query,
@@ -180,15 +167,15 @@ class MultiHeadAttention(nn.Module):
             value,
             mask=mask,
             bias=bias,
-            float32_logits=self.float32_logits,
+            float32_logits=cfg.float32_attention_logits,
             prefix=prefix,
-            scale=self.scale,
-            softcap=self.softcap,
-            dropout_rate=self.dropout_rate,
+            scale=cfg.attention_scale,
+            softcap=cfg.attention_softcap,
+            dropout_rate=cfg.attention_weights_dropout,
             dropout_key=dropout_key,
-            broadcast_dropout=self.broadcast_dropout,
-            block_length=self.block_length,
-            window_length=self.window_length,
+            broadcast_dropout=cfg.broadcast_dropout,
+            block_length=cfg.attention_block_length,
+            window_length=cfg.sliding_window,
         )
         if regrouped is not None:
             x = _sort_queries(x, regrouped.back, shape[0])
@@ -197,23 +184,19 @@ class MultiHeadAttention(nn.Module):
 
     def _project_to_heads(self, name: str, x: Array, heads: int) -> Array:
         """Maps [batch, length, embed] to [batch, heads, length, head_dim]."""
+        cfg = self.config
         # T5 folds the 1/sqrt(head_dim) of the logits into the query kernel's initial values.
-        folded = name == "query" and self.scale == 1.0
-        init = _query_kernel_init(self.head_dim) if folded else fan_in_normal
-        axes = ("embed", "joined_kv")
-        width = heads * self.head_dim
-        x = Projection(width, axes, self.dtype, init, self.use_bias, name=name)(x)
-        # [batch, length, heads * head_dim] -> [batch, length, heads, head_dim]
-        x = x.reshape(*x.shape[:-1], heads, self.head_dim)
-        x = with_sharding_constraint(x, ("batch", "length", "heads", "kv"))
-        return jnp.swapaxes(x, -3, -2)
+        folded = name == "query" and cfg.attention_scale == 1.0
+        init = _query_kernel_init(cfg.head_dim) if folded else fan_in_normal
+        axes, width = ("embed", "joined_kv"), heads * cfg.head_dim
+        x = Projection(width, axes, cfg.dtype, init, cfg.attention_bias, name=name)(x)
+        return split_heads(x, heads)
 
     def _project_out(self, x: Array, width: int) -> Array:
         """Maps [batch, heads, length, head_dim] to [batch, length, embed]."""
-        x = jnp.swapaxes(x, -3, -2)
-        x = x.reshape(*x.shape[:-2], self.num_heads * self.head_dim)
-        axes = ("joined_kv", "embed")
-        return Projection(width, axes, self.dtype, fan_in_normal, self.use_bias, name="out")(x)
+        cfg, axes = self.config, ("joined_kv", "embed")
+        out = Projection(width, axes, cfg.dtype, fan_in_normal, cfg.attention_bias, name="out")
+        return out(join_heads(x))
 
     def _write_cache(self, collection: str, key: Array, value: Array) -> None:
         self.put_variable(collection, "key", key)

@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec
 from jaxtyping import Float
 
 from faith_jax.core.types import Array
-from faith_jax.models.attention.masks import NO_WINDOW, AttentionMask, Tokens, repeat_rows
+from faith_jax.models.attention.masks import NO_WINDOW, AttentionMask, Tokens, pad_axis, repeat_rows
 
 INTERPRET = False  # whether the kernel runs as plain JAX; tests on CPUs set it
 _LANES = 128  # of a TPU's vectors: lengths are filled up to multiples
@@ -37,16 +37,8 @@ def splash_attend(
 ) -> Float[Array, "rows heads queries value_width"]:
     """Computes dot-product attention as `attend` does by blocks, without bias and dropout.
 
-    Args:
-      query: `rows` and `heads` are multiples of `batch` and `kv_heads`, as in `attend`.
-      key: see `query`.
-      value: see `query`.
-      mask: which queries see which keys. In a sliding window, the valid tokens of a segment are
-        consecutive.
-      scale: factor of the products.
-      softcap: see `attend`.
-      window_length: what `mask.window` is where it is not NO_WINDOW; the kernel must know it when
-        it is compiled.
+    In a sliding window, the valid tokens of a segment are consecutive. `window_length` is what
+    `mask.window` is where it is not NO_WINDOW; the kernel must know it when it is compiled.
     """
     rows, heads = query.shape[:2]
     # The kernel is mapped over rows, which need keys of their own.
@@ -120,9 +112,9 @@ def _attend_on_device(
 ) -> Array:
     """Returns the attention of a device's own rows and heads."""
     length = query.shape[2]
-    query, key, value = (_pad_to_lanes(x, 2, 0) for x in (query, key, value))
+    query, key, value = (pad_axis(x, 2, _LANES) for x in (query, key, value))
     segments = splash.SegmentIds(
-        _pad_to_lanes(segments.q, 1, _NO_QUERY), _pad_to_lanes(segments.kv, 1, _NO_KEY)
+        pad_axis(segments.q, 1, _LANES, _NO_QUERY), pad_axis(segments.kv, 1, _LANES, _NO_KEY)
     )
     heads, shape = query.shape[1], (query.shape[2], key.shape[2])
 
@@ -157,13 +149,6 @@ def _attend_on_device(
         # Scanned layers are one program, in which only some have a window.
         outputs = jax.lax.cond(window < NO_WINDOW, *branches, *arrays)
     return outputs[:, :, :length]
-
-
-def _pad_to_lanes(x: Array, axis: int, value: int) -> Array:
-    """Fills an axis up to a multiple of the lanes."""
-    padding = [(0, 0)] * x.ndim
-    padding[axis] = (0, -x.shape[axis] % _LANES)
-    return jnp.pad(x, padding, constant_values=value)
 
 
 def _choose_block_size(length: int) -> int:

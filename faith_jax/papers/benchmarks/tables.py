@@ -1,15 +1,7 @@
-"""The tables of benchmarks: each is a description in `tables.json`."""
+"""The tables of benchmarks; the .json file beside this describes them."""
 
-import importlib.resources
-import json
+from faith_jax.papers.tables import read_tables
 
-from faith_jax.papers.tables import ScorerTable
-
-_DESCRIBED = json.loads(
-    importlib.resources.files(__package__).joinpath("tables.json").read_text(encoding="utf-8")
-)
-
-AGGREFACT = ScorerTable(**_DESCRIBED["aggrefact"])
-FAITHBENCH = ScorerTable(**_DESCRIBED["faithbench"])
-RAGTRUTH = ScorerTable(**_DESCRIBED["ragtruth"])
-SUMMEDITS = ScorerTable(**_DESCRIBED["summedits"])
+_TABLES = read_tables(__name__)
+AGGREFACT, FAITHBENCH = _TABLES["aggrefact"], _TABLES["faithbench"]
+RAGTRUTH, SUMMEDITS = _TABLES["ragtruth"], _TABLES["summedits"]

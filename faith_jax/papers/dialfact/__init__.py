@@ -10,13 +10,13 @@ table 2, statistics, LMI
     `faith_jax.statistics.dataset_statistics`
     `faith-jax describe dialfact`
 training claims (Aug-WoW)
-    `.mutated_claims`, `.claim_mutation`, `.masking`
+    `.mutated_claims`, `.claim_mutation`
     `faith-jax mutate-claims`
 negation, antonyms, senses
-    `.negation_rules`, `.antonyms`, `.senses`, `.wordnet`
+    `.negation_rules`, `.antonyms`, `.senses`
     `faith-jax mutate-claims --senses=…`
 filters of claims
-    `.selection`, `faith_jax.scoring.fluency`
+    `.mutated_claims`, `faith_jax.scoring.fluency`
     `faith-jax mutate-claims --verifiers=…`
 table 3, verifiable claims
     `.verifiable`

@@ -8,7 +8,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from faith_jax.core.labels import DialFactLabel
 from faith_jax.core.templates import one_space
+from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.augmentation.draws import draw, draw_order
 from faith_jax.datasets.augmentation.tagging import (
     Entity,
@@ -20,6 +24,7 @@ from faith_jax.datasets.augmentation.tagging import (
 from faith_jax.papers.dialfact.antonyms import EMOTIONS, Antonyms
 from faith_jax.papers.dialfact.negation_rules import RuleClass, negations
 from faith_jax.papers.dialfact.senses import Senses
+from faith_jax.scoring.claims import ClaimVerifier
 from faith_jax.statistics.texts.text_metrics import ENGLISH_STOP_WORDS
 
 
@@ -50,19 +55,11 @@ def substitute_entity(
     example_id: str,
     seed: int = 0,
 ) -> Mutation | None:
-    """Replaces one entity of a supported claim by one of the same type.
+    """Replaces one entity of a supported claim by one of the same type; None if none can be.
 
-    The entity must be in the evidence, or the evidence would not refute the new claim.
-
-    Args:
-      claim: the claim.
-      evidence: its sentences.
-      sources: have the other entities: utterances of the context, sentences of the knowledge.
-      example_id: the draw depends on it and the seed alone.
-      seed: of the draw.
-
-    Returns:
-      None if no entity can be replaced.
+    The entity must be in the evidence, or the evidence would not refute the new claim. The new one
+    is of `sources`: utterances of the context, sentences of the knowledge. Draws depend on
+    `example_id` and the seed alone.
     """
     stated = [entity for entity in claim.entities if _stands_in(entity.text, evidence)]
     for position in draw_order(len(stated), seed, example_id, "entity"):
@@ -85,20 +82,10 @@ def substitute_entity(
 def substitute_sense(
     claim: TaggedText, evidence: Sequence[str], senses: Senses, example_id: str, seed: int = 0
 ) -> Mutation | None:
-    """Replaces one entity of a supported claim by a text of a similar sense.
+    """Replaces one entity of a supported claim by a text of a similar sense; None if none is known.
 
     As in `substitute_entity` the entity must be in the evidence, and the new text must be neither
-    there nor in the claim.
-
-    Args:
-      claim: the claim.
-      evidence: its sentences.
-      senses: from `senses.load_senses`.
-      example_id: the draw depends on it and the seed alone.
-      seed: of the draw.
-
-    Returns:
-      None if nothing of a similar sense is known.
+    there nor in the claim. `senses` are from `senses.load_senses`.
     """
     stated = [
         named
@@ -145,18 +132,10 @@ def _find_mentioned_entities(claim: TaggedText, senses: Senses) -> list[Entity]:
 def substitute_adjective(
     claim: TaggedText, antonyms: Antonyms, example_id: str, seed: int = 0
 ) -> Mutation | None:
-    """Replaces one adjective of a supported claim, but none of feelings, by an antonym.
+    """Replaces one adjective of a supported claim by an antonym; None if none has one.
 
-    A capital at the start stays.
-
-    Args:
-      claim: the claim.
-      antonyms: from `antonyms.load_antonyms`.
-      example_id: the draw depends on it and the seed alone.
-      seed: of the draw.
-
-    Returns:
-      None if no adjective has an antonym.
+    Adjectives of feelings stay, and so does a capital at the start. `antonyms` are from
+    `antonyms.load_antonyms`; draws are as in `substitute_entity`.
     """
     adjectives = [
         token
@@ -202,6 +181,54 @@ def content_spans(claim: TaggedText) -> list[Span]:
         and not any(start <= token.start < end for start, end in spans)
     ]
     return sorted([*spans, *words])
+
+
+def neutral_spans(
+    verifier: ClaimVerifier, claims: Sequence[TaggedText], evidence: Sequence[tuple[str, str]]
+) -> list[list[Span]]:
+    """Returns the pieces of claims without which a verifier no longer finds them supported.
+
+    Entities and words are ordered by P(neutral) of the claim without each of them. The fewest of
+    the first three are masked without which the verdict is NOT ENOUGH INFO; none where it is
+    another already, or stays. `evidence` has the title and the sentence that support each claim.
+
+    Gupta 2022 (section 4.1.1) has a masker of Shah 2020, a network that "predicts the tokens which
+    upon masking are likely to cause a label flip from SUPPORTED to NEI". The label of the masked
+    claim is asked for itself here, of a classifier of natural language inference.
+    """
+
+    def verdicts(texts: Sequence[tuple[int, str]]) -> list[tuple[DialFactLabel, float]]:
+        """Returns labels and P(neutral) of texts in place of the claims of these numbers."""
+        rows = []
+        for number, text in texts:
+            title, sentence = evidence[number]
+            grounding = Grounding((sentence,), (title,))
+            rows.append(verifier.read(GroundedExample(str(number), grounding, (), text)))
+        return [(verdict.label, verdict.probabilities[2]) for verdict in verifier.verdicts(rows)]
+
+    spans = [content_spans(claim) for claim in claims]
+    claim_verdicts = verdicts([(number, claim.text) for number, claim in enumerate(claims)])
+    left_out = [
+        (number, span)
+        for number, (label, _) in enumerate(claim_verdicts)
+        if label is DialFactLabel.SUPPORTS
+        for span in spans[number]
+    ]
+    judged = verdicts([(n, without(claims[n].text, [span])) for n, span in left_out])
+    neutral: dict[int, list[float]] = {}
+    for (number, _), (_, share) in zip(left_out, judged, strict=True):
+        neutral.setdefault(number, []).append(share)
+    tried: list[tuple[int, list[Span]]] = []
+    for number, shares in neutral.items():
+        order = np.argsort(-np.array(shares), kind="stable")[:MOST_MASKS]
+        best = [spans[number][place] for place in order]
+        tried += [(number, sorted(best[:count])) for count in range(1, len(best) + 1)]
+    spans_by_claim: list[list[Span]] = [[] for _ in claims]
+    flipped = verdicts([(n, without(claims[n].text, pieces)) for n, pieces in tried])
+    for (number, pieces), (label, _) in zip(tried, flipped, strict=True):
+        if label is DialFactLabel.NOT_ENOUGH_INFO and not spans_by_claim[number]:
+            spans_by_claim[number] = pieces
+    return spans_by_claim
 
 
 def without(text: str, spans: Sequence[Span]) -> str:

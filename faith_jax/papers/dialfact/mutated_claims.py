@@ -17,7 +17,7 @@ import itertools
 import logging
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.templates import dialogue_inputs, one_space
 from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.core.words import lower_words
 from faith_jax.datasets.augmentation.draws import draw, draw_order
 from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
 from faith_jax.datasets.raw.dialfact import PoolEntry, from_elsewhere
@@ -42,10 +43,7 @@ from faith_jax.datasets.raw.wizard_of_wikipedia import read_turns
 from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.dialfact import claim_mutation as mutation
-from faith_jax.papers.dialfact import selection
 from faith_jax.papers.dialfact.antonyms import load_antonyms
-from faith_jax.papers.dialfact.masking import neutral_spans
-from faith_jax.papers.dialfact.options import MutateClaimsOptions
 from faith_jax.papers.dialfact.senses import load_senses
 from faith_jax.papers.responses import Responder, check
 from faith_jax.runs.data.tasks import prepare
@@ -53,6 +51,9 @@ from faith_jax.runs.shards import Job, Place, split
 from faith_jax.scoring.claims import ClaimVerifier
 from faith_jax.scoring.fluency import FluencyScorer
 from faith_jax.tokenizers.vocabularies import with_own_vocabulary
+
+if TYPE_CHECKING:
+    from faith_jax.papers.dialfact.commands import MutateClaims
 
 logger = logging.getLogger("faith_jax")
 
@@ -98,7 +99,7 @@ class Request(NamedTuple):
 
 
 @with_own_vocabulary
-def mutate_claims(options: MutateClaimsOptions) -> list[str]:
+def mutate_claims(options: "MutateClaims") -> list[str]:
     """Makes the claims, and returns lines about them; a stopped run resumes.
 
     The new folder has train_split.jsonl and valid_split.jsonl in DialFact's form, and the TFDS data
@@ -165,19 +166,12 @@ def _call_for_option(option: str, make: Callable[..., Opened], *values: Any) -> 
 
 
 class Maker:
-    """Makes the claims of turns, and chooses among them.
+    """Makes the claims of turns, and chooses among them; all turns get sentences of others.
 
     Checkpoints are opened when the first turns come.
-
-    Args:
-      turns: all of them: a turn gets sentences of others.
-      options: see `MutateClaimsOptions`.
-
-    Raises:
-      ConfigError: for wrong options.
     """
 
-    def __init__(self, turns: Sequence[Turn], options: MutateClaimsOptions):
+    def __init__(self, turns: Sequence[Turn], options: "MutateClaims"):
         self._options = options
         self._tagger = load_tagger(options.tagger)
         self._antonyms = _call_for_option("--antonyms", load_antonyms, options.antonyms)
@@ -301,7 +295,7 @@ class Maker:
         """Yields claims whose masked words a model has filled in otherwise."""
         evidence = [(t["knowledge_title"], t["knowledge"]) for _, t in turns]
         if self._options.masker:
-            spans = neutral_spans(self._masking_verifier, claims, evidence)
+            spans = mutation.neutral_spans(self._masking_verifier, claims, evidence)
         else:
             spans = [
                 mutation.stated_spans(claim, [sentence])
@@ -374,6 +368,53 @@ class Maker:
         return selected
 
 
+def select_varied_claims(claims: Sequence[str], words: int = 3) -> list[int]:
+    """Returns the places of claims that differ from all that were kept before them.
+
+    Two claims differ if one has at least `words` words that the other lacks; repeated words count,
+    case and punctuation do not.
+
+    >>> select_varied_claims(["Tea is hot.", "Tea is cold.", "Coffee grows on hills."])
+    [0, 2]
+    """
+    kept_counts: list[tuple[int, collections.Counter[str]]] = []
+    for place, claim in enumerate(claims):
+        counts = collections.Counter(lower_words(claim))
+        if all(
+            max((counts - earlier).total(), (earlier - counts).total()) >= words
+            for _, earlier in kept_counts
+        ):
+            kept_counts.append((place, counts))
+    return [place for place, _ in kept_counts]
+
+
+def fluent(perplexities: Sequence[float], factor: float = 1.1) -> list[int]:
+    """Returns the places of claims whose perplexity is at most `factor` times the average.
+
+    `perplexities` are those of all claims of one context; lower = more fluent.
+
+    >>> fluent([10.0, 12.0, 30.0])
+    [0, 1]
+    """
+    values = np.asarray(perplexities, np.float64)
+    return np.flatnonzero(values <= factor * values.mean()).tolist() if values.size else []
+
+
+def hardest(probabilities: np.ndarray, most: int = 4) -> list[int]:
+    """Returns the places of the claims that classifiers are least sure of, hardest first.
+
+    `probabilities` is [claims, classifiers, labels]. The entropies (in nats) of all classifiers are
+    summed; of equal claims the earlier comes first.
+
+    >>> hardest(np.array([[[0.9, 0.1]], [[0.5, 0.5]]]), most=1)
+    [1]
+    """
+    rows = np.asarray(probabilities, np.float64)
+    logs = np.log(rows, out=np.zeros_like(rows), where=rows > 0)
+    entropies = -(rows * logs).sum(axis=(1, 2))
+    return np.argsort(-entropies, kind="stable")[:most].tolist()
+
+
 def chosen_of(
     claims: Sequence[str],
     perplexities: np.ndarray | None,
@@ -382,18 +423,15 @@ def chosen_of(
 ) -> list[int]:
     """Returns the places of at most `max_claims` of a turn's new claims, the hardest ones first.
 
-    Args:
-      claims: their texts.
-      perplexities: float [claims], NaN = unknown, of which none is kept; None = all stay.
-      probabilities: float [claims, classifiers, 3]; None = the first claims are kept.
-      max_claims: how many.
+    Perplexities are float [claims], and a claim whose is NaN is not kept; None = all stay.
+    Probabilities are float [claims, classifiers, 3]; None = the first claims are kept.
     """
-    places = selection.select_varied_claims(claims)
+    places = select_varied_claims(claims)
     if perplexities is not None:
         places = [place for place in places if not np.isnan(perplexities[place])]
-        places = [places[i] for i in selection.fluent(perplexities[places].tolist())]
+        places = [places[i] for i in fluent(perplexities[places].tolist())]
     if probabilities is not None and places:
-        places = [places[i] for i in selection.hardest(probabilities[places], max_claims)]
+        places = [places[i] for i in hardest(probabilities[places], max_claims)]
     return places[:max_claims]
 
 
@@ -422,9 +460,7 @@ def _find_label(kind: str) -> DialFactLabel:
     return _LABELS.get(kind.partition("_")[0], DialFactLabel.REFUTES)
 
 
-def _write_claim_files(
-    job: Job, turns: Mapping[str, Turn], options: MutateClaimsOptions
-) -> list[str]:
+def _write_claim_files(job: Job, turns: Mapping[str, Turn], options: "MutateClaims") -> list[str]:
     """Makes files and data set of the kept claims, of which memory holds a few words each."""
     target = job.target
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.datasets.augmentation.tagging import SPACY, load_pipeline, load_vectors
-from faith_jax.papers.dialfact.wordnet import is_wordnet, open_wordnet
+from faith_jax.papers.dialfact.antonyms import is_wordnet, open_wordnet
 
 # A text and the type of the entity that it is, "" = unknown -> texts of a similar sense.
 Senses = Callable[[str, str], tuple[str, ...]]

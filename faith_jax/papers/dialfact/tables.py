@@ -11,13 +11,12 @@ import math
 import pathlib
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from faith_jax.core.errors import ConfigError, FaithJaxError
-from faith_jax.core.files import write_jsonl
 from faith_jax.core.labels import DialFactLabel, DialFactType, verification_label
 from faith_jax.core.rows import Row
 from faith_jax.core.table import DASH, figure_text
@@ -28,9 +27,14 @@ from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import dataset_rows
 from faith_jax.papers import workflow
 from faith_jax.papers.dialfact.options import Dialfact
-from faith_jax.papers.dialfact.verification import best_ordered_thresholds, confusion_table
-from faith_jax.papers.judges import read_published_figures
-from faith_jax.papers.options import absolute
+from faith_jax.papers.dialfact.verification import (
+    best_ordered_thresholds,
+    confusion_table,
+    read_predictions,
+    verification_table,
+)
+from faith_jax.papers.options import absolute_values
+from faith_jax.papers.tables import read_published_figures
 from faith_jax.papers.workflow import (
     CountRows,
     Scores,
@@ -87,35 +91,20 @@ _CONTEXTS = {"claim only": ("claim_only", 0), _BOTH: ("ctx", 2)}
 _TIDY = ("table", "system", "column", "figure", "claims", "value", "low", "high", "published")
 
 
-class Column(NamedTuple):
-    """A column of a table of verifiers.
-
-    Attributes:
-      evidence: of the claims.
-      group: of the claims: all, generated or written.
-    """
-
-    evidence: str
-    group: str = "all"
-
-
 class Form(NamedTuple):
     """A table of verifiers.
 
-    Attributes:
-      title: of the table.
-      split: of the claims.
-      figure: 3-way, 2-way or factual.
-      columns: by their headings.
+    `figure` is 3-way, 2-way or factual, and `columns` are, by their headings, evidence and group
+    of the claims: all, generated or written.
     """
 
     title: str
     split: str
     figure: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, tuple[str, str]]
 
 
-_BY_EVIDENCE = {name: Column(name) for name in (ORACLE, WIKI, DPR, RETRIEVED)}
+_BY_EVIDENCE = {name: (name, "all") for name in (ORACLE, WIKI, DPR, RETRIEVED)}
 FORMS = {
     "6": Form("Verification of claims by evidence, test", TEST, "3-way", _BY_EVIDENCE),
     "7": Form("Variants of verifiers by evidence, test", TEST, "3-way", _BY_EVIDENCE),
@@ -123,7 +112,7 @@ FORMS = {
         "Verification of generated and written claims by oracle evidence, test",
         TEST,
         "3-way",
-        {group: Column(ORACLE, group) for group in ("generated", "written")},
+        {group: (ORACLE, group) for group in ("generated", "written")},
     ),
     "10": Form("Verification of claims by evidence, validation", VALIDATION, "3-way", _BY_EVIDENCE),
     "11": Form("Verification of factual claims by evidence, test", TEST, "factual", _BY_EVIDENCE),
@@ -137,19 +126,11 @@ def _search_step_name(split: str, name: str, context: str) -> str:
 
 
 def _verifiers_of(options: Dialfact) -> dict[str, dict[str, Any]]:
-    """Returns the options of the verifiers' scorers, and of table 3's classifier.
-
-    Raises:
-      ConfigError: naming the option.
-    """
+    """Returns the options of the verifiers' scorers, and of table 3's classifier."""
     folders = {MINI: MINI, NEUTRAL: options.neutral_model} | options.verifiers | options.variants
     scorer_options = run_options.scorer_options(folders, options.scorer_option, "the verifiers")
     return {
-        name: {"model": folder}
-        | {
-            key: absolute(value) if isinstance(value, str) else value
-            for key, value in scorer_options[name].items()
-        }
+        name: {"model": folder} | absolute_values(scorer_options[name])
         for name, folder in folders.items()
     }
 
@@ -158,11 +139,7 @@ RULES = pathlib.Path(__file__).with_name("dialfact.smk")
 
 
 def check(options: Dialfact) -> None:
-    """Checks names, and opens models and knowledge base; the accelerator stays free.
-
-    Raises:
-      ConfigError: naming the option.
-    """
+    """Checks names, and opens models and knowledge base; ConfigErrors name the option."""
     for name in (*options.verifiers, *options.variants):
         if name in (MINI, NEUTRAL, LEXICAL, NOTHING, BASELINES) or not _NAME.fullmatch(name):
             raise ConfigError(
@@ -248,18 +225,10 @@ class Table(workflow.Table):
                     "--label-values=factual=1,personal=0",
                     "--skip-bad-rows",  # claims without evidence
                 ]
-                name = self._scores_of(split, evidence, verifier)
-                if is_found:
-                    inputs = [f"found/{source}"]
-                    self.verdicts[name] = Scores(
-                        arguments, inputs, list_opened_checkpoints(scorers)
-                    )
-                else:
-                    self.scores[name] = Scores(arguments, models=list_opened_checkpoints(scorers))
-
-    @staticmethod
-    def _scores_of(split: str, evidence: str, verifier: str) -> str:
-        return f"{split}/{evidence}/{BASELINES if verifier == MINI else verifier}"
+                steps = self.verdicts if is_found else self.scores
+                inputs = [f"found/{source}"] if is_found else []
+                name = f"{split}/{evidence}/{BASELINES if verifier == MINI else verifier}"
+                steps[name] = Scores(arguments, inputs, list_opened_checkpoints(scorers))
 
     def _build_search_steps(self, options: Dialfact) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yields the steps that look for evidence, by name."""
@@ -272,12 +241,9 @@ class Table(workflow.Table):
             for name, retriever in _RETRIEVERS.items()
             if retriever != "dense" or options.vectors
         }
-        models = {
-            "question-model": options.question_model,
-            "evidence-model": options.evidence_model,
-        }
-        search_options = {"vectors": options.vectors} | models
-        state = [model_state(path) for path in models.values() if path]
+        names = ("vectors", "question_model", "evidence_model")
+        paths = {name: path for name in names if (path := getattr(options, name))}
+        state = [model_state(path) for name, path in paths.items() if name != "vectors"]
         searches = [
             (TEST, name, context)
             for name in (FUSED, *retriever_names)
@@ -295,22 +261,19 @@ class Table(workflow.Table):
                 f"--context-turns={turns}",
                 f"--documents={options.dense_documents if name == DPR else options.documents}",
                 f"--tagger={options.tagger}",
-                *(f"--{option}={path}" for option, path in search_options.items() if path),
+                *(f"--{option.replace('_', '-')}={path}" for option, path in paths.items()),
             ]
             is_sample = claims[split] == SAMPLE
-            inputs = [base, *([] if is_sample else [claims[split]])]
             # What `prepare` reads is named as DialFact's files are.
             raw = sample_folder("dialfact") / FILES[split] if is_sample else claims[split]
-            yield (
-                _search_step_name(split, name, context),
-                {
-                    "arguments": shlex.join(arguments),
-                    "inputs": inputs,
-                    "state": state,
-                    "claims": str(raw),
-                    "files": [FILES[split], FILES[split].replace("_split", "_evidence")],
-                },
-            )
+            step = {
+                "arguments": shlex.join(arguments),
+                "inputs": [base, *([] if is_sample else [claims[split]])],
+                "state": state,
+                "claims": str(raw),
+                "files": [FILES[split], FILES[split].replace("_split", "_evidence")],
+            }
+            yield _search_step_name(split, name, context), step
 
     def steps(self) -> dict[str, Any]:
         """See `workflow.Table`."""
@@ -396,18 +359,9 @@ class Table(workflow.Table):
                 threshold, _, *cells = cells_by_scorer[scorer]
                 tuned_on = f"{source} {threshold}" if source else ""
                 rows.append((name, evidence, tuned_on, *cells))
-                tidy += [
-                    (
-                        "3",
-                        name,
-                        evidence,
-                        figure,
-                        claims,
-                        *_read_figure(figures[scorer], figure),
-                        None,
-                    )
-                    for figure in result.table.columns[3:]
-                ]
+                for figure in result.table.columns[3:]:
+                    values = _read_figure(figures[scorer], figure)
+                    tidy.append(("3", name, evidence, figure, claims, *values, None))
             notes.append(f"{evidence}: {claims:,} claims of test that have evidence.")
         if rows:
             columns = (
@@ -469,17 +423,13 @@ class Table(workflow.Table):
     ) -> dict[tuple[str, str], Mapping[str, Any]]:
         """Returns the figures of a split with some evidence by system and group."""
         claims = [dict(row.fields) for row in self._read_claims(split, evidence)]
+        nothing = dict.fromkeys((c["id"] for c in claims), _NOTHING)
         predictions = {
-            name: dict.fromkeys((c["id"] for c in claims), _NOTHING) for name in self.verifiers
+            name: read_predictions(str(path), nothing)
+            for name in self.verifiers
+            if (path := self._scores_path(folder, split, evidence, name)).exists()  # it reads this
         }
-        for name in list(predictions):
-            if not (path := self._scores_path(folder, split, evidence, name)).exists():
-                del predictions[name]  # it reads no evidence
-                continue
-            for row in read_scored_rows(path):
-                shares = [row["scores"][share] for share in _PROBABILITIES]
-                predictions[name][row["id"]] = tuple(DialFactLabel)[int(np.argmax(shares))].value
-        predictions[NOTHING] = dict.fromkeys((c["id"] for c in claims), _NOTHING)
+        predictions[NOTHING] = nothing
         if (VALIDATION, evidence) in self.evidence:
             # The more of its words the evidence has, the more a claim is REFUTES and then SUPPORTS,
             # by the thresholds with the best macro F1 on validation.
@@ -495,21 +445,13 @@ class Table(workflow.Table):
                 c["id"]: _RISING[int(np.sum(overlaps.get(c["id"], 0.0) >= thresholds))].value
                 for c in claims
             }
-        files = {}
-        for name, labels in predictions.items():
-            path = folder / f"{BASELINES}/{split}/{evidence}/{name}.jsonl"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_jsonl(path, ({"id": id_, "prediction": label} for id_, label in labels.items()))
-            files[str(path)] = name
-        data = self.data.get((split, evidence)) or self.data[split, ORACLE]
-        options = EvaluateOptions(protocol="dialfact", dataset=data, split=split)
-        evaluated = evaluation(list(files), options).figures["rows"]
+        table = verification_table(claims, predictions)
         self.confusions[split, evidence] = confusion_table(claims, predictions)
         factual = [c["data_type"] for c in claims if c["type_label"] == DialFactType.FACTUAL.value]
         sizes = {"all": len(factual)} | collections.Counter(factual)
         return {
-            (files[row["system"]], row["claims"]): {**row, "factual": sizes.get(row["claims"], 0)}
-            for row in evaluated
+            (row["system"], row["claims"]): {**row, "factual": sizes.get(row["claims"], 0)}
+            for row in (table.tidy or table).records()
         }
 
     def _read_claims(self, split: str, evidence: str) -> Iterator[Row]:
@@ -518,10 +460,11 @@ class Table(workflow.Table):
         return dataset_rows("", data, split)
 
     def _scores_path(
-        self, folder: pathlib.Path, split: str, evidence: str, name: str
+        self, folder: pathlib.Path, split: str, evidence: str, verifier: str
     ) -> pathlib.Path:
         part = "verdicts" if evidence in _RETRIEVERS else "scores"
-        return folder / f"{part}/{self._scores_of(split, evidence, name)}.jsonl"
+        name = BASELINES if verifier == MINI else verifier
+        return folder / f"{part}/{split}/{evidence}/{name}.jsonl"
 
     def _shows_system(self, number: str) -> Callable[[str], bool]:
         """Returns whether a table shows a system: variants have one of their own."""
@@ -570,8 +513,7 @@ class Table(workflow.Table):
             yield f"Read no evidence, and stand under {ORACLE} alone: {', '.join(unread)}."
         if not self.options.sample:
             yield "The paper's figures of tables 2 to 5, 7, 8, 11 and 12 are not at hand."
-        if self.left_out:
-            yield f"Left out: {'; '.join(self.left_out)}."
+        yield from self.left_out_notes()
 
 
 def _chosen_on_validation(
@@ -612,42 +554,41 @@ def _build_verifier_table(
             if of == group and is_shown(system):
                 ours.setdefault(system, {})[heading] = row
     rows: list[tuple[str, ...]] = []
-    tidy: dict[tuple[str, str, str], list[Any]] = {}  # claims to the paper's figure
+    tidy: list[tuple[Any, ...]] = []
     names = {figure: f"{form.figure} {figure}" for figure in ("Acc", "F1")}
     published_rows = published.get("published", {}).get(number, {})
     filled = {heading for row in (*ours.values(), *published_rows.values()) for heading in row}
     headings = [heading for heading in form.columns if heading in filled]
     for system in dict.fromkeys((*ours, *published_rows)) if ours else ():
-        if columns_of_system := ours.get(system):
-            line = [system]
-            for heading in headings:
-                measured = [
-                    _read_figure(columns_of_system[heading], name)
-                    for name in names.values()
-                    if heading in columns_of_system
-                ]
-                parts = (
-                    DASH if v is None else figure_text(v, None if low is None else (low, high), 1)
-                    for v, low, high in measured
-                )
-                line.append(" / ".join(parts))
-            rows.append(tuple(line))
-        for heading, row in (columns_of_system or {}).items():
-            size = row["factual" if form.figure == "factual" else "number"]
-            for figure, name in names.items():
-                tidy[system, heading, figure] = [int(size), *_read_figure(row, name), None]
-        if pairs := published_rows.get(system):
-            cells = (pairs.get(heading, ()) for heading in headings)
-            texts = (" / ".join(f"{value:.1f}" for value in pair) for pair in cells)
+        measured, paper = ours.get(system, {}), published_rows.get(system, {})
+        if measured:
+            rows.append(
+                (system, *(_format_pair(measured.get(h), names.values()) for h in headings))
+            )
+        if paper:
+            texts = (" / ".join(f"{value:.1f}" for value in paper.get(h, ())) for h in headings)
             rows.append((f"{system} (published)", *texts))
-        for heading, pair in (pairs or {}).items():
-            for figure, value in zip(names, pair, strict=True):
-                tidy.setdefault((system, heading, figure), [None] * 5)[-1] = value
+        for heading in (h for h in headings if h in measured or h in paper):
+            pair = paper.get(heading, (None, None))
+            for (figure, name), value in zip(names.items(), pair, strict=True):
+                figures_of_cell: tuple[Any, ...] = (None,) * 4
+                if row := measured.get(heading):
+                    size = row["factual" if form.figure == "factual" else "number"]
+                    figures_of_cell = (int(size), *_read_figure(row, name))
+                tidy.append((number, system, heading, figure, *figures_of_cell, value))
     notes = filter(None, [published.get("notes", {}).get(number, "")])
     title = f"{form.title} (Gupta 2022, table {number})"
     columns = ("verifier", *headings)
-    plain = Rows("", _TIDY, tuple((number, *cell, *values) for cell, values in tidy.items()))
-    return Rows(title, columns, tuple(rows), tuple(notes), plain)
+    return Rows(title, columns, tuple(rows), tuple(notes), Rows("", _TIDY, tuple(tidy)))
+
+
+def _format_pair(row: Mapping[str, Any] | None, names: Iterable[str]) -> str:
+    """Returns accuracy and macro F1 with their intervals; "" of no row."""
+    figures = (_read_figure(row, name) for name in names) if row else ()
+    return " / ".join(
+        DASH if value is None else figure_text(value, None if low is None else (low, high), 1)
+        for value, low, high in figures
+    )
 
 
 def _read_figure(row: Mapping[str, Any], name: str) -> tuple[Any, Any, Any]:

@@ -2,7 +2,7 @@
 
 import collections
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -169,7 +169,7 @@ def _evaluate_verifiers(files: Sequence[str], options: EvaluateOptions) -> Evalu
 
     claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
     bare = [claim["id"] for claim in claims if not any(map(str.strip, claim["evidence"]))]
-    predictions = _read_predictions(files, bare)
+    predictions = {path: read_predictions(path, bare) for path in files}
     table = verification_table(
         claims, predictions, interval_draws(options), *cluster_fields(options)
     )
@@ -200,30 +200,23 @@ class _ScoredClaim(msgspec.Struct):
         return tuple(DialFactLabel)[int(np.argmax(msgspec.structs.astuple(self.scores)))].value
 
 
-def _read_predictions(
-    files: Sequence[str], without_evidence: Sequence[str]
-) -> dict[str, dict[str, str]]:
-    """Returns the predicted labels by claim, of each file under its name.
+def read_predictions(path: str, without_evidence: Iterable[str]) -> dict[str, str]:
+    """Returns the labels of a file of predictions, or of scores of the three labels, by claim.
 
-    Files are predictions, or scores of the three labels; claims without evidence, which are not
-    scored, are NOT ENOUGH INFO.
+    Claims without evidence, which are not scored, are NOT ENOUGH INFO.
     """
-    labels_by_file: dict[str, dict[str, str]] = {}
-    for path in files:
-        by_id = labels_by_file[path] = {}
-        bare: Sequence[str] = ()
-        for place, fields in read_jsonl(path):
-            row: _Prediction | _ScoredClaim
-            if "scores" in fields:
-                row, bare = convert_row(fields, place, _ScoredClaim), without_evidence
-            else:
-                row = convert_row(fields, place, _Prediction)
-            if row.id in by_id:
-                raise InputError(f"{place}: field 'id': {row.id!r} occurs twice.")
-            by_id[row.id] = row.prediction
-        for identifier in bare:
-            by_id.setdefault(identifier, DialFactLabel.NOT_ENOUGH_INFO.value)
-    return labels_by_file
+    by_id: dict[str, str] = {}
+    is_scored = False
+    for place, fields in read_jsonl(path):
+        is_scored = "scores" in fields
+        row: _Prediction | _ScoredClaim = convert_row(
+            fields, place, _ScoredClaim if is_scored else _Prediction
+        )
+        if row.id in by_id:
+            raise InputError(f"{place}: field 'id': {row.id!r} occurs twice.")
+        by_id[row.id] = row.prediction
+    unscored = dict.fromkeys(without_evidence, DialFactLabel.NOT_ENOUGH_INFO.value)
+    return unscored | by_id if is_scored else by_id
 
 
 DIALFACT = EvaluationProtocol(

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.heavy_imports import quiet_tensorflow
-from faith_jax.papers.faithdial.options import NegativesOptions
+from faith_jax.core.settings import Positive, PositiveShare
+from faith_jax.papers.options import GeneratorOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,12 +63,22 @@ class ControlTokens:
         return control_tokens.add_control_tokens(self.folder, labels)
 
 
-class Negatives(NegativesOptions):
+@dataclasses.dataclass(frozen=True)
+class Negatives(GeneratorOptions):
     r"""Makes unfaithful responses for FaithDial's turns, for InfoNCE.
 
     Perturb and generate (Dziri 2022): gives each turn's knowledge other entities or other verbs,
     lets a model that was trained on Wizard of Wikipedia respond to it, and adds the response to the
     turn as an unfaithful one. A run that was stopped resumes.
+
+    Attributes:
+      folder (FOLDER): of FaithDial's train.json and, where they are there, valid.json and
+        test.json; or sample
+      output (FOLDER): a new folder, of the files and the data set
+      model (FOLDER): the generator, trained on Wizard of Wikipedia's responses
+      perturbations (N): of each knowledge at most, by turns of entities and of verbs; with a
+        response of Wizard of Wikipedia that is hallucinated the default makes the paper's 8
+      top_p: of nucleus sampling, the paper's
 
     Examples:
       %(prog)s sample --model=mini --tagger=rules --output=runs/negatives
@@ -78,7 +89,13 @@ class Negatives(NegativesOptions):
           --gin_file=faithdial_generate_infonce.gin …
     """
 
-    opens_checkpoints = True
+    opens_checkpoints: ClassVar = True
+    folder: str
+    _: dataclasses.KW_ONLY
+    output: str
+    model: str
+    perturbations: Positive = 7
+    top_p: PositiveShare = 0.6
 
     def run(self) -> list[str]:
         quiet_tensorflow()

@@ -54,7 +54,7 @@ WIZARD_OF_WIKIPEDIA = Dialogues(
 
 
 class Turn(NamedTuple):
-    """A response and the knowledge that it is given."""
+    """A response and the knowledge that it is given; the readers' turns have passages too."""
 
     id: str
     knowledge: str

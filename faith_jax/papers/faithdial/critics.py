@@ -14,8 +14,8 @@ from faith_jax.core.labels import Begin2021Label, CriticLabel, DecodeLabel, NliL
 from faith_jax.inference.opening import open_tokenizer
 from faith_jax.papers import workflow
 from faith_jax.papers.faithdial.options import FaithCritic
-from faith_jax.papers.judges import read_published_figures
 from faith_jax.papers.options import check_names
+from faith_jax.papers.tables import read_published_figures
 from faith_jax.papers.workflow import CountRows, GinRun, Scores, scorer_flags, training_done_file
 from faith_jax.scoring.nli import faithful_class
 
@@ -30,13 +30,7 @@ _SCORER = "faith_critic_call"
 
 
 class Critic(NamedTuple):
-    """The training task of a row's critic, and its form and classes.
-
-    Attributes:
-      task: its task.
-      form: as the scorer has it.
-      classes: of its head.
-    """
+    """A row's critic: its training task, its form as the scorer has it, its classes."""
 
     task: str
     form: str
@@ -60,11 +54,7 @@ TESTED_ON = {
 
 
 def check(options: FaithCritic) -> None:
-    """Checks names, and opens the models' files; the accelerator stays free.
-
-    Raises:
-      ConfigError: naming the option.
-    """
+    """Checks names, and opens the models; ConfigErrors name the option."""
     if not (options.model or options.critics):
         raise ConfigError(
             "faith_critic needs critics: give --critics=NAME=FOLDER, or --model=CHECKPOINT to "
@@ -105,10 +95,8 @@ class Table(workflow.Table):
         self.corpora: dict[str, str] = {}
         for column, (name, split) in TESTED_ON.items():
             task = task_of(name, options)
-            if rows(task, split):
+            if self.keep_available({f"tested on {column}": (task, split)}):
                 self.corpora[column] = f"{task}@{split}"
-            else:
-                self.left_out.append(f"tested on {column} (no data)")
         for row, critic in CRITICS.items() if self.corpora else ():
             if path := options.critics.get(row):
                 self.scores[row] = Scores(self._build_score_arguments(row, path), models=[path])
@@ -220,8 +208,7 @@ class Table(workflow.Table):
             f"{row} ({options.critics[row]})" for row in CRITICS if row in options.critics
         ]:
             yield f"Given critics: {', '.join(given_critics)}."
-        if self.left_out:
-            yield f"Left out: {'; '.join(self.left_out)}."
+        yield from self.left_out_notes()
 
 
 def task_of(name: str, options: FaithCritic) -> str:

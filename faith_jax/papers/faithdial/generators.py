@@ -73,13 +73,7 @@ _PER_CENT = {"high": 0.01, "digits": 1}
 
 
 class System(NamedTuple):
-    """One trained model.
-
-    Attributes:
-      model: the name of what it starts from.
-      method: of `METHODS`.
-      trained_on: of `TRAINED_ON`, or `FAITHDIAL_WOW`.
-    """
+    """One trained model: what it starts from, by which of `METHODS`, and on which data."""
 
     model: str
     method: str
@@ -136,11 +130,7 @@ def _complete_options(options: Faithdial) -> Faithdial:
 
 
 def check(options: Faithdial) -> None:
-    """Checks names, and opens the models; the accelerator stays free.
-
-    Raises:
-      FaithJaxError: naming the option.
-    """
+    """Checks names, and opens the models; ConfigErrors name the option."""
     if not options.models:
         raise ConfigError("faithdial needs models to train: give --models=NAME=CHECKPOINT.")
     for name in options.models:
@@ -233,12 +223,12 @@ class Table(JudgedTable):
                 self.left_out.append(f"{system.name} (no data of {lacking[0]})")
                 continue
             self.checkpoints[system] = [self._add_trainings(system, s) for s in options.seeds]
-        for corpus in dict.fromkeys(options.tested_on):
-            task = task_of(CROSS_ENTROPY, corpus, options.sample)
-            if rows(task, TESTED_ON[corpus][1]):
-                self.corpora.append(corpus)
-            else:
-                self.left_out.append(f"{corpus} (no data)")
+        self.corpora += self.keep_available(
+            {
+                corpus: (task_of(CROSS_ENTROPY, corpus, options.sample), TESTED_ON[corpus][1])
+                for corpus in options.tested_on
+            }
+        )
         for corpus in self.corpora:
             for kind in ("plain", CTRL):  # without control tokens, or with them
                 responders = {
@@ -250,11 +240,6 @@ class Table(JudgedTable):
                     run = self._build_inference_run(corpus, kind, responders)
                     self.responses[f"{corpus}/{kind}"] = run
         self.add_scores()
-
-    @property
-    def systems(self) -> list[System]:
-        """The systems that respond."""
-        return list(self.checkpoints)
 
     def _add_trainings(self, system: System, seed: int) -> str:
         """Adds the trainings of a system; returns its checkpoint."""
@@ -362,8 +347,8 @@ class Table(JudgedTable):
 
     def comparisons(self) -> list[tuple[str, str]]:
         """Returns each system with the same model trained by cross-entropy on the same data."""
-        names = {system.name for system in self.systems}
-        pairs = [(s.name, s._replace(method=CROSS_ENTROPY).name) for s in self.systems]
+        names = {system.name for system in self.checkpoints}
+        pairs = [(s.name, s._replace(method=CROSS_ENTROPY).name) for s in self.checkpoints]
         return [(name, base) for name, base in pairs if name != base and base in names]
 
     def notes(self) -> list[str]:
@@ -376,7 +361,7 @@ class Table(JudgedTable):
             "token F1) in per cent and BERTScore, against the knowledge; BLEU-4 of the corpus in "
             "lower case (0 to 100) and ROUGE-L (F1 of Porter stems, per cent) against the gold "
             "response.",
-            *([f"Left out: {'; '.join(self.left_out)}."] if self.left_out else ()),
+            *self.left_out_notes(),
         ]
 
 

@@ -73,14 +73,8 @@ def substitute_entities(
 ) -> Perturbed | None:
     """Replaces every entity by another of its type, a repeated one by the same each time.
 
-    An entity without any other of its type stays; None if nothing can be replaced.
-
-    Args:
-      text: the knowledge.
-      substitutes: from `collect_entities`.
-      example_id: draws depend on it, the seed and `number` alone.
-      seed: of the draws.
-      number: of the perturbation, for several of one example.
+    An entity without any other of its type stays; None if nothing can be replaced. Substitutes are
+    from `collect_entities`. Draws depend on `example_id`, the seed, and the perturbation's number.
     """
     return _substitute_pieces(
         text, _find_entities(text), substitutes, seed, "entity", example_id, number

@@ -12,7 +12,7 @@ import logging
 import pathlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import (
@@ -35,11 +35,13 @@ from faith_jax.datasets.raw.faithdial import read_turns
 from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.faithdial import knowledge_perturbation as perturbation
-from faith_jax.papers.faithdial.options import NegativesOptions
 from faith_jax.papers.responses import Responder, check
 from faith_jax.runs.data.tasks import prepare
 from faith_jax.runs.shards import Job, Place, split
 from faith_jax.tokenizers.vocabularies import with_own_vocabulary
+
+if TYPE_CHECKING:
+    from faith_jax.papers.faithdial.commands import Negatives
 
 logger = logging.getLogger("faith_jax")
 
@@ -56,16 +58,12 @@ _CHANGES = {
 
 
 @with_own_vocabulary
-def negatives(options: NegativesOptions) -> list[str]:
+def negatives(options: "Negatives") -> list[str]:
     """Makes the negatives of all turns, and returns lines about them; a stopped run resumes.
 
     The new folder has FaithDial's files, of which only train.json must be there, with
     `negative_samples` in each turn of train.json and valid.json, all responses with what they
     respond to in responses.jsonl, and the TFDS data set in `tfds`.
-
-    Raises:
-      InputError: for missing or bad files.
-      ConfigError: for wrong options, an output that exists, and a stopped run of other options.
     """
     target = pathlib.Path(options.output).expanduser()
     if is_finished(target):
@@ -158,9 +156,7 @@ def _write_data_set(
     return [*lines, f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}"]
 
 
-def _perturbed_rows(
-    turns: list[dict[str, Any]], options: NegativesOptions
-) -> Iterator[dict[str, str]]:
+def _perturbed_rows(turns: list[dict[str, Any]], options: "Negatives") -> Iterator[dict[str, str]]:
     """Yields a row to respond to for each different perturbation of each turn's knowledge."""
     texts = list(dict.fromkeys(turn["knowledge"] for turn in turns))
     tagger, tagged_texts = load_tagger(options.tagger), []

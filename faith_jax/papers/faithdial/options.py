@@ -6,8 +6,8 @@
 import dataclasses
 from typing import ClassVar
 
-from faith_jax.core.settings import NotNegative, Positive, PositiveShare
-from faith_jax.papers.options import Evaluated, Folder, GeneratorOptions, Judged, Length
+from faith_jax.core.settings import NotNegative, Positive
+from faith_jax.papers.options import Evaluated, Folder, Judged, Length
 from faith_jax.runs.options import Names, Numbers
 
 
@@ -88,25 +88,3 @@ class FaithCritic(Evaluated):
     train_steps: NotNegative = 0
     batch_size: Positive = 32
     max_length: Length = 256
-
-
-@dataclasses.dataclass(frozen=True)
-class NegativesOptions(GeneratorOptions):
-    """Settings of the making of negatives.
-
-    Attributes:
-      folder (FOLDER): of FaithDial's train.json and, where they are there, valid.json and
-        test.json; or sample
-      output (FOLDER): a new folder, of the files and the data set
-      model (FOLDER): the generator, trained on Wizard of Wikipedia's responses
-      perturbations (N): of each knowledge at most, by turns of entities and of verbs; with a
-        response of Wizard of Wikipedia that is hallucinated the default makes the paper's 8
-      top_p: of nucleus sampling, the paper's
-    """
-
-    folder: str
-    _: dataclasses.KW_ONLY
-    output: str
-    model: str
-    perturbations: Positive = 7
-    top_p: PositiveShare = 0.6

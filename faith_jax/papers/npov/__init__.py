@@ -26,7 +26,7 @@ command or scorer that runs it.
     `faith_jax.datasets.npov.synthetic_errors`
     `faith-jax npov sets`
 5.2, training sets
-    `.training_sets`, `.error_sets`
+    `.error_sets`
     `faith-jax npov sets`
 tables 1 and 3, of scored files
     `.detection`, `.protocols`, `.published_scores`

@@ -14,21 +14,11 @@ from faith_jax.datasets.augmentation.draws import draw, draw_order
 from faith_jax.datasets.npov.topics import Combination, Topic
 
 MOST_COMBINATIONS = 18
-
-
 GREEDY, SAMPLED = 0.0, 0.7
-
-
 TEMPERATURES = (GREEDY, SAMPLED)
-
-
 # A synthetic coverage error needs an unused argument; ProCon's topics have two a side at least.
 LEAST_ARGUMENTS = 2
-
-
 _LARGEST = 3
-
-
 _AT_BOTH = 3
 
 

@@ -1,13 +1,21 @@
 """The command that makes the data of Chang 2024's study of error detection: npov."""
 
-from faith_jax.papers.npov.options import NpovInputs, NpovSets
+import dataclasses
+
+from faith_jax.papers.npov.options import NpovCombinations, NpovErrors, NpovTopics
 
 
-class Inputs(NpovInputs):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inputs(NpovCombinations, NpovTopics):
     """Writes the inputs of a generator.
 
     Combinations of each topic's arguments, in a file for each temperature.
+
+    Attributes:
+      output (FOLDER): gets a file for each temperature: t0.0.jsonl and t0.7.jsonl
     """
+
+    output: str
 
     def run(self) -> list[str]:
         from faith_jax.papers.npov.error_sets import write_inputs
@@ -15,11 +23,20 @@ class Inputs(NpovInputs):
         return write_inputs(self)
 
 
-class Sets(NpovSets):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sets(NpovErrors, NpovTopics):
     """Writes training and test sets of responses with errors.
 
     Finds the responses that are free of errors, and puts errors into them.
+
+    Attributes:
+      input (FILE): responses, from t5x infer
+      output (FOLDER): gets train_….jsonl, validation.jsonl and test_….jsonl, those of them that can
+        be made; test.jsonl, all test sets in one; and sets.json, what is printed
     """
+
+    input: str
+    output: str
 
     def run(self) -> str:
         from faith_jax.papers.npov.error_sets import write_sets

@@ -4,22 +4,21 @@ By example (table 1): error-free responses against those with the error, whateve
 word (table 3): words of arguments that are not told against the others, and words of the response
 that no argument says against the others.
 
-`npov_cells` has an AUC with its interval for each scorer; `detections` also compares each method
-with the best one of its test set and error.
+`detections` has an AUC with its interval for each method, and compares it with the best one of its
+test set and error.
 """
 
 import dataclasses
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.table import Table
 from faith_jax.statistics.auc import bootstrap_auc, roc_auc
-from faith_jax.statistics.auc_table import ALL_EQUAL, CELL_COLUMNS, AucCell
+from faith_jax.statistics.auc_table import ALL_EQUAL, AucCell
 from faith_jax.statistics.bootstrap import percentile_interval
 from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.scored_corpora import Corpus
@@ -39,64 +38,16 @@ class Judged(NamedTuple):
     label: float
 
 
-def npov_cells(
-    corpora: Mapping[str, Corpus],
-    slice_field: str = "",
-    resamples: int = 1000,
-    confidence: float = 0.95,
-    seed: int = 0,
-    words: bool = False,
-) -> dict[tuple[str, str], dict[str, AucCell]]:
-    """Returns the AUC of each scorer by (error, scorer), then slice; NaN for one class.
-
-    A scorer detects the error that its name holds ("npov_rouge1_coverage"), or both where it names
-    none. `slice_field` names an example's slice; "" = each corpus is one. Other arguments are those
-    of `detections`.
-    """
-    parts = _split_into_slices(corpora, slice_field)
-    scorers = dict.fromkeys(scorer for part in parts.values() for scorer in part.scores)
-    methods = {scorer: dict.fromkeys(ERRORS, scorer) for scorer in scorers}
-    cells: dict[tuple[str, str], dict[str, AucCell]] = {}
-    settings = words, resamples, seed, "", confidence
-    for key, detection in detections(parts, methods, *settings).items():
-        cells.setdefault((key.error, key.method), {})[key.slice] = detection.cell
-    return cells
-
-
-def with_errors(corpora: Mapping[str, Corpus]) -> dict[str, Corpus]:
-    """Returns the corpora whose rows all say which errors they have."""
-    names = ERROR_FIELDS.values()
-    return {
-        name: corpus
-        for name, corpus in corpora.items()
-        if corpus.fields and all(field in fields for fields in corpus.fields for field in names)
-    }
-
-
 def detectors(part: Corpus, error: str, words: bool = False) -> list[str]:
     """Returns the scorers that detect an error: its name is in theirs, or none is."""
     other_error = next(name for name in ERRORS if name != error)
     named = [name for name in part.scores if error in name or other_error not in name]
-    if words and error == "hallucination" and not _has_spans(part):
+    if words and error == "hallucination" and not has_spans(part):
         return []
     return [name for name in named if name in part.words] if words else named
 
 
-def without_spans(corpora: Mapping[str, Corpus], slice_field: str = "") -> tuple[str, ...]:
-    """Returns why words of hallucinations are not detected, where that is so; see `npov_cells`."""
-    lacking = [
-        name
-        for name, part in _split_into_slices(corpora, slice_field).items()
-        if not _has_spans(part) and set(detectors(part, "hallucination")) & set(part.words)
-    ]
-    note = (
-        f"Hallucinations: left out for {', '.join(lacking)}, whose rows do not say which words are "
-        "hallucinated (the field 'hallucinated_spans')."
-    )
-    return (note,) if lacking else ()
-
-
-def _has_spans(part: Corpus) -> bool:
+def has_spans(part: Corpus) -> bool:
     """Returns whether all rows say which words of the response are hallucinated."""
     return bool(part.fields) and all("hallucinated_spans" in fields for fields in part.fields)
 
@@ -167,17 +118,6 @@ def _read_hallucinated_spans(part: Corpus, row: int) -> list[tuple[int, int]]:
             f"{part.name}: row {part.ids[row]!r}: field 'hallucinated_spans': expected a JSON list "
             f"of [start, end], got {text!r}."
         ) from None
-
-
-def _split_into_slices(corpora: Mapping[str, Corpus], field: str) -> dict[str, Corpus]:
-    slices: dict[str, Corpus] = {}
-    for corpus in corpora.values() if field else ():
-        names = corpus.field(field)
-        for name in dict.fromkeys(names):
-            if name in slices:
-                raise InputError(f"Two corpora have the slice {name!r}.")
-            slices[name] = corpus.part(np.array([row_name == name for row_name in names]))
-    return slices if field else dict(corpora)
 
 
 def _compute_auc_cell(
@@ -257,9 +197,6 @@ def detections(
       seed: of the resamples.
       cluster_field: rows with the same value are drawn together; "" = each on its own.
       confidence: of the intervals.
-
-    Raises:
-      InputError: where a row lacks one of the fields, or has another value there.
     """
     table: dict[Key, Detection] = {}
     for number, (name, corpus) in enumerate(corpora.items()):
@@ -309,39 +246,3 @@ def _compare_methods(
 def comparisons(table: Mapping[Key, Detection]) -> int:
     """Returns how many methods of a table are compared with a best one."""
     return sum(not math.isnan(detection.p_value) for detection in table.values())
-
-
-def npov_rows(
-    cells: Mapping[tuple[str, str], Mapping[str, AucCell]],
-    confidence: float = 0.95,
-    words: bool = False,
-) -> Table:
-    """Returns Chang 2024's table 1 or 3 in per cent, a row for each error and scorer.
-
-    Cells are from `faith_jax.papers.npov.detection.npov_cells`.
-    """
-    slices = list(dict.fromkeys(name for row in cells.values() for name in row))
-    rows = tuple(
-        (*key, *(row[name].text() if name in row else None for name in slices))
-        for key, row in cells.items()
-    )
-    kind, number = ("erroneous words", 3) if words else ("errors", 1)
-    title = (
-        f"Detection of {kind}, ROC AUC in per cent with {100 * confidence:g}% bootstrap intervals "
-        f"(Chang 2024, table {number})"
-    )
-    tidy = tuple(
-        (*key, name, cell.auc, *cell.interval)
-        for key, row in cells.items()
-        for name, cell in row.items()
-    )
-    by_slice = Table("", ("error", "scorer", "slice", *CELL_COLUMNS[:3]), tidy)
-    return Table(title, ("error", "scorer", *slices), rows, tidy=by_slice)
-
-
-def npov_figures(cells: Mapping[tuple[str, str], Mapping[str, AucCell]]) -> dict[str, Any]:
-    """Returns the figures of `npov_rows` as JSON has them, by error, scorer and slice."""
-    figures: dict[str, Any] = {}
-    for (error, scorer), row in cells.items():
-        figures.setdefault(error, {})[scorer] = {name: cell.figures() for name, cell in row.items()}
-    return figures

@@ -19,7 +19,6 @@ from faith_jax.core.table import Table as ShownTable
 from faith_jax.datasets import npov
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.papers import workflow
-from faith_jax.papers.judges import read_published_figures
 from faith_jax.papers.npov.combinations import TEMPERATURES, draw_combinations, temperatures_note
 from faith_jax.papers.npov.detection import ERRORS, Detection, Key, comparisons, detections
 from faith_jax.papers.npov.error_sets import (
@@ -30,8 +29,9 @@ from faith_jax.papers.npov.error_sets import (
 )
 from faith_jax.papers.npov.options import NpovCombinations, NpovDetection, NpovErrors, NpovTopics
 from faith_jax.papers.options import check_names
+from faith_jax.papers.tables import read_published_figures
 from faith_jax.papers.workflow import CountRows, GinRun, Scores, scorer_flags
-from faith_jax.report.table_pages import join_tidy_tables, table_page, write_tables
+from faith_jax.report.table_pages import table_page
 from faith_jax.statistics.scored_corpora import Corpus, read_corpora
 from faith_jax.statistics.significance import SIGNIFICANT
 from faith_jax.statistics.texts.salience_scores import AGGREGATIONS
@@ -40,17 +40,11 @@ from faith_jax.statistics.texts.salience_scores import AGGREGATIONS
 TRAINED_ON = ("synth", "para", "dev", "org", "annotation_free")
 MAIN = "dev"
 _FEW_TOPICS = 10  # a cluster needs company
-
-
 RULES = pathlib.Path(__file__).with_name("npov_detection.smk")
 
 
 def check(options: NpovDetection) -> None:
-    """Checks models and topics before anything is decoded.
-
-    Raises:
-      FaithJaxError: naming the option.
-    """
+    """Checks names, and opens the models; ConfigErrors name the option."""
     from faith_jax.runs.setup import check_language_model  # imports JAX
 
     if options.sample and options.knowledge != npov.SAMPLE:
@@ -73,8 +67,8 @@ def check(options: NpovDetection) -> None:
     topics = read_topics(options.knowledge, options.splits)
     for topic in topics:
         draw_combinations(topic, 1)
-    if (errors := options.errors_per_response) is not None:
-        check_errors_per_response(topics, options.combinations, errors, options.seed)
+    if options.errors_per_response is not None:
+        check_errors_per_response(topics, options)
     for option, path in paths.items():
         if path:
             check_language_model(option, path)
@@ -133,9 +127,9 @@ class Table(workflow.Table):
             self.scores[name] = Scores(arguments, ["data/test.jsonl"], models)
 
     @property
-    def file_name(self) -> str:
+    def is_sample(self) -> bool:
         """See `workflow.Table`; the embedded topics are samples, whether they are called so."""
-        return f"npov_detection{'_sample' if self.options.knowledge == npov.SAMPLE else ''}"
+        return bool(self.options.knowledge == npov.SAMPLE)
 
     def steps(self) -> dict[str, Any]:
         """See `workflow.Table`; with what the study's own rules read."""
@@ -168,18 +162,15 @@ class Table(workflow.Table):
             cells = detections(corpora, detection_form.scorers(), detection_form.words, *drawn)
             tables.append(detection_table(detection_form, cells, form, bool(options.marks)))
         notes = list(self._collect_table_notes(folder, corpora, notes))
-        is_sample = options.knowledge == npov.SAMPLE
-        title = "Detection of hallucinations and coverage errors (Chang 2024)"
-        title = f"SAMPLES, not the paper's data: {title}" if is_sample else title
-        report = {
-            **{"title": title, "notes": notes, "sample": is_sample, "model": options.model},
-            "rows": join_tidy_tables(tables).records(),
+        figures = {
+            "model": options.model,
             "tables": [
                 {"title": table.title, "notes": list(table.notes), "rows": table.records()}
                 for table in tables
             ],
         }
-        write_tables(folder / self.file_name, report, tables)
+        title = "Detection of hallucinations and coverage errors (Chang 2024)"
+        title = self.write_tables(folder, title, notes, tables, figures)
         write_text(folder / f"{self.file_name}.html", table_page(title, notes, tables))
 
     def _collect_table_notes(
@@ -217,13 +208,8 @@ class Table(workflow.Table):
 class Form(NamedTuple):
     """One of the paper's tables.
 
-    Attributes:
-      number: in the paper.
-      title: what it shows.
-      methods: the names of each method's scores, with {error} for the error.
-      published: by error and method the paper's figures in per cent, a test set each.
-      words: whether it is of words.
-      by_rows: whether methods are rows and not columns.
+    `methods` has the names of each method's scores, with {error} for the error; `published`, by
+    error and method, the paper's figures in per cent, a test set each.
     """
 
     number: int
@@ -253,11 +239,8 @@ def detection_table(
 ) -> ShownTable:
     """Returns one of the tables, with the paper's figures below ours.
 
-    Args:
-      form: of the table.
-      cells: of the table.
-      published_form: the names of all test sets, and what to know of the paper's figures.
-      is_marked: whether there are test sets of organic errors.
+    `published_form` has the names of all test sets, and what to know of the paper's figures;
+    `is_marked` says whether there are test sets of organic errors.
     """
     places = {name: place for place, name in enumerate(published_form["test_sets"])}
 

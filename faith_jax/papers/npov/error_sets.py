@@ -3,12 +3,20 @@
 Chang 2024, sections 4.1 to 5.2: responses to combinations of a topic's arguments; which of them are
 free of errors, by people's marks or by a rule of words in their place; and of these the training
 and test sets, with synthetic errors and with those that people found.
+
+The response stays as it is; the arguments that it is judged by change:
+
+- hallucination: one given argument is removed, so the response tells one too many;
+- coverage error: one unused argument of the topic is added, so the response leaves one out;
+- both, of different arguments.
+
+In paraphrased rows all arguments are paraphrased, those removed or added too.
 """
 
 import collections
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -21,20 +29,18 @@ from faith_jax.core.schema import Text, Texts, convert_row
 from faith_jax.core.table import Table
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov
-from faith_jax.datasets.npov.synthetic_errors import synthetic_rows, unused_arguments
+from faith_jax.datasets.augmentation.draws import rank
+from faith_jax.datasets.npov.synthetic_errors import SIDES, Row, synthetic_rows, unused_arguments
+from faith_jax.datasets.npov.topics import Topic
 from faith_jax.papers.npov.combinations import TEMPERATURES, response_rows
-from faith_jax.papers.npov.options import NpovInputs, NpovSets
-from faith_jax.papers.npov.training_sets import (
-    PARAPHRASED,
-    SplitSets,
-    paraphrase_row,
-    paraphrases,
-    training_sets,
-    with_errors_per_response,
-)
+from faith_jax.papers.npov.options import NpovDetection
 from faith_jax.papers.npov.word_rule import REASONS, ErrorFreeRule, retold_spans
 from faith_jax.report.table_pages import render_table
 
+if TYPE_CHECKING:
+    from faith_jax.papers.npov.commands import Inputs, Sets
+
+PARAPHRASED = "paraphrased"
 SUMMARY, TEST = "sets.json", "test.jsonl"
 NOT_ANNOTATED, _ERROR_FREE = "not annotated", "error-free"
 _ORGANIC = {"full organic": Slice.FULL_ORGANIC, "ambiguous organic": Slice.AMBIGUOUS_ORGANIC}
@@ -43,7 +49,83 @@ _MORE_ERRORS = (
     "of each."
 )
 
-Row = Mapping[str, Any]
+
+def with_errors_per_response(
+    rows: Sequence[Row], errors: float, label: str, seed: int = 0
+) -> list[Row]:
+    """Returns all error-free rows and a drawn part of those with an error, in their order.
+
+    The draw ignores whether rows are paraphrased: the same ones are drawn before and after.
+
+    Raises:
+      InputError: with the label, if too few rows have an error.
+    """
+    wrong = [row for row in rows if row["error"] != "none"]
+    free = len(rows) - len(wrong)
+    needed = round(errors * free)
+    if len(wrong) < needed:
+        raise InputError(
+            f"{label}: {errors:.4g} rows with an error to each of "
+            f"{pluralize(free, 'error-free row')} make {needed:,}, but only {len(wrong):,} can be "
+            f"made ({len(wrong) / free:.4g} to each)"
+        )
+    names = {row["id"]: row["id"].removesuffix(f"-{PARAPHRASED}") for row in wrong}
+    kept_names = set(sorted(names, key=lambda name: rank(seed, names[name], "kept"))[:needed])
+    return [row for row in rows if row["error"] == "none" or row["id"] in kept_names]
+
+
+def paraphrases(topics: Iterable[Topic]) -> dict[tuple[str, str], str]:
+    """Returns the first paraphrase of each argument that has one, by topic and text."""
+    return {
+        (topic.id, argument.text): argument.paraphrases[0]
+        for topic in topics
+        for argument in (*topic.pro, *topic.con)
+        if argument.paraphrases
+    }
+
+
+def paraphrase_row(row: Row, written: Mapping[tuple[str, str], str]) -> dict[str, Any] | None:
+    """Returns a row of `synthetic_rows` with every argument paraphrased; None if one cannot be.
+
+    `written` is from `paraphrases`.
+    """
+
+    def other(text: str) -> str | None:
+        return written.get((row["topic"], text)) if text else ""
+
+    sides = {side: [other(text) for text in row[side]] for side in SIDES}
+    single = {name: other(row[name]) for name in ("removed_argument", "added_argument")}
+    if None in (*sides["pro_arguments"], *sides["con_arguments"], *single.values()):
+        return None
+    return {**row, **sides, **single, "id": f"{row['id']}-{PARAPHRASED}", "paraphrased": 1}
+
+
+class SplitSets(NamedTuple):
+    """The rows of one split.
+
+    Attributes:
+      plain: unparaphrased, with and without synthetic errors.
+      paraphrased: the same with paraphrased arguments.
+      organic: with full errors that annotators found; None = not annotated.
+    """
+
+    plain: Sequence[Row] = ()
+    paraphrased: Sequence[Row] = ()
+    organic: Sequence[Row] | None = None
+
+
+def training_sets(train: SplitSets, validation: SplitSets) -> dict[str, list[Row] | None]:
+    """Returns the nested training sets of section 5.2 by name; None where annotations are missing.
+
+    Each set contains the ones before it.
+    """
+    synth = list(train.plain)
+    para = [*synth, *train.paraphrased]
+    dev = [*para, *validation.plain, *validation.paraphrased]
+    organic = None
+    if train.organic is not None and validation.organic is not None:
+        organic = [*dev, *train.organic, *validation.organic]
+    return {"synth": synth, "para": para, "dev": dev, "org": organic}
 
 
 def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npov.Topic]:
@@ -60,7 +142,7 @@ def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npo
     return [topic for topic in topics if topic.split in splits]
 
 
-def write_inputs(options: NpovInputs) -> list[str]:
+def write_inputs(options: "Inputs") -> list[str]:
     """Writes the inputs of a generator, rows that `infer` reads; returns lines about them."""
     rows = [
         row
@@ -77,38 +159,20 @@ def write_inputs(options: NpovInputs) -> list[str]:
     return lines
 
 
-def check_errors_per_response(
-    topics: Sequence[npov.Topic], combinations: int, errors: float, seed: int
-) -> None:
-    """Checks that topics can give a share of errors, before anything is generated.
-
-    Raises:
-      InputError: naming all sets for which too few rows with an error could be made, even if all
-        responses were error-free.
-    """
-    written, counts = paraphrases(topics), collections.Counter[tuple[str, str, bool]]()
-    for topic in topics:
-        for row in response_rows(topic, combinations, seed):
-            plain = list(synthetic_rows({**row, "response": ""}, topic, lambda *_: []))
-            reworded = [
-                changed for changed in plain if paraphrase_row(changed, written) is not None
-            ]
-            for kind, rows in (("plain", plain), (PARAPHRASED, reworded)):
-                counts.update((topic.split, kind, changed["error"] != "none") for changed in rows)
-    too_few = [
-        f"{split}, {kind}: {counts[split, kind, True] / free:.4g}"
-        for (split, kind, wrong), free in counts.items()
-        if not wrong and counts[split, kind, True] < round(errors * free)
+def check_errors_per_response(topics: Sequence[npov.Topic], options: NpovDetection) -> None:
+    """Raises InputError where topics cannot give so many errors, before anything is generated."""
+    rows = [
+        {**row, "response": ""}
+        for topic in topics
+        for row in response_rows(topic, options.combinations, options.seed)
     ]
-    if too_few:
-        raise InputError(
-            f"--errors-per-response: {errors:.4g} rows with an error to each error-free one; even "
-            f"if all responses were error-free, there would be: {'; '.join(too_few)}. "
-            f"{_MORE_ERRORS}"
-        )
+    try:
+        _split_sets(rows, rows, None, {topic.id: topic for topic in topics}, options)
+    except InputError as error:
+        raise InputError(f"even if all responses were error-free: {error}") from None
 
 
-def write_sets(options: NpovSets) -> str:
+def write_sets(options: "Sets") -> str:
     """Writes training, validation and test sets, and returns what they have, as text.
 
     On an error, such as too few rows with an error, nothing is written.
@@ -210,7 +274,7 @@ def _judge_responses(
     rows: Iterable[Row],
     topics: Mapping[str, npov.Topic],
     labels: Iterable[Label] | None,
-    options: NpovSets,
+    options: "Sets",
 ) -> Iterator[tuple[str, str]]:
     """Yields the ids of responses that were judged, with "error-free" or what is wrong."""
     rule = ErrorFreeRule(options.least_recall, options.least_precision)
@@ -229,7 +293,7 @@ def _split_sets(
     free: Sequence[Row],
     labels: Sequence[Label] | None,
     topics: Mapping[str, npov.Topic],
-    options: NpovSets,
+    options: "Sets | NpovDetection",
 ) -> tuple[dict[str, SplitSets], int]:
     """Returns the rows of each split, and how many have an argument without a paraphrase."""
     written, sets, lost, too_few = paraphrases(topics.values()), {}, 0, []
@@ -327,17 +391,15 @@ def _verdict_table(rows: Iterable[Row], verdicts: Mapping[str, str], is_marked: 
     for split in dict.fromkeys(split for split, _ in counts):
         members = [line[2:] for line in lines if line[0] == split]
         lines.append((split, "all topics", *(sum(column) for column in zip(*members, strict=True))))
-    by = (
-        "people's marks, and with which errors"
-        if is_marked
-        else "a rule of words, which stands in for the paper's annotation, and why others are not"
-    )
+    by = "a rule of words, which stands in for the paper's annotation, and why others are not"
+    if is_marked:
+        by = "people's marks, and with which errors"
     title = f"Responses by topic: error-free by {by}"
     return Table(title, ("split", "topic", "responses", *names), tuple(lines))
 
 
 def _collect_set_notes(
-    free: str, labels: Sequence[Label] | None, lost: int, options: NpovSets
+    free: str, labels: Sequence[Label] | None, lost: int, options: "Sets"
 ) -> Iterator[str]:
     """Yields who says what is an error, and what is missing."""
     if labels is not None:

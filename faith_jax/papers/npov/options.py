@@ -41,10 +41,9 @@ class NpovCombinations:
 
 def _parse_error_ratio(text: str) -> float:
     """Returns how many rows with a synthetic error there are to each error-free one."""
-    from faith_jax.papers.npov.training_sets import PUBLISHED_ERROR_FREE, PUBLISHED_ERRORS
-
+    # Section 4.2: 667 rows with a hallucination, a coverage error or both, of 312 without one.
     if text == "published":
-        return PUBLISHED_ERRORS / PUBLISHED_ERROR_FREE
+        return 667 / 312
     expected = "a number above 0 and at most 3, the kinds of errors, or published"
     return from_text(text, Annotated[float, msgspec.Meta(gt=0, le=3, description=expected)])
 
@@ -66,31 +65,6 @@ class NpovErrors:
     errors_per_response: Annotated[float | None, _parse_error_ratio] = None
     least_recall: Share = 0.8
     least_precision: Share = 0.6
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NpovInputs(NpovCombinations, NpovTopics):
-    """Inputs for a generator, and where they are written.
-
-    Attributes:
-      output (FOLDER): gets a file for each temperature: t0.0.jsonl and t0.7.jsonl
-    """
-
-    output: str
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NpovSets(NpovErrors, NpovTopics):
-    """Training and test sets of responses with errors.
-
-    Attributes:
-      input (FILE): responses, from t5x infer
-      output (FOLDER): gets train_….jsonl, validation.jsonl and test_….jsonl, those of them that can
-        be made; test.jsonl, all test sets in one; and sets.json, what is printed
-    """
-
-    input: str
-    output: str
 
 
 def _resolve_topics_path(path: str) -> str:

@@ -1,18 +1,14 @@
-"""Detection of NPOV errors (Chang 2024, tables 1 and 3)."""
+"""Detection of NPOV errors (Chang 2024, tables 1 and 3): the protocols `npov` and `npov_words`."""
 
 import functools
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.table import Table
-from faith_jax.papers.npov.detection import (
-    ERROR_FIELDS,
-    npov_cells,
-    npov_figures,
-    npov_rows,
-    with_errors,
-    without_spans,
-)
+from faith_jax.papers.npov.detection import ERROR_FIELDS, ERRORS, detections, detectors, has_spans
 from faith_jax.runs.options import Comparison, EvaluateOptions
 from faith_jax.runs.scores.protocols import (
     Evaluation,
@@ -20,24 +16,109 @@ from faith_jax.runs.scores.protocols import (
     ReportTables,
     chosen_corpora,
 )
+from faith_jax.statistics.auc_table import CELL_COLUMNS, AucCell
 from faith_jax.statistics.scored_corpora import Corpus
+
+
+def npov_cells(
+    corpora: Mapping[str, Corpus],
+    slice_field: str = "",
+    resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    words: bool = False,
+) -> dict[tuple[str, str], dict[str, AucCell]]:
+    """Returns the AUC of each scorer by (error, scorer), then slice; NaN for one class.
+
+    A scorer detects the error that its name holds ("npov_rouge1_coverage"), or both where it names
+    none. `slice_field` names an example's slice; "" = each corpus is one. Other arguments are those
+    of `detections`.
+    """
+    parts = _split_into_slices(corpora, slice_field)
+    scorers = dict.fromkeys(scorer for part in parts.values() for scorer in part.scores)
+    methods = {scorer: dict.fromkeys(ERRORS, scorer) for scorer in scorers}
+    cells: dict[tuple[str, str], dict[str, AucCell]] = {}
+    settings = words, resamples, seed, "", confidence
+    for key, detection in detections(parts, methods, *settings).items():
+        cells.setdefault((key.error, key.method), {})[key.slice] = detection.cell
+    return cells
+
+
+def _split_into_slices(corpora: Mapping[str, Corpus], field: str) -> dict[str, Corpus]:
+    slices: dict[str, Corpus] = {}
+    for corpus in corpora.values() if field else ():
+        names = corpus.field(field)
+        for name in dict.fromkeys(names):
+            if name in slices:
+                raise InputError(f"Two corpora have the slice {name!r}.")
+            slices[name] = corpus.part(np.array([row_name == name for row_name in names]))
+    return slices if field else dict(corpora)
+
+
+def npov_rows(
+    cells: Mapping[tuple[str, str], Mapping[str, AucCell]],
+    confidence: float = 0.95,
+    words: bool = False,
+) -> Table:
+    """Returns Chang 2024's table 1 or 3 in per cent, a row for each error and scorer.
+
+    Cells are from `npov_cells`.
+    """
+    slices = list(dict.fromkeys(name for row in cells.values() for name in row))
+    rows = tuple(
+        (*key, *(row[name].text() if name in row else None for name in slices))
+        for key, row in cells.items()
+    )
+    kind, number = ("erroneous words", 3) if words else ("errors", 1)
+    title = (
+        f"Detection of {kind}, ROC AUC in per cent with {100 * confidence:g}% bootstrap intervals "
+        f"(Chang 2024, table {number})"
+    )
+    tidy = tuple(
+        (*key, name, cell.auc, *cell.interval)
+        for key, row in cells.items()
+        for name, cell in row.items()
+    )
+    by_slice = Table("", ("error", "scorer", "slice", *CELL_COLUMNS[:3]), tidy)
+    return Table(title, ("error", "scorer", *slices), rows, tidy=by_slice)
 
 
 def _evaluate_detection(files: Sequence[str], options: EvaluateOptions, words: bool) -> Evaluation:
     corpora = chosen_corpora(files, options)
     drawn = options.resamples, options.confidence, options.seed
     cells = npov_cells(corpora, options.slice_field, *drawn, words=words)
-    notes = without_spans(corpora, options.slice_field) if words else ()
+    notes = _notes_without_spans(corpora, options.slice_field) if words else ()
     if not cells:
         problem = notes[0] if notes else "None of the scorers has scores of words; see the scorers."
         raise InputError(problem)
     table = npov_rows(cells, options.confidence, words)
-    table = table._replace(notes=table.notes + notes)
-    return Evaluation(table, npov_figures(cells), corpora)
+    figures: dict[str, dict[str, Any]] = {}  # by error, scorer and slice
+    for (error, scorer), row in cells.items():
+        figures.setdefault(error, {})[scorer] = {name: cell.figures() for name, cell in row.items()}
+    return Evaluation(table._replace(notes=table.notes + notes), figures, corpora)
+
+
+def _notes_without_spans(corpora: Mapping[str, Corpus], slice_field: str) -> tuple[str, ...]:
+    """Returns why words of hallucinations are not detected, where that is so; see `npov_cells`."""
+    lacking = [
+        name
+        for name, part in _split_into_slices(corpora, slice_field).items()
+        if not has_spans(part) and set(detectors(part, "hallucination")) & set(part.words)
+    ]
+    note = (
+        f"Hallucinations: left out for {', '.join(lacking)}, whose rows do not say which words are "
+        "hallucinated (the field 'hallucinated_spans')."
+    )
+    return (note,) if lacking else ()
 
 
 def _report_tables(corpora: Mapping[str, Corpus], options: Comparison) -> list[Table]:
-    labelled = with_errors(corpora)
+    needed = {*ERROR_FIELDS.values()}
+    labelled = {  # whose rows all say which errors they have
+        name: corpus
+        for name, corpus in corpora.items()
+        if corpus.fields and all(needed <= fields.keys() for fields in corpus.fields)
+    }
     drawn = options.resamples, options.confidence, options.seed
     return [npov_rows(npov_cells(labelled, "", *drawn), options.confidence)] if labelled else []
 

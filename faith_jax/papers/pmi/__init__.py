@@ -25,5 +25,5 @@ table 3, PMI-Decode
       faithdial_pmi_decode.gin
 
 The published figures are in `decoding_table.json` and
-`published_scores.py`. docs/pmi.md is the guide, and says what differs.
+`published_scores.json`. docs/pmi.md is the guide, and says what differs.
 """

@@ -25,11 +25,7 @@ LOWEST_PMI, HIGHEST_PMI = -2.1, 6.4
 
 
 def check(options: PmiDecode) -> None:
-    """Checks names, and opens the models; the accelerator stays free.
-
-    Raises:
-      FaithJaxError: naming the option.
-    """
+    """Checks names, and opens the models; ConfigErrors name the option."""
     from faith_jax.runs.setup import check_language_model
 
     if not options.model:
@@ -65,11 +61,9 @@ class Table(JudgedTable):
 
     def __init__(self, options: PmiDecode, rows: CountRows):
         super().__init__(options, rows)
-        for corpus in dict.fromkeys(options.corpus or CORPORA):
-            if rows(self._choose_task(corpus), CORPORA[corpus]):
-                self.corpora.append(corpus)
-            else:
-                self.left_out.append(f"{corpus} (no data)")
+        self.corpora += self.keep_available(
+            {c: (self._choose_task(c), CORPORA[c]) for c in options.corpus or CORPORA}
+        )
         self.decodings = list(dict.fromkeys(options.decodings or DECODINGS))
         lengths = {"inputs": options.max_input_length, "targets": options.max_input_length}
         for corpus, decoding in itertools.product(self.corpora, self.decodings):
@@ -128,6 +122,4 @@ class Table(JudgedTable):
                 f"PMI-Faith: pmi_faith_mean by {model}, where {LOWEST_PMI} is 0 and {HIGHEST_PMI} "
                 "is 1 (the paper's range, of its own scorer); not clipped."
             )
-        if self.left_out:
-            notes.append(f"Left out: {'; '.join(self.left_out)}.")
-        return notes
+        return notes + self.left_out_notes()

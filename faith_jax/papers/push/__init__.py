@@ -31,6 +31,6 @@ SummaC and Q², which it compares with
     `faith_jax.scoring.sentences.summac`, `faith_jax.scoring.q2`
     scorers `summac_zs`, `q2_nli`
 
-The published figures are in `tables_1_2_4.json` and `published_scores.py`. docs/nli.md is the
+The published figures are in `tables_1_2_4.json` and `published_scores.json`. docs/nli.md is the
 guide, and says what differs.
 """

@@ -33,11 +33,7 @@ _PLAIN, _AUGMENTED = "no_augmentation", "augmented"
 
 
 def check(options: NliPhrases) -> None:
-    """Checks the task and opens the models; the accelerator stays free.
-
-    Raises:
-      ConfigError: naming the option.
-    """
+    """Checks names, and opens the models; ConfigErrors name the option."""
     from faith_jax.tasks import lookup
 
     check_models(options)

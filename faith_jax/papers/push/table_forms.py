@@ -206,12 +206,9 @@ def phrase_table(
 ) -> Table:
     """Returns table 5: AUCs over draws of phrases, a row for each corpus.
 
-    Args:
-      draws: by corpus, `AVERAGE` perhaps among them, the AUC of each draw in [0, 1].
-      no_augmentation: the same of the base without training.
-      augmented: the same of a model that was trained on all phrases; empty = there is none.
-      averaged: the corpora of the average.
-      published: the paper's figures; empty = none.
+    Of each corpus, `AVERAGE` perhaps among them, `draws` has the AUC of each draw in [0, 1],
+    `no_augmentation` that of the base without training, and `augmented` that of a model that was
+    trained on all phrases (empty = none).
     """
     rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []

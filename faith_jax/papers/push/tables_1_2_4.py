@@ -15,10 +15,10 @@ from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.inference.opening import clear_models
 from faith_jax.papers import workflow
-from faith_jax.papers.judges import read_published_figures
-from faith_jax.papers.options import absolute, check_names
+from faith_jax.papers.options import absolute_values, check_names
 from faith_jax.papers.push import table_forms
 from faith_jax.papers.push.options import Nli, NliModels
+from faith_jax.papers.tables import read_published_figures
 from faith_jax.papers.workflow import (
     CountRows,
     Scores,
@@ -56,13 +56,7 @@ _DROPOUT_OPTIONS = {"dropout_passes": "--dropout-passes", "seed": "--seed"}
 
 
 class Method(NamedTuple):
-    """A method of one model.
-
-    Attributes:
-      model: of `MODELS`.
-      scorer: its name among the scorers.
-      dropout: whether the model runs with Monte-Carlo dropout.
-    """
+    """A method: a model of `MODELS`, its scorer, and whether it runs with Monte-Carlo dropout."""
 
     model: str
     scorer: str
@@ -88,18 +82,12 @@ ENSEMBLES = {E_ORIG: (T5, "summac_zs", "q2"), "e_our": ("all", "summac_zs", "q2"
 TESTED = {T5: _OURS, BASE: _OURS, E_ORIG: (*_OURS, "e_our")}
 MARKS = {T5: "*", BASE: "\u2020", E_ORIG: "x"}
 COSTED = ("summac_zs", T5, "q2", BASE, "base_mc", "no_mc", "all")
-
-
 # By model the options of its scorers; each has at least `model`, its folder.
 Models = Mapping[str, Mapping[str, Any]]
 
 
 def models_of(options: NliModels) -> Models:
-    """Returns the models that are given.
-
-    Raises:
-      ConfigError: naming the option.
-    """
+    """Returns the models that are given; ConfigErrors name the option."""
     models = run_options.scorer_options(MODELS, options.scorer_option, "the models")
     for name, option in MODELS.items():
         folder = getattr(options, option.removeprefix("--").replace("-", "_"), "")
@@ -116,22 +104,11 @@ def models_of(options: NliModels) -> Models:
         base = models[BASE]
         labels = {"labels": base["labels"]} if "labels" in base else {}
         models["q2"] = labels | {"nli_model": base.get("model", "")} | models["q2"]
-    return {
-        model: {
-            name: absolute(value) if isinstance(value, str) else value
-            for name, value in model_options.items()
-        }
-        for model, model_options in models.items()
-        if model_options
-    }
+    return {model: absolute_values(values) for model, values in models.items() if values}
 
 
 def check_models(options: NliModels) -> None:
-    """Checks the models' options and the corpora.
-
-    Raises:
-      ConfigError: naming the option.
-    """
+    """Checks the models' options and the corpora; ConfigErrors name the option."""
     models = models_of(options)
     if BASE not in models:
         raise ConfigError("--model: give a classifier of three classes: --model=FOLDER.")
@@ -154,11 +131,7 @@ def check_models(options: NliModels) -> None:
 
 
 def check_scorers(options: NliModels, methods: Mapping[str, Method]) -> None:
-    """Loads the scorers of methods, so that their mistakes come first.
-
-    Raises:
-      ConfigError: naming the model's option.
-    """
+    """Loads the scorers of methods; ConfigErrors name the model's option."""
     leave_accelerators()
     for method in dict.fromkeys(methods.values()):
         try:
@@ -192,19 +165,17 @@ class CorporaTable(workflow.Table):
     def __init__(self, options: Any, rows: CountRows):
         super().__init__(options, rows)
         self.models = models_of(options)
-        requested = dict.fromkeys(options.corpora or AVERAGED)
-        self.corpora = [c for c in requested if rows(data_of(c, options), "test")]
-        self.left_out = [f"{c} (no data)" for c in requested if c not in self.corpora]
+        self.corpora = self.keep_available(
+            {c: (data_of(c, options), "test") for c in options.corpora or AVERAGED}
+        )
 
     def scoring_command(
         self, methods: Mapping[str, Method], training: str = "", costs: str = ""
     ) -> Scores:
         """Returns the command that scores the corpora by methods of one model.
 
-        Args:
-          methods: by the names of their scores.
-          training: whose best checkpoint takes the model's place; "" = none.
-          costs: a file for what they cost; "" = none.
+        `methods` are by the names of their scores. `training` names the one whose best checkpoint
+        takes the model's place, and `costs` a file for what the methods cost; "" = none.
         """
         options = {
             name: _scorer_load_options(self.options, method) for name, method in methods.items()
@@ -243,11 +214,7 @@ class CorporaTable(workflow.Table):
 
 
 def check(options: Nli) -> None:
-    """Checks names and opens the models; the accelerator stays free.
-
-    Raises:
-      ConfigError: naming the option.
-    """
+    """Checks names, and opens the models; ConfigErrors name the option."""
     check_models(options)
     models = models_of(options)
     check_names("methods", options.methods, (*METHODS, *ENSEMBLES))
@@ -271,12 +238,7 @@ def _chosen_methods(options: Nli) -> dict[str, Method]:
 
 
 class Table(CorporaTable):
-    """Tables 1, 2 and 4.
-
-    Attributes:
-      methods: that are scored.
-      ensembles: those that are chosen, or whose members are all scored.
-    """
+    """Tables 1, 2 and 4; its ensembles are those chosen, or whose members are all scored."""
 
     def __init__(self, options: Nli, rows: CountRows):
         super().__init__(options, rows)

@@ -199,18 +199,21 @@ def _compute_maps(
         return jax.tree.map(lambda x: module.apply(variables, x, method=method), tokens)
 
     def encode(embeddings: Array, tokens: Array) -> Any:
-        return module.apply(variables, embeddings, tokens, None, False, method="encode_embeddings")
+        return module.apply(
+            variables, tokens, enable_dropout=False, embeddings=embeddings, method="encode"
+        )
 
     def logits(embeddings: Any) -> Array:
         encoder, decoder = embeddings
         encoded = jax.tree.map(encode, encoder, encoder_tokens)
         hidden: Any = module.apply(
             variables,
-            decoder,
             encoded,
             encoder_tokens,
+            None,
             enable_dropout=False,
-            method="decode_embeddings",
+            embeddings=decoder,
+            method="decode_hidden",
         )
         hidden = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
         return target_logits(output_layer(module, params), hidden, target_ids)

@@ -2,10 +2,11 @@ import jax
 import numpy as np
 
 from faith_jax.models.attention.multi_head import MultiHeadAttention
+from faith_jax.models.config import TransformerConfig
 
 
 def test_self_attention_equals_attention_over_itself():
-    module = MultiHeadAttention(num_heads=2, head_dim=3)
+    module = MultiHeadAttention(TransformerConfig(9, num_heads=2, head_dim=3))
     x = np.random.default_rng(0).normal(size=(2, 4, 5)).astype(np.float32)
     variables = jax.jit(lambda: module.init(jax.random.key(0), x, deterministic=True))()
     apply = jax.jit(lambda *inputs: module.apply(variables, *inputs, deterministic=True))
@@ -27,7 +28,11 @@ def random_heads(seed, *shape):
 
 
 def test_projections_have_biases_where_asked():
-    module = MultiHeadAttention(num_heads=2, head_dim=3, num_kv_heads=1, use_bias=True, scale=0.5)
+    module = MultiHeadAttention(
+        TransformerConfig(
+            9, num_heads=2, head_dim=3, num_kv_heads=1, attention_bias=True, attention_scale=0.5
+        )
+    )
     x = random_heads(0, 2, 4, 5)
     shapes = jax.eval_shape(lambda: module.init(jax.random.key(0), x, deterministic=True))["params"]
     found = jax.tree.map(lambda leaf: leaf.shape, shapes)

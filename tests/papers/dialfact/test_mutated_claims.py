@@ -14,8 +14,8 @@ import pytest
 from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.inference.batch_decoder import BatchDecoder
-from faith_jax.papers.dialfact import masking, mutated_claims
-from faith_jax.papers.dialfact.options import MutateClaimsOptions
+from faith_jax.papers.dialfact import claim_mutation, mutated_claims
+from faith_jax.papers.dialfact.commands import MutateClaims
 from faith_jax.runs import shards
 from faith_jax.scoring.claims import Verdict
 from faith_jax.tasks import lookup
@@ -37,7 +37,7 @@ def turns_of_sample():
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("claims") / "made"
     options = {"tagger": "rules", "antonyms": "list", "validation_share": 0.4}
-    given = MutateClaimsOptions("sample", output=str(folder), **options)
+    given = MutateClaims("sample", output=str(folder), **options)
     return folder, mutated_claims.mutate_claims(given)
 
 
@@ -175,7 +175,7 @@ class Verifier:
 def test_the_fewest_words_are_masked_that_the_verdict_needs():
     texts = ["The old boat is red.", "The old boat is blue.", "It is red, and a boat."]
     claims = load_tagger("rules").tag(texts)
-    found = masking.neutral_spans(Verifier(), claims, [("Boats", "A red boat.")] * 3)
+    found = claim_mutation.neutral_spans(Verifier(), claims, [("Boats", "A red boat.")] * 3)
     pieces = [[t[a:b] for a, b in spans] for t, spans in zip(texts, found, strict=True)]
     assert pieces == [["red"], [], ["red"]]  # the second one was not supported
 

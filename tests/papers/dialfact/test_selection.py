@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.papers.dialfact.selection import fluent, hardest, select_varied_claims
+from faith_jax.papers.dialfact.mutated_claims import fluent, hardest, select_varied_claims
 
 
 def test_claims_that_differ_in_fewer_words_than_three_are_dropped():

@@ -6,7 +6,7 @@ from faith_jax.cli import main
 from faith_jax.papers import workflow
 from faith_jax.papers.dialfact.options import Dialfact
 from faith_jax.papers.dialfact.tables import Table
-from faith_jax.papers.judges import read_published_figures
+from faith_jax.papers.tables import read_published_figures
 from tests.papers.workflows import shown_commands
 from tests.retrieval.encyclopedia import built
 from tests.scoring.tiny_models import write_model

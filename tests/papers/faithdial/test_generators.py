@@ -59,8 +59,8 @@ def test_every_training_has_a_recipe_and_a_task():
 
 def test_the_papers_systems_are_twenty():
     models = {"gpt2": "a", "dialogpt": "b", "doha": "c", "t5": "d"}
-    plain = table(models=models, methods=["cross_entropy"]).systems
-    others = table(methods=list(METHODS)[1:]).systems
+    plain = list(table(models=models, methods=["cross_entropy"]).checkpoints)
+    others = list(table(methods=list(METHODS)[1:]).checkpoints)
     names = {s.name for s in (*plain, *others) if s.trained_on not in IN_DOMAIN}
     assert len(names) == 20
     assert "wow/t5_infonce" not in names
@@ -78,7 +78,7 @@ def test_in_domain_systems_are_of_cross_entropy_and_respond_to_their_own_data():
     assert not any(name.startswith(IN_DOMAIN) for name in tested["faithdial"])
     for corpus in ("wow", "topical_chat", "cmu_dog"):  # table 8
         assert set(made.layout()["published"][corpus]) <= tested[corpus]
-    there = table(tested_on=["faithdial", "cmu_dog"]).systems
+    there = list(table(tested_on=["faithdial", "cmu_dog"]).checkpoints)
     assert {s.trained_on for s in there} & set(IN_DOMAIN) == {"cmu_dog"}
     # Zero-shot responses have no gold ones.
     assert set(made.scorers_of("cmu_dog")) == {"knowledge"}
@@ -155,7 +155,7 @@ def test_ten_epochs_of_other_data(data, split):
 def test_doha_is_trained_by_its_recipe_alone():
     given = Faithdial(models={"t5": "a", "doha": "b"}, output="")
     made = Table(given, lambda task, _: 18_357 if task.startswith("faithdial") else 83_247)
-    assert [s.method for s in made.systems if s.model == "doha"] == ["cross_entropy"] * 5
+    assert [s.method for s in made.checkpoints if s.model == "doha"] == ["cross_entropy"] * 5
     first = made.trainings["doha/seed_0/doha_wow"]
     second = made.trainings["doha/seed_0/doha_wow_then_faithdial"]
     assert first.files == second.files == ["faithdial_generate_doha.gin"]
@@ -192,7 +192,7 @@ def test_systems_without_data_are_left_out():
         trained_on=["faithdial", "wow_then_faithdial"],
         methods=["cross_entropy"],
     )
-    assert [s.name for s in made.systems] == ["faithdial/t5"]
+    assert [s.name for s in made.checkpoints] == ["faithdial/t5"]
     shown = "wow_then_faithdial/t5 (no data of wizard_of_wikipedia_generate)"
     assert any(f"Left out: {shown}" in note for note in made.layout()["notes"])
     assert made.left_out == [shown, "wow (no data)"]

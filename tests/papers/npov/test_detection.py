@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from faith_jax.core.errors import InputError
-from faith_jax.papers.npov.detection import comparisons, detections, npov_cells, select_judged_rows
+from faith_jax.papers.npov.detection import comparisons, detections, select_judged_rows
+from faith_jax.papers.npov.protocols import npov_cells
 from faith_jax.statistics.auc import roc_auc
 from faith_jax.statistics.scored_corpora import Corpus
 from tests.statistics.significance_reference import hanley_mcneil_p

@@ -168,11 +168,11 @@ def scaled_embedding_map(model, inputs, targets):
             for t, s in zip(tokens, scales, strict=True)
         )
         encoded = module.apply(
-            variables, encoder, tokens[0], None, False, method="encode_embeddings"
+            variables, tokens[0], enable_dropout=False, embeddings=encoder, method="encode"
         )
         hidden = module.apply(
-            variables, decoder, encoded, tokens[0], enable_dropout=False,
-            method="decode_embeddings",
+            variables, encoded, tokens[0], None, enable_dropout=False, embeddings=decoder,
+            method="decode_hidden",
         )  # fmt: skip
         whole = hidden[0] @ model.params["decoder"]["logits_dense"]["kernel"]
         return whole[np.arange(len(targets)), np.asarray(targets)]
@@ -269,8 +269,11 @@ def test_mistakes(models, knowledge, capsys, tmp_path):
             "the kinds of errors, or published, got 0",
         ),
         ((bart, "--errors-per-response=paper"), "or published, got paper"),
-        ((bart, "--errors-per-response=3"), "test, plain: 2."),
-        ((bart, "--errors-per-response=3"), "validation, paraphrased: 2."),
+        ((bart, "--errors-per-response=3"), "test, plain: 3 rows with an error to each"),
+        (
+            (bart, "--errors-per-response=3"),
+            "validation, paraphrased: 3 rows with an error to each",
+        ),
         ((bart, "--beams=2"), "reproduce npov_detection has no argument '--beams=2'"),
         ((bart, "--scorers=bleu"), "has no argument '--scorers=bleu'"),
     ):

@@ -7,10 +7,10 @@ import statistics
 import pytest
 
 from faith_jax.datasets.raw.true_benchmark import AVERAGED
-from faith_jax.papers.judges import read_published_figures
 from faith_jax.papers.push import table_forms as nli_tables
 from faith_jax.papers.push import tables_1_2_4 as nli
 from faith_jax.papers.push.table_forms import AVERAGE
+from faith_jax.papers.tables import read_published_figures
 from faith_jax.report.table_pages import render_table
 from faith_jax.statistics.auc_table import AucCell, AucTable, Compared
 from faith_jax.statistics.bootstrap import Interval

@@ -73,12 +73,20 @@ def logits_of_embeddings(module, params, inputs, encoder, decoder, targets):
     """The whole logits, and of them the targets' [batch, length]."""
     variables = {"params": params}
     encoded = jax.tree.map(
-        lambda e, t: module.apply(variables, e, t, None, False, method="encode_embeddings"),
+        lambda e, t: module.apply(
+            variables, t, enable_dropout=False, embeddings=e, method="encode"
+        ),
         encoder,
         inputs,
     )
     hidden = module.apply(
-        variables, decoder, encoded, inputs, enable_dropout=False, method="decode_embeddings"
+        variables,
+        encoded,
+        inputs,
+        None,
+        enable_dropout=False,
+        embeddings=decoder,
+        method="decode_hidden",
     )
     logits = module.apply(variables, hidden, method="logits")
     return jnp.take_along_axis(logits, targets[..., None], 2)[..., 0]
