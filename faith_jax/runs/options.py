@@ -302,9 +302,8 @@ class CheckOptions(FindingOptions, ClaimColumns):
         if self.grounding_column:
             of_base = [field.name for field in dataclasses.fields(FindingOptions)]
             of_base = ["knowledge_base", *(name for name in of_base if name != "sentences")]
-            defaults = {field.name: field.default for field in dataclasses.fields(CheckOptions)}
             for name in of_base:
-                if getattr(self, name) != defaults[name]:
+                if getattr(self, name) != getattr(CheckOptions, name):
                     raise ConfigError(
                         f"--{name.replace('_', '-')}: goes with a knowledge base, in whose place "
                         "--grounding-column is given."

@@ -4,7 +4,7 @@
 """
 
 import dataclasses
-from typing import ClassVar, Literal
+from typing import Literal
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.settings import NotNegative
@@ -50,15 +50,12 @@ class CalibrateOptions:
     seed: NotNegative = 0
     figure: Png = ""
 
-    # Conformal risk control holds on average, not with a confidence.
-    _OF_TESTS: ClassVar = ("confidence", "simultaneous")
-
     def __post_init__(self):
         if not self.output:
             raise ConfigError("--output: name the file of the calibration, such as scores.json.")
-        defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        for name in self._OF_TESTS:
-            is_given = getattr(self, name) != defaults[name]
+        # Conformal risk control holds on average, not with a confidence.
+        for name in ("confidence", "simultaneous"):
+            is_given = getattr(self, name) != getattr(CalibrateOptions, name)
             if is_given and self.guarantee != "learn_then_test":
                 raise ConfigError(f"--{name}: goes with --guarantee=learn_then_test.")
 
