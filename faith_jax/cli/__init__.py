@@ -215,7 +215,7 @@ def _run_reporting_errors(options: argparse.Namespace, prog: str) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        problem, status = _describe_failure(error, getattr(command, "kept", ""))
+        problem, status = _describe_failure(error, command)
         if not problem:
             raise
     except KeyboardInterrupt as stopped:
@@ -227,12 +227,10 @@ def _run_reporting_errors(options: argparse.Namespace, prog: str) -> int:
     return status
 
 
-def _describe_failure(error: Exception, kept: str) -> tuple[str, int]:
-    """Returns the message on an error, "" if it is a fault of ours, and the exit status.
-
-    `kept` says what is kept of a run, and how to resume it; "" = nothing is.
-    """
+def _describe_failure(error: Exception, command: Any) -> tuple[str, int]:
+    """Returns the message on an error, "" if it is a fault of ours, and the exit status."""
     full_disk = storage_failure(error)
+    kept = getattr(command, "kept", "") if full_disk else ""
     if full_disk and (kept or isinstance(error, StorageError)):
         return f"{full_disk}. Free some space{f'; {kept}' if kept else _AGAIN}", 1
     if isinstance(error, ProcessError):
