@@ -98,14 +98,10 @@ def _parse_attribute_docs(text: str) -> dict[str, tuple[str, str]]:
 def _add_option(
     group: Any, field: dataclasses.Field, value: str, help_text: str, between: str
 ) -> None:
-    """Adds a field's option.
+    """Adds a field's option to a group or parser.
 
-    Args:
-      group: of the parser, or the parser itself.
-      field: gives the name, type and default.
-      value: stands for the value in the help.
-      help_text: of the option; a default that says something is added.
-      between: the words of the name; the other spelling is understood too.
+    `value` stands for the value in the help, to which a default that says something is added;
+    `between` for what is between the words of the name, whose other spelling is understood too.
     """
     kinds, origin = typing.get_args(field.type), typing.get_origin(field.type)
     is_required = field.default is field.default_factory is dataclasses.MISSING

@@ -108,13 +108,9 @@ def prepare(
 ) -> Iterator[str]:
     """Prepares a data set, and yields lines that say what was made.
 
-    Args:
-      name: `<builder>` or `<builder>/<config>`; without a config, the official files.
-      data_dir: None = FAITH_JAX_DATA_DIR or TFDS's own.
-      raw_folder: None = TFDS's manual folder, then their source.
-      skip_bad_rows: pass over rows that cannot be read, and list them.
-      beam: prepares in parallel; None = in this process.
-      tell_ignored: name the files beside the raw ones that are not read.
+    The name is `<builder>` or `<builder>/<config>`; without a config, the official files. Without
+    `data_dir` it is FAITH_JAX_DATA_DIR or TFDS's own, without `raw_folder` TFDS's manual folder,
+    then their source. `tell_ignored` names the files beside the raw ones that are not read.
     """
     builder, config = builder_of(name)
     if raw_folder is not None and not pathlib.Path(raw_folder).is_dir():

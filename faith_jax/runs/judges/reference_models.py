@@ -221,9 +221,7 @@ _TOKENIZERS = {
 def _make_sentencepiece_model(special: Sequence[tuple[str, int]], placed: dict[str, int]) -> Any:
     """Returns the package's SentencePiece model with other special pieces, and without bytes.
 
-    Args:
-      special: the first pieces, each with its type.
-      placed: the ids of some of the others.
+    `special` are the first pieces with their types, `placed` the ids of some of the others.
     """
     model = read_model(load_vocabulary().model_file)
     stored = {p.piece: p.score for p in model.pieces if p.type == _NORMAL}
