@@ -18,6 +18,7 @@ from faith_jax.core.cutting import CutTokens, Kind
 from faith_jax.core.errors import InputError, pluralize
 from faith_jax.core.files import make_output_folder, write_json
 from faith_jax.core.labels import labels_line
+from faith_jax.core.table import printable
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.tokenizers.unknown import PARTS as UNKNOWN_PARTS
@@ -234,7 +235,8 @@ def beside(output: pathlib.Path) -> pathlib.Path:
 def tell(report: Report, path: pathlib.Path | None, dry_run: bool = False) -> None:
     """Logs a report, its warnings as warnings, and writes it as JSON; a dry run prints it."""
     if dry_run:
-        print("\n".join([*_format_report(report), *(f"warning: {w}" for w in report["warnings"])]))
+        lines = [*_format_report(report), *(f"warning: {line}" for line in report["warnings"])]
+        print(printable("\n".join(lines), "\n\t"))
     else:
         for line in _format_report(report):
             logger.info("%s", line)

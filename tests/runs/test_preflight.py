@@ -81,8 +81,10 @@ def test_what_is_cut_is_told_by_part(capsys):
     assert set(found["cut"]) == {"knowledge"}
     assert cut["max"] == 2
     assert cut["rows"] == pytest.approx(600 * cut["share"])
-    tell(found, None, dry_run=True)
-    assert "cut of knowledge" in capsys.readouterr().out
+    tell(found | {"task": "\x1b[2Jtask"}, None, dry_run=True)
+    out = capsys.readouterr().out
+    assert "cut of knowledge" in out
+    assert "\\x1b[2Jtask" in out  # as text, which no terminal obeys
     assert any("knowledge, which their targets may need" in text for text in found["warnings"])
 
 
