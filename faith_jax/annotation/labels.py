@@ -41,14 +41,10 @@ class Slice(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Label:
-    """The label that the annotators of a response give it together.
+    """The label that so many annotators of a response give it together.
 
-    Attributes:
-      example: the response.
-      annotators: how many there are.
-      answers: for each of `ERRORS` whether the response has it.
-      named: what is named of its errors, see `Marks`.
-      ties: the errors to which as many said yes as no.
+    Answers say for each of `ERRORS` whether the response has it; `named` is what is named of its
+    errors, see `Marks`; ties are the errors to which as many said yes as no.
     """
 
     example: GroundedExample

@@ -48,16 +48,12 @@ Span = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """One annotator's marks of one response.
+    """One annotator's marks of the response with an id, in the row at a place (`path:line`).
 
     Attributes:
-      id: the response's.
-      annotator: who marked it.
-      place: where the row stands, as `path:line`.
       answers: for each of `ERRORS` whether the response has it, or answers to other questions.
       named: for each of `SPANS` offsets of the characters concerned, of the first and behind the
         last; for each of `ARGUMENTS` the labels of those concerned.
-      note: whatever the annotator wrote.
     """
 
     id: str

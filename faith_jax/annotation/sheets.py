@@ -58,14 +58,10 @@ class _Told(msgspec.Struct):
 
 
 class SheetRow(NamedTuple):
-    """One row of a sheet, whose texts have line feeds for all line ends.
+    """One row of a sheet, at a place (`path:line`); its texts have line feeds for all line ends.
 
-    Attributes:
-      place: as `path:line`, for errors.
-      example: what is judged.
-      annotator: who judges it; "" = not said.
-      marks: the cells that annotators fill in: texts, and in JSON lines also null, numbers, truth
-        values, lists.
+    Marks are the cells that annotators fill in: texts, and in JSON lines also null, numbers, truth
+    values, lists. The annotator is "" where the row does not say who judges it.
     """
 
     place: str

@@ -72,11 +72,9 @@ class PageFiles:
 
 
 def write_page(page: pathlib.Path, make: Callable[[PageFiles], str]) -> None:
-    """Writes a page and its files; both appear whole or not at all.
+    """Writes a page and its files, of any storage; both appear whole or not at all.
 
-    Args:
-      page: of any storage; nobody else may write it meanwhile.
-      make: writes the files and returns the page.
+    `make` writes the files and returns the page, which nobody else may write meanwhile.
 
     Raises:
       ConfigError: it cannot be written.
@@ -204,9 +202,7 @@ class _PageExamples:
     """The examples as a page has them.
 
     Attributes:
-      count: how many.
-      rows: all of them as JSON; "" where they are in files.
-      folder: the name of that of the files; "" = none.
+      rows: all of them as JSON; "" where they are in files, in the folder of a name.
       corpora: the names that the column of corpora counts, in order.
       systems: whether rows of several corpora respond to the same grounding.
       ranges: by number of a scorer that scores words its lowest and highest score of one.
@@ -226,12 +222,8 @@ def page_examples(
     """Returns the examples of a page, and writes its files where there are too many for it.
 
     Rows of a corpus and label whose responses have the same words are alike, and those with the
-    same id and grounding have the same input; both are numbered in order of appearance.
-
-    Args:
-      rows: in the form of `faith_jax.export.scored_rows`; they are read once.
-      scorers: in the page's order.
-      files: None = all are in the page, however many.
+    same id and grounding have the same input; both are numbered in order of appearance. Rows are
+    read once. Without files all are in the page, however many.
     """
     corpora: dict[str, int] = {}
     # The numbers of hashes, and the columns of numbers that have one for each row.

@@ -199,11 +199,10 @@ class AcceptancePanel(NamedTuple):
     """Which share of the responses is accepted at which risk, which is named in words.
 
     Attributes:
-      targets: limits of the risk, rising: [targets].
+      targets: limits of the risk, rising: [targets]; `target` is that which was asked for.
       guaranteed: the share accepted with the guarantee at each target: [targets].
       risks: of the calibration rows, the risk at each of their thresholds: [thresholds].
       accepted: the share of them that is accepted: [thresholds].
-      target: that was asked for.
     """
 
     title: str

@@ -24,11 +24,9 @@ _OWN_FIELDS = ("id", "grounding", "question", "corpus")
 
 
 class Units(NamedTuple):
-    """The units of a corpus.
+    """The number of each row's unit, from 0: [rows]; and the field that rows of a unit share.
 
-    Attributes:
-      numbers: [rows], the number of each row's unit, from 0.
-      field: what rows of a unit share; "" = each row is a unit.
+    Without a field, each row is a unit.
     """
 
     numbers: NDArray[np.intp]

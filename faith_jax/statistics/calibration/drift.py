@@ -28,11 +28,9 @@ _MOST_VALUES = 500
 
 
 class Comparison(NamedTuple):
-    """How far the distributions of two samples are from each other.
+    """The largest difference of two samples' cumulative shares, in [0, 1].
 
-    Attributes:
-      distance: the largest difference of their cumulative shares, in [0, 1].
-      p_value: of the hypothesis that they are equal; too large where there are ties.
+    The p-value is of the hypothesis that they are equal; too large where there are ties.
     """
 
     distance: float

@@ -64,10 +64,7 @@ def one_row_of_each(units: NDArray[np.intp], seed: int | Sequence[int]) -> NDArr
     """Returns the number of one row of each unit, drawn uniformly: [units].
 
     The drawn rows are independent where the units are, as a test that counts rows needs them.
-
-    Args:
-      units: [rows], the number of each row's unit, from 0.
-      seed: of the draws.
+    `units` are [rows], the number of each row's unit, from 0.
     """
     # The first row of each unit in a random order of all rows.
     order = np.random.default_rng(seed).permutation(units.size)

@@ -76,12 +76,7 @@ class Beta(msgspec.Struct, frozen=True, tag_field="form", tag="beta"):
 
 
 class Isotonic(msgspec.Struct, frozen=True, tag_field="form", tag="isotonic"):
-    """The map that joins points by straight lines, and is level beyond them.
-
-    Attributes:
-      scores: of the points, rising.
-      values: their probabilities.
-    """
+    """The map that joins points of rising scores and values by lines, and is level beyond them."""
 
     scores: list[float]
     values: list[_Probability]
@@ -189,9 +184,7 @@ def _beta_calibration_features(scores: Floats, low: float, high: float) -> Float
 def _fit_logistic(features: Floats, labels: Floats) -> tuple[list[float], float]:
     """Returns slopes of at least 0 and the intercept of the most likely logistic curve.
 
-    Args:
-      features: [rows, features].
-      labels: [rows], 1 = faithful.
+    Features are [rows, features], labels [rows], 1 = faithful.
     """
     from scipy import optimize
 

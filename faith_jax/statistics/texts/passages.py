@@ -8,12 +8,7 @@ from faith_jax.statistics.texts.text_metrics import content_words
 
 
 class Passage(NamedTuple):
-    """One or a few neighbouring sentences.
-
-    Attributes:
-      text: of the passage.
-      share: of the content words of a sentence that it has, from 0 to 1.
-    """
+    """One or a few neighbouring sentences, and their share of a sentence's content words."""
 
     text: str
     share: float

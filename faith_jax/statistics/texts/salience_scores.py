@@ -25,9 +25,7 @@ Floats = NDArray[np.float64]
 class PlacedWord(NamedTuple):
     """A content word of an example and the offsets of its characters.
 
-    Attributes:
-      number: of the grounding's text that it stands in; None = in the response.
-      perspective: of that text; "" = none.
+    It stands in the grounding's text of this number and perspective; None = in the response.
     """
 
     text: str

@@ -383,9 +383,8 @@ def sentence_bleu(response: str, reference: str, normalization: str = PUBLISHED)
 class Extractiveness(NamedTuple):
     """How extractive a response is; NaN for a response without words.
 
-    Attributes:
-      coverage: share of the response's words that stand in a copied span.
-      density: mean over the response's words of the length in words of the span each stands in.
+    Coverage is the share of its words that stand in a copied span, density the mean over its words
+    of the length in words of the span each stands in.
     """
 
     coverage: float
