@@ -75,6 +75,9 @@ class MetricError(RuntimeError):
         super().__init__(message)
         self.metrics = dict(metrics)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.metrics)
+
 
 class DivergenceError(RuntimeError):
     """A training's loss or gradient is not finite; the checkpoints before this step are kept."""
@@ -91,6 +94,9 @@ class ProcessError(RuntimeError):
         super().__init__(message)
         # After a signal, the status that a shell gives.
         self.status = 128 - status if status < 0 else status
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.status)
 
 
 def storage_failure(error: BaseException) -> str:
