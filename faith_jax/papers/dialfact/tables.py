@@ -573,7 +573,8 @@ def _build_verifier_table(
             pair = paper.get(heading, (None, None))
             for (figure, name), value in zip(names.items(), pair, strict=True):
                 figures_of_cell: tuple[Any, ...] = (None,) * 4
-                if row := measured.get(heading):
+                if heading in measured:
+                    row = measured[heading]
                     size = row["factual" if form.figure == "factual" else "number"]
                     figures_of_cell = (int(size), *_read_figure(row, name))
                 tidy.append((number, system, heading, figure, *figures_of_cell, value))
