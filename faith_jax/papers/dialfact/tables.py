@@ -424,10 +424,11 @@ class Table(workflow.Table):
         """Returns the figures of a split with some evidence by system and group."""
         claims = [dict(row.fields) for row in self._read_claims(split, evidence)]
         nothing = dict.fromkeys((c["id"] for c in claims), _NOTHING)
+        # Of those that read this evidence.
         predictions = {
-            name: read_predictions(str(path), nothing)
+            name: nothing | read_predictions(str(path), ())
             for name in self.verifiers
-            if (path := self._scores_path(folder, split, evidence, name)).exists()  # it reads this
+            if (path := self._scores_path(folder, split, evidence, name)).exists()
         }
         predictions[NOTHING] = nothing
         if (VALIDATION, evidence) in self.evidence:
@@ -572,7 +573,8 @@ def _build_verifier_table(
             pair = paper.get(heading, (None, None))
             for (figure, name), value in zip(names.items(), pair, strict=True):
                 figures_of_cell: tuple[Any, ...] = (None,) * 4
-                if row := measured.get(heading):
+                if heading in measured:
+                    row = measured[heading]
                     size = row["factual" if form.figure == "factual" else "number"]
                     figures_of_cell = (int(size), *_read_figure(row, name))
                 tidy.append((number, system, heading, figure, *figures_of_cell, value))

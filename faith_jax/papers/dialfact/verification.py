@@ -209,9 +209,11 @@ def read_predictions(path: str, without_evidence: Iterable[str]) -> dict[str, st
     is_scored = False
     for place, fields in read_jsonl(path):
         is_scored = "scores" in fields
-        row: _Prediction | _ScoredClaim = convert_row(
-            fields, place, _ScoredClaim if is_scored else _Prediction
-        )
+        row: _Prediction | _ScoredClaim
+        if is_scored:
+            row = convert_row(fields, place, _ScoredClaim)
+        else:
+            row = convert_row(fields, place, _Prediction)
         if row.id in by_id:
             raise InputError(f"{place}: field 'id': {row.id!r} occurs twice.")
         by_id[row.id] = row.prediction
