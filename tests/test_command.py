@@ -174,7 +174,8 @@ def test_folders_that_are_closed_to_the_user(tmp_path):
     """All in one process."""
     if os.geteuid() == 0 and shutil.which(AS_A_USER[0]) is None:
         pytest.skip("root reads every folder, and there is no setpriv")
-    places = {name: tmp_path / name for name in ("rows", "closed", "out")}
+    places = {name: tmp_path / name for name in ("closed", "out")}
+    places["rows"] = tmp_path / "rows.jsonl"
     places["rows"].write_text('{"grounding": "Tea is hot.", "response": "Tea."}\n')
     places["closed"].mkdir(mode=0)
     commands = [[argument.format(**places) for argument in arguments] for arguments in CLOSED]
@@ -195,4 +196,4 @@ for arguments in {commands!r}:
         *_, line = errors.splitlines()
         found = (line.startswith("faith-jax: "), str(places["closed"]) in line, "denied" in line)
         assert found == (True,) * 3, (arguments, line)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["closed", "rows"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["closed", "rows.jsonl"]

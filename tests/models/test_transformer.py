@@ -183,7 +183,9 @@ def test_soft_prompts_refuse_packed_inputs():
 
 
 @pytest.mark.parametrize(
-    "config", [TIED, PROMPTS.replace(num_decoder_layers=1)], ids=["t5_1_0", "prompts"]
+    "config",
+    [pytest.param(TIED, marks=pytest.mark.slow), PROMPTS.replace(num_decoder_layers=1)],
+    ids=["t5_1_0", "prompts"],
 )
 def test_scanned_layers_equal_unrolled_layers(config):
     module, params = model_and_params(config)
@@ -205,7 +207,7 @@ def gradients_with_dropout(config):
     ("scan", "policy"),
     [
         (False, "minimal"),
-        (False, "full"),
+        pytest.param(False, "full", marks=pytest.mark.slow),
         pytest.param(True, "minimal", marks=pytest.mark.slow),
     ],
 )

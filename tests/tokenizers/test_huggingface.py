@@ -3,6 +3,7 @@ import json
 import pathlib
 import pickle
 import shutil
+import socket
 import sys
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor

@@ -78,7 +78,7 @@ def test_a_second_run_with_the_same_output_is_refused(capsys, tmp_path):
     other = context.Process(target=hold_rows, args=(str(target), taken, release))
     other.start()
     try:
-        assert taken.wait(60)
+        assert taken.wait(300)
         source = rows_file(tmp_path / "rows.jsonl")
         arguments = ("--scorers=bleu", f"--input={source}", f"--output={target}")
         for restart in ((), ("--restart",)):
@@ -96,7 +96,7 @@ def test_the_lock_goes_with_a_killed_process(tmp_path):
     taken, release = context.Event(), context.Event()
     other = context.Process(target=hold, args=(str(target), taken, release))
     other.start()
-    assert taken.wait(60)
+    assert taken.wait(300)
     other.kill()
     other.join()
     with resumable_output(target, RUN) as folder:
