@@ -8,6 +8,7 @@ import functools
 import itertools
 import logging
 import pathlib
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -99,7 +100,8 @@ def _score_first(path: pathlib.Path, advice: str = "Score") -> str:
     """Returns advice on how to score the responses of a file; "" = it holds none."""
     if path.suffix not in FORMATS:
         return ""
-    command = f"faith-jax score --scorers=NAMES --input={path} --output=scores.jsonl"
+    quoted = shlex.quote(str(path))
+    command = f"faith-jax score --scorers=NAMES --input={quoted} --output=scores.jsonl"
     return f" {advice} its responses first: {command}"
 
 
