@@ -9,6 +9,7 @@ import dataclasses
 import json
 import math
 import pathlib
+import shlex
 from typing import Literal
 
 import msgspec
@@ -73,7 +74,8 @@ def adapter_message(folder: pathlib.Path) -> str:
             remedy = "`faith-jax import-prompt` joins a prompt to its base model"
         case "LORA":
             remedy = (
-                f"`faith-jax import-checkpoint {folder} TARGET --base=BASE` merges it with its base"
+                f"`faith-jax import-checkpoint {shlex.quote(str(folder))} TARGET --base=BASE` "
+                "merges it with its base"
             )
         case _:
             remedy = (

@@ -10,6 +10,7 @@ import itertools
 import logging
 import math
 import pathlib
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -96,7 +97,8 @@ def _score_first(path: pathlib.Path, advice: str = "Score") -> str:
     """Returns advice on how to score the responses of a file; "" = it holds none."""
     if path.suffix not in FORMATS:
         return ""
-    command = f"faith-jax score --scorers=NAMES --input={path} --output=scores.jsonl"
+    quoted = shlex.quote(str(path))
+    command = f"faith-jax score --scorers=NAMES --input={quoted} --output=scores.jsonl"
     return f" {advice} its responses first: {command}"
 
 

@@ -4,6 +4,7 @@ import codecs
 import dataclasses
 import functools
 import pathlib
+import shlex
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar
 
@@ -219,7 +220,8 @@ def _blame_raw_files(
         name = dataset.name if is_whole else f"{dataset.name}/{dataset.config}"
         raise InputError(
             f"{error} It looks like a raw file of {dataset.name}: run `faith-jax prepare {name} "
-            f"--raw={path.parent}`, then score --tfds={name} --split={split} in place of --input."
+            f"--raw={shlex.quote(str(path.parent))}`, then score --tfds={name} --split={split} in "
+            "place of --input."
         ) from None
     if first is not None:
         yield first

@@ -8,6 +8,7 @@ names and of texts. SQLite's own BM25 ranks, from disk: memory does not grow wit
 import math
 import pathlib
 import re
+import shlex
 import sqlite3
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -107,9 +108,10 @@ class KnowledgeBase:
                     f"{path}: this knowledge base is half built; give its `faith-jax index` again, "
                     "which resumes."
                 )
-            of = f"of it with `faith-jax index {path} FOLDER`, and give that folder"
+            quoted = shlex.quote(str(path))
+            of = f"of it with `faith-jax index {quoted} FOLDER`, and give that folder"
             if not path.exists():
-                of = f"with `faith-jax index WIKIPEDIA {path}`"
+                of = f"with `faith-jax index WIKIPEDIA {quoted}`"
             raise ConfigError(f"{path}: no knowledge base (it has no {MANIFEST}); make one {of}.")
         manifest = read_json_as(path / MANIFEST, Manifest)
         if manifest.version != VERSION:

@@ -380,7 +380,8 @@ class _Watcher:
             rate = self.learning_rate
             logged["learning_rate"] = float(rate(step - 1) if callable(rate) else rate)
         for name in self.prompt_starts:
-            if logged[name + MOVED] == 0.0:
+            # The first rate of a warm-up is 0.
+            if logged[name + MOVED] == 0.0 and (step > 1 or final):
                 logger.warning(
                     "step %d: %s has not moved from its start: is the learning rate 0?", step, name
                 )

@@ -1,5 +1,6 @@
 import types
 
+import numpy as np
 import pytest
 
 from faith_jax.core.errors import DivergenceError
@@ -53,6 +54,18 @@ def test_the_learning_rate_is_that_of_the_logged_update(rate, logged):
     watcher.write_training_metrics(3, {"loss": 1.5}, {}, False)
     rates = {} if logged is None else {"learning_rate": logged}  # after two updates
     assert written == [(3, "train", {"loss": 1.5} | rates)]
+
+
+@pytest.mark.parametrize(("step", "final", "told"), [(1, False, 0), (1, True, 1), (2, False, 1)])
+def test_a_warm_up_may_begin_without_moving_the_prompt(caplog, step, final, told):
+    start = np.ones((2, 3), np.float32)
+    writer = types.SimpleNamespace(write=lambda *_: None)
+    watcher = train._Watcher(
+        writer, Progress("step", 10), "train", {"prompt": start}, None, {}, None, None,
+        loss_period=4, is_due=lambda step: False,
+    )  # fmt: skip
+    watcher.write_training_metrics(step, {"loss": 1.5}, {"prompt": {"embedding": start}}, final)
+    assert sum("has not moved" in message for message in caplog.messages) == told
 
 
 def test_a_loss_that_is_not_finite_is_one_line(command, uncosted, monkeypatch, tmp_path):

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import logging
 import pathlib
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -153,7 +154,8 @@ def _write_data_set(
         for line in prepare("faithdial", str(folder / "tfds"), str(folder), tell_ignored=False):
             logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
         move_into_place(folder, target)
-    return [*lines, f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}"]
+    made = target / "tfds"
+    return [*lines, f"{made}: read it with FAITH_JAX_DATA_DIR={shlex.quote(str(made))}"]
 
 
 def _perturbed_rows(turns: list[dict[str, Any]], options: "Negatives") -> Iterator[dict[str, str]]:

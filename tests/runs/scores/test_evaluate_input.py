@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 
 import numpy as np
 import pyarrow as pa
@@ -239,7 +240,7 @@ def test_parquet_by_another_name(capsys, tmp_path):
             "Or score its responses first:",
         ),
         (
-            "answers.jsonl",
+            "my answers.jsonl",
             '{"document": "Tea.", "response": "Tea."}\n',
             ":1: field 'scores' is missing. Score its responses first:",
         ),
@@ -248,7 +249,8 @@ def test_parquet_by_another_name(capsys, tmp_path):
 def test_responses_without_scores_are_to_be_scored_first(capsys, tmp_path, name, content, problem):
     path = tmp_path / name
     path.write_text(content)
-    command = f"faith-jax score --scorers=NAMES --input={path} --output=scores.jsonl"
+    quoted = shlex.quote(str(path))
+    command = f"faith-jax score --scorers=NAMES --input={quoted} --output=scores.jsonl"
     status, lines, error = evaluate(capsys, path)
     assert (status, lines) == (2, [])
     assert error == f"faith-jax: {path}{problem} {command}"
