@@ -461,8 +461,10 @@ class _RowReader(NamedTuple):
                 return Grounding(())
             expected = "a text that is not empty, or several"
             raise field_error(self.place, spec, expected, [], columns.empty_remedy)
-        perspectives, texts = zip(*sided_texts, strict=True)
-        return Grounding(texts, perspectives if any(perspectives) else ())
+        perspectives = tuple(side for side, _ in sided_texts)
+        return Grounding(
+            tuple(text for _, text in sided_texts), perspectives if any(perspectives) else ()
+        )
 
     def _read_texts(self, name: str) -> list[str]:
         """Returns the texts of a field with one or a list; blank and missing ones are "".

@@ -104,7 +104,7 @@ def _rows_by_column(
         check_columns(names, path)
         for number, cells in enumerate(data):
             _check_list(path, f"[{number}]", cells, len(names), "cell")
-        records = [dict(zip(names, cells, strict=True)) for cells in data]
+        records: Sequence[Mapping[str, Any]] = [dict(zip(names, c, strict=True)) for c in data]
         if (labels := value.get("index")) is not None:
             _check_list(path, "index", labels, len(data), "label")
             records = _add_labels(path, labels, names, records, note)

@@ -171,8 +171,8 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     for folder in (path, path / "tfds"):
         if all((folder / name).is_file() for name in ("features.json", "dataset_info.json")):
             info = read_json_as(folder / "dataset_info.json", _SavedFolder, InputError)
-            names = (split["name"] for split in info.splits if isinstance(split, dict))
-            options = " or ".join(f"--split={name}" for name in names)
+            tfds_splits = (split for split in info.splits if isinstance(split, dict))
+            options = " or ".join(f"--split={split['name']}" for split in tfds_splits)
             raise InputError(
                 f"{path}: a TFDS data set; score and evidence read it with --tfds={folder} "
                 f"{options} in place of --input."

@@ -1,5 +1,6 @@
 import itertools
 import sys
+import types
 
 import pytest
 import spacy
@@ -52,7 +53,7 @@ def test_a_spacy_pipeline(pipeline):
     assert [token.text for token in other.tokens] == ["Two", "spaces"]
 
 
-def test_noun_chunks_are_those_of_a_parse():
+def test_noun_chunks_are_those_of_a_parse(monkeypatch):
     parsed = spacy.tokens.Doc(
         spacy.blank("en").vocab,
         words=["The", "old", "boat", "passed", "us"],
@@ -60,8 +61,11 @@ def test_noun_chunks_are_those_of_a_parse():
         heads=[2, 2, 3, 3, 3],
         deps=["det", "amod", "nsubj", "ROOT", "dobj"],
     )
-    chunks = tagging._convert_spacy_document(parsed).noun_chunks
-    assert chunks == (("The old boat", 0, 12), ("us", 20, 22))
+    monkeypatch.setattr(
+        tagging, "load_pipeline", lambda _: types.SimpleNamespace(pipe=lambda texts: [parsed])
+    )
+    (tagged,) = load_tagger("spacy:parser").tag([parsed.text])
+    assert tagged.noun_chunks == (("The old boat", 0, 12), ("us", 20, 22))
 
 
 def test_a_pipeline_that_is_not_installed():
