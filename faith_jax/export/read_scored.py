@@ -130,7 +130,9 @@ _DECODER = msgspec.json.Decoder(_RawRow)
 
 
 def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
-    place, fields = row
+    place = row.place
+    fields: Any = row.fields
+    raw: _RawRow
     if isinstance(fields, _RawRow):
         raw = fields
     else:

@@ -184,8 +184,10 @@ def _raw_paths(
             )
         except InputError as error:
             errors[split] = error
-    files = [path for paths in paths_by_split.values() for path in paths.values()]
-    if errors and all(path.is_relative_to(downloads) for path in files):  # none is the user's own
+    all_paths = [path for paths in paths_by_split.values() for path in paths.values()]
+    if errors and all(
+        path.is_relative_to(downloads) for path in all_paths
+    ):  # none is the user's own
         raise next(iter(errors.values()))
     for split, problem in errors.items():
         logging.warning("%s is prepared without the split %s: %s", dataset.name, split, problem)
