@@ -57,7 +57,7 @@ def check_split(task: Any, split: str | None, setting: str = "") -> None:
         raise InputError(f"{task.name}: its splits cannot be read: {reason(error)}.") from error
     if split in splits:
         return
-    said = f"{setting} = {split!r}: " if setting else ""
+    place = f"{setting} = {split!r}: " if setting else ""
     # Nobody who asks for a validation split wants the training rows.
     validation_splits = [n for start in _VALIDATION for n in sorted(splits) if n.startswith(start)]
     if validation_splits and split in _VALIDATION:
@@ -68,7 +68,7 @@ def check_split(task: Any, split: str | None, setting: str = "") -> None:
     if setting == "EVAL_SPLIT":
         hint += " EVAL_SPLIT=None trains without validation."
     raise ConfigError(
-        f"{said}{task.name} has no split {split!r}.{hint} Its splits: {', '.join(sorted(splits))}."
+        f"{place}{task.name} has no split {split!r}.{hint} Its splits: {', '.join(sorted(splits))}."
     )
 
 

@@ -1,4 +1,4 @@
-"""The text a model sees, as pure functions of strings (SeqIO preprocessors agree with them).
+"""The text a model sees, as pure functions of strings (SeqIO tasks call them).
 
 The NPOV tasks use the "curly braces format" of Chang 2024, appendix B: key-value pairs in the
 input and in the target.
@@ -55,7 +55,7 @@ _OPEN, _CLOSE = "\ue010", "\ue011"
 _EXTRA_ID = r"extra_id_[0-9]+"
 _EOT_MARK = r"\[(EOT)\]"  # between turns; it stays as published
 
-# A pattern, which `re` and RE2 read alike, and its replacement.
+# A pattern and its replacement.
 Replacement = tuple[str, str]
 
 
