@@ -15,6 +15,9 @@ from faith_jax.core.user_modules import load_entry_points, locate_user_module
 from faith_jax.datasets.task_data import TASK_ENTRY_POINTS, check_task_name
 from faith_jax.tasks import faithdial, npov
 
+# How splits are called that are not trained on, by their beginnings.
+_VALIDATION = ("validation", "valid", "val", "development", "dev", "eval", "test")
+
 
 @functools.cache
 def _load_entry_points() -> None:
@@ -55,7 +58,13 @@ def check_split(task: Any, split: str | None, setting: str = "") -> None:
     if split in splits:
         return
     place = f"{setting} = {split!r}: " if setting else ""
-    hint = did_you_mean(str(split), splits)
+    # Nobody who asks for a validation split wants the training rows.
+    validation_splits = [n for start in _VALIDATION for n in sorted(splits) if n.startswith(start)]
+    if validation_splits and split in _VALIDATION:
+        validation_splits = list(dict.fromkeys(validation_splits))
+        hint = f" Did you mean {' or '.join(map(repr, validation_splits))}?"
+    else:
+        hint = did_you_mean(str(split), set(splits) - {"train"} if split in _VALIDATION else splits)
     if setting == "EVAL_SPLIT":
         hint += " EVAL_SPLIT=None trains without validation."
     raise ConfigError(
