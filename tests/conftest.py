@@ -26,7 +26,7 @@ import tests.typechecking
 NUMERICS = {
     "models": "attention.masks attention.multi_head chunked_logits classification_head "
     "output_layer soft_prompt transformer",
-    "decoding": "beam causal encoder_decoder limits nucleus pmi search steps",
+    "decoding": "beam generation limits nucleus pmi search steps",
     "training": "infonce label_cross_entropy loss_truncation repetition",
     "inference": "class_probabilities row_likelihoods",
 }

@@ -51,7 +51,7 @@ import benchmark_salience
 import benchmark_t5x
 
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.decoding.encoder_decoder import generate, row_keys
+from faith_jax.decoding.generation import generate, row_keys
 from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.parameters import random_params
@@ -260,7 +260,7 @@ def our_parts(part: str) -> dict[str, Part]:
 
     @jax.jit
     def greedy(params, tokens):
-        return generate(module, params, tokens, keys, decoding).tokens
+        return generate(module, params, [tokens], keys, decoding).tokens
 
     if part.startswith("score"):
         return {part: lambda: jax.block_until_ready(score(params, batch))}

@@ -30,8 +30,8 @@ import numpy as np
 
 import faith_jax
 from faith_jax.datasets import npov
-from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.decoding.generation import generate, row_keys
 from faith_jax.inference import CausalModel, EncoderDecoderModel
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.opening import open_tokenizer
@@ -114,27 +114,24 @@ def our_t5(config: TransformerConfig, inputs: np.ndarray, max_length: int) -> di
     params["decoder"]["logits_dense"]["kernel"] *= PEAKED
     without_document = np.ascontiguousarray(inputs[:, inputs.shape[1] // 2 :])
 
-    def part(
-        function: Any, rows: int, *arrays: np.ndarray, params: Any = params, **options: Any
-    ) -> Part:
+    def part(rows: int, *arrays: np.ndarray, params: Any = params, **options: Any) -> Part:
         decoding = DecodingConfig(max_length=max_length, eos_id=NO_END, **options)
-        keys = encoder_decoder.row_keys(0, jnp.arange(rows))
-        decode = jax.jit(lambda p, *a: function(module, p, *a, keys, decoding).tokens)
+        keys = row_keys(0, jnp.arange(rows))
+        decode = jax.jit(lambda p, *a: generate(module, p, a, keys, decoding).tokens)
         first_rows = [array[:rows] for array in arrays]
         return lambda: jax.block_until_ready(decode(params, *first_rows))
 
     partitioner = make_partitioner(config)
     in_8_bits = quantize_params(random, partitioner.replicated, partitioner)
-    plain, pmi = encoder_decoder.generate, encoder_decoder.generate_pmi
     rows = len(inputs)
     engine = LikelihoodEngine(EncoderDecoderModel(config, params))
     summaries = summary_rows(config.vocab_size)
     return {
         "summeval_like_t5": lambda: engine.log_probs(summaries),
-        "beam": part(plain, BATCH, inputs, num_beams=BEAMS),
-        "beam_int8": part(plain, BATCH, inputs, params=in_8_bits, num_beams=BEAMS),
-        "plain_greedy": part(plain, rows, inputs),
-        "pmi_greedy": part(pmi, rows, inputs, without_document, pmi=PMIConfig()),
+        "beam": part(BATCH, inputs, num_beams=BEAMS),
+        "beam_int8": part(BATCH, inputs, params=in_8_bits, num_beams=BEAMS),
+        "plain_greedy": part(rows, inputs),
+        "pmi_greedy": part(rows, inputs, without_document, pmi=PMIConfig()),
     }
 
 
@@ -142,11 +139,11 @@ def our_gpt2() -> dict[str, Part]:
     """Returns the parts of GPT-2's shape."""
     module, params = Transformer(GPT2), random_params(GPT2)
     tokens, lengths = gpt2_inputs(), np.full(BATCH, GPT2_INPUTS, np.int32)
-    keys = encoder_decoder.row_keys(0, jnp.arange(BATCH))
+    keys = row_keys(0, jnp.arange(BATCH))
 
     def part(**options: Any) -> Part:
         decoding = DecodingConfig(max_length=GPT2_TARGETS, eos_id=NO_END, **options)
-        decode = jax.jit(lambda p, t, n: causal.generate(module, p, t, n, keys, decoding).tokens)
+        decode = jax.jit(lambda p, t, n: generate(module, p, [(t, n)], keys, decoding).tokens)
         return lambda: jax.block_until_ready(decode(params, tokens, lengths))
 
     engine = LikelihoodEngine(CausalModel(GPT2, params))

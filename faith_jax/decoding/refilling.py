@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Integer
 
 from faith_jax.core.types import Array, PyTree
-from faith_jax.decoding import causal, encoder_decoder
+from faith_jax.decoding import generation
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.search import Rows, advance, copy_keys, needed_cache_length, start
 from faith_jax.decoding.steps import (
@@ -31,7 +31,7 @@ class Places(NamedTuple):
     """The places of a batch, each with an example.
 
     Attributes:
-      memory: what the model has read of each, see `encoder_decoder.read`.
+      memory: what the model has read of each, see `generation.read`.
       numbers: int32 [places], the number of the example, from which its random key is made.
       rows: [places * copies].
     """
@@ -45,18 +45,12 @@ class Refilling(NamedTuple):
     """The functions of refilling, to be compiled.
 
     Attributes:
-      module: the model.
       config: greedy search or sampling, with the model's tokens set.
-      seed: of the sampling.
     """
 
     module: Transformer
     config: DecodingConfig
     seed: int
-
-    @property
-    def _decoding_functions(self) -> Any:
-        return causal if self.module.config.is_decoder_only else encoder_decoder
 
     def read(self, params: PyTree, numbers: Array, branches: Sequence[Any]) -> Places:
         """Reads examples, each of which gets a place; the cache has the shortest length.
@@ -64,14 +58,12 @@ class Refilling(NamedTuple):
         Args:
           params: of the model.
           numbers: int32 [places].
-          branches: the inputs as `read` takes them; PMI-Decode has two branches.
+          branches: the inputs; PMI-Decode has two branches.
         """
         config = self.config
         room = cache_lengths(config.cache_length)[0]
-        memory, cache = self._decoding_functions.read(
-            self.module, params, branches, room, config.copies
-        )
-        model = self._decoding_functions.attach_memory(
+        memory, cache = generation.read(self.module, params, branches, room, config.copies)
+        model = generation.attach_memory(
             self.module, params, memory, cache, config.copies, config.pmi
         )
         return Places(memory, numbers, start(model, config))
@@ -105,10 +97,10 @@ class Refilling(NamedTuple):
         """
         config, room = self.config, self._count_response_slots(rows)
         # Without a cache: it is part of the rows, which the loop carries.
-        model = self._decoding_functions.attach_memory(
+        model = generation.attach_memory(
             self.module, params, memory, None, config.copies, config.pmi
         )
-        keys = copy_keys(encoder_decoder.row_keys(self.seed, numbers), config.copies)
+        keys = copy_keys(generation.row_keys(self.seed, numbers), config.copies)
 
         def have_ended(rows: Rows) -> Array:
             # An example has ended when all of its samples have.

@@ -15,7 +15,7 @@ import numpy as np
 LEAST_SHARED = 32
 
 
-class PrefixGroup(NamedTuple):
+class _PrefixGroup(NamedTuple):
     """Rows whose first `shared` tokens are the same."""
 
     rows: list[int]
@@ -45,7 +45,7 @@ class SharedInputs(NamedTuple):
     places: Any
 
 
-def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[PrefixGroup]:
+def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[_PrefixGroup]:
     """Returns inputs in groups that begin alike, each input in one.
 
     A group shares at least `LEAST_SHARED` tokens and half of what its first two inputs share; an
@@ -53,11 +53,11 @@ def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[PrefixGroup]:
 
     >>> document = list(range(100, 150))
     >>> prefix_groups([[*document, 1, 2], [5, 6], [*document, 3]])
-    [PrefixGroup(rows=[1], shared=2), PrefixGroup(rows=[0, 2], shared=50)]
+    [_PrefixGroup(rows=[1], shared=2), _PrefixGroup(rows=[0, 2], shared=50)]
     """
     # In the order of their tokens, inputs that begin alike are neighbours.
     ordered = sorted(range(len(inputs)), key=lambda row: (list(inputs[row]), row))
-    groups: list[PrefixGroup] = []
+    groups: list[_PrefixGroup] = []
     for row in ordered:
         if groups:
             rows, shared = groups[-1]
@@ -68,25 +68,25 @@ def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[PrefixGroup]:
             # A group gives up at most half of its beginning for one more row.
             enough = LEAST_SHARED if len(rows) == 1 else max(LEAST_SHARED, shared / 2)
             if common >= enough:
-                groups[-1] = PrefixGroup([*rows, row], common)
+                groups[-1] = _PrefixGroup([*rows, row], common)
                 continue
-        groups.append(PrefixGroup([row], len(inputs[row])))
+        groups.append(_PrefixGroup([row], len(inputs[row])))
     return groups
 
 
-def tokens_saved(groups: Sequence[PrefixGroup]) -> int:
+def tokens_saved(groups: Sequence[_PrefixGroup]) -> int:
     """Returns how many tokens fewer are read where each group's beginning is read once."""
     return sum(group.shared * (len(group.rows) - 1) for group in groups)
 
 
-def line_length(inputs: Sequence[Sequence[int]], group: PrefixGroup) -> int:
+def line_length(inputs: Sequence[Sequence[int]], group: _PrefixGroup) -> int:
     """Returns the tokens of a group's line: its beginning, and what each row has of its own."""
     return group.shared + sum(len(inputs[row]) - group.shared for row in group.rows)
 
 
 def shared_inputs(
     inputs: Sequence[Sequence[int]],
-    groups: Sequence[PrefixGroup],
+    groups: Sequence[_PrefixGroup],
     tokens: np.ndarray,
     lines: int,
     length: int,

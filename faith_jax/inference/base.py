@@ -16,7 +16,8 @@ from faith_jax.core.errors import ConfigError, InputError, did_you_mean, plurali
 from faith_jax.core.settings import Positive, check_value
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.decoding.encoder_decoder import row_keys
+from faith_jax.decoding.generation import Branch, for_model, generate, row_keys
+from faith_jax.decoding.steps import DecodingResult
 from faith_jax.inference.batching import bucket_length
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Mesh, make_partitioner
@@ -36,6 +37,9 @@ LONGEST_INPUT, LONGEST_RESPONSE = 512, 512
 _Seed = Annotated[
     int, msgspec.Meta(ge=0, lt=2**32, description="a whole number from 0 to 2**32 - 1")
 ]
+
+# Module and config are static, as they decide which program is compiled.
+_generate = jax.jit(generate, static_argnums=(0, 4))
 
 
 class BaseModel:
@@ -280,7 +284,6 @@ class GenerativeModel(BaseModel):
         self, ids: list[int], second: list[int], seed: int, options: dict[str, Any]
     ) -> "list[DecodedRow]":
         """Decodes one input; `second` is PMI-Decode's or DoHA's other one."""
-        from faith_jax.decoding.encoder_decoder import for_model
         from faith_jax.inference.batch_decoder import decoded_rows
 
         model: Any = self
@@ -290,6 +293,20 @@ class GenerativeModel(BaseModel):
             is_doha = self.config.knowledge_attention
             result = model.decode(([ids], [second]) if is_doha else [ids], seed=seed, **options)
         return decoded_rows(result, for_model(DecodingConfig(**options), self.module))[0]
+
+    def _generate(
+        self, branches: Sequence[Branch], seed: Any, config: DecodingConfig
+    ) -> DecodingResult:
+        """Decodes checked inputs; see `generation.generate`.
+
+        Raises:
+          ConfigError: for a seed that is not a whole number of 32 bits, which is what keys hold.
+        """
+        # By the row's number: what a row draws is the same with other rows beside it.
+        numbers = jnp.arange(len(jax.tree.leaves(branches)[0]))
+        keys = row_keys(check_value("decoding: seed", seed, _Seed), numbers)
+        decoded: DecodingResult = self._run_compiled(_generate, branches, keys, config=config)
+        return decoded
 
     def _build_decoding_config(
         self, options: dict[str, Any], *, pmi: bool = False
@@ -379,13 +396,3 @@ def next_logits(
     # Teacher-forced: all positions at once, each behind the tokens that are given and not its own.
     states = decoder_states(module, params, inputs, decoder_input)
     return output_layer(module, params).logits(states)
-
-
-def sampling_keys(seed: Any, batch: int) -> Array:
-    """Returns one random key for each row of a batch.
-
-    Raises:
-      ConfigError: for a seed that is not a whole number of 32 bits, which is what keys hold.
-    """
-    # By the row's number: what a row draws is the same with other rows beside it.
-    return row_keys(check_value("decoding: seed", seed, _Seed), jnp.arange(batch))

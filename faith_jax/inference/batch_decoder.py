@@ -1,7 +1,6 @@
 """Decodes rows on the mesh, in few shapes; a row that has ended gives its place to the next."""
 
 import functools
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,8 +10,8 @@ import numpy as np
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import PyTree
-from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.generation import for_model, generate, row_keys
 from faith_jax.decoding.refilling import Places, Refilling
 from faith_jax.decoding.shared_prefixes import (
     line_length,
@@ -52,8 +51,6 @@ class BatchDecoder:
     rows of a batch.
 
     Args:
-      module: the model.
-      partitioner: the mesh.
       decoding: how tokens are picked, and how many responses a row gets.
       batch_size: rows that are decoded at once.
       seed: of the sampling; row number i has the same randomness in any batch.
@@ -76,8 +73,7 @@ class BatchDecoder:
                 "decoding: pmi is set; expected None for DoHA, which reads two inputs already."
             )
         # With the model's end and padding tokens, which refilling and `decoded_rows` read.
-        decoding = encoder_decoder.for_model(decoding, module)
-        self._decoding = decoding
+        self._decoding = decoding = for_model(decoding, module)
         self._has_second = is_doha or decoding.pmi is not None
         self._partitioner, self._batch_size = partitioner, batch_size
         self._config, self._uses_pmi = module.config, decoding.pmi is not None
@@ -268,7 +264,7 @@ class BatchDecoder:
             return params
         # Of the arguments' formats the first one is that of the parameters.
         (formats, *_), _ = self.compile(params, input_length).input_formats
-        return with_formats(params, formats)
+        return _with_formats(params, formats)
 
     def compile(self, params: PyTree, input_length: int, laid_out: bool = True) -> Any:
         """Compiles the program of inputs of so many tokens and returns JAX's.
@@ -289,7 +285,7 @@ class BatchDecoder:
         return compiled(params, *branches, shape(rows))
 
 
-def with_formats(arrays: PyTree, formats: PyTree) -> PyTree:
+def _with_formats(arrays: PyTree, formats: PyTree) -> PyTree:
     """Returns arrays in other memory layouts, moved one by one; the given ones are used up."""
     return jax.tree.map(lambda x, place: jax.device_put(x, place, donate=True), arrays, formats)
 
@@ -307,18 +303,12 @@ def _compile_decoding(
     module: Transformer, partitioner: Partitioner, decoding: DecodingConfig, seed: int
 ) -> Compiled:
     """Returns the decoding loop; one for all checkpoints of a model that a process decodes with."""
-    config = module.config
-    family: Any = causal if config.is_decoder_only else encoder_decoder
-    generate = family.generate if decoding.pmi is None else family.generate_pmi
 
     def decode(params, *arrays):
         *inputs, rows = arrays
-        inputs = _group_by_branch(config, inputs)
-        if config.is_decoder_only:
-            inputs = list(itertools.chain(*inputs))
+        branches = _group_by_branch(module.config, inputs)
         # By the row's own number, so that it draws the same in any batch and place.
-        keys = encoder_decoder.row_keys(seed, rows)
-        return generate(module, params, *inputs, keys, decoding)
+        return generate(module, params, branches, row_keys(seed, rows), decoding)
 
     return partitioner.jit(decode, out_shardings=partitioner.replicated)
 

@@ -6,19 +6,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Integer
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.types import Array, PyTree
-from faith_jax.decoding import causal
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.inference.base import (
-    GenerativeModel,
-    check_batch,
-    decoder_states,
-    next_logits,
-    sampling_keys,
-)
+from faith_jax.inference.base import GenerativeModel, check_batch, decoder_states, next_logits
 from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.transformer import Transformer, output_layer
 
@@ -33,9 +27,15 @@ def _next_log_probs(module: Transformer, params: PyTree, input_tokens: Array) ->
     return target_statistics(hidden, output_layer(module, params), targets).log_prob
 
 
-# Module and config are static, as they decide which program is compiled.
-_generate = jax.jit(causal.generate, static_argnums=(0, 5))
-_generate_pmi = jax.jit(causal.generate_pmi, static_argnums=(0, 7))
+def _count_tokens(
+    input_tokens: Integer[np.ndarray, "batch length"], pad_id: int
+) -> Integer[np.ndarray, "batch"]:
+    """Returns int32 [batch]: the length of each row without the padding at its end."""
+    # Padding inside of a row is a token like others.
+    real = np.asarray(input_tokens) != pad_id
+    # The padding at the end: read backwards, the places before the first token.
+    num_padding = np.argmax(real[:, ::-1], axis=1)
+    return np.where(real.any(axis=1), real.shape[1] - num_padding, 0).astype(np.int32)
 
 
 class CausalModel(GenerativeModel):
@@ -100,12 +100,8 @@ class CausalModel(GenerativeModel):
           ConfigError: on an unknown option or seed, and on one out of its range.
         """
         config = self._build_decoding_config(options)
-        tokens, lengths = self._pad_prompts("", input_tokens, input_lengths, config)
-        keys = sampling_keys(seed, tokens.shape[0])
-        decoded: DecodingResult = self._run_compiled(
-            _generate, tokens, lengths, keys, config=config
-        )
-        return decoded
+        prompts = self._pad_prompts("", input_tokens, input_lengths, config)
+        return self._generate([prompts], seed, config)
 
     def decode_pmi(
         self,
@@ -126,19 +122,16 @@ class CausalModel(GenerativeModel):
           InputError: also on different numbers of rows.
         """
         config = self._build_decoding_config(options, pmi=True)
-        tokens, lengths = self._pad_prompts("", input_tokens, input_lengths, config)
+        prompts = self._pad_prompts("", input_tokens, input_lengths, config)
         # Padded to a length of its own, since inputs without the document are shorter.
-        tokens_without, lengths_without = self._pad_prompts(
+        without = self._pad_prompts(
             "_without_document",
             input_tokens_without_document,
             input_lengths_without_document,
             config,
         )
-        check_batch(("document's input", tokens), ("other one", tokens_without))
-        keys = sampling_keys(seed, tokens.shape[0])
-        batch = (tokens, lengths, tokens_without, lengths_without, keys)
-        decoded: DecodingResult = self._run_compiled(_generate_pmi, *batch, config=config)
-        return decoded
+        check_batch(("document's input", prompts[0]), ("other one", without[0]))
+        return self._generate([prompts, without], seed, config)
 
     def _check_input(self, input_tokens: Any) -> np.ndarray:
         tokens = self._check_right_padding("input_tokens", input_tokens)
@@ -168,7 +161,7 @@ class CausalModel(GenerativeModel):
         name = f"input_tokens{suffix}"
         tokens = self._check_right_padding(name, input_tokens)
         if input_lengths is None:
-            lengths = causal.input_lengths(tokens, self.pad_id)
+            lengths = _count_tokens(tokens, self.pad_id)
         else:
             try:
                 lengths = np.asarray(input_lengths)

@@ -9,15 +9,8 @@ import numpy as np
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.types import Array, PyTree
-from faith_jax.decoding import encoder_decoder
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.inference.base import (
-    GenerativeModel,
-    check_batch,
-    decoder_states,
-    next_logits,
-    sampling_keys,
-)
+from faith_jax.inference.base import GenerativeModel, check_batch, decoder_states, next_logits
 from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
 
@@ -38,11 +31,6 @@ def _target_log_probs(module: Transformer, params: PyTree, inputs: Inputs, targe
     log_prob = target_statistics(hidden, output_layer(module, params), targets).log_prob
     # Padding has probability 1, so that sums are those of the targets.
     return jnp.where(targets != config.pad_id, log_prob, 0.0)
-
-
-# Module and config are static, as they decide which program is compiled.
-_generate = jax.jit(encoder_decoder.generate, static_argnums=(0, 4))
-_generate_pmi = jax.jit(encoder_decoder.generate_pmi, static_argnums=(0, 5))
 
 
 class EncoderDecoderModel(GenerativeModel):
@@ -122,12 +110,10 @@ class EncoderDecoderModel(GenerativeModel):
           ConfigError: on an unknown option or seed, and on one out of its range.
         """
         config = self._build_decoding_config(options)
-        inputs, first = self._prepare_encoder_inputs(encoder_input_tokens)
+        inputs, _ = self._prepare_encoder_inputs(encoder_input_tokens)
         # What is fed has `max_length` positions: the start token, and all tokens but the last.
         self._check_decoder_length("max_length", config.max_length)
-        keys = sampling_keys(seed, first.shape[0])
-        decoded: DecodingResult = self._run_compiled(_generate, inputs, keys, config=config)
-        return decoded
+        return self._generate([inputs], seed, config)
 
     def decode_pmi(
         self,
@@ -155,11 +141,7 @@ class EncoderDecoderModel(GenerativeModel):
         )
         check_batch(("document's input", first), ("other one", first_without))
         self._check_decoder_length("max_length", config.max_length)
-        keys = sampling_keys(seed, first.shape[0])
-        decoded: DecodingResult = self._run_compiled(
-            _generate_pmi, inputs, inputs_without, keys, config=config
-        )
-        return decoded
+        return self._generate([inputs, inputs_without], seed, config)
 
     def _prepare_encoder_inputs(self, tokens: Any) -> tuple[Inputs, np.ndarray]:
         """Returns the encoder's checked and padded inputs, and the first of them."""

@@ -8,10 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from faith_jax.core.errors import ConfigError
-from faith_jax.decoding import causal
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.decoding.encoder_decoder import row_keys
+from faith_jax.decoding.generation import generate, read, row_keys
 from faith_jax.decoding.search import copy_keys, next_tokens
 from tests.decoding import reference
 from tests.decoding.test_beam import assert_same
@@ -44,8 +42,7 @@ ENDS = (1, 7, 20)
 KEYS = row_keys(0, jnp.arange(ROWS))
 PMI = PMIConfig(alpha=0.8, p=0.9)
 
-generate = jax.jit(causal.generate, static_argnums=(0, 5))
-generate_pmi = jax.jit(causal.generate_pmi, static_argnums=(0, 7))
+generated = jax.jit(generate, static_argnums=(0, 4))
 picked = jax.jit(next_tokens, static_argnums=1)
 folded = jax.jit(jax.random.fold_in)
 
@@ -109,7 +106,8 @@ def config_of(**options):
 
 
 def pmi_result(module, params, config):
-    return generate_pmi(module, params, INPUTS, LENGTHS, WITHOUT, WITHOUT_LENGTHS, KEYS, config)
+    branches = [(INPUTS, LENGTHS), (WITHOUT, WITHOUT_LENGTHS)]
+    return generated(module, params, branches, KEYS, config)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -118,7 +116,7 @@ def test_greedy_search_equals_the_search_without_caches(name):
     distinct, rows = set(), 0
     for seed in range(2):
         module, params = model_of(name, seed)
-        result = generate(module, params, INPUTS, LENGTHS, KEYS, config)
+        result = generated(module, params, [(INPUTS, LENGTHS)], KEYS, config)
         for row in range(ROWS):
             expected = reference.greedy_search(plain_model(module, params, row), config)
             assert_same(result, row, [expected], config, 1e-4)
@@ -132,7 +130,7 @@ def test_beam_search_equals_the_search_without_caches(name):
     config = config_of(num_beams=4, num_return=3)
     for seed in range(2):
         module, params = model_of(name, seed)
-        result = generate(module, params, INPUTS, LENGTHS, KEYS, config)
+        result = generated(module, params, [(INPUTS, LENGTHS)], KEYS, config)
         assert result.tokens.shape == (ROWS, 3, LENGTH)
         for row in range(seed, ROWS, 2):
             expected = reference.beam_search(plain_model(module, params, row), config)
@@ -158,7 +156,7 @@ def assert_samples(found, models, config, copies):
 def test_samples_equal_those_drawn_without_caches(name):
     config = config_of(temperature=0.9, top_k=20, top_p=0.95, num_return=2)
     module, params = model_of(name)
-    result = generate(module, params, INPUTS, LENGTHS, KEYS, config)
+    result = generated(module, params, [(INPUTS, LENGTHS)], KEYS, config)
     models = [plain_model(module, params, row) for row in range(ROWS)]
     assert_samples(result.tokens, models, config, copies=2)
 
@@ -170,7 +168,7 @@ def test_pmi_greedy_search_equals_brute_force(name):
     for seed in range(3):
         module, params = model_of(name, seed)
         result = pmi_result(module, params, config)
-        plain = generate(module, params, INPUTS, LENGTHS, KEYS, config_of())
+        plain = generated(module, params, [(INPUTS, LENGTHS)], KEYS, config_of())
         for row in range(ROWS):
             model = pmi_model(module, params, row, PMI)
             assert_same(result, row, [reference.greedy_search(model, config)], config, 1e-4)
@@ -200,7 +198,7 @@ def test_pmi_with_alpha_0_and_p_1_is_the_plain_search():
     options = {"num_beams": 3, "num_return": 3}
     module, params = model_of("learned")
     found = pmi_result(module, params, config_of(pmi=PMIConfig(0.0, 1.0), **options))
-    plain = generate(module, params, INPUTS, LENGTHS, KEYS, config_of(**options))
+    plain = generated(module, params, [(INPUTS, LENGTHS)], KEYS, config_of(**options))
     np.testing.assert_array_equal(found.tokens, plain.tokens)
     np.testing.assert_allclose(found.score, plain.score, rtol=1e-5)
 
@@ -209,9 +207,9 @@ def test_pmi_with_alpha_0_and_p_1_is_the_plain_search():
 def test_padding_and_other_rows_change_nothing(name):
     module, params = model_of(name)
     config = config_of(temperature=1.0)
-    alone = generate(module, params, INPUTS[1:2], LENGTHS[1:2], KEYS[1:2], config)
+    alone = generated(module, params, [(INPUTS[1:2], LENGTHS[1:2])], KEYS[1:2], config)
     wide = np.pad(INPUTS, ((0, 0), (0, 5)), constant_values=9)
-    together = generate(module, params, wide, LENGTHS, KEYS, config)
+    together = generated(module, params, [(wide, LENGTHS)], KEYS, config)
     np.testing.assert_array_equal(alone.tokens[0], together.tokens[1])
     np.testing.assert_allclose(alone.log_prob[0], together.log_prob[1], rtol=1e-5)
     np.testing.assert_allclose(alone.score[0], together.score[1], rtol=1e-5)
@@ -219,28 +217,10 @@ def test_padding_and_other_rows_change_nothing(name):
 
 def test_the_prefix_is_held_once_for_all_beams():
     module, params = model_of("windows, prompt")
-    model = jax.eval_shape(
-        lambda: causal.prefill(module, params, INPUTS, LENGTHS, LENGTH, copies=4)[1:3]
-    )
-    assert model[1].shape == (4 * ROWS,)
+    model = jax.eval_shape(lambda: read(module, params, [(INPUTS, LENGTHS)], LENGTH, copies=4))
     # Rows, heads, positions, features: only the tokens that will be decoded are repeated.
-    shapes = {leaf.shape for leaf in jax.tree.leaves(model[0]) if leaf.ndim == 4}
+    shapes = {leaf.shape for leaf in jax.tree.leaves(model[1]) if leaf.ndim == 4}
     assert shapes == {(4 * ROWS, 1, LENGTH, 4)}
-
-
-def test_input_lengths_count_up_to_the_last_token_that_is_no_padding():
-    tokens = np.array([[5, 0, 6, 0, 0], [0, 0, 0, 0, 0], [1, 2, 3, 4, 5], [0, 7, 0, 0, 0]])
-    np.testing.assert_array_equal(causal.input_lengths(tokens, 0), [3, 0, 5, 2])
-    # A model without a padding token has none at the end either.
-    np.testing.assert_array_equal(causal.input_lengths(tokens, -1), [5, 5, 5, 5])
-
-
-def test_pmi_decode_needs_both_inputs_and_its_config():
-    module, params = model_of("learned")
-    with pytest.raises(ConfigError, match="pmi: expected None, or generate_pmi"):
-        causal.generate(module, params, INPUTS, LENGTHS, KEYS, config_of(pmi=PMI))
-    with pytest.raises(ConfigError, match="pmi: expected a PMIConfig"):
-        pmi_result(module, params, config_of())
 
 
 def repeating(prompt, size):
@@ -267,7 +247,9 @@ def test_n_grams_of_each_rows_own_prompt_are_not_repeated(pmi, beams):
     config = config_of(num_beams=beams, num_return=beams, no_repeat_ngram=1, pmi=pmi)
     free = dataclasses.replace(config, no_repeat_ngram=0)
     results = [
-        pmi_result(module, params, c) if pmi else generate(module, params, INPUTS, LENGTHS, KEYS, c)
+        pmi_result(module, params, c)
+        if pmi
+        else generated(module, params, [(INPUTS, LENGTHS)], KEYS, c)
         for c in (config, free)
     ]
     assert np.any(np.asarray(results[0].tokens) != np.asarray(results[1].tokens))

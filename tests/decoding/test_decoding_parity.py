@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.decoding.encoder_decoder import generate, row_keys
+from faith_jax.decoding.generation import generate, row_keys
 from faith_jax.inference import load_model
 from tests.checkpoints import family_folders
 
@@ -39,7 +39,7 @@ def test_beam_search_finds_the_stored_tokens(tmp_path, name):
     inputs = expected["encoder_input_tokens"]
     config = DecodingConfig(max_length=8, num_beams=4, length_penalty=0.0)
     keys = row_keys(0, jnp.arange(len(inputs)))
-    result = generated(model.module, model.params, inputs, keys, config)
+    result = generated(model.module, model.params, [inputs], keys, config)
     np.testing.assert_array_equal(result.tokens, expected["beam4_tokens"])
     # Sums of eight tokens: 1e-4 each is far more than float32 costs.
     np.testing.assert_allclose(result.log_prob, expected["beam4_score"], atol=1e-4, rtol=1e-5)

@@ -7,7 +7,7 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.decoding.encoder_decoder import generate, generate_pmi, prefill, row_keys
+from faith_jax.decoding.generation import attach_memory, generate, read, row_keys
 from faith_jax.decoding.search import copy_keys, next_tokens
 from tests.decoding import reference
 from tests.decoding.test_beam import assert_same
@@ -30,7 +30,7 @@ generated = jax.jit(generate, static_argnums=(0, 4))
 
 def greedy(module, params, inputs=INPUTS, **options):
     config = DecodingConfig(max_length=LENGTH, **options)
-    return generated(module, params, inputs, row_keys(0, jnp.arange(len(inputs))), config)
+    return generated(module, params, [inputs], row_keys(0, jnp.arange(len(inputs))), config)
 
 
 def prefix_logits(module, params, inputs, tokens):
@@ -95,7 +95,7 @@ def test_the_step_function_gives_teacher_forced_log_probabilities(name):
 
     @jax.jit
     def stepwise(params, inputs, tokens):
-        model = prefill(module, params, inputs, LENGTH)
+        model = attach_memory(module, params, *read(module, params, [inputs], LENGTH))
 
         def advance(cache, token):
             scored, cache = model.step(token, cache)
@@ -124,7 +124,7 @@ def test_a_shorter_search_is_the_beginning_of_a_longer_one():
     options = {"temperature": 1.0, "top_k": 30, "eos_id": -1}
     keys = row_keys(4, jnp.arange(5))
     short, long = (
-        generated(module, params, INPUTS, keys, DecodingConfig(max_length=n, **options)).tokens
+        generated(module, params, [INPUTS], keys, DecodingConfig(max_length=n, **options)).tokens
         for n in (4, LENGTH)
     )
     np.testing.assert_array_equal(short, long[:, :4])
@@ -177,14 +177,13 @@ def pmi_model(module, params, example, config):
     return model
 
 
-generated_pmi = jax.jit(generate_pmi, static_argnums=(0, 5))
 picked = jax.jit(next_tokens, static_argnums=1)
 folded = jax.jit(jax.random.fold_in)
 
 
 def pmi(module, params, config, seed=0):
     keys = row_keys(seed, jnp.arange(len(INPUTS)))
-    return generated_pmi(module, params, INPUTS, WITHOUT, keys, config)
+    return generated(module, params, [INPUTS, WITHOUT], keys, config)
 
 
 @pytest.mark.parametrize("name", ["1.0", "prompts"])
@@ -195,7 +194,7 @@ def test_beam_search_equals_the_search_without_caches(name):
     for seed in range(2):
         module, params = tiny.model_and_params(CONFIGS[name], seed=seed)
         keys = row_keys(0, jnp.arange(len(INPUTS)))
-        result = generated(module, params, INPUTS, keys, config)
+        result = generated(module, params, [INPUTS], keys, config)
         assert result.tokens.shape == (5, 2, LENGTH)
         for example in range(0, 5, 2):
             expected = reference.beam_search(plain_model(module, params, example), config)
@@ -216,7 +215,7 @@ def test_pmi_greedy_search_equals_brute_force():
             model = pmi_model(module, params, example, config)
             assert_same(result, example, [reference.greedy_search(model, config)], config, 1e-4)
         keys = row_keys(0, jnp.arange(len(INPUTS)))
-        greedy_tokens = np.asarray(generated(module, params, INPUTS, keys, plain).tokens)
+        greedy_tokens = np.asarray(generated(module, params, [INPUTS], keys, plain).tokens)
         different += np.any(greedy_tokens != np.asarray(result.tokens), axis=1).sum()
     assert different > 5
 
@@ -260,7 +259,7 @@ def test_pmi_with_alpha_0_and_p_1_is_the_plain_search(options):
     config = DecodingConfig(max_length=LENGTH, pmi=PMIConfig(0.0, 1.0), **options)
     plain = DecodingConfig(max_length=LENGTH, **options)
     keys = row_keys(0, jnp.arange(len(INPUTS)))
-    expected = generated(module, params, INPUTS, keys, plain)
+    expected = generated(module, params, [INPUTS], keys, plain)
     found = pmi(module, params, config)
     np.testing.assert_array_equal(found.tokens, expected.tokens)
     np.testing.assert_allclose(found.score, expected.score, rtol=1e-5)
@@ -273,7 +272,7 @@ def test_several_samples_begin_with_the_one_alone():
         generated(
             module,
             params,
-            INPUTS,
+            [INPUTS],
             keys,
             DecodingConfig(max_length=LENGTH, temperature=1.0, num_return=n),
         )
@@ -285,16 +284,15 @@ def test_several_samples_begin_with_the_one_alone():
 
 def test_only_the_decoders_cache_is_repeated():
     module, params = tiny.model_and_params(CONFIGS["scanned"])
-    model = jax.eval_shape(lambda: prefill(module, params, INPUTS, LENGTH, 3)[1:3])
-    assert model[1].shape == (15,)
-    rows = {leaf.shape[-4] for leaf in jax.tree.leaves(model[0]) if leaf.ndim >= 4}
+    _, cache = jax.eval_shape(lambda: read(module, params, [INPUTS], LENGTH, 3))
+    rows = {leaf.shape[-4] for leaf in jax.tree.leaves(cache) if leaf.ndim >= 4}
     assert rows == {15}
 
 
 def test_pmi_decode_needs_both_inputs_and_its_config():
     module, params = tiny.model_and_params(CONFIGS["1.1"])
     keys = row_keys(0, jnp.arange(len(INPUTS)))
-    with pytest.raises(ConfigError, match="pmi: expected None, or generate_pmi"):
-        generate(module, params, INPUTS, keys, DecodingConfig(pmi=PMI))
+    with pytest.raises(ConfigError, match="pmi: expected None"):
+        generate(module, params, [INPUTS], keys, DecodingConfig(pmi=PMI))
     with pytest.raises(ConfigError, match="pmi: expected a PMIConfig"):
-        generate_pmi(module, params, INPUTS, WITHOUT, keys, DecodingConfig())
+        generate(module, params, [INPUTS, WITHOUT], keys, DecodingConfig())

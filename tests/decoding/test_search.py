@@ -5,8 +5,9 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import StepScores
-from faith_jax.decoding import causal, encoder_decoder, steps
+from faith_jax.decoding import steps
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.decoding.generation import generate
 from faith_jax.decoding.search import copy_keys, decode, next_tokens
 from tests.decoding.toy import chain, table
 from tests.models import families, tiny
@@ -235,14 +236,12 @@ def test_a_cache_that_grows_gives_the_same_responses(case, monkeypatch):
 
     def found():
         if config.is_decoder_only:
-            generate = causal.generate
-            given = [inputs, lengths]
+            given = [(inputs, lengths)]
         else:
-            generate = encoder_decoder.generate_pmi if decoding.pmi else encoder_decoder.generate
             given = [inputs, inputs[:, 2:]] if decoding.pmi else [inputs]
         # A function of its own, so that JAX compiles it again.
-        return jax.jit(lambda p, *given: generate(module, p, *given, keys(4), decoding))(
-            params, *given
+        return jax.jit(lambda p, given: generate(module, p, given, keys(4), decoding))(
+            params, given
         )
 
     expected, seen = found(), []

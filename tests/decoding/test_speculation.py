@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.decoding.encoder_decoder import row_keys
+from faith_jax.decoding.generation import attach_memory, for_model, generate, read, row_keys
+from faith_jax.decoding.search import decode
 from faith_jax.decoding.speculation import LONGEST_NGRAM, ngram_draft
 from tests.models import families, tiny
 from tests.quick import slow_except
@@ -80,31 +80,29 @@ CASES = {
 @functools.partial(jax.jit, static_argnums=(0, 3))
 def decoded(module, params, inputs, config, seed=0):
     keys = row_keys(seed, jnp.arange(ROWS))
+    branches = [inputs, inputs[:, :3]]
     if module.config.is_decoder_only:
         lengths = jnp.sum(inputs > 0, axis=1)
-        if config.pmi is not None:
-            others = (jnp.roll(inputs, -1, axis=1), jnp.maximum(lengths - 1, 1))
-            return causal.generate_pmi(module, params, inputs, lengths, *others, keys, config)
-        return causal.generate(module, params, inputs, lengths, keys, config)
-    if config.pmi is not None:
-        short = inputs[:, :3]
-        return encoder_decoder.generate_pmi(module, params, inputs, short, keys, config)
-    return encoder_decoder.generate(module, params, inputs, keys, config)
+        branches = [
+            (inputs, lengths),
+            (jnp.roll(inputs, -1, axis=1), jnp.maximum(lengths - 1, 1)),
+        ]
+    return generate(module, params, branches[: 1 + bool(config.pmi)], keys, config)
 
 
 def steps_of(module, params, inputs, config):
     """How many steps a search takes: of a model whose step is counted."""
     steps = []
-    found = encoder_decoder.read(module, params, [inputs], config.cache_length)
-    model = encoder_decoder.attach_memory(module, params, *found)
+    found = read(module, params, [inputs], config.cache_length)
+    model = attach_memory(module, params, *found)
 
     def step(tokens, cache):
         jax.debug.callback(lambda: steps.append(1))
         return model.step(tokens, cache)
 
     keys = row_keys(0, jnp.arange(ROWS))
-    config = encoder_decoder.for_model(config, module)
-    result = encoder_decoder.decode(model._replace(step=step), keys, config)
+    config = for_model(config, module)
+    result = decode(model._replace(step=step), keys, config)
     jax.block_until_ready(result)
     jax.effects_barrier()
     return len(steps)
@@ -181,7 +179,7 @@ def test_samples_have_the_models_distribution_whatever_the_draft(rank):
     def sampled(params, config):
         keys = row_keys(3, jnp.arange(count))
         inputs = jnp.tile(row, (count, 1))
-        return encoder_decoder.generate(module, params, inputs, keys, config).tokens
+        return generate(module, params, [inputs], keys, config).tokens
 
     options = {"max_length": 2, "temperature": 1.0, "top_k": 2, "eos_id": -1}
     config = DecodingConfig(forced_bos_id=first, speculation="ngram", draft_length=1, **options)

@@ -6,9 +6,8 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.decoding.encoder_decoder import row_keys
+from faith_jax.decoding.generation import row_keys
 from faith_jax.inference import CausalModel, EncoderDecoderModel
-from faith_jax.inference.base import sampling_keys
 from tests.models import families, tiny
 
 TOKENS = np.array([[5, 6]])
@@ -97,7 +96,8 @@ def test_the_last_token_of_the_vocabulary_may_end_rows():
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, np.int64(7)])
-def test_keys_are_those_of_the_rows(seed):
-    found = jax.random.key_data(sampling_keys(seed, 3))
+def test_keys_are_those_of_the_rows(model, seed, monkeypatch):
+    monkeypatch.setattr(model, "_run_compiled", lambda function, branches, keys, config: keys)
+    found = jax.random.key_data(model.decode(np.tile(TOKENS, (3, 1)), seed=seed, max_length=5))
     np.testing.assert_array_equal(found, jax.random.key_data(row_keys(int(seed), np.arange(3))))
     assert len(np.unique(found, axis=0)) == 3

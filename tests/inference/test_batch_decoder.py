@@ -7,7 +7,7 @@ from jax.experimental.layout import Format, Layout
 
 from faith_jax.decoding import refilling
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.inference.batch_decoder import BatchDecoder, with_formats
+from faith_jax.inference.batch_decoder import BatchDecoder, _with_formats
 from faith_jax.models.partitioning import make_partitioner
 from tests.models import families, tiny
 from tests.quick import slow_except
@@ -66,7 +66,7 @@ def test_how_parameters_lie_changes_nothing():
 
     for formats in (chosen(), jax.tree.map(columns_first, params)):
         given = jax.tree.map(lambda x: x + 0, params)
-        placed = with_formats(given, formats)
+        placed = _with_formats(given, formats)
         shapes = jax.tree.map(np.shape, params)
         assert jax.tree.map(np.shape, placed) == shapes
         same = jax.tree.map(lambda x, f: x.format.layout.major_to_minor == f.layout.major_to_minor,

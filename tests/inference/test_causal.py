@@ -4,7 +4,7 @@ import pytest
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.decoding.config import PMIConfig
-from faith_jax.inference import CausalModel
+from faith_jax.inference import CausalModel, causal
 from tests.models import families, tiny
 
 CONFIG = families.GPT2.replace(num_decoder_layers=1, max_positions=24)
@@ -83,6 +83,13 @@ def test_input_lengths_decide_where_there_is_no_padding_token(model):
     logits = model.logits(tokens)[0]
     assert whole.tokens[0, 0] == logits[4].argmax()
     assert first.tokens[0, 0] == logits[2].argmax()
+
+
+def test_inputs_end_behind_the_last_token_that_is_no_padding():
+    tokens = np.array([[5, 0, 6, 0, 0], [0, 0, 0, 0, 0], [1, 2, 3, 4, 5], [0, 7, 0, 0, 0]])
+    np.testing.assert_array_equal(causal._count_tokens(tokens, 0), [3, 0, 5, 2])
+    # A model without a padding token has none at the end either.
+    np.testing.assert_array_equal(causal._count_tokens(tokens, -1), [5, 5, 5, 5])
 
 
 def test_both_inputs_of_pmi_decode_may_have_lengths(prompted, model):

@@ -1,0 +1,223 @@
+"""Generation: a model reads its inputs, and a search decodes what it writes.
+
+Keys and values of an input are stored once for all beams or samples of an example. The loop feeds
+an encoder-decoder its start token first. A decoder-only model reads all tokens of an input except
+the last at once, and the loop feeds the last token first.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Integer, Key
+
+from faith_jax.core.types import Array, PyTree, StepScores
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.decoding.pmi import pmi_decode
+from faith_jax.decoding.search import decode
+from faith_jax.decoding.shared_prefixes import SharedInputs
+from faith_jax.decoding.steps import (
+    DecodingResult,
+    Prefilled,
+    model_scores,
+    reorder_rows,
+    repeat_rows,
+    stack_rows,
+    take_back,
+)
+from faith_jax.models.transformer import Inputs, Transformer
+
+# The inputs of a batch. An encoder's are tokens padded with the model's `pad_id`, DoHA's a pair of
+# these. A decoder-only model's are tokens padded on the right, and how many of each row count, at
+# least one.
+Branch = Inputs | tuple[Array | SharedInputs, Array]
+
+
+def generate(
+    module: Transformer,
+    params: PyTree,
+    branches: Sequence[Branch],
+    row_keys: Key[Array, "batch"],
+    config: DecodingConfig,
+) -> DecodingResult:
+    """Decodes a response to each row; jit with static module and config.
+
+    Args:
+      module: the model.
+      params: its parameters.
+      branches: the inputs; with PMI-Decode also those without the document. The two are read
+        separately, because the latter are shorter, and decoded in one batch.
+      row_keys: random keys, of the sampling.
+      config: how tokens are selected.
+
+    Returns:
+      The result; with PMI-Decode the log-probabilities are given the document.
+
+    Raises:
+      ConfigError: for tokens outside the vocabulary, and where `config.pmi` does not fit the number
+        of inputs.
+    """
+    has_pmi = config.pmi is not None
+    expected = "a PMIConfig for inputs without the document" if len(branches) > 1 else "None"
+    config.require("pmi", has_pmi == (len(branches) > 1), expected)
+    config = for_model(config, module)
+    memory, cache = read(module, params, branches, config.cache_length, config.copies)
+    model = attach_memory(module, params, memory, cache, config.copies, config.pmi)
+    return decode(model, row_keys, config)
+
+
+def read(
+    module: Transformer,
+    params: PyTree,
+    branches: Sequence[Branch],
+    max_length: int,
+    copies: int = 1,
+) -> tuple[PyTree, PyTree]:
+    """Reads the inputs of each branch once for `copies` rows of each example.
+
+    What `SharedInputs` have in common is read once. The branches' lengths may differ.
+
+    Returns:
+      What decoding does not change: the input tokens, -1 for padding, and keys and values of the
+      encoder's outputs, or of all tokens but the last, each of all branches. And what it changes:
+      the cache of all rows, for at most `max_length` tokens.
+    """
+
+    def read_branch(branch: Any) -> tuple[PyTree, PyTree]:
+        if not module.config.is_decoder_only:
+            return _encode(module, params, branch, max_length)
+        tokens, lengths = branch
+        if isinstance(tokens, SharedInputs):
+            return _read_lines(module, params, tokens, lengths, max_length)
+        tokens, lengths = map(jnp.asarray, branch)
+        _, caches = module.apply(
+            {"params": params},
+            tokens,
+            # The loop feeds the last token, whose logits are those of the response's first one.
+            lengths - 1,
+            max_length,
+            method="prefill",
+            mutable=["cache", "prefix_cache"],
+        )
+        memory = {"tokens": _mark_padding(tokens, lengths), "prefix_cache": caches["prefix_cache"]}
+        return memory, caches["cache"]
+
+    memory, cache = functools.reduce(stack_rows, map(read_branch, branches))
+    return memory, repeat_rows(cache, len(jax.tree.leaves(memory["tokens"])[0]), copies)
+
+
+def _encode(
+    module: Transformer, params: PyTree, inputs: Inputs, max_length: int
+) -> tuple[PyTree, PyTree]:
+    variables = {"params": params}
+    encoded = module.apply(variables, inputs, None, False, method="encode")
+    _, caches = module.apply(
+        variables,
+        encoded,
+        inputs,
+        max_length,
+        method="start_decoding",
+        mutable=["cache", "encoder_cache"],
+    )
+    # -1 marks padding whatever the branches' lengths; `attach_memory` puts the model's back.
+    tokens = jax.tree.map(lambda x: jnp.where(x == module.config.pad_id, -1, x), inputs)
+    return {"tokens": tokens, "encoder_cache": caches["encoder_cache"]}, caches["cache"]
+
+
+def _mark_padding(tokens: Array, lengths: Array) -> Array:
+    """Returns tokens [batch, length] with -1 in place of padding."""
+    # By lengths, since padding may be a token of the vocabulary.
+    return jnp.where(jnp.arange(tokens.shape[1])[None] >= lengths[:, None], -1, tokens)
+
+
+def _read_lines(
+    module: Transformer, params: PyTree, inputs: SharedInputs, lengths: Array, max_length: int
+) -> tuple[PyTree, PyTree]:
+    """Reads lines and returns what `read` does of the rows in them."""
+    _, caches = module.apply(
+        {"params": params},
+        *(inputs.line_tokens, inputs.segments, inputs.shared, inputs.positions),
+        max_length,
+        method="prefill_lines",
+        mutable=["cache", "prefix_cache"],
+    )
+    size = inputs.line_tokens.shape[1]
+    # Places among the tokens of all lines, one after the other.
+    places = inputs.lines[:, None] * size + inputs.places
+
+    def of_rows(path: Any, leaf: Array) -> Array:
+        if getattr(path[-1], "key", None) == "valid":
+            prompt = module.config.decoder_prompt_length
+            # Again without the last token, which the loop feeds.
+            return jnp.arange(places.shape[1])[None] < (prompt + lengths - 1)[:, None]
+        by_token = jnp.swapaxes(leaf, -3, -2)  # [..., lines, length, heads, head_dim]
+        # [..., lines * length, heads, head_dim]
+        flat = by_token.reshape(*by_token.shape[:-4], -1, *by_token.shape[-2:])
+        return jnp.swapaxes(jnp.take(flat, places, axis=-3), -3, -2)
+
+    memory = {"tokens": _mark_padding(inputs.tokens, lengths)}
+    memory["prefix_cache"] = jax.tree_util.tree_map_with_path(of_rows, caches["prefix_cache"])
+    return memory, reorder_rows(caches["cache"], inputs.lines)
+
+
+def attach_memory(
+    module: Transformer,
+    params: PyTree,
+    memory: PyTree,
+    cache: PyTree,
+    copies: int = 1,
+    pmi: PMIConfig | None = None,
+) -> Prefilled:
+    """Returns the model that has read inputs, from what `read` returns.
+
+    With `pmi` there are two branches, the second one without the document.
+    """
+    config, tokens = module.config, memory["tokens"]
+    # Constant in the loop, so a closure holds it instead of the loop state.
+    fixed = {name: kept for name, kept in memory.items() if name != "tokens"} | {"params": params}
+    inputs = None
+    if not config.is_decoder_only:
+        inputs = jax.tree.map(lambda x: jnp.where(x < 0, config.pad_id, x), tokens)
+
+    def step(tokens: Array, cache: PyTree) -> tuple[StepScores, PyTree]:
+        logits, updated = module.apply(
+            fixed | {"cache": cache}, inputs, tokens, method="decode_step", mutable=["cache"]
+        )
+        return model_scores(logits), updated["cache"]
+
+    if config.is_decoder_only:
+        # Each row moves to the right by its own padding, -1, so the last column has its last token.
+        padding = jnp.sum(tokens < 0, axis=1)[:, None]
+        place = jnp.arange(tokens.shape[1])[None] - padding
+        moved = jnp.take_along_axis(tokens, jnp.maximum(place, 0), axis=1)
+        source = jnp.where(place >= 0, moved, -1).astype(jnp.int32)
+        first_tokens = jnp.repeat(source[:, -1], copies)
+    else:
+        # Drafts may be copied from each of the inputs; DoHA has two.
+        source = jnp.concatenate(jax.tree.leaves(tokens), axis=1)
+        # The start token's logits are those of the first response token.
+        first_tokens = jnp.full((len(source) * copies,), config.decoder_start_id, jnp.int32)
+    # Rows of the two branches alternate, and those with the document come first.
+    source = jnp.repeat(source if pmi is None else source[::2], copies, axis=0)
+    prompt = source if config.is_decoder_only else None
+    model = Prefilled(step, cache, first_tokens, reorder_rows, prompt, take_back, source)
+    return model if pmi is None else pmi_decode(model, pmi, copies)
+
+
+def row_keys(seed: int, rows: Integer[Array, "batch"]) -> Key[Array, "batch"]:
+    """Returns a random key for each example number [batch], independent of its batch."""
+    # By the number of the example, so that its batch does not matter.
+    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(seed), rows)
+
+
+def for_model(config: DecodingConfig, module: Transformer) -> DecodingConfig:
+    """Replaces end and padding tokens that are None by the model's.
+
+    Raises:
+      ConfigError: if the config has tokens outside the model's vocabulary.
+    """
+    config.check_vocabulary(module.config.vocab_size)
+    # -1 never occurs, so a model without end tokens decodes to the maximum length.
+    return config.for_model(module.config.eos_ids or -1, module.config.pad_id)
