@@ -71,7 +71,7 @@ OWNERS = {
     "matplotlib": "report.figures runs.data.describe",
     "orbax": "checkpoints.native training.checkpoints",
     "pooch": "datasets.raw_files",
-    "mwparserfromhell": "retrieval.mediawiki",
+    "mwparserfromhell": "retrieval.articles",
     "safetensors": f"checkpoints.tensors {_ALONE}",
     "sentencepiece": f"tokenizers.sentencepiece {_ALONE}",
     "spacy": "datasets.augmentation.tagging statistics.texts.text_metrics",

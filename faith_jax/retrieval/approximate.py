@@ -31,7 +31,7 @@ _LISTS, _NODES = 64, 256
 _CANDIDATES = 4  # for each row that is wanted, whose exact products are compared
 
 
-class IndexManifest(msgspec.Struct, kw_only=True):
+class _IndexManifest(msgspec.Struct, kw_only=True):
     """The description of an index in its folder; written last.
 
     Attributes:
@@ -102,7 +102,7 @@ def build(vectors: pathlib.Path, factory: str, seed: int = 0) -> None:
             raise ConfigError(
                 f"--faiss: {factory!r} of {len(rows):,} vectors: {_extract_reason(error)}."
             ) from None
-        manifest = IndexManifest(
+        manifest = _IndexManifest(
             factory=factory,
             seed=seed,
             index=file_content(index_folder / FILE, is_whole=True),
@@ -141,7 +141,7 @@ class Approximate(NamedTuple):
                 f"{vectors.parent}: no faiss index; make it with `faith-jax embed --faiss=…`, or "
                 "search the vectors with --dense-search=exact."
             )
-        manifest = read_json_as(folder / MANIFEST, IndexManifest)
+        manifest = read_json_as(folder / MANIFEST, _IndexManifest)
         if manifest.vectors != file_content(vectors, is_whole=False):
             raise ConfigError(f"{folder}: this is the index of other vectors; {remedy}")
         file = folder / FILE
@@ -168,7 +168,7 @@ class Approximate(NamedTuple):
             ) from None
         return cls(index, np.load(vectors, mmap_mode="r", allow_pickle=False))
 
-    def __call__(self, queries: np.ndarray, most: int) -> list[np.ndarray]:
+    def __call__(self, queries: np.ndarray, max_rows: int) -> list[np.ndarray]:
         """Returns the rows of high products with each query, best first.
 
         The index finds four candidates for each row that is wanted, by products that may be
@@ -176,14 +176,14 @@ class Approximate(NamedTuple):
 
         Args:
           queries: float32 [queries, embed].
-          most: rows for a query; the index may find fewer.
+          max_rows: for a query; the index may find fewer.
         """
-        _, candidates = self.index.search(np.ascontiguousarray(queries), _CANDIDATES * most)
+        _, candidates = self.index.search(np.ascontiguousarray(queries), _CANDIDATES * max_rows)
         ranked = []
         for query, numbers in zip(queries, candidates, strict=True):
             rows = np.sort(numbers[numbers >= 0])
             order = np.argsort(-(self.vectors[rows] @ query), kind="stable")
-            ranked.append(rows[order[:most]])
+            ranked.append(rows[order[:max_rows]])
         return ranked
 
 

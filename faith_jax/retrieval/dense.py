@@ -34,7 +34,7 @@ from faith_jax.models.partitioning import Mesh, Partitioner, batch_axes
 from faith_jax.models.transformer import Transformer
 from faith_jax.retrieval import approximate
 from faith_jax.retrieval.articles import Article
-from faith_jax.retrieval.documents import DOCUMENTS, Query
+from faith_jax.retrieval.documents import Query
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.tokenizers.base import Tokenizer
 
@@ -69,10 +69,7 @@ class TextVectors:
     """Turns texts into vectors.
 
     Args:
-      model: an encoder.
-      tokenizer: the model's.
       max_length: tokens of a text, see `text_row`.
-      tokens_per_batch: see `Batcher`.
       queries: the texts are queries, which a model of two encoders reads by its second one.
     """
 
@@ -80,14 +77,13 @@ class TextVectors:
         self,
         model: EncoderModel,
         tokenizer: Tokenizer,
-        max_length: int = LONGEST,
-        tokens_per_batch: int | None = None,
-        queries: bool = False,
+        max_length: int,
+        queries: bool,
     ):
         self._method = "question_vectors" if queries else "text_vectors"
         self.model, self._tokenizer, self._max_length = model, tokenizer, max_length
         devices = model.partitioner.data_parallelism
-        self._batcher = Batcher("vector", tokens_per_batch, on_cpu=2048, multiple_of=devices)
+        self._batcher = Batcher("vector", on_cpu=2048, multiple_of=devices)
 
     @classmethod
     def open(
@@ -102,7 +98,7 @@ class TextVectors:
         if not isinstance(model, EncoderModel):
             raise ConfigError(f"model {folder}: expected an encoder, such as DPR's or a BERT.")
         tokenizer = open_tokenizer(folder, vocabulary, model.config)
-        return cls(model, tokenizer, input_limit(model.config, None, LONGEST), queries=queries)
+        return cls(model, tokenizer, input_limit(model.config, None, LONGEST), queries)
 
     def __call__(self, texts: Sequence[str | Passage]) -> np.ndarray:
         """Returns float32 [texts, embed]. A passage is read behind its title, as a second text."""
@@ -138,7 +134,7 @@ def text_row(tokenizer: Tokenizer, text: str | Passage, max_length: int) -> list
     return tokenizer.add_special_tokens(title, tokenizer.encode(text.text)[:room])
 
 
-class VectorsManifest(msgspec.Struct, kw_only=True):
+class _VectorsManifest(msgspec.Struct, kw_only=True):
     """The description of a folder of vectors; written last.
 
     Attributes:
@@ -180,7 +176,7 @@ class Vectors(NamedTuple):
             raise ConfigError(
                 f"{path}: no vectors (no {MANIFEST}); make them with `faith-jax embed`."
             )
-        manifest = read_json_as(path / MANIFEST, VectorsManifest)
+        manifest = read_json_as(path / MANIFEST, _VectorsManifest)
         if manifest.knowledge_base != msgspec.to_builtins(base.manifest):
             raise ConfigError(
                 f"{path}: these are the vectors of another knowledge base than {base.folder}; make "
@@ -255,7 +251,7 @@ def embed(
                 progress.update(done)
             del values
             np.save(new_folder / ARTICLES, articles, allow_pickle=False)
-            manifest = VectorsManifest(
+            manifest = _VectorsManifest(
                 model=model, passages=shape[0], width=shape[1], knowledge_base=base_manifest
             )
             write_json(new_folder / MANIFEST, msgspec.to_builtins(manifest))
@@ -319,7 +315,7 @@ def top_k(
     partitioner: Partitioner,
     vectors: np.ndarray,
     queries: np.ndarray,
-    most: int,
+    max_rows: int,
     chunk: int = CHUNK,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the rows of the highest products with each query, exactly, best first.
@@ -328,16 +324,17 @@ def top_k(
       partitioner: its devices share the rows of a chunk.
       vectors: float32 [rows, embed], in memory or in a file.
       queries: float32 [queries, embed].
-      most: rows for a query; at most all.
+      max_rows: for a query; at most all.
       chunk: rows on a device at once.
 
     Returns:
-      Products float32 and rows int32 [queries, most]; of equal products the first row comes first.
+      Products float32 and rows int32 [queries, max_rows]; of equal products the first row comes
+      first.
     """
-    most = min(most, len(vectors))
+    num_best = min(max_rows, len(vectors))
     devices = partitioner.data_parallelism
     size = devices * min(chunk, -(-len(vectors) // devices))
-    shape = (len(queries), most)
+    shape = (len(queries), num_best)
     best: Any = (np.full(shape, -np.inf, np.float32), np.full(shape, -1, np.int32))
     with partitioner.active():
         for first in range(0, len(vectors), size):
@@ -353,7 +350,7 @@ def top_k(
                 np.int32(first),
                 mesh=partitioner.mesh,
                 axes=batch_axes(partitioner.mesh),
-                num_best=most,
+                num_best=num_best,
             )
         scores, numbers = partitioner.gather(best)
     return scores, numbers
@@ -364,7 +361,6 @@ class Dense:
 
     Args:
       vectors: of the passages.
-      encode: of queries.
       index: of the vectors, for approximate search; None = search is exact.
     """
 
@@ -382,18 +378,18 @@ class Dense:
             )
         self._vectors, self._encode, self._index = vectors, encode, index
 
-    def __call__(self, queries: Sequence[Query], most: int = DOCUMENTS) -> list[list[int]]:
-        """Returns for each query up to `most` articles' numbers, best first.
+    def __call__(self, queries: Sequence[Query], max_articles: int) -> list[list[int]]:
+        """Returns for each query up to `max_articles` articles' numbers, best first.
 
-        They are those of its best passages, of which there are 100, or `most` if that is more.
+        They are those of its best passages: 100, or `max_articles` if that is more.
         """
         query_vectors = self._encode([dense_query(query.context, query.claim) for query in queries])
-        passage_count = max(PASSAGES, most)
+        passage_count = max(PASSAGES, max_articles)
         best: Iterable[np.ndarray]
         if self._index is not None:
             best = self._index(query_vectors, passage_count)
         else:
             partitioner = self._encode.model.partitioner
             best = top_k(partitioner, self._vectors.values, query_vectors, passage_count)[1]
-        ranked_articles = (self._vectors.articles[rows].tolist() for rows in best)
-        return [list(itertools.islice(dict.fromkeys(numbers), most)) for numbers in ranked_articles]
+        ranked = (dict.fromkeys(self._vectors.articles[rows].tolist()) for rows in best)
+        return [list(itertools.islice(articles, max_articles)) for articles in ranked]

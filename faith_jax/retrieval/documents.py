@@ -15,9 +15,7 @@ from faith_jax.datasets.augmentation.tagging import TaggedText, Tagger
 from faith_jax.retrieval.knowledge_base import KnowledgeBase, content
 
 ENTITIES, BM25 = "entities", "bm25"
-PAGES = 3  # of a name, at most
 _PLURALS = {"s": "", "es": "", "ies": "y"}  # endings of names, and what a singular has
-DOCUMENTS = 10  # of a claim, at most
 _RANK_CONSTANT = 60  # Cormack 2009
 _LONGEST_TITLE = 6  # words
 _NUMBERS = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
@@ -58,8 +56,8 @@ class Query(NamedTuple):
 class Retriever(Protocol):
     """Finds articles for queries."""
 
-    def __call__(self, queries: Sequence[Query], most: int) -> list[list[int]]:
-        """Returns for each query up to `most` articles' numbers, best first, each once."""
+    def __call__(self, queries: Sequence[Query], max_articles: int) -> list[list[int]]:
+        """Returns for each query up to `max_articles` articles' numbers, best first, each once."""
         ...
 
 
@@ -69,13 +67,12 @@ class Bm25:
     def __init__(self, knowledge_base: KnowledgeBase):
         self._knowledge_base = knowledge_base
 
-    def __call__(self, queries: Sequence[Query], most: int = DOCUMENTS) -> list[list[int]]:
-        """Returns for each query up to `most` articles' numbers, best first."""
-        return [self._knowledge_base.search(query.text, most) for query in queries]
+    def __call__(self, queries: Sequence[Query], max_articles: int) -> list[list[int]]:
+        return [self._knowledge_base.search(query.text, max_articles) for query in queries]
 
 
 class Entities:
-    """Finds articles by the names in claims: entities and noun chunks, at most `PAGES` for each.
+    """Finds articles by the names in claims: entities and noun chunks, at most three for each.
 
     Of the articles, those that a name means first come first. The claim's names stand before those
     of its context, names of rare words before others. Where the tagger finds no noun chunks,
@@ -85,19 +82,18 @@ class Entities:
     def __init__(self, knowledge_base: KnowledgeBase, tagger: Tagger):
         self._knowledge_base, self._tagger = knowledge_base, tagger
 
-    def __call__(self, queries: Sequence[Query], most: int = DOCUMENTS) -> list[list[int]]:
-        """Returns for each query up to `most` articles' numbers, best first."""
+    def __call__(self, queries: Sequence[Query], max_articles: int) -> list[list[int]]:
         texts = [(query.claim, *reversed(query.context)) for query in queries]
         tagged = iter(self._tagger.tag(list(itertools.chain.from_iterable(texts))))
         articles = []
         for parts in texts:
             query_texts = itertools.islice(tagged, len(parts))
             names = dict.fromkeys(name for text in query_texts for name in self._find_names(text))
-            articles_by_name = [self._knowledge_base.lookup(name, PAGES) for name in names]
+            articles_by_name = [self._knowledge_base.lookup(name) for name in names]
             # The first articles of all names, then the second ones …, each once.
             rounds = itertools.chain.from_iterable(itertools.zip_longest(*articles_by_name))
             numbers = [number for number in dict.fromkeys(rounds) if number is not None]
-            articles.append(numbers[:most])
+            articles.append(numbers[:max_articles])
         return articles
 
     def subjects(self, query: Query) -> list[str]:

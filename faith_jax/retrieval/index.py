@@ -113,13 +113,9 @@ def build_from(
 ) -> KnowledgeBase:
     """Makes the knowledge base of records; see `build`.
 
-    Args:
-      records: yields them from a place on.
-      source: what they are, for the manifest.
-      stamped: tells whether they have changed since a run was stopped.
-      folder: of the knowledge base.
-      paragraphs: kept of an article, from its beginning; 0 = all.
-      restart: discard what a stopped run has made.
+    `source` is what they are, for the manifest; `stamped` tells whether they have changed since a
+    run was stopped. `paragraphs` are kept of an article, from its beginning; 0 = all. `restart`
+    discards what a stopped run has made.
     """
     target = pathlib.Path(folder).expanduser()
     run = {"knowledge_base": VERSION, "paragraphs": paragraphs, "source": list(stamped)}

@@ -80,7 +80,6 @@ class KnowledgeBase:
     """The articles of a folder that `faith-jax index` made, by their numbers from 1.
 
     Attributes:
-      folder: of the knowledge base.
       manifest: what it has.
     """
 
@@ -159,7 +158,7 @@ class KnowledgeBase:
             title for title in titles if key in (name_key(title), name_key(bare_title(title)))
         } or titles
 
-    def lookup(self, name: str, most: int = 3) -> list[int]:
+    def lookup(self, name: str, max_articles: int = 3) -> list[int]:
         """Returns the articles that a name may mean, best first.
 
         Those that have the name come first, then those that have all of its words in a name of
@@ -167,18 +166,17 @@ class KnowledgeBase:
         """
         articles = self.find_by_name(name)
         words = " ".join(f'"{word}"' for word in content(name))
-        if words and len(articles) < most:
+        if words and len(articles) < max_articles:
             query = (
                 "SELECT article FROM name_words JOIN names ON names.id = name_words.rowid "
                 "WHERE name_words MATCH ? ORDER BY rank LIMIT ?"
             )
-            articles += self._select_article_numbers(
-                query, (words, 4 * most)
-            )  # an article has several names
-            articles = articles or self._rank_articles(words, most)
-        return list(dict.fromkeys(articles))[:most]
+            # An article has several names.
+            articles += self._select_article_numbers(query, (words, 4 * max_articles))
+            articles = articles or self._rank_articles(words, max_articles)
+        return list(dict.fromkeys(articles))[:max_articles]
 
-    def search(self, text: str, most: int) -> list[int]:
+    def search(self, text: str, max_articles: int) -> list[int]:
         """Returns the articles whose words are most like those of a text by BM25, best first.
 
         Of a text whose words too many articles have, the rarest words count: see `MOST_RANKED`.
@@ -192,7 +190,9 @@ class KnowledgeBase:
             if quoted_words and ranked > most_ranked:
                 break
             quoted_words.append(f'"{word}"')
-        return self._rank_articles(" OR ".join(quoted_words), most) if quoted_words else []
+        if not quoted_words:
+            return []
+        return self._rank_articles(" OR ".join(quoted_words), max_articles)
 
     def _rank_articles(self, match: str, limit: int) -> list[int]:
         query = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"

@@ -16,14 +16,14 @@ from faith_jax.core.words import lower_words
 from faith_jax.statistics.bootstrap import Interval, percentile_interval, resampled_counts
 
 
-def has_half(text: str, sentence: str) -> bool:
+def _has_half(text: str, sentence: str) -> bool:
     """Returns whether a text has the first or the last half of a sentence's words in a row.
 
     Of an odd number of words, the one in the middle belongs to both halves.
 
-    >>> has_half("Tea is a leaf. It grows in China.", "It grows in the hills of Assam")
+    >>> _has_half("Tea is a leaf. It grows in China.", "It grows in the hills of Assam")
     False
-    >>> has_half("Tea is a leaf. It grows in China.", "Today, it grows in China!")
+    >>> _has_half("Tea is a leaf. It grows in China.", "Today, it grows in China!")
     True
     """
     words, within = lower_words(sentence), f" {' '.join(lower_words(text))} "
@@ -34,7 +34,7 @@ def has_half(text: str, sentence: str) -> bool:
 
 
 def gold_share(texts: Sequence[str], gold: Sequence[str]) -> float:
-    """Returns the share of a claim's gold sentences that one of the texts has; see `has_half`.
+    """Returns the share of a claim's gold sentences that one of the texts has; see `_has_half`.
 
     Args:
       texts: of documents, or retrieved sentences.
@@ -44,7 +44,7 @@ def gold_share(texts: Sequence[str], gold: Sequence[str]) -> float:
       NaN without gold sentences.
     """
     sentences = [sentence for sentence in gold if lower_words(sentence)]
-    hits = [any(has_half(text, sentence) for text in texts) for sentence in sentences]
+    hits = [any(_has_half(text, sentence) for text in texts) for sentence in sentences]
     return sum(hits) / len(hits) if hits else math.nan
 
 
@@ -62,10 +62,10 @@ class Recall(NamedTuple):
     claims: int
 
 
-def recall(shares: Sequence[float], seed: int = 0) -> Recall:
+def recall(shares: Sequence[float]) -> Recall:
     """Returns the mean of `gold_share` of claims; NaN shares do not count."""
     defined = np.asarray([share for share in shares if not math.isnan(share)], np.float64)
     if not defined.size:
         return Recall(math.nan, Interval(math.nan, math.nan), 0)
-    means = defined @ resampled_counts(defined.size, seed=seed) / defined.size
+    means = defined @ resampled_counts(defined.size, seed=0) / defined.size
     return Recall(float(defined.mean()), percentile_interval(means), defined.size)

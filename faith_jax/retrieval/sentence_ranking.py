@@ -40,11 +40,11 @@ def candidates(knowledge_base: KnowledgeBase, articles: Sequence[int]) -> list[C
 
 
 def rank_sentences(
-    query: Query, candidates: Sequence[Candidate], ranker: Ranker, most: int
+    query: Query, candidates: Sequence[Candidate], ranker: Ranker, max_sentences: int
 ) -> list[Evidence]:
-    """Returns the `most` best sentences with their scores, best first."""
+    """Returns the `max_sentences` best sentences with their scores, best first."""
     scores = np.asarray(ranker(query, candidates), np.float64)
-    best = np.argsort(-scores, kind="stable")[:most]
+    best = np.argsort(-scores, kind="stable")[:max_sentences]
     return [
         Evidence(candidate.title, candidate.url, candidate.sentence, float(scores[place]))
         for place, candidate in ((place, candidates[place]) for place in best)

@@ -55,7 +55,7 @@ def test_rows_of_kilt_lose_headings_and_items_of_lists(tmp_path):
 
 
 def test_only_the_first_paragraphs_are_taken(tmp_path):
-    (found,) = read_file(written(tmp_path / "rows.jsonl", OURS), most=1)
+    (found,) = read_file(written(tmp_path / "rows.jsonl", OURS), max_paragraphs=1)
     assert found.paragraphs == ("Tea is a leaf.",)
     assert TEA.sentences == ["Tea is a leaf.", "It is hot."]
 

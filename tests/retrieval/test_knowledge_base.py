@@ -43,7 +43,7 @@ def test_lookup_returns_each_article_once_and_no_more_than_asked(tmp_path):
         {"title": f"Queen ({n})", "aliases": [f"Queen no. {n}"], "text": "A."} for n in range(9)
     ]
     base = built(tmp_path, [*rows, {"title": "Queen", "text": "B."}])
-    found = base.lookup("queen", most=4)
+    found = base.lookup("queen", max_articles=4)
     assert found[0] == 10
     assert len(found) == len(set(found)) == 4
 

@@ -3,9 +3,8 @@ import bz2
 import pytest
 
 from faith_jax.core.errors import InputError
-from faith_jax.retrieval import mediawiki
-from faith_jax.retrieval.articles import Article, Redirect, read_file
-from faith_jax.retrieval.mediawiki import paragraphs
+from faith_jax.retrieval import articles
+from faith_jax.retrieval.articles import Article, Redirect, read_file, wikitext_paragraphs
 
 PAGES = """
 <page><title>Tea</title><ns>0</ns><revision><text>'''Tea''' is a [[leaf]].</text></revision></page>
@@ -33,7 +32,7 @@ def test_pages_of_the_main_namespace_from_any_on(tmp_path, first):
 
 
 def test_several_processes_keep_the_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(mediawiki, "_BATCH", 4)
+    monkeypatch.setattr(articles, "_BATCH", 4)
     (tmp_path / "dump.xml").write_text(DUMP.replace(PAGES, PAGES * 2))
     assert list(read_file(tmp_path / "dump.xml", processes=2)) == FOUND * 2
 
@@ -68,14 +67,18 @@ def test_a_dump_that_is_cut_is_an_error(tmp_path, content, message):
     ],
 )  # fmt: skip
 def test_paragraphs_of_wikitext(wikitext, expected):
-    assert paragraphs(wikitext) == expected
+    assert wikitext_paragraphs(wikitext) == expected
 
 
 def test_what_stands_behind_the_first_paragraphs_is_not_parsed(monkeypatch):
     seen = []
-    parse = mediawiki._section_paragraphs
+    parse = articles._section_paragraphs
     monkeypatch.setattr(
-        mediawiki, "_section_paragraphs", lambda text: seen.append(text) or parse(text)
+        articles, "_section_paragraphs", lambda text: seen.append(text) or parse(text)
     )
-    assert paragraphs("a\n\nb\n== C ==\nd\n== E ==\nf", most=3) == ("a", "b", "d")
+    assert wikitext_paragraphs("a\n\nb\n== C ==\nd\n== E ==\nf", max_paragraphs=3) == (
+        "a",
+        "b",
+        "d",
+    )
     assert seen == ["a\n\nb\n", "\nd\n"]

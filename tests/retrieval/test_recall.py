@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from faith_jax.retrieval.recall import gold_share, has_half, recall
+from faith_jax.retrieval.recall import _has_half, gold_share, recall
 
 SENTENCE = "It led the 1997 broadcast of ESPN's contest, worldwide."  # nine words
 
@@ -21,12 +21,12 @@ SENTENCE = "It led the 1997 broadcast of ESPN's contest, worldwide."  # nine wor
     ],
 )
 def test_a_text_has_the_first_or_the_last_half(text, expected):
-    assert has_half(text, SENTENCE) is expected
+    assert _has_half(text, SENTENCE) is expected
 
 
 @pytest.mark.parametrize("sentence", ["", " ?!"])
 def test_nothing_has_a_sentence_without_words(sentence):
-    assert not has_half("anything", sentence)
+    assert not _has_half("anything", sentence)
 
 
 def test_the_share_of_gold_sentences_that_any_text_has():
