@@ -185,12 +185,7 @@ def fill_batches(
 ) -> dict[Shape, list[int]]:
     """Moves rows of a batch that is not full to where a longer shape's last batch has room.
 
-    Args:
-      rows: numbers of rows by shape.
-      batch_size: how many rows a batch of a shape has.
-
-    Returns:
-      The same numbers, in as many batches or fewer.
+    `rows` are numbers by shape; the result has the same numbers, in as many batches or fewer.
     """
     filled = {shape: list(rows[shape]) for shape in sorted(rows)}
     for shape, numbers in filled.items():

@@ -22,7 +22,7 @@ from faith_jax.models.config import TransformerConfig
 
 logger = logging.getLogger("faith_jax")
 
-GENERATION_CONFIG = "generation_config.json"
+_GENERATION_CONFIG = "generation_config.json"
 # Where neither the user nor the checkpoint says it: decoding/decoding.gin's.
 _MAX_LENGTH = 512
 # Hugging Face's own, of sampling, where the file does not say it.
@@ -105,21 +105,9 @@ def from_checkpoint(
 ) -> DecodingConfig:
     """Returns the decoding that a checkpoint asks for, and says in the log what is left of it.
 
-    Args:
-      path: a Hugging Face folder.
-      max_length: of these and the following None = the checkpoint's, or `DecodingConfig`'s default
-        where it does not say it; of `max_length` 512.
-      min_length: see `DecodingConfig`, as the others.
-      temperature: given, it samples or does not, whatever the checkpoint's `do_sample`.
-      top_k: of sampling.
-      top_p: of sampling.
-      num_beams: of beam search.
-      length_penalty: of beam search.
-      early_stopping: of beam search.
-      no_repeat_ngram: tokens.
-      num_return: responses.
-      speculation: how tokens are drafted.
-      draft_length: tokens.
+    `path` is a Hugging Face folder. The others are those of `DecodingConfig`: None = the
+    checkpoint's, or `DecodingConfig`'s default where it does not say it; of `max_length` 512. A
+    `temperature` samples or does not, whatever the checkpoint's `do_sample`.
 
     Raises:
       ConfigError: where the checkpoint says nothing of decoding, on a field of another type than
@@ -132,7 +120,7 @@ def from_checkpoint(
     published = _read_settings(path, open_checkpoint(path).config)
     if published is None:
         raise ConfigError(
-            f"{path}: has no {GENERATION_CONFIG} and no decoding settings in config.json; name a "
+            f"{path}: has no {_GENERATION_CONFIG} and no decoding settings in config.json; name a "
             "published folder that has, by --gin.DECODING_CHECKPOINT, or leave out "
             "decoding/from_checkpoint.gin."
         )
@@ -163,12 +151,9 @@ def from_checkpoint(
 
 
 def log_ignored(path: str, decoding: DecodingConfig, model: TransformerConfig) -> None:
-    """Says in the log what a checkpoint asks for and a decoding does not do.
+    """Says in the log what a checkpoint asks for and the decoding of a run does not do.
 
-    Args:
-      path: of the checkpoint, in any form; those that are no published folder ask for nothing.
-      decoding: of the run.
-      model: the checkpoint's.
+    Checkpoints that are no published folder ask for nothing.
 
     Raises:
       ConfigError: on a field of another type than Hugging Face's.
@@ -201,7 +186,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 def _read_settings(path: str, model: TransformerConfig) -> _PublishedSettings | None:
     """Reads the decoding settings of a checkpoint; None = it has none."""
     folder = checkpoint_path(path)
-    file = folder / GENERATION_CONFIG
+    file = folder / _GENERATION_CONFIG
     if file.exists():
         values = read_json(file)
     else:

@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import logging
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -25,24 +25,20 @@ import scipy.special
 from jaxtyping import Float, Integer, Key
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.progress import Progress
 from faith_jax.core.settings import NotNegative, check_value
 from faith_jax.core.types import Array, PyTree
 from faith_jax.inference.base import BaseModel
 from faith_jax.inference.batching import (
     LENGTHS,
     Batcher,
-    batch_tokens,
-    describe_compilations,
     pad_rows,
     padded_length,
     token_types,
-    tokens_in_memory,
 )
 from faith_jax.inference.encoder_decoder import shift_right
 from faith_jax.inference.opening import check_options
-from faith_jax.inference.packing import Group, Packed, Packer, attention_share
-from faith_jax.inference.pipeline import CompiledAhead, Memory, compiles_ahead, queue
+from faith_jax.inference.packing import Group, Packed, PackedEngine
+from faith_jax.inference.pipeline import queue
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow, token_log_probs
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, output_layer
@@ -270,20 +266,190 @@ def _average_dropout_passes(
     return jnp.mean(jax.lax.map(one_pass, jnp.arange(passes)), axis=0)
 
 
-def _label_probabilities(log_probs: Sequence[np.ndarray], classes: int) -> np.ndarray:
-    """Returns the probability of each label, float64 [rows, classes]; they exclude each other.
-
-    Args:
-      log_probs: float32 [tokens] of label c behind row i, at i * classes + c.
-      classes: labels of a row.
-    """
-    # Of a label's text the product over its tokens.
-    probabilities = np.exp([of_label.sum(dtype=np.float64) for of_label in log_probs])
-    return probabilities.reshape(-1, classes)
-
-
 # The line of each row in a batch, and its number there, or where its tokens are.
 _Places = dict[int, tuple[int, int | slice]]
+
+
+class _HeadEngine(PackedEngine):
+    """Computes the logits of a model's head on texts or on their tokens."""
+
+    def choose_shapes(
+        self, rows: Sequence[Sequence[int]], limit: int, window: int, total: int
+    ) -> None:
+        """See `ClassificationEngine.choose_shapes`."""
+        prompt = self.model.config.encoder_prompt_length
+        window = min(window, self._packer.window)
+        self._packer.choose(self._group_rows(rows, range(len(rows))), prompt + limit, window, total)
+        self._compile_ahead(
+            {
+                (length, size): functools.partial(self._compile_shape, length, size)
+                for length, size in self._packer.sizes.items()
+            }
+        )
+
+    def _compile_shape(self, length: int, size: int) -> None:
+        """Computes a batch without rows, in the shape that `_queue_window` gives to others."""
+        config, packed = self.model.config, Packed(length, size, [[]])
+        of_tokens = bool(config.token_label_names)  # these are read without types
+        texts = 1 if of_tokens else length // 2
+        second: list[int] | None = [] if config.num_token_types > 1 and not of_tokens else None
+        for _, wait in self._queue_batches(packed, texts, [], second):
+            wait()
+
+    def _group_rows(self, rows: Sequence[Sequence[int]], numbers: Iterable[int]) -> list[Group]:
+        # Each row is a group of its own, all of whose tokens are its input.
+        prompt = self.model.config.encoder_prompt_length
+        return [Group(prompt + len(rows[n]), [(0, n)]) for n in numbers]
+
+    def logits(
+        self, rows: Sequence[Sequence[int]], second: Sequence[int] | None = None
+    ) -> list[np.ndarray]:
+        """Returns the logits of each row, float32 [classes] or [tokens, classes]."""
+        if self.model.config.num_token_types < 2:  # no types by which to tell two texts apart
+            second = None
+        all_logits = [np.zeros(0)] * len(rows)
+        batches = self._compute_batches(
+            range(len(rows)), "classes", lambda window: self._queue_window(rows, second, window)
+        )
+        for places, logits in batches:
+            for number, place in places.items():
+                all_logits[number] = logits[place]
+        return all_logits
+
+    def _queue_window(
+        self,
+        rows: Sequence[Sequence[int]],
+        second: Sequence[int] | None,
+        window: Sequence[int],
+    ) -> Iterator[tuple[_Places, Callable[[], Any]]]:
+        groups = self._group_rows(rows, window)
+        for packed in map(self._packer.reuse, self._packer.lines(groups)):
+            most_texts, length = max(len(line) for line in packed.lines), packed.length
+            # How many texts a line has is a shape too: one, where rows have two tokens or more.
+            of_tokens = self.model.config.token_label_names
+            texts = 1 if of_tokens else padded_length(most_texts, (length // 2, length))
+            self._shapes.add((length, packed.size, texts))
+            # A job's program may still be compiling; another call has its turn meanwhile.
+            self._compiled.wait((length, packed.size))
+            yield from self._queue_batches(packed, texts, rows, second)
+
+    def _queue_batches(
+        self,
+        packed: Packed,
+        texts: int,
+        rows: Sequence[Sequence[int]],
+        second: Sequence[int] | None,
+    ) -> Iterator[tuple[_Places, Callable[[], Any]]]:
+        """Yields where each row's logits are in those of a batch, and what waits for these.
+
+        They are [lines, texts or tokens, classes].
+        """
+        config, shape = self.model.config, (packed.size, packed.length)
+        # The vectors of a soft prompt take the places of these tokens, which must not be padding,
+        # since padding is masked.
+        room = [int(config.pad_id == 0)] * config.encoder_prompt_length
+        bound = functools.partial(_packed_logits, self.model.module, self.model.params)
+        for lines in packed.batches():
+            # [lines, length] each. What no row takes stays padding, of segment 0.
+            tokens = np.full(shape, config.pad_id, np.int32)
+            segments, types = np.zeros((2, *shape), np.int32)
+            first = np.zeros((packed.size, texts), np.int32)
+            places: _Places = {}
+            for number, line in enumerate(lines):
+                end = 0
+                for segment, placed in enumerate(line, 1):
+                    row = placed.rows[0][1]
+                    span = slice(end, end := end + placed.shared)
+                    begin = span.start + len(room)
+                    tokens[number, span], segments[number, span] = [*room, *rows[row]], segment
+                    if second is not None:
+                        types[number, begin + second[row] : end] = 1
+                    if config.token_label_names:
+                        places[row] = number, slice(begin, end)
+                        continue
+                    # The head reads a text from its first token on, behind the soft prompt.
+                    first[number, segment - 1] = begin
+                    places[row] = number, segment - 1
+                self._tokens += end
+            if places:  # not of a batch that is compiled ahead
+                self._slots += tokens.size
+            arrays = (tokens, segments, None if second is None else types, first)
+            yield places, queue(self.model.partitioner, bound, *arrays)
+
+
+class _LabelEngine:
+    """Scores label texts as responses of a language model to each row, which they share.
+
+    Attributes:
+      likelihoods: of the model.
+      first_masses: float64, the probability of all labels together, of the first rows whose labels
+        were scored; None = there were none.
+    """
+
+    def __init__(self, model: Any, labels: LabelTexts, tokens_per_batch: int | None):
+        self._labels, self.likelihoods = labels, LikelihoodEngine(model, tokens_per_batch)
+        self.first_masses: np.ndarray | None = None
+        is_decoder_only: bool = model.config.is_decoder_only
+        prefix: list[int] = labels.prefix.tolist()
+        # A decoder-only model reads the prefix with the input, once for all labels.
+        self._front, self._start = (prefix, prefix[:0]) if is_decoder_only else (prefix[:0], prefix)
+        # It reads the same for all labels of one token each. Behind an encoder there is little to
+        # save, and the labels' own probabilities tell more.
+        self._reads_once = is_decoder_only and labels.tokens.shape[1] == 1
+
+    def choose_shapes(
+        self, rows: Sequence[Sequence[int]], limit: int, window: int, total: int
+    ) -> None:
+        """See `ClassificationEngine.choose_shapes`."""
+        texts = self._build_rows(rows, not self._reads_once)
+        each = len(texts) // len(rows)
+        self.likelihoods.choose_shapes(texts, limit, each * window, each * total)
+
+    def logits(
+        self, rows: Sequence[Sequence[int]], second: Sequence[int] | None = None
+    ) -> np.ndarray:
+        """Returns the score of each label behind each row, float32 [rows, classes]."""
+        labels = self._labels
+        if self._reads_once:
+            # What normalises the logits is the same for all labels.
+            texts = self._build_rows(rows, each_label=False)
+            return self.likelihoods.label_logits(texts, labels.tokens[:, 0].tolist())
+        # Of the labels' own tokens alone, as many as there are log-probabilities.
+        weights = [weights[weights > 0] for weights in labels.weights]
+        log_probs = self._log_probs(rows)
+        scores = [of_label @ weights[n % len(weights)] for n, of_label in enumerate(log_probs)]
+        return np.reshape(np.array(scores, np.float32), (len(rows), len(weights)))
+
+    def probabilities(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
+        """Returns the probability of each label, float64 [rows, classes]."""
+        return self._multiply(self._log_probs(rows))
+
+    def _multiply(self, log_probs: Sequence[np.ndarray]) -> np.ndarray:
+        # Of a label's text the product over its tokens.
+        probabilities = np.exp([of_label.sum(dtype=np.float64) for of_label in log_probs])
+        return probabilities.reshape(-1, len(self._labels.tokens))
+
+    def _log_probs(self, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Returns the log-probabilities of the tokens of label c behind row i, at i * classes + c.
+
+        Each is float32 [tokens], of the label's own tokens alone, without the prefix.
+        """
+        all_log_probs = self.likelihoods.log_probs(self._build_rows(rows, each_label=True))
+        all_log_probs = [log_probs[len(self._start) :] for log_probs in all_log_probs]
+        # Kept for `warn_of_rare_labels`, which then computes nothing.
+        if self.first_masses is None and rows:
+            first = all_log_probs[: _CHECKED_ROWS * len(self._labels.tokens)]
+            self.first_masses = self._multiply(first).sum(axis=1)
+        return all_log_probs
+
+    def _build_rows(self, rows: Sequence[Sequence[int]], each_label: bool) -> list[LikelihoodRow]:
+        """Returns the inputs and targets of each row and label, or of a row for all its labels."""
+        # The 0 is in the label's place: only the state in front of it is used.
+        texts = [[*self._start, 0]]
+        if each_label:
+            labels = zip(self._labels.tokens, self._labels.weights, strict=True)
+            texts = [[*self._start, *ids[weights > 0].tolist()] for ids, weights in labels]
+        return [LikelihoodRow([*row, *self._front], text) for row in rows for text in texts]
 
 
 class ClassificationEngine:
@@ -309,6 +475,7 @@ class ClassificationEngine:
         tokens_per_batch: int | None = None,
     ):
         config = model.config
+        self._num_classes = len(config.label_names if labels is None else labels.tokens)
         if labels is None and not (config.label_names or config.token_label_names):
             raise ConfigError(
                 "the model has no classification head; give a checkpoint that was fine-tuned for "
@@ -317,80 +484,43 @@ class ClassificationEngine:
         self.model, self.dropout, self._labels = model, dropout or DropoutPasses(), labels
         # With other rates of dropout the parameters are the same.
         self._module = Transformer(self.dropout.config_of(model.config))
-        devices = model.partitioner.data_parallelism
-        on_cpu = 2048 if labels is None else 1024
         # With dropout a row's shape depends on it alone: another would draw other masks.
         self._batcher = Batcher(
-            "classes", tokens_per_batch, on_cpu, multiple_of=devices, fill=False
+            "classes",
+            tokens_per_batch,
+            on_cpu=2048 if labels is None else 1024,
+            multiple_of=model.partitioner.data_parallelism,
+            fill=False,
         )
-        # Labels are scored as responses to the row's input, which they share.
-        self._likelihoods: Any = None
-        if labels is not None:
-            language_model: Any = model
-            self._likelihoods = LikelihoodEngine(language_model, tokens_per_batch)
-        room = tokens_in_memory(model.config, model.params)
-        tokens = batch_tokens(tokens_per_batch, on_cpu, room, devices)
-        self._packer = Packer(attention_share(model.config), tokens, devices)
-        self._memory, self._compiled = Memory(self._packer.halve), CompiledAhead()
-        self._shapes: set[tuple[int, int, int]] = set()
-        self._tokens, self._slots = 0, 0
+        self._classes: Any  # a head's or label texts' engine
+        self._packed: PackedEngine
+        if labels is None:
+            self._classes = self._packed = _HeadEngine(model, tokens_per_batch, on_cpu=2048)
+        else:
+            self._classes = _LabelEngine(model, labels, tokens_per_batch)
+            self._packed = self._classes.likelihoods
         self._has_checked_labels = labels is None
-        self._first_masses: np.ndarray | None = None  # `label_mass` of the first rows, where known
 
     @property
     def num_compilations(self) -> int:
         """How many shapes were compiled for this engine."""
-        packed = len(self._shapes)
-        if self._likelihoods is not None:
-            packed = self._likelihoods.num_compilations
-        return packed + self._batcher.num_shapes
+        return self._packed.num_compilations + self._batcher.num_shapes
 
     @property
     def padding(self) -> float:
         """The share of padding among the tokens of packed rows, in [0, 1)."""
-        if self._likelihoods is not None:
-            share: float = self._likelihoods.padding
-            return share
-        return 1 - self._tokens / max(1, self._slots)
+        return self._packed.padding
 
     def choose_shapes(
         self, rows: Sequence[Sequence[int]], limit: int, window: int, total: int
     ) -> None:
-        """Chooses the shapes of a job's batches by a sample of its rows; see `Packer.choose`.
+        """Chooses the shapes of a job of `total` rows, `window` in a call, by a sample of them.
 
+        `limit` is the number of tokens of the longest row that there may be; see `Packer.choose`.
         Dropout's masks are a function of a row's shape, which stays.
-
-        Args:
-          rows: the sample, as `probabilities` takes rows.
-          limit: tokens of the longest row that there may be.
-          window: rows of a call.
-          total: rows of the job.
         """
-        if self.dropout.count or not rows:
-            return
-        if self._labels is not None:
-            # Each row has a text for each label.
-            texts = self._label_rows(rows, self._labels)
-            each = len(texts) // len(rows)
-            self._likelihoods.choose_shapes(texts, limit, each * window, each * total)
-            return
-        prompt = self.model.config.encoder_prompt_length
-        groups = [Group(prompt + len(row), [(0, n)]) for n, row in enumerate(rows)]
-        window = min(window, self._packer.window)
-        self._packer.choose(groups, prompt + limit, window, total)
-        if compiles_ahead():
-            for length, size in self._packer.sizes.items():
-                compile_shape = functools.partial(self._compile_shape, length, size)
-                self._compiled.begin({(length, size): compile_shape})
-
-    def _compile_shape(self, length: int, size: int) -> None:
-        """Computes a batch without rows, in the shape that `_window_batches` gives to others."""
-        config, packed = self.model.config, Packed(length, size, [[]])
-        of_tokens = bool(config.token_label_names)  # these are read without types
-        texts = 1 if of_tokens else length // 2
-        second: list[int] | None = [] if config.num_token_types > 1 and not of_tokens else None
-        for _, wait in self._packed_batches(packed, texts, [], second):
-            wait()
+        if rows and not self.dropout.count:
+            self._classes.choose_shapes(rows, limit, window, total)
 
     def probabilities(
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None = None
@@ -403,12 +533,12 @@ class ClassificationEngine:
         """
         if not self.dropout.count:
             return scipy.special.softmax(self.logits(rows, second), axis=-1)
-        second = self._drop_unused_types(second)
+        if self.model.config.num_token_types < 2:
+            second = None
         labels, pad_id = self._labels, self.model.pad_id
         if self.model.config.is_decoder_only:  # padding is seen by nothing
             pad_id = max(0, pad_id)
-        classes = self.model.config.label_names if labels is None else labels.tokens
-        all_probabilities = np.zeros((len(rows), len(classes)), np.float32)
+        all_probabilities = np.zeros((len(rows), self._num_classes), np.float32)
         ladder = LENGTHS if labels is None else _LADDER
         bound = functools.partial(
             _average_dropout_passes, self._module, self.model.params, labels=labels,
@@ -437,52 +567,20 @@ class ClassificationEngine:
 
         Of a head these are its logits; of labels only their differences mean anything.
         """
-        if self._labels is None:
-            classes = len(self.model.config.label_names)
-            of_rows = self._head_logits(rows, self._drop_unused_types(second))
-            return np.array(of_rows, np.float32).reshape(len(rows), classes)
-        return self._label_scores(rows, self._labels)
+        logits = np.array(self._classes.logits(rows, second), np.float32)
+        return logits.reshape(len(rows), self._num_classes)
 
     def token_probabilities(self, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        """Returns the class probabilities of each row's tokens, float32 [tokens, classes].
-
-        Args:
-          rows: token ids with special tokens, in any order.
-        """
-        return [scipy.special.softmax(logits, axis=-1) for logits in self._head_logits(rows, None)]
-
-    def _drop_unused_types(self, second: Sequence[int] | None) -> Sequence[int] | None:
-        # Some models have no types by which to tell two texts apart.
-        return None if self.model.config.num_token_types < 2 else second
+        """Returns the class probabilities of each row's tokens, float32 [tokens, classes]."""
+        return [scipy.special.softmax(logits, axis=-1) for logits in self._classes.logits(rows)]
 
     def label_probabilities(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
         """Returns the probability that a language model writes each of its labels.
 
-        Args:
-          rows: see `probabilities`.
-
-        Returns:
-          float64 [rows, labels], in [0, 1]; the labels exclude each other.
+        They are float64 [rows, labels], in [0, 1]; the labels exclude each other.
         """
-        if self._labels is None:
-            raise ValueError("A classification head writes no labels.")
-        log_probs = self._label_log_probs(rows, self._labels)
-        return _label_probabilities(log_probs, len(self._labels.tokens))
-
-    def label_mass(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
-        """Returns the probability that a language model writes any of its labels.
-
-        Args:
-          rows: see `probabilities`.
-
-        Returns:
-          float64 [rows], in [0, 1].
-        """
-        return (
-            np.ones(len(rows))
-            if self._labels is None
-            else self.label_probabilities(rows).sum(axis=1)
-        )
+        probabilities: np.ndarray = self._classes.probabilities(rows)
+        return probabilities
 
     def warn_of_rare_labels(
         self, rows: Sequence[Sequence[int]], words: Sequence[str], remedy: str
@@ -490,20 +588,18 @@ class ClassificationEngine:
         """Logs a warning where a language model hardly ever writes one of its labels.
 
         The softmax over the labels hides this: it compares them alone. Only the first rows of the
-        first call are looked at; their mean `label_mass` is compared with `LEAST_LABEL_MASS`. It
-        costs nothing behind a call of `label_probabilities`, or of `probabilities` with labels of
-        several tokens.
+        first call are looked at; the mean of their labels' probabilities together is compared with
+        `LEAST_LABEL_MASS`. It costs nothing behind a call of `label_probabilities`, or of
+        `probabilities` with labels of several tokens.
 
-        Args:
-          rows: see `probabilities`.
-          words: the texts of the labels, for the warning.
-          remedy: what to do, as a clause.
+        The warning names the labels by `words`, and says what to do by the clause `remedy`.
         """
         if self._has_checked_labels or not rows:
             return
         self._has_checked_labels = True
-        masses = self._first_masses
-        mass = float((self.label_mass(rows[:_CHECKED_ROWS]) if masses is None else masses).mean())
+        if self._classes.first_masses is None:
+            self.label_probabilities(rows[:_CHECKED_ROWS])
+        mass = float(self._classes.first_masses.mean())
         if mass < LEAST_LABEL_MASS:
             logger.warning(
                 "model %s: it hardly ever writes %s (mean probability %.2g together, below %g), "
@@ -514,149 +610,3 @@ class ClassificationEngine:
                 LEAST_LABEL_MASS,
                 remedy,
             )
-
-    def _head_logits(
-        self, rows: Sequence[Sequence[int]], second: Sequence[int] | None
-    ) -> list[np.ndarray]:
-        """Returns the logits of a head for each row, float32 [classes] or [tokens, classes]."""
-        all_logits = [np.zeros(0)] * len(rows)
-        # Rows without logits so far: after an error of the memory these alone are batched again.
-        left = dict.fromkeys(range(len(rows)))
-        progress, compiled = Progress("classes of row", len(rows)), len(self._shapes)
-
-        def start_batches(numbers: list[int]) -> Iterator[tuple[_Places, Callable[[], Any]]]:
-            for start in range(0, len(numbers), self._packer.window):
-                window = numbers[start : start + self._packer.window]
-                yield from self._window_batches(rows, second, window)
-
-        for places, logits in self._memory.fetch_results(start_batches, left):
-            for number, place in places.items():
-                all_logits[number] = logits[place]
-                del left[number]
-            progress.add(len(places))
-        if len(self._shapes) > compiled:
-            logger.info("classes: %s", describe_compilations(len(self._shapes), self.padding))
-        return all_logits
-
-    def _window_batches(
-        self,
-        rows: Sequence[Sequence[int]],
-        second: Sequence[int] | None,
-        window: Sequence[int],
-    ) -> Iterator[tuple["_Places", Callable[[], Any]]]:
-        prompt = self.model.config.encoder_prompt_length
-        # Each row is a group of its own, all of whose tokens are its input.
-        groups = [Group(prompt + len(rows[n]), [(0, n)]) for n in window]
-        for packed in map(self._packer.reuse, self._packer.lines(groups)):
-            most_texts, length = max(len(line) for line in packed.lines), packed.length
-            # How many texts a line has is a shape too: one, where rows have two tokens or more.
-            of_tokens = self.model.config.token_label_names
-            texts = 1 if of_tokens else padded_length(most_texts, (length // 2, length))
-            self._shapes.add((length, packed.size, texts))
-            # A job's program may still be compiling; another call has its turn meanwhile.
-            self._compiled.wait((length, packed.size))
-            yield from self._packed_batches(packed, texts, rows, second)
-
-    def _packed_batches(
-        self,
-        packed: Packed,
-        texts: int,
-        rows: Sequence[Sequence[int]],
-        second: Sequence[int] | None,
-    ) -> Iterator[tuple["_Places", Callable[[], Any]]]:
-        """Yields where each row's logits are in those of a batch, and what waits for these.
-
-        They are [lines, texts or tokens, classes].
-        """
-        config, shape = self.model.config, (packed.size, packed.length)
-        # The vectors of a soft prompt take the places of these tokens, which must not be padding,
-        # since padding is masked.
-        room = [int(config.pad_id == 0)] * config.encoder_prompt_length
-        bound = functools.partial(_packed_logits, self._module, self.model.params)
-        for lines in packed.batches():
-            # [lines, length] each. What no row takes stays padding, of segment 0.
-            tokens = np.full(shape, config.pad_id, np.int32)
-            segments, types = np.zeros((2, *shape), np.int32)
-            first = np.zeros((packed.size, texts), np.int32)
-            places: _Places = {}
-            for number, line in enumerate(lines):
-                end = 0
-                for segment, placed in enumerate(line, 1):
-                    row = placed.rows[0][1]
-                    span = slice(end, end := end + placed.shared)
-                    begin = span.start + len(room)
-                    tokens[number, span], segments[number, span] = [*room, *rows[row]], segment
-                    if second is not None:
-                        types[number, begin + second[row] : end] = 1
-                    if config.token_label_names:
-                        places[row] = number, slice(begin, end)
-                        continue
-                    # The head reads a text from its first token on, behind the soft prompt.
-                    first[number, segment - 1] = begin
-                    places[row] = number, segment - 1
-                self._tokens += end
-            if places:  # not of a batch that is compiled ahead
-                self._slots += tokens.size
-            arrays = (tokens, segments, None if second is None else types, first)
-            yield places, queue(self.model.partitioner, bound, *arrays)
-
-    def _label_scores(self, rows: Sequence[Sequence[int]], labels: LabelTexts) -> np.ndarray:
-        """Returns the score of each label text behind each row, float32 [rows, classes]."""
-        classes = len(labels.tokens)
-        if self._reads_once(labels):
-            # What normalises the logits is the same for all labels.
-            logits: np.ndarray = self._likelihoods.label_logits(
-                self._label_rows(rows, labels), labels.tokens[:, 0].tolist()
-            )
-            return logits
-        # Of the labels' own tokens alone, as many as there are log-probabilities.
-        weights = [weights[weights > 0] for weights in labels.weights]
-        log_probs = self._label_log_probs(rows, labels)
-        scores = [of_label @ weights[number % classes] for number, of_label in enumerate(log_probs)]
-        return np.reshape(np.array(scores, np.float32), (len(rows), classes))
-
-    def _split_prefix(self, labels: LabelTexts) -> tuple[list[int], list[int]]:
-        """Returns the common beginning of all labels, as a part of the input and of the target."""
-        # A decoder-only model reads it with the input, once for all labels.
-        prefix = labels.prefix.tolist()
-        return (prefix, []) if self.model.config.is_decoder_only else ([], prefix)
-
-    def _label_log_probs(
-        self, rows: Sequence[Sequence[int]], labels: LabelTexts
-    ) -> list[np.ndarray]:
-        """Returns the log-probabilities of the tokens of label c behind row i, at i * classes + c.
-
-        Each is float32 [tokens], of the label's own tokens alone, without the prefix.
-        """
-        start = len(self._split_prefix(labels)[1])
-        # Also labels of one token, whose softmax needs no log-probabilities.
-        texts = self._label_rows(rows, labels, each_label=True)
-        all_log_probs = [log_probs[start:] for log_probs in self._likelihoods.log_probs(texts)]
-        # Kept for `warn_of_rare_labels`, which then computes nothing.
-        if self._first_masses is None and rows:
-            classes = len(labels.tokens)
-            first = all_log_probs[: _CHECKED_ROWS * classes]
-            self._first_masses = _label_probabilities(first, classes).sum(axis=1)
-        return all_log_probs
-
-    def _reads_once(self, labels: LabelTexts) -> bool:
-        """Whether a decoder-only model reads the same for all labels, which are one token each.
-
-        Behind an encoder there is little to save, and the labels' own probabilities tell more.
-        """
-        return self.model.config.is_decoder_only and labels.tokens.shape[1] == 1
-
-    def _label_rows(
-        self, rows: Sequence[Sequence[int]], labels: LabelTexts, each_label: bool = False
-    ) -> list[LikelihoodRow]:
-        """Returns the inputs and targets of each row and label, or of a row for all its labels."""
-        front, suffix = self._split_prefix(labels)
-        if self._reads_once(labels) and not each_label:
-            # The 0 is in the label's place: only the state in front of it is used.
-            texts = [[*suffix, 0]]
-        else:
-            texts = [
-                [*suffix, *ids[weights > 0].tolist()]
-                for ids, weights in zip(labels.tokens, labels.weights, strict=True)
-            ]
-        return [LikelihoodRow([*row, *front], text) for row in rows for text in texts]

@@ -44,11 +44,7 @@ class EncoderModel(BaseModel):
           InputError: on arrays of other ranks or dtypes, ids outside the vocabulary, rows longer
             than the model's positions, or a model without a classification head.
         """
-        if not self.label_names:
-            raise InputError(
-                "This model has no classification head; load a checkpoint that was fine-tuned for "
-                "sequence classification."
-            )
+        _check_head(self.label_names, "classification head", "for sequence classification")
         return self._run_method("classify", input_tokens, token_types)
 
     def classify_tokens(self, input_tokens: Any, token_types: Any = None) -> np.ndarray:
@@ -64,11 +60,8 @@ class EncoderModel(BaseModel):
         Raises:
           InputError: as `classify`, and on a model without a head on its tokens.
         """
-        if not self.config.token_label_names:
-            raise InputError(
-                "This model has no classification head on its tokens; load a checkpoint that was "
-                "fine-tuned for token classification."
-            )
+        names = self.config.token_label_names
+        _check_head(names, "classification head on its tokens", "for token classification")
         logits = self._run_method("classify_tokens", input_tokens, token_types)
         return logits[:, : np.shape(input_tokens)[1]]
 
@@ -85,11 +78,7 @@ class EncoderModel(BaseModel):
         Raises:
           InputError: as `classify`, and on a model without a head of question answering.
         """
-        if not self.config.span_head:
-            raise InputError(
-                "This model has no head of extractive question answering; load a checkpoint that "
-                "was fine-tuned on SQuAD."
-            )
+        _check_head(self.config.span_head, "head of extractive question answering", "on SQuAD")
         logits = self._run_method("spans", input_tokens, token_types)
         # Padding up to a shared shape has logits too, which mean nothing.
         return logits[:, : np.shape(input_tokens)[1]]
@@ -128,3 +117,10 @@ class EncoderModel(BaseModel):
             _apply_method, self._pad_tokens(tokens), types, method=method
         )
         return outputs
+
+
+def _check_head(has_head: Any, name: str, training: str) -> None:
+    if not has_head:
+        raise InputError(
+            f"This model has no {name}; load a checkpoint that was fine-tuned {training}."
+        )

@@ -30,9 +30,7 @@ class TextGenerator:
 
     Attributes:
       model: of an encoder and a decoder.
-      reader: of the same model.
       max_length: tokens of an answer.
-      rows: decoded at once.
     """
 
     model: EncoderDecoderModel
@@ -57,10 +55,8 @@ class TextGenerator:
     ) -> tuple[list[list[str]], list[CutTokens]]:
         """Returns for each text its answers, the best first, and how many of its tokens were cut.
 
-        Args:
-          prompts: may repeat; each is answered once.
-          num_beams: of the search, all of which are answers.
-          **search: further fields of `DecodingConfig`, such as `no_repeat_ngram`.
+        Prompts may repeat; each is answered once. All beams of the search are answers; `search` has
+        further fields of `DecodingConfig`, such as `no_repeat_ngram`.
 
         Raises:
           InputError: for a text that is too long and cannot be cut.

@@ -19,7 +19,6 @@ from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import CheckpointError, ConfigError, InputError
 from faith_jax.core.settings import NotNegative, Positive, check_value
-from faith_jax.inference.base import BaseModel
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
@@ -154,10 +153,8 @@ def open_model(model: str, dtype: str | None = None, num_partitions: int | None 
 
     It is opened again when its files have changed, see `keep_opened`.
 
-    Args:
-      model: its path or name.
-      dtype: of activations.
-      num_partitions: number of devices over which it is split; None = 1.
+    `model` is its path or name, `num_partitions` the number of devices over which it is split, by
+    default 1.
     """
     # Scorers of one model share it: its parameters are in memory once.
     return load_model(model, dtype=dtype, mesh=make_mesh(num_partitions or 1))
@@ -168,10 +165,8 @@ def open_tokenizer(
 ) -> Tokenizer:
     """Returns the tokenizer of a checkpoint.
 
-    Args:
-      model: the checkpoint's folder; None = the model is of none.
-      vocabulary: where the tokenizer is, if not there: a folder, a file or an embedded name.
-      config: the model's.
+    `model` is its folder; None = the model is of none. `vocabulary` says where the tokenizer is, if
+    not there: a folder, a file or an embedded name.
 
     Raises:
       ConfigError: where there is none, naming the option, or it is another model's.
@@ -281,27 +276,6 @@ def require_model(model: str | os.PathLike[str] | None) -> str:
     if not isinstance(model, str | os.PathLike):
         raise ConfigError(f"model: expected the path of a checkpoint, got {model!r}.")
     return os.fspath(model)
-
-
-def open_language_model(
-    model: str | BaseModel, dtype: str | None = None, num_partitions: int | None = None
-) -> EncoderDecoderModel | CausalModel:
-    """Opens a checkpoint that can generate; a model that is open already is returned.
-
-    Raises:
-      FaithJaxError: where it cannot be opened, or is encoder-only.
-    """
-    opened: Any = model
-    if not isinstance(model, BaseModel):
-        opened = open_model(model, dtype, num_partitions)
-    elif dtype or num_partitions:
-        option = "dtype" if dtype else "num_partitions"
-        raise ConfigError(f"{option}: the model is open already; give it to load_model.")
-    if not isinstance(opened, EncoderDecoderModel | CausalModel):
-        raise ConfigError(
-            f"model {opened.path}: expected a language model, got an encoder-only one."
-        )
-    return opened
 
 
 def check_ids(ids: list[int], vocab_size: int, where: str = "") -> list[int]:

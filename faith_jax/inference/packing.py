@@ -10,14 +10,28 @@ Reference: Krell 2021 (best fit, the longest first).
 import bisect
 import collections
 import itertools
+import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 
-from faith_jax.inference.batching import fill_batches, padded_length
+from faith_jax.core.progress import Progress
+from faith_jax.inference.base import BaseModel
+from faith_jax.inference.batching import (
+    batch_tokens,
+    describe_compilations,
+    fill_batches,
+    padded_length,
+    tokens_in_memory,
+)
+from faith_jax.inference.pipeline import CompiledAhead, Memory, compiles_ahead
 from faith_jax.models.config import TransformerConfig
+
+logger = logging.getLogger("faith_jax")
+
+Place = TypeVar("Place")
 
 # Tokens of a line; longer rows have longer ones, as `padded_length` says.
 LENGTHS = (128, 256, 384, 512, 768, 1024, 1536, 2048)
@@ -54,14 +68,14 @@ class Group(NamedTuple):
         return sum(size for size, _ in self.rows)
 
 
-class Placed(NamedTuple):
+class _Placed(NamedTuple):
     """Rows of a group in one line: of each its part and its number."""
 
     shared: int
     rows: list[tuple[int, int]]
 
 
-Line = list[Placed]
+Line = list[_Placed]
 _Shape = TypeVar("_Shape")
 
 
@@ -155,13 +169,8 @@ class Packer:
     def choose(self, groups: Sequence[Group], limit: int, window: int, total: int) -> None:
         """Chooses the shapes of a job's lines, at most `MOST_SHAPES`, by a sample of its groups.
 
-        Rows that are longer than those of the sample have lines of `limit` tokens.
-
-        Args:
-          groups: the sample.
-          limit: tokens of the longest row that there may be.
-          window: rows that are packed together.
-          total: rows of the job.
+        The job has `total` rows, of which `window` are packed together. Rows that are longer than
+        those of the sample have lines of `limit` tokens.
         """
         rows, longest = sum(len(group.rows) for group in groups), _longest_length(groups)
         # Each length that lines may be packed to, with each number of lengths to pad them to.
@@ -169,12 +178,12 @@ class Packer:
         for length in _line_lengths(longest, sorted({_in_steps(longest), *LENGTHS})):
             used = [tokens for tokens, _ in fill_lines(groups, length)]
             for count in range(1, MOST_SHAPES + 1):
-                lengths = best_lengths(used, count, self._line_cost)
+                lengths = _best_lengths(used, count, self._line_cost)
                 # The longest rows have a shape of their own where these are too short.
                 if len(lengths) + (lengths[-1] < limit) > MOST_SHAPES:
                     continue
                 sizes, cost = dict[int, int](), 0.0
-                for line_size, number in lines_by_length(used, lengths).items():
+                for line_size, number in _lines_by_length(used, lengths).items():
                     # Lines of a window, and of the job.
                     lines = math.ceil(number * min(window, total) / rows)
                     sizes[line_size] = self._choose_batch_size(line_size, lines)
@@ -262,7 +271,7 @@ class Packer:
         # The same number of lines for each device.
         devices = self._devices
         return (
-            even_size(-(-lines // devices), self._compute_max_batch_size(length) // devices)
+            _even_size(-(-lines // devices), self._compute_max_batch_size(length) // devices)
             * devices
         )
 
@@ -281,7 +290,7 @@ class Packer:
         return packed.slots / packed.length * self._line_cost(packed.length)
 
 
-def best_lengths(
+def _best_lengths(
     used: Sequence[int], max_lengths: int, cost: Callable[[int], float], step: int = _STEP
 ) -> list[int]:
     """Returns the lengths that pad lines at the least cost, in multiples of `step`.
@@ -322,7 +331,7 @@ def best_lengths(
     return best[-1][1]
 
 
-def lines_by_length(used: Sequence[int], lengths: Sequence[int]) -> dict[int, int]:
+def _lines_by_length(used: Sequence[int], lengths: Sequence[int]) -> dict[int, int]:
     """Returns how many lines each length has, the first that holds a line's tokens."""
     return dict(collections.Counter(lengths[bisect.bisect_left(lengths, u)] for u in used))
 
@@ -360,7 +369,7 @@ def fill_lines(groups: Sequence[Group], length: int) -> list[tuple[int, Line]]:
         if number == len(lines):
             lines.append((0, []))
         used, line = lines[number]
-        line.append(Placed(piece.shared, [(0, row) for _, row in piece.rows]))
+        line.append(_Placed(piece.shared, [(0, row) for _, row in piece.rows]))
         lines[number] = (used + piece.total, line)
         bisect.insort(free, (room - piece.total, number))
     return lines
@@ -428,7 +437,7 @@ class Block:
             bisect.insort(free, (room - size, parts[row]))
         self._free, self.room = free, self.room - unshared
         self.keys.append(
-            [Placed(group.shared, [(parts[row], row) for _, row in group.rows]) for group in line]
+            [_Placed(group.shared, [(parts[row], row) for _, row in group.rows]) for group in line]
         )
         return True
 
@@ -438,12 +447,8 @@ def pack_blocks(
 ) -> list[Block]:
     """Packs lines of inputs into blocks of one shape, whose number is a multiple of the devices.
 
-    Args:
-      lines: the groups of each; `split_groups` has made them.
-      keys: tokens of a line of inputs.
-      key_lines: of a block, at most.
-      tokens: of the decoder in a block, about at most.
-      devices: that compute a block each.
+    `lines` have the groups of each, which `split_groups` has made. They are of `keys` tokens; a
+    block has at most `key_lines` of them, and for its decoder about `tokens` at most.
     """
     longest = max(size for line in lines for group in line for size, _ in group.rows)
     targets = padded_length(longest, TARGET_LENGTHS)
@@ -515,13 +520,13 @@ def _multiple_of(blocks: list[Block], devices: int) -> list[Block]:
     return blocks + [Block(blocks[0].shape) for _ in range(-len(blocks) % devices)]
 
 
-def even_size(count: int, cap: int) -> int:
+def _even_size(count: int, cap: int) -> int:
     """Returns how many of `count` lines make a batch, at most `cap`.
 
     Of few batches it is the size from half of `cap` on with the least padding, in steps of an
     eighth; of many it is `cap`, so that the lines of all windows have one shape.
 
-    >>> even_size(100, 10), even_size(1001, 10), even_size(11, 10), even_size(3, 10)
+    >>> _even_size(100, 10), _even_size(1001, 10), _even_size(11, 10), _even_size(3, 10)
     (10, 10, 6, 3)
     """
     if -(-count // cap) > 16:
@@ -535,3 +540,66 @@ def _round_up(number: float, cap: int) -> int:
     """Returns the next of about eight even steps up to `cap` and beyond."""
     step = max(1, cap // 8)
     return max(1, math.ceil(number / step)) * step
+
+
+class PackedEngine:
+    """The base of what computes something of packed rows with one model.
+
+    Args:
+      tokens_per_batch: tokens of a batch, padding included; None = `on_cpu` on a CPU, else what the
+        device's memory has room for, for each device that shares the rows.
+    """
+
+    def __init__(self, model: BaseModel, tokens_per_batch: int | None, on_cpu: int):
+        self.model, self._devices = model, model.partitioner.data_parallelism
+        room = tokens_in_memory(model.config, model.params)
+        tokens = batch_tokens(tokens_per_batch, on_cpu, room, self._devices)
+        self._packer = Packer(attention_share(model.config), tokens, self._devices)
+        self._memory, self._compiled = Memory(self._halve_batches), CompiledAhead()
+        self._shapes: set[tuple[int, ...]] = set()
+        self._tokens, self._slots = 0, 0  # computed so far, without padding and with it
+
+    @property
+    def num_compilations(self) -> int:
+        """How many shapes were compiled for this engine."""
+        return len(self._shapes)
+
+    @property
+    def padding(self) -> float:
+        """The share of padding among the tokens that were computed, in [0, 1)."""
+        return 1 - self._tokens / max(1, self._slots)
+
+    def _compile_ahead(self, calls: Mapping[Any, Callable[[], Any]]) -> None:
+        """Begins to compile a job's programs, by what their batches have in common."""
+        if compiles_ahead():
+            self._compiled.begin(calls)
+
+    def _halve_batches(self) -> None:
+        self._packer.halve()
+
+    def _compute_batches(
+        self,
+        numbers: Iterable[int],
+        quantity: str,
+        queue_window: Callable[[list[int]], Iterable[tuple[Mapping[int, Place], Callable]]],
+    ) -> Iterator[tuple[Mapping[int, Place], Any]]:
+        """Yields the places of rows in their batches, and what is computed of each batch.
+
+        `queue_window` queues the batches of some of the rows, and yields for each the places of its
+        rows and what waits for its results; `quantity` is the log's name for these.
+        """
+        left = dict.fromkeys(numbers)
+        progress, compiled = Progress(f"{quantity} of row", len(left)), len(self._shapes)
+
+        def queue_batches(numbers: list[int]) -> Iterator[tuple[Mapping[int, Place], Callable]]:
+            # The device computes the batches of a window while the next one is packed.
+            for start in range(0, len(numbers), self._packer.window):
+                yield from queue_window(numbers[start : start + self._packer.window])
+
+        for places, results in self._memory.fetch_results(queue_batches, left):
+            yield places, results
+            for number in places:
+                del left[number]
+            progress.add(len(places))
+        if len(self._shapes) > compiled:
+            logger.info("%s: %s", quantity, describe_compilations(len(self._shapes), self.padding))

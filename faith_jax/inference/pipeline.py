@@ -115,8 +115,7 @@ def fetch_results(
 ) -> Iterator[tuple[Item, Result]]:
     """Yields each batch with its results, in order, while those behind it are queued.
 
-    Args:
-      started: batches, and what waits for the results of each.
+    Batches are `started` with what waits for their results.
     """
     queue = collections.deque[tuple[Item, Callable[[], Result]]]()
 
@@ -185,7 +184,7 @@ class Memory:
             )
 
 
-class DeviceTime:
+class _DeviceTime:
     """How long a device had batches queued, and how long none.
 
     Attributes:
@@ -225,13 +224,13 @@ class DeviceTime:
         return self.waited / (self.busy + self.waited) if self.busy else None
 
 
-_device_times: list[DeviceTime] = []
+_device_times: list[_DeviceTime] = []
 
 
 @contextlib.contextmanager
-def timing_device() -> Iterator[DeviceTime]:
+def timing_device() -> Iterator[_DeviceTime]:
     """Measures the batches that are queued within."""
-    device_time = DeviceTime()
+    device_time = _DeviceTime()
     _device_times.append(device_time)
     try:
         yield device_time

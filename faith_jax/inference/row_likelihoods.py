@@ -12,9 +12,8 @@ to keys and values once; the queries are sorted to their inputs for the cross-at
 """
 
 import functools
-import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -22,14 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Integer
 
-from faith_jax.core.progress import Progress
 from faith_jax.core.types import Array, PyTree
-from faith_jax.inference.batching import (
-    batch_tokens,
-    describe_compilations,
-    padded_length,
-    tokens_in_memory,
-)
+from faith_jax.inference.batching import batch_tokens, padded_length, tokens_in_memory
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.packing import (
@@ -39,20 +32,18 @@ from faith_jax.inference.packing import (
     BlockShape,
     CompiledShapes,
     Group,
+    Line,
     Packed,
-    Packer,
-    attention_share,
+    PackedEngine,
     fill_blocks,
     pack_blocks,
     split_groups,
 )
-from faith_jax.inference.pipeline import CompiledAhead, Memory, compiles_ahead, queue
+from faith_jax.inference.pipeline import queue
 from faith_jax.models.attention.masks import Regrouped
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer, output_layer
-
-logger = logging.getLogger("faith_jax")
 
 # Up to this many bytes of float32 logits are held at once; on a CPU, fewer are faster.
 MAX_LOGITS_BYTES = 128 * 2**20
@@ -116,7 +107,7 @@ class Blocks(NamedTuple):
     queries: Regrouped
 
 
-class TargetTokens(NamedTuple):
+class _TargetTokens(NamedTuple):
     """The tokens whose log-probabilities are asked for, in the groups of lines of each device.
 
     Attributes:
@@ -196,7 +187,7 @@ def _score_targets(
     module: Transformer,
     params: PyTree,
     read: Lines | Blocks,
-    targets: TargetTokens,
+    targets: _TargetTokens,
     max_logits_bytes: int,
 ) -> Array:
     """Returns log-probabilities [groups, tokens]: of each group of lines, which a device holds."""
@@ -224,20 +215,12 @@ def _label_logits(
     )
 
 
-class _Batch(NamedTuple):
-    """A batch as the model reads it, and where the rows' targets are predicted.
-
-    Attributes:
-      read: the arrays that the model reads.
-      sources: of each row's number its group of lines, and the places there of the states in front
-        of its targets.
-    """
-
-    read: Lines | Blocks
-    sources: dict[int, tuple[int, np.ndarray]]
+# Where the targets of a batch's rows are predicted: of each row its group of lines, and there the
+# places of the states in front of its targets.
+_Sources = dict[int, tuple[int, np.ndarray]]
 
 
-class LikelihoodEngine:
+class LikelihoodEngine(PackedEngine):
     """Scores rows with one model.
 
     The rows of a call are taken in windows of 512 on a CPU, else of 4,096. In a window an input
@@ -257,47 +240,27 @@ class LikelihoodEngine:
         tokens_per_batch: int | None = None,
         max_logits_bytes: int | None = None,
     ):
+        super().__init__(model, tokens_per_batch, on_cpu=2048)
         on_cpu = jax.default_backend() == "cpu"
         default_bytes = _MAX_LOGITS_BYTES_ON_CPU if on_cpu else MAX_LOGITS_BYTES
-        self.model, self._max_logits_bytes = model, max_logits_bytes or default_bytes
-        config, self._devices = model.config, model.partitioner.data_parallelism
+        self._max_logits_bytes, config = max_logits_bytes or default_bytes, model.config
         # What stands where a soft prompt comes, and what is read and not seen.
         self._room, self._pad = int(config.pad_id == 0), max(0, config.pad_id)
-        room = tokens_in_memory(config, model.params)
-        tokens = batch_tokens(tokens_per_batch, 2048, room, self._devices)
-        self._packer = Packer(attention_share(config), tokens, self._devices)
         # Of one device, unlike those of the packer: each device computes a block.
+        room = tokens_in_memory(config, model.params)
         tokens = batch_tokens(tokens_per_batch, _BLOCK_TOKENS, room, self._devices)
         self._block_tokens = max(1, tokens // self._devices)
         # By the length of lines of inputs, after `choose_shapes`.
         self._block_shapes: dict[int, BlockShape] = {}
         # Of other calls than a job's.
         self._compiled_blocks = CompiledShapes[BlockShape](self._packer.compilation)
-        self._memory = Memory(self._halve_batches)
-        self._compiled = CompiledAhead()
-        self._shapes: set[tuple[int, ...]] = set()
-        self._tokens, self._slots = 0, 0
-
-    @property
-    def num_compilations(self) -> int:
-        """How many shapes were compiled for this engine."""
-        return len(self._shapes)
-
-    @property
-    def padding(self) -> float:
-        """The share of padding among the tokens that were computed, in [0, 1)."""
-        return 1 - self._tokens / max(1, self._slots)
 
     def choose_shapes(
         self, rows: Sequence[LikelihoodRow], limit: int, window: int, total: int
     ) -> None:
-        """Chooses the shapes of a job's batches by a sample of its rows; see `Packer.choose`.
+        """Chooses the shapes of a job of `total` rows, `window` in a call, by a sample of them.
 
-        Args:
-          rows: the sample.
-          limit: tokens of the longest input that there may be.
-          window: rows of a call.
-          total: rows of the job.
+        `limit` is the number of tokens of the longest input that there may be; see `Packer.choose`.
         """
         config, numbers = self.model.config, [n for n, row in enumerate(rows) if row.targets]
         if not numbers:
@@ -325,9 +288,12 @@ class LikelihoodEngine:
                 shape = shape._replace(keys=length, queries=math.ceil(share * shape.queries))
                 of_sample[length] = shape, share * unshared
             self._block_shapes[length] = self._with_spare(*of_sample[length], size)
-        if compiles_ahead():
-            for shape in self._block_shapes.values():
-                self._compiled.begin({shape: functools.partial(self._compile_shape, shape)})
+        self._compile_ahead(
+            {
+                shape: functools.partial(self._compile_shape, shape)
+                for shape in self._block_shapes.values()
+            }
+        )
 
     def _with_spare(self, shape: BlockShape, unshared: float, size: int) -> BlockShape:
         """Returns the shape for a job of which other rows may have a quarter more targets.
@@ -343,11 +309,9 @@ class LikelihoodEngine:
 
     def _compile_shape(self, shape: BlockShape) -> None:
         """Computes a batch without rows."""
-        read = _join_blocks([self._build_block_arrays(Block(shape), [])[0]] * self._devices)
-        batch = _Batch(read, {})
-        self.model.partitioner.compute(
-            self._score_program(), read, _collect_targets([], batch, self._devices)
-        )
+        read, sources = self._build_blocks([Block(shape)] * self._devices, [])
+        targets = _collect_targets([], read, sources, self._devices)
+        self.model.partitioner.compute(self._score_program(), read, targets)
 
     def _score_program(self) -> Callable[..., Any]:
         return functools.partial(
@@ -368,17 +332,17 @@ class LikelihoodEngine:
         """
         all_log_probs = [np.zeros(0, np.float32)] * len(rows)
 
-        def arrays_of(batch: _Batch) -> tuple[Any, ...]:
-            return batch.read, _collect_targets(rows, batch, self._devices)
+        def arrays_of(read: Lines | Blocks, sources: _Sources) -> tuple[Any, ...]:
+            return read, _collect_targets(rows, read, sources, self._devices)
 
-        for batch, scores in self._compute_batches(
+        for sources, scores in self._compute_rows(
             rows, "likelihood", self._score_program(), arrays_of
         ):
             # [groups, tokens]: of a group's rows one after the other, in the order of `sources`.
             counts = [0] * self._devices
-            for number, (group, sources) in batch.sources.items():
-                all_log_probs[number] = scores[group, counts[group] : counts[group] + len(sources)]
-                counts[group] += len(sources)
+            for number, (group, places) in sources.items():
+                all_log_probs[number] = scores[group, counts[group] : counts[group] + len(places)]
+                counts[group] += len(places)
         return all_log_probs
 
     def label_logits(self, rows: Sequence[LikelihoodRow], labels: Sequence[int]) -> np.ndarray:
@@ -398,42 +362,35 @@ class LikelihoodEngine:
             self.model.params,
             labels=np.asarray(labels, np.int32),
         )
-        for batch, logits in self._compute_batches(
-            rows, "classes", bound, lambda batch: (batch.read,)
+        for sources, logits in self._compute_rows(
+            rows, "classes", bound, lambda read, sources: (read,)
         ):
             # Places are numbered within a device's group of lines.
-            places = logits.reshape(self._devices, -1, len(labels))
-            for number, (group, sources) in batch.sources.items():
-                all_logits[number] = places[group, sources[-1]]
+            grouped = logits.reshape(self._devices, -1, len(labels))
+            for number, (group, places) in sources.items():
+                all_logits[number] = grouped[group, places[-1]]
         return all_logits
 
-    def _compute_batches(
+    def _compute_rows(
         self,
         rows: Sequence[LikelihoodRow],
         quantity: str,
         bound: Callable[..., Any],
-        arrays_of: Callable[[_Batch], tuple[Any, ...]],
-    ) -> Iterator[tuple[_Batch, np.ndarray]]:
-        """Yields batches of all rows that have targets, and what a program computes of them."""
-        left = {number: None for number, row in enumerate(rows) if len(row.targets)}
-        progress, compiled = Progress(f"{quantity} of row", len(left)), self.num_compilations
+        arrays_of: Callable[[Lines | Blocks, _Sources], tuple[Any, ...]],
+    ) -> Iterator[tuple[Mapping[int, tuple[int, np.ndarray]], np.ndarray]]:
+        """Yields the sources of all rows that have targets, and what a program computes of them."""
+        is_decoder_only = self.model.config.is_decoder_only
+        build = self._build_line_batches if is_decoder_only else self._build_block_batches
 
-        def start_batches(numbers: list[int]) -> Iterator[tuple[_Batch, Callable[[], Any]]]:
-            for batch in self._build_batches(rows, numbers):
-                yield batch, queue(self.model.partitioner, bound, *arrays_of(batch))
+        def queue_window(window: list[int]) -> Iterator[tuple[_Sources, Callable[[], Any]]]:
+            for read, sources in build(rows, window):
+                yield sources, queue(self.model.partitioner, bound, *arrays_of(read, sources))
 
-        for batch, results in self._memory.fetch_results(start_batches, left):
-            yield batch, results
-            for number in batch.sources:
-                del left[number]
-            progress.add(len(batch.sources))
-        if self.num_compilations > compiled:
-            logger.info(
-                "%s: %s", quantity, describe_compilations(self.num_compilations, self.padding)
-            )
+        numbers = [number for number, row in enumerate(rows) if len(row.targets)]
+        return self._compute_batches(numbers, quantity, queue_window)
 
     def _halve_batches(self) -> None:
-        self._packer.halve()
+        super()._halve_batches()
         self._block_tokens = max(1, self._block_tokens // 2)
         self._compiled_blocks.clear()
         self._block_shapes = {
@@ -441,65 +398,53 @@ class LikelihoodEngine:
             for length, shape in self._block_shapes.items()
         }
 
-    def _build_batches(
-        self, rows: Sequence[LikelihoodRow], numbers: Sequence[int]
-    ) -> Iterator[_Batch]:
-        batches = (
-            self._build_line_batches
-            if self.model.config.is_decoder_only
-            else self._build_block_batches
-        )
-        # The device computes the batches of a window while the next one is packed.
-        for start in range(0, len(numbers), self._packer.window):
-            yield from batches(rows, numbers[start : start + self._packer.window])
-
     def _build_line_batches(
         self, rows: Sequence[LikelihoodRow], window: Sequence[int]
-    ) -> Iterator[_Batch]:
+    ) -> Iterator[tuple[Lines, _Sources]]:
         """Yields the batches of a decoder-only model."""
-        prompt, pad = self.model.config.decoder_prompt_length, self._pad
         groups = self._causal_groups(rows, window)
         for packed in map(self._packer.reuse, self._packer.lines(groups)):
             self._shapes.add((packed.length, packed.size))
             for lines in packed.batches():
-                shape = (packed.size, packed.length)
-                # [lines, length] each. What no row takes stays padding, of segment 0.
-                tokens, sources = np.full(shape, pad, np.int32), {}
-                segments, shared, positions = np.zeros((3, *shape), np.int32)
-                for number, line in enumerate(lines):
-                    # A device holds consecutive lines of a batch.
-                    group, place = divmod(number, packed.size // self._devices)
-                    end, segment = 0, 0
-                    # Where the line begins among the states of its group.
-                    first_place = place * packed.length
-                    for placed in line:
-                        own_input = rows[placed.rows[0][1]].inputs
-                        at, end = end, end + placed.shared
-                        segment += 1
-                        # Rows of this input see its segment beside their own.
-                        whose = segment
-                        tokens[number, at:end] = [self._room] * prompt + list(own_input)
-                        positions[number, at:end] = np.arange(placed.shared)
-                        segments[number, at:end] = shared[number, at:end] = whose
-                        # The state of the input's last token predicts each row's first target.
-                        last = first_place + end - 1
-                        for _, row in placed.rows:
-                            fed = rows[row].targets[:-1]
-                            # A single row is one segment with its input; several are segments of
-                            # their own.
-                            segment += len(placed.rows) > 1
-                            at, end = end, end + len(fed)
-                            tokens[number, at:end] = fed
-                            # Each row goes on right behind the input, whatever stands between.
-                            positions[number, at:end] = placed.shared + np.arange(len(fed))
-                            segments[number, at:end], shared[number, at:end] = segment, whose
-                            sources[row] = (
-                                group,
-                                np.array([last, *range(first_place + at, first_place + end)]),
-                            )
-                    self._tokens += end
-                self._slots += tokens.size
-                yield _Batch(Lines(tokens, segments, shared, positions), sources)
+                yield self._build_lines(lines, packed.size, packed.length, rows)
+
+    def _build_lines(
+        self, lines: Sequence[Line], size: int, length: int, rows: Sequence[LikelihoodRow]
+    ) -> tuple[Lines, _Sources]:
+        # [lines, length] each. What no row takes stays padding, of segment 0.
+        tokens, sources = np.full((size, length), self._pad, np.int32), _Sources()
+        segments, shared, positions = np.zeros((3, size, length), np.int32)
+        room = [self._room] * self.model.config.decoder_prompt_length
+        for number, line in enumerate(lines):
+            # A device holds consecutive lines of a batch.
+            group, place = divmod(number, size // self._devices)
+            # Where the line begins among the states of its group.
+            first_place = place * length
+            end, segment = 0, 0
+            for placed in line:
+                span = slice(end, end := end + placed.shared)
+                segment += 1
+                # Rows of this input see its segment beside their own.
+                of_input = segment
+                tokens[number, span] = [*room, *rows[placed.rows[0][1]].inputs]
+                positions[number, span] = np.arange(placed.shared)
+                segments[number, span] = shared[number, span] = of_input
+                # The state of the input's last token predicts each row's first target.
+                last = first_place + end - 1
+                for _, row in placed.rows:
+                    fed = rows[row].targets[:-1]
+                    # A single row is one segment with its input; several have their own segments.
+                    segment += len(placed.rows) > 1
+                    span = slice(end, end := end + len(fed))
+                    tokens[number, span] = fed
+                    # Each row goes on right behind the input, whatever stands between.
+                    positions[number, span] = placed.shared + np.arange(len(fed))
+                    segments[number, span], shared[number, span] = segment, of_input
+                    places = range(first_place + span.start, first_place + end)
+                    sources[row] = group, np.array([last, *places])
+            self._tokens += end
+        self._slots += tokens.size
+        return Lines(tokens, segments, shared, positions), sources
 
     def _causal_groups(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> list[Group]:
         """Returns the rows of each input, with the tokens that follow it."""
@@ -523,7 +468,7 @@ class LikelihoodEngine:
 
     def _build_block_batches(
         self, rows: Sequence[LikelihoodRow], window: Sequence[int]
-    ) -> Iterator[_Batch]:
+    ) -> Iterator[tuple[Blocks, _Sources]]:
         """Yields the batches of a decoder that has an encoder."""
         devices = self._devices
         for blocks in self._packed_blocks(self._group_by_input(rows, window)):
@@ -532,15 +477,21 @@ class LikelihoodEngine:
             self._compiled.wait(shape)
             # A batch has a block for each device; their number is a multiple of the devices.
             for start in range(0, len(blocks), devices):
-                sources: dict[int, tuple[int, np.ndarray]] = {}
-                arrays = []
-                for group, block in enumerate(blocks[start : start + devices]):
-                    read, places = self._build_block_arrays(block, rows)
-                    arrays.append(read)
-                    sources |= {number: (group, its) for number, its in places.items()}
                 self._slots += devices * shape.key_lines * shape.keys
                 self._slots += devices * shape.lines * shape.targets
-                yield _Batch(_join_blocks(arrays), sources)
+                yield self._build_blocks(blocks[start : start + devices], rows)
+
+    def _build_blocks(
+        self, blocks: Sequence[Block], rows: Sequence[LikelihoodRow]
+    ) -> tuple[Blocks, _Sources]:
+        """Returns a block for each device as one batch."""
+        arrays, sources = list[Blocks](), _Sources()
+        for group, block in enumerate(blocks):
+            read, places = self._build_block(block, rows)
+            arrays.append(read)
+            sources |= {row: (group, of_row) for row, of_row in places.items()}
+        joined: Blocks = jax.tree.map(lambda *parts: np.concatenate(parts), *arrays)
+        return joined, sources
 
     def _group_by_input(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> list[Group]:
         """Returns the rows of each input, with the tokens that the decoder reads of each."""
@@ -597,7 +548,7 @@ class LikelihoodEngine:
         }
         return options[self._compiled_blocks.choose(costs)]
 
-    def _build_block_arrays(
+    def _build_block(
         self, block: Block, rows: Sequence[LikelihoodRow]
     ) -> tuple[Blocks, dict[int, np.ndarray]]:
         """Returns a block as its decoder reads it, and the places of its rows' sources."""
@@ -662,22 +613,19 @@ def _lines_of(packed: Packed, groups: Sequence[Group], tokens: int) -> list[list
     return lines
 
 
-def _join_blocks(blocks: Sequence[Blocks]) -> Blocks:
-    joined: Blocks = jax.tree.map(lambda *parts: np.concatenate(parts), *blocks)
-    return joined
-
-
-def _collect_targets(rows: Sequence[LikelihoodRow], batch: _Batch, groups: int) -> TargetTokens:
+def _collect_targets(
+    rows: Sequence[LikelihoodRow], read: Lines | Blocks, sources: _Sources, groups: int
+) -> _TargetTokens:
     """Returns the targets of a batch's rows."""
     # Room for all tokens of a group, so that the shape does not depend on how many targets count.
-    tokens = batch.read.tokens.size // groups
-    sources, targets = np.zeros((2, groups, tokens), np.int32)
+    tokens = read.tokens.size // groups
+    all_places, targets = np.zeros((2, groups, tokens), np.int32)
     counts = np.zeros(groups, np.int32)
-    for number, (group, places) in batch.sources.items():
+    for number, (group, places) in sources.items():
         span = slice(counts[group], counts[group] + len(places))
-        sources[group, span], targets[group, span] = places, rows[number].targets
+        all_places[group, span], targets[group, span] = places, rows[number].targets
         counts[group] = span.stop
-    return TargetTokens(sources, targets, counts)
+    return _TargetTokens(all_places, targets, counts)
 
 
 def scoring_program(
@@ -690,13 +638,8 @@ def scoring_program(
 ) -> tuple[Callable[[], Any], int]:
     """Returns a function that compiles the scoring of a batch, as `LikelihoodEngine` calls it.
 
-    Args:
-      module: the model.
-      partitioner: its mesh.
-      params: its parameters, or their shapes with shardings.
-      row: the longest of the batch, which takes a line.
-      rows: how many there are, a multiple of the data parallelism.
-      max_logits_bytes: see `token_log_probs`.
+    `row` is the longest of the batch, which takes a line; `rows` says how many there are, a
+    multiple of the data parallelism. `params` may be shapes with shardings.
 
     Returns:
       The function, which returns JAX's program; and the turns of its loop, where all targets of
@@ -725,7 +668,7 @@ def scoring_program(
             Regrouped(flat, flat, target_ints),
         )
     tokens = rows * length // groups
-    targets = TargetTokens(ints(groups, tokens), ints(groups, tokens), ints(groups))
+    targets = _TargetTokens(ints(groups, tokens), ints(groups, tokens), ints(groups))
     # As in `token_log_probs`.
     piece = max(1, min(tokens, max_logits_bytes // (4 * config.vocab_size)))
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Integer
 
-from faith_jax.core.cutting import CutTokens, Kind, concatenate_pieces, cut, one_part
+from faith_jax.core.cutting import CutTokens, Kind, concatenate_pieces, one_part
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree
 from faith_jax.inference.batching import Batcher, pad_rows, padded_length, token_types
@@ -23,12 +23,12 @@ from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.opening import (
     LONGEST_PAIR,
     ModelOptions,
-    check_ids,
     check_options,
     input_limit,
     open_model,
     open_tokenizer,
 )
+from faith_jax.inference.texts.text_pairs import cut_pair
 from faith_jax.models.transformer import Transformer
 from faith_jax.tokenizers.base import Tokenizer
 
@@ -41,11 +41,10 @@ class TextQuestion(NamedTuple):
     kind: Kind = Kind.KNOWLEDGE
 
 
-class SpanRow(NamedTuple):
+class _SpanRow(NamedTuple):
     """A question and its text, as the model reads them.
 
     Attributes:
-      ids: its tokens.
       second: where the tokens of type 1 begin, see `PairRow`.
       start: where the text begins, which it does behind the question and what stands between.
       offsets: of the text's tokens that stayed, their characters in it.
@@ -129,7 +128,6 @@ class SpanReader:
 
     Attributes:
       model: with a head of extractive question answering.
-      tokenizer: the model's.
       max_length: tokens of a row, the question among them.
       longest: tokens of an answer.
       cut_policy: what is cut of a text that does not fit, see `core.cutting`; never the question.
@@ -166,33 +164,26 @@ class SpanReader:
             options.get("tokens_per_batch"),
         )
 
-    def encode(self, text_question: TextQuestion, name: str = "a question") -> SpanRow:
+    def encode(self, text_question: TextQuestion, name: str = "a question") -> _SpanRow:
         """Encodes a question and its text, of which the text may be cut.
 
         Raises:
           InputError: for a text that is too long and cannot be cut.
         """
-        tokenizer = self.tokenizer
-        front, between, suffix = tokenizer.pair_ids
-        question = tokenizer.encode(text_question.question)
-        text, offsets = tokenizer.encode_with_offsets(text_question.text)
-        # The question and the text share what special tokens leave.
-        room = self.max_length - len(front) - len(between) - len(suffix)
+        front, between, _ = self.tokenizer.pair_ids
+        question = self.tokenizer.encode(text_question.question)
+        text, offsets = self.tokenizer.encode_with_offsets(text_question.text)
         # A question without parts that may be cut stays whole.
         ids, parts = concatenate_pieces(
             [(question, []), (text, [one_part(text_question.kind, len(text))])]
         )
-        where = f"{name}: max_length = {self.max_length}"
-        keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
-        is_kept = keep[len(question) :]
-        row = tokenizer.add_special_tokens(question, np.asarray(text, int)[is_kept].tolist())
+        limits = self.max_length, self.cut_policy, f"{name}: max_length = {self.max_length}"
+        vocab_size = self.model.config.vocab_size
+        row, keep = cut_pair(self.tokenizer, vocab_size, ids, len(question), parts, *limits)
         start = len(front) + len(question) + len(between)
-        return SpanRow(
-            check_ids(row, self.model.config.vocab_size),
-            tokenizer.second_start(len(question), len(row)),
-            start,
-            [span for span, stays in zip(offsets, is_kept, strict=True) if stays],
-            tokens,
+        spans = zip(offsets, keep[len(question) :], strict=True)
+        return _SpanRow(
+            row.ids, row.second, start, [span for span, stays in spans if stays], row.cut
         )
 
     def __call__(self, questions: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:

@@ -219,7 +219,7 @@ def test_the_mass_of_labels_is_what_they_have_of_all_probability(language_model,
     rows = [LikelihoodRow(row, [12, *label]) for row in INPUTS for label in labels]
     log_probs = [scores[1:].sum() for scores in LikelihoodEngine(language_model).log_probs(rows)]
     expected = np.exp(log_probs).reshape(len(INPUTS), 2).sum(axis=1)
-    np.testing.assert_allclose(engine.label_mass(INPUTS), expected, rtol=1e-4)
+    np.testing.assert_allclose(engine.label_probabilities(INPUTS).sum(axis=1), expected, rtol=1e-4)
     # One token more that the labels must begin with makes them rarer, not the sum of the softmax.
     np.testing.assert_allclose(engine.probabilities(INPUTS).sum(axis=1), 1, rtol=1e-6)
 
@@ -228,12 +228,13 @@ def test_what_rare_labels_are_told_by_is_computed_with_the_probabilities(
     language_model, caplog, monkeypatch
 ):
     texts = LabelTexts.of([[3], [4, 10]], "mean")
-    mass = ClassificationEngine(language_model, texts).label_mass(INPUTS[:16]).mean()
+    engine = ClassificationEngine(language_model, texts)
+    mass = engine.label_probabilities(INPUTS[:16]).sum(axis=1).mean()
     monkeypatch.setattr(class_probabilities, "LEAST_LABEL_MASS", 1.1 * mass)
     engine = ClassificationEngine(language_model, texts)
     engine.probabilities(INPUTS)
     compiled = engine.num_compilations
-    monkeypatch.delattr(ClassificationEngine, "label_mass")
+    monkeypatch.delattr(ClassificationEngine, "label_probabilities")
     engine.warn_of_rare_labels(INPUTS, ("YES", "NO"), "train it longer")
     assert f"(mean probability {mass:.2g} together, below {1.1 * mass:g})" in caplog.text
     assert engine.num_compilations == compiled
@@ -241,7 +242,7 @@ def test_what_rare_labels_are_told_by_is_computed_with_the_probabilities(
 
 def test_rare_labels_are_told_once(language_model, caplog, monkeypatch):
     engine = ClassificationEngine(language_model, LabelTexts.of([[3], [4]], "mean"))
-    mass = engine.label_mass(INPUTS).mean()
+    mass = engine.label_probabilities(INPUTS).sum(axis=1).mean()
     for least, count in ((0.9 * mass, 0), (1.1 * mass, 1)):
         monkeypatch.setattr(class_probabilities, "LEAST_LABEL_MASS", least)
         engine = ClassificationEngine(language_model, LabelTexts.of([[3], [4]], "mean"))

@@ -12,12 +12,12 @@ from faith_jax.inference.packing import (
     CompiledShapes,
     Group,
     Packer,
+    _best_lengths,
+    _even_size,
+    _lines_by_length,
     attention_share,
-    best_lengths,
-    even_size,
     fill_blocks,
     fill_lines,
-    lines_by_length,
     pack_blocks,
     split_groups,
 )
@@ -147,7 +147,7 @@ def test_16_texts_to_an_article_rarely_have_it_twice():
 
 
 def test_batches_are_full_or_even():
-    assert [even_size(count, 16) for count in (1, 16, 17, 31, 33, 300)] == [2, 16, 10, 16, 12, 16]
+    assert [_even_size(count, 16) for count in (1, 16, 17, 31, 33, 300)] == [2, 16, 10, 16, 12, 16]
 
 
 def test_devices_share_the_lines_of_a_batch():
@@ -163,9 +163,9 @@ def test_no_other_lengths_pad_less(used, most):
         return length * (1 + 0.02 * length)
 
     def total(lengths):
-        return sum(cost(n) * lines for n, lines in lines_by_length(used, lengths).items())
+        return sum(cost(n) * lines for n, lines in _lines_by_length(used, lengths).items())
 
-    lengths = best_lengths(used, most, cost, step=8)
+    lengths = _best_lengths(used, most, cost, step=8)
     assert len(lengths) <= most
     assert lengths == sorted(lengths)
     every = range(8, 72, 8)

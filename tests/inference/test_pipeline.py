@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.inference import EncoderModel, class_probabilities, row_likelihoods
+from faith_jax.inference import EncoderModel, class_probabilities, packing, row_likelihoods
 from faith_jax.inference.class_probabilities import ClassificationEngine
 from faith_jax.inference.pipeline import (
     CompiledAhead,
@@ -223,14 +223,14 @@ def test_other_errors_of_the_device_stay_what_they_are(monkeypatch):
 @pytest.mark.parametrize("compiles", [False, True])
 def test_a_job_of_classes_compiles_three_programs(monkeypatch, compiles):
     """However many windows it has; each row has the probabilities of its own call."""
-    monkeypatch.setattr(class_probabilities, "compiles_ahead", lambda: compiles)
+    monkeypatch.setattr(packing, "compiles_ahead", lambda: compiles)
     program, model, rows = class_probabilities._packed_logits, bert(), encoder_rows(200)
     second = [len(row) // 2 for row in rows]
     expected = ClassificationEngine(model).probabilities(rows, second)
     program.clear_cache()
     engine = ClassificationEngine(model, tokens_per_batch=256)
     engine.choose_shapes(rows[:50], 60, 40, 200)
-    chosen = len(engine._packer.sizes)
+    chosen = len(engine._packed._packer.sizes)
     windows = [slice(start, start + 40) for start in range(0, 200, 40)]
     found = [engine.probabilities(rows[window], second[window]) for window in windows]
     np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-5)
@@ -247,9 +247,7 @@ def test_a_job_of_token_classes_runs_the_programs_that_compiled_ahead(monkeypatc
     expected = ClassificationEngine(model).token_probabilities(rows)
     program, padding = class_probabilities._packed_logits, []
     for compiles in (False, True):
-        monkeypatch.setattr(
-            class_probabilities, "compiles_ahead", lambda compiles=compiles: compiles
-        )
+        monkeypatch.setattr(packing, "compiles_ahead", lambda compiles=compiles: compiles)
         program.clear_cache()
         engine = ClassificationEngine(model, tokens_per_batch=256)
         engine.choose_shapes(rows[:40], 60, 40, 80)
@@ -257,14 +255,14 @@ def test_a_job_of_token_classes_runs_the_programs_that_compiled_ahead(monkeypatc
         for probabilities, others in zip(expected, found, strict=True):
             np.testing.assert_allclose(probabilities, others, atol=1e-5)
         padding.append(engine.padding)
-    assert program._cache_size() == len(engine._packer.sizes)
+    assert program._cache_size() == len(engine._packed._packer.sizes)
     assert padding[0] == padding[1]  # batches that are compiled ahead are no padding
     assert not left_threads()
 
 
 @pytest.mark.parametrize(("name", "compiles"), [("gpt2", True), ("bart", False)])
 def test_a_job_of_likelihoods_compiles_three_programs(name, monkeypatch, compiles):
-    monkeypatch.setattr(row_likelihoods, "compiles_ahead", lambda: compiles)
+    monkeypatch.setattr(packing, "compiles_ahead", lambda: compiles)
     program, model, rows = row_likelihoods._score_targets, opened(name), random_rows(7) * 8
     expected = LikelihoodEngine(model).log_probs(rows)
     program.clear_cache()

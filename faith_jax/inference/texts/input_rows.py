@@ -55,7 +55,7 @@ _PASSAGES = (
 )
 _FORMS = "'query' with 'knowledge' or arguments, 'history' with 'knowledge', or 'inputs'"
 # The arguments of both sides for a query.
-Lookup = Callable[[str], tuple[Sequence[str], Sequence[str]]]
+_Lookup = Callable[[str], tuple[Sequence[str], Sequence[str]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,7 @@ class InputRow:
 
 
 def input_row(
-    row: Mapping[str, Any], where: str, identifier: str, look_up: Lookup | None = None
+    row: Mapping[str, Any], where: str, identifier: str, look_up: _Lookup | None = None
 ) -> InputRow:
     """Returns the input that a row's fields make.
 
@@ -148,7 +148,7 @@ def input_row(
 
 
 def _argument_row(
-    row: Mapping[str, Any], where: str, build_row: Callable[..., InputRow], look_up: Lookup | None
+    row: Mapping[str, Any], where: str, build_row: Callable[..., InputRow], look_up: _Lookup | None
 ) -> InputRow:
     # Beside the texts, `pro` and `con` may be their numbers, as in the NPOV sets' responses.
     numbered = {side for side in ("pro", "con") if side in row and f"{side}_arguments" in row}
@@ -222,7 +222,6 @@ class InputLayout:
     """How a model's inputs and targets are laid out.
 
     Attributes:
-      config: the model's.
       prefix: special ids in front of a text.
       eos_id: the vocabulary's end token.
       inputs_end: whether an encoder's inputs end with it (a SeqIO feature's `add_eos`).
@@ -310,11 +309,10 @@ class InputLayout:
                 )
 
 
-class InputTokens(NamedTuple):
+class _InputTokens(NamedTuple):
     """The token ids that a model reads of a row.
 
     Attributes:
-      ids: of its input.
       second: of PMI-Decode's branch without the document, or of DoHA's input with it (`ids` are
         then the dialogue alone); empty for other models.
       cut: how many tokens of the input are cut.
@@ -330,7 +328,6 @@ class RowTokens:
     """Makes the tokens of rows.
 
     Attributes:
-      tokenizer: the model's.
       layout: of the model.
       max_length: tokens of an input, special ones included.
       limit: the setting that says so, for errors.
@@ -367,7 +364,7 @@ class RowTokens:
         limit = f"{setting} = {max_length}"
         return cls(tokenizer, layout, max_length, limit, cut_policy, branches)
 
-    def __call__(self, row: InputRow) -> InputTokens:
+    def __call__(self, row: InputRow) -> _InputTokens:
         """Returns a row's tokens.
 
         Raises:
@@ -383,7 +380,7 @@ class RowTokens:
                 self._check_knowledge(row, "DoHA needs the knowledge", "knowledge")
                 fitted = self._fit_text(row, row.inputs)
                 dialogue = fitted.without_knowledge
-            return InputTokens(
+            return _InputTokens(
                 self._check_ids(row, dialogue), self._check_ids(row, fitted.ids), fitted.cut
             )
         fitted, second = self._fit_text(row, row.inputs), list[int]()
@@ -397,7 +394,7 @@ class RowTokens:
             second_ids, where = fitted.without_knowledge, f"Row {row.id}: {self.limit}"
             check_second_branch(len(second_ids), fitted.cut, self.cut_policy, where)
             second = self._check_ids(row, second_ids)
-        return InputTokens(self._check_ids(row, fitted.ids), second, fitted.cut)
+        return _InputTokens(self._check_ids(row, fitted.ids), second, fitted.cut)
 
     def _check_knowledge(self, row: InputRow, needed: str, field: str) -> None:
         if row.inputs.strip() and not parse(row.inputs, notation_of(self.tokenizer)):

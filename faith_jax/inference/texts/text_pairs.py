@@ -10,8 +10,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from faith_jax.core import templates
-from faith_jax.core.cutting import CutTokens, Kind, concatenate_pieces, cut, fit, one_part
+from faith_jax.core.cutting import CutTokens, Kind, Part, concatenate_pieces, cut, fit, one_part
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import CriticLabel, NliLabel
 from faith_jax.inference.opening import check_ids
@@ -24,7 +26,6 @@ class PairRow(NamedTuple):
     """One row of two texts.
 
     Attributes:
-      ids: its tokens.
       cut: how many tokens of each text did not fit.
       second: where the tokens of type 1 begin, those of the second text in BERT; the length of the
         row where the tokenizer has no such tokens.
@@ -40,13 +41,42 @@ class PairRow(NamedTuple):
         return sum(self.cut.values())
 
 
+def cut_pair(
+    tokenizer: Tokenizer,
+    vocab_size: int,
+    ids: np.ndarray,
+    split: int,
+    parts: Sequence[Part],
+    max_length: int,
+    cut_policy: str,
+    where: str,
+) -> tuple[PairRow, np.ndarray]:
+    """Returns the row of two texts side by side, and which of their tokens stay, bool [tokens].
+
+    Args:
+      tokenizer: the model's.
+      vocab_size: of the model.
+      ids: int [tokens], of both texts: they share one limit, so that the policy sees both.
+      split: tokens of the first text.
+      parts: of both that may be cut.
+      max_length: tokens of the row, special ones included.
+      cut_policy: see `core.cutting`.
+      where: for errors.
+    """
+    room = max_length - sum(map(len, tokenizer.pair_ids))
+    keep, tokens = cut(len(ids), parts, room, cut_policy, where)
+    first, second = ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
+    row = tokenizer.add_special_tokens(first, second)
+    # By the tokens that stay: types begin where the second text does after the cut.
+    start = tokenizer.second_start(len(first), len(row))
+    return PairRow(check_ids(row, vocab_size), tokens, start), keep
+
+
 @dataclasses.dataclass(frozen=True)
 class PairEncoder:
     """Makes rows of two texts.
 
     Attributes:
-      tokenizer: the model's.
-      vocab_size: of the model.
       max_length: tokens of a row, special ones included.
       cut_policy: see `core.cutting`.
       form: makes one text of the two; None = they stand side by side.
@@ -59,12 +89,7 @@ class PairEncoder:
     form: Callable[[str, str], str] | None = None
 
     def __call__(self, premise: str, hypothesis: str, name: str = "a pair") -> PairRow:
-        """Returns the row of a premise and a hypothesis.
-
-        Args:
-          premise: a text.
-          hypothesis: a text.
-          name: of the two, for errors.
+        """Returns the row of a premise and a hypothesis; `name` is that of the two, for errors.
 
         Raises:
           InputError: where they are too long, and cannot be cut by the policy.
@@ -82,18 +107,9 @@ class PairEncoder:
     ) -> PairRow:
         where = f"{name}: max_length = {self.max_length}"
         kinds = [(self.tokenizer.encode(text), kind) for text, kind in (first_text, second_text)]
-        first, _ = kinds[0]
-        room = self.max_length - sum(len(ids) for ids in self.tokenizer.pair_ids)
-        # Both texts share one limit, so that the policy sees them together.
         ids, parts = concatenate_pieces((text, [one_part(kind, len(text))]) for text, kind in kinds)
-        keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
-        # `keep` is of both texts, one behind the other.
-        split = len(first)
-        first, second = ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
-        row = self.tokenizer.add_special_tokens(first, second)
-        # By the tokens that stay: types begin where the second text does after the cut.
-        start = self.tokenizer.second_start(len(first), len(row))
-        return PairRow(check_ids(row, self.vocab_size), tokens, start)
+        limits = self.max_length, self.cut_policy, where
+        return cut_pair(self.tokenizer, self.vocab_size, ids, len(kinds[0][0]), parts, *limits)[0]
 
     def one(self, text: str, name: str = "a text") -> PairRow:
         """Returns the row of what a template made of both texts; for errors see `__call__`."""

@@ -6,7 +6,7 @@ perspectives the longest first), and history and response stay.
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from faith_jax.inference.opening import (
     check_ids,
     check_options,
     input_limit,
-    open_language_model,
+    open_model,
     open_tokenizer,
     require_model,
 )
@@ -76,8 +76,6 @@ class TextReader:
     """Turns texts into what one language model reads.
 
     Attributes:
-      tokenizer: the model's.
-      vocab_size: of the model.
       max_length: tokens of the inputs, special ones included. In a decoder-only model the response
         is among them; in an encoder-decoder it may have as many again.
       causal: whether the model is decoder-only.
@@ -93,12 +91,9 @@ class TextReader:
     reserved_tokens: int = 0
 
     def read(self, text: str, name: str, parts: Sequence[Part] | None = None) -> ReadText:
-        """Encodes a text as the model reads it, cut to its room.
+        """Encodes a text as the model reads it, cut to its room; `name` is for errors.
 
-        Args:
-          text: the text.
-          name: of it, for errors.
-          parts: in characters; None = those of the forms of `core.templates`.
+        Its `parts` are in characters; None = those of the forms of `core.templates`.
 
         Raises:
           InputError: where it is too long, and cannot be cut by the policy.
@@ -224,22 +219,26 @@ def _renumber_kept_tokens(keep: np.ndarray, first: int = 0) -> list[int | None]:
 def open_text_reader(
     model: str | BaseModel | None, options: ModelOptions
 ) -> tuple[EncoderDecoderModel | CausalModel, TextReader]:
-    """Opens a language model and its tokenizer.
-
-    Args:
-      model: its path or name, or the model itself.
-      options: of the scorer.
+    """Opens a language model, given by its path or name or open already, and its tokenizer.
 
     Raises:
       ConfigError: without a model, for a wrong option, and for a model of another kind.
     """
     named = model if isinstance(model, BaseModel) else require_model(model)
     check_options(options)
-    opened = open_language_model(named, options.get("dtype"), options.get("num_partitions"))
-    path = opened.path
+    opened: Any = named
+    if not isinstance(named, BaseModel):
+        opened = open_model(named, options.get("dtype"), options.get("num_partitions"))
+    elif options.get("dtype") or options.get("num_partitions"):
+        option = "dtype" if options.get("dtype") else "num_partitions"
+        raise ConfigError(f"{option}: the model is open already; give it to load_model.")
+    if not isinstance(opened, EncoderDecoderModel | CausalModel):
+        raise ConfigError(
+            f"model {opened.path}: expected a language model, got an encoder-only one."
+        )
     config = opened.config
     tokenizer, limit = all_of(
-        lambda: open_tokenizer(path, options.get("vocabulary"), config),
+        lambda: open_tokenizer(opened.path, options.get("vocabulary"), config),
         lambda: input_limit(config, options.get("max_length")),
     )
     reader = TextReader(
