@@ -616,8 +616,8 @@ SCORERS = _of(
     (
         "token-places",
         "scoring/judges/rows.py",
-        "begin += len(front) + (len(between) if response.start >= encoded.split else 0)",
-        "begin += len(front)",
+        "begin = len(front) + (len(between) if response.start >= encoded.split else 0)",
+        "begin = len(front)",
         "tests/scoring/judges/test_tokens.py::test_the_score_is_that_of_the_least_supported_token",
     ),
     (

@@ -10,12 +10,12 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from faith_jax.core.cutting import CutTokens, by_name
 from faith_jax.core.types import GroundedExample, Grounding, Score, ScorerCard, WordScore
-from faith_jax.core.words import Piece, is_blank
+from faith_jax.core.words import is_blank
 
 logger = logging.getLogger("faith_jax")
 
 Result = TypeVar("Result")
-EMPTY_RESPONSE = "the response is empty"
+_EMPTY_RESPONSE = "the response is empty"
 _FEW_SCORES = 4  # as many responses may well be alike
 
 
@@ -120,7 +120,7 @@ class BaseScorer(abc.ABC):
                 )
             if self.card.needs_history and not example.history:
                 raise ValueError(f"{self.card.name} needs a history, which item {number} lacks.")
-        scores = [Score(math.nan, undefined=EMPTY_RESPONSE)] * len(items)
+        scores = [Score(math.nan, undefined=_EMPTY_RESPONSE)] * len(items)
         places = [place for place, e in enumerate(items) if not is_blank(e.response)]
         item_scores = self.score_examples([items[place] for place in places]) if places else []
         for place, score in zip(places, item_scores, strict=True):
@@ -156,7 +156,7 @@ def warn_of_equal_scores(scorer: str, scores: ScoreRange) -> None:
         )
 
 
-class ReadRow(Protocol):
+class _ReadRow(Protocol):
     """The row that a model reads of an example, with the number of its tokens that were cut."""
 
     @property
@@ -164,7 +164,7 @@ class ReadRow(Protocol):
         """By kind of text."""
 
 
-Row = TypeVar("Row", bound=ReadRow)
+Row = TypeVar("Row", bound=_ReadRow)
 _NOTHING_READ = "its model has nothing to read"
 _NOTHING_JUDGED = "its model finds nothing to judge"
 
@@ -269,22 +269,17 @@ def _to_text(text: Any, name: str) -> str:
     return text
 
 
-def sentence_words(sentence: Piece, score: float) -> Iterator[WordScore]:
-    """Yields the score of a sentence of the response as that of its words."""
-    for word in re.finditer(r"\S+", sentence.text):
-        start = sentence.start + word.start()
-        yield WordScore(word.group(), start, start + len(word.group()), score)
+def sentence_words(
+    sentence: str, start: int, score: float, number: int | None = None
+) -> Iterator[WordScore]:
+    """Yields the score of a sentence, which begins at `start` of its text, as that of its words.
+
+    `number` is that of the grounding's text; None = the response.
+    """
+    for word in re.finditer(r"\S+", sentence):
+        yield WordScore(word.group(), start + word.start(), start + word.end(), score, number)
 
 
 def join_texts(grounding: Grounding) -> str:
     """Returns all texts of a grounding as one, in order."""
     return " ".join(grounding.texts)
-
-
-def by_perspective(grounding: Grounding) -> dict[str, tuple[str, ...]]:
-    """Returns the texts of each perspective; those without one are all of the perspective ""."""
-    names = grounding.perspectives or ("",) * len(grounding.texts)
-    texts_by_name: dict[str, tuple[str, ...]] = {}
-    for name, text in zip(names, grounding.texts, strict=True):
-        texts_by_name[name] = (*texts_by_name.get(name, ()), text)
-    return texts_by_name

@@ -29,7 +29,7 @@ from faith_jax.inference.opening import (
 )
 from faith_jax.models.transformer import Transformer
 from faith_jax.scoring.base import Judgement, ModelScorer, join_texts
-from faith_jax.scoring.model_cards import BERTSCORE
+from faith_jax.scoring.model_cards import CARDS
 from faith_jax.tokenizers.base import Tokenizer
 
 PARTS = ("precision", "recall", "f1")
@@ -37,7 +37,7 @@ PARTS = ("precision", "recall", "f1")
 _BEST_LAYERS = {24: 17, 12: 10}
 
 
-class TextIds(NamedTuple):
+class _TextIds(NamedTuple):
     """The token ids of response and grounding, special ones included."""
 
     response: list[int]
@@ -97,7 +97,7 @@ class BERTScoreOptions(ModelOptions, total=False):
     lower_grounding: bool
 
 
-class BERTScorer(ModelScorer[TextIds]):
+class BERTScorer(ModelScorer[_TextIds]):
     """BERTScore of the response against the grounding; NaN where one of them is empty.
 
     Args:
@@ -109,7 +109,7 @@ class BERTScorer(ModelScorer[TextIds]):
       InputError: for a file of texts or baselines that cannot be read.
     """
 
-    card = BERTSCORE
+    card = CARDS["bertscore"]
 
     def __init__(self, model: str | None = None, **options: Unpack[BERTScoreOptions]):
         path = require_model(model)
@@ -141,7 +141,7 @@ class BERTScorer(ModelScorer[TextIds]):
         # Weights of token ids, and under None of those that are not there; None = all are alike.
         self._idf = None
         if source is not None:
-            self._idf = document_frequencies(tokenizer, _read_idf_texts(source), prefix_space)
+            self._idf = _document_frequencies(tokenizer, _read_idf_texts(source), prefix_space)
         # Precision, recall and F1 of unrelated texts, which become 0; None = no rescaling.
         self._baseline = None if baseline is None else _read_baseline(baseline, layer)
         self._partitioner = opened.partitioner
@@ -152,7 +152,7 @@ class BERTScorer(ModelScorer[TextIds]):
             multiple_of=self._partitioner.data_parallelism,
         )
 
-    def read(self, example: GroundedExample) -> TextIds | None:
+    def read(self, example: GroundedExample) -> _TextIds | None:
         """Returns the ids of both texts."""
         response, grounding = example.response.strip(), join_texts(example.grounding).strip()
         if not grounding:
@@ -163,7 +163,7 @@ class BERTScorer(ModelScorer[TextIds]):
         grounding_ids, cut_grounding = self._encode_text(
             grounding, Kind.KNOWLEDGE, f"{where}, grounding"
         )
-        return TextIds(ids, grounding_ids, sum_cuts([cut_response, cut_grounding]))
+        return _TextIds(ids, grounding_ids, sum_cuts([cut_response, cut_grounding]))
 
     def _encode_text(self, text: str, kind: Kind, where: str) -> tuple[list[int], CutTokens]:
         ids = np.asarray(self._tokenizer.encode(self._space + text), int)
@@ -172,15 +172,14 @@ class BERTScorer(ModelScorer[TextIds]):
         row = self._tokenizer.add_special_tokens(ids[keep].tolist())
         return check_ids(list(row), self._module.config.vocab_size), tokens
 
-    def texts(self, row: TextIds) -> dict[str, str]:
+    def texts(self, row: _TextIds) -> dict[str, str]:
         """Returns response and grounding, each a text of its own."""
         to_readable = self._tokenizer.to_readable
         return {"response": to_readable(row.response), "grounding": to_readable(row.grounding)}
 
     def judge_rows(
-        self, examples: Sequence[GroundedExample], rows: Sequence[TextIds]
+        self, examples: Sequence[GroundedExample], rows: Sequence[_TextIds]
     ) -> list[Judgement]:
-        """Returns the part that is asked for."""
         values, number = np.zeros(len(rows)), PARTS.index(self._part)
         pad_id = self._module.config.pad_id
         bound = functools.partial(_compute_precision_recall, self._module, self._params)
@@ -227,7 +226,7 @@ def _choose_layer(option: int | None, count: int) -> int:
     return layer
 
 
-def document_frequencies(
+def _document_frequencies(
     tokenizer: Tokenizer, texts: Sequence[str], prefix_space: bool = False
 ) -> dict[int | None, float]:
     """Returns the inverse document frequency of each token id: log((N + 1) / (df + 1)).

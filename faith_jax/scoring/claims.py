@@ -19,11 +19,12 @@ from faith_jax.core.settings import check_value
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.texts.text_pairs import NLI_FORM, LabelForm, PairRow
 from faith_jax.scoring.base import Judgement, ModelScorer
-from faith_jax.scoring.model_cards import CLAIMS
+from faith_jax.scoring.model_cards import CARDS
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
 
 LABELS = tuple(DialFactLabel)
+_NAMES = ("claim_supports", "claim_refutes", "claim_not_enough_info")
 # NLI's names for them.
 _OF_NLI = (NliLabel.ENTAILMENT, NliLabel.CONTRADICTION, NliLabel.NEUTRAL)
 # Classes of DECODE (Nie 2021), which Gupta 2022 reads as SUPPORTS and REFUTES.
@@ -148,20 +149,16 @@ class ClaimVerifier:
 
     def texts(self, row: ClaimRows) -> dict[str, str]:
         """Returns the first input of a claim."""
-        if not row.rows:
-            return {}
-        input_text = self._classify.encode.tokenizer.to_readable(row.rows[0].ids)
-        return {f"input 1 of {len(row.rows)}": input_text}
+        return self._classify.show_first(row, "input")
 
     def verdicts(self, rows: Sequence[ClaimRows]) -> list[Verdict]:
         """Returns the verdict of the evidence on each claim."""
-        if not rows:
-            return []
-        classes = self._classify.probabilities([pair_row for row in rows for pair_row in row.rows])
-        probabilities = np.zeros((len(classes), len(LABELS)))
-        probabilities[:, : len(self._order)] = classes[:, self._order]
-        ends = np.cumsum([len(row.rows) for row in rows])
-        return [verdict(part) for part in np.split(probabilities, ends[:-1])]
+        # A model of two classes, such as DECODE's, never lacks information.
+        missing = len(LABELS) - len(self._order)
+        return [
+            verdict(np.pad(classes[:, self._order], ((0, 0), (0, missing))))
+            for classes in self._classify.by_example(rows)
+        ]
 
 
 class ClaimScorer(ModelScorer[ClaimRows]):
@@ -181,11 +178,10 @@ class ClaimScorer(ModelScorer[ClaimRows]):
         context: bool = True,
         **options: Unpack[ClassifierOptions],
     ):
-        self.card, self._place = CLAIMS[name], list(CLAIMS).index(name)
+        self.card, self._place = CARDS[name], _NAMES.index(name)
         self._verifier = ClaimVerifier(model, form, labels, context, **options)
 
     def read(self, example: GroundedExample) -> ClaimRows:
-        """Returns the rows of a claim with its evidence."""
         return self._verifier.read(example)
 
     def texts(self, row: ClaimRows) -> dict[str, str]:
@@ -195,6 +191,5 @@ class ClaimScorer(ModelScorer[ClaimRows]):
     def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[ClaimRows]
     ) -> list[Judgement]:
-        """Returns the probabilities."""
         verdicts = self._verifier.verdicts(rows)
         return [Judgement(verdict.probabilities[self._place]) for verdict in verdicts]

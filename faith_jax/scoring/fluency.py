@@ -9,7 +9,7 @@ from faith_jax.inference.opening import ModelOptions
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.inference.texts.text_reader import ReadResponse, open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer
-from faith_jax.scoring.model_cards import FLUENCY
+from faith_jax.scoring.model_cards import CARDS
 
 
 class FluencyScorer(ModelScorer[ReadResponse]):
@@ -26,14 +26,13 @@ class FluencyScorer(ModelScorer[ReadResponse]):
       ConfigError: without a model, and for a wrong option.
     """
 
-    card = FLUENCY
+    card = CARDS["fluency"]
 
     def __init__(self, model: str | None = None, **options: Unpack[ModelOptions]):
         opened, self._reader = open_text_reader(model, options)
         self._engine = LikelihoodEngine(opened, options.get("tokens_per_batch"))
 
     def read(self, example: GroundedExample) -> ReadResponse | None:
-        """Returns the tokens of a response."""
         text, name = example.response, f"example {example.id!r}"
         part = Part(Kind.RESPONSE, 0, 0, len(text), len(text))
         if not self._reader.tokenizer.encode(text):
@@ -41,19 +40,16 @@ class FluencyScorer(ModelScorer[ReadResponse]):
         return self._reader.read_response([], (text, [part]), name)
 
     def choose_shapes(self, rows: Sequence[ReadResponse], window: int, total: int) -> None:
-        """Chooses the shapes of a job's batches by a sample of its rows."""
         limit = self._reader.longest_inputs([row.response for row in rows])
         sample = [LikelihoodRow(row.inputs, row.response) for row in rows]
         self._engine.choose_shapes(sample, limit, window, total)
 
     def texts(self, row: ReadResponse) -> dict[str, str]:
-        """Returns the response."""
         return {"response": self._reader.to_readable(row.response)}
 
     def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[ReadResponse]
     ) -> list[Judgement]:
-        """Returns the means."""
         all_log_probs = self._engine.log_probs(
             [LikelihoodRow(row.inputs, row.response) for row in rows]
         )

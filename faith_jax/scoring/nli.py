@@ -1,7 +1,8 @@
 """Scorers of sequence classifiers: natural language inference, and FaithDial's critic."""
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 import numpy as np
 
@@ -17,10 +18,11 @@ from faith_jax.inference.texts.text_pairs import (
     PairRow,
 )
 from faith_jax.scoring.base import Judgement, ModelScorer, join_texts
-from faith_jax.scoring.model_cards import FAITH_CRITIC, NLI
+from faith_jax.scoring.model_cards import CARDS
 from faith_jax.scoring.pair_classifier import (
     ClassifierOptions,
     PairClassifier,
+    PairRows,
     name_list,
     pair_classifier,
 )
@@ -48,15 +50,11 @@ _CLASSES = {
 }
 
 
-class PairScorer(ModelScorer[PairRow]):
+class _PairScorer(ModelScorer[PairRow]):
     """A scorer of class probabilities, with the grounding as the premise of the response.
 
-    Args:
-      card: what it declares.
-      classify: shared by the scorers of a model.
-      weights: the score is the sum of the class probabilities, each times its weight.
-      calls: the most probable class has the probability 1, the others 0; of equal ones the first.
-      premise: one of `PREMISES`.
+    Its score is the sum of the class probabilities, each times its weight. With `calls` the most
+    probable class has the probability 1, the others 0; of equal ones the first.
     """
 
     def __init__(
@@ -72,12 +70,10 @@ class PairScorer(ModelScorer[PairRow]):
         self._premise_of = PREMISES[premise]
 
     def read(self, example: GroundedExample) -> PairRow:
-        """Returns the row of premise and hypothesis."""
         name = f"example {example.id!r}"
         return self._classify.encode(self._premise_of(example), example.response, name)
 
     def choose_shapes(self, rows: Sequence[PairRow], window: int, total: int) -> None:
-        """Chooses the shapes of a job's batches by a sample of its rows."""
         self._classify.choose_shapes(rows, window, total)
 
     def texts(self, row: PairRow) -> dict[str, str]:
@@ -87,7 +83,6 @@ class PairScorer(ModelScorer[PairRow]):
     def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[PairRow]
     ) -> list[Judgement]:
-        """Returns the weighted sums."""
         probabilities = self._classify.probabilities(rows)
         if self._calls:
             probabilities = np.eye(len(self._weights))[probabilities.argmax(axis=1)]
@@ -119,18 +114,40 @@ def nli_label_numbers(
     cleaned = [name.strip().lower() for name in name_list("labels", labels) or names]
     if sorted(cleaned) != sorted(class_names):
         order = ",".join(class_names)
-        twice = next((name for name in cleaned if cleaned.count(name) > 1), "")
         if labels is not None:
             raise ConfigError(
                 f"labels: expected the model's {len(names)} classes in its order, each once, such "
-                f"as {order}; got {f'{twice} twice' if twice else repr(labels)}."
+                f"as {order}; got {labels!r}."
             )
-        twice_note = f", two of them {twice}" if twice else ""
         raise ConfigError(
-            f"the model's classes are named {', '.join(names)}{twice_note}; say their order with "
+            f"the model's classes are named {', '.join(names)}; say their order with "
             f"labels={order} (or another)."
         )
     return {label: cleaned.index(label.value) for label in NliLabel}
+
+
+Pairs = TypeVar("Pairs", bound=PairRows)
+
+
+class SentencePairScorer(ModelScorer[Pairs]):
+    """A scorer that compares sentences by natural language inference; subclasses say the rest."""
+
+    def __init__(
+        self,
+        model: str | None,
+        labels: str | Sequence[str] | None,
+        **options: Unpack[ClassifierOptions],
+    ):
+        order = functools.partial(nli_label_numbers, labels=labels)
+        self._classify = pair_classifier(model, check_classes=order, **options)
+        numbers = order(self._classify.label_names)
+        # The numbers of these classes.
+        self._entailment = numbers[NliLabel.ENTAILMENT]
+        self._contradiction = numbers[NliLabel.CONTRADICTION]
+
+    def texts(self, row: Pairs) -> dict[str, str]:
+        """Returns the first pair; none where there is no pair to read."""
+        return self._classify.show_first(row, "pair")
 
 
 def nli_scorer(
@@ -139,7 +156,7 @@ def nli_scorer(
     labels: str | Sequence[str] | None = None,
     premise: str = "grounding",
     **options: Unpack[ClassifierOptions],
-) -> PairScorer:
+) -> _PairScorer:
     """Returns "nli_entailment", "nli_e_minus_c" or "nli_neutral".
 
     Args:
@@ -172,7 +189,7 @@ def nli_scorer(
         return class_weights
 
     classify = pair_classifier(model, check_classes=weights, **options)
-    return PairScorer(NLI[name], classify, weights(classify.label_names), premise=premise)
+    return _PairScorer(CARDS[name], classify, weights(classify.label_names), premise=premise)
 
 
 def faith_critic_scorer(
@@ -181,7 +198,7 @@ def faith_critic_scorer(
     faithful_label: str | int | None = None,
     form: str = "critic",
     **options: Unpack[ClassifierOptions],
-) -> PairScorer:
+) -> _PairScorer:
     """Returns a scorer of FaithDial's critic.
 
     Args:
@@ -206,7 +223,7 @@ def faith_critic_scorer(
     classify = pair_classifier(model, CRITIC_FORMS[form], faithful, **options)
     weights = np.zeros(len(classify.label_names))
     weights[faithful(classify.label_names)] = 1.0
-    return PairScorer(FAITH_CRITIC[name], classify, weights, calls=name == "faith_critic_call")
+    return _PairScorer(CARDS[name], classify, weights, calls=name == "faith_critic_call")
 
 
 def faithful_class(

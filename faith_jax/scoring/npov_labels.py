@@ -6,7 +6,7 @@ Reference: Chang 2024, section 3.3 and appendix B.
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple, Unpack
+from typing import Unpack
 
 from faith_jax.core import templates
 from faith_jax.core.errors import ConfigError, InputError
@@ -17,7 +17,7 @@ from faith_jax.inference.class_probabilities import ClassificationEngine, LabelT
 from faith_jax.inference.opening import ModelOptions, require_model, trained_error_labels
 from faith_jax.inference.texts.text_reader import ReadText, open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer
-from faith_jax.scoring.model_cards import NPOV_LABELS
+from faith_jax.scoring.model_cards import CARDS
 from faith_jax.tokenizers.base import Tokenizer
 
 _SIDES = ("pro", "con")
@@ -28,41 +28,29 @@ _REMEDY = (
 _REMEDY_OF_A_RUN = "train it for more steps"
 
 
-class LabelTokens(NamedTuple):
-    """Two labels as the model's targets: what stands in front of both, and their own tokens.
+def _label_tokens(
+    tokenizer: Tokenizer, no_error: str, error: str
+) -> tuple[list[int], list[int], list[int]]:
+    """Returns the tokens that both labels' targets begin with, and each label's own ones.
 
-    Attributes:
-      prefix: token ids that both targets begin with.
-      no_error: token ids of the label for no error.
-      error: token ids of the other one.
+    The targets have the format in which classifiers are trained.
+
+    Raises:
+      ConfigError: where the labels are the same or the model cannot tell them apart.
     """
-
-    prefix: tuple[int, ...]
-    no_error: tuple[int, ...]
-    error: tuple[int, ...]
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer, no_error: str, error: str) -> "LabelTokens":
-        """Returns the tokens of labels, in the format in which classifiers are trained.
-
-        Raises:
-          ConfigError: where the labels are the same or the model cannot tell them apart.
-        """
-        targets = [templates.npov_classifier_targets(label) for label in (no_error, error)]
-        for name, label in (("no_error_label", no_error), ("error_label", error)):
-            check_label(name, label, tokenizer.notation)
-        first, second = (tokenizer.encode(tokenizer.notation.to_model_notation(t)) for t in targets)
-        start = _same_at_start(first, second)
-        if min(len(first), len(second)) == start:
-            raise ConfigError(
-                f"no_error_label and error_label: expected two different texts, got {no_error!r} "
-                f"and {error!r}."
-            )
-        end = _same_at_start(first[start:][::-1], second[start:][::-1])
-        ends = [len(ids) - min(end, len(ids) - start - 1) for ids in (first, second)]
-        return cls(
-            tuple(first[:start]), tuple(first[start : ends[0]]), tuple(second[start : ends[1]])
+    targets = [templates.npov_classifier_targets(label) for label in (no_error, error)]
+    for name, label in (("no_error_label", no_error), ("error_label", error)):
+        check_label(name, label, tokenizer.notation)
+    first, second = (tokenizer.encode(tokenizer.notation.to_model_notation(t)) for t in targets)
+    start = _same_at_start(first, second)
+    if min(len(first), len(second)) == start:
+        raise ConfigError(
+            f"no_error_label and error_label: expected two different texts, got {no_error!r} "
+            f"and {error!r}."
         )
+    end = _same_at_start(first[start:][::-1], second[start:][::-1])
+    ends = [len(ids) - min(end, len(ids) - start - 1) for ids in (first, second)]
+    return first[:start], first[start : ends[0]], second[start : ends[1]]
 
 
 def _same_at_start(first: Sequence[int], second: Sequence[int]) -> int:
@@ -105,35 +93,33 @@ class NpovLabelScorer(ModelScorer[ReadText]):
             options.get("no_error_label", trained.get("no_error", ErrorLabel.NO_ERROR.value)),
             options.get("error_label", trained.get("error", ErrorLabel.ERROR.value)),
         )
-        labels = LabelTokens.of(reader.tokenizer, *words)
+        prefix, *labels = _label_tokens(reader.tokenizer, *words)
         if reader.causal:
-            longest = max(len(labels.no_error), len(labels.error))
-            reader = dataclasses.replace(reader, reserved_tokens=len(labels.prefix) + longest)
-        texts = LabelTexts.of((labels.no_error, labels.error), "mean", labels.prefix)
+            reserved_tokens = len(prefix) + max(map(len, labels))
+            reader = dataclasses.replace(reader, reserved_tokens=reserved_tokens)
+        texts = LabelTexts.of(labels, "mean", prefix)
         tokens_per_batch = options.get("tokens_per_batch")
-        self.card, self._reader, self._words = NPOV_LABELS[name], reader, words
+        self.card, self._reader, self._words = CARDS[name], reader, words
         self._remedy = _REMEDY_OF_A_RUN if words == tuple(trained.values()) else _REMEDY
         self._engine = ClassificationEngine(opened, texts, tokens_per_batch=tokens_per_batch)
 
     def read(self, example: GroundedExample) -> ReadText:
         """Returns the classifier's input; other perspectives than pro and con are an InputError."""
-        return self._reader.read(classifier_input(example), f"example {example.id!r}")
+        return self._reader.read(_classifier_input(example), f"example {example.id!r}")
 
     def texts(self, row: ReadText) -> dict[str, str]:
-        """Returns the input."""
         return {"input": self._reader.to_readable(row.ids)}
 
     def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[ReadText]
     ) -> list[Judgement]:
-        """Returns the probabilities of no error."""
         ids = [row.ids for row in rows]
         probabilities = self._engine.probabilities(ids)
         self._engine.warn_of_rare_labels(ids, self._words, self._remedy)
         return [Judgement(float(value)) for value in probabilities[:, 0]]
 
 
-def classifier_input(example: GroundedExample) -> str:
+def _classifier_input(example: GroundedExample) -> str:
     """Returns the text that an error classifier reads of an example.
 
     Raises:

@@ -5,7 +5,7 @@ A model is an encoder with a classification head, or an encoder-decoder that wri
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 
@@ -58,14 +58,24 @@ class ClassifierOptions(ModelOptions, total=False):
     dropout_rate: float | None
 
 
+class PairRows(Protocol):
+    """The pairs of texts that are read of an example, and how many tokens of all are cut."""
+
+    @property
+    def rows(self) -> Sequence[PairRow]:
+        """A row of each pair."""
+
+    @property
+    def cut(self) -> CutTokens:
+        """By kind of text."""
+
+
 @dataclasses.dataclass(eq=False)
 class PairClassifier:
     """The class probabilities of premises and hypotheses.
 
     Attributes:
       label_names: the classes, in order.
-      engine: of the model.
-      encode: of the same model.
       label_words: what an encoder-decoder writes for each class; empty = it has a head.
     """
 
@@ -97,6 +107,19 @@ class PairClassifier:
             self.engine.warn_of_rare_labels(ids, self.label_words, _REMEDY)
         return probabilities
 
+    def by_example(self, examples: Sequence[PairRows]) -> list[np.ndarray]:
+        """Returns the probabilities of the rows of each example, float64 [rows, classes]."""
+        ends = np.cumsum([len(example.rows) for example in examples], dtype=int)
+        probabilities = self.probabilities([row for example in examples for row in example.rows])
+        return np.split(probabilities, ends)[:-1]
+
+    def show_first(self, example: PairRows, name: str) -> dict[str, str]:
+        """Returns the first of an example's inputs as the tokens say; none where it has none."""
+        if not example.rows:
+            return {}
+        text = self.encode.tokenizer.to_readable(example.rows[0].ids)
+        return {f"{name} 1 of {len(example.rows)}": text}
+
 
 def pair_classifier(
     model: str | None,
@@ -106,11 +129,8 @@ def pair_classifier(
 ) -> PairClassifier:
     """Opens a classifier of text pairs, once for all scorers with the same options.
 
-    Args:
-      model: its folder.
-      form: what an encoder-decoder reads and writes.
-      check_classes: of the classes' names, in the model's order; may raise a ConfigError.
-      **options: see `ClassifierOptions`.
+    `form` says what an encoder-decoder reads and writes. `check_classes` gets the names of the
+    classes in the model's order, and may raise a ConfigError.
 
     Raises:
       ConfigError: without a model, and for a wrong option; says all that is wrong with the model.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, reason
-from faith_jax.core.settings import to_python_scalar
+from faith_jax.core.settings import check_value, to_python_scalar
 from faith_jax.core.types import GroundedExample, Score, ScorerCard
 from faith_jax.core.user_modules import import_user_module, module_digest
 from faith_jax.scoring import registry
@@ -60,10 +60,8 @@ def scorer(
                 raise ConfigError(f"{error}.") from None
             for option, value in options.items():
                 kind = signature.parameters[option].annotation
-                expected = (int, float) if kind is float else kind
-                if kind in (bool, int, float, str) and not isinstance(value, expected):
-                    expected_type = "True or False" if kind is bool else kind.__name__
-                    raise ConfigError(f"{option}: expected {expected_type}, got {value!r}.")
+                if kind in (bool, int, float, str):
+                    check_value(option, value, kind)
             return TextScorer(
                 card, functools.partial(_score_with_judge, judge, card, options), ALL_SCRIPTS
             )

@@ -13,7 +13,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Sequence
-from typing import NamedTuple, Unpack, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from faith_jax.inference.opening import ModelOptions, check_options, keep_opened
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.inference.texts.text_reader import PartedText, TextReader, open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer, join_texts, remembers_last
-from faith_jax.scoring.model_cards import PMI_FAITH
+from faith_jax.scoring.model_cards import CARDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _fill_pattern(
     return filled, Part(kind, 0, start, len(filled) - suffix_length, len(filled))
 
 
-class ScoredPrompt(NamedTuple):
+class _ScoredPrompt(NamedTuple):
     """The two prompts of an example, with the response whose tokens are scored.
 
     Attributes:
@@ -96,17 +96,17 @@ class ScoredPrompt(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Prompter:
-    """Makes the prompts of one model, with the document and without.
+    """Makes the prompts of one model, with the document and without, and computes their PMI.
 
     Both have the same history and the same response, token for token, so that they differ in the
     document alone.
 
     Attributes:
-      reader: of the model.
       prompt: the format; None = the dialogue format of an encoder-decoder's tasks.
       use_history: whether the history is shown.
       last_turns: utterances shown in the dialogue format.
       score_cue: whether the cue is scored with the response, as one text, or is read only.
+      engine: of the model.
     """
 
     reader: TextReader
@@ -114,8 +114,9 @@ class Prompter:
     use_history: bool = True
     last_turns: int = 3
     score_cue: bool = True
+    engine: Any = None
 
-    def __call__(self, example: GroundedExample) -> ScoredPrompt | None:
+    def __call__(self, example: GroundedExample) -> _ScoredPrompt | None:
         """Returns the prompts of an example; None where its response has no tokens.
 
         Raises:
@@ -145,7 +146,7 @@ class Prompter:
             inputs = [(front, [document_part]), self.prompt.history_text(turns), (unscored_cue, [])]
         read = self.reader.read_response(inputs, (text, [part]), name, second_branch=True)
         pairs = zip(read.response_spans, read.response_places, strict=True)
-        return ScoredPrompt(
+        return _ScoredPrompt(
             LikelihoodRow(read.inputs, read.response),
             LikelihoodRow(read.without_knowledge, read.response),
             part.text_start,
@@ -153,31 +154,13 @@ class Prompter:
             read.cut,
         )
 
-
-class PMIFaith:
-    """Computes the PMI of response tokens with the document.
-
-    Args:
-      engine: of the model.
-      prompter: of the same model.
-    """
-
-    def __init__(self, engine: LikelihoodEngine, prompter: Prompter):
-        self.engine, self.prompter = engine, prompter
-
     @remembers_last
-    def __call__(self, prompts: Sequence[ScoredPrompt]) -> list[np.ndarray]:
-        """Returns the PMI of each response token of each prompt, in nats."""
+    def pmi(self, prompts: Sequence[_ScoredPrompt]) -> list[np.ndarray]:
+        """Returns the PMI of each response token of each prompt with the document, in nats."""
         rows = [row for p in prompts for row in (p.with_document, p.without_document)]
         log_probs = self.engine.log_probs(rows)
         pairs = zip(log_probs[::2], log_probs[1::2], strict=True)
         return [with_document - without_document for with_document, without_document in pairs]
-
-    def choose_shapes(self, prompts: Sequence[ScoredPrompt], window: int, total: int) -> None:
-        """Chooses the shapes of a job of `total` prompts, `window` at once, by a sample of them."""
-        rows = [row for p in prompts for row in (p.with_document, p.without_document)]
-        limit = self.prompter.reader.longest_inputs([row.targets for row in rows])
-        self.engine.choose_shapes(rows, limit, 2 * window, 2 * total)
 
 
 class PMIOptions(ModelOptions, total=False):
@@ -205,7 +188,7 @@ class PMIOptions(ModelOptions, total=False):
     score_cue: bool
 
 
-class PMIFaithScorer(ModelScorer[ScoredPrompt]):
+class PMIFaithScorer(ModelScorer[_ScoredPrompt]):
     """PMI-Faith of a response; a word's score is the sum over its tokens.
 
     Args:
@@ -222,30 +205,32 @@ class PMIFaithScorer(ModelScorer[ScoredPrompt]):
         check_options(options)
         # An option that is None is the same as one that is not given.
         given = {name: value for name, value in options.items() if value is not None}
-        self.card, self._mean = PMI_FAITH[name], "mean" in name
-        self._compute = _open_pmi(model, "unconditional" not in name, **cast(PMIOptions, given))
+        self.card, self._mean = CARDS[name], "mean" in name
+        self._prompter = _open_prompter(
+            model, "unconditional" not in name, **cast(PMIOptions, given)
+        )
 
-    def read(self, example: GroundedExample) -> ScoredPrompt | None:
-        """Returns the prompts of an example."""
-        return self._compute.prompter(example)
+    def read(self, example: GroundedExample) -> _ScoredPrompt | None:
+        return self._prompter(example)
 
-    def choose_shapes(self, rows: Sequence[ScoredPrompt], window: int, total: int) -> None:
-        """Chooses the shapes of a job's batches by a sample of its rows."""
-        self._compute.choose_shapes(rows, window, total)
+    def choose_shapes(self, rows: Sequence[_ScoredPrompt], window: int, total: int) -> None:
+        engine, reader = self._prompter.engine, self._prompter.reader
+        pairs = [branch for row in rows for branch in (row.with_document, row.without_document)]
+        limit = reader.longest_inputs([branch.targets for branch in pairs])
+        engine.choose_shapes(pairs, limit, 2 * window, 2 * total)
 
-    def texts(self, row: ScoredPrompt) -> dict[str, str]:
+    def texts(self, row: _ScoredPrompt) -> dict[str, str]:
         """Returns both branches, each with the response."""
         rows = {"with document": row.with_document, "without": row.without_document}
-        show = self._compute.prompter.reader.to_readable
+        show = self._prompter.reader.to_readable
         return {name: show(branch.inputs) + show(branch.targets) for name, branch in rows.items()}
 
     def judge_rows(
-        self, examples: Sequence[GroundedExample], rows: Sequence[ScoredPrompt]
+        self, examples: Sequence[GroundedExample], rows: Sequence[_ScoredPrompt]
     ) -> list[Judgement]:
-        """Returns the sums or means, and the words' sums."""
-        warn_of_other_texts(self._compute.engine.model.path, (e.grounding for e in examples))
+        warn_of_other_texts(self._prompter.engine.model.path, (e.grounding for e in examples))
         judgements = []
-        for example, row, pmi in zip(examples, rows, self._compute(rows), strict=True):
+        for example, row, pmi in zip(examples, rows, self._prompter.pmi(rows), strict=True):
             value = float(pmi.mean() if self._mean else pmi.sum())
             spans = [m.span() for m in re.finditer(r"\S+", example.response)]
             sums = np.zeros(len(spans))
@@ -268,12 +253,12 @@ class PMIFaithScorer(ModelScorer[ScoredPrompt]):
 
 
 @keep_opened(maxsize=4)
-def _open_pmi(model: str | None, use_history: bool, **options: Unpack[PMIOptions]) -> PMIFaith:
+def _open_prompter(model: str | None, use_history: bool, **options: Unpack[PMIOptions]) -> Prompter:
     opened, reader = open_text_reader(model, options)
     parts = ("document", "turn", "cue", "response")
     texts = {p: options[f"{p}_prompt"] for p in parts if f"{p}_prompt" in options}  # type: ignore[literal-required]
     last_turns = options.get("last_turns", 0)
     prompt = PromptFormat(**texts, last_turns=last_turns) if texts or reader.causal else None
     score_cue = options.get("score_cue", True)
-    prompter = Prompter(reader, prompt, use_history, last_turns or 3, score_cue)
-    return PMIFaith(LikelihoodEngine(opened, options.get("tokens_per_batch")), prompter)
+    engine = LikelihoodEngine(opened, options.get("tokens_per_batch"))
+    return Prompter(reader, prompt, use_history, last_turns or 3, score_cue, engine)

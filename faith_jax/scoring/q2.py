@@ -25,7 +25,7 @@ from faith_jax.inference.generated_texts import Prompt, TextGenerator
 from faith_jax.inference.opening import ModelOptions, check_options, open_model, require_model
 from faith_jax.inference.span_reader import SpanReader, TextQuestion
 from faith_jax.scoring.base import BaseScorer, SeenInput, join_texts, remembers_last
-from faith_jax.scoring.model_cards import Q2
+from faith_jax.scoring.model_cards import CARDS
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
 from faith_jax.statistics.texts.text_metrics import bag_f1
@@ -97,10 +97,10 @@ class Question(NamedTuple):
 
 
 # Valid questions, and how many tokens of each kind were cut at most to find them.
-ValidQuestions = tuple[list[Question], CutTokens]
+_ValidQuestions = tuple[list[Question], CutTokens]
 
 
-class Answerer(Protocol):
+class _Answerer(Protocol):
     """A model that answers questions about texts."""
 
     def __call__(self, questions: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
@@ -114,10 +114,9 @@ class Answerer(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class WrittenAnswers:
-    """An `Answerer` that writes its answers.
+    """An `_Answerer` that writes its answers.
 
     Attributes:
-      model: of answers.
       template: of its input.
       no_answers: what it says where there is none, lower case.
     """
@@ -127,7 +126,6 @@ class WrittenAnswers:
     no_answers: frozenset[str]
 
     def __call__(self, questions: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
-        """See `Answerer`."""
         answer_lists, cut = self.model([self._fill_template(question) for question in questions])
         texts = [
             "" if answers[0].lower() in self.no_answers else answers[0] for answers in answer_lists
@@ -135,7 +133,6 @@ class WrittenAnswers:
         return texts, cut
 
     def to_readable(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
-        """See `Answerer`."""
         read = self.model.encode(self._fill_template(text_question), name)
         return self.model.reader.to_readable(read.ids), read.cut
 
@@ -160,15 +157,15 @@ class QuestionAsker:
 
     tagger: Tagger
     ask: TextGenerator
-    answer: Answerer
+    answer: _Answerer
     num_beams: int
     template: str
     personal: bool
 
     @remembers_last
-    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[ValidQuestions]:
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[_ValidQuestions]:
         """Returns for each grounding and response its questions, and what was cut at most."""
-        valid_questions: list[ValidQuestions] = [([], CutTokens()) for _ in pairs]
+        valid_questions: list[_ValidQuestions] = [([], CutTokens()) for _ in pairs]
         tagged = self.tagger.tag([response for _, response in pairs])
         spans = [(n, span) for n, text in enumerate(tagged) for span in answer_candidates(text)]
         prompts = [self.to_ask(pairs[n][1], span) for n, span in spans]
@@ -228,7 +225,7 @@ class Q2Scorer(BaseScorer):
         classify: PairClassifier | None,
         numbers: Mapping[NliLabel, int],
     ):
-        self.card = Q2[name]
+        self.card = CARDS[name]
         self._asker, self._classify = asker, classify
         self._labels = {number: label for label, number in numbers.items()}
 
@@ -363,7 +360,7 @@ def q2_scorer(
     def generator(folder: str | None) -> TextGenerator:
         return TextGenerator.open(require_model(folder), max_question_length, reading)
 
-    def answerer() -> Answerer:
+    def answerer() -> _Answerer:
         folder = require_model(answer_model or model)
         if isinstance(open_model(folder), EncoderModel):
             if answer_template != ANSWER:

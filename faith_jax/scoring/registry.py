@@ -19,7 +19,6 @@ from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.judges.card import ENDING, preset_names, read_card
 from faith_jax.scoring.model_cards import MODEL_SCORERS
 from faith_jax.scoring.words import lexical
-from faith_jax.statistics.texts.text_metrics import ROUGE_TYPES
 
 # By name what imports and returns a scorer's factory, which `MODEL_SCORERS` have to import first.
 _FACTORIES: dict[str, Callable[[], Callable[..., BaseScorer]]] = {}
@@ -32,11 +31,8 @@ def register_scorer(
 ) -> None:
     """Makes a scorer known under a name.
 
-    Args:
-      name: new among the names.
-      make: returns the scorer; its keyword arguments are the scorer's options, also those of
-        `**options: Unpack[SomeTypedDict]`.
-      card: what the scorer declares; default: that of the scorer without options.
+    The keyword arguments of `make`, which returns the scorer, are its options, also those of
+    `**options: Unpack[SomeTypedDict]`. The default of `card` is that of the scorer without options.
 
     Raises:
       ValueError: for a name that is taken.
@@ -196,30 +192,14 @@ def _import_factory(place: str, *first: str) -> Callable[..., BaseScorer]:
     return functools.partial(make, *first)
 
 
-for _part in lexical.PARTS:
-    register_scorer(f"token_{_part}", functools.partial(lexical.token_scorer, _part))
-    for _kind in ROUGE_TYPES:
-        register_scorer(f"{_kind}_{_part}", functools.partial(lexical.rouge_scorer, _kind, _part))
-for _name in lexical.COMPARISONS:
-    register_scorer(_name, functools.partial(lexical.plain_comparison_scorer, _name))
+for _name, _make in lexical.FACTORIES.items():
+    register_scorer(_name, _make)
 # It needs spaCy, so that its card is known without making one.
-register_scorer(
-    lexical.Q2_BASELINE_TOKEN_F1.name,
-    lexical.q2_baseline_token_f1_scorer,
-    lexical.Q2_BASELINE_TOKEN_F1,
-)
-register_scorer("q2_baseline_bleu", lexical.q2_baseline_bleu_scorer)
-register_scorer("lexical_overlap", lexical.lexical_overlap_scorer)
-register_scorer("first_person_count", lexical.first_person_scorer)
-for _name in lexical.CONTENT_WORD_SCORERS:
-    register_scorer(_name, functools.partial(lexical.content_word_scorer, _name))
-register_scorer("npov_rouge1_coverage", lexical.npov_coverage_detector)
-register_scorer("argument_recall", lexical.argument_recall_scorer)
-register_scorer("argument_precision", lexical.argument_precision_scorer)
+_CARDS[lexical.Q2_BASELINE_TOKEN_F1.name] = lexical.Q2_BASELINE_TOKEN_F1
 for _place, _cards in MODEL_SCORERS.items():
-    for _name, _card in _cards.items():
-        _first = (_name,) if len(_cards) > 1 else ()
-        _add_factory(_name, functools.partial(_import_factory, _place, *_first), _card)
+    for _card in _cards:
+        _first = (_card.name,) if len(_cards) > 1 else ()
+        _add_factory(_card.name, functools.partial(_import_factory, _place, *_first), _card)
 for _name in preset_names():
     _add_factory(
         _name, functools.partial(_import_factory, "judges.scorer.JudgeScorer", _name), None

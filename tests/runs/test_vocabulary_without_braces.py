@@ -18,7 +18,7 @@ from faith_jax.inference.texts.input_rows import RowTokens, input_row
 from faith_jax.inference.texts.text_reader import TextReader
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, parameter_shapes
-from faith_jax.scoring.npov_labels import LabelTokens
+from faith_jax.scoring.npov_labels import _label_tokens
 from faith_jax.scoring.pmi_faith import Prompter
 from faith_jax.scoring.salience.inputs import SalienceEncoder
 from faith_jax.tokenizers.vocabularies import load_vocabulary
@@ -209,9 +209,8 @@ def test_a_model_that_writes_the_format_is_read(t5):
 
 def test_scorers_and_both_branches_of_pmi_use_the_delimiters(t5):
     tokenizer, config = load_vocabulary(t5), TransformerConfig(**without_braces.T5)
-    labels = LabelTokens.of(tokenizer, "YES", "NO")
-    assert tokenizer.decode(labels.prefix) == "[label:"
-    assert [tokenizer.decode(ids) for ids in labels[1:]] == ["YES", "NO"]
+    labels = _label_tokens(tokenizer, "YES", "NO")
+    assert [tokenizer.decode(ids) for ids in labels] == ["[label:", "YES", "NO"]
     row = input_row({"knowledge": "Tea [1] is hot.", "history": ["Hi!"]}, "here", "a")
     read = RowTokens.of(config, tokenizer, 64, "max_length", "knowledge", pmi=True)(row)
     assert tokenizer.decode(read.ids) == "[knowledge] Tea (1) is hot. [seeker] Hi!"

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from faith_jax.core.errors import FaithJaxError
-from faith_jax.scoring.bertscore import document_frequencies
+from faith_jax.scoring.bertscore import _document_frequencies
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.paths import REPOSITORY
@@ -35,7 +35,7 @@ def test_equals_bert_score(encoder, part):
 
 def test_frequencies_by_hand(encoder):
     tokens = load_vocabulary(encoder)
-    idf = document_frequencies(tokens, ["tea", "tea lake", "lake"])
+    idf = _document_frequencies(tokens, ["tea", "tea lake", "lake"])
     assert idf[None] == pytest.approx(math.log(4))
     assert idf[tokens.prefix_ids[0]] == 0.0  # stands in every text
     first = tokens.encode("tea")[0]

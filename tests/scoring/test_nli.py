@@ -205,7 +205,7 @@ def test_the_faithful_class_has_a_name_or_a_number():
         (lambda: nli_label_numbers(["a", "b", "c"]), "named a, b, c; say their order with labels="),
         (
             lambda: nli_label_numbers(["neutral", "Entailment", "entailment"]),
-            "named neutral, Entailment, entailment, two of them entailment; say their order with",
+            "named neutral, Entailment, entailment; say their order with",
         ),
         (
             lambda: nli_label_numbers(["a", "b", "c"], "entailment"),
@@ -213,7 +213,7 @@ def test_the_faithful_class_has_a_name_or_a_number():
         ),
         (
             lambda: nli_label_numbers(["a", "b", "c"], "entailment,neutral, Neutral"),
-            "labels: expected .* each once, such as entailment,.*; got neutral twice",
+            "labels: expected .* each once, such as entailment,.*; got 'entailment,n",
         ),
         (lambda: nli_label_numbers(["a", "b", "c"], 5), "labels: expected texts, .*; got 5"),
         (lambda: nli_label_numbers(["a", "b", "c"], [0, 1, 2]), r"got \[0, 1, 2\]"),

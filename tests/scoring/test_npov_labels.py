@@ -11,7 +11,7 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.templates import PUBLISHED
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
-from faith_jax.scoring.npov_labels import LabelTokens, classifier_input
+from faith_jax.scoring.npov_labels import _classifier_input, _label_tokens
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models
@@ -129,7 +129,7 @@ class Words:
     ],
 )
 def test_only_what_differs_is_compared(no_error, error, expected):
-    assert LabelTokens.of(Words(), no_error, error) == LabelTokens(*expected)
+    assert _label_tokens(Words(), no_error, error) == tuple(map(list, expected))
 
 
 def test_too_long_inputs_lose_the_ends_of_their_arguments(model):
@@ -167,4 +167,4 @@ def test_wrong_options(model, options, message):
 )
 def test_examples_without_sides(grounding, message):
     with pytest.raises(InputError, match=message):
-        classifier_input(GroundedExample("x", grounding, (), "Tea."))
+        _classifier_input(GroundedExample("x", grounding, (), "Tea."))

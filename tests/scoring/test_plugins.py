@@ -98,7 +98,9 @@ def test_names_and_options_that_cannot_be():
         def bare(example):
             return 1.0
 
-    with pytest.raises(ConfigError, match="length_share: least: expected int, got 'two'"):
+    with pytest.raises(
+        ConfigError, match="length_share: least: expected a whole number, got 'two'"
+    ):
         load_scorer("length_share", least="two")
     with pytest.raises(ConfigError, match="One of your own needs --scorer-module=FILE"):
         load_scorer("my_length")
@@ -116,7 +118,9 @@ def test_annotations_may_be_strings(example_type):
     define(names["judge"])
     score = load_scorer("length_share", least=2).score(["Tea."], ["Yes."])[0]
     assert score.undefined == "the scorer returned None"
-    with pytest.raises(ConfigError, match="length_share: least: expected int, got 'two'"):
+    with pytest.raises(
+        ConfigError, match="length_share: least: expected a whole number, got 'two'"
+    ):
         load_scorer("length_share", least="two")
     assert takes_words("length_share", "least") is None
     if example_type == "GroundedExample":

@@ -62,7 +62,7 @@ def test_both_branches_have_the_same_tokens_but_for_the_document(gpt2):
     cue = tokens.encode("Agent:")
     for score_cue in (True, False):
         scorer = load_scorer("pmi_faith_mean", model=gpt2, score_cue=score_cue)
-        prompt = scorer._compute.prompter(EXAMPLES[0])
+        prompt = scorer._prompter(EXAMPLES[0])
         assert prompt.with_document.targets == prompt.without_document.targets
         document = tokens.encode("Document: Tea is a leaf. It grows.\n\n")
         assert prompt.with_document.inputs == [*document, *prompt.without_document.inputs]
@@ -167,7 +167,7 @@ def test_what_is_too_long_loses_the_documents_end_in_one_term(gpt2):
         (False, turns + "Agent:", " A leaf.."),
     ):
         scorer = load_scorer("pmi_faith_sum", model=gpt2, max_length=72, score_cue=score_cue)
-        prompt = scorer._compute.prompter(long)
+        prompt = scorer._prompter(long)
         assert prompt.without_document.inputs == tokens.encode(history)
         assert prompt.without_document.targets == tokens.encode(response)
         assert prompt.with_document.targets == prompt.without_document.targets
@@ -185,7 +185,7 @@ def test_what_is_too_long_loses_the_documents_end_in_one_term(gpt2):
 
 def test_a_response_as_long_as_all_loses_its_end(gpt2):
     long = GroundedExample("1", Grounding(("tea " * 40,)), ("Lake?",), "leaf " * 60)
-    prompt = load_scorer("pmi_faith_sum", model=gpt2, max_length=64)._compute.prompter(long)
+    prompt = load_scorer("pmi_faith_sum", model=gpt2, max_length=64)._prompter(long)
     assert len(prompt.with_document.inputs) + len(prompt.with_document.targets) == 64
     tokens = load_vocabulary(gpt2)
     assert tokens.decode(prompt.with_document.targets).startswith("Agent: leaf leaf")
@@ -219,7 +219,7 @@ def test_a_job_has_three_shapes_for_all_its_windows(name, family, request):
         for score in scorer.score(examples[start : start + 30])
     ]
     np.testing.assert_allclose(scores, expected, atol=1e-4)
-    engine = scorer._engine if name == "fluency" else scorer._compute.engine
+    engine = scorer._engine if name == "fluency" else scorer._prompter.engine
     assert 1 <= engine.num_compilations <= len(engine._packer.sizes) <= 3
 
 
@@ -231,7 +231,7 @@ def test_scorers_of_one_model_share_its_passes(gpt2, monkeypatch):
     def refuse(*_):
         raise AssertionError
 
-    monkeypatch.setattr(first._compute.engine, "log_probs", refuse)
+    monkeypatch.setattr(first._prompter.engine, "log_probs", refuse)
     assert math.isfinite(second.score(EXAMPLES)[0].value)
 
 
@@ -278,4 +278,4 @@ def test_a_tokenizer_whose_end_is_another_token(gpt2, tmp_path):
 
 def test_models_are_opened_once(gpt2):
     first = load_scorer("pmi_faith_sum", model=gpt2)
-    assert first._compute is load_scorer("pmi_faith_mean", model=gpt2)._compute
+    assert first._prompter is load_scorer("pmi_faith_mean", model=gpt2)._prompter

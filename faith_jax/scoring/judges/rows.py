@@ -15,7 +15,7 @@ from faith_jax.core.cutting import Kind, Part, concatenate_pieces, cut, in_token
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.words import Piece
 from faith_jax.inference.opening import check_ids
-from faith_jax.inference.texts.text_pairs import PairRow
+from faith_jax.inference.texts.text_pairs import PairRow, cut_pair
 from faith_jax.scoring.judges.card import GROUNDING, QUERY, RESPONSE, JudgeCard, Windows
 from faith_jax.scoring.judges.chunks import text_chunks, windows
 from faith_jax.tokenizers.base import NAMES, Tokenizer
@@ -67,9 +67,6 @@ class JudgeEncoder:
     """Makes the rows of a judge's model.
 
     Attributes:
-      card: of the judge.
-      tokenizer: the model's.
-      vocab_size: of the model.
       max_length: tokens of a row, special ones included.
       cut_policy: "knowledge", or "error" where nothing may be cut.
 
@@ -115,13 +112,9 @@ class JudgeEncoder:
     def rows(
         self, chunks: Sequence[Piece], response: str, query: str, where: str
     ) -> list[ChunkRow]:
-        """Returns the row of each chunk with a response.
+        """Returns the row of each chunk with a response, or with one of its sentences.
 
-        Args:
-          chunks: of `chunks`.
-          response: or one of its sentences.
-          query: the last turn of the history.
-          where: names the example, for errors.
+        The query is the last turn of the history; `where` names the example, for errors.
 
         Raises:
           InputError: for a response that leaves no room for a chunk.
@@ -179,24 +172,23 @@ class JudgeEncoder:
             yield self._build_chunk_row(piece, window, place)
 
     def _build_chunk_row(self, chunk: Piece, encoded: _Encoded, place: str) -> ChunkRow:
-        room = self.max_length - len(self._build_empty_row())
-        keep, tokens = cut(len(encoded.ids), encoded.parts, room, self.cut_policy, place)
-        first = encoded.ids[: encoded.split][keep[: encoded.split]].tolist()
-        second = encoded.ids[encoded.split :][keep[encoded.split :]].tolist()
-        # The response is whole, behind what is kept of the texts in front of it.
-        response = encoded.part(Kind.HISTORY)
-        begin = int(keep[: response.start].sum())
+        ids, parts, response = encoded.ids, encoded.parts, encoded.part(Kind.HISTORY)
+        limits = self.cut_policy, place
         if self.card.input.pair:
-            row = self.tokenizer.add_special_tokens(first, second)
-            start = self.tokenizer.second_start(len(first), len(row))
+            row, keep = cut_pair(
+                self.tokenizer, self.vocab_size, ids, encoded.split, parts, self.max_length, *limits
+            )
             front, between, _ = self.tokenizer.pair_ids
-            begin += len(front) + (len(between) if response.start >= encoded.split else 0)
+            begin = len(front) + (len(between) if response.start >= encoded.split else 0)
         else:
-            row = self.tokenizer.add_special_tokens(first)
-            start = len(row)
-            begin += len(self.tokenizer.prefix_ids)
-        pair_row = PairRow(check_ids(row, self.vocab_size), tokens, start)
-        return ChunkRow(chunk, pair_row, begin, encoded.offsets[Kind.HISTORY])
+            room = self.max_length - len(self._build_empty_row())
+            keep, tokens = cut(len(ids), parts, room, *limits)
+            row_ids = self.tokenizer.add_special_tokens(ids[keep].tolist())
+            row = PairRow(check_ids(row_ids, self.vocab_size), tokens, len(row_ids))
+            begin = len(self.tokenizer.prefix_ids)
+        # The response is whole, behind what is kept of the texts in front of it.
+        begin += int(keep[: response.start].sum())
+        return ChunkRow(chunk, row, begin, encoded.offsets[Kind.HISTORY])
 
     def _build_empty_row(self) -> list[int]:
         return self.tokenizer.add_special_tokens([], [] if self.card.input.pair else None)

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import math
+import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Unpack
 
@@ -12,6 +13,7 @@ import scipy.special
 
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.hugging_face.families import family_name
+from faith_jax.checkpoints.tensors import read_header
 from faith_jax.core.cutting import CutTokens, sum_cuts
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.settings import check_value
@@ -33,6 +35,7 @@ from faith_jax.inference.opening import (
 from faith_jax.scoring.base import Judgement, ModelScorer, remembers_last, sentence_words
 from faith_jax.scoring.judges.card import (
     QUERY,
+    Histogram,
     JudgeCard,
     ReadClass,
     ReadTokens,
@@ -41,25 +44,93 @@ from faith_jax.scoring.judges.card import (
     read_card,
 )
 from faith_jax.scoring.judges.chunks import text_between
-from faith_jax.scoring.judges.histogram import HistogramWeights, read_histogram
 from faith_jax.scoring.judges.rows import ChunkRow, JudgeEncoder, Offsets
 from faith_jax.tokenizers.base import Tokenizer
 
 logger = logging.getLogger("faith_jax")
 
 Reading = Literal["whole", "mean", "min"]
+# SummaC-Conv's layers, as the authors' code names them, and their sizes.
+_LINEAR, _FINAL = "mlp", "layer_final"
+_CLASSES, _FEATURES = 2, 3
+_SUPPORTED = 1
 _REMEDY = "give a model that was trained for this judge, or another card"
 
 
-class JudgeOptions(ModelOptions, total=False):
-    """The options of all judges.
+@dataclasses.dataclass(frozen=True)
+class _HistogramWeights:
+    """The weights of SummaC-Conv behind its NLI model (Laban et al. 2022).
+
+    In place of the largest support of a sentence alone, they read the histogram of its support by
+    all chunks, as in the authors' summac/model_summac.py.
 
     Attributes:
-      sentences: how the response is read, in place of what the card says: "whole", or by sentences,
-        of which the score is the "mean" or the "min".
+      edges: of the bins of support, float64 [bins + 1], in [0, 1].
+      linear: of the counts, float64 [bins].
+      bias: added to their sum.
+      final: logits of "not supported" and "supported" by three features of a response, [2, 3].
+      final_bias: [2].
     """
 
-    sentences: Reading | None
+    edges: np.ndarray
+    linear: np.ndarray
+    bias: float
+    final: np.ndarray
+    final_bias: np.ndarray
+
+    def feature(self, support: np.ndarray) -> float:
+        """Returns the feature of a sentence; whether a higher one is better, the weights say.
+
+        Args:
+          support: of the sentence by each chunk, [chunks] in [0, 1].
+        """
+        counts, _ = np.histogram(support, self.edges)
+        return float(counts @ self.linear) + self.bias
+
+    def probability(self, feature: float) -> float:
+        """Returns the probability of support by a feature, in [0, 1]; higher = more faithful."""
+        # The features are the smallest, the mean and the largest where they are trained on all
+        # three; the published weights have been trained on the mean in place of each.
+        logits = self.final @ np.full(_FEATURES, feature) + self.final_bias
+        return float(scipy.special.softmax(logits)[_SUPPORTED])
+
+
+def _read_histogram(card: Histogram, folder: pathlib.Path) -> _HistogramWeights:
+    """Returns the weights that lie beside a model.
+
+    Raises:
+      ConfigError: the file is not there, or its tensors are not those of the card's bins.
+      CheckpointError: the file is malformed.
+    """
+    path = folder / card.file
+    if not path.is_file():
+        raise ConfigError(
+            f"{path}: there is no such file, from which the card reads the weights of its "
+            "histogram; docs/judges.md says how to make it."
+        )
+    bins = len(card.edges) - 1
+    shapes = {
+        f"{_LINEAR}.weight": (1, bins),
+        f"{_LINEAR}.bias": (1,),
+        f"{_FINAL}.weight": (_CLASSES, _FEATURES),
+        f"{_FINAL}.bias": (_CLASSES,),
+    }
+    stored, _ = read_header(path)
+    for name, shape in shapes.items():
+        actual = stored[name].shape if name in stored else None
+        if actual != shape:
+            raise ConfigError(
+                f"{path}: {name}: expected a tensor {list(shape)}, of {bins} bins, "
+                f"{'got none' if actual is None else f'got {list(actual)}'}."
+            )
+    arrays = {name: np.asarray(stored[name].floats(), np.float64) for name in shapes}
+    return _HistogramWeights(
+        np.array(card.edges),
+        arrays[f"{_LINEAR}.weight"][0],
+        float(arrays[f"{_LINEAR}.bias"][0]),
+        arrays[f"{_FINAL}.weight"],
+        arrays[f"{_FINAL}.bias"],
+    )
 
 
 @dataclasses.dataclass(eq=False)
@@ -67,9 +138,6 @@ class Judge:
     """A judge's model with what its card reads off it.
 
     Attributes:
-      card: of the judge.
-      engine: of the model.
-      encode: makes its rows.
       places: in the engine's classes of that which means supported, and of what is subtracted.
       tokens: that the model may write, one for each of the engine's classes; of a head none.
       histogram: what reads the support by all chunks; None = the largest counts.
@@ -80,7 +148,7 @@ class Judge:
     encode: JudgeEncoder
     places: tuple[int, ...]
     tokens: tuple[int, ...] = ()
-    histogram: HistogramWeights | None = None
+    histogram: _HistogramWeights | None = None
 
     @remembers_last
     def support(self, rows: Sequence[ChunkRow]) -> list[np.ndarray]:
@@ -132,13 +200,12 @@ class Judge:
         return value if self.histogram is None else self.histogram.probability(value)
 
 
-class JudgeRow(NamedTuple):
+class _JudgeRow(NamedTuple):
     """The input of a judge for an example.
 
     Attributes:
       sentences: of the response, or all of it.
       rows: of each of them the rows of the chunks.
-      cut: tokens.
     """
 
     sentences: list[Piece]
@@ -146,7 +213,7 @@ class JudgeRow(NamedTuple):
     cut: CutTokens
 
 
-class JudgeScorer(ModelScorer[JudgeRow]):
+class JudgeScorer(ModelScorer[_JudgeRow]):
     """The score of a judge: the largest of all chunks of the grounding, for each sentence.
 
     Its evidence is the chunk that decided, for each sentence; of equal ones the first. Where a
@@ -156,7 +223,8 @@ class JudgeScorer(ModelScorer[JudgeRow]):
     Args:
       name: the name of a card of the package, or a file's.
       model: the folder of the judge's model.
-      sentences: see `JudgeOptions`.
+      sentences: how the response is read, in place of what the card says: "whole", or by sentences,
+        of which the score is the "mean" or the "min".
       **options: see `ModelOptions`; by default the card says how long an input may be.
 
     Raises:
@@ -175,7 +243,7 @@ class JudgeScorer(ModelScorer[JudgeRow]):
             check_value("sentences", sentences, Reading)
             response = msgspec.structs.replace(card.response, sentences=sentences)
             card = msgspec.structs.replace(card, response=response)
-        self.judge = open_judge(name, card, model, **options)
+        self.judge = open_judge(card, model, **options)
         self.card = card.scorer_card(name)
         self._reads = card.response
         self._has_warned = not any(f"{{{QUERY}}}" in text for text in card.input.templates)
@@ -187,8 +255,7 @@ class JudgeScorer(ModelScorer[JudgeRow]):
         shortest = self.judge.card.response.shortest
         return f"no sentence of one side has {shortest} characters"
 
-    def read(self, example: GroundedExample) -> JudgeRow | None:
-        """Returns the rows of the response's sentences with the chunks."""
+    def read(self, example: GroundedExample) -> _JudgeRow | None:
         encode, response = self.judge.encode, example.response
         chunks = encode.chunks(example.grounding.texts)
         sentences = [Piece(response, 0, len(response))]
@@ -200,7 +267,7 @@ class JudgeScorer(ModelScorer[JudgeRow]):
         query, name = " ".join(example.history[-1:]), f"example {example.id!r}"
         rows = [encode.rows(chunks, sentence.text, query, name) for sentence in sentences]
         cuts = (pair.row.cut for part in rows for pair in part)
-        return JudgeRow(sentences, rows, sum_cuts(cuts))
+        return _JudgeRow(sentences, rows, sum_cuts(cuts))
 
     def _warn_of_no_query(self, examples: Sequence[GroundedExample]) -> None:
         """Logs a warning, once, where the judge's prompt has a query and examples have none."""
@@ -217,34 +284,31 @@ class JudgeScorer(ModelScorer[JudgeRow]):
                 without[0],
             )
 
-    def choose_shapes(self, rows: Sequence[JudgeRow], window: int, total: int) -> None:
-        """Chooses the shapes of a job's batches by a sample of its rows."""
+    def choose_shapes(self, rows: Sequence[_JudgeRow], window: int, total: int) -> None:
         ids = [pair.row.ids for row in rows for part in row.rows for pair in part]
         pairs = len(ids) / max(1, len(rows))
         self.judge.engine.choose_shapes(
             ids, self.judge.encode.max_length, math.ceil(pairs * window), math.ceil(pairs * total)
         )
 
-    def texts(self, row: JudgeRow) -> dict[str, str]:
+    def texts(self, row: _JudgeRow) -> dict[str, str]:
         """Returns the first chunk's input."""
         count = sum(map(len, row.rows))
         text = self.judge.encode.tokenizer.to_readable(row.rows[0][0].row.ids)
         return {f"chunk 1 of {count}" if count > 1 else "input": text}
 
     def judge_rows(
-        self, examples: Sequence[GroundedExample], rows: Sequence[JudgeRow]
+        self, examples: Sequence[GroundedExample], rows: Sequence[_JudgeRow]
     ) -> list[Judgement]:
-        """Returns the scores with their evidence."""
         self._warn_of_no_query(examples)
         pairs = [pair for row in rows for part in row.rows for pair in part]
-        support = self.judge.support(pairs)
-        judgements, start = list[Judgement](), 0
+        support = iter(self.judge.support(pairs))
+        judgements = []
         by_tokens = isinstance(self.judge.card.reads, ReadTokens)
         for example, row in zip(examples, rows, strict=True):
             of_sentences, words, evidence = list[float](), list[WordScore](), list[WordScore]()
             for sentence, part in zip(row.sentences, row.rows, strict=True):
-                of_chunks = np.stack(support[start : start + len(part)])
-                start += len(part)
+                of_chunks = np.stack([next(support) for _ in part])
                 of_sentences.append(self.judge.of_sentence(of_chunks))
                 score = self.judge.score(of_sentences[-1:])
                 # Of tokens, the least supported decides.
@@ -254,7 +318,7 @@ class JudgeScorer(ModelScorer[JudgeRow]):
                 if by_tokens:
                     words += token_words(sentence, part[0].offsets, of_chunks.max(axis=0))
                 elif self._reads.sentences != "whole":
-                    words += sentence_words(sentence, score)
+                    words += sentence_words(sentence.text, sentence.start, score)
             value = self.judge.score(of_sentences)
             judgements.append(Judgement(value, tuple(words), tuple(evidence)))
         return judgements
@@ -277,7 +341,7 @@ def token_words(
             rest = text[end:].lstrip()
             place = len(text) - len(rest) if rest else len(text.rstrip()) - 1
             spans.append((place, place + 1))
-    for word in sentence_words(sentence, math.nan):
+    for word in sentence_words(text, sentence.start, math.nan):
         first, last = word.start - sentence.start, word.end - sentence.start
         of_word = [
             float(probability)
@@ -301,16 +365,8 @@ def _find_chunk_passages(
     return passages
 
 
-def open_judge(
-    name: str, card: JudgeCard, model: str | None, **options: Unpack[ModelOptions]
-) -> Judge:
+def open_judge(card: JudgeCard, model: str | None, **options: Unpack[ModelOptions]) -> Judge:
     """Opens the model of a judge.
-
-    Args:
-      name: of the judge, for messages.
-      card: of the judge.
-      model: its folder.
-      **options: see `ModelOptions`.
 
     Raises:
       ConfigError: without a model, for a wrong option, and for a model that the card does not fit.
@@ -348,7 +404,7 @@ def open_judge(
     tokens = () if labels is None else tuple(labels.tokens[:, 0].tolist())
     histogram = None
     if card.histogram is not None:
-        histogram = read_histogram(card.histogram, checkpoint_path(path))
+        histogram = _read_histogram(card.histogram, checkpoint_path(path))
     return Judge(card, engine, encode, places, tokens, histogram)
 
 

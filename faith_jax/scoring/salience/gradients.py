@@ -79,7 +79,7 @@ class SalienceEngine:
             all_maps.append(np.zeros((read, len(positions))))
             # A column needs the targets up to its own: what comes later has no gradient.
             needed.append([self._compute_padded_shape(row, column) for column in positions])
-        shapes = merge_shapes(collections.Counter(itertools.chain.from_iterable(needed)))
+        shapes = _merge_shapes(collections.Counter(itertools.chain.from_iterable(needed)))
         grouped: dict[tuple[int, Shape], list[int]] = {}
         for number, row_shapes in enumerate(needed):
             for place, shape in enumerate(row_shapes):
@@ -161,7 +161,7 @@ class SalienceEngine:
         return maps
 
 
-def merge_shapes(columns: Mapping[Shape, int], passes: int | None = None) -> dict[Shape, Shape]:
+def _merge_shapes(columns: Mapping[Shape, int], passes: int | None = None) -> dict[Shape, Shape]:
     """Returns the shape in which the columns of each shape are computed, itself or a longer one.
 
     Args:

@@ -43,7 +43,7 @@ class SalienceInput(NamedTuple):
     cut: CutTokens
 
 
-class Shown(NamedTuple):
+class _Shown(NamedTuple):
     """The inputs that a model is shown, with the grounding's texts in them and where they start."""
 
     inputs: str
@@ -115,7 +115,7 @@ def _perspective_names(perspectives: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: ("pro", "con", name).index(name))
 
 
-def _shown_inputs(example: GroundedExample) -> Shown:
+def _shown_inputs(example: GroundedExample) -> _Shown:
     """Returns the model's input."""
     grounding = example.grounding
     turns = tuple(turn.replace(_MARK, " ") for turn in example.history)
@@ -126,7 +126,7 @@ def _shown_inputs(example: GroundedExample) -> Shown:
         clean_texts = [templates.clean_tagged(text) for text in texts]
         marks = " ".join(_MARK for _ in texts)
         inputs, starts = _fill_marks(templates.dialogue_inputs(marks, turns), clean_texts)
-        return Shown(inputs, parse(inputs), clean_texts, starts)
+        return _Shown(inputs, parse(inputs), clean_texts, starts)
     pairs = [(Kind.HISTORY, "query", turns[-1])] if turns else []
     for name in _perspective_names(grounding.perspectives):
         marks = " ".join(_MARK for p in grounding.perspectives if p == name)
@@ -141,7 +141,7 @@ def _shown_inputs(example: GroundedExample) -> Shown:
         inputs += filled
         text_start = start + pair.index(": ") + 2
         parts.append(Part(kind, start, text_start, len(inputs) - 1, len(inputs)))
-    return Shown(inputs, parts, clean_texts, starts)
+    return _Shown(inputs, parts, clean_texts, starts)
 
 
 def _fill_marks(template: str, texts: Sequence[str]) -> tuple[str, list[int]]:

@@ -116,13 +116,9 @@ def maps_program(
 ) -> tuple[Callable[[], Any], int]:
     """Returns a function that compiles the maps on an accelerator, as `salience_maps` calls it.
 
-    Args:
-      module: the model.
-      partitioner: its mesh.
-      params: its parameters, or their shapes with shardings.
-      encoder: the shape of the encoder's tokens, with its sharding; None = there is none.
-      decoder: of the decoder's.
-      positions: of the places whose targets get a column.
+    The arrays, and the parameters if they are not there, are given by their shapes with shardings:
+    of the encoder's tokens (None = there are none), the decoder's, and the places whose targets get
+    a column.
 
     Returns:
       The function, which returns JAX's program; and the turns of its loop.

@@ -18,7 +18,7 @@ from faith_jax.inference.base import BaseModel
 from faith_jax.inference.opening import ModelOptions, check_options, keep_opened
 from faith_jax.inference.texts.text_reader import open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer, remembers_last
-from faith_jax.scoring.model_cards import SALIENCE
+from faith_jax.scoring.model_cards import CARDS
 from faith_jax.scoring.salience.gradients import SalienceEngine
 from faith_jax.scoring.salience.inputs import SalienceEncoder, SalienceInput
 from faith_jax.scoring.salience.maps import METHODS
@@ -101,7 +101,7 @@ class SalienceScorer(ModelScorer[SalienceInput]):
     ):
         scores.check_choice("aggregation", aggregation, scores.AGGREGATIONS)
         scores.check_choice("mean", mean, scores.MEANS)
-        self.card = SALIENCE[name]
+        self.card = CARDS[name]
         if aggregation == "sum":  # shares of several words add up
             self.card = dataclasses.replace(self.card, high=math.inf)
         self._compute = open_salience(model, **options)
@@ -112,14 +112,12 @@ class SalienceScorer(ModelScorer[SalienceInput]):
         return self._compute.encode(example)
 
     def texts(self, row: SalienceInput) -> dict[str, str]:
-        """Returns the inputs and the response behind them."""
         to_readable = self._compute.encode.reader.to_readable
         return {"input": to_readable(row.row.inputs), "response": to_readable(row.row.targets)}
 
     def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[SalienceInput]
     ) -> list[Judgement]:
-        """Returns the means and the words' shares."""
         warn_of_other_texts(self._compute.engine.model.path, (e.grounding for e in examples))
         judgements = []
         for salience in self._compute.maps(rows):

@@ -9,14 +9,13 @@ import numpy as np
 
 from faith_jax.core.cutting import CutTokens, sum_cuts
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, WordScore
 from faith_jax.core.words import locate_sentences
 from faith_jax.inference.texts.text_pairs import PairRow
 from faith_jax.scoring.base import Judgement, join_texts
-from faith_jax.scoring.model_cards import GROUNDEDNESS
+from faith_jax.scoring.model_cards import CARDS
+from faith_jax.scoring.nli import SentencePairScorer
 from faith_jax.scoring.pair_classifier import ClassifierOptions
-from faith_jax.scoring.sentences.pairs import SentencePairScorer
 from faith_jax.scoring.words.text_scorer import SPACED_SCRIPTS
 from faith_jax.statistics.texts.passages import PassageFinder
 from faith_jax.statistics.texts.text_metrics import (
@@ -45,7 +44,6 @@ class ReadResponse(NamedTuple):
       sentences: of the response, with where each begins.
       rows: of each sentence with its passages, one sentence after the other.
       counts: of rows of each sentence.
-      cut: tokens.
     """
 
     words: list[tuple[ContentWord, bool]]
@@ -76,7 +74,7 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
       ConfigError: for a wrong option.
     """
 
-    card = GROUNDEDNESS
+    card = CARDS["groundedness"]
 
     def __init__(
         self,
@@ -96,7 +94,6 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
         return problem or _READS.problem(join_texts(example.grounding), "grounding")
 
     def read(self, example: GroundedExample) -> ReadResponse | None:
-        """Returns the response's words, and each of its sentences with its passages."""
         if self.why_unread(example):
             return None
         passages_for = PassageFinder(example.grounding.texts)
@@ -116,18 +113,12 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
     def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[ReadResponse]
     ) -> list[Judgement]:
-        """Returns the weighted means, and the scores of content words."""
-        pairs = [pair for row in rows for pair in row.rows]
-        entailment = self._classify.probabilities(pairs)[
-            :, self._class_numbers[NliLabel.ENTAILMENT]
-        ]
-        judgements, start = list[Judgement](), 0
-        for example, row in zip(examples, rows, strict=True):
-            part = entailment[start : start + len(row.rows)]
-            start += len(row.rows)
+        judgements = []
+        probabilities = self._classify.by_example(rows)
+        for example, row, classes in zip(examples, rows, probabilities, strict=True):
+            entailment = classes[:, self._entailment].astype(np.float64)
             # The largest of each sentence, whose passages are neighbouring rows.
-            by_sentence = np.maximum.reduceat(part, np.cumsum([0, *row.counts[:-1]]))
-            by_sentence = by_sentence.astype(np.float64)
+            by_sentence = np.maximum.reduceat(entailment, np.cumsum([0, *row.counts[:-1]]))
             if not row.words:
                 judgements.append(Judgement(math.nan))
                 continue

@@ -20,14 +20,13 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from faith_jax.core.cutting import CutTokens, sum_cuts
-from faith_jax.core.labels import NliLabel
-from faith_jax.core.types import GroundedExample, WordScore
+from faith_jax.core.types import GroundedExample
 from faith_jax.core.words import split_sentences
 from faith_jax.inference.texts.text_pairs import PairRow
-from faith_jax.scoring.base import Judgement
-from faith_jax.scoring.model_cards import NPOV_NLI
+from faith_jax.scoring.base import Judgement, sentence_words
+from faith_jax.scoring.model_cards import CARDS
+from faith_jax.scoring.nli import SentencePairScorer
 from faith_jax.scoring.pair_classifier import ClassifierOptions
-from faith_jax.scoring.sentences.pairs import SentencePairScorer
 from faith_jax.statistics.texts.argument_coverage import FRAMING_WORDS, tell_arguments
 from faith_jax.statistics.texts.text_metrics import content_words
 
@@ -57,7 +56,6 @@ class Sentence(NamedTuple):
     """A sentence, and where it stands.
 
     Attributes:
-      text: the words.
       start: its first character.
       number: of the grounding's text that has it; None = the response.
       side: "pro" or "con", "" = unknown.
@@ -77,7 +75,6 @@ class SentencePairs(NamedTuple):
       argument_sentences: of all arguments.
       places: [pairs, 2], the numbers of both.
       rows: two of each pair: either sentence is the premise once.
-      cut: tokens.
     """
 
     response_sentences: list[Sentence]
@@ -97,13 +94,13 @@ class SentencePairs(NamedTuple):
         return similarity
 
 
-def match_sentences(similarity: np.ndarray) -> np.ndarray:
+def _match_sentences(similarity: np.ndarray) -> np.ndarray:
     """Returns how far each sentence is like the one that it is matched with, 0 = none.
 
     Args:
       similarity: [sentences, others], in [0, 1].
 
-    >>> match_sentences(np.array([[0.9, 0.2], [0.8, 0.1], [0.7, 0.6]]))
+    >>> _match_sentences(np.array([[0.9, 0.2], [0.8, 0.1], [0.7, 0.6]]))
     array([0.9, 0. , 0.6])
     """
     best = np.zeros(len(similarity))
@@ -135,11 +132,10 @@ class MatchedSentenceScorer(SentencePairScorer[SentencePairs]):
         labels: str | Sequence[str] | None = None,
         **options: Unpack[ClassifierOptions],
     ):
-        self.card, self._coverage = NPOV_NLI[name], name == "npov_nli_coverage"
+        self.card, self._coverage = CARDS[name], name == "npov_nli_coverage"
         super().__init__(model, labels, **options)
 
     def read(self, example: GroundedExample) -> SentencePairs | None:
-        """Returns the pairs of sentences."""
         response_sentences = list(_telling_sentences(example))
         argument_sentences = list(_argument_sentences(example))
         if not (argument_sentences if self._coverage else response_sentences):
@@ -167,20 +163,17 @@ class MatchedSentenceScorer(SentencePairScorer[SentencePairs]):
     def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[SentencePairs]
     ) -> list[Judgement]:
-        """Returns the smallest of the sentences' scores, and these."""
-        probabilities = self._classify.probabilities([pair for row in rows for pair in row.rows])
-        judgements, start = list[Judgement](), 0
-        for row in rows:
-            part = probabilities[
-                start : start + len(row.rows), self._class_numbers[NliLabel.ENTAILMENT]
-            ]
-            start += len(row.rows)
-            similarity = row.similarity(part)
-            scores = match_sentences(similarity.T if self._coverage else similarity)
+        judgements = []
+        for row, part in zip(rows, self._classify.by_example(rows), strict=True):
+            similarity = row.similarity(part[:, self._entailment])
+            scores = _match_sentences(similarity.T if self._coverage else similarity)
             sentences = row.argument_sentences if self._coverage else row.response_sentences
-            judgements.append(
-                Judgement(float(scores.min()), tuple(_score_words(sentences, scores)))
+            words = tuple(
+                word
+                for sentence, score in zip(sentences, scores.tolist(), strict=True)
+                for word in sentence_words(sentence.text, sentence.start, score, sentence.number)
             )
+            judgements.append(Judgement(float(scores.min()), words))
         return judgements
 
 
@@ -250,11 +243,3 @@ def _argument_sentences(example: GroundedExample) -> Iterator[Sentence]:
             place = text.index(sentence, place)
             yield Sentence(sentence, place, number, sides[number] if sides else "")
             place += len(sentence)
-
-
-def _score_words(sentences: Sequence[Sentence], scores: np.ndarray) -> Iterator[WordScore]:
-    """Yields the score of each sentence as that of its words."""
-    for sentence, score in zip(sentences, scores.tolist(), strict=True):
-        for word in re.finditer(r"\S+", sentence.text):
-            start = sentence.start + word.start()
-            yield WordScore(word.group(), start, start + len(word.group()), score, sentence.number)

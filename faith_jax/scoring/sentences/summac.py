@@ -7,15 +7,14 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from faith_jax.core.cutting import CutTokens, sum_cuts
-from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample
 from faith_jax.core.words import Piece, locate_sentences
 from faith_jax.inference.opening import check_options
 from faith_jax.inference.texts.text_pairs import PairRow
 from faith_jax.scoring.base import Judgement, sentence_words
-from faith_jax.scoring.model_cards import SUMMAC_ZS
+from faith_jax.scoring.model_cards import CARDS
+from faith_jax.scoring.nli import SentencePairScorer
 from faith_jax.scoring.pair_classifier import ClassifierOptions
-from faith_jax.scoring.sentences.pairs import SentencePairScorer
 
 _SHORT = 10  # characters of the longest sentences that the authors' code drops
 
@@ -46,7 +45,7 @@ class SummaCScorer(SentencePairScorer[SentencePairs]):
       ConfigError: without a model, and for a wrong option.
     """
 
-    card = SUMMAC_ZS
+    card = CARDS["summac_zs"]
 
     def __init__(
         self,
@@ -59,14 +58,11 @@ class SummaCScorer(SentencePairScorer[SentencePairs]):
         check_options({"keep_short": keep_short, "use_contradiction": use_contradiction})
         self._longest_dropped = 0 if keep_short else _SHORT
         if use_contradiction:
-            self.card = dataclasses.replace(SUMMAC_ZS, low=-1.0)
+            self.card = dataclasses.replace(self.card, low=-1.0)
+        self._use_contradiction = use_contradiction
         super().__init__(model, labels, **options)
-        self._entailment = self._class_numbers[NliLabel.ENTAILMENT]
-        contradiction = self._class_numbers[NliLabel.CONTRADICTION]
-        self._contradiction = contradiction if use_contradiction else None
 
     def read(self, example: GroundedExample) -> SentencePairs | None:
-        """Returns the pairs of sentences."""
         grounding = [s for text in example.grounding.texts for s in locate_sentences(text)]
         response = list(locate_sentences(example.response))
         if not (grounding and response):
@@ -82,21 +78,20 @@ class SummaCScorer(SentencePairScorer[SentencePairs]):
     def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[SentencePairs]
     ) -> list[Judgement]:
-        """Returns the means and the sentences' scores."""
-        probabilities = self._classify.probabilities([pair for row in rows for pair in row.rows])
-        judgements, start = list[Judgement](), 0
-        for row in rows:
+        judgements = []
+        for row, part in zip(rows, self._classify.by_example(rows), strict=True):
             if not row.rows:
                 judgements.append(Judgement(0.0))
                 continue
-            part = probabilities[start : start + len(row.rows)]
-            start += len(row.rows)
             # [response, grounding, classes]
             by_pair = part.reshape(len(row.hypotheses), -1, part.shape[1])
             scores = by_pair[:, :, self._entailment].max(axis=1).astype(np.float64)
-            if self._contradiction is not None:
+            if self._use_contradiction:
                 scores -= by_pair[:, :, self._contradiction].max(axis=1)
-            scored_sentences = zip(row.hypotheses, scores.tolist(), strict=True)
-            words = (word for pair in scored_sentences for word in sentence_words(*pair))
-            judgements.append(Judgement(float(scores.mean()), tuple(words)))
+            words = tuple(
+                word
+                for sentence, score in zip(row.hypotheses, scores.tolist(), strict=True)
+                for word in sentence_words(sentence.text, sentence.start, score)
+            )
+            judgements.append(Judgement(float(scores.mean()), words))
         return judgements

@@ -2,6 +2,9 @@
 
 The grounding's texts are joined where a scorer compares the response with one reference; those that
 look at sentences or arguments keep them apart.
+
+`FACTORIES` make the scorers. Their option `normalization` is "published", as the source has it, or
+"unicode" (words of all scripts); some have further ones. Wrong options are ConfigErrors.
 """
 
 import functools
@@ -9,9 +12,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.types import Direction, GroundedExample, Score, ScorerCard, WordScore
+from faith_jax.core.types import Direction, GroundedExample, Grounding, Score, ScorerCard, WordScore
 from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
-from faith_jax.scoring.base import by_perspective, join_texts
+from faith_jax.scoring.base import join_texts
 from faith_jax.scoring.words.text_scorer import (
     ALL_SCRIPTS,
     ASCII,
@@ -23,13 +26,13 @@ from faith_jax.statistics.texts import text_metrics
 from faith_jax.statistics.texts.argument_coverage import ToldArguments, tell_arguments
 from faith_jax.statistics.texts.text_metrics import (
     PUBLISHED,
+    ROUGE_TYPES,
     UNICODE,
     ArgumentOverlap,
     argument_overlap,
     extractiveness,
 )
 
-PARTS = ("precision", "recall", "f1")
 _OF_WHAT = {
     "precision": "Share of the response's {} that the grounding has",
     "recall": "Share of the grounding's {} that the response has",
@@ -47,12 +50,9 @@ _TOKENS = {
     UNICODE: ("of all scripts", "UAX #29"),
 }
 
-# Of a response and its grounding's texts as one.
-Compare = Callable[[str, str], float]
-
 
 def _comparison_scorer(
-    card: ScorerCard, compare: Compare, reads: Reads = SPACED_SCRIPTS
+    card: ScorerCard, compare: Callable[[str, str], float], reads: Reads
 ) -> TextScorer:
     """Returns a scorer that compares the response with the grounding's texts as one."""
     return TextScorer(card, lambda e: Score(compare(e.response, join_texts(e.grounding))), reads)
@@ -67,33 +67,16 @@ def _read_by(
     return ALL_SCRIPTS if normalization == UNICODE else published
 
 
-def plain_comparison_scorer(name: str, normalization: str = PUBLISHED) -> TextScorer:
-    """Returns one of `COMPARISONS`.
-
-    Args:
-      name: of the scorer.
-      normalization: "published", or "unicode" (words of all scripts).
-
-    Raises:
-      ConfigError: for another normalization.
-    """
-    description, high, source, compare, published = COMPARISONS[name]
+def _plain_comparison_scorer(name: str, normalization: str = PUBLISHED) -> TextScorer:
+    """Returns one of `_COMPARISONS`."""
+    description, high, source, compare, published = _COMPARISONS[name]
     reads = _read_by(normalization, published)
     card = ScorerCard(name, description, 0, high, source)
     return _comparison_scorer(card, functools.partial(compare, normalization=normalization), reads)
 
 
-def token_scorer(part: str, normalization: str = "true") -> TextScorer:
-    """Returns the scorer of tokens in common: "precision", "recall" or "f1".
-
-    Args:
-      part: of these three.
-      normalization: "true" (Honovich 2022), "squad" (Rajpurkar 2016), or "unicode" (words of all
-        scripts, none of which is dropped).
-
-    Raises:
-      ConfigError: for another normalization.
-    """
+def _token_scorer(part: str, normalization: str = "true") -> TextScorer:
+    """Returns the scorer of tokens in common; for the normalizations see `_TOKENS`."""
     reads = _read_by(normalization, SPACED_SCRIPTS, text_metrics.NORMALIZATIONS)
 
     def compare(response: str, grounding: str) -> float:
@@ -106,29 +89,20 @@ def token_scorer(part: str, normalization: str = "true") -> TextScorer:
     return _comparison_scorer(card, compare, reads)
 
 
-def rouge_scorer(
+def _rouge_scorer(
     kind: str, part: str, use_stemmer: bool = False, normalization: str = PUBLISHED
 ) -> TextScorer:
     """Returns the scorer of n-grams or of the longest subsequence in common.
 
-    Args:
-      kind: "rouge1", "rouge2" or "rougeL".
-      part: "precision", "recall" or "f1".
-      use_stemmer: compare Porter stems; "rougeL_f1_stemmed" is the scorer of the papers' tables.
-      normalization: "published", or "unicode" (words of all scripts).
-
-    Raises:
-      ConfigError: for another value of an option.
+    `use_stemmer` compares Porter stems; "rougeL_f1_stemmed" is the scorer of the papers' tables.
     """
     if not isinstance(use_stemmer, bool):
         raise ConfigError(f"use_stemmer: expected True or False, got {use_stemmer!r}.")
     reads = _read_by(normalization, ASCII)
     words = "words of all scripts" if normalization == UNICODE else _ASCII_WORDS
     card = ScorerCard(f"{kind}_{part}", _rouge_description(kind, part, "", words), 0, 1, _LIN)
-    compare = functools.partial(
-        _make_rouge_comparison(kind, part, use_stemmer), normalization=normalization
-    )
-    return _comparison_scorer(card, compare, reads)
+    compare = _make_rouge_comparison(kind, part, use_stemmer)
+    return _comparison_scorer(card, functools.partial(compare, normalization=normalization), reads)
 
 
 def _make_rouge_comparison(kind: str, part: str, use_stemmer: bool) -> Callable[..., float]:
@@ -144,14 +118,14 @@ def _make_rouge_comparison(kind: str, part: str, use_stemmer: bool) -> Callable[
 _ASCII_WORDS = "ASCII letters and digits"
 
 
-def _rouge_description(kind: str, part: str, of: str = "", words: str = _ASCII_WORDS) -> str:
+def _rouge_description(kind: str, part: str, of: str, words: str) -> str:
     method = f"ROUGE-{kind[5:]}{of}; {words}"
     return f"{_OF_WHAT[part].format(_UNITS[kind])} ({method})."
 
 
 # Comparisons without other options than the normalization: what they measure, the largest value,
 # the source, the function, and what its published form can split.
-COMPARISONS: dict[str, tuple[str, float, str, Callable[..., float], Reads]] = {
+_COMPARISONS: dict[str, tuple[str, float, str, Callable[..., float], Reads]] = {
     "bleu": (
         "Sentence BLEU-4 of the response with the grounding as reference.",
         100,
@@ -160,7 +134,7 @@ COMPARISONS: dict[str, tuple[str, float, str, Callable[..., float], Reads]] = {
         SPACED_SCRIPTS,
     ),
     "rougeL_f1_stemmed": (
-        _rouge_description("rougeL", "f1", " of Porter stems"),
+        _rouge_description("rougeL", "f1", " of Porter stems", _ASCII_WORDS),
         1,
         _LIN,
         _make_rouge_comparison("rougeL", "f1", True),
@@ -194,35 +168,26 @@ Q2_BASELINE_TOKEN_F1 = ScorerCard(
 )
 
 
-def q2_baseline_token_f1_scorer() -> TextScorer:
-    """Returns the scorer of token F1 as Q²'s authors, Dziri 2022 and Nandwani 2023 compute it.
-
-    Raises:
-      ConfigError: where spaCy is not installed.
-    """
-    text_metrics.english_tokenizer()
+def _q2_baseline_token_f1_scorer() -> TextScorer:
+    """Returns the scorer of token F1 as Q²'s authors, Dziri 2022 and Nandwani 2023 compute it."""
+    text_metrics.english_tokenizer()  # raises where spaCy is not installed
     compare = text_metrics.q2_baseline_token_f1
     return _comparison_scorer(Q2_BASELINE_TOKEN_F1, compare, _AS_PUBLISHED)
 
 
-def q2_baseline_bleu_scorer() -> TextScorer:
+def _q2_baseline_bleu_scorer() -> TextScorer:
     """Returns the scorer of BLEU as Q²'s authors compute it."""
     description = "BLEU-4, all orders counted, of the response with the lower-cased grounding."
     card = ScorerCard("q2_baseline_bleu", description, 0, 100, _BASELINES)
     return _comparison_scorer(card, text_metrics.q2_baseline_bleu, _AS_PUBLISHED)
 
 
-def lexical_overlap_scorer(normalization: str = PUBLISHED) -> TextScorer:
+def _lexical_overlap_scorer(normalization: str = PUBLISHED) -> TextScorer:
     """Returns DialFact's lexical overlap: of the grounding's texts, the one most like the response.
 
+    The normalization may also be "spacy": its words and stop words, as the paper's.
+
     Reference: Gupta 2022, section 5.1.
-
-    Args:
-      normalization: "published", "spacy" (its words and stop words, as the paper's), or "unicode"
-        (words of all scripts).
-
-    Raises:
-      ConfigError: for another normalization, and where spaCy is not installed.
     """
     reads = _read_by(normalization, SPACED_SCRIPTS, (*_NORMALIZATIONS, text_metrics.SPACY))
     if normalization == text_metrics.SPACY:
@@ -233,14 +198,10 @@ def lexical_overlap_scorer(normalization: str = PUBLISHED) -> TextScorer:
     return TextScorer(card, lambda e: Score(overlap(e.response, e.grounding.texts)), reads)
 
 
-def first_person_scorer(pronouns: Sequence[str] = tuple(STEEN_PRONOUNS)) -> TextScorer:
+def _first_person_scorer(pronouns: Sequence[str] = tuple(STEEN_PRONOUNS)) -> TextScorer:
     """Returns the scorer of how often a response says "I", as Steen 2023 counts the first person.
 
-    Args:
-      pronouns: other ones, in any case.
-
-    Raises:
-      ConfigError: for what is no list of words.
+    `pronouns` are other ones, in any case.
     """
     words = list(pronouns) if isinstance(pronouns, Sequence) else [pronouns]
     if isinstance(pronouns, str) or not all(isinstance(word, str) for word in words):
@@ -262,23 +223,12 @@ _npov_card = functools.partial(
 )
 
 
-CONTENT_WORD_SCORERS = ("content_word_precision", "npov_rouge1_hallucination")
-
-
-def content_word_scorer(name: str, normalization: str = PUBLISHED) -> TextScorer:
-    """Returns the scorer whose low values mean that a response tells what no text says.
-
-    Args:
-      name: "content_word_precision", or "npov_rouge1_hallucination", as the paper calls it.
-      normalization: "published", or "unicode" (words of all scripts).
-
-    Raises:
-      ConfigError: for another normalization.
-    """
+def _content_word_scorer(name: str, normalization: str = PUBLISHED) -> TextScorer:
+    """Returns the scorer whose low values mean that a response tells what no text says."""
     reads = _read_by(normalization, SPACED_SCRIPTS)
 
     def judge(example: GroundedExample) -> Score:
-        arguments = by_perspective(example.grounding)
+        arguments = _texts_by_perspective(example.grounding)
         overlap = argument_overlap(example.response, arguments, normalization)
         pairs = zip(overlap.response_words, overlap.response_matched, strict=True)
         words = tuple(WordScore(w.text, w.start, w.end, float(matched)) for w, matched in pairs)
@@ -291,21 +241,14 @@ def content_word_scorer(name: str, normalization: str = PUBLISHED) -> TextScorer
     return TextScorer(card, judge, reads)
 
 
-def npov_coverage_detector(normalization: str = PUBLISHED) -> TextScorer:
-    """Returns the scorer whose low values mean that a response leaves arguments out.
-
-    Args:
-      normalization: "published", or "unicode" (words of all scripts).
-
-    Raises:
-      ConfigError: for another normalization.
-    """
+def _npov_coverage_detector(normalization: str = PUBLISHED) -> TextScorer:
+    """Returns the scorer whose low values mean that a response leaves arguments out."""
     reads = _read_by(normalization, SPACED_SCRIPTS)
 
     def judge(example: GroundedExample) -> Score:
-        arguments = by_perspective(example.grounding)
+        arguments = _texts_by_perspective(example.grounding)
         overlap = argument_overlap(example.response, arguments, normalization)
-        return Score(overlap.recall, tuple(_argument_words(overlap, example)))
+        return Score(overlap.recall, tuple(_argument_words(overlap, example.grounding)))
 
     card = _npov_card(
         "npov_rouge1_coverage",
@@ -315,34 +258,46 @@ def npov_coverage_detector(normalization: str = PUBLISHED) -> TextScorer:
     return TextScorer(card, judge, reads)
 
 
-def _argument_words(overlap: ArgumentOverlap, example: GroundedExample) -> Iterator[WordScore]:
-    names = example.grounding.perspectives or ("",) * len(example.grounding.texts)
+def _perspectives(grounding: Grounding) -> tuple[str, ...]:
+    """Returns the perspective of each text; those without one are all of the perspective ""."""
+    return grounding.perspectives or ("",) * len(grounding.texts)
+
+
+def _texts_by_perspective(grounding: Grounding) -> dict[str, tuple[str, ...]]:
+    texts_by_name: dict[str, tuple[str, ...]] = {}
+    for name, text in zip(_perspectives(grounding), grounding.texts, strict=True):
+        texts_by_name[name] = (*texts_by_name.get(name, ()), text)
+    return texts_by_name
+
+
+def _argument_words(overlap: ArgumentOverlap, grounding: Grounding) -> Iterator[WordScore]:
     arguments = {
         name: zip(words, overlap.argument_matched[name], strict=True)
         for name, words in overlap.argument_words.items()
     }
-    for number, name in enumerate(names):
+    for number, name in enumerate(_perspectives(grounding)):
         for word, matched in zip(*next(arguments[name]), strict=True):
             yield WordScore(word.text, word.start, word.end, float(matched), text=number)
 
 
+_told_card = functools.partial(
+    ScorerCard,
+    low=0,
+    high=1,
+    source="faith_jax.statistics.texts.argument_coverage",
+    word_level=True,
+)
 # Of an argument's or a sentence's content words: more than half must be there.
-TOLD_THRESHOLD = 0.6
+_TOLD_THRESHOLD = 0.6
 
 
-def argument_recall_scorer(
-    threshold: float = TOLD_THRESHOLD, normalization: str = PUBLISHED
+def _argument_recall_scorer(
+    threshold: float = _TOLD_THRESHOLD, normalization: str = PUBLISHED
 ) -> TextScorer:
     """Returns the scorer of the share of arguments that a response tells, higher = more of them.
 
     Each argument gets 1 if it is told and 0 if it is missing, as a word score of all its text.
-
-    Args:
-      threshold: of an argument's content words the share that makes it told, in (0, 1].
-      normalization: "published", or "unicode" (words of all scripts).
-
-    Raises:
-      ConfigError: for another threshold or normalization.
+    `threshold` is the share of an argument's content words that makes it told, in (0, 1].
     """
     reads = _read_by(normalization, SPACED_SCRIPTS)
     _check_threshold(threshold)
@@ -357,32 +312,22 @@ def argument_recall_scorer(
         )
         return Score(coverage.recall(threshold), words)
 
-    card = ScorerCard(
+    card = _told_card(
         "argument_recall",
         "Share of the arguments that the response tells (by their content words); 1 or 0 for each.",
-        0,
-        1,
-        "faith_jax.statistics.texts.argument_coverage",
-        word_level=True,
     )
     return TextScorer(card, judge, reads)
 
 
-def argument_precision_scorer(
-    threshold: float = TOLD_THRESHOLD, normalization: str = PUBLISHED
+def _argument_precision_scorer(
+    threshold: float = _TOLD_THRESHOLD, normalization: str = PUBLISHED
 ) -> TextScorer:
     """Returns the scorer of the share of a response's sentences that tell arguments, each once.
 
-    Higher = more faithful; undefined for a response of framing words alone.
-    Each sentence that tells something gets 1 if the arguments have it and 0 otherwise, as a word
-    score of all of it; those of framing words alone ("Views differ.") get none.
-
-    Args:
-      threshold: of a sentence's content words the share that the arguments must have, in (0, 1].
-      normalization: "published", or "unicode" (words of all scripts).
-
-    Raises:
-      ConfigError: for another threshold or normalization.
+    Higher = more faithful; undefined for a response of framing words alone. Each sentence that
+    tells something gets 1 if the arguments have it and 0 otherwise, as a word score of all of it;
+    those of framing words alone ("Views differ.") get none. `threshold` is the share of a
+    sentence's content words that the arguments must have, in (0, 1].
     """
     reads = _read_by(normalization, SPACED_SCRIPTS)
     _check_threshold(threshold)
@@ -396,14 +341,10 @@ def argument_precision_scorer(
         )
         return Score(coverage.precision(threshold), words)
 
-    card = ScorerCard(
+    card = _told_card(
         "argument_precision",
         "Share of the response's sentences that tell arguments, each once (by their content "
         "words); 1 or 0 for each.",
-        0,
-        1,
-        "faith_jax.statistics.texts.argument_coverage",
-        word_level=True,
     )
     return TextScorer(card, judge, reads)
 
@@ -414,9 +355,29 @@ def _mentioned_arguments(example: GroundedExample, normalization: str) -> ToldAr
 
 
 def _check_threshold(threshold: float) -> None:
-    if (
-        isinstance(threshold, bool)
-        or not isinstance(threshold, int | float)
-        or not (0 < threshold <= 1)
-    ):
+    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if not (is_number and 0 < threshold <= 1):
         raise ConfigError(f"threshold: expected a share in (0, 1], got {threshold!r}.")
+
+
+# By name what makes a scorer; its keyword arguments are the scorer's options.
+FACTORIES: dict[str, Callable[..., TextScorer]] = {
+    **{f"token_{part}": functools.partial(_token_scorer, part) for part in _OF_WHAT},
+    **{
+        f"{kind}_{part}": functools.partial(_rouge_scorer, kind, part)
+        for kind in ROUGE_TYPES
+        for part in _OF_WHAT
+    },
+    **{name: functools.partial(_plain_comparison_scorer, name) for name in _COMPARISONS},
+    "q2_baseline_token_f1": _q2_baseline_token_f1_scorer,
+    "q2_baseline_bleu": _q2_baseline_bleu_scorer,
+    "lexical_overlap": _lexical_overlap_scorer,
+    "first_person_count": _first_person_scorer,
+    **{
+        name: functools.partial(_content_word_scorer, name)
+        for name in ("content_word_precision", "npov_rouge1_hallucination")
+    },
+    "npov_rouge1_coverage": _npov_coverage_detector,
+    "argument_recall": _argument_recall_scorer,
+    "argument_precision": _argument_precision_scorer,
+}

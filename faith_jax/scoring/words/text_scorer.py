@@ -61,7 +61,6 @@ class TextScorer(BaseScorer):
     Undefined where it cannot split the response or the grounding into words.
 
     Args:
-      card: of the scorer.
       judge: returns the score of an example.
       reads: what it can split.
       reads_grounding: whether it compares the response with the grounding.
@@ -78,7 +77,6 @@ class TextScorer(BaseScorer):
         self._reads, self._reads_grounding = reads, reads_grounding
 
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
-        """Returns one score for each example."""
         scores = []
         for example in examples:
             texts = shown_texts = (example.response, *example.grounding.texts)

@@ -115,7 +115,7 @@ def test_both_branches_of_pmi_have_the_same_history_and_response(models, model, 
     example = examples(real)
     prompts = {"turn_prompt": "{turn}.\n"} if form else {}
     scorer = load_scorer("pmi_faith_sum", model=models[model], max_length=length, **prompts)
-    prompter = scorer._compute.prompter
+    prompter = scorer._prompter
     tokens, found = prompter.reader.tokenizer, prompter(example)
     given, without = found.with_document, found.without_document
     assert given.targets == without.targets
@@ -138,7 +138,7 @@ def test_both_branches_of_pmi_have_the_same_history_and_response(models, model, 
 
 
 def test_the_oldest_turns_go_whole_and_only_where_they_do_not_fit(models):
-    tokens = load_scorer("pmi_faith_sum", model=models["gpt2"])._compute.prompter.reader.tokenizer
+    tokens = load_scorer("pmi_faith_sum", model=models["gpt2"])._prompter.reader.tokenizer
     short = GroundedExample(
         "s", Grounding(("It is of grey stone, as all are.",)), EXAMPLE.history, EXAMPLE.response
     )
@@ -234,7 +234,7 @@ def test_the_policy_end_may_leave_nothing_of_the_response(models):
 
 
 def test_a_form_without_parts_cannot_be_cut(models):
-    tokens = load_scorer("pmi_faith_sum", model=models["bart"])._compute.prompter.reader.tokenizer
+    tokens = load_scorer("pmi_faith_sum", model=models["bart"])._prompter.reader.tokenizer
     encode = PairEncoder(tokens, 10**6, 64, form="{} / {}".format)
     assert encode("Tea.", "A leaf.").cut == {}
     with pytest.raises(InputError, match=r"example 'a': .* a text without knowledge or history"):

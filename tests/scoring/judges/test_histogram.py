@@ -12,7 +12,7 @@ from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.runs.judges.reference_models import write_histogram
 from faith_jax.scoring.judges.card import PRESETS, read_card
-from faith_jax.scoring.judges.histogram import HistogramWeights, read_histogram
+from faith_jax.scoring.judges.scorer import _HistogramWeights, _read_histogram
 from faith_jax.scoring.registry import load_scorer
 
 NAME = "summac_conv_vitaminc"
@@ -64,7 +64,9 @@ def test_the_score_reads_the_support_of_each_sentence_by_all_chunks(models):
 
 def test_more_support_is_more_consistent():
     edges = np.linspace(0, 1, 6)
-    weights = HistogramWeights(edges, np.arange(5.0), 0.0, np.eye(2, 3)[::-1] * 0 + [[0], [1]], 0.0)
+    weights = _HistogramWeights(
+        edges, np.arange(5.0), 0.0, np.eye(2, 3)[::-1] * 0 + [[0], [1]], 0.0
+    )
     assert weights.feature(np.array([0.0, 0.2, 1.0])) == 0 + 1 + 4  # edges belong to the upper bin
     features = [weights.feature(np.full(3, level)) for level in (0.1, 0.5, 0.9)]
     scores = [weights.probability(feature) for feature in features]
@@ -92,7 +94,7 @@ def test_other_weights_are_one_error(tmp_path, tensors, message):
             {n: a if a.dtype == np.int32 else a.astype(np.float32) for n, a in kept.items()}, path
         )
     with pytest.raises((ConfigError, CheckpointError), match=re.escape(message)) as error:
-        read_histogram(read_card(NAME).histogram, tmp_path)
+        _read_histogram(read_card(NAME).histogram, tmp_path)
     assert str(error.value).startswith(str(path))
 
 

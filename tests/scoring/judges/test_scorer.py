@@ -144,7 +144,7 @@ def judge(models):
     scorer = load_scorer(name, model=models[name])
     chunks = msgspec.structs.replace(scorer.judge.card.chunks, length=1, unit="sentences")
     card = msgspec.structs.replace(scorer.judge.card, chunks=chunks)
-    scorer.judge = judges.open_judge(name, card, models[name])
+    scorer.judge = judges.open_judge(card, models[name])
     return scorer
 
 
@@ -205,7 +205,7 @@ def judge_of_words(models, monkeypatch):
     scorer = load_scorer(name, model=models[name])
     chunks = msgspec.structs.replace(scorer.judge.card.chunks, length=6)
     card = msgspec.structs.replace(scorer.judge.card, chunks=chunks)
-    scorer.judge = judges.open_judge(name, card, models[name])
+    scorer.judge = judges.open_judge(card, models[name])
 
     def support(rows):
         return np.array([[zlib.crc32(repr(row.row.ids).encode()) / 2**32] for row in rows])

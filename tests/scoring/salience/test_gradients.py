@@ -7,7 +7,7 @@ from faith_jax.core import progress
 from faith_jax.inference import EncoderDecoderModel, load_model
 from faith_jax.inference.row_likelihoods import LikelihoodRow
 from faith_jax.scoring.salience import gradients
-from faith_jax.scoring.salience.gradients import SalienceEngine, merge_shapes
+from faith_jax.scoring.salience.gradients import SalienceEngine, _merge_shapes
 from tests.models import tiny
 from tests.scoring import tiny_models
 
@@ -17,13 +17,13 @@ SHORT, MIDDLE, LONG = (32, 32, 32), (64, 32, 32), (64, 64, 64)
 def test_shapes_of_few_columns_are_merged_into_longer_ones():
     # 10 columns * (96 / 64 - 1) = 5 passes of padding, then 30 * (128 / 96 - 1) = 10.
     columns = {SHORT: 10, MIDDLE: 20, LONG: 5}
-    assert merge_shapes(columns, 5) == {SHORT: SHORT, MIDDLE: MIDDLE, LONG: LONG}
-    assert merge_shapes(columns, 6) == {SHORT: MIDDLE, MIDDLE: MIDDLE, LONG: LONG}
-    assert merge_shapes(columns, 11) == dict.fromkeys(columns, LONG)
+    assert _merge_shapes(columns, 5) == {SHORT: SHORT, MIDDLE: MIDDLE, LONG: LONG}
+    assert _merge_shapes(columns, 6) == {SHORT: MIDDLE, MIDDLE: MIDDLE, LONG: LONG}
+    assert _merge_shapes(columns, 11) == dict.fromkeys(columns, LONG)
     # Neither holds the other.
     apart = {(32, 64, 64): 1, (64, 32, 32): 1}
-    assert merge_shapes(apart, 1000) == {shape: shape for shape in apart}
-    assert merge_shapes({}, 5) == {}
+    assert _merge_shapes(apart, 1000) == {shape: shape for shape in apart}
+    assert _merge_shapes({}, 5) == {}
 
 
 @pytest.fixture(scope="module", params=["bart", "gpt2"])

@@ -12,7 +12,7 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
-from faith_jax.scoring.sentences.matched_sentences import _telling_sentences, match_sentences
+from faith_jax.scoring.sentences.matched_sentences import _match_sentences, _telling_sentences
 from tests.scoring import reference
 
 ARGUMENTS = {
@@ -37,7 +37,7 @@ def nli(tmp_path_factory):
 @given(MATRICES)
 def test_the_matching_has_the_largest_sum(entailment):
     judged, others = entailment.shape
-    found = match_sentences(entailment)
+    found = _match_sentences(entailment)
     columns = [*range(others), *[None] * judged]
     sums = [
         sum(entailment[row, column] for row, column in enumerate(chosen) if column is not None)
@@ -60,7 +60,7 @@ def test_the_score_is_that_of_the_worst_pair_within_a_side(nli, name):
         pair = TOLD[place[0]], GIVEN[place[1]]
         expected[place] = (entails(*pair) + entails(*pair[::-1])) / 2
     coverage = name == "npov_nli_coverage"
-    scores = match_sentences(expected.T if coverage else expected)
+    scores = _match_sentences(expected.T if coverage else expected)
     found = load_scorer(name, model=nli).score([ARGUMENTS], [RESPONSE], [[QUERY]])[0]
     assert found.value == pytest.approx(scores.min(), abs=1e-6)
     words = np.repeat(scores, [len(text.split()) for text in (GIVEN if coverage else TOLD)])
