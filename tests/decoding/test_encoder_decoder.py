@@ -134,7 +134,7 @@ def test_sampling_follows_the_row_number_and_the_seed():
     module, params = tiny.model_and_params(CONFIGS["1.1"])
     config = DecodingConfig(max_length=LENGTH, temperature=1.0, eos_id=-1)
     same = jnp.asarray(np.repeat(INPUTS[:1], 5, axis=0))
-    sample = functools.partial(generated, module, params, same)
+    sample = functools.partial(generated, module, params, [same])
     first = np.asarray(sample(row_keys(1, jnp.arange(5)), config).tokens)
     assert len({row.tobytes() for row in first}) == 5
     again = np.asarray(sample(row_keys(1, jnp.arange(5) + 2), config).tokens)

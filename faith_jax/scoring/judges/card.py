@@ -169,7 +169,7 @@ class Histogram(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A histogram of a sentence's support by all chunks, in place of the largest (SummaC-Conv).
 
     Attributes:
-      file: with the weights, in the model's folder; see `judges.histogram`.
+      file: with the weights, in the model's folder; see `judges.scorer`.
       edges: of the bins, from 0 to 1.
     """
 
