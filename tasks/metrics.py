@@ -69,7 +69,8 @@ def _text(value: Any) -> str:
 
 def token_f1(targets: Sequence[Target], predictions: Sequence[str]) -> dict[str, float]:
     """Returns the mean `token_f1` of the responses against the gold responses."""
-    return {"token_f1": _mean(_against_gold(text_metrics.token_f1, targets, predictions))}
+    overlaps = _against_gold(text_metrics.token_overlap, targets, predictions)
+    return {"token_f1": _mean(overlap.f1 for overlap in overlaps)}
 
 
 def rouge(targets: Sequence[Target], predictions: Sequence[str]) -> dict[str, float]:
@@ -81,7 +82,7 @@ def rouge(targets: Sequence[Target], predictions: Sequence[str]) -> dict[str, fl
 def knowledge_f1(targets: Sequence[Target], predictions: Sequence[str]) -> dict[str, float]:
     """Returns the mean `token_f1` of the responses against their knowledge (F1(u, K))."""
     scores = [
-        text_metrics.token_f1(prediction, target["knowledge"])
+        text_metrics.token_overlap(prediction, target["knowledge"]).f1
         for target, prediction in zip(targets, predictions, strict=True)
         if target["knowledge"]
     ]

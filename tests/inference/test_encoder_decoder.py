@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.inference import EncoderDecoderModel, bucket_length, encoder_decoder, shift_right
+from faith_jax.inference import (
+    EncoderDecoderModel,
+    base,
+    bucket_length,
+    encoder_decoder,
+    shift_right,
+)
 from tests.models import tiny
 
 CONFIG = tiny.TINY.replace(
@@ -75,7 +81,7 @@ def test_one_compilation_a_bucket():
     # No other test compiled for it.
     config = CONFIG.replace(encoder_prompt_length=0, decoder_prompt_length=0)
     model = EncoderDecoderModel(config, tiny.model_and_params(config)[1])
-    functions = (encoder_decoder._target_log_probs, encoder_decoder._generate)
+    functions = (encoder_decoder._target_log_probs, base._generate)
     before = [f._cache_size() for f in functions]
     for length in range(1, 25):
         model.target_log_probs(INPUTS[:, :length], TARGETS[:, :1])

@@ -369,6 +369,6 @@ def test_dialfact_s_table_reads_labels_as_they_were_decoded(tmp_path):
     path = tmp_path / "predictions.jsonl"
     rows = [{"id": str(i), "prediction": text} for i, text in enumerate(said)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    predictions = verification._read_predictions([str(path)], [])
+    predictions = {str(path): verification.read_predictions(str(path), [])}
     table = verification_table(claims, predictions)
     assert table.tidy.rows[0][:4] == (str(path), "all", 4, 50.0)
