@@ -77,8 +77,9 @@ class BatchDecoder:
         self._has_second = is_doha or decoding.pmi is not None
         self._partitioner, self._batch_size = partitioner, batch_size
         self._config, self._uses_pmi = module.config, decoding.pmi is not None
-        self._decode = _compile_decoding(module, partitioner, decoding, seed)
-        self._refilled = _compile_refilling(module, partitioner, decoding, seed)
+        self._seed = seed
+        self._decode = _compile_decoding(module, partitioner, decoding)
+        self._refilled = _compile_refilling(module, partitioner, decoding)
         # Decoders of a process share compiled functions.
         self._compiled_before = self._num_compiled
 
@@ -153,7 +154,7 @@ class BatchDecoder:
         """Yields the rows of each batch and the responses to them."""
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size]
-            numbers, arrays = self._build_batch(branches, rows, self._batch_size, drawn)
+            keys, arrays = self._build_batch(branches, rows, self._batch_size, drawn)
             inputs = [branches[0][row] for row in rows]
             if self._can_share(inputs):
                 groups, tokens = prefix_groups(inputs), arrays[0]
@@ -168,7 +169,7 @@ class BatchDecoder:
                         shared_inputs(inputs, groups, np.asarray(tokens), lines, length, prompt),
                         self._partitioner.replicated,
                     )
-            result = self._decode(params, *arrays, numbers)
+            result = self._decode(params, *arrays, keys)
             yield rows, decoded_rows(result, self._decoding)[: len(rows)]
 
     def _decode_in_places(
@@ -222,18 +223,19 @@ class BatchDecoder:
         drawn: np.ndarray,
         at_least: Sequence[int] = (1, 1),
     ) -> tuple[Any, list[Any]]:
-        """Returns the numbers [size] of rows; of each branch tokens [size, bucket] and lengths.
+        """Returns the data of random keys; of each branch tokens [size, bucket] and lengths.
 
         The tokens of each branch have room for `at_least` so many.
         """
-        # Rows that only fill up draw as number 0 does, and nobody reads them.
+        # By the row's own number, so that it draws the same in any batch and place. Rows that only
+        # fill up draw as number 0 does, and nobody reads them.
         numbers = np.zeros(size, np.int32)
         numbers[: len(rows)] = drawn[rows]
         pad_id = self._config.pad_id
         if self._config.is_decoder_only:
             # Lengths tell where an input ends, so that any token of the vocabulary may fill it up.
             pad_id = max(0, pad_id)
-        arrays = [numbers]
+        arrays = [np.asarray(jax.random.key_data(row_keys(self._seed, numbers)))]
         for inputs, room in zip(branches, at_least, strict=False):
             ids = [inputs[row] for row in rows]
             # Rows that only fill up have one token.
@@ -241,8 +243,8 @@ class BatchDecoder:
             lengths[: len(rows)] = [len(row_ids) for row_ids in ids]
             length = bucket_length(max(room, *map(len, ids)))
             arrays += [pad_rows(ids, length, pad_id, size), lengths]
-        numbers, *arrays = self._partitioner.put_batch(arrays)
-        return numbers, arrays
+        keys, *arrays = self._partitioner.put_batch(arrays)
+        return keys, arrays
 
     def _can_share(self, inputs: Sequence[Any]) -> bool:
         """Whether what inputs have in common can be read once: on devices that split no rows."""
@@ -275,14 +277,15 @@ class BatchDecoder:
           laid_out: the program wants parameters that are `laid_out`.
         """
 
-        def shape(*sizes: int) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct(sizes, jnp.int32, sharding=self._partitioner.rows)
+        def shape(*sizes: int, dtype: Any = jnp.int32) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct(sizes, dtype, sharding=self._partitioner.rows)
 
         rows, length = self._batch_size, bucket_length(input_length)
         # Tokens and lengths of each branch.
         branches = [shape(rows, length), shape(rows)] * (1 + self._has_second)
         compiled = self._decode.compile_with_layouts if laid_out else self._decode.compile
-        return compiled(params, *branches, shape(rows))
+        key = jax.random.key_data(jax.random.key(self._seed))
+        return compiled(params, *branches, shape(rows, *key.shape, dtype=key.dtype))
 
 
 def _with_formats(arrays: PyTree, formats: PyTree) -> PyTree:
@@ -300,15 +303,14 @@ def _group_by_branch(config: TransformerConfig, arrays: Sequence[Any]) -> list[A
 
 @functools.lru_cache(maxsize=8)
 def _compile_decoding(
-    module: Transformer, partitioner: Partitioner, decoding: DecodingConfig, seed: int
+    module: Transformer, partitioner: Partitioner, decoding: DecodingConfig
 ) -> Compiled:
-    """Returns the decoding loop; one for all checkpoints of a model that a process decodes with."""
+    """Returns the decoding loop; one for all checkpoints and seeds of a model."""
 
     def decode(params, *arrays):
-        *inputs, rows = arrays
+        *inputs, keys = arrays
         branches = _group_by_branch(module.config, inputs)
-        # By the row's own number, so that it draws the same in any batch and place.
-        return generate(module, params, branches, row_keys(seed, rows), decoding)
+        return generate(module, params, branches, jax.random.wrap_key_data(keys), decoding)
 
     return partitioner.jit(decode, out_shardings=partitioner.replicated)
 
@@ -321,13 +323,13 @@ class _Refilled:
         self._read = partitioner.jit(self._read_first_places)
         self._step_programs: tuple[Compiled, Compiled, Compiled] | None = None
 
-    def _read_first_places(self, params: PyTree, numbers: Any, *arrays: Any) -> Places:
+    def _read_first_places(self, params: PyTree, keys: Any, *arrays: Any) -> Places:
         branches = _group_by_branch(self._refilling.module.config, arrays)
-        return self._refilling.read(params, numbers, branches)
+        return self._refilling.read(params, keys, branches)
 
-    def first(self, params: PyTree, numbers: Any, arrays: Sequence[Any]) -> Places:
+    def first(self, params: PyTree, keys: Any, arrays: Sequence[Any]) -> Places:
         """Reads as many examples as there are places; see `Refilling.read`."""
-        places: Places = self._read(params, numbers, *arrays)
+        places: Places = self._read(params, keys, *arrays)
         if self._step_programs is None:
             # Places lie on the mesh as XLA has chosen here, and stay there.
             lie = jax.tree.map(lambda x: x.sharding, places)
@@ -344,13 +346,11 @@ class _Refilled:
         return places
 
     def admit(
-        self, params: PyTree, places: Places, free: np.ndarray, numbers: Any, arrays: Sequence[Any]
+        self, params: PyTree, places: Places, free: np.ndarray, keys: Any, arrays: Sequence[Any]
     ) -> Places:
         """Reads a few examples and puts them in free places; see `Refilling.place`."""
         assert self._step_programs is not None
-        admitted: Places = self._step_programs[0](
-            places, self._read(params, numbers, *arrays), free
-        )
+        admitted: Places = self._step_programs[0](places, self._read(params, keys, *arrays), free)
         return admitted
 
     def run(
@@ -358,16 +358,14 @@ class _Refilled:
     ) -> tuple[Places, DecodingResult, np.ndarray]:
         """See `Refilling.run`; results are arrays on the host."""
         assert self._step_programs is not None
-        # Memory and numbers stay as they are; only the rows are donated and come back.
-        memory, numbers, rows = places
+        # Memory and keys stay as they are; only the rows are donated and come back.
+        memory, keys, rows = places
         while True:
-            rows, on_device = self._step_programs[1](
-                params, memory, numbers, rows, np.int32(enough)
-            )
+            rows, on_device = self._step_programs[1](params, memory, keys, rows, np.int32(enough))
             result, ended = jax.device_get(on_device)
             # Too few rows have ended: the loop stopped since the rows' memory was full.
             if ended.sum() >= enough:
-                return Places(memory, numbers, rows), result, ended
+                return Places(memory, keys, rows), result, ended
             rows = self._step_programs[2](rows)
 
     @property
@@ -380,10 +378,10 @@ class _Refilled:
 
 @functools.lru_cache(maxsize=8)
 def _compile_refilling(
-    module: Transformer, partitioner: Partitioner, decoding: DecodingConfig, seed: int
+    module: Transformer, partitioner: Partitioner, decoding: DecodingConfig
 ) -> _Refilled:
     """Returns the functions of decoding with refilling, shared as `_compile_decoding`'s loop."""
-    return _Refilled(Refilling(module, decoding, seed), partitioner)
+    return _Refilled(Refilling(module, decoding), partitioner)
 
 
 def decoded_rows(result: DecodingResult, decoding: DecodingConfig) -> list[list[DecodedRow]]:

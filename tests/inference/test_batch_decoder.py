@@ -47,6 +47,18 @@ def test_each_of_several_responses_says_it():
     assert [one.finished for one in row] == [int(one.tokens[-1]) == 1 for one in row]
 
 
+@pytest.mark.parametrize("size", [3, 1])  # a batch, or places that are refilled
+def test_seeds_share_programs(size):
+    module, params = tiny.model_and_params(T5)
+    decoding = DecodingConfig(max_length=6, eos_id=-1, temperature=1.0)
+    partitioner, samples = make_partitioner(T5), []
+    for seed in (0, 1, 2**32 - 1):
+        decoder = BatchDecoder(module, partitioner, decoding, size, seed)
+        samples.append([rows[0].tokens.tolist() for rows in decoder(params, INPUTS)])
+        assert bool(decoder.num_compilations) == (seed == 0)
+    assert samples[0] != samples[1] != samples[2] != samples[0]
+
+
 def test_how_parameters_lie_changes_nothing():
     module, params = tiny.model_and_params(T5)
     partitioner = make_partitioner(T5)
