@@ -26,7 +26,7 @@ def restore_msgpack(path: pathlib.Path, contents: str) -> Any:
     try:
         return flax.serialization.msgpack_restore(path.read_bytes())
     except OSError as error:
-        raise CheckpointError(f"{path}: {error.strerror}.") from None
+        raise CheckpointError(f"{path}: {error.strerror or reason(error)}.") from None
     except Exception as error:  # msgpack raises many kinds for a truncated file
         raise CheckpointError(
             f"{path}: not a whole {contents} ({reason(error)[:180]}); copy it again."

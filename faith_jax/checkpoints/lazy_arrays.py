@@ -48,7 +48,7 @@ class LazyArray:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Reads all of it, for `np.asarray`."""
-        # A scalar's part is no array.
+        # A part of an array without axes may be a scalar.
         array = np.asarray(self.read(tuple(slice(0, size) for size in self.shape)))
         return array if dtype is None else cast(array, np.dtype(dtype))
 

@@ -220,17 +220,25 @@ def _run_reporting_errors(options: argparse.Namespace, prog: str) -> int:
             raise
     except KeyboardInterrupt as stopped:
         terminated = isinstance(stopped, TerminatedError)
-        kept = getattr(command, "kept", "outputs that were not finished are not written.")
+        kept = _describe_kept(command) or "outputs that were not finished are not written."
         problem = f"{'terminated' if terminated else 'interrupted'}; {kept}"
         status = 143 if terminated else 130
     show(f"{prog}: {problem}", sys.stderr)
     return status
 
 
+def _describe_kept(command: Any) -> str:
+    """Says what is kept of a command that was stopped; "" = nothing, or it cannot be looked at."""
+    try:
+        return str(getattr(command, "kept", ""))
+    except (Exception, KeyboardInterrupt):  # a storage that does not answer, a second Ctrl-C
+        return ""
+
+
 def _describe_failure(error: Exception, command: Any) -> tuple[str, int]:
     """Returns the message on an error, "" if it is a fault of ours, and the exit status."""
     full_disk = storage_failure(error)
-    kept = getattr(command, "kept", "") if full_disk else ""
+    kept = _describe_kept(command) if full_disk else ""
     if full_disk and (kept or isinstance(error, StorageError)):
         return f"{full_disk}. Free some space{f'; {kept}' if kept else _AGAIN}", 1
     if isinstance(error, ProcessError):

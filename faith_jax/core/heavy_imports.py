@@ -67,7 +67,7 @@ def quiet_tensorflow(with_seqio: bool = True) -> None:
 
     They are written by its C++ side whatever TF_CPP_MIN_LOG_LEVEL says, so the descriptor of
     stderr is turned away while it is imported. Keras's wrappers of scikit-learn and its galleries
-    of pictures are left out. SeqIO, which takes seconds more, is imported too.
+    of pictures are left out. `with_seqio` imports SeqIO too, which takes seconds more.
     """
     if "tensorflow" in sys.modules and (not with_seqio or "seqio" in sys.modules):
         return

@@ -1,4 +1,5 @@
 import json
+from unittest import mock
 
 import flax.serialization
 import ml_dtypes
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 
 from faith_jax.checkpoints.checkpoint import flatten
+from faith_jax.checkpoints.flax_weights import restore_msgpack
 from faith_jax.checkpoints.hugging_face.folder import is_huggingface
 from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.checkpoints.open import open_checkpoint
@@ -133,3 +135,7 @@ def test_missing_arrays_and_files(tmp_path):
     index = folder / "flax_model.msgpack.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "../elsewhere.msgpack"}}))
     assert "../elsewhere.msgpack" in error_of(folder)
+    # The clients of stores give their errors no number.
+    path = mock.Mock(**{"read_bytes.side_effect": OSError("Forbidden: no permission")})
+    with pytest.raises(CheckpointError, match="Forbidden: no permission"):
+        restore_msgpack(path, "file")

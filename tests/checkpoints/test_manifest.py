@@ -94,6 +94,13 @@ def test_digests_are_of_bytes_in_c_order(monkeypatch):
     assert tensor_digests({"b": np.float32(2)[...]})["b"].shape == ()
 
 
+def test_the_step_of_a_state_is_checked_which_has_no_axes(tmp_path):
+    written = manifest.Manifest(tensor_digests({"step": np.array(4, np.int32)}), {})
+    manifest.check_tensors(tmp_path, written, {"step": np.array(4, np.int32)})
+    with pytest.raises(CheckpointError, match="the tensor step differs"):
+        manifest.check_tensors(tmp_path, written, {"step": np.array(5, np.int32)})
+
+
 def test_the_manifest_says_what_was_written(written):
     for name in ("ours", "hugging_face", "t5x"):
         told = json.loads((written / name / MANIFEST).read_text())

@@ -14,6 +14,7 @@ import pytest
 
 from faith_jax import cli
 from faith_jax.cli.gin_commands import Infer
+from faith_jax.cli.score_commands import Score
 from faith_jax.cli.shared import (
     TerminatedError,
     first_line,
@@ -109,6 +110,16 @@ def test_what_is_said_of_a_stop_is_signed_by_the_program(capsys, monkeypatch):
             monkeypatch.setattr(Infer, "run", mock.Mock(side_effect=error))
             assert main(["infer", "--gin_file=runs/infer_file.gin"]) == status
             assert capsys.readouterr().err == f"{program}: {said}; {kept}"
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt(), RuntimeError("no answer")])
+def test_a_stop_is_one_line_where_what_is_kept_cannot_be_counted(capsys, monkeypatch, problem):
+    """Another Ctrl-C comes meanwhile, or the storage does not answer."""
+    monkeypatch.setattr(Score, "run", mock.Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr("faith_jax.core.files.count_kept_rows", mock.Mock(side_effect=problem))
+    assert cli.main(["score", "--scorers=token_f1", "--input=a.jsonl", "--output=b.jsonl"]) == 130
+    said = "faith-jax: interrupted; outputs that were not finished are not written.\n"
+    assert capsys.readouterr().err == said
 
 
 def test_of_a_long_error_the_middle_is_left_out():

@@ -58,7 +58,7 @@ def test_a_binding_imports_nothing(parse):
         ("from faith_jax.core.files import whole", "{@whole.os.getcwd(): 'mini'}", "posix.getcwd"),
         ("from faith_jax.core.files import whole", "(1, {'a': {@whole.os.getcwd(): 1}})", "posix"),
         ("from faith_jax.core.files import whole", "@whole.write_text()", "whole.write_text"),
-        ("from faith_jax.core.files import staging", "@staging.remove_tree()", "remove_tree"),
+        ("from faith_jax.core.files import whole", "@whole.remove_tree()", "whole.remove_tree"),
         ("from jax import numpy", "@numpy.load()", "jax.numpy.load"),
         ("from jax import numpy", "[@numpy.load]", "jax.numpy.load"),
         ("from flax import io", "@io.rmtree()", "flax.io.rmtree"),
