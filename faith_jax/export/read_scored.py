@@ -12,7 +12,7 @@ import math
 import pathlib
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -119,7 +119,7 @@ class _RawRow(msgspec.Struct):
     perspectives: _Texts | UnsetType = UNSET
     history: _Texts | UnsetType = UNSET
     generated_text: str | UnsetType | None = UNSET
-    label: Literal[0, 1] | bool | UnsetType | None = UNSET
+    label: Any = None
     fields: dict[str, Any] | UnsetType | None = UNSET
     words: _Words | UnsetType | None = UNSET
     evidence: _Words | UnsetType | None = UNSET
@@ -150,6 +150,8 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
             raw = convert_row(fields, place, _RawRow, strip=False)  # says what is wrong
     if not raw.scores:
         raise field_error(place, "scores", "an object of scores by scorer", raw.scores)
+    if raw.label not in (None, 0, 1):  # pandas writes 1.0 where another label is missing
+        raise field_error(place, "label", "1, 0 or null", raw.label)
     scored_row: ScoredRow = {
         "id": str(raw.id),
         "corpus": raw.corpus or path.stem,
@@ -157,7 +159,7 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
         "perspectives": _list_texts(raw.perspectives),
         "history": _list_texts(raw.history),
         "generated_text": None if raw.generated_text is UNSET else raw.generated_text,
-        "label": None if raw.label is None or raw.label is UNSET else int(raw.label),
+        "label": None if raw.label is None else int(raw.label),
         "fields": field_texts(raw.fields or {}),
         "scores": raw.scores,
         "cut_tokens": raw.cut_tokens or {},

@@ -151,7 +151,7 @@ def test_fields_keep_their_types_where_the_format_has_them(tmp_path):
             {"cut": {"one": {"history": "3"}}},
             r"field 'cut\[.one.\]\[.history.\]': expected a whole",
         ),
-        ({"label": 2}, "field 'label': expected one of 0, 1"),
+        ({"label": 2}, "field 'label': expected 1, 0 or null, got 2"),
     ],
 )
 def test_what_is_no_scored_row(tmp_path, change, message):
@@ -159,6 +159,14 @@ def test_what_is_no_scored_row(tmp_path, change, message):
     path.write_text("".join(json.dumps(row) + "\n" for row in (ROWS[0], ROWS[1] | change)))
     with pytest.raises(InputError, match=rf"s\.jsonl:2: {message}"):
         list(read_scored_rows(path))
+
+
+def test_labels_may_be_floats_as_pandas_writes_them(tmp_path):
+    labels = [1.0, None, 0.0]
+    rows = [ROWS[0] | {"id": str(n), "label": label} for n, label in enumerate(labels)]
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [row["label"] for row in read_scored_rows(path)] == [1, None, 0]
 
 
 _VALUES = [

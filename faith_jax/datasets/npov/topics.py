@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from faith_jax.core.errors import InputError, did_you_mean, field_error, pluralize
+from faith_jax.core.errors import InputError, did_you_mean, field_error, nearest_names, pluralize
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Text, read_as
@@ -228,8 +228,10 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     def count_shared(topic: Topic) -> int:
         return len(words & set(_normalize_title(f"{topic.question} {topic.title}").split()))
 
-    nearest = sorted(topics, key=count_shared, reverse=True)[:3]
-    questions = " ".join(topic.question for topic in nearest)
+    # The nearest questions by shared words, or else by spelling.
+    best = sorted((t for t in topics if count_shared(t)), key=count_shared, reverse=True)[:3]
+    nearest = [t.question for t in best] or nearest_names(query, [t.question for t in topics])
+    questions = " ".join(nearest or [t.question for t in topics[:3]])
     raise InputError(f"No topic matches the query {query!r}. Nearest questions: {questions}")
 
 

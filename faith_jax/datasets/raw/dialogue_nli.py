@@ -7,7 +7,7 @@ import msgspec
 from faith_jax.core.labels import DialogueNliLabel
 from faith_jax.core.schema import Text
 from faith_jax.datasets.raw_dataset import Examples, each_row, load_card
-from faith_jax.datasets.tables import read_rows
+from faith_jax.datasets.tables import TableForm, read_rows
 
 
 class _Pair(msgspec.Struct):
@@ -27,5 +27,5 @@ def _build_example(row: _Pair, place: str) -> Examples:
 
 
 # The authors' files are one JSON array, whatever their names say; users' may have lines.
-_read = functools.partial(read_rows, form="jsonl")
+_read = functools.partial(read_rows, form=TableForm(form="jsonl", encoding="utf-8"))
 DIALOGUE_NLI = load_card("dialogue_nli", each_row(_read, _Pair, _build_example))

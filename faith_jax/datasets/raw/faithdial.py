@@ -117,10 +117,8 @@ def _read_critic(paths: Paths, split: str, bad_rows: BadRows, all_edits: bool) -
     """
     for path in paths.values():
         for turn in _wizard_turns(path, bad_rows):
-            original, is_edited = (
-                critic_label(turn["begin_labels"]),
-                bool(turn["original_response"]),
-            )
+            original = critic_label(turn["begin_labels"])
+            is_edited = bool(turn["original_response"])
             has_second = is_edited if all_edits else original is not None and split == "train"
             second = "edited" if is_edited else "kept"
             for source, response, label in (

@@ -88,6 +88,14 @@ def test_what_is_no_json(tmp_path):
         read(tmp_path, as_array(without))
 
 
+@pytest.mark.parametrize("form", [as_array, as_lines])
+def test_what_is_no_utf_8(tmp_path, form):
+    path = tmp_path / "dialogue_nli_train.jsonl"
+    path.write_bytes(form(PAIR).replace("canary", "can\xe4ry").encode("cp1252"))
+    with pytest.raises(InputError, match="expected UTF-8, got byte 0xe4"):
+        list(DIALOGUE_NLI.examples({path.name: path}, "train"))
+
+
 def test_the_sample():
     files = sample_files(DIALOGUE_NLI)
     sizes = {"train": 4, "validation": 4, "test": 4, "test_verified": 1}
