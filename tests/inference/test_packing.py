@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faith_jax.core.files import resumable_output
 from faith_jax.inference.packing import (
     LENGTHS,
     MOST_SHAPES,
@@ -21,6 +22,7 @@ from faith_jax.inference.packing import (
     pack_blocks,
     split_groups,
 )
+from faith_jax.runs.shards import Job
 from tests.models import tiny
 
 
@@ -237,6 +239,16 @@ def test_shapes_that_are_far_too_large_are_not_used_for_long():
     # Padding that costs as much as 2,807 tokens once; twice it would cost more than a program.
     calls = [shapes_of(packer, [100]) for _ in range(3)]
     assert calls == [[(512, 4)], [(128, 2)], [(128, 2)]]
+
+
+def test_in_a_job_that_resumes_shapes_depend_on_the_rows_alone(tmp_path):
+    packer = Packer(0.001, 2048)
+    shapes_of(packer, [500] * 16)
+    with resumable_output(tmp_path / "rows.jsonl", {"scorers": {}}):
+        assert shapes_of(packer, [100]) == [(128, 2)]
+    with Job(tmp_path / "rows.jsonl", {"scorers": {}}, lambda: {"shards": []}):
+        assert shapes_of(packer, [100]) == [(128, 2)]
+    assert shapes_of(packer, [100]) == [(512, 4)]
 
 
 def test_rows_that_are_longer_than_the_sample_have_a_shape_too():
