@@ -2,8 +2,7 @@
 
 Segment ids keep the rows of a line apart, and positions begin anew in each. Rows with the same
 input are a *group*, whose input a line has once. Lines have few lengths, since each shape costs a
-compilation. Which are chosen depends on the rows of the call, and outside of jobs on the shapes of
-the calls before it.
+compilation. Which are chosen depends on the rows of the call alone, but for `sharing_programs`.
 
 Reference: Krell 2021 (best fit, the longest first).
 """
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 
-from faith_jax.core.files import in_job
+from faith_jax.core.programs import are_programs_shared
 from faith_jax.core.progress import Progress
 from faith_jax.inference.base import BaseModel
 from faith_jax.inference.batching import (
@@ -122,8 +121,7 @@ class CompiledShapes(dict[_Shape, None]):
     The padding is taken as long as all of it, since a program was compiled last, costs less than
     one more program: so neither costs more than twice what the other alone would (ski rental).
 
-    In a job all shapes are those that fit best: the last digits of a number depend on the shape,
-    and a run that resumes has had other calls.
+    Only within `sharing_programs`: elsewhere the shape that fits best is taken.
 
     Args:
       compilation: cost of a program, in tokens.
@@ -140,7 +138,7 @@ class CompiledShapes(dict[_Shape, None]):
           costs: in tokens: first that of the shape which fits best, then of compiled ones.
         """
         best, *_ = costs
-        if best not in self and not in_job():
+        if best not in self and are_programs_shared():
             compiled = [shape for shape in costs if shape in self]
             cheapest = min(compiled, key=lambda shape: costs[shape], default=best)
             padding = self._padding + costs[cheapest] - costs[best]

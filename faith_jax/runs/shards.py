@@ -32,7 +32,6 @@ from faith_jax.core.files import (
     count_whole_rows,
     difference,
     has_contents,
-    marked_as_job,
     note_later,
     output_lock,
     partial_folder,
@@ -460,7 +459,6 @@ class Job:
                     shutil.copyfileobj(rows, joined)
 
     def __enter__(self) -> "Job":
-        self._membership.enter_context(marked_as_job())
         return self
 
     def __exit__(self, *error: Any) -> None:

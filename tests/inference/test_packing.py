@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.core.files import resumable_output
+from faith_jax.core.programs import sharing_programs
 from faith_jax.inference.packing import (
     LENGTHS,
     MOST_SHAPES,
@@ -22,7 +22,6 @@ from faith_jax.inference.packing import (
     pack_blocks,
     split_groups,
 )
-from faith_jax.runs.shards import Job
 from tests.models import tiny
 
 
@@ -205,7 +204,8 @@ def test_compiled_shapes_cost_at_most_twice_the_better_habit(calls, compilation)
     for size in calls:
         before = len(shapes)
         options = {size: size} | {shape: shape for shape in shapes if shape >= size}
-        shape = shapes.choose(options)
+        with sharing_programs():
+            shape = shapes.choose(options)
         assert shape in shapes
         assert shape in options
         programs += len(shapes) - before
@@ -217,7 +217,8 @@ def test_compiled_shapes_cost_at_most_twice_the_better_habit(calls, compilation)
 
 def shapes_of(packer, rows):
     groups = [Group(size, [(0, number)]) for number, size in enumerate(rows)]
-    batches = [packer.reuse(packed) for packed in packer.lines(groups)]
+    with sharing_programs():
+        batches = [packer.reuse(packed) for packed in packer.lines(groups)]
     for packed in batches:
         for line in packed.lines:
             assert sum(placed.shared for placed in line) <= packed.length
@@ -241,14 +242,13 @@ def test_shapes_that_are_far_too_large_are_not_used_for_long():
     assert calls == [[(512, 4)], [(128, 2)], [(128, 2)]]
 
 
-def test_in_a_job_that_resumes_shapes_depend_on_the_rows_alone(tmp_path):
+def test_elsewhere_than_in_a_service_shapes_depend_on_the_rows_alone():
+    """As in jobs, which may be stopped and resumed between any two calls."""
     packer = Packer(0.001, 2048)
-    shapes_of(packer, [500] * 16)
-    with resumable_output(tmp_path / "rows.jsonl", {"scorers": {}}):
-        assert shapes_of(packer, [100]) == [(128, 2)]
-    with Job(tmp_path / "rows.jsonl", {"scorers": {}}, lambda: {"shards": []}):
-        assert shapes_of(packer, [100]) == [(128, 2)]
-    assert shapes_of(packer, [100]) == [(512, 4)]
+    with sharing_programs():
+        shapes_of(packer, [500] * 16)
+    batches = packer.lines([Group(100, [(0, 0)])])
+    assert [packer.reuse(packed) for packed in batches] == batches
 
 
 def test_rows_that_are_longer_than_the_sample_have_a_shape_too():

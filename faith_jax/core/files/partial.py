@@ -1,7 +1,6 @@
 """Jobs that resume: what a run makes lies in `<output>.partial`, with a note of its settings."""
 
 import contextlib
-import contextvars
 import glob
 import itertools
 import json
@@ -37,25 +36,6 @@ ROWS, PLAN = "rows.jsonl", "plan.json"
 _NOTE = "run.json"
 _PARTIAL, _REPLACED = ".partial", "replaced"
 _DIGEST = re.compile(r"[0-9a-f]{32,}")
-_IN_JOB = contextvars.ContextVar("in_job", default=False)
-
-
-def in_job() -> bool:
-    """Whether an output is being made that another process may resume.
-
-    What is computed of its rows must not depend on what this process has computed before.
-    """
-    return _IN_JOB.get()
-
-
-@contextlib.contextmanager
-def marked_as_job() -> Iterator[None]:
-    """Within, `in_job` is true."""
-    former = _IN_JOB.set(True)
-    try:
-        yield
-    finally:
-        _IN_JOB.reset(former)
 
 
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
@@ -101,7 +81,7 @@ def resumable_output(
         different run has made is kept, or a folder of this name is no run's.
     """
     done = False
-    with output_lock(target, option=option, wait=wait), marked_as_job():
+    with output_lock(target, option=option, wait=wait):
         try:
             yield begin_or_resume(target, run, restart, replaces, option)
             done = True
