@@ -2,7 +2,7 @@
 
 Segment ids keep the rows of a line apart, and positions begin anew in each. Rows with the same
 input are a *group*, whose input a line has once. Lines have few lengths, since each shape costs a
-compilation. Which are chosen depends on the rows of the call, and on the shapes of those before it.
+compilation. Which are chosen depends on the rows of the call alone, but for `sharing_programs`.
 
 Reference: Krell 2021 (best fit, the longest first).
 """
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 
+from faith_jax.core.programs import are_programs_shared
 from faith_jax.core.progress import Progress
 from faith_jax.inference.base import BaseModel
 from faith_jax.inference.batching import (
@@ -120,6 +121,8 @@ class CompiledShapes(dict[_Shape, None]):
     The padding is taken as long as all of it, since a program was compiled last, costs less than
     one more program: so neither costs more than twice what the other alone would (ski rental).
 
+    Only within `sharing_programs`: elsewhere the shape that fits best is taken.
+
     Args:
       compilation: cost of a program, in tokens.
     """
@@ -135,7 +138,7 @@ class CompiledShapes(dict[_Shape, None]):
           costs: in tokens: first that of the shape which fits best, then of compiled ones.
         """
         best, *_ = costs
-        if best not in self:
+        if best not in self and are_programs_shared():
             compiled = [shape for shape in costs if shape in self]
             cheapest = min(compiled, key=lambda shape: costs[shape], default=best)
             padding = self._padding + costs[cheapest] - costs[best]

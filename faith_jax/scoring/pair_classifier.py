@@ -85,7 +85,7 @@ class PairClassifier:
     label_words: tuple[str, ...] = ()
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> tuple[np.ndarray, list[CutTokens]]:
-        """Returns float64 [pairs, classes], and how many tokens of each pair were cut.
+        """Returns float32 [pairs, classes], and how many tokens of each pair were cut.
 
         Raises:
           InputError: for a pair that is too long and cannot be cut.
@@ -100,7 +100,7 @@ class PairClassifier:
 
     @remembers_last
     def probabilities(self, rows: Sequence[PairRow]) -> np.ndarray:
-        """Returns float64 [rows, classes]."""
+        """Returns float32 [rows, classes]."""
         ids = [row.ids for row in rows]
         probabilities = self.engine.probabilities(ids, [row.second for row in rows])
         if self.label_words:  # an encoder has classes of its own
@@ -108,7 +108,7 @@ class PairClassifier:
         return probabilities
 
     def by_example(self, examples: Sequence[PairRows]) -> list[np.ndarray]:
-        """Returns the probabilities of the rows of each example, float64 [rows, classes]."""
+        """Returns the probabilities of the rows of each example, float32 [rows, classes]."""
         ends = np.cumsum([len(example.rows) for example in examples], dtype=int)
         probabilities = self.probabilities([row for example in examples for row in example.rows])
         return np.split(probabilities, ends)[:-1]

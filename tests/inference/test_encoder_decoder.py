@@ -50,6 +50,14 @@ def test_target_log_probs_are_the_log_softmax_of_the_logits(model):
     assert np.all(found[TARGETS > 0] < 0)
 
 
+def test_padding_and_buckets_change_nothing(model):
+    inputs = np.where(np.arange(24) < 3, INPUTS, 0)
+    expected = model.target_log_probs(inputs, TARGETS)
+    for length in (3, 17):  # filled up to 16, and to 24
+        found = model.target_log_probs(inputs[:, :length], TARGETS)
+        np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
 def test_a_likelihood_is_that_of_the_generation(model):
     result = model.decode(INPUTS, max_length=8, temperature=1.0, seed=3)
     tokens = np.asarray(result.tokens)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faith_jax.core.programs import sharing_programs
 from faith_jax.inference.packing import (
     LENGTHS,
     MOST_SHAPES,
@@ -203,7 +204,8 @@ def test_compiled_shapes_cost_at_most_twice_the_better_habit(calls, compilation)
     for size in calls:
         before = len(shapes)
         options = {size: size} | {shape: shape for shape in shapes if shape >= size}
-        shape = shapes.choose(options)
+        with sharing_programs():
+            shape = shapes.choose(options)
         assert shape in shapes
         assert shape in options
         programs += len(shapes) - before
@@ -215,7 +217,8 @@ def test_compiled_shapes_cost_at_most_twice_the_better_habit(calls, compilation)
 
 def shapes_of(packer, rows):
     groups = [Group(size, [(0, number)]) for number, size in enumerate(rows)]
-    batches = [packer.reuse(packed) for packed in packer.lines(groups)]
+    with sharing_programs():
+        batches = [packer.reuse(packed) for packed in packer.lines(groups)]
     for packed in batches:
         for line in packed.lines:
             assert sum(placed.shared for placed in line) <= packed.length
@@ -237,6 +240,15 @@ def test_shapes_that_are_far_too_large_are_not_used_for_long():
     # Padding that costs as much as 2,807 tokens once; twice it would cost more than a program.
     calls = [shapes_of(packer, [100]) for _ in range(3)]
     assert calls == [[(512, 4)], [(128, 2)], [(128, 2)]]
+
+
+def test_elsewhere_than_in_a_service_shapes_depend_on_the_rows_alone():
+    """As in jobs, which may be stopped and resumed between any two calls."""
+    packer = Packer(0.001, 2048)
+    with sharing_programs():
+        shapes_of(packer, [500] * 16)
+    batches = packer.lines([Group(100, [(0, 0)])])
+    assert [packer.reuse(packed) for packed in batches] == batches
 
 
 def test_rows_that_are_longer_than_the_sample_have_a_shape_too():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from faith_jax.core import progress
+from faith_jax.core.programs import sharing_programs
 from faith_jax.inference import CausalModel, EncoderDecoderModel, row_likelihoods
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.models.output_layer import OutputLayer
@@ -158,7 +159,8 @@ def test_small_calls_share_programs(each_model):
     rows.sort(key=lambda row: -len(row.inputs) - len(row.targets))
     engine = LikelihoodEngine(each_model)
     calls = [rows[0:3], *(rows[start : start + 2] for start in range(3, len(rows), 2))]
-    scores = [scores for call in calls for scores in engine.log_probs(call)]
+    with sharing_programs():
+        scores = [scores for call in calls for scores in engine.log_probs(call)]
     for of_row, expected in zip(scores, one_by_one(each_model, rows), strict=True):
         np.testing.assert_allclose(of_row, expected, atol=1e-5)
     assert engine.num_compilations <= 3 < len(calls)

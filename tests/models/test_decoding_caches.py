@@ -59,10 +59,8 @@ def t5x_step(module, variables, encoded, inputs, tokens):
     )
 
 
-# Each two of these settings meet in every combination.
 @pytest.mark.parametrize(
-    ("encoder_prompt", "decoder_prompt", "scan"),
-    [(0, 2, True), (3, 0, False)],
+    ("encoder_prompt", "decoder_prompt", "scan"), [(0, 2, True), (3, 0, False)]
 )
 def test_decode_steps_give_the_teacher_forced_logits(encoder_prompt, decoder_prompt, scan):
     config = TINY.replace(

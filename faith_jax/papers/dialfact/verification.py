@@ -208,10 +208,9 @@ def read_predictions(path: str, without_evidence: Iterable[str]) -> dict[str, st
     by_id: dict[str, str] = {}
     is_scored = False
     for place, fields in read_jsonl(path):
-        is_scored = "scores" in fields
         row: _Prediction | _ScoredClaim
-        if is_scored:
-            row = convert_row(fields, place, _ScoredClaim)
+        if "scores" in fields:
+            row, is_scored = convert_row(fields, place, _ScoredClaim), True
         else:
             row = convert_row(fields, place, _Prediction)
         if row.id in by_id:

@@ -9,6 +9,7 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import path_of
+from faith_jax.core.programs import sharing_programs
 from faith_jax.core.types import WordScore
 from faith_jax.runs.calibration.stored import Decider, read_calibration
 from faith_jax.runs.scores.score_frames import Texts, check_options, table_examples, with_columns
@@ -114,6 +115,8 @@ def judge(
     check_options(options, scorer_options(judge))
     scorer: Any = load_scorer(judge, model=model, **options)
     threshold = scorer.judge.card.threshold
+    with sharing_programs():
+        scores = scorer.score(examples, responses, histories)
     judged = [
         JudgedResponse(
             None if threshold is None or math.isnan(score.value) else score.value > threshold,
@@ -126,7 +129,7 @@ def judge(
             else decider.probability(score.value),
             score.words,
         )
-        for score in scorer.score(examples, responses, histories)
+        for score in scores
     ]
     if responses is not None:
         return judged

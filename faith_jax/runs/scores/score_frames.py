@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
+from faith_jax.core.programs import sharing_programs
 from faith_jax.core.types import Grounding, Score
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, text_columns
 from faith_jax.datasets.list_cells import ListColumns, is_plain_text
@@ -71,10 +72,11 @@ def score(
     )
     if responses is None:
         examples = [row.example for row in table_examples(groundings, columns or {})]
-        values = {
-            name: _collect_score_values(name, scorer.score(examples))
-            for name, scorer in loaded.items()
-        }
+        with sharing_programs():
+            values = {
+                name: _collect_score_values(name, scorer.score(examples))
+                for name, scorer in loaded.items()
+            }
         return with_columns(groundings, values)
     if columns is not None:
         raise ValueError("columns: name those of a table; leave out responses.")
@@ -102,8 +104,9 @@ def score(
     filled = _fill_missing(groundings, ()), _fill_missing(responses, "")
     turns = None if histories is None else _fill_missing(histories, ())
     _warn_of_empty(sum(map(is_missing, groundings)), len(groundings))
-    for name, scorer in loaded.items():
-        table[name] = _collect_score_values(name, scorer.score(*filled, turns))
+    with sharing_programs():
+        for name, scorer in loaded.items():
+            table[name] = _collect_score_values(name, scorer.score(*filled, turns))
     rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     return as_frame(rows, list(table), index)
 

@@ -117,6 +117,7 @@ def test_found_evidence_of_both_retrievers_and_splits(folders):
             "--verifiers: ours: claim_supports: the model has 2 classes (no",
         ),
         (("--verifiers=mini_nli={nli}",), "'mini_nli' cannot be a verifier's name"),
+        (("--verifiers=a/b={nli}",), "'a/b' cannot be a verifier's name"),
         (("--neutral-model={two}",), "--neutral-model: "),
         (("--scorer-option=ours.form=nli",), "'ours' is not among the verifiers"),
         (

@@ -390,6 +390,8 @@ def test_a_training_starts_from_the_checkpoint_of_the_one_before(chain):
     ("given", "message"),
     [
         (["--methods=infonc"], "--methods: there is no 'infonc'. Did you mean"),
+        (["--trained-on=wiki"], "--trained-on: there is no 'wiki'."),
+        (["--tested-on=multidoc"], "--tested-on: there is no 'multidoc'."),
         (["--seeds=0,0"], "--seeds: expected different whole numbers"),
         (["--models=t5"], "--models: expected NAME=CHECKPOINT, got 't5'"),
         (["--models=t5=other"], "--models: 't5' is given twice."),

@@ -277,6 +277,7 @@ def test_ensembles_and_published_figures(models, tmp_path, monkeypatch, capsys):
         (("--model={base}", "--augmented-model={two}"), "--augmented-model: nli_entailment: the m"),
         (("--model={base}", "--summac-model={two}"), "--summac-model: summac_zs: the model has 2"),
         (("--model={base}", "--corpora=q3"), "--corpora: there is no 'q3'. Did you mean 'q2'?"),
+        (("--model={base}", "--methods=bas"), "--methods: there is no 'bas'. Did you mean 'base'"),
         (("--model={base}", "--methods=all"), "--methods: all needs a model: give --augmented-m"),
         (("--model={base}", "--methods=e_orig"), "--methods: e_orig needs a model: give --t5-mo"),
         (("--model={base}", "--q2-nli-model={base}"), "--q2-nli-model: goes with --q2-model."),

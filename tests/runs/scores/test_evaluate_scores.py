@@ -348,6 +348,7 @@ def test_an_ensemble_is_a_further_scorer(capsys, tmp_path):
         ("x=token_f1,mine:0", "SCORER or SCORER:LOW:HIGH, got 'x=token_f1,mine:0'"),
         ("x=token_f1,mine:a:b", "SCORER or SCORER:LOW:HIGH"),
         ("x=token_f1,mine", "mine has no known finite range; say it: mine:LOW:HIGH"),
+        ("mine=token_f1,mine:0:1", "is a scorer's name; give the ensemble another"),
     ],
 )
 def test_ensembles_that_there_cannot_be(capsys, tmp_path, option, message):
