@@ -286,7 +286,11 @@ def read_or_write_prompt_starts(
     are gone, nothing is returned.
     """
     if resumed:
-        return (read_prompt_starts(folder)[0] or {}) if trained else {}
+        kept_starts = read_prompt_starts(folder)[0] if trained else {}
+        if kept_starts is None:
+            message = "%s has no file %s: how far its prompts moved is not logged"
+            logger.warning(message, folder, PROMPT_START)
+        return kept_starts or {}
     if jax.process_index() == 0:
         if trained:
             write_prompt_starts(folder, trained, origin)
