@@ -119,7 +119,7 @@ class _RawRow(msgspec.Struct):
     perspectives: _Texts | UnsetType = UNSET
     history: _Texts | UnsetType = UNSET
     generated_text: str | UnsetType | None = UNSET
-    label: Any = None
+    label: Any = UNSET
     fields: dict[str, Any] | UnsetType | None = UNSET
     words: _Words | UnsetType | None = UNSET
     evidence: _Words | UnsetType | None = UNSET
@@ -147,11 +147,18 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
         try:
             raw = msgspec.convert(fields, _RawRow)
         except msgspec.ValidationError:
+            scores = fields["scores"]
+            for scorer, score in scores.items() if isinstance(scores, dict) else ():
+                is_number = isinstance(score, int | float) and not isinstance(score, bool)
+                if score is not None and not (is_number and abs(score) <= LARGEST_SCORE):
+                    expected = "a finite number or null"
+                    raise field_error(place, f"scores.{scorer}", expected, score) from None
             raw = convert_row(fields, place, _RawRow, strip=False)  # says what is wrong
     if not raw.scores:
         raise field_error(place, "scores", "an object of scores by scorer", raw.scores)
-    if raw.label not in (None, 0, 1):  # pandas writes 1.0 where another label is missing
-        raise field_error(place, "label", "1, 0 or null", raw.label)
+    label = None if raw.label is UNSET else raw.label
+    if label not in (None, 0, 1):  # pandas writes 1.0 where another label is missing
+        raise field_error(place, "label", "1, 0 or null", label)
     scored_row: ScoredRow = {
         "id": str(raw.id),
         "corpus": raw.corpus or path.stem,
@@ -159,7 +166,7 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
         "perspectives": _list_texts(raw.perspectives),
         "history": _list_texts(raw.history),
         "generated_text": None if raw.generated_text is UNSET else raw.generated_text,
-        "label": None if raw.label is None else int(raw.label),
+        "label": None if label is None else int(label),
         "fields": field_texts(raw.fields or {}),
         "scores": raw.scores,
         "cut_tokens": raw.cut_tokens or {},

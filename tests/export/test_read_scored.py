@@ -104,7 +104,7 @@ def test_tables_of_other_forms_have_columns_of_scores_too(tmp_path):
             "id,mine\n1,high\n",
             "a.csv:2: field 'mine': expected a number, or nothing, got \"high\"",
         ),
-        ("id,mine\n1,1e200\n", "a.csv:2: field 'scores['mine']': expected a number"),
+        ("id,mine\n1,1e200\n", "a.csv:2: field 'scores.mine': expected a finite number or null"),
         ("id,mine,label\n1,1,maybe\n", 'got "maybe"; write one of these in the table.'),
         (
             "response,output,mine\na,b,1\n",
