@@ -31,6 +31,7 @@ import signal
 import sys
 import tempfile
 import traceback
+import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -252,9 +253,9 @@ def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
     told = named[1:] if prog == "t5x" else named
     run = functools.partial(main, told)
     if case.run:
-        run = functools.partial(
-            cli._run_reporting_errors, functools.partial(case.run, source, output), prog
-        )
+        command = types.SimpleNamespace(run=functools.partial(case.run, source, output))
+        options = argparse.Namespace(make=lambda _: command)
+        run = functools.partial(cli._run_reporting_errors, options, prog)
     outcome = outcome_of(run, folder, work / "stderr")
     if case.resumes:
         changed = {name for name in outcome.after | outcome.before if name.startswith("in/")}
