@@ -108,7 +108,7 @@ def test_scorers_of_one_checkpoint_share_its_parameters(model):
     )
     likelihood = load_scorer("pmi_faith_mean", model=model)
     assert salience._compute is coverage._compute
-    assert salience._compute.engine.model.params is likelihood._compute.engine.model.params
+    assert salience._compute.engine.model.params is likelihood._prompter.engine.model.params
 
 
 def test_scores_follow_the_definitions(model):
