@@ -206,7 +206,7 @@ def attach_memory(
     return model if pmi is None else pmi_decode(model, pmi, copies)
 
 
-def row_keys(seed: int, rows: Integer[Array, "batch"]) -> Key[Array, "batch"]:
+def row_keys(seed: int | Array, rows: Integer[Array, "batch"]) -> Key[Array, "batch"]:
     """Returns a random key for each example number [batch], independent of its batch."""
     # By the number of the example, so that its batch does not matter.
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(seed), rows)

@@ -32,12 +32,12 @@ class Places(NamedTuple):
 
     Attributes:
       memory: what the model has read of each, see `generation.read`.
-      keys: the data of each example's random key, uint32 [places, words].
+      draws: uint32 [places, 2], the seed and the number of each example, which make its random key.
       rows: [places * copies].
     """
 
     memory: PyTree
-    keys: Array
+    draws: Array
     rows: Rows
 
 
@@ -51,12 +51,12 @@ class Refilling(NamedTuple):
     module: Transformer
     config: DecodingConfig
 
-    def read(self, params: PyTree, keys: Array, branches: Sequence[Any]) -> Places:
+    def read(self, params: PyTree, draws: Array, branches: Sequence[Any]) -> Places:
         """Reads examples, each of which gets a place; the cache has the shortest length.
 
         Args:
           params: of the model.
-          keys: data of the random keys, [places, words].
+          draws: see `Places`.
           branches: the inputs; PMI-Decode has two branches.
         """
         config = self.config
@@ -65,7 +65,7 @@ class Refilling(NamedTuple):
         model = generation.attach_memory(
             self.module, params, memory, cache, config.copies, config.pmi
         )
-        return Places(memory, keys, start(model, config))
+        return Places(memory, draws, start(model, config))
 
     def place(self, places: Places, new: Places, free: Integer[Array, "new"]) -> Places:
         """Puts a few examples that were read in free places.
@@ -76,16 +76,16 @@ class Refilling(NamedTuple):
           free: the place of each; the number of places = in none.
         """
         # PMI-Decode has two branches, and so twice the rows, in memory and cache.
-        batch, num_branches = len(places.keys), 1 + (self.config.pmi is not None)
+        batch, num_branches = len(places.draws), 1 + (self.config.pmi is not None)
         memory = place_rows(places.memory, new.memory, free, batch, num_branches)
         cache = place_rows(places.rows.cache, new.rows.cache, free, batch, num_branches)
-        held, fresh = ((source.keys, source.rows._replace(cache=None)) for source in (places, new))
-        # Keys and rows have no branches: only the model's memory and cache do.
-        keys, rows = place_rows(held, fresh, free, batch)
-        return Places(memory, keys, rows._replace(cache=cache))
+        held, fresh = ((source.draws, source.rows._replace(cache=None)) for source in (places, new))
+        # Draws and rows have no branches: only the model's memory and cache do.
+        draws, rows = place_rows(held, fresh, free, batch)
+        return Places(memory, draws, rows._replace(cache=cache))
 
     def run(
-        self, params: PyTree, memory: PyTree, keys: Array, rows: Rows, enough: Array
+        self, params: PyTree, memory: PyTree, draws: Array, rows: Rows, enough: Array
     ) -> tuple[Rows, tuple[DecodingResult, Array]]:
         """Decodes until so many places have nothing more to decode, or the cache is full.
 
@@ -97,7 +97,7 @@ class Refilling(NamedTuple):
         model = generation.attach_memory(
             self.module, params, memory, None, config.copies, config.pmi
         )
-        row_keys = copy_keys(jax.random.wrap_key_data(keys), config.copies)
+        keys = copy_keys(generation.row_keys(draws[0, 0], draws[:, 1]), config.copies)
 
         def have_ended(rows: Rows) -> Array:
             # An example has ended when all of its samples have.
@@ -108,7 +108,7 @@ class Refilling(NamedTuple):
             lambda rows: (
                 (jnp.sum(have_ended(rows)) < enough) & (needed_cache_length(rows, config) <= room)
             ),
-            lambda rows: advance(rows, model, row_keys, config),
+            lambda rows: advance(rows, model, keys, config),
             rows,
         )
         result = DecodingResult(rows.tokens, rows.log_prob, rows.length, rows.score)

@@ -154,7 +154,7 @@ class BatchDecoder:
         """Yields the rows of each batch and the responses to them."""
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size]
-            keys, arrays = self._build_batch(branches, rows, self._batch_size, drawn)
+            draws, arrays = self._build_batch(branches, rows, self._batch_size, drawn)
             inputs = [branches[0][row] for row in rows]
             if self._can_share(inputs):
                 groups, tokens = prefix_groups(inputs), arrays[0]
@@ -169,7 +169,7 @@ class BatchDecoder:
                         shared_inputs(inputs, groups, np.asarray(tokens), lines, length, prompt),
                         self._partitioner.replicated,
                     )
-            result = self._decode(params, *arrays, keys)
+            result = self._decode(params, *arrays, draws)
             yield rows, decoded_rows(result, self._decoding)[: len(rows)]
 
     def _decode_in_places(
@@ -223,19 +223,19 @@ class BatchDecoder:
         drawn: np.ndarray,
         at_least: Sequence[int] = (1, 1),
     ) -> tuple[Any, list[Any]]:
-        """Returns the data of random keys; of each branch tokens [size, bucket] and lengths.
+        """Returns the draws of `Places`; of each branch tokens [size, bucket] and lengths [size].
 
         The tokens of each branch have room for `at_least` so many.
         """
         # By the row's own number, so that it draws the same in any batch and place. Rows that only
         # fill up draw as number 0 does, and nobody reads them.
-        numbers = np.zeros(size, np.int32)
-        numbers[: len(rows)] = drawn[rows]
+        draws = np.zeros((size, 2), np.uint32)
+        draws[:, 0], draws[: len(rows), 1] = self._seed % 2**32, drawn[rows]
         pad_id = self._config.pad_id
         if self._config.is_decoder_only:
             # Lengths tell where an input ends, so that any token of the vocabulary may fill it up.
             pad_id = max(0, pad_id)
-        arrays = [np.asarray(jax.random.key_data(row_keys(self._seed, numbers)))]
+        arrays = [draws]
         for inputs, room in zip(branches, at_least, strict=False):
             ids = [inputs[row] for row in rows]
             # Rows that only fill up have one token.
@@ -243,8 +243,8 @@ class BatchDecoder:
             lengths[: len(rows)] = [len(row_ids) for row_ids in ids]
             length = bucket_length(max(room, *map(len, ids)))
             arrays += [pad_rows(ids, length, pad_id, size), lengths]
-        keys, *arrays = self._partitioner.put_batch(arrays)
-        return keys, arrays
+        draws, *arrays = self._partitioner.put_batch(arrays)
+        return draws, arrays
 
     def _can_share(self, inputs: Sequence[Any]) -> bool:
         """Whether what inputs have in common can be read once: on devices that split no rows."""
@@ -284,8 +284,7 @@ class BatchDecoder:
         # Tokens and lengths of each branch.
         branches = [shape(rows, length), shape(rows)] * (1 + self._has_second)
         compiled = self._decode.compile_with_layouts if laid_out else self._decode.compile
-        key = jax.random.key_data(jax.random.key(self._seed))
-        return compiled(params, *branches, shape(rows, *key.shape, dtype=key.dtype))
+        return compiled(params, *branches, shape(rows, 2, dtype=jnp.uint32))
 
 
 def _with_formats(arrays: PyTree, formats: PyTree) -> PyTree:
@@ -308,9 +307,10 @@ def _compile_decoding(
     """Returns the decoding loop; one for all checkpoints and seeds of a model."""
 
     def decode(params, *arrays):
-        *inputs, keys = arrays
+        *inputs, draws = arrays
         branches = _group_by_branch(module.config, inputs)
-        return generate(module, params, branches, jax.random.wrap_key_data(keys), decoding)
+        keys = row_keys(draws[0, 0], draws[:, 1])
+        return generate(module, params, branches, keys, decoding)
 
     return partitioner.jit(decode, out_shardings=partitioner.replicated)
 
@@ -323,13 +323,13 @@ class _Refilled:
         self._read = partitioner.jit(self._read_first_places)
         self._step_programs: tuple[Compiled, Compiled, Compiled] | None = None
 
-    def _read_first_places(self, params: PyTree, keys: Any, *arrays: Any) -> Places:
+    def _read_first_places(self, params: PyTree, draws: Any, *arrays: Any) -> Places:
         branches = _group_by_branch(self._refilling.module.config, arrays)
-        return self._refilling.read(params, keys, branches)
+        return self._refilling.read(params, draws, branches)
 
-    def first(self, params: PyTree, keys: Any, arrays: Sequence[Any]) -> Places:
+    def first(self, params: PyTree, draws: Any, arrays: Sequence[Any]) -> Places:
         """Reads as many examples as there are places; see `Refilling.read`."""
-        places: Places = self._read(params, keys, *arrays)
+        places: Places = self._read(params, draws, *arrays)
         if self._step_programs is None:
             # Places lie on the mesh as XLA has chosen here, and stay there.
             lie = jax.tree.map(lambda x: x.sharding, places)
@@ -346,11 +346,11 @@ class _Refilled:
         return places
 
     def admit(
-        self, params: PyTree, places: Places, free: np.ndarray, keys: Any, arrays: Sequence[Any]
+        self, params: PyTree, places: Places, free: np.ndarray, draws: Any, arrays: Sequence[Any]
     ) -> Places:
         """Reads a few examples and puts them in free places; see `Refilling.place`."""
         assert self._step_programs is not None
-        admitted: Places = self._step_programs[0](places, self._read(params, keys, *arrays), free)
+        admitted: Places = self._step_programs[0](places, self._read(params, draws, *arrays), free)
         return admitted
 
     def run(
@@ -358,14 +358,14 @@ class _Refilled:
     ) -> tuple[Places, DecodingResult, np.ndarray]:
         """See `Refilling.run`; results are arrays on the host."""
         assert self._step_programs is not None
-        # Memory and keys stay as they are; only the rows are donated and come back.
-        memory, keys, rows = places
+        # Memory and draws stay as they are; only the rows are donated and come back.
+        memory, draws, rows = places
         while True:
-            rows, on_device = self._step_programs[1](params, memory, keys, rows, np.int32(enough))
+            rows, on_device = self._step_programs[1](params, memory, draws, rows, np.int32(enough))
             result, ended = jax.device_get(on_device)
             # Too few rows have ended: the loop stopped since the rows' memory was full.
             if ended.sum() >= enough:
-                return Places(memory, keys, rows), result, ended
+                return Places(memory, draws, rows), result, ended
             rows = self._step_programs[2](rows)
 
     @property
