@@ -235,7 +235,7 @@ class BatchDecoder:
         if self._config.is_decoder_only:
             # Lengths tell where an input ends, so that any token of the vocabulary may fill it up.
             pad_id = max(0, pad_id)
-        arrays = [draws]
+        arrays: list[Any] = [draws]
         for inputs, room in zip(branches, at_least, strict=False):
             ids = [inputs[row] for row in rows]
             # Rows that only fill up have one token.

@@ -195,7 +195,7 @@ def model(request):
 def test_a_decoder_compiles_for_shapes_what_it_runs(model):
     decoder = BatchDecoder(model.module, model.partitioner, DecodingConfig(max_length=3), 2)
     planned = decoder.compile(shapes_of(model.params), 20)
-    arrays = [np.ones((2, 24), np.int32), np.ones(2, np.int32), np.arange(2)]
+    arrays = [np.ones((2, 24), np.int32), np.ones(2, np.int32), np.zeros((2, 2), np.uint32)]
     arrays = map(model.partitioner.put_batch, arrays)
     run = decoder._decode.compile(model.params, *arrays)
     # They are the same but for numbers of names, and the lines of our code that asked for them.
