@@ -499,13 +499,13 @@ def _write_claim_files(job: Job, turns: Mapping[str, Turn], options: "MutateClai
         for line in prepare(DATASET, str(folder / "tfds"), str(folder), tell_ignored=False):
             logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
         move_into_place(folder, target)
-    made = target / "tfds"
+    data_dir = target / "tfds"
     return [
         _describe_claim_counts("made", kinds),
         _describe_claim_counts(
             "kept", [kind for place, kind in enumerate(kept_kinds) if place in chosen_places]
         ),
-        f"{made}: read it with FAITH_JAX_DATA_DIR={shlex.quote(str(made))}",
+        f"{data_dir}: read it with FAITH_JAX_DATA_DIR={shlex.quote(str(data_dir))}",
     ]
 
 

@@ -154,8 +154,8 @@ def _write_data_set(
         for line in prepare("faithdial", str(folder / "tfds"), str(folder), tell_ignored=False):
             logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
         move_into_place(folder, target)
-    made = target / "tfds"
-    return [*lines, f"{made}: read it with FAITH_JAX_DATA_DIR={shlex.quote(str(made))}"]
+    data_dir = target / "tfds"
+    return [*lines, f"{data_dir}: read it with FAITH_JAX_DATA_DIR={shlex.quote(str(data_dir))}"]
 
 
 def _perturbed_rows(turns: list[dict[str, Any]], options: "Negatives") -> Iterator[dict[str, str]]:
