@@ -248,7 +248,11 @@ class Job:
                 self.known = self._keep_or_make_plan(plan, list(stamp), restart)
                 if not self.finished:
                     member = self.folder / f"rows.{secrets.token_hex(8)}.jsonl"
-                    self._membership.enter_context(output_lock(member, option=option, wait=None))
+                    # It goes with the folder when another process has joined all shards.
+                    membership = output_lock(
+                        member, option=option, wait=None, stops_when_lost=False
+                    )
+                    self._membership.enter_context(membership)
             except BaseException:
                 self._let_go_if_unused()
                 raise

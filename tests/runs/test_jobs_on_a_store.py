@@ -92,6 +92,21 @@ def test_shards_are_computed_by_several_and_joined_by_another_one(gs, short_leas
     assert list(versions(path_of(gs))) == ["out.jsonl"]
 
 
+def test_a_process_that_waits_while_another_joins_is_not_interrupted(gs, short_leases, caplog):
+    target = path_of(f"{gs}/out.jsonl")
+    with begin(target) as one, begin(target) as waiting:
+        for shard in one.take_shards():
+            compute(shard)
+        with one.joining():
+            target.write_text("joined")
+        time.sleep(locks.LEASE_SECONDS)  # the folder is gone, with the lease of `waiting`
+        assert next(waiting.take_shards(waits=True), None) is None
+        with waiting.joining() as counts:
+            assert counts is None
+    assert "taken it over" not in caplog.text
+    assert list(versions(path_of(gs))) == ["out.jsonl"]
+
+
 def test_a_shard_of_a_killed_process_is_free_when_its_lease_has_expired(gs, short_leases):
     target = path_of(f"{gs}/out.jsonl")
     with begin(target) as job:

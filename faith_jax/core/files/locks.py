@@ -71,6 +71,7 @@ def output_lock(
     lock: pathlib.Path | None = None,
     option: str = "--output",
     wait: bool | None = False,
+    stops_when_lost: bool = True,
 ) -> Iterator[int | None]:
     """Holds the only right to write an output, until the process ends, however that ends.
 
@@ -82,6 +83,7 @@ def output_lock(
       option: that names the output.
       wait: for another process that holds it; False = on a store, only until its lease is renewed
         or expires; None = not at all, a lease that was seen before may have expired.
+      stops_when_lost: a lease that another process has taken over interrupts this one.
 
     Raises:
       TakenError: another process holds it.
@@ -97,7 +99,7 @@ def output_lock(
         with report_write_errors(f"{option}: {output}"):
             file = None
             if is_remote(path):
-                is_taken = not held.enter_context(_hold_object(path, output, wait))
+                is_taken = not held.enter_context(_hold_object(path, output, wait, stops_when_lost))
             else:
                 try:
                     file = lock_file(path, bool(wait))
@@ -107,7 +109,8 @@ def output_lock(
                         raise link_error(path, option) from None
                     if error.errno not in _NO_LOCKS:
                         raise
-                    is_taken = not held.enter_context(_hold_lease_file(path, output, wait))
+                    lease_file = _hold_lease_file(path, output, wait, stops_when_lost)
+                    is_taken = not held.enter_context(lease_file)
         if is_taken:
             refusal = TakenError(
                 f"{option}: another run is writing {output}; wait for it, or name another output."
@@ -212,16 +215,18 @@ def has_parent(path: pathlib.Path) -> bool:
 
 
 @contextlib.contextmanager
-def _hold_lease_file(path: pathlib.Path, output: pathlib.Path, wait: bool | None) -> Iterator[bool]:
+def _hold_lease_file(
+    path: pathlib.Path, output: pathlib.Path, wait: bool | None, stops_when_lost: bool
+) -> Iterator[bool]:
     """Holds a file whose process says that it lives; False = another process does."""
     import filelock  # takes a moment to import, and is rarely needed
 
+    def interrupt(lost: Any) -> None:
+        if stops_when_lost:
+            _interrupt_main_thread(output, f"another run has taken it over ({lost.reason})")
+
     lease = filelock.SoftFileLease(
-        path.with_suffix(".lease"),
-        lease_duration=LEASE_SECONDS,
-        on_compromise=lambda lost: _interrupt_main_thread(
-            output, f"another run has taken it over ({lost.reason})"
-        ),
+        path.with_suffix(".lease"), lease_duration=LEASE_SECONDS, on_compromise=interrupt
     )
     if path.with_suffix(".lease").exists():
         logger.info("%s: waiting to see whether another run is writing it", output)
@@ -263,9 +268,11 @@ def is_renewed(path: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _hold_object(path: Any, output: pathlib.Path, wait: bool | None) -> Iterator[bool]:
+def _hold_object(
+    path: Any, output: pathlib.Path, wait: bool | None, stops_when_lost: bool
+) -> Iterator[bool]:
     """Holds a lease on a store; yields False, and holds none, if another process does."""
-    lease = _Lease(path, output)
+    lease = _Lease(path, output, stops_when_lost)
     if not lease.take(wait):
         yield False
         return
@@ -282,8 +289,8 @@ def _hold_object(path: Any, output: pathlib.Path, wait: bool | None) -> Iterator
 
 
 class _Lease:
-    def __init__(self, path: Any, output: pathlib.Path):
-        self._path, self._output = path, output
+    def __init__(self, path: Any, output: pathlib.Path, stops_when_lost: bool):
+        self._path, self._output, self._stops_when_lost = path, output, stops_when_lost
         self._token, self._count = secrets.token_hex(8), 0
         self.version: str | None = None
         self.ended = threading.Event()
@@ -342,7 +349,9 @@ class _Lease:
                 self._write(self.version)
                 last = time.monotonic()
             except FileExistsError:
-                return _interrupt_main_thread(self._output, "another run has taken it over")
+                if self._stops_when_lost:
+                    _interrupt_main_thread(self._output, "another run has taken it over")
+                return None
             except storage_errors() as error:
                 if time.monotonic() - last > LEASE_SECONDS:
                     return _interrupt_main_thread(
