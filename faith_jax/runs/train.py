@@ -7,6 +7,7 @@ platform: batches, dropout and prompts are functions of the config, its seed and
 import contextlib
 import dataclasses
 import logging
+import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -115,6 +116,10 @@ class Evaluation:
     decoded_period: Positive | None = None
     patience: Positive | None = None
 
+    def decodes_after(self, step: int, last_step: int) -> bool:
+        """Whether decoded metrics are due after a step; without a period, after the last one."""
+        return step == last_step or bool(self.decoded_period and step % self.decoded_period == 0)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Output:
@@ -159,33 +164,22 @@ def train(
       MetricError: a metric of the task failed; training ended as if it had not.
       DivergenceError: the loss or the gradient is not finite; this step is not saved.
     """
-    initial, total_steps = start.initial_checkpoint_path, optimization.total_steps
-    vocabulary = RunVocabulary.choose(start.vocabulary, initial, "INITIAL_CHECKPOINT_PATH")
-    eval_dataset, decoding, patience = evaluation.dataset, evaluation.decoding, evaluation.patience
-    if eval_dataset is not None and eval_dataset.split is None:
-        eval_dataset = None
-        logger.info("EVAL_SPLIT = None: nothing is measured; the newest checkpoints are kept")
-    if patience and eval_dataset is None:
-        raise ConfigError(
-            "PATIENCE looks at the loss on EVAL_SPLIT, which is None: set one of them."
-        )
     folder = path_of(output.model_dir)
-    vocabulary = vocabulary.resume(folder)
-    step = None
-    if initial is not None:
-        initial = pin_start(folder, initial)
-        start, step = dataclasses.replace(start, initial_checkpoint_path=initial), step_of(initial)
-    if optimization.counts_from_0 and step:
-        counted = "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them"
-        logger.info(counted, f"{total_steps:,}", f"{step:,}", initial)
-    objective = setup.objective_of(model.config, optimization.objective)
-    partitioner = partitioner_for(model.config)
+    evaluation = _drop_empty_split(evaluation)
+    vocabulary = RunVocabulary.choose(
+        start.vocabulary, start.initial_checkpoint_path, "INITIAL_CHECKPOINT_PATH"
+    ).resume(folder)
+    start = _pin_step(start, folder, optimization)
     num_microbatches = optimization.num_microbatches
-    tokenizer = _check_datasets(model.config, dataset, eval_dataset, vocabulary, num_microbatches)
-    if decoding is not None:
+    tokenizer = _check_datasets(
+        model.config, dataset, evaluation.dataset, vocabulary, num_microbatches
+    )
+    if evaluation.decoding is not None:
         setup.check_generates(model.config)
+    objective = setup.objective_of(model.config, optimization.objective)
     objective.check(model, dataset.further_features)
     check_folder(folder, output.keep_last, output.keep_best)
+    partitioner = partitioner_for(model.config)
 
     # The model, its trainable parameters, and the step.
     params, base = setup.initial_params(model, partitioner, start, optimization.seed)
@@ -203,49 +197,30 @@ def train(
 
     # Nothing is written before all settings are checked, and nothing where nothing is trained.
     changed = check_former_run(folder, model.config, base, has_frozen, tokenizer)
-    last_step = newest_step(folder)
-    losses: list[float] = []
-    if patience and eval_dataset is not None and last_step is not None:
-        losses = losses_until(folder, last_step, str(eval_dataset.split))
-    has_converged = no_longer_falls(losses, patience)
-    end = last_step if has_converged and last_step is not None else total_steps
-
-    def is_due(step: int) -> bool:
-        """Whether decoded metrics are; without a period, after the last step."""
-        period = evaluation.decoded_period
-        return step == end or bool(period and step % period == 0)
-
-    # A run may have been killed, or a metric may have failed, after a state was saved.
-    unmeasured = (
-        decoding is not None
-        and eval_dataset is not None
-        and last_step is not None
-        and is_due(last_step)
-        and not is_measured(folder, last_step, f"{eval_dataset.split}{_DECODED}")
-    )
-    if last_step is not None and last_step >= end and not (dry_run or unmeasured):
-        reason = f"TRAIN_STEPS is {total_steps:,}"
-        if has_converged:
-            reason = f"its loss did not fall in {patience} measurements (PATIENCE)"
+    saved = _find_saved_state(folder, evaluation, optimization.total_steps)
+    if saved.is_last and not (dry_run or saved.is_unmeasured):
+        reason = f"TRAIN_STEPS is {optimization.total_steps:,}"
+        if saved.has_converged:
+            reason = f"its loss did not fall in {evaluation.patience} measurements (PATIENCE)"
         finished = "%s is already at step %s; %s, nothing to train"
-        logger.info(finished, folder, f"{last_step:,}", reason)
+        logger.info(finished, folder, f"{saved.step:,}", reason)
         return {}
     log_changes(folder, changed)
 
     # The data, and what the run will see of it.
     with contextlib.nullcontext() if dry_run else own_folder(output.model_dir):
-        if newest_step(folder) != last_step:
+        if newest_step(folder) != saved.step:
             raise ConfigError(f"MODEL_DIR: another run has just written to {folder}; start again.")
         rows_folder = None if dry_run else folder / _ROWS
         rows = SplitRows(dataset, model.config, rows_folder)
         evaluated = decoded = None
-        if eval_dataset is not None:
-            evaluated = SplitRows(eval_dataset, model.config, rows_folder)
-            if decoding is not None:
-                decoded = DecodedEvaluation(model, partitioner, evaluated, decoding)
+        if evaluation.dataset is not None:
+            evaluated = SplitRows(evaluation.dataset, model.config, rows_folder)
+            if evaluation.decoding is not None:
+                decoded = DecodedEvaluation(model, partitioner, evaluated, evaluation.decoding)
         state = trainer.init_state(trained)
         report = on_first_process(
-            lambda: preflight.training_report(rows, total_steps, evaluated, tokenizer),
+            lambda: preflight.training_report(rows, optimization.total_steps, evaluated, tokenizer),
             "the report of what is read",
         )
         batch = next(_read_global_batches(rows, partitioner, 0))
@@ -263,7 +238,7 @@ def train(
         # Training, from the newest checkpoint or from the start.
         prompts = trained_prompts(trained)
         checkpoints = TrainCheckpoints(folder / "checkpoints", output.keep_last, output.keep_best)
-        if last_step is not None:
+        if saved.step is not None:
             state = checkpoints.restore(state)
             logger.info("Resuming from step %d of %s", int(state.step), folder)
         if jax.process_index() == 0:
@@ -273,7 +248,8 @@ def train(
             "initializer": initializer_name(start.prompt_initializer),
             "seed": str(optimization.seed),
         }
-        prompt_starts = read_or_write_prompt_starts(folder, prompts, origin, last_step is not None)
+        is_resumed = saved.step is not None
+        prompt_starts = read_or_write_prompt_starts(folder, prompts, origin, is_resumed)
         logger.info(
             "Training %s of %s parameters on %s, %s a batch",
             f"{sizes['trained']:,}",
@@ -285,15 +261,15 @@ def train(
         # A run that was killed before its first state measures again what is measured before it.
         kept_until = first_step or -1
         writer = MetricsWriter(folder if jax.process_index() == 0 else None, kept_until)
-        progress = Progress("step", end, first_step)
+        progress = Progress("step", saved.end, first_step)
         watcher = _Watcher(
-            writer, progress, rows.config.split or "", prompt_starts, trainer, frozen, evaluated,
-            decoded, evaluation.period, is_due, patience, losses, optimization.learning_rate,
+            writer, progress, rows.config.split or "", prompt_starts, trainer, frozen, evaluation,
+            evaluated, decoded, saved.end, optimization.learning_rate, saved.losses,
         )  # fmt: skip
-        periods = Periods(end, output.log_period, output.checkpoint_period)
+        periods = Periods(saved.end, output.log_period, output.checkpoint_period)
         try:
-            if unmeasured:
-                watcher.write_decoded_metrics(first_step, state.params, first_step == end)
+            if saved.is_unmeasured:
+                watcher.write_decoded_metrics(first_step, state.params, saved.is_last)
             if evaluation.before_training and first_step == 0:
                 watcher.write_losses(0, state.params, False)
             batches = _read_global_batches(rows, partitioner, first_step)
@@ -310,6 +286,31 @@ def train(
         if watcher.failure is not None:
             raise watcher.failure
         return watcher.last
+
+
+def _pin_step(
+    start: setup.StartingPoint, folder: pathlib.Path, optimization: Optimization
+) -> setup.StartingPoint:
+    """Returns a starting point with the step of its checkpoint, that of a stopped run first."""
+    if start.initial_checkpoint_path is None:
+        return start
+    checkpoint = pin_start(folder, start.initial_checkpoint_path)
+    step = step_of(checkpoint)
+    if optimization.counts_from_0 and step:
+        counted = "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them"
+        logger.info(counted, f"{optimization.total_steps:,}", f"{step:,}", checkpoint)
+    return dataclasses.replace(start, initial_checkpoint_path=checkpoint)
+
+
+def _drop_empty_split(evaluation: Evaluation) -> Evaluation:
+    if evaluation.dataset is not None and evaluation.dataset.split is None:
+        evaluation = dataclasses.replace(evaluation, dataset=None)
+        logger.info("EVAL_SPLIT = None: nothing is measured; the newest checkpoints are kept")
+    if evaluation.patience and evaluation.dataset is None:
+        raise ConfigError(
+            "PATIENCE looks at the loss on EVAL_SPLIT, which is None: set one of them."
+        )
+    return evaluation
 
 
 def _check_datasets(
@@ -343,6 +344,45 @@ def _check_datasets(
     return tokenizer
 
 
+@dataclasses.dataclass(frozen=True)
+class _SavedState:
+    """What a stopped run has left in MODEL_DIR, and where training ends.
+
+    Attributes:
+      step: of the newest checkpoint; None = there is none.
+      end: the last step.
+      losses: on the validation data, up to `step`, where PATIENCE looks at them.
+      has_converged: they no longer fall.
+      is_unmeasured: decoded metrics are due at `step`, and missing: the run was killed, or a metric
+        failed, after the state was saved.
+    """
+
+    step: int | None
+    end: int
+    losses: list[float]
+    has_converged: bool
+    is_unmeasured: bool
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing is left to train."""
+        return self.step is not None and self.step >= self.end
+
+
+def _find_saved_state(
+    folder: pathlib.Path, evaluation: Evaluation, total_steps: int
+) -> _SavedState:
+    step, dataset = newest_step(folder), evaluation.dataset
+    if step is None or dataset is None:
+        return _SavedState(step, total_steps, [], False, False)
+    losses = losses_until(folder, step, str(dataset.split)) if evaluation.patience else []
+    has_converged = no_longer_falls(losses, evaluation.patience)
+    end = step if has_converged else total_steps
+    is_due = evaluation.decoding is not None and evaluation.decodes_after(step, end)
+    is_unmeasured = is_due and not is_measured(folder, step, f"{dataset.split}{_DECODED}")
+    return _SavedState(step, end, losses, has_converged, is_unmeasured)
+
+
 def _read_global_batches(rows: SplitRows, partitioner: Partitioner, start: int) -> Iterator[Batch]:
     """Yields global batches on the mesh, from that of step `start` on."""
     size = rows.config.batch_size
@@ -360,13 +400,12 @@ class _Watcher:
     prompt_starts: Starts
     trainer: Trainer
     frozen: PyTree
+    evaluation: Evaluation
     evaluated: SplitRows | None
     decoded: DecodedEvaluation | None
-    loss_period: int
-    is_due: Callable[[int], bool]  # whether decoded metrics are, after a step
-    patience: int | None = None  # measurements of the loss without a lower one
-    losses: list[float] = dataclasses.field(default_factory=list)  # on the validation data
-    learning_rate: Schedule | float | None = None
+    last_step: int
+    learning_rate: Schedule | float | None
+    losses: list[float]  # on the validation data
     last: dict[str, Any] = dataclasses.field(default_factory=dict)
     failure: MetricError | None = None
 
@@ -390,7 +429,7 @@ class _Watcher:
 
     def write_losses(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
         """Writes and returns the losses where they are due, means over target tokens in nats."""
-        if self.evaluated is None or not (final or step % self.loss_period == 0):
+        if self.evaluated is None or not (final or step % self.evaluation.period == 0):
             return None
         split = self.evaluated.config.split
         losses = dataset_loss(self.trainer, params, self.frozen, self.evaluated)
@@ -400,20 +439,21 @@ class _Watcher:
         if not final and self.has_converged():
             logger.info(
                 "step %d  training ends: the %s loss has not fallen in %d measurements (PATIENCE)",
-                *(step, split, self.patience),
+                *(step, split, self.evaluation.patience),
             )
         return losses
 
     def has_converged(self) -> bool:
         """Whether the loss on the validation data no longer falls."""
-        return no_longer_falls(self.losses, self.patience)
+        return no_longer_falls(self.losses, self.evaluation.patience)
 
     def write_decoded_metrics(self, step: int, params: PyTree, final: bool) -> None:
         """Writes the task's metrics of decoded responses, where they are due.
 
         Those that fail are kept as `failure`: training goes on, since its state is worth more.
         """
-        if self.evaluated is None or self.decoded is None or not (final or self.is_due(step)):
+        is_due = final or self.evaluation.decodes_after(step, self.last_step)
+        if self.evaluated is None or self.decoded is None or not is_due:
             return
         split = self.evaluated.config.split
         try:
