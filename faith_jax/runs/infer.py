@@ -177,12 +177,7 @@ def infer(
     Returns:
       The output folder; while other processes compute some of it, it is not there yet.
     """
-    formats = output.formats
-    if isinstance(formats, str):  # as --gin.FORMATS=jsonl,tfds gives them
-        formats = [name.strip() for name in formats.split(",")]
-    if not formats or set(formats) - {"jsonl", "tfds"}:
-        format_list = ",".join(map(str, formats))
-        raise ConfigError(f"FORMATS: expected jsonl, tfds or jsonl,tfds, got {format_list!r}.")
+    formats = _list_formats(output.formats)
     check_policy(cut_policy)
     if dataset is not None and file is None:
         source = _task_source(dataset)
@@ -195,74 +190,55 @@ def infer(
     finished, is_made = [], True
     plan = functools.cache(functools.partial(_plan_shards, source, limit, output.shards))
 
-    def load(system: _System, vocabulary: RunVocabulary, tokenizer: Any) -> _Responder:
-        with own_devices():
-            module, params, partitioner = setup.load_for_inference(
-                system.checkpoint, models.partitioner_for, models.model, models.params_dtype
-            )
-        setup.check_generates(module.config)
-        vocabulary.check(module.config, tokenizer)
-        setup.log_vocabulary(vocabulary, source.dataset)
-        log_ignored(system.checkpoint, decoding, module.config)
-        longest, setting = source.max_length, source.setting
-        arguments = longest, setting, source.cut_policy, decoding.pmi is not None
-        read = RowTokens.of(module.config, tokenizer, *arguments)
-        read.layout.check_positions(longest, decoding.max_length, (setting, "DECODE_LENGTH"))
-        sampling_seed = seed + int(system.fields.get("replicate", 0))
-        decoder = BatchDecoder(module, partitioner, decoding, batch_size, sampling_seed)
-        params = decoder.laid_out(params, longest)
-        together = partitioner.mesh.is_multi_process
-        window, count = WINDOW * batch_size, decoding.num_return
-        return _Responder(system, source, read, decoder, params, window, count, together)
-
-    for system_run in _list_systems(models, folder):
-        # Its rows, and whether they have responses already.
-        system_run = system_run.with_pinned_step({} if restart else partial_note(system_run.output))
-        vocabulary = RunVocabulary.choose(models.vocabulary, system_run.checkpoint)
-        made_in = folder.parent if dry_run else system_run.output.parent
+    for system in _list_systems(models, folder):
+        system = system.with_pinned_step({} if restart else partial_note(system.output))
+        vocabulary = RunVocabulary.choose(models.vocabulary, system.checkpoint)
+        made_in = folder.parent if dry_run else system.output.parent
         make_folder(str(made_in), "INFER_OUTPUT_DIR")
         tokenizer = source.tokenizer(vocabulary)
-        system_run = system_run._replace(prefix=_control_prefix(control_tokens, tokenizer))
+        system = system._replace(prefix=_control_prefix(control_tokens, tokenizer))
+        load = functools.partial(
+            _Responder.load, models, system, source, decoding, batch_size, seed, vocabulary,
+            tokenizer,
+        )  # fmt: skip
         if dry_run:
-            rows = map(system_run.row, itertools.islice(source.read((0, 0)), limit or None))
-            read = load(system_run, vocabulary, tokenizer).read
-            report = preflight.inference_report(source.name, rows, read)
+            rows = map(system.row, itertools.islice(source.read((0, 0)), limit or None))
+            report = preflight.inference_report(source.name, rows, load().read)
             if jax.process_index() == 0:
                 preflight.tell(report, preflight.beside(folder), dry_run=True)
             return folder
-        run = {
-            "checkpoint": checkpoint_digest(system_run.checkpoint),
+        run = {  # what must be the same for a stopped run to resume
+            "checkpoint": checkpoint_digest(system.checkpoint),
             "tokenizer": fingerprint_of(tokenizer),
             "decoding": dataclasses.asdict(decoding),
             source.setting: source.max_length,
             "CUT_POLICY": source.cut_policy,
             "RANDOM_SEED": seed,
             "BATCH_SIZE": batch_size,
-            "INPUT_CONTROL_TOKENS": system_run.prefix,
-            "fields": system_run.fields,
+            "INPUT_CONTROL_TOKENS": system.prefix,
+            "fields": system.fields,
             "SHARDS": output.shards,
             "FORMATS": list(formats),
             "model": models.model and models.model.config.to_dict(),
             "PARAMS_DTYPE": models.params_dtype,
         }
-        with _open_job(system_run.output, run, source, plan, restart, joins_only) as job:
+        with _open_job(system.output, run, source, plan, restart, joins_only) as job:
             if job.finished:
-                logger.info("%s is kept", system_run.output)
+                logger.info("%s is kept", system.output)
             else:
                 if joins_only:
                     job.check_done()
                 elif job.undone():
-                    if "knowledge" in job.known["fields"] and reads_two_sides(
-                        system_run.checkpoint
-                    ):
-                        logger.warning(TWO_SIDES_ONLY, system_run.checkpoint)
-                    load(system_run, vocabulary, tokenizer).respond(job, formats)
+                    has_knowledge = "knowledge" in job.known["fields"]
+                    if has_knowledge and reads_two_sides(system.checkpoint):
+                        logger.warning(TWO_SIDES_ONLY, system.checkpoint)
+                    load().respond(job, formats)
                 kept_formats = ("jsonl", *formats) if several else formats
                 with job.joining() as shard_counts:
                     if shard_counts is not None:
                         _write_output(job, shard_counts, kept_formats, source, run)
-                    is_made &= shard_counts is not None or is_complete(system_run.output)
-        finished.append(system_run.output)
+                    is_made &= shard_counts is not None or is_complete(system.output)
+        finished.append(system.output)
     if several and is_made and jax.process_index() == 0:
         with atomic_file(folder / PREDICTIONS) as beside, open(beside, "wb") as joined:
             for system_folder in finished:
@@ -270,6 +246,15 @@ def infer(
                     shutil.copyfileobj(part, joined)
     wait_for_all(f"{folder} is written")
     return folder
+
+
+def _list_formats(formats: Sequence[str]) -> Sequence[str]:
+    if isinstance(formats, str):  # as --gin.FORMATS=jsonl,tfds gives them
+        formats = [name.strip() for name in formats.split(",")]
+    if not formats or set(formats) - {"jsonl", "tfds"}:
+        format_list = ",".join(map(str, formats))
+        raise ConfigError(f"FORMATS: expected jsonl, tfds or jsonl,tfds, got {format_list!r}.")
+    return formats
 
 
 def first_responses(output: pathlib.Path, count: int = 3) -> Iterator[str]:
@@ -447,6 +432,38 @@ class _Responder(NamedTuple):
     window: int  # rows
     num_return: int  # responses to a row; where so many do not exist, it has fewer
     together: bool  # with the other processes of the run
+
+    @classmethod
+    def load(
+        cls,
+        models: Models,
+        system: _System,
+        source: _Source,
+        decoding: DecodingConfig,
+        batch_size: int,
+        seed: int,
+        vocabulary: RunVocabulary,
+        tokenizer: Any,
+    ) -> "_Responder":
+        """Loads the model of a system, and checks that it can respond to the rows of a source."""
+        with own_devices():
+            module, params, partitioner = setup.load_for_inference(
+                system.checkpoint, models.partitioner_for, models.model, models.params_dtype
+            )
+        setup.check_generates(module.config)
+        vocabulary.check(module.config, tokenizer)
+        setup.log_vocabulary(vocabulary, source.dataset)
+        log_ignored(system.checkpoint, decoding, module.config)
+        longest, setting = source.max_length, source.setting
+        arguments = longest, setting, source.cut_policy, decoding.pmi is not None
+        read = RowTokens.of(module.config, tokenizer, *arguments)
+        read.layout.check_positions(longest, decoding.max_length, (setting, "DECODE_LENGTH"))
+        sampling_seed = seed + int(system.fields.get("replicate", 0))
+        decoder = BatchDecoder(module, partitioner, decoding, batch_size, sampling_seed)
+        params = decoder.laid_out(params, longest)
+        together = partitioner.mesh.is_multi_process
+        window, count = WINDOW * batch_size, decoding.num_return
+        return cls(system, source, read, decoder, params, window, count, together)
 
     def respond(self, job: Job, formats: Sequence[str]) -> None:
         """Responds to the shards that no other process has."""

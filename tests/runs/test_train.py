@@ -8,6 +8,8 @@ from faith_jax.core.progress import Progress
 from faith_jax.runs import train
 from tests.runs.conftest import TINY
 
+EVALUATION = train.Evaluation(period=4, decoded_period=6)
+
 
 def test_decoded_metrics_are_logged_as_losses_are(monkeypatch, caplog):
     written = []
@@ -18,8 +20,7 @@ def test_decoded_metrics_are_logged_as_losses_are(monkeypatch, caplog):
     monkeypatch.setattr(train, "dataset_loss", lambda *_: {"loss": 1.5})
     progress = Progress("step", 10)
     watcher = train._Watcher(
-        writer, progress, "train", {}, None, {}, rows, decoded, loss_period=4,
-        is_due=lambda step: step % 6 == 0,
+        writer, progress, "train", {}, None, {}, EVALUATION, rows, decoded, 10, None, [],
     )  # fmt: skip
     with caplog.at_level("INFO", logger="faith_jax"):
         for step in (4, 5, 6, 7):
@@ -48,8 +49,8 @@ def test_the_learning_rate_is_that_of_the_logged_update(rate, logged):
     written = []
     writer = types.SimpleNamespace(write=lambda *line: written.append(line))
     watcher = train._Watcher(
-        writer, Progress("step", 10), "train", {}, None, {}, None, None, loss_period=4,
-        is_due=lambda step: False, learning_rate=rate,
+        writer, Progress("step", 10), "train", {}, None, {}, EVALUATION, None, None,
+        10, rate, [],
     )  # fmt: skip
     watcher.write_training_metrics(3, {"loss": 1.5}, {}, False)
     rates = {} if logged is None else {"learning_rate": logged}  # after two updates
@@ -61,8 +62,8 @@ def test_a_warm_up_may_begin_without_moving_the_prompt(caplog, step, final, told
     start = np.ones((2, 3), np.float32)
     writer = types.SimpleNamespace(write=lambda *_: None)
     watcher = train._Watcher(
-        writer, Progress("step", 10), "train", {"prompt": start}, None, {}, None, None,
-        loss_period=4, is_due=lambda step: False,
+        writer, Progress("step", 10), "train", {"prompt": start}, None, {}, EVALUATION,
+        None, None, 10, None, [],
     )  # fmt: skip
     watcher.write_training_metrics(step, {"loss": 1.5}, {"prompt": {"embedding": start}}, final)
     assert sum("has not moved" in message for message in caplog.messages) == told

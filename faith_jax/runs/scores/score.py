@@ -92,9 +92,7 @@ def score(
     check_outputs(score_input.input, outputs, folders=("--output",))
 
     # A run that was stopped or is finished has noted which steps of checkpoints it read.
-    note = {} if options.restart else read_json_or_none(_finished_path(target)) or {}
-    is_of_output = note and is_complete(target) and note["output"] == _output_stamp(target)
-    finished = note if is_of_output else {}
+    finished = {} if options.restart else _read_finished(target)
     former = {} if options.restart else finished.get("run") or partial_note(target)
     try:
         pinned, digests = _pin_checkpoints(scorers, former)
@@ -117,15 +115,7 @@ def score(
         if stamps == finished["stamp"] and has_costs and has_worst:
             logger.info("%s is finished: these rows, scorers and options", target)
             bad_rows.take(*finished["bad_rows"])
-            rows, left_out = finished["rows"], finished["left_out"]
-            summary = ScoreSummary(target, rows, names, left_out, True, worst=options.worst)
-            summary.counts.add_json(finished["counts"])
-            if options.worst:
-                scored_rows, columns = _read_scored(target), finished["columns"]
-                summary.worst_rows = write_worst(
-                    options.worst, scored_rows, names, columns, options.worst_rows
-                )
-            return summary
+            return _summarize_finished(finished, target, names, options)
 
     several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
     own_devices: Any = contextlib.nullcontext
@@ -185,23 +175,61 @@ def score(
                         options.worst, rows, names, columns, options.worst_rows
                     )
                 _write_output(job, target, form, names, data_set)
-                facts = {key: job.known[key] for key in ("left_out", "bad_rows")}
-                facts |= {"rows": len(job), "counts": summary.counts.as_json()}
-                facts |= {"columns": columns, "costs": options.costs}
-                note = {"run": run, "stamp": job.stamp, "output": _output_stamp(target), **facts}
-                write_json(_finished_path(target), note)
+                _note_finished(job, run, summary, options.costs)
             summary.is_whole = is_complete(target)
     if several:
         wait_for_all(f"{target} is written")
+    _warn_of_counts(summary, warnings)
+    return summary
+
+
+def _read_finished(target: pathlib.Path) -> dict[str, Any]:
+    """Returns what a finished run noted of an output that is still as it was; else nothing."""
+    note = read_json_or_none(_finished_path(target)) or {}
+    is_of_output = note and is_complete(target) and note["output"] == _output_stamp(target)
+    return note if is_of_output else {}
+
+
+def _note_finished(job: Job, run: Mapping[str, Any], summary: ScoreSummary, costs: str) -> None:
+    note = {
+        "run": run,
+        "stamp": job.stamp,
+        "output": _output_stamp(job.target),
+        "left_out": job.known["left_out"],
+        "bad_rows": job.known["bad_rows"],
+        "rows": len(job),
+        "counts": summary.counts.as_json(),
+        "columns": job.known["notes"]["columns"],
+        "costs": costs,
+    }
+    write_json(_finished_path(job.target), note)
+
+
+def _summarize_finished(
+    finished: Mapping[str, Any], target: pathlib.Path, names: Sequence[str], options: ScoreOptions
+) -> ScoreSummary:
+    """Returns the summary of an output that is kept, and writes its worst rows."""
+    rows, left_out = finished["rows"], finished["left_out"]
+    summary = ScoreSummary(target, rows, names, left_out, True, worst=options.worst)
+    summary.counts.add_json(finished["counts"])
+    if options.worst:
+        scored_rows, columns = _read_scored(target), finished["columns"]
+        summary.worst_rows = write_worst(
+            options.worst, scored_rows, names, columns, options.worst_rows
+        )
+    return summary
+
+
+def _warn_of_counts(summary: ScoreSummary, warnings_before: Sequence[str]) -> None:
+    """Warns of parts that are often cut, and of scorers that gave all rows the same score."""
     for name, rows_cut in summary.counts.cut_rows.items():
         # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
-        if not any(warning.startswith(f"{name}: ") for warning in warnings):
+        if not any(warning.startswith(f"{name}: ") for warning in warnings_before):
             shares = {part: {"share": rows / summary.rows} for part, rows in rows_cut.items()}
             for sentence in preflights.cut_warnings(shares):
                 logger.warning("%s: %s", name, sentence)
     for name, scores in summary.counts.ranges.items():
         warn_of_equal_scores(name, scores)
-    return summary
 
 
 @dataclasses.dataclass(frozen=True)
