@@ -170,13 +170,13 @@ def train(
         start.vocabulary, start.initial_checkpoint_path, "INITIAL_CHECKPOINT_PATH"
     ).resume(folder)
     start = _pin_step(start, folder, optimization)
+    objective = setup.objective_of(model.config, optimization.objective)
     num_microbatches = optimization.num_microbatches
     tokenizer = _check_datasets(
         model.config, dataset, evaluation.dataset, vocabulary, num_microbatches
     )
     if evaluation.decoding is not None:
         setup.check_generates(model.config)
-    objective = setup.objective_of(model.config, optimization.objective)
     objective.check(model, dataset.further_features)
     check_folder(folder, output.keep_last, output.keep_best)
     partitioner = partitioner_for(model.config)
