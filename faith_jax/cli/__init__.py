@@ -141,6 +141,18 @@ class LogFormat(logging.Formatter):
         return super().formatMessage(record)
 
 
+def _hint_at_argument(argument: str, called: CommandParser) -> str:
+    """Returns a sentence on what may be meant by an argument that a command does not have."""
+    option, _, value = argument.partition("=")
+    names = called.option_names()
+    if not option.startswith("--"):
+        return f" A file is given as --input={argument}." if "--input" in names else ""
+    name = option.removeprefix("--")
+    if value and BINDING in names and name.isidentifier() and "gin" not in name:
+        return f" A setting of the gin file is given as --gin.{name.upper()}={value}."
+    return did_you_mean(name, (known.removeprefix("--") for known in names), "--")
+
+
 def _run_command_line(parser: CommandParser, command_line: Sequence[str]) -> int:
     if not command_line:
         parser.print_help()
@@ -161,9 +173,8 @@ def _run_command_line(parser: CommandParser, command_line: Sequence[str]) -> int
         if argument != BINDING and (option.startswith("--gin.") or name.isupper()):
             problem = f"{argument}: write --gin.{name}=VALUE."
         else:
-            names = (name.removeprefix("--") for name in called.option_names())
-            hint = did_you_mean(name, names, "--") if option.startswith("--") else ""
-            problem = f"{called.prog} has no argument {argument!r}.{hint} See {called.prog} --help."
+            problem = f"{called.prog} has no argument {argument!r}."
+            problem += f"{_hint_at_argument(argument, called)} See {called.prog} --help."
         show(f"{parser.prog}: {problem}", sys.stderr)
         return 2
     keep_compiled_programs()

@@ -19,7 +19,7 @@ from typing import IO
 from faith_jax.core.errors import InputError
 from faith_jax.core.files import atomic_file, remove_new_folders_on_error
 from faith_jax.datasets.raw_dataset import RawDataset, RawFile
-from faith_jax.datasets.samples import sample_folder
+from faith_jax.datasets.samples import sample_folder, sample_names
 
 _PIECE_BYTES = 2**20
 # What the libraries raise where an archive is cut or garbled.
@@ -61,6 +61,8 @@ def official_files(
             remedy = _describe_remedy(dataset, name, places)
             if not (file.url and fetch):
                 looked = next((folder for folder in folders if folder.is_dir()), folders[0])
+                if dataset.folder in sample_names():
+                    remedy += " Tasks whose names end in _sample need no files."
                 raise InputError(f"{looked / name}: no such file. {remedy}")
             path = _fetch_raw_file(file, download_folder, remedy)
         paths[name] = path

@@ -16,8 +16,12 @@ def sample_folder(name: str) -> pathlib.Path:
     Raises:
       InputError: no sample has this name.
     """
-    sample_names = sorted(folder.name for folder in _SAMPLES.iterdir() if folder.is_dir())
-    if name not in sample_names:
-        hint = did_you_mean(name, sample_names) or f" There are: {', '.join(sample_names)}."
+    if name not in (names := sample_names()):
+        hint = did_you_mean(name, names) or f" There are: {', '.join(names)}."
         raise InputError(f"No embedded sample is named {name!r}.{hint}")
     return _SAMPLES / name
+
+
+def sample_names() -> list[str]:
+    """Returns the names of the embedded samples, which are their data sets' folders."""
+    return sorted(folder.name for folder in _SAMPLES.iterdir() if folder.is_dir())

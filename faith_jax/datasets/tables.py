@@ -36,6 +36,7 @@ FORMATS = {
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv"},
     **{".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"},
 }
+_WORKBOOKS = (".xlsx", ".xls", ".ods")  # of Excel and LibreOffice
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _PANDAS_NA = ("NAType", "NaTType")
 _PIECE_BYTES = 1 << 16
@@ -214,6 +215,8 @@ def file_form(path: pathlib.Path, stated: TableForm | str) -> TableForm:
             )
     if not form:
         endings = ", ".join(FORMATS)
+        if path.suffix.lower() in _WORKBOOKS:
+            raise InputError(f"{path}: workbooks of spreadsheets are not read; save it as CSV.")
         raise InputError(
             f"{path}: the ending says no format ({endings}); say it with --input-format."
         )

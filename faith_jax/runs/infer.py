@@ -478,6 +478,8 @@ class _Responder(NamedTuple):
             if done:
                 logger.info("Resuming from row %d of %s", done, shard.rows)
                 job.progress.others(done)
+            if not self.decoder.num_compilations:
+                logger.info("The first rows take longest: the model is compiled")
             shard_rows = map(self.system.row, shard.read(self.source.read, self.source.name))
             rows = itertools.islice(shard_rows, done, None)
             while window := list(itertools.islice(rows, self.window)):

@@ -251,7 +251,7 @@ def train(
         is_resumed = saved.step is not None
         prompt_starts = read_or_write_prompt_starts(folder, prompts, origin, is_resumed)
         logger.info(
-            "Training %s of %s parameters on %s, %s a batch",
+            "Training %s of %s parameters on %s, %s a batch; the first step takes longest",
             f"{sizes['trained']:,}",
             f"{sum(sizes.values()):,}",
             pluralize(jax.device_count(), "device"),

@@ -153,8 +153,8 @@ def _check_name(name: str) -> None:
     if name not in _FACTORIES:
         hint = did_you_mean(name, _FACTORIES) or f" There are: {', '.join(scorer_names())}."
         raise ConfigError(
-            f"There is no scorer {name!r}.{hint} One of your own needs --scorer-module=FILE, and a "
-            f"judge of your own is the FILE{ENDING} of its card."
+            f"There is no scorer {name!r}.{hint} One of your own needs --scorer-module=FILE (in "
+            f"Python, import its module), and a judge of your own is the FILE{ENDING} of its card."
         )
 
 

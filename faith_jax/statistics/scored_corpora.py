@@ -368,7 +368,8 @@ def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
                 continue
             raise InputError(
                 f"{name}: no row has a label (1 or 0), which the figures need; name their column "
-                "'label', or where faith-jax scores the rows give score --label-column=NAME."
+                "'label', or where faith-jax scores the rows give score --label-column=NAME. "
+                "Without labels --protocol=systems compares systems."
             )
         undefined = ", ".join(
             f"{scorer} in {count:,}" for scorer, count in _count_undefined(labelled).items()
@@ -413,7 +414,7 @@ def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
         reasons = [
             f"{s} undefined in {n:,}" for s, n in _count_undefined(corpus.part(labelled)).items()
         ]
-        if not labelled.all():
+        if labelled.any() and not labelled.all():  # without any, the figures need none
             reasons.insert(0, f"no label in {int((~labelled).sum()):,}")
         if reasons:
             notes.append(f"{name}: of {pluralize(len(labelled), 'row')}, {', '.join(reasons)}.")

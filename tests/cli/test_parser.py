@@ -155,6 +155,10 @@ def test_a_name_is_given_once():
         (["scorers", "extra"], "faith-jax: faith-jax scorers has no argument 'extra'."),
         (["scorers", "--gin.A=1"], "faith-jax scorers has no argument '--gin.NAME=VALUE'"),
         (["tasks", "--targets-length=-7"], "expected a positive whole number, got -7"),
+        (
+            ["score", "a.csv", "--output=s.jsonl"],
+            "no argument 'a.csv'. A file is given as --input=a",
+        ),
         (["tasks", "--row=3"], "has no argument '--row=3'. Did you mean '--rows'? See"),
         (["annotate", "wrote"], "there is no 'wrote'. Did you mean 'write'"),
     ],

@@ -461,6 +461,9 @@ def test_folders_that_are_no_tables(tmp_path):
     (tmp_path / "b.jsonl").rename(tmp_path / "notes.txt")
     with pytest.raises(InputError, match=r"notes.txt: the ending says no format"):
         read_rows(tmp_path)
+    (tmp_path / "notes.txt").rename(tmp_path / "b.xlsx")
+    with pytest.raises(InputError, match=r"b.xlsx: workbooks of spreadsheets are not read; save"):
+        read_rows(tmp_path)
 
 
 def test_mixed_lists_are_an_error_also_where_bad_rows_are_skipped(tmp_path):

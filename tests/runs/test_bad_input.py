@@ -55,6 +55,7 @@ def assert_mistake(result, *parts):
         (["--gin.MODEL_DIR", "{tmp}"], ["--gin.MODEL_DIR: write --gin.MODEL_DIR=VALUE"]),
         (["--MODEL_DIR={tmp}"], ["write --gin.MODEL_DIR=VALUE"]),
         (["--gin_folder=x"], ["train has no argument '--gin_folder=x'"]),
+        (["--steps=9"], ["A setting of the gin file is given as --gin.STEPS=9."]),
     ],
 )
 def test_wrong_settings_of_training(command, tmp_path, bindings, parts):

@@ -1,5 +1,6 @@
 """The run `evaluate`: tables and pictures of scored files."""
 
+import collections
 import dataclasses
 import itertools
 import logging
@@ -83,6 +84,9 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     Raises:
       FaithJaxError: for a bad or missing file, files that do not match, and wrong options.
     """
+    for path, count in collections.Counter(map(str, map(path_of, files))).items():
+        if count > 1:
+            raise ConfigError(f"{path} is given {count} times; name each file once.")
     if options.protocol == AUTO:
         with_labels, without = CHOSEN_BY_LABELS
         options = dataclasses.replace(

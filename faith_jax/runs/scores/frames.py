@@ -42,7 +42,7 @@ def evaluate(
 
     Returns:
       A frame of the figures: a pandas DataFrame, whose `attrs` have the `title` and the `notes` of
-      the printed table, which notebooks show too; without pandas a list of dicts.
+      the printed table, which notebooks show too.
 
     Raises:
       ConfigError: for wrong options, and where no column is named as a scorer.
@@ -144,10 +144,9 @@ def _evaluate_frames(
         table = evaluation(files, evaluate_options).table
     tidy: Table = table.tidy or table
     frame = as_frame(tidy.records(), list(tidy.columns))
-    if hasattr(frame, "attrs"):  # pandas
-        frame.attrs |= {"title": table.title, "notes": list(table.notes)}
-        # Of this frame alone: what pandas makes of it, such as a part, has other figures.
-        frame._repr_html_ = functools.partial(_show_with_notes, frame)
+    frame.attrs |= {"title": table.title, "notes": list(table.notes)}
+    # Of this frame alone: what pandas makes of it, such as a part, has other figures.
+    frame._repr_html_ = functools.partial(_show_with_notes, frame)
     return frame
 
 

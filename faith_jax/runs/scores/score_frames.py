@@ -49,10 +49,9 @@ def score(
 
     Returns:
       For a table of pandas or Arrow, the table with a column for each scorer, and its index.
-      Otherwise a pandas DataFrame where pandas is installed, with the index of the texts if they
-      are Series, else a list of dicts; its columns are `grounding`, `response`, `history` and
-      `label` where given (or those of the table), and one for each scorer. Scores are NaN where
-      they are undefined, as of an empty response.
+      Otherwise a pandas DataFrame, with the index of the texts if they are Series; its columns are
+      `grounding`, `response`, `history` and `label` where given (or those of the table), and one
+      for each scorer. Scores are NaN where they are undefined, as of an empty response.
 
     Raises:
       ConfigError: for an unknown scorer, an option that none of them has, or a wrong value.
@@ -161,11 +160,9 @@ def _name_arguments(message: str) -> str:
 
 
 def as_frame(rows: list[dict[str, Any]], names: list[str], index: Any = None) -> Any:
-    """Returns rows as a pandas DataFrame; as they are, where pandas is not installed."""
-    try:
-        import pandas
-    except ImportError:
-        return rows
+    """Returns rows as a pandas DataFrame."""
+    import pandas  # takes a moment
+
     return pandas.DataFrame(rows, columns=names, index=index)
 
 

@@ -187,6 +187,7 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
         ((tmp_path / "nan.jsonl",), "nan.jsonl:1: field 'scores.s': expected a finite number"),
         ((tmp_path / "twice.jsonl",), "corpus 'c' has the id '0' twice"),
         ((bare, "--protocol=auc"), "c: no row has a label (1 or 0), which the figures need"),
+        ((bare, bare), f"{bare} is given 2 times; name each file once."),
         ((bare, "--below=s"), "--below: expected SCORER:VALUE, such as coverage:0.5, got 's'"),
         ((bare, "--below=t:0.5"), "--below: there are no scores of 't'"),
         ((bare, "--test=delong", "--baseline=c"), "--test: goes with --protocol=auc, not with sys"),

@@ -4,12 +4,11 @@ import json
 import pickle
 
 import numpy as np
+import pandas
 import pytest
 
 import faith_jax
 from faith_jax.core.errors import ConfigError, InputError
-
-pandas = pytest.importorskip("pandas")
 
 DOCUMENTS = [f"The ferry {number} leaves at {number} in the morning." for number in range(12)]
 SCORERS = ["token_f1", "rouge1_precision"]

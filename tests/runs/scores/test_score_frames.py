@@ -1,8 +1,8 @@
-"""Tables of scores, with pandas and without."""
+"""Tables of scores."""
 
 import math
-import sys
 
+import pandas
 import pytest
 
 from faith_jax.core.errors import CheckpointError, ConfigError, InputError
@@ -14,13 +14,13 @@ GROUNDINGS = ["Tea is hot.", ["Tea is hot.", "It is a leaf."]]
 RESPONSES = ["The tea is hot!", ""]
 
 
-@pytest.fixture
-def without_pandas(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
+def score_rows(*arguments, **options):
+    """Returns the rows of a table of scores as dictionaries."""
+    return score(*arguments, **options).to_dict("records")
 
 
-def test_rows_are_dicts_without_pandas(without_pandas):
-    first, second = score(
+def test_rows_have_texts_histories_labels_and_scores():
+    first, second = score_rows(
         GROUNDINGS,
         RESPONSES,
         ["token_f1", "token_recall"],
@@ -32,11 +32,11 @@ def test_rows_are_dicts_without_pandas(without_pandas):
         "token_f1": 1.0, "token_recall": 1.0,
     }  # fmt: skip
     assert math.isnan(second["token_f1"])
-    assert (second["history"], second["label"]) == ([], None)
+    assert second["history"] == []
+    assert math.isnan(second["label"])
 
 
 def test_a_data_frame_has_the_same_columns():
-    pandas = pytest.importorskip("pandas")
     found = score(GROUNDINGS, RESPONSES, ["token_f1"], labels=[1, 0])
     assert isinstance(found, pandas.DataFrame)
     assert list(found.columns) == ["grounding", "response", "label", "token_f1"]
@@ -44,24 +44,24 @@ def test_a_data_frame_has_the_same_columns():
     assert list(score([], [], ["token_f1"]).columns) == ["grounding", "response", "token_f1"]
 
 
-def test_equal_scores_are_told_unless_they_are_few(without_pandas, caplog):
+def test_equal_scores_are_told_unless_they_are_few(caplog):
     for count in (4, 5):
         score(["Tea is hot."] * count, ["Ink."] * count, scorers=["token_f1"])
     (warning,) = caplog.messages
     assert warning.startswith("token_f1: all 5 scores are 0, so that they tell no response from")
 
 
-def test_perspectives_are_lists_by_name(without_pandas):
+def test_perspectives_are_lists_by_name():
     sides = {"pro": "Tea calms.", "con": ["It stains.", "It is hot."]}
     same = Grounding(("Tea calms.", "It stains.", "It is hot."), ("pro", "con", "con"))
-    rows = score([sides, same], ["Tea calms."] * 2, ["npov_rouge1_coverage"])
+    rows = score_rows([sides, same], ["Tea calms."] * 2, ["npov_rouge1_coverage"])
     assert rows[0]["npov_rouge1_coverage"] == rows[1]["npov_rouge1_coverage"]
     scorer = load_scorer("npov_rouge1_coverage")
     (expected,) = scorer.score([same], ["Tea calms."])
     assert rows[0]["npov_rouge1_coverage"] == expected.value
 
 
-def test_scorers_have_options_of_their_own_and_shared_ones(without_pandas):
+def test_scorers_have_options_of_their_own_and_shared_ones():
     with pytest.raises(ConfigError, match=r"^no scorer has an option 'modle'"):
         score(GROUNDINGS, RESPONSES, ["token_f1", "nli_entailment"], modle="x")
     with pytest.raises(ConfigError, match="The argument is scorers, not scorer"):
@@ -74,7 +74,7 @@ def test_scorers_have_options_of_their_own_and_shared_ones(without_pandas):
         score(GROUNDINGS, RESPONSES, ["a=token_f1", "a=rouge1_precision"])
     with pytest.raises(ConfigError, match="'label' is a column of the result"):
         score(GROUNDINGS, RESPONSES, ["label=token_f1"])
-    (row, _) = score(GROUNDINGS, RESPONSES, {"mine=token_f1": {}})
+    (row, _) = score_rows(GROUNDINGS, RESPONSES, {"mine=token_f1": {}})
     assert row["mine"] == 1.0
 
 
@@ -102,7 +102,6 @@ FRAME = {
 
 
 def test_a_frame_of_pandas_keeps_its_index_and_columns():
-    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(FRAME, index=[7, 3, 5])
     found = score(frame, scorers=["token_f1", "token_recall"])
     assert list(found.columns) == [*FRAME, "token_f1", "token_recall"]
@@ -114,7 +113,6 @@ def test_a_frame_of_pandas_keeps_its_index_and_columns():
 
 
 def test_rows_without_a_grounding_have_no_scores(caplog):
-    pandas = pytest.importorskip("pandas")
     groundings = ["Tea is hot.", None, float("nan"), " "]
     frame = pandas.DataFrame({"passages": groundings, "answer": ["Tea is hot."] * 4})
     values = score(frame, scorers=["token_f1"])["token_f1"]
@@ -123,7 +121,6 @@ def test_rows_without_a_grounding_have_no_scores(caplog):
 
 
 def test_the_index_of_any_series_is_kept_and_is_the_same_for_all():
-    pandas = pytest.importorskip("pandas")
     documents = pandas.Series(["Tea is hot.", "Ink is blue."], index=["x", "y"])
     responses = ["Tea is hot.", "Ink."]
     assert score(documents, responses, ["token_f1"]).index.tolist() == ["x", "y"]
@@ -137,7 +134,6 @@ def test_the_index_of_any_series_is_kept_and_is_the_same_for_all():
 
 
 def test_columns_of_a_frame_keep_their_index():
-    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(FRAME, index=[7, 3, 5]).iloc[:1]
     found = score(
         frame["retrieved_contexts"], frame["response"], ["token_f1"], histories=frame["user_input"]
@@ -146,10 +142,10 @@ def test_columns_of_a_frame_keep_their_index():
     assert found["history"].tolist() == ["Is tea hot?"]
 
 
-def test_tables_of_arrow_and_lists(without_pandas):
+def test_tables_of_arrow_and_lists():
     pyarrow = pytest.importorskip("pyarrow")
     rows = [dict(zip(FRAME, row, strict=True)) for row in zip(*FRAME.values(), strict=True)]
-    (first, *others) = score(rows[:2], scorers=["token_f1"])
+    (first, *others) = score_rows(rows[:2], scorers=["token_f1"])
     assert first == rows[0] | {"token_f1": 1.0}
     assert math.isnan(others[0]["token_f1"])
     table = score(pyarrow.Table.from_pylist(rows[:1]), scorers=["token_f1"])
@@ -160,22 +156,22 @@ def test_tables_of_arrow_and_lists(without_pandas):
     ]  # fmt: skip
 
 
-def test_iterators_are_read_once(without_pandas):
+def test_iterators_are_read_once():
     rows = [dict(zip(FRAME, row, strict=True)) for row in zip(*FRAME.values(), strict=True)]
-    (first, *_) = score((row for row in rows), scorers=["token_f1", "token_recall"])
+    (first, *_) = score_rows((row for row in rows), scorers=["token_f1", "token_recall"])
     assert first == rows[0] | {"token_f1": 1.0, "token_recall": 1.0}
     texts = (iter(FRAME[name]) for name in ("retrieved_contexts", "response"))
-    (first, *_) = score(*texts, ["token_f1"], labels=iter(FRAME["label"]))
+    (first, *_) = score_rows(*texts, ["token_f1"], labels=iter(FRAME["label"]))
     assert (first["label"], first["token_f1"]) == (1, 1.0)
 
 
-def test_remedies_are_arguments(without_pandas, caplog):
+def test_remedies_are_arguments(caplog):
     row = {"input": "Hot?", "output": '{"answer": "Yes.", "k": 3}', "context": "Tea is hot."}
     score([row], scorers=["token_f1"])
     assert caplog.messages[0].endswith(
         '; columns={"response": "output.KEY"} takes what a key has: answer, k.'
     )
-    (scored,) = score([row], scorers=["token_f1"], columns={"response": "output.answer"})
+    (scored,) = score_rows([row], scorers=["token_f1"], columns={"response": "output.answer"})
     assert scored["token_f1"] == 0.0
     remedy = r'name it with columns=\{"grounding": "pro=pro_args,con=con_args"\}\. Known'
     with pytest.raises(InputError, match=remedy):
@@ -183,7 +179,6 @@ def test_remedies_are_arguments(without_pandas, caplog):
 
 
 def test_missing_texts_have_no_scores(caplog):
-    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(
         {
             "context": [["Tea is hot."], None, "Tea.", "Tea.", "Tea."],
@@ -218,19 +213,22 @@ def test_wrong_tables_are_named(changes, message):
         score(**(given | changes))
 
 
-def test_cells_of_a_csv_are_lists(without_pandas):
-    (row,) = score(["['Ink is blue.' 'Tea is hot.']"], ["Tea is hot."], ["token_recall"])
+def test_cells_of_a_csv_are_lists():
+    (row,) = score_rows(["['Ink is blue.' 'Tea is hot.']"], ["Tea is hot."], ["token_recall"])
     assert row["grounding"] == ["Ink is blue.", "Tea is hot."]
     with pytest.raises(ValueError, match=r"^row 1: field 'grounding': expected a list as Python"):
         score(["['Ink.', 'Tea.']", "['Ink.' 'Tea.']"], ["a", "b"], ["token_recall"])
 
 
-def test_texts_that_look_like_lists_stay_beside_others(without_pandas, caplog):
+def test_texts_that_look_like_lists_stay_beside_others(caplog):
     texts = ["It prints red.", '["red", "green"]']
-    rows = score(texts, ["Red."] * 2, ["token_recall"])
+    rows = score_rows(texts, ["Red."] * 2, ["token_recall"])
     assert [row["grounding"] for row in rows] == texts
     table = [{"contexts": text, "answer": "Red."} for text in [*texts, "nan"]]
-    assert [row["contexts"] for row in score(table, scorers=["token_recall"])] == [*texts, "nan"]
+    assert [row["contexts"] for row in score_rows(table, scorers=["token_recall"])] == [
+        *texts,
+        "nan",
+    ]
     assert [record.getMessage()[:45] for record in caplog.records] == [
         "grounding: texts that look like lists, as in ",
         "contexts: texts that look like lists, as in f",
