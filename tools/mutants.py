@@ -710,9 +710,9 @@ STATISTICS = _of(
     ),
     (
         "detection-unit-left-out",
-        "faith_jax/statistics/detection.py",
-        "figure(total - sums)",
-        "figure(sums)",
+        "faith_jax/statistics/estimates.py",
+        "np.concatenate([total[None], total - sums])",
+        "np.concatenate([total[None], sums])",
         "tests/statistics/test_detection.py",
     ),
     (
