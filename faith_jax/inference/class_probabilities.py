@@ -31,13 +31,14 @@ from faith_jax.inference.base import BaseModel
 from faith_jax.inference.batching import (
     LENGTHS,
     Batcher,
+    FilledLines,
     pad_rows,
     padded_length,
     token_types,
 )
 from faith_jax.inference.encoder_decoder import shift_right
 from faith_jax.inference.opening import check_options
-from faith_jax.inference.packing import FilledLines, Group, Packed, PackedEngine
+from faith_jax.inference.packing import Group, Packed, PackedEngine
 from faith_jax.inference.pipeline import queue
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow, token_log_probs
 from faith_jax.models.config import TransformerConfig

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
-import numpy as np
 
 from faith_jax.core.programs import are_programs_shared
 from faith_jax.core.progress import Progress
@@ -408,30 +407,6 @@ class BlockShape(NamedTuple):
     queries: int
     targets: int
     lines: int
-
-
-class FilledLines:
-    """The lines of a batch, which are filled up from the left; int32 [lines, length] each.
-
-    Attributes:
-      tokens: padding where nothing is written.
-      segments: the number that each token's row has in the line; 0 = padding.
-      positions: in the row.
-      ends: how many tokens of each line are written.
-    """
-
-    def __init__(self, lines: int, length: int, pad_id: int):
-        self.tokens = np.full((lines, length), pad_id, np.int32)
-        self.segments, self.positions = np.zeros((2, lines, length), np.int32)
-        self.ends = [0] * lines
-
-    def append(self, line: int, ids: Sequence[int], segment: int, position: int = 0) -> slice:
-        """Writes tokens, whose positions begin at `position`, and returns their places."""
-        start = self.ends[line]
-        self.ends[line] = end = start + len(ids)
-        self.tokens[line, start:end], self.segments[line, start:end] = ids, segment
-        self.positions[line, start:end] = np.arange(position, position + len(ids))
-        return slice(start, end)
 
 
 class Block:

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from faith_jax.core.types import Array, PyTree
-from faith_jax.inference.batching import batch_tokens, padded_length, tokens_in_memory
+from faith_jax.inference.batching import FilledLines, batch_tokens, padded_length, tokens_in_memory
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.packing import (
@@ -31,7 +31,6 @@ from faith_jax.inference.packing import (
     Block,
     BlockShape,
     CompiledShapes,
-    FilledLines,
     Group,
     Line,
     Packed,
