@@ -79,15 +79,12 @@ def _jackknife_measures(
     # Summands are added up by unit, [units, sums], because units are left out whole.
     summands = np.concatenate([measure.summands[where] for measure in measures], axis=1)
     sums = unit_sums(summands, numbers, len(sizes))
-    width = measures[0].summands.shape[1]
 
     def figure(totals: Floats) -> Floats:
         # Both figures without the same unit, and only then their difference: so its error is that
         # of pairs.
-        first, *second = (
-            measure.value(totals[:, number * width : (number + 1) * width])
-            for number, measure in enumerate(measures)
-        )
+        parts = zip(measures, np.split(totals, len(measures), axis=1), strict=True)
+        first, *second = (measure.value(part) for measure, part in parts)
         return first - second[0] if second else first
 
     return jackknife_sums(figure, sums, sizes)
