@@ -175,6 +175,16 @@ def test_only_data_tasks_and_runs_know_tensorflow_and_gin():
     ] == []
 
 
+def test_models_and_what_they_compute_import_no_storage():
+    numerics = [n for n in MODULES if room_of(n) in ("models", "decoding", "statistics")]
+    assert [
+        f"{name}:{line}: {target}"
+        for name in numerics
+        for line, target in imports(parsed(name), lazy=False)
+        if target.startswith("faith_jax.core.files")
+    ] == []
+
+
 @functools.cache
 def imported_libraries(name):
     return {room_of(target) for _, target in imports(parsed(name), lazy=True)}

@@ -637,8 +637,8 @@ SCORERS = _of(
     (
         "likelihood-source",
         "inference/row_likelihoods.py",
-        "last = first_place + end - 1",
-        "last = first_place + end",
+        "last = first_place + span.stop - 1",
+        "last = first_place + span.stop",
         f"{_LIKELIHOOD}::test_every_row_as_if_it_were_alone",
     ),
     (
@@ -710,9 +710,9 @@ STATISTICS = _of(
     ),
     (
         "detection-unit-left-out",
-        "faith_jax/statistics/detection.py",
-        "figure(total - sums)",
-        "figure(sums)",
+        "faith_jax/statistics/estimates.py",
+        "np.concatenate([total[None], total - sums])",
+        "np.concatenate([total[None], sums])",
         "tests/statistics/test_detection.py",
     ),
     (

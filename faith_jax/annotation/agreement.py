@@ -22,11 +22,12 @@ from faith_jax.annotation.marks import Annotations, Span
 from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS
 from faith_jax.core.errors import pluralize
 from faith_jax.core.table import Table, plain
-from faith_jax.statistics.bootstrap import percentile_interval, resampled_counts
+from faith_jax.statistics.bootstrap import Draws, bootstrap
 from faith_jax.statistics.texts.text_metrics import content_words
 
 Interval = tuple[float | None, float | None]
 _NO_INTERVAL: Interval = (None, None)
+_FIGURES = ("agreement", "alpha", "kappa", "f1")
 _PUBLISHED = (
     "Chang 2024, section 4.1.1 (another model's responses, 5 of 10 annotators each): alpha 0.60 "
     "for hallucination, 0.73 for coverage."
@@ -95,15 +96,18 @@ def binary_agreement(
     items = sum(table.shape[1] for table in several)
     if not items:
         return Agreement(len(several), 0, yes_share)
-    counts = resampled_counts(len(several), resamples, seed)
-    # In the first column each response counts once: the figures themselves.
-    weights = np.column_stack([np.ones(len(several)), counts])
-    sums = np.stack([_sum_over_items(table) for table in several], axis=1) @ weights
+    parts = np.stack([_sum_over_items(table) for table in several], axis=1)
+    same_raters = len({len(table) for table in several}) == 1
+    drawn = bootstrap(
+        lambda weights: _compute_figures(parts @ weights.T, same_raters),
+        len(several),
+        Draws(resamples, confidence, seed),
+        # All at once: in parts, the last bits of the sums would be others.
+        cells=resamples * len(several),
+    )
     figures: dict[str, Any] = {}
-    for name, values in _compute_figures(sums, len({len(table) for table in several}) == 1).items():
-        figures[name] = plain(values[0])
-        if len(several) > 1:  # of a single response all draws are the same
-            figures[f"{name}_interval"] = tuple(plain(percentile_interval(values[1:], confidence)))
+    for name, (value, interval) in zip(_FIGURES, drawn, strict=True):
+        figures |= {name: plain(value), f"{name}_interval": tuple(plain(interval))}
     return Agreement(len(several), items, yes_share, **figures)
 
 
@@ -123,10 +127,8 @@ def _sum_over_items(table: NDArray[np.bool_]) -> NDArray[np.float64]:
     return np.array([part.sum() for part in parts])
 
 
-def _compute_figures(
-    sums: NDArray[np.float64], same_raters: bool
-) -> dict[str, NDArray[np.float64]]:
-    """Returns the figures [columns] of summed parts [7, columns]."""
+def _compute_figures(sums: NDArray[np.float64], same_raters: bool) -> NDArray[np.float64]:
+    """Returns `_FIGURES` [4, columns] of summed parts [7, columns]."""
     items, yes, no, agreeing, disagreeing, both_yes, either = sums
     total = yes + no
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -136,12 +138,9 @@ def _compute_figures(
         kappa = (agreement - chance) / (1 - chance)
         f1 = 2 * both_yes / either
     mixed = (yes > 0) & (no > 0)
-    return {
-        "agreement": agreement,
-        "alpha": np.where(mixed, alpha, np.nan),
-        "kappa": np.where(mixed & same_raters, kappa, np.nan),
-        "f1": f1,
-    }
+    alpha = np.where(mixed, alpha, np.nan)
+    kappa = np.where(mixed & same_raters, kappa, np.nan)
+    return np.stack([agreement, alpha, kappa, f1])
 
 
 def agreement_table(

@@ -15,7 +15,7 @@ import msgspec
 
 from faith_jax.checkpoints.embedded import BEST, NEWEST, checkpoint_path, embedded_models
 from faith_jax.checkpoints.hugging_face.folder import CONFIG, is_huggingface
-from faith_jax.checkpoints.manifest import COMPANIONS, read_manifest
+from faith_jax.checkpoints.manifest import COMPANIONS, file_digest, read_manifest
 from faith_jax.checkpoints.native import (
     MODEL_JSON,
     PARAMS,
@@ -185,15 +185,12 @@ def _list_checkpoint_files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:
 def file_content(path: pathlib.Path, is_whole: bool) -> tuple[int, str]:
     """Returns a file's size, and a SHA-256 of it, or of its ends and blocks between them."""
     size, digest = path.stat().st_size, hashlib.sha256()
-    ranges = [(0, size)]
-    if not is_whole and size > 2 * _END_BYTES + _BLOCKS * _BLOCK_BYTES:
-        between = range(_END_BYTES, size - _END_BYTES, (size - 2 * _END_BYTES) // _BLOCKS)
-        blocks = [(start, _BLOCK_BYTES) for start in between[:_BLOCKS]]
-        ranges = [(0, _END_BYTES), *blocks, (size - _END_BYTES, _END_BYTES)]
+    if is_whole or size <= 2 * _END_BYTES + _BLOCKS * _BLOCK_BYTES:
+        return size, file_digest(path)
+    between = range(_END_BYTES, size - _END_BYTES, (size - 2 * _END_BYTES) // _BLOCKS)
+    blocks = [(start, _BLOCK_BYTES) for start in between[:_BLOCKS]]
     with path.open("rb") as file:
-        for start, length in ranges:
+        for start, length in [(0, _END_BYTES), *blocks, (size - _END_BYTES, _END_BYTES)]:
             file.seek(start)
-            while length > 0 and (block := file.read(min(length, _END_BYTES))):
-                digest.update(block)
-                length -= len(block)
+            digest.update(file.read(length))
     return size, digest.hexdigest()

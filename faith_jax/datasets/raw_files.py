@@ -186,9 +186,7 @@ def checksum(path: pathlib.Path, like: str) -> str:
     else:
         digest = hashlib.new(kind)
     with open(path, "rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            digest.update(piece)
-    return f"{kind}:{digest.hexdigest()}"
+        return f"{kind}:{hashlib.file_digest(file, lambda: digest).hexdigest()}"
 
 
 @contextlib.contextmanager

@@ -79,6 +79,30 @@ def pad_rows(
     return tokens
 
 
+class FilledLines:
+    """The lines of a batch, which are filled up from the left; int32 [lines, length] each.
+
+    Attributes:
+      tokens: padding where nothing is written.
+      segments: the number that each token's row has in the line; 0 = padding.
+      positions: in the row.
+      ends: how many tokens of each line are written.
+    """
+
+    def __init__(self, lines: int, length: int, pad_id: int):
+        self.tokens = np.full((lines, length), pad_id, np.int32)
+        self.segments, self.positions = np.zeros((2, lines, length), np.int32)
+        self.ends = [0] * lines
+
+    def append(self, line: int, ids: Sequence[int], segment: int, position: int = 0) -> slice:
+        """Writes tokens, whose positions begin at `position`, and returns their places."""
+        start = self.ends[line]
+        self.ends[line] = end = start + len(ids)
+        self.tokens[line, start:end], self.segments[line, start:end] = ids, segment
+        self.positions[line, start:end] = np.arange(position, position + len(ids))
+        return slice(start, end)
+
+
 def token_types(second: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
     """Returns the token types of rows, int32 [rows, length]: 1 from where a second text starts."""
     # [rows, length]: places against each row's own start.

@@ -31,6 +31,7 @@ from faith_jax.inference.base import BaseModel
 from faith_jax.inference.batching import (
     LENGTHS,
     Batcher,
+    FilledLines,
     pad_rows,
     padded_length,
     token_types,
@@ -344,36 +345,34 @@ class _HeadEngine(PackedEngine):
 
         They are [lines, texts or tokens, classes].
         """
-        config, shape = self.model.config, (packed.size, packed.length)
+        config = self.model.config
         # The vectors of a soft prompt take the places of these tokens, which must not be padding,
         # since padding is masked.
         room = [int(config.pad_id == 0)] * config.encoder_prompt_length
         bound = functools.partial(_packed_logits, self.model.module, self.model.params)
         for lines in packed.batches():
-            # [lines, length] each. What no row takes stays padding, of segment 0.
-            tokens = np.full(shape, config.pad_id, np.int32)
-            segments, types = np.zeros((2, *shape), np.int32)
+            filled = FilledLines(packed.size, packed.length, config.pad_id)
+            types = np.zeros_like(filled.tokens)
             first = np.zeros((packed.size, texts), np.int32)
             places: _Places = {}
             for number, line in enumerate(lines):
-                end = 0
                 for segment, placed in enumerate(line, 1):
                     row = placed.rows[0][1]
-                    span = slice(end, end := end + placed.shared)
+                    span = filled.append(number, [*room, *rows[row]], segment)
                     begin = span.start + len(room)
-                    tokens[number, span], segments[number, span] = [*room, *rows[row]], segment
                     if second is not None:
-                        types[number, begin + second[row] : end] = 1
+                        types[number, begin + second[row] : span.stop] = 1
                     if config.token_label_names:
-                        places[row] = number, slice(begin, end)
+                        places[row] = number, slice(begin, span.stop)
                         continue
                     # The head reads a text from its first token on, behind the soft prompt.
                     first[number, segment - 1] = begin
                     places[row] = number, segment - 1
-                self._tokens += end
+            self._tokens += sum(filled.ends)
             if places:  # not of a batch that is compiled ahead
-                self._slots += tokens.size
-            arrays = (tokens, segments, None if second is None else types, first)
+                self._slots += filled.tokens.size
+            seen_types = None if second is None else types
+            arrays = (filled.tokens, filled.segments, seen_types, first)
             yield places, queue(self.model.partitioner, bound, *arrays)
 
 

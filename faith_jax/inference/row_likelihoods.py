@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from faith_jax.core.types import Array, PyTree
-from faith_jax.inference.batching import batch_tokens, padded_length, tokens_in_memory
+from faith_jax.inference.batching import FilledLines, batch_tokens, padded_length, tokens_in_memory
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.packing import (
@@ -41,6 +41,7 @@ from faith_jax.inference.packing import (
 )
 from faith_jax.inference.pipeline import queue
 from faith_jax.models.attention.masks import Regrouped
+from faith_jax.models.chunked_logits import piece_length
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer, output_layer
@@ -143,8 +144,7 @@ def token_log_probs(
       Natural logarithms; 0 behind `count`, rounded up to a piece.
     """
     tokens = sources.shape[0]
-    # Tokens whose float32 logits fit the bound, at least one.
-    piece = max(1, min(tokens, max_logits_bytes // (4 * layer.vocab_size)))
+    piece = piece_length(tokens, layer.vocab_size, max_logits_bytes)
     padding = -tokens % piece  # up to a multiple of the piece
     sources, targets = (jnp.pad(x, (0, padding)) for x in (sources, targets))
 
@@ -411,40 +411,35 @@ class LikelihoodEngine(PackedEngine):
     def _build_lines(
         self, lines: Sequence[Line], size: int, length: int, rows: Sequence[LikelihoodRow]
     ) -> tuple[Lines, _Sources]:
-        # [lines, length] each. What no row takes stays padding, of segment 0.
-        tokens, sources = np.full((size, length), self._pad, np.int32), _Sources()
-        segments, shared, positions = np.zeros((3, size, length), np.int32)
+        filled, sources = FilledLines(size, length, self._pad), _Sources()
+        shared = np.zeros_like(filled.tokens)
         room = [self._room] * self.model.config.decoder_prompt_length
         for number, line in enumerate(lines):
             # A device holds consecutive lines of a batch.
             group, place = divmod(number, size // self._devices)
             # Where the line begins among the states of its group.
             first_place = place * length
-            end, segment = 0, 0
+            segment = 0
             for placed in line:
-                span = slice(end, end := end + placed.shared)
                 segment += 1
                 # Rows of this input see its segment beside their own.
                 of_input = segment
-                tokens[number, span] = [*room, *rows[placed.rows[0][1]].inputs]
-                positions[number, span] = np.arange(placed.shared)
-                segments[number, span] = shared[number, span] = of_input
+                ids = [*room, *rows[placed.rows[0][1]].inputs]
+                span = filled.append(number, ids, of_input)
+                shared[number, span] = of_input
                 # The state of the input's last token predicts each row's first target.
-                last = first_place + end - 1
+                last = first_place + span.stop - 1
                 for _, row in placed.rows:
-                    fed = rows[row].targets[:-1]
                     # A single row is one segment with its input; several have their own segments.
                     segment += len(placed.rows) > 1
-                    span = slice(end, end := end + len(fed))
-                    tokens[number, span] = fed
                     # Each row goes on right behind the input, whatever stands between.
-                    positions[number, span] = placed.shared + np.arange(len(fed))
-                    segments[number, span], shared[number, span] = segment, of_input
-                    places = range(first_place + span.start, first_place + end)
+                    span = filled.append(number, rows[row].targets[:-1], segment, placed.shared)
+                    shared[number, span] = of_input
+                    places = range(first_place + span.start, first_place + span.stop)
                     sources[row] = group, np.array([last, *places])
-            self._tokens += end
-        self._slots += tokens.size
-        return Lines(tokens, segments, shared, positions), sources
+        self._tokens += sum(filled.ends)
+        self._slots += filled.tokens.size
+        return Lines(filled.tokens, filled.segments, shared, filled.positions), sources
 
     def _causal_groups(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> list[Group]:
         """Returns the rows of each input, with the tokens that follow it."""
@@ -555,43 +550,36 @@ class LikelihoodEngine(PackedEngine):
         config, shape, sources = self.model.config, block.shape, {}
         # [key lines, keys] for the encoder, [lines, targets] for the decoder, and for the attention
         # between them [key lines, queries].
-        keys = np.full((shape.key_lines, shape.keys), config.pad_id, np.int32)
-        key_segments = np.zeros_like(keys)
-        tokens = np.full((shape.lines, shape.targets), self._pad, np.int32)
-        segments, positions = np.zeros((2, *tokens.shape), np.int32)
+        keys = FilledLines(shape.key_lines, shape.keys, config.pad_id)
+        filled = FilledLines(shape.lines, shape.targets, self._pad)
         queries = np.zeros((shape.key_lines, shape.queries), np.int32)
         # Queries and tokens that only fill up have place 0: their states are not used.
-        places, back = np.zeros(queries.size, np.int32), np.zeros(tokens.size, np.int32)
-        # Where each line of the decoder ends so far.
-        ends = [0] * shape.lines
+        places, back = np.zeros(queries.size, np.int32), np.zeros(filled.tokens.size, np.int32)
         # What stands in front of each input, and of each response.
         room = [self._room] * config.encoder_prompt_length
         start = [self._room] * config.decoder_prompt_length + [config.decoder_start_id]
         for number, line in enumerate(block.keys):
-            key_end, query_end = 0, number * shape.queries
+            query_end = number * shape.queries
             for segment, placed in enumerate(line, 1):
-                key_span = slice(key_end, key_end := key_end + placed.shared)
-                keys[number, key_span] = [*room, *rows[placed.rows[0][1]].inputs]
-                key_segments[number, key_span] = segment
+                keys.append(number, [*room, *rows[placed.rows[0][1]].inputs], segment)
                 for part, row in placed.rows:
                     fed = [*start, *rows[row].targets[:-1]]
-                    first = part * shape.targets + ends[part]
+                    # The next number in the decoder's line, which has rows of several inputs.
+                    in_line = filled.append(part, fed, 1 + filled.segments[part].max())
+                    # Among the tokens of all lines.
+                    first = part * shape.targets + in_line.start
                     span = slice(first, first + len(fed))
                     seen = slice(query_end, query_end := query_end + len(fed))
-                    tokens.flat[span], positions.flat[span] = fed, np.arange(len(fed))
-                    # The next number in the decoder's line, which has rows of several inputs.
-                    segments.flat[span] = 1 + segments[part].max()
                     # `places` sorts the decoder's tokens to their inputs' lines, and `back` undoes
                     # it.
                     queries.flat[seen], places[seen] = segment, np.arange(span.start, span.stop)
                     back[span] = np.arange(seen.start, seen.stop)
-                    ends[part] += len(fed)
                     # The start token's state, behind the soft prompt, predicts the first target.
                     sources[row] = np.arange(span.start + len(start) - 1, span.stop)
-            self._tokens += key_end + query_end - number * shape.queries
+        self._tokens += sum(keys.ends) + sum(filled.ends)
         regrouped = Regrouped(places[None], back[None], queries)
-        read = Blocks(keys, key_segments, tokens, segments, positions, regrouped)
-        return read, sources
+        read = (keys.tokens, keys.segments, filled.tokens, filled.segments, filled.positions)
+        return Blocks(*read, regrouped), sources
 
 
 def _number_inputs(groups: Sequence[Group]) -> list[Group]:
@@ -669,8 +657,7 @@ def scoring_program(
         )
     tokens = rows * length // groups
     targets = _TargetTokens(ints(groups, tokens), ints(groups, tokens), ints(groups))
-    # As in `token_log_probs`.
-    piece = max(1, min(tokens, max_logits_bytes // (4 * config.vocab_size)))
+    piece = piece_length(tokens, config.vocab_size, max_logits_bytes)  # of `token_log_probs`
 
     def compile_program() -> Any:
         with partitioner.active():

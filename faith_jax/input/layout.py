@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.inference.batching import pad_rows, token_types
+from faith_jax.inference.batching import FilledLines, pad_rows, token_types
 from faith_jax.inference.texts.input_rows import InputLayout
 from faith_jax.models.config import TransformerConfig
 
@@ -65,25 +65,20 @@ def packed_features(
       Those of `batch_features`, and `encoder_segment_ids` and `decoder_segment_ids`: 1 for the
       tokens of the first example, 2 for the second, 0 for padding.
     """
-
-    def join_rows(name: str, of: Any = lambda ids, number: ids) -> np.ndarray:
-        texts = [
-            np.concatenate([of(row[name], number) for number, row in enumerate(examples, 1)])
-            for examples in rows
-        ]
-        return pad_rows(texts, lengths[name], 0)
-
-    def segments(ids: Sequence[int], number: int) -> np.ndarray:
-        return np.full(len(ids), number)
-
-    decoder_segments = join_rows("targets", segments)
+    inputs, targets = (FilledLines(len(rows), lengths[name], 0) for name in ("inputs", "targets"))
+    decoder_inputs = np.zeros_like(targets.tokens)
+    for line, examples in enumerate(rows):
+        for number, row in enumerate(examples, 1):
+            inputs.append(line, row["inputs"], number)
+            span = targets.append(line, row["targets"], number)
+            decoder_inputs[line, span] = [0, *row["targets"][:-1]]
     return {
-        "encoder_input_tokens": join_rows("inputs"),
-        "encoder_segment_ids": join_rows("inputs", segments),
-        "decoder_input_tokens": join_rows("targets", lambda ids, _: [0, *ids[:-1]]),
-        "decoder_target_tokens": join_rows("targets"),
-        "decoder_segment_ids": decoder_segments,
-        "decoder_loss_weights": (decoder_segments > 0).astype(np.int32),
+        "encoder_input_tokens": inputs.tokens,
+        "encoder_segment_ids": inputs.segments,
+        "decoder_input_tokens": decoder_inputs,
+        "decoder_target_tokens": targets.tokens,
+        "decoder_segment_ids": targets.segments,
+        "decoder_loss_weights": (targets.segments > 0).astype(np.int32),
     }
 
 

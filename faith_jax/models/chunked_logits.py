@@ -38,6 +38,11 @@ class TargetStatistics(NamedTuple):
         return self.logit - self.log_z
 
 
+def piece_length(length: int, vocab_size: int, max_logits_bytes: int, rows: int = 1) -> int:
+    """Returns at how many of `length` positions the float32 logits fit, at least one."""
+    return max(1, min(length, max_logits_bytes // (4 * rows * vocab_size)))
+
+
 def target_statistics(
     hidden: Float[Array, "batch length embed"],
     layer: OutputLayer,
@@ -159,8 +164,7 @@ def _make_splitter(
         device = jax.sharding.get_abstract_mesh().abstract_device
         on_cpu = device is not None and device.device_kind == "cpu"
         max_logits_bytes = MAX_LOGITS_BYTES_ON_CPU if on_cpu else MAX_LOGITS_BYTES
-    # A position takes 4 bytes for each row and token of the vocabulary.
-    piece = max(1, min(length, max_logits_bytes // (4 * batch * vocab_size)))
+    piece = piece_length(length, vocab_size, max_logits_bytes, batch)
     if piece == length:
         return None
     pieces = -(-length // piece)

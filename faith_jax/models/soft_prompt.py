@@ -16,7 +16,6 @@ from flax import linen as nn
 from jaxtyping import Float, Integer
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-from faith_jax.core.files.stores import path_of
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.layers import param_with_axes
 
@@ -214,6 +213,9 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
       InputError: if the file does not exist, is not a .npy file, has another dtype or rank, or
         contains NaN or infinity.
     """
+    # Here, so that a model without such a prompt imports nothing of storage.
+    from faith_jax.core.files.stores import path_of
+
     try:
         with path_of(path).open("rb") as file:
             # MemoryError: a damaged header may name an array of any size.

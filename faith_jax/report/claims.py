@@ -11,8 +11,8 @@ from faith_jax.core.labels import NOT_VERIFIABLE, UNSUPPORTED, VERDICTS, DialFac
 from faith_jax.core.table import Table
 from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.table_pages import page_template
-from faith_jax.statistics.bootstrap import interval_note
-from faith_jax.statistics.classification import DRAWS, Draws, Figure, call_figures
+from faith_jax.statistics.bootstrap import DRAWS, Draws, interval_note
+from faith_jax.statistics.classification import Figure, call_figures
 from faith_jax.statistics.texts.text_metrics import content_words
 
 MOST = 2000  # claims in a page

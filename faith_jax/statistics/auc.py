@@ -1,26 +1,25 @@
 """The area under the ROC curve (AUC): how well scores tell faithful responses from others.
 
 `area_components` gives an AUC with the parts of its interval (see `statistics.estimates`) and of
-its tests, which the tables of scorers show; `bootstrap_auc` resamples rows with all that belongs to
-them, such as words.
+its tests, which the tables of scorers show; `auc_of_weights` is for `statistics.bootstrap`, which
+resamples rows with all that belongs to them, such as words.
 
 Labels are 1 (faithful) and 0; scores are higher for what is more faithful. Ties count half.
 
 >>> roc_auc([0.9, 0.8, 0.8, 0.1], [1, 1, 0, 0])
 0.875
->>> areas = bootstrap_auc([[0.9, 0.2, 0.6, 0.1]], [1, 0, 0, 1], resamples=200, seed=1)
->>> areas.shape
-(1, 200)
+>>> auc_of_weights([[0.9, 0.2, 0.6, 0.1]], [1, 0, 0, 1])(np.array([[1, 1, 1, 1], [2, 1, 0, 0]]))
+array([[0.5, 1. ]])
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from faith_jax.statistics.bootstrap import RESAMPLES, cluster_numbers, drawn_counts
+from faith_jax.statistics.bootstrap import cluster_numbers
 from faith_jax.statistics.estimates import Estimate, unit_sums
 
 
@@ -54,6 +53,19 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
     return float(_weighted_areas(_sort_classes(values, positive), weights)[0])
 
 
+def auc_of_weights(
+    scores: ArrayLike | Sequence[ArrayLike], labels: ArrayLike
+) -> Callable[[NDArray[np.integer]], NDArray[np.float64]]:
+    """Returns a function from how often rows count, [lines, rows], to AUCs [scorers, lines].
+
+    Scores are [scorers, rows], labels [rows]. NaN where a class is missing.
+    """
+    values, positive = check_scores(np.asarray(scores, np.float64), labels)
+    # Weights change how often rows count, not their order: one sort serves all.
+    orders = [_sort_classes(row, positive) for row in values]
+    return lambda weights: np.stack([_weighted_areas(order, weights) for order in orders])
+
+
 class _SortedClasses(NamedTuple):
     """The rows of both classes, sorted by their scores.
 
@@ -84,9 +96,7 @@ def _sort_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> _
     return _SortedClasses(positives, negatives, below, not_above if tied else None)
 
 
-def _weighted_areas(
-    order: _SortedClasses, weights: NDArray[np.unsignedinteger]
-) -> NDArray[np.float64]:
+def _weighted_areas(order: _SortedClasses, weights: NDArray[np.integer]) -> NDArray[np.float64]:
     """Returns the AUC, exactly, for each line of weights [lines, rows]: how often each row counts.
 
     NaN where a class has no weight.
@@ -209,23 +219,3 @@ def area_components(
         unit_sums((beating - areas[:, None]).T / n, negative_groups, units).T,
         (len(np.unique(positive_groups)), len(np.unique(negative_groups)), units),
     )
-
-
-def bootstrap_auc(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    resamples: int = RESAMPLES,
-    seed: int | Sequence[int] = 0,
-    clusters: Sequence[Hashable] | None = None,
-) -> NDArray[np.float64]:
-    """Returns the ROC AUC of each scorer in each resample, NaN where a class is missing.
-
-    Scores are [scorers, rows], labels [rows], the areas [scorers, resamples].
-    """
-    values, positive = check_scores(scores, labels)
-    # A resample changes how often rows count, not their order: one sort serves all.
-    orders = [_sort_classes(row, positive) for row in values]
-    # All scorers see the same draws, so that their differences are paired.
-    draws = drawn_counts(positive.size, resamples, seed, clusters)
-    parts = [[_weighted_areas(order, part) for order in orders] for part in draws]
-    return np.concatenate(parts, axis=1) if orders else np.zeros((0, resamples))

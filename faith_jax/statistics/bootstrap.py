@@ -4,11 +4,15 @@ Rows are drawn with replacement, as many as there are; with `clusters`, which na
 it is drawn together with (such as its source document), whole clusters are. All scorers see the
 same draws. The same seed gives the same draws.
 
+A figure is a function of how often each row counts, such as `statistics.auc.auc_of_weights`.
+
 >>> percentile_interval(resampled_counts(4, 200, seed=1)[0] / 4)  # of one row in four
 Interval(low=0.0, high=0.75)
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+import itertools
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +30,46 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+class Draws(NamedTuple):
+    """How the intervals of `bootstrap` are drawn."""
+
+    resamples: int = RESAMPLES
+    confidence: float = 0.95
+    seed: int | Sequence[int] = 0
+
+
+NO_INTERVAL = Interval(math.nan, math.nan)
+DRAWS = Draws()
+
+
+def bootstrap(
+    statistic: Callable[[NDArray[np.uint16]], NDArray[np.float64]],
+    size: int,
+    draws: Draws = DRAWS,
+    clusters: Sequence[Hashable] | None = None,
+    cells: int = _CELLS,
+) -> list[tuple[float, Interval]]:
+    """Returns figures of `size` rows with their intervals.
+
+    `statistic` gets how often each row counts, [lines, rows], with at most so many `cells` and a
+    line more, and returns the figures of each line, [figures, lines]; NaN = undefined. Rows of a
+    single cluster have no intervals.
+    """
+    parts = drawn_counts(size, draws.resamples, draws.seed, clusters, cells)
+    # In the first line each row counts once: the figures themselves.
+    first = np.concatenate([np.ones((1, size), np.uint16), next(parts)])
+    values = np.concatenate([statistic(part) for part in itertools.chain([first], parts)], axis=1)
+    # Of one cluster all draws are the same, which is no certainty.
+    is_drawn = len(set(range(size) if clusters is None else clusters)) > 1
+    return [
+        (
+            float(line[0]),
+            percentile_interval(line[1:], draws.confidence) if is_drawn else NO_INTERVAL,
+        )
+        for line in values
+    ]
 
 
 def resampled_counts(
@@ -113,7 +157,7 @@ def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval
     # A resample without one of the classes, for example, says nothing of the figure's size.
     defined = defined[~np.isnan(defined)]
     if not defined.size:
-        return Interval(np.nan, np.nan)
+        return NO_INTERVAL
     # The percentile interval leaves out as much at each end.
     tail = (1 - confidence) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])

@@ -1,15 +1,15 @@
 """Accuracy and F1 of calls, with bootstrap intervals, and thresholds that make scores calls."""
 
+import itertools
 import math
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.core.table import DASH, figure_text
-from faith_jax.statistics.bootstrap import RESAMPLES, Interval, drawn_counts, percentile_interval
-from faith_jax.statistics.estimates import NO_INTERVAL
+from faith_jax.statistics.bootstrap import DRAWS, NO_INTERVAL, Draws, Interval, bootstrap
 
 
 class Figure(NamedTuple):
@@ -24,15 +24,6 @@ class Figure(NamedTuple):
         return DASH if math.isnan(self.value) else figure_text(self.value, self.interval, 1)
 
 
-class Draws(NamedTuple):
-    """How intervals are drawn: see `faith_jax.statistics.bootstrap`."""
-
-    resamples: int = RESAMPLES
-    confidence: float = 0.95
-    seed: int = 0
-
-
-DRAWS = Draws()
 UNDEFINED = Figure(math.nan, NO_INTERVAL)
 ACCURACY, MACRO_F1 = "Acc", "F1"
 NO_LABEL = "no label"  # what a model says that is none of the labels
@@ -59,30 +50,23 @@ def call_figures(
     pairs = [(places[label], places[call]) for label, call in zip(labels, calls, strict=True)]
     cells[np.arange(len(labels)), *np.transpose(pairs)] = 1
     rows = cells.reshape(len(labels), -1)
-    drawn = drawn_counts(len(labels), draws.resamples, draws.seed, clusters)
-    # The confusion matrices of resamples are weighted sums of these: a product of matrices, which
-    # is fast in floats, and exact, as float32 has all whole numbers up to 2**24.
-    tables = [weights.astype(np.float32) @ rows for weights in drawn]
-    # The first table is of the rows as they are, those of the resamples follow.
-    counts = np.concatenate([rows.sum(axis=0)[None], *tables]).astype(np.float64)
-    confusions = counts.reshape(-1, *cells.shape[1:])  # [tables, classes, classes + 1]
-    # The last column, of no class, is off the diagonal of all classes: [tables, classes].
-    hits = np.diagonal(confusions, axis1=1, axis2=2)
-    # F1 = 2 TP / (2 TP + FN + FP): rows with the label, and rows that are called it.
-    sizes = confusions.sum(axis=2) + confusions.sum(axis=1)[:, : len(names)]
-    f1 = np.divide(2 * hits, sizes, out=np.full_like(hits, np.nan), where=sizes > 0)
-    accuracy = hits.sum(axis=1) / confusions.sum(axis=(1, 2))
-    # A class that no row has or is called is NaN, and no part of the mean.
-    figures = np.stack([accuracy, np.nanmean(f1, axis=1), *f1.T])
-    # Of one group all draws are the same, which is no certainty.
-    is_drawn = len(set(range(len(labels)) if clusters is None else clusters)) > 1
-    return {
-        figure: Figure(
-            float(values[0]),
-            percentile_interval(values[1:], draws.confidence) if is_drawn else NO_INTERVAL,
-        )
-        for figure, values in zip((ACCURACY, MACRO_F1, *names), 100 * figures, strict=True)
-    }
+
+    def figures_of(weights: NDArray[np.uint16]) -> NDArray[np.float64]:
+        # The confusion matrices of resamples are weighted sums of rows: a product of matrices,
+        # which is fast in floats, and exact, as float32 has all whole numbers up to 2**24.
+        counts = (weights.astype(np.float32) @ rows).astype(np.float64)
+        confusions = counts.reshape(-1, *cells.shape[1:])  # [lines, classes, classes + 1]
+        # The last column, of no class, is off the diagonal of all classes: [lines, classes].
+        hits = np.diagonal(confusions, axis1=1, axis2=2)
+        # F1 = 2 TP / (2 TP + FN + FP): rows with the label, and rows that are called it.
+        sizes = confusions.sum(axis=2) + confusions.sum(axis=1)[:, : len(names)]
+        f1 = np.divide(2 * hits, sizes, out=np.full_like(hits, np.nan), where=sizes > 0)
+        accuracy = hits.sum(axis=1) / confusions.sum(axis=(1, 2))
+        # A class that no row has or is called is NaN, and no part of the mean.
+        return 100 * np.stack([accuracy, np.nanmean(f1, axis=1), *f1.T])
+
+    figures = itertools.starmap(Figure, bootstrap(figures_of, len(labels), draws, clusters))
+    return dict(zip((ACCURACY, MACRO_F1, *names), figures, strict=True))
 
 
 def best_threshold(scores: ArrayLike, labels: ArrayLike, macro: bool = False) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from faith_jax.statistics.estimates import Estimate, jackknife, unit_sums
+from faith_jax.statistics.estimates import Estimate, jackknife_sums, unit_sums
 
 Floats = NDArray[np.float64]
 Span = tuple[int, int]  # of characters: start, end, exclusive
@@ -52,7 +52,7 @@ def balanced_accuracy_difference(
     sums = _sum_by_unit(*first, *second, units=units)
 
     def difference(part: Floats) -> Floats:
-        return _mean_recall(part[..., :4]) - _mean_recall(part[..., 4:])
+        return _mean_recall(part[:, :4]) - _mean_recall(part[:, 4:])
 
     rows, gains = sums[:, [0, 2]], sums[:, [1, 3]] - sums[:, [5, 7]]
     differing = len(np.unique(units[called != beside]))
@@ -72,12 +72,10 @@ def error_figures(
     # Rows that are neither called errors nor are errors change no figure, and weigh nothing.
     weights = sums[:, 1] + sums[:, 2]
     return (
-        _jackknife_estimate(lambda s: _divide_or_nan(s[..., 0], s[..., 1]), sums, weights),
-        _jackknife_estimate(lambda s: _divide_or_nan(s[..., 0], s[..., 2]), sums, weights),
+        jackknife_sums(lambda s: _divide_or_nan(s[:, 0], s[:, 1]), sums, weights),
+        jackknife_sums(lambda s: _divide_or_nan(s[:, 0], s[:, 2]), sums, weights),
         # 2PR / (P + R) with P = hits / called and R = hits / true.
-        _jackknife_estimate(
-            lambda s: _divide_or_nan(2 * s[..., 0], s[..., 1] + s[..., 2]), sums, weights
-        ),
+        jackknife_sums(lambda s: _divide_or_nan(2 * s[:, 0], s[:, 1] + s[:, 2]), sums, weights),
     )
 
 
@@ -145,15 +143,6 @@ def _sum_by_unit(*columns: ArrayLike, units: NDArray[np.intp]) -> Floats:
     return unit_sums(values, units, int(units.max(initial=-1)) + 1)
 
 
-def _jackknife_estimate(
-    figure: Callable[[Floats], Floats], sums: Floats, weights: Floats
-) -> Estimate:
-    """Returns a figure of the sums [units, columns]; it rests on each unit by its weight."""
-    total = sums.sum(axis=0)
-    # Each line of the difference, [units, columns], is the total without one unit.
-    return jackknife(float(figure(total)), figure(total - sums), weights)
-
-
 def _of_classes(truth: Floats, called: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
     """Returns which rows are faithful, and called so; unfaithful, and called so: [rows] each."""
     return [truth == 1, (truth == 1) & called, truth == 0, (truth == 0) & ~called]
@@ -179,7 +168,7 @@ def _two_class_estimate(
         right: [units, 2].
       added: the sum of the gains of the two units that are added.
     """
-    estimate = _jackknife_estimate(figure, sums, np.ones(len(sums)))
+    estimate = jackknife_sums(figure, sums, np.ones(len(sums)))
     if math.isnan(estimate.value + estimate.error):
         return estimate
     totals, counts = rows.sum(axis=0), np.count_nonzero(rows, axis=0)
@@ -199,10 +188,9 @@ def _two_class_estimate(
 
 def _mean_recall(sums: Floats) -> Floats:
     # Balanced accuracy: the mean of sensitivity and specificity.
-    recalls = _divide_or_nan(sums[..., 1], sums[..., 0]), _divide_or_nan(sums[..., 3], sums[..., 2])
+    recalls = _divide_or_nan(sums[:, 1], sums[:, 0]), _divide_or_nan(sums[:, 3], sums[:, 2])
     return (recalls[0] + recalls[1]) / 2
 
 
 def _divide_or_nan(part: Floats, total: Floats) -> Floats:
-    part, total = np.asarray(part, np.float64), np.asarray(total, np.float64)
     return np.divide(part, total, out=np.full(total.shape, np.nan), where=total > 0)

@@ -4,36 +4,35 @@ A unit is a row, or all rows that depend on each other, such as those about one 
 standard error and degrees of freedom give the interval and the p-value of a difference, so that the
 two agree: the p-value is below 0.05 exactly where the 95% interval leaves out 0.
 
-Standard errors of means, shares and BLEU come from leaving out one unit at a time (`jackknife`);
-those of AUCs from `faith_jax.statistics.auc.area_components`. For a mean over independent
-rows it is the one-sample t test, and for a difference of two means on the same rows the paired one.
+Standard errors of means, shares and BLEU come from leaving out one unit at a time
+(`jackknife_sums`); those of AUCs from `faith_jax.statistics.auc.area_components`. For a mean over
+independent rows it is the one-sample t test, and for a difference of two means on the same rows the
+paired one.
 
 References: Efron & Stein 1981, The jackknife estimate of variance. MacKinnon, Nielsen & Webb 2023,
 Cluster-robust inference: a guide to empirical practice (units left out whole: "CV3"). Carter,
 Schnepel & Steigerwald 2017, Asymptotic behavior of a t-test robust to cluster heterogeneity (the
 effective number of units of unequal size).
 
->>> scores = np.array([0.9, 0.4, 0.8, 0.7, 0.6])
->>> total = scores.sum()
->>> estimate = jackknife(total / 5, (total - scores) / 4, np.ones(5))
+>>> rows = np.stack([[0.9, 0.4, 0.8, 0.7, 0.6], np.ones(5)], axis=1)  # a score, and one row
+>>> estimate = jackknife_sums(lambda sums: sums[:, 0] / sums[:, 1], rows, np.ones(5))
 >>> estimate.interval().low > 0, round(estimate.error, 4), estimate.degrees
 (True, 0.086, 4.0)
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from faith_jax.statistics.bootstrap import Interval
+from faith_jax.statistics.bootstrap import NO_INTERVAL, Interval
 
 # With fewer units, intervals and tests rest on the units' values being about normal.
 ENOUGH_UNITS = 10
 _NOTHING = 1e-12  # a standard error that is rounding
 _POWER = 0.8  # the probability to find a difference that is there
-NO_INTERVAL = Interval(math.nan, math.nan)
 
 
 class Estimate(NamedTuple):
@@ -174,6 +173,22 @@ def smallest_exchange(units: int) -> float:
 def unit_sums(values: NDArray[np.float64], numbers: NDArray[np.intp], units: int) -> NDArray:
     """Returns the sums of values [rows, sums] over the rows of each unit: [units, sums]."""
     return np.stack([np.bincount(numbers, column, units) for column in values.T], axis=1)
+
+
+def jackknife_sums(
+    figure: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    sums: NDArray[np.float64],
+    sizes: ArrayLike,
+) -> Estimate:
+    """Returns the estimate of a figure of sums over rows, such as a mean, without reading rows.
+
+    `figure` is of totals, [n, sums] to [n]; `sums` are of each unit, [units, sums]; `sizes` has how
+    much each unit weighs, such as its rows: [units].
+    """
+    total = sums.sum(axis=0)
+    # The total less a unit's sums is the total without it: no figure is computed from rows again.
+    values = figure(np.concatenate([total[None], total - sums]))
+    return jackknife(float(values[0]), values[1:], sizes)
 
 
 def jackknife(value: float, left_out: ArrayLike, sizes: ArrayLike) -> Estimate:

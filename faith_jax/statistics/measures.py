@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from faith_jax.core.errors import pluralize
 from faith_jax.core.table import DASH, MARK, difference_text, figure_text
 from faith_jax.statistics.bootstrap import Interval, cluster_numbers
-from faith_jax.statistics.estimates import Estimate, corrected_text, jackknife, unit_sums
+from faith_jax.statistics.estimates import Estimate, corrected_text, jackknife_sums, unit_sums
 from faith_jax.statistics.significance import SIGNIFICANT, holm_by_baseline
 
 Floats = NDArray[np.float64]
@@ -76,19 +76,18 @@ def _jackknife_measures(
     size = int(where.sum())
     numbers = cluster_numbers(size, None if units is None else units[where].tolist())
     sizes = np.bincount(numbers)
-    figures = []  # of all units, and without each of them: [1 + units]
-    for measure in measures:
-        # Summands are added up by unit, [units, sums], because units are left out whole.
-        sums = unit_sums(measure.summands[where], numbers, len(sizes))
-        # The total less a unit's sums is the total without it: no figure is computed from rows
-        # again.
-        total = sums.sum(axis=0)
-        figures.append(measure.value(np.concatenate([total[None], total - sums])))
-    first, *second = figures
-    # Both figures without the same unit, and only then their difference: so its error is that of
-    # pairs.
-    values = first - second[0] if second else first
-    return jackknife(float(values[0]), values[1:], sizes)
+    # Summands are added up by unit, [units, sums], because units are left out whole.
+    summands = np.concatenate([measure.summands[where] for measure in measures], axis=1)
+    sums = unit_sums(summands, numbers, len(sizes))
+
+    def figure(totals: Floats) -> Floats:
+        # Both figures without the same unit, and only then their difference: so its error is that
+        # of pairs.
+        parts = zip(measures, np.split(totals, len(measures), axis=1), strict=True)
+        first, *second = (measure.value(part) for measure, part in parts)
+        return first - second[0] if second else first
+
+    return jackknife_sums(figure, sums, sizes)
 
 
 class Difference(NamedTuple):

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from faith_jax.statistics.estimates import Estimate, jackknife, unit_sums
+from faith_jax.statistics.estimates import Estimate, jackknife_sums, unit_sums
 
 _FOLDS = 10  # or one for each unit, if these are fewer
 Floats = NDArray[np.float64]
@@ -118,13 +118,8 @@ def held_out_figures(
     # the numerator and the denominator of the share.
     counts, among = acts & errors, errors if wish is Wish.CATCH else acts
     sums = unit_sums(np.stack([counts, among], axis=1).astype(np.float64), units, total)
-    hits, size = sums.sum(axis=0)
     # 0 / 0 where no row is left: NaN, and then there is no standard error.
     with np.errstate(invalid="ignore"):
-        estimate = jackknife(
-            float(hits / size) if size else math.nan,
-            (hits - sums[:, 0]) / (size - sums[:, 1]),
-            sums[:, 1],
-        )
+        estimate = jackknife_sums(lambda s: s[:, 0] / s[:, 1], sums, sums[:, 1])
     mean_acts = float(acts.mean()) if acts.size else math.nan
     return ThresholdFigures(choose(scores, labels, share), estimate, mean_acts)

@@ -19,7 +19,7 @@ from faith_jax.checkpoints import manifest
 from faith_jax.checkpoints.manifest import TensorDigests
 from faith_jax.checkpoints.native import orbax_path, read_part
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.files import read_json_or_none, sync, sync_entry
+from faith_jax.core.files import check_space, read_json_or_none, sync, sync_entry
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.processes import from_all
 from faith_jax.core.types import PyTree
@@ -133,10 +133,17 @@ class TrainCheckpoints:
         return math.isfinite(score) and len(as_good) < self._keep_best
 
     def save(self, state: TrainState, metrics: Mapping[str, float] | None = None) -> None:
-        """Saves a state in the background; `wait` returns when it is on disk."""
+        """Saves a state in the background; `wait` returns when it is on disk.
+
+        Raises:
+          StorageError: the disk has no room for it.
+        """
         step = int(state.step)
         if step in self._manager.all_steps():
             return
+        if jax.process_index() == 0:  # Orbax would leave half a checkpoint
+            # Bytes of all shards.
+            check_space(self.folder, 2 * sum(leaf.nbytes for leaf in jax.tree.leaves(state)))
         # One at a time: `_saved` is of the checkpoint that is being written.
         self.wait()
         items = _collect_items(state)

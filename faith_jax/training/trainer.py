@@ -18,7 +18,6 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
 from faith_jax.core.errors import ConfigError, DivergenceError
-from faith_jax.core.files import check_space
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer
@@ -354,7 +353,6 @@ def fit(
       DivergenceError: the loss or the gradient is not finite; this step is not saved.
       StorageError: the disk has no room for a checkpoint.
     """
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))  # bytes, all shards
     with _catch_termination() as is_asked_to_stop:
         for step in range(int(state.step) + 1, periods.total + 1):
             final = step == periods.total
@@ -370,8 +368,6 @@ def fit(
             is_best = validation is not None and checkpoints.is_among_best(validation)
             if final or stopping or is_best or step % periods.checkpoint == 0:
                 _check_finite(step, metrics, checkpoints)
-                if jax.process_index() == 0:  # Orbax would leave half a checkpoint
-                    check_space(checkpoints.folder, 2 * size)
                 checkpoints.save(state, validation)
             if final or stopping:
                 # Saving goes on in the background, and must end before the process does.

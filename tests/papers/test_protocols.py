@@ -20,7 +20,8 @@ from faith_jax.papers.dialfact.verification import (
 from faith_jax.papers.faithdial.critic_accuracy import AccuracyLayout, accuracy, accuracy_table
 from faith_jax.papers.pmi.begin import threshold_table
 from faith_jax.papers.push.table3_pronouns import pronoun_table
-from faith_jax.statistics.classification import Draws, best_threshold, call_figures
+from faith_jax.statistics.bootstrap import Draws
+from faith_jax.statistics.classification import best_threshold, call_figures
 from faith_jax.statistics.scored_corpora import Corpus
 from tests.paths import REAL, needs_shared
 

@@ -9,7 +9,7 @@ from faith_jax.report.claims import (
     gold_table,
     verdict_table,
 )
-from faith_jax.statistics.classification import Draws
+from faith_jax.statistics.bootstrap import Draws
 
 SCORERS = ("supports", "refutes")
 

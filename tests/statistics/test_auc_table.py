@@ -20,8 +20,7 @@ from faith_jax.statistics.auc_table import (
     auc_table,
     best_rows,
 )
-from faith_jax.statistics.bootstrap import Interval
-from faith_jax.statistics.estimates import NO_INTERVAL
+from faith_jax.statistics.bootstrap import NO_INTERVAL, Interval
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.systems import EMPTY
 from faith_jax.statistics.units import Units

@@ -43,7 +43,7 @@ def test_many_rows_take_little_memory():
     labels, scores = np.arange(20_000) % 2, generator.normal(size=(2, 20_000))
     tracemalloc.start()
     try:
-        auc.bootstrap_auc(scores, labels, 1000)
+        bootstrap.bootstrap(auc.auc_of_weights(scores, labels), 20_000)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -56,8 +56,8 @@ def test_areas_are_those_of_the_rows_drawn(seed, clustered):
     labels = generator.integers(0, 2, 12)
     scores = np.round(generator.normal(size=(2, 12)), 1)
     clusters = generator.integers(0, 5, 12).tolist() if clustered else None
-    found = auc.bootstrap_auc(scores, labels, 7, seed, clusters)
     counts = bootstrap.resampled_counts(12, 7, seed, clusters)
+    found = auc.auc_of_weights(scores, labels)(counts.T)
     for number, column in enumerate(counts.T):
         rows = np.repeat(np.arange(12), column)
         expected = [roc_auc(row[rows], labels[rows]) for row in scores]
@@ -77,8 +77,8 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     labels = np.repeat([0, 1], 60)
     for trial in range(200):
         scores = generator.normal(size=120) + labels
-        areas = auc.bootstrap_auc(scores[None], labels, 200, seed=trial)[0]
-        low, high = bootstrap.percentile_interval(areas)
+        areas_of, draws = auc.auc_of_weights(scores[None], labels), bootstrap.Draws(200, seed=trial)
+        ((_, (low, high)),) = bootstrap.bootstrap(areas_of, 120, draws)
         covered += low <= truth <= high
     assert 0.9 <= covered / 200 <= 0.99
 

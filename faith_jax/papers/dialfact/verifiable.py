@@ -11,17 +11,14 @@ from faith_jax.core.table import DASH, Table
 from faith_jax.papers.development import THRESHOLD_OPTIONS, development_and_test
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, interval_draws
-from faith_jax.statistics.bootstrap import interval_note
+from faith_jax.statistics.bootstrap import DRAWS, NO_INTERVAL, Draws, interval_note
 from faith_jax.statistics.classification import (
     ACCURACY,
-    DRAWS,
     UNDEFINED,
-    Draws,
     Figure,
     best_threshold,
     call_figures,
 )
-from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.scored_corpora import Corpus
 
 _KINDS = ("non-verifiable", "verifiable")  # by the label

@@ -21,16 +21,12 @@ from faith_jax.runs.scores.protocols import (
     cluster_fields,
     interval_draws,
 )
-from faith_jax.statistics.bootstrap import (
-    interval_note,
-)
+from faith_jax.statistics.bootstrap import DRAWS, Draws, interval_note
 from faith_jax.statistics.classification import (
     ACCURACY,
-    DRAWS,
     MACRO_F1,
     NO_LABEL,
     UNDEFINED,
-    Draws,
     Figure,
     call_figures,
 )

@@ -15,13 +15,13 @@ from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, half_notes, read_layout
 from faith_jax.statistics.bootstrap import (
+    NO_INTERVAL,
     RESAMPLES,
+    Draws,
     Interval,
-    drawn_counts,
+    bootstrap,
     interval_note,
-    percentile_interval,
 )
-from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.scored_corpora import Corpus, only_fields, read_corpora
 
 
@@ -69,12 +69,10 @@ def accuracy(
     defined = ~np.isnan(values + truth)
     hits = ((values[defined] >= 0.5) == (truth[defined] == 1)).astype(np.float64)
     if not hits.size:
-        return Accuracy(math.nan, Interval(math.nan, math.nan), 0)
-    drawn = [counts @ hits for counts in drawn_counts(hits.size, resamples, seed)]
-    interval = percentile_interval(np.concatenate(drawn) / hits.size, confidence)
-    if hits.size < 2:
-        interval = NO_INTERVAL
-    return Accuracy(float(hits.mean()), interval, int(hits.size))
+        return Accuracy(math.nan, NO_INTERVAL, 0)
+    draws = Draws(resamples, confidence, seed)
+    ((share, interval),) = bootstrap(lambda w: (w @ hits / hits.size)[None], hits.size, draws)
+    return Accuracy(share, interval, hits.size)
 
 
 def accuracy_table(

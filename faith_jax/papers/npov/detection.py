@@ -17,10 +17,9 @@ import msgspec
 import numpy as np
 
 from faith_jax.core.errors import InputError
-from faith_jax.statistics.auc import bootstrap_auc, roc_auc
+from faith_jax.statistics.auc import auc_of_weights
 from faith_jax.statistics.auc_table import ALL_EQUAL, AucCell
-from faith_jax.statistics.bootstrap import percentile_interval
-from faith_jax.statistics.estimates import NO_INTERVAL
+from faith_jax.statistics.bootstrap import NO_INTERVAL, Draws, bootstrap
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.significance import SIGNIFICANT, bonferroni, hanley_mcneil_test
 
@@ -130,16 +129,13 @@ def _compute_auc_cell(
     """Returns the area; examples of one group are drawn together, with all their words."""
     rows = judgements.values()
     scores, labels = np.array([row.score for row in rows]), np.array([row.label for row in rows])
-    area = roc_auc(scores, labels)
-    if math.isnan(area):
-        return AucCell(area, NO_INTERVAL)
+    if len(np.unique(labels)) < 2:
+        return AucCell(math.nan, NO_INTERVAL)
     if not np.ptp(scores):
         return AucCell(math.nan, NO_INTERVAL, undefined=ALL_EQUAL)
-    clusters = [groups[row.row] for row in rows]
-    if len(set(clusters)) < 2:  # all draws are the same, which is no certainty
-        return AucCell(area, NO_INTERVAL)
-    areas = bootstrap_auc(scores[None], labels, resamples, seed, clusters)[0]
-    return AucCell(area, percentile_interval(areas, confidence))
+    clusters, draws = [groups[row.row] for row in rows], Draws(resamples, confidence, seed)
+    (cell,) = bootstrap(auc_of_weights(scores[None], labels), len(labels), draws, clusters)
+    return AucCell(*cell)
 
 
 class Key(NamedTuple):

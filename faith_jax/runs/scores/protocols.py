@@ -20,7 +20,7 @@ from faith_jax.core.user_modules import entry_point_names, load_named
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.runs.options import Comparison, EvaluateOptions, split_names
 from faith_jax.scoring.registry import scorer_card, scorer_names
-from faith_jax.statistics.classification import Draws
+from faith_jax.statistics.bootstrap import Draws
 from faith_jax.statistics.scored_corpora import (
     EVERYTHING,
     Corpus,
