@@ -13,7 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from faith_jax.core.words import lower_words
-from faith_jax.statistics.bootstrap import Interval, percentile_interval, resampled_counts
+from faith_jax.statistics.bootstrap import (
+    NO_INTERVAL,
+    Interval,
+    percentile_interval,
+    resampled_counts,
+)
 
 
 def _has_half(text: str, sentence: str) -> bool:
@@ -53,7 +58,7 @@ class Recall(NamedTuple):
 
     Attributes:
       value: from 0 to 1; NaN where no claim has gold sentences.
-      interval: of 95%, by a bootstrap of claims.
+      interval: of 95%, by a bootstrap of claims; NaN for one claim.
       claims: that have gold sentences.
     """
 
@@ -66,6 +71,8 @@ def recall(shares: Sequence[float]) -> Recall:
     """Returns the mean of `gold_share` of claims; NaN shares do not count."""
     defined = np.asarray([share for share in shares if not math.isnan(share)], np.float64)
     if not defined.size:
-        return Recall(math.nan, Interval(math.nan, math.nan), 0)
+        return Recall(math.nan, NO_INTERVAL, 0)
     means = defined @ resampled_counts(defined.size, seed=0) / defined.size
-    return Recall(float(defined.mean()), percentile_interval(means), defined.size)
+    # Of one claim all draws are the same, which is no certainty.
+    interval = percentile_interval(means) if defined.size > 1 else NO_INTERVAL
+    return Recall(float(defined.mean()), interval, defined.size)
