@@ -1,5 +1,6 @@
 """Makes examples to score of rows of any form: of a table, a frame, or a data set."""
 
+import contextlib
 import dataclasses
 import datetime
 import decimal
@@ -483,6 +484,9 @@ class _RowReader(NamedTuple):
     def _read_label(self) -> int | None:
         value, columns = self._read_part("label"), self.columns
         meanings, text = columns.known_labels, _to_text(value).strip().lower()
+        if text not in meanings:
+            with contextlib.suppress(ValueError):
+                text = f"{float(text):g}"  # such as 1.00, of decimal columns
         if text not in meanings:
             user_labels = "".join(
                 f"{label}, " for label in meanings if label and label not in KNOWN_LABELS

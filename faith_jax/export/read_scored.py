@@ -219,6 +219,10 @@ def _is_word(word: Any, row: Mapping[str, Any]) -> bool:
     return has_span and 0 <= start <= end <= len(text)
 
 
+# Numbers that verdicts in text files stand for.
+_VERDICTS = {"true": "1", "false": "0"}
+
+
 class ScoredColumns(Columns):
     """Which columns of a table of scores hold what; it needs no texts."""
 
@@ -262,9 +266,12 @@ def scored_fields(
                 if scorer in comma_columns:
                     text = text.replace(",", ".")
                 try:
-                    value = float(text) if text else None
+                    value = float(_VERDICTS.get(text.lower(), text)) if text else None
                 except ValueError:
-                    raise field_error(row.place, scorer, "a number, or nothing", value) from None
+                    expected = "a number, true, false, or nothing"
+                    raise field_error(row.place, scorer, expected, value) from None
+            if isinstance(value, bool):  # a verdict
+                value = float(value)
             if isinstance(value, float) and math.isinf(value):
                 raise field_error(row.place, scorer, "a finite number, or nothing", value)
             # NaN is undefined; what is no number is found where rows are checked.

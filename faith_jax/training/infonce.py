@@ -33,6 +33,9 @@ def infonce(
 
     Those candidates count that are in `where`, and the first one always; for what is done with the
     rows see `reduce_losses`.
+
+    Raises:
+      ValueError: scores are not [batch, candidates], or `where` has another shape.
     """
     scores = _mask_others(scores, where)
     # Dziri 2022, equation 1: -log(exp(s_0) / sum_x exp(s_x)) = log sum_x exp(s_x) - s_0
@@ -63,6 +66,11 @@ def _mask_others(
     exp(-inf) = 0: these add nothing to a sum. The first always counts, for a row of -inf alone
     would have the loss -inf + inf, NaN.
     """
+    if scores.ndim != 2 or where.shape != scores.shape:
+        raise ValueError(
+            f"expected scores and where of one shape [batch, candidates], got {scores.shape} and "
+            f"{where.shape}."
+        )
     counts = jnp.asarray(where).at[:, 0].set(True)
     return jnp.where(counts, scores.astype(jnp.float32), -jnp.inf)
 

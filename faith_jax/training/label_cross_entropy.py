@@ -24,8 +24,8 @@ def label_cross_entropy(
 ) -> Float[Array, "..."]:
     """Returns the cross-entropy of classes, in nats; 0 for a perfect model, as `cross_entropy`.
 
-    `label_smoothing`, in [0, 1), is spread evenly over the other classes; for what is done with the
-    rows see `reduce_losses`.
+    Labels are in [0, classes), which no compiled program can check. `label_smoothing`, in [0, 1),
+    is spread evenly over the other classes; for what is done with the rows see `reduce_losses`.
     """
     smoothing, num_others = label_smoothing, log_probs.shape[1] - 1
     likelihood = jnp.take_along_axis(log_probs, labels[:, None], axis=1)[:, 0]

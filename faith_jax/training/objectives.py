@@ -31,8 +31,17 @@ Metrics = dict[str, Array]
 def reduce_losses(losses: Array, where: Array | None = None, weights: Array | None = None) -> Array:
     """Returns the sum of losses [...] times their weights, without those outside of `where`.
 
-    Both are [...] too; None = all take part, and count 1.
+    Both are [...] too, or are repeated to it; None = all take part, and count 1.
+
+    Raises:
+      ValueError: they have another shape, by which the losses would be repeated.
     """
+    # Shapes are known when a program is traced: this costs no step anything.
+    for name, array in (("where", where), ("weights", weights)):
+        if array is not None and jnp.broadcast_shapes(array.shape, losses.shape) != losses.shape:
+            raise ValueError(
+                f"{name}: expected the losses' shape {losses.shape}, got {array.shape}."
+            )
     if weights is not None:
         losses = losses * weights
     if where is not None:
@@ -199,7 +208,14 @@ class CrossEntropy(Objective):
 def encoder_states(
     module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
 ) -> Inputs | None:
-    """Returns the encoder's states [batch, prompt + length, embed]; None without an encoder."""
+    """Returns the encoder's states [batch, prompt + length, embed]; None without an encoder.
+
+    Raises:
+      ValueError: arrays of the batch have different numbers of rows.
+    """
+    if len({len(array) for array in batch.values()}) > 1:
+        counts = ", ".join(f"{name} {len(array)}" for name, array in batch.items())
+        raise ValueError(f"batch: expected the same number of rows everywhere, got {counts}.")
     inputs = _encoder_inputs(module, batch)
     if inputs is None:
         return None

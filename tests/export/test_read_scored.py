@@ -1,7 +1,9 @@
 """Tables with a column for each scorer are read as scored rows."""
 
+import decimal
 import json
 
+import pyarrow.parquet
 import pytest
 
 from faith_jax.core.errors import InputError
@@ -97,12 +99,23 @@ def test_tables_of_other_forms_have_columns_of_scores_too(tmp_path):
     ]
 
 
+def test_verdicts_are_scores_and_decimal_labels_are_labels(tmp_path):
+    text = "id,right,label\n1,True,1.00\n2,false,0\n3,,0.0\n"
+    rows = list(read_scored_rows(write(tmp_path / "a.csv", text), ["right"]))
+    assert [row["scores"]["right"] for row in rows] == [1.0, 0.0, None]
+    assert [row["label"] for row in rows] == [1, 0, 0]
+    table = pyarrow.table({"right": [True, False], "label": [decimal.Decimal("1.00"), None]})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    rows = list(read_scored_rows(tmp_path / "a.parquet", ["right"]))
+    assert [(row["scores"]["right"], row["label"]) for row in rows] == [(1.0, 1), (0.0, None)]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         (
             "id,mine\n1,high\n",
-            "a.csv:2: field 'mine': expected a number, or nothing, got \"high\"",
+            "a.csv:2: field 'mine': expected a number, true, false, or nothing, got \"high\"",
         ),
         ("id,mine\n1,1e200\n", "a.csv:2: field 'scores.mine': expected a finite number or null"),
         ("id,mine,label\n1,1,maybe\n", 'got "maybe"; write one of these in the table.'),

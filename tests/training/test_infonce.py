@@ -1,5 +1,6 @@
 import dataclasses
 import functools
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer
+from faith_jax.training import infonce as infonces
 from faith_jax.training.infonce import InfoNCE, hits_at_1, infonce
 from faith_jax.training.objectives import CrossEntropy
 from faith_jax.training.trainer import Trainer
@@ -281,3 +283,27 @@ def test_batches_that_it_is_not_of(model, batch):
         InfoNCE()(other, params, batch, None)
     with pytest.raises(ConfigError, match=r"NUM_MICROBATCHES = 2: InfoNCE compares the rows"):
         trained(model, batch, InfoNCE(in_batch_negatives=True), 2)
+
+
+@pytest.mark.parametrize(
+    ("scores", "where", "weights"),
+    [
+        ((4, 3), (4, 1), (4,)),
+        ((4, 3), (3,), (4,)),
+        ((12,), (12,), (4,)),
+        ((4, 3), (4, 3), (4, 1)),  # would make [4, 4] of the losses
+    ],
+)
+def test_arrays_of_wrong_shapes_are_refused(monkeypatch, scores, where, weights):
+    # As users have them: without the types that tests check.
+    monkeypatch.setattr(infonces, "_mask_others", inspect.unwrap(infonces._mask_others))
+    arrays = jnp.ones(scores), jnp.ones(where, bool)
+    with pytest.raises(ValueError, match="expected"):
+        jax.jit(inspect.unwrap(infonce))(*arrays, weights=jnp.ones(weights))
+
+
+def test_a_batch_of_different_numbers_of_rows_is_refused(model, batch):
+    module, params = model
+    wrong = batch | {"encoder_input_tokens": batch["encoder_input_tokens"][:1]}
+    with pytest.raises(ValueError, match="same number of rows everywhere, got encoder_input_token"):
+        InfoNCE()(module, params, wrong, None)

@@ -157,17 +157,16 @@ class FactChecker:
 
         Args:
           responses: texts.
-          histories: what was said before each, oldest first; None = nothing.
+          histories: what was said before each, oldest first; None = nothing, also of one.
           groundings: what each was made from, without a knowledge base.
 
         Raises:
           ConfigError: a text in place of a list, a response that is no text, other than one history
             or grounding for each response, and groundings beside a knowledge base or neither.
         """
-        dialogues = [()] * len(responses) if histories is None else histories
         if (groundings is None) != (self.base is not None):
             raise ConfigError("groundings: give them without a knowledge base, and only then.")
-        lists = {"responses": responses, "histories": dialogues, "groundings": groundings}
+        lists = {"responses": responses, "histories": histories, "groundings": groundings}
         for name, values in lists.items():
             if isinstance(values, str):
                 raise ConfigError(f"{name}: expected a list, got a text: {values[:80]!r}.")
@@ -176,6 +175,7 @@ class FactChecker:
                 raise ConfigError(
                     f"{name}: expected {count}, one for each response, got {len(values)}."
                 )
+        dialogues = [history or () for history in histories or [()] * len(responses)]
         for response, history in zip(responses, dialogues, strict=True):
             if not isinstance(response, str):
                 raise ConfigError(f"response: expected a text, got {response!r:.80}.")
