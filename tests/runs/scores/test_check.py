@@ -292,7 +292,7 @@ def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, res
 
 
 def test_a_response_of_nothing_claims_nothing(nli, base):
-    assert FactChecker(base, nli).check_all(["", "  "]) == [("NOT VERIFIABLE", [])] * 2
+    assert FactChecker(base, nli).check_all(["", "  "], [None, []]) == [("NOT VERIFIABLE", [])] * 2
 
 
 def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path):
