@@ -21,9 +21,10 @@ from faith_jax.statistics.estimates import (
     Estimate,
     corrected_text,
     mean_estimate,
+    name_with_p_value,
     p_value_text,
 )
-from faith_jax.statistics.measures import compare_measures, mean_measure
+from faith_jax.statistics.measures import EMPTY, UNDEFINED, compare_measures, missing_share
 from faith_jax.statistics.scored_corpora import AVERAGE, Corpus
 from faith_jax.statistics.significance import (
     SIGNIFICANT,
@@ -35,7 +36,6 @@ from faith_jax.statistics.significance import (
     holm,
     holm_by_baseline,
 )
-from faith_jax.statistics.systems import EMPTY, UNDEFINED
 from faith_jax.statistics.units import AUTO, ROWS, Units, settling_text, units_of
 
 TESTS = ("t", "approximate_randomization", "delong", "hanley_mcneil")
@@ -139,14 +139,10 @@ class Best:
             at_most = p_value_text(largest).replace("p = ", "p \u2264 ")
             parts.append(f"better than {len(better)} others ({at_most})")
         elif better:
-            texts = (
-                f"{name} ({p_value_text(versus.corrected)})" for name, versus in better.items()
-            )
-            parts.append(f"better than {join_in_sentence(list(texts))}")
+            texts = [name_with_p_value(name, versus.corrected) for name, versus in better.items()]
+            parts.append(f"better than {join_in_sentence(texts)}")
         undecided = [
-            f"{name} (no test)"
-            if math.isnan(versus.corrected)
-            else f"{name} ({p_value_text(versus.corrected)}{self.settling[name]})"
+            name_with_p_value(name, versus.corrected, self.settling[name])
             for name, versus in self.others.items()
             if name not in {*better, *self.tied}
         ]
@@ -172,7 +168,8 @@ class AucTable:
       cluster_field: what rows of a unit share; see `faith_jax.statistics.units.units_of`.
       best: by column the best scorer; empty with one scorer.
       units: by corpus, of the rows that are used.
-      silences: by what is shown in a row (such as "coverage: undefined, %") the figures by corpus.
+      missing_shares: of undefined scores and of empty answers, by what a row shows (such as
+        "coverage: undefined, %") and corpus.
       warnings: on scorers that are undefined in other rows than others, or score all rows alike.
       undefined: the score that an undefined one counts as; NaN = none.
     """
@@ -190,7 +187,7 @@ class AucTable:
     cluster_field: str = AUTO
     best: Mapping[str, Best] = dataclasses.field(default_factory=dict)
     units: Mapping[str, Units] = dataclasses.field(default_factory=dict)
-    silences: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    missing_shares: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     undefined: float = math.nan
 
@@ -234,90 +231,94 @@ def auc_table(
     """
     scorers = _shared_scorers(corpora)
     tested = _choose_compared(scorers, baselines)
-    pairs = [(scorer, baseline) for baseline, compared in tested.items() for scorer in compared]
-    if test not in TESTS:
-        raise ValueError(f"There is no test {test!r}: choose of {', '.join(TESTS)}.")
+    _check_test(test, cluster_field)
     if test == "hanley_mcneil":
-        if cluster_field not in (AUTO, ROWS):
-            raise ConfigError(
-                "hanley_mcneil takes all rows as independent, and cannot respect the clusters of "
-                f"{cluster_field!r}; t, approximate_randomization and delong can."
-            )
-        # Their formula has counts of rows only, and no place for units.
+        # Its formula has counts of rows only, and no place for units.
         cluster_field = ROWS
-    filled = {name: corpus.counting_undefined(undefined) for name, corpus in corpora.items()}
-    # AUCs are compared on the same rows: else a scorer could gain by being undefined where it is
-    # hard.
-    parts = {name: corpus.part(corpus.usable()) for name, corpus in filled.items()}
-    units = {name: units_of([part], cluster_field) for name, part in parts.items()}
-    # Without an average other tests need no exchanges.
-    rounds = resamples if test == TESTS[1] or (test != TESTS[0] and len(corpora) > 1) else 0
+    used = _select_rows(corpora, undefined)
+    units = {name: units_of([rows], cluster_field) for name, rows in used.items()}
+    # Approximate randomization exchanges scores; the tests of published tables need that for their
+    # average alone.
+    needs_exchanges = test == TESTS[1] or (test != TESTS[0] and len(corpora) > 1)
+    rounds = resamples if needs_exchanges else 0
+    pairs = [(scorer, baseline) for baseline, compared in tested.items() for scorer in compared]
     columns = {
         # Seeds of their own, else corpora of one size would be exchanged alike.
-        name: _compute_column(part, scorers, pairs, test, rounds, (seed, number), units[name])
-        for number, (name, part) in enumerate(parts.items())
+        name: _compute_column(rows, units[name], scorers, pairs, test, rounds, (seed, number))
+        for number, (name, rows) in enumerate(used.items())
     }
-    # Corpora of one class have no AUC, and no part in the average.
     two_class_names = [
         name
         for name, column in columns.items()
         if (averaged is None or name in averaged) and column.num_defined
     ]
-    cells = {
-        name: _build_cells(scorers, column, pairs, confidence) for name, column in columns.items()
-    }
-    # The best scorer needs another one to be compared with.
-    best = {
-        name: _find_best_scorer(scorers, column, confidence, units[name])
-        for name, column in columns.items()
-        if column.num_defined > 1
-    }
-    average = {}
-    if len(two_class_names) > 1:
-        # Corpora count alike, whatever their size.
-        averaged_columns = [columns[name] for name in two_class_names]
-        mean = _average_columns(averaged_columns)
-        average = _build_cells(scorers, mean, pairs, confidence, "undefined")
-        if mean.num_defined > 1:
-            best[AVERAGE] = _find_best_scorer(scorers, mean, confidence)
-    # A scorer may owe its AUC to the rows that are left out because it is undefined there.
-    silences, warnings = _measure_missing_scores(
-        corpora, parts, scorers, tested, confidence, cluster_field
+    # Of a single corpus, the average would repeat the column.
+    average = (
+        _average_columns([columns[name] for name in two_class_names])
+        if len(two_class_names) > 1
+        else None
     )
-    # The warnings advise --undefined, which was given.
-    if not math.isnan(undefined):
-        warnings = ()
-    for name, part in parts.items():
-        for label, kind in ((1, "faithful"), (0, "unfaithful")):
-            if len(np.unique(units[name].numbers[part.labels == label])) == 1:
-                warnings += (
-                    f"{name}: its {kind} rows are one unit, of which there is neither an interval "
-                    "nor a test, nor of the average.",
-                )
-    warnings += tuple(
-        f"{name}: Warning: all scores of {scorer} are {parts[name].scores[scorer][0]:g}, so that "
-        "its AUC is undefined; check its model and options."
-        for name, column in columns.items()
-        for scorer in column.constant
-    )
+    missing_shares: dict[str, dict[str, str]] = {}
+    warnings: list[str] = []
+    for name, corpus in corpora.items():
+        num_used = len(used[name].ids)
+        missing = _measure_missing_scores(
+            corpus, scorers, num_used, tested, confidence, cluster_field
+        )
+        for label, share in missing.shares.items():
+            missing_shares.setdefault(label, {})[name] = share
+        # They advise --undefined; where that was given, they would be in vain.
+        if math.isnan(undefined):
+            warnings += missing.warnings
+    cells = {name: _build_cells(column, pairs, confidence) for name, column in columns.items()}
+    candidates = columns | ({AVERAGE: average} if average else {})
     return AucTable(
-        rows={name: len(part.ids) for name, part in parts.items()},
-        left_out={n: len(corpus.ids) - len(parts[n].ids) for n, corpus in corpora.items()},
-        cells={s: {name: column[s] for name, column in cells.items()} for s in scorers},
+        rows={name: len(rows.ids) for name, rows in used.items()},
+        left_out={n: len(corpus.ids) - len(used[n].ids) for n, corpus in corpora.items()},
+        cells={s: {name: of_corpus[s] for name, of_corpus in cells.items()} for s in scorers},
         averaged=tuple(two_class_names),
-        average=average,
+        average=_build_cells(average, pairs, confidence, "undefined") if average else {},
         tested=tested,
         test=test,
         resamples=resamples,
         confidence=confidence,
         seed=seed,
         cluster_field=cluster_field,
-        best=best,
+        # The best scorer needs another one to be compared with.
+        best={
+            name: _find_best_scorer(column, confidence)
+            for name, column in candidates.items()
+            if column.num_defined > 1
+        },
         units=units,
-        silences=silences,
-        warnings=warnings,
+        missing_shares=missing_shares,
+        warnings=(
+            *warnings,
+            *_warn_of_single_units(used, units),
+            *_warn_of_equal_scores(used, columns),
+        ),
         undefined=undefined,
     )
+
+
+def _check_test(test: str, cluster_field: str) -> None:
+    if test not in TESTS:
+        raise ValueError(f"There is no test {test!r}: choose of {', '.join(TESTS)}.")
+    if test == "hanley_mcneil" and cluster_field not in (AUTO, ROWS):
+        raise ConfigError(
+            "hanley_mcneil takes all rows as independent, and cannot respect the clusters of "
+            f"{cluster_field!r}; t, approximate_randomization and delong can."
+        )
+
+
+def _select_rows(corpora: Mapping[str, Corpus], undefined: float) -> dict[str, Corpus]:
+    """Returns of each corpus the rows with a label and a score of every scorer.
+
+    AUCs are compared on the same rows: else a scorer could gain by being undefined where it is
+    hard. `undefined` is the score that an undefined one counts as; NaN = none.
+    """
+    filled = {name: corpus.counting_undefined(undefined) for name, corpus in corpora.items()}
+    return {name: corpus.part(corpus.usable()) for name, corpus in filled.items()}
 
 
 def _shared_scorers(corpora: Mapping[str, Corpus]) -> list[str]:
@@ -349,20 +350,28 @@ def _choose_compared(
 
 
 class _Column(NamedTuple):
-    """A corpus, or the average.
+    """The AUCs of a corpus, or of the average.
 
     Attributes:
       areas: [scorers]; NaN where a class is missing, and for constant scorers.
       constant: the scorers that score all rows alike.
       estimate: of the areas' sum by weights [scorers], such as a difference.
+      units: of the rows; None = it is the average.
       p_values: of pairs of scorers, by another test than t; and their exchanges, if any were made.
     """
 
+    scorers: Sequence[str]
     areas: np.ndarray
     constant: Collection[str]
     estimate: Callable[[np.ndarray], Estimate]
+    units: Units | None = None
     p_values: Mapping[_Pair, float] = {}
     exchanged: Mapping[_Pair, Exchanges] = {}
+
+    def estimate_area(self, scorer: str, baseline: str = "") -> Estimate:
+        """Returns a scorer's AUC, less the baseline's if there is one."""
+        weights = [float(name == scorer) - float(name == baseline) for name in self.scorers]
+        return self.estimate(np.array(weights))
 
     @property
     def num_defined(self) -> int:
@@ -371,25 +380,25 @@ class _Column(NamedTuple):
 
 
 def _compute_column(
-    part: Corpus,
+    rows: Corpus,
+    units: Units,
     scorers: Sequence[str],
     pairs: Sequence[_Pair],
     test: str,
     rounds: int,
     seed: Sequence[int],
-    units: Units,
 ) -> _Column:
     """Returns the AUCs of a corpus with their tests; with 0 `rounds` nothing is exchanged."""
     # [scorers, rows]
-    scores = np.stack([part.scores[scorer] for scorer in scorers])
+    scores = np.stack([rows.scores[scorer] for scorer in scorers])
     groups = units.numbers.tolist()
-    components = area_components(scores, part.labels, groups)
+    components = area_components(scores, rows.labels, groups)
     # Ties count half, so that equal scores would have an AUC of 0.5 without any doubt, as if a
     # scorer had been measured that is as good as chance.
     is_constant = (scores == scores[:, :1]).all(axis=1) & ~np.isnan(components.areas)
     constant = list(itertools.compress(scorers, is_constant))
     areas = np.where(is_constant, math.nan, components.areas)
-    column = _Column(areas, constant, components.estimate)
+    column = _Column(scorers, areas, constant, components.estimate, units)
     if test == TESTS[0] or not column.num_defined:
         return column
     p_values, exchanged = {}, {}
@@ -397,7 +406,7 @@ def _compute_column(
         # A scorer without an AUC is not tested.
         if {scorer, baseline} & {*constant}:
             continue
-        pair = part.scores[scorer], part.scores[baseline], part.labels
+        pair = rows.scores[scorer], rows.scores[baseline], rows.labels
         # Also for other tests, since averages are compared by exchanges.
         if rounds:
             exchanged[scorer, baseline] = exchanges(*pair, rounds, seed, groups)
@@ -411,14 +420,8 @@ def _compute_column(
     return column._replace(p_values=p_values, exchanged=exchanged)
 
 
-def _contrast_weights(scorers: Sequence[str], first: str, second: str = "") -> np.ndarray:
-    """Returns the weights of a scorer's AUC, or of its difference from another's: [scorers]."""
-    # 1 for the first, -1 for the second and 0 for all others; without a second, the AUC itself.
-    return np.array([float(name == first) - float(name == second) for name in scorers])
-
-
 def _average_columns(columns: Sequence[_Column]) -> _Column:
-    """Returns the average of corpora, which are independent of each other."""
+    """Returns the average of corpora, which count alike, and are independent of each other."""
 
     def estimate(weights: np.ndarray) -> Estimate:
         return mean_estimate([column.estimate(weights) for column in columns])
@@ -431,55 +434,49 @@ def _average_columns(columns: Sequence[_Column]) -> _Column:
         for pair in columns[0].exchanged
         if all(pair in column.exchanged for column in columns)
     }
-    return _Column(areas, (), estimate, p_values)
+    return _Column(columns[0].scorers, areas, (), estimate, p_values=p_values)
 
 
 def _build_cells(
-    scorers: Sequence[str],
-    column: _Column,
-    pairs: Sequence[_Pair],
-    confidence: float,
-    undefined: str = ONE_CLASS,
+    column: _Column, pairs: Sequence[_Pair], confidence: float, undefined: str = ONE_CLASS
 ) -> dict[str, AucCell]:
-    areas = dict(zip(scorers, column.areas.tolist(), strict=True))
+    """Returns the cells of a column by scorer; `undefined` is why an AUC is NaN."""
+    areas = dict(zip(column.scorers, column.areas.tolist(), strict=True))
     defined = {scorer for scorer, area in areas.items() if not math.isnan(area)}
-    pairs = [pair for pair in pairs if defined.issuperset(pair)]
-    differences = {pair: column.estimate(_contrast_weights(scorers, *pair)) for pair in pairs}
+    differences = {pair: column.estimate_area(*pair) for pair in pairs if defined.issuperset(pair)}
     # Another test than t gives p-values alone; intervals are by t in any case.
-    p_values = {p: column.p_values.get(p, differences[p].p_value()) for p in pairs}
+    p_values = {
+        pair: column.p_values.get(pair, difference.p_value())
+        for pair, difference in differences.items()
+    }
     corrected = holm_by_baseline(p_values)
-    # By scorer, then by baseline.
-    versus: dict[str, dict[str, Compared]] = {scorer: {} for scorer in scorers}
-    for pair, estimate in differences.items():
-        p_value = p_values[pair]
-        interval = estimate.difference_interval(confidence, _SHARE)
-        versus[pair[0]][pair[1]] = Compared(estimate.value, interval, p_value, corrected[pair])
+    compared: dict[str, dict[str, Compared]] = {scorer: {} for scorer in column.scorers}
+    for pair, difference in differences.items():
+        scorer, baseline = pair
+        interval = difference.difference_interval(confidence, _SHARE)
+        compared[scorer][baseline] = Compared(
+            difference.value, interval, p_values[pair], corrected[pair]
+        )
     return {
         scorer: AucCell(
             area,
-            column.estimate(_contrast_weights(scorers, scorer)).interval(confidence, _SHARE)
+            column.estimate_area(scorer).interval(confidence, _SHARE)
             if scorer in defined
             else NO_INTERVAL,
-            versus[scorer],
+            compared[scorer],
             ALL_EQUAL if scorer in column.constant else undefined,
         )
         for scorer, area in areas.items()
     }
 
 
-def _find_best_scorer(
-    scorers: Sequence[str],
-    column: _Column,
-    confidence: float,
-    units: Units | None = None,
-) -> Best:
-    """Returns the best scorer of a corpus, or of the average of several, without units."""
+def _find_best_scorer(column: _Column, confidence: float) -> Best:
     order = np.argsort(-column.areas, kind="stable").tolist()
-    ranked = [scorers[place] for place in order if not np.isnan(column.areas[place])]
+    ranked = [column.scorers[place] for place in order if not np.isnan(column.areas[place])]
     # Any scorer could have come out best, and with it any pair: the correction is over all of them,
     # not only over those with the best.
     pairs = list(itertools.combinations(ranked, 2))
-    estimates = {pair: column.estimate(_contrast_weights(scorers, *pair)) for pair in pairs}
+    estimates = {pair: column.estimate_area(*pair) for pair in pairs}
     p_values = [estimate.p_value() for estimate in estimates.values()]
     corrected = dict(zip(pairs, holm(p_values).tolist(), strict=True))
     # `ranked` falls, so that no difference is below 0.
@@ -489,64 +486,84 @@ def _find_best_scorer(
         estimate = estimates[pair]
         interval = estimate.difference_interval(confidence, _SHARE)
         margins[name] = Compared(estimate.value, interval, estimate.p_value(), corrected[pair])
-        settling[name] = "" if units is None else settling_text(estimate, len(pairs), units)
+        # An average has no rows or groups of its own, more of which would settle it.
+        settling[name] = settling_text(estimate, len(pairs), column.units) if column.units else ""
     return Best(ranked[0], margins, settling)
 
 
+class _MissingScores(NamedTuple):
+    """The shares of undefined scores and of empty answers of a corpus, by what a row shows."""
+
+    shares: Mapping[str, str]
+    warnings: Sequence[str]
+
+
 def _measure_missing_scores(
-    corpora: Mapping[str, Corpus],
-    parts: Mapping[str, Corpus],
+    corpus: Corpus,
     scorers: Sequence[str],
+    num_used: int,
     tested: Mapping[str, Sequence[str]],
     confidence: float,
     cluster_field: str,
-) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
-    """Returns the shares of undefined scores and of empty answers, and warnings.
+) -> _MissingScores:
+    """Compares how often scorers are undefined: one may owe its AUC to rows that are left out.
 
     Shares are of the rows with a label, and are compared with the baseline's, or with those of the
-    scorer that is defined most often.
+    scorer that is defined most often. AUCs are of `num_used` rows.
     """
-    rows: dict[str, dict[str, str]] = {}
+    labelled = corpus.part(~np.isnan(corpus.labels))
+    units = units_of([labelled], cluster_field).numbers
+    missing = {scorer: np.isnan(labelled.scores[scorer]) for scorer in scorers}
+    shares: dict[str, str] = {}
     warnings: list[str] = []
-    for name, corpus in corpora.items():
-        labelled = corpus.part(~np.isnan(corpus.labels))
-        missing = {s: np.isnan(labelled.scores[s]) for s in scorers}
-        units = units_of([labelled], cluster_field)
-        if any(is_missing.any() for is_missing in missing.values()):
-            fewest = min(scorers, key=lambda scorer: missing[scorer].sum())
-            reference = next(iter(tested), fewest)
-            # Whether a score is undefined is a share of rows like any other, with the same tests.
-            # A high end of 0.01 shows shares in per cent.
-            shares = {
-                s: {UNDEFINED: mean_measure(is_missing, high=0.01, bounds=_SHARE)}
-                for s, is_missing in missing.items()
-            }
-            baselines = {scorer: reference for scorer in scorers if scorer != reference}
-            compared = compare_measures(shares, baselines, confidence, units.numbers)
-            cells = {scorer: row[UNDEFINED] for scorer, row in compared.items()}
-            for scorer, cell in cells.items():
-                # A row for each scorer that lacks scores, and where it differs from the reference a
-                # second one and a warning.
-                if cell.value > 0:
-                    rows.setdefault(f"{scorer}: {UNDEFINED}", {})[name] = cell.text(1)
-                if cell.difference is not None and abs(cell.difference.value) > 0:
-                    label = f"{scorer} {MINUS} {reference}: {UNDEFINED}"
-                    rows.setdefault(label, {})[name] = cell.difference_text(1)
-                    size = f"{len(parts[name].ids):,} of {pluralize(len(labelled.ids), 'row')}"
-                    p_value = cell.corrected
-                    test = "" if math.isnan(p_value) else f" ({p_value_text(p_value)})"
-                    warnings.append(
-                        f"{name}: Warning: {scorer} is undefined in {cell.value:.1f}% of the rows "
-                        f"with a label, {reference} in {cells[reference].value:.1f}%{test}. AUCs "
-                        f"are of the {size} that every scorer has; --undefined=VALUE counts an "
-                        "undefined score as VALUE."
-                    )
-        # Empty answers are the same for all scorers, and have one row.
-        if len(labelled.is_empty) and (labelled.is_empty == 1).any():
-            share = mean_measure(labelled.is_empty, high=0.01, bounds=_SHARE)
-            by_system = compare_measures({"": {EMPTY: share}}, {}, confidence, units.numbers)
-            rows.setdefault(EMPTY, {})[name] = by_system[""][EMPTY].text(1)
-    return rows, tuple(warnings)
+    if any(is_missing.any() for is_missing in missing.values()):
+        fewest = min(scorers, key=lambda scorer: missing[scorer].sum())
+        reference = next(iter(tested), fewest)
+        baselines = {scorer: reference for scorer in scorers if scorer != reference}
+        measures = {scorer: {UNDEFINED: missing_share([missing[scorer]])} for scorer in scorers}
+        compared = compare_measures(measures, baselines, confidence, units)
+        cells = {scorer: row[UNDEFINED] for scorer, row in compared.items()}
+        for scorer, cell in cells.items():
+            # A row for each scorer that lacks scores, and where it differs from the reference a
+            # second one and a warning.
+            if cell.value > 0:
+                shares[f"{scorer}: {UNDEFINED}"] = cell.text(1)
+            if cell.differs:
+                shares[f"{scorer} {MINUS} {reference}: {UNDEFINED}"] = cell.difference_text(1)
+                size = f"{num_used:,} of {pluralize(len(labelled.ids), 'row')}"
+                warnings.append(
+                    f"{corpus.name}: Warning: {scorer} is undefined in {cell.value:.1f}% of the "
+                    f"rows with a label, {reference} in {cells[reference].value:.1f}%"
+                    f"{cell.test_text()}. AUCs are of the {size} that every scorer has; "
+                    "--undefined=VALUE counts an undefined score as VALUE."
+                )
+    # Empty answers are the same for all scorers, and have one row.
+    if (labelled.is_empty == 1).any():
+        measures = {"": {EMPTY: missing_share([labelled.is_empty])}}
+        shares[EMPTY] = compare_measures(measures, {}, confidence, units)[""][EMPTY].text(1)
+    return _MissingScores(shares, warnings)
+
+
+def _warn_of_single_units(used: Mapping[str, Corpus], units: Mapping[str, Units]) -> Iterator[str]:
+    """Yields a warning for each class of a corpus whose rows all depend on each other."""
+    for name, rows in used.items():
+        for label, kind in ((1, "faithful"), (0, "unfaithful")):
+            if len(np.unique(units[name].numbers[rows.labels == label])) == 1:
+                yield (
+                    f"{name}: its {kind} rows are one unit, of which there is neither an interval "
+                    "nor a test, nor of the average."
+                )
+
+
+def _warn_of_equal_scores(
+    used: Mapping[str, Corpus], columns: Mapping[str, _Column]
+) -> Iterator[str]:
+    for name, column in columns.items():
+        for scorer in column.constant:
+            yield (
+                f"{name}: Warning: all scores of {scorer} are {used[name].scores[scorer][0]:g}, "
+                "so that its AUC is undefined; check its model and options."
+            )
 
 
 CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
@@ -574,7 +591,7 @@ def auc_rows(table: AucTable) -> Table:
             *figures, better = cell.figures(table.baseline).values()
             is_better = None if figures[-1] is None else int(better)
             tidy.append((scorer, corpus, *counts, *figures, is_better))
-    for label, texts_by_corpus in table.silences.items():
+    for label, texts_by_corpus in table.missing_shares.items():
         rows.append((label, *(texts_by_corpus.get(c, "") for c in table.columns)))
     sizes_by_name = {"rows": table.rows}
     if any(table.left_out.values()):
@@ -703,5 +720,5 @@ def auc_figures(table: AucTable) -> dict[str, Any]:
         "average": {scorer: cell.figures(baseline) for scorer, cell in table.average.items()},
         "units": {name: units.total for name, units in table.units.items()},
         "best": _tidy_best(table).records(),
-        "undefined_and_empty": {label: dict(row) for label, row in table.silences.items()},
+        "undefined_and_empty": {label: dict(row) for label, row in table.missing_shares.items()},
     }

@@ -243,6 +243,16 @@ def corrected_text(p_value: float, corrected: float) -> str:
     return f"{text}, corrected {p_value_text(corrected).removeprefix('p ').removeprefix('= ')}"
 
 
+def name_with_p_value(name: str, p_value: float, settling: str = "") -> str:
+    """Returns what a verdict says of one comparison, such as "nli (p = 0.018)".
+
+    `settling` says what would decide it, as `units.settling_text` does; NaN is "no test".
+    """
+    if math.isnan(p_value):
+        return f"{name} (no test)"
+    return f"{name} ({p_value_text(p_value)}{settling})"
+
+
 def method_note(confidence: float) -> str:
     """Returns the sentence on intervals and p-values that stands below a table."""
     return (

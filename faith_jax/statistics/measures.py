@@ -21,10 +21,18 @@ from numpy.typing import ArrayLike, NDArray
 from faith_jax.core.errors import pluralize
 from faith_jax.core.table import DASH, MARK, difference_text, figure_text
 from faith_jax.statistics.bootstrap import Interval, cluster_numbers
-from faith_jax.statistics.estimates import Estimate, corrected_text, jackknife_sums, unit_sums
+from faith_jax.statistics.estimates import (
+    Estimate,
+    corrected_text,
+    jackknife_sums,
+    p_value_text,
+    unit_sums,
+)
 from faith_jax.statistics.significance import SIGNIFICANT, holm_by_baseline
 
 Floats = NDArray[np.float64]
+# What rows may lack, with the unit of its share.
+UNDEFINED, EMPTY = "undefined, %", "empty answers, %"
 
 
 class Measure(NamedTuple):
@@ -127,6 +135,15 @@ class Cell(NamedTuple):
     difference: Difference | None = None
     corrected: float = math.nan
 
+    @property
+    def differs(self) -> bool:
+        """Whether it differs from the baseline by more than rounding, significantly or not."""
+        return self.difference is not None and abs(self.difference.value) > 1e-9
+
+    def test_text(self) -> str:
+        """Returns the p-value of the difference as a sentence has it: " (p = 0.018)"; "" = none."""
+        return "" if math.isnan(self.corrected) else f" ({p_value_text(self.corrected)})"
+
     def text(self, digits: int) -> str:
         """Returns the figure as the table shows it."""
         if math.isnan(self.value):
@@ -172,6 +189,18 @@ def mean_measure(
             return (totals[:, 0] / totals[:, 1] - low) / (high - low)
 
     return Measure(summands, value, defined.astype(np.intp), ends)
+
+
+def missing_share(replicates: Sequence[ArrayLike]) -> Measure:
+    """Returns the share of rows that lack something (`UNDEFINED`, `EMPTY`), in per cent.
+
+    Without it a mean may look better than it is. Each replicate says of each row, [rows], whether
+    it does; NaN = unknown.
+    """
+    return join_replicates(
+        # A high end of 0.01 shows shares in per cent.
+        [mean_measure(is_missing, high=0.01, bounds=(0.0, 1.0)) for is_missing in replicates]
+    )
 
 
 def bleu_measure(

@@ -10,20 +10,21 @@ from numpy.typing import NDArray
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, join_in_sentence, pluralize
 from faith_jax.core.table import MARK, MINUS, Table
-from faith_jax.statistics.estimates import method_note, p_value_text
+from faith_jax.statistics.estimates import method_note, name_with_p_value
 from faith_jax.statistics.measures import (
+    EMPTY,
+    UNDEFINED,
     Cell,
     Measure,
     bleu_measure,
     compare_measures,
     join_replicates,
     mean_measure,
+    missing_share,
 )
 from faith_jax.statistics.scored_corpora import Corpus, few_rows
 from faith_jax.statistics.significance import SIGNIFICANT
 from faith_jax.statistics.units import AUTO, Units, settling_text, units_of
-
-UNDEFINED, EMPTY = "undefined, %", "empty answers, %"
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,8 +136,8 @@ def systems_table(
         measures = _measure_columns(corpus, systems, columns, undefined)
         cells = compare_measures(measures, tested, confidence, units.numbers, together)
         missing = {
-            silence: compare_measures(shares, tested, confidence, units.numbers)
-            for silence, shares in _measure_missing_scores(systems, columns, cells).items()
+            kind: compare_measures(shares, tested, confidence, units.numbers)
+            for kind, shares in _measure_missing_shares(systems, columns, cells).items()
         }
         sizes = {name: sum(len(part.ids) for part in parts) for name, parts in systems.items()}
         figures.append(_CorpusFigures(corpus, tested, units, sizes, cells, missing))
@@ -169,8 +170,8 @@ class _CorpusFigures(NamedTuple):
       tested: by system the one that it is tested against.
       sizes: rows by system, of all replicates.
       cells: by system and column.
-      missing: the shares of undefined scores and of empty answers, by what they are, system and
-        column. Without them a mean may look better than it is.
+      missing: the shares of undefined scores and of empty answers, by `UNDEFINED` and `EMPTY`,
+        system and column.
     """
 
     corpus: str
@@ -206,11 +207,11 @@ def _format_rows(
         if published := layout.published.get(corpus, {}).get(system, {}):
             texts = (f"{published[c]:g}" if c in published else "" for c in columns)
             yield (corpus, f"{system} (published)", *texts)
-    for silence, shares in figures.missing.items():
+    for kind, shares in figures.missing.items():
         for system, cells in shares.items():
-            yield row(f"{system}: {silence}", Cell.text, cells, 1)
+            yield row(f"{system}: {kind}", Cell.text, cells, 1)
             if system in tested:
-                name = f"{system} {MINUS} {tested[system]}: {silence}"
+                name = f"{system} {MINUS} {tested[system]}: {kind}"
                 yield row(name, Cell.difference_text, cells, 1)
 
 
@@ -220,10 +221,10 @@ def _tidy_rows(figures: _CorpusFigures, layout: Layout) -> Iterator[tuple[Any, .
     for system, row in figures.cells.items():
         published = layout.published.get(figures.corpus, {}).get(system, {})
         cells += [(system, column, cell, published.get(column)) for column, cell in row.items()]
-    for silence, shares in figures.missing.items():
+    for kind, shares in figures.missing.items():
         for system, row in shares.items():
             for column, cell in row.items():
-                name = silence if silence == EMPTY else f"{column}: {silence}"
+                name = kind if kind == EMPTY else f"{column}: {kind}"
                 cells.append((system, name, cell, None))
     for system, name, cell, value in cells:
         gap: tuple[float | None, ...] = (None, None, None)
@@ -253,51 +254,47 @@ def _check_defined(
         )
 
 
-def _measure_missing_scores(
+def _measure_missing_shares(
     systems: Mapping[str, Sequence[Corpus]],
     columns: Mapping[str, Column],
     cells: Mapping[str, Mapping[str, Cell]],
 ) -> dict[str, dict[str, dict[str, Measure]]]:
     """Returns the shares of undefined scores and of empty answers, in per cent.
 
-    They are by what they are, system and column; a share that is 0 for all systems is left out. A
-    scorer's stands in its first column, that of empty answers in the first column of all.
+    They are by what is missing, system and column; a share that is 0 for all systems is left out.
+    A scorer's stands in its first column, that of empty answers in the first column of all.
     """
-    silent: list[tuple[str, str, dict[str, list[NDArray[Any]]]]] = []
-    first_cells = next(iter(cells.values()))
-    firsts: dict[str, str] = {}
-    for column in first_cells:
+    shown_columns = next(iter(cells.values()))
+    first_columns: dict[str, str] = {}
+    for column in shown_columns:
         if scorer := columns[column].scorer:
-            firsts.setdefault(scorer, column)
-    for scorer, column in firsts.items():
+            first_columns.setdefault(scorer, column)
+    # Of each share what is missing, its column, and by system for each replicate the rows' [rows].
+    missing: list[tuple[str, str, dict[str, list[NDArray[Any]]]]] = []
+    for scorer, column in first_columns.items():
         values = {n: [np.isnan(part.scores[scorer]) for part in r] for n, r in systems.items()}
-        silent.append((UNDEFINED, column, values))
+        missing.append((UNDEFINED, column, values))
     parts = [part for replicates in systems.values() for part in replicates]
-    if first_cells and all(len(p.is_empty) and not np.isnan(p.is_empty).any() for p in parts):
+    if shown_columns and all(len(p.is_empty) and not np.isnan(p.is_empty).any() for p in parts):
         values = {name: [part.is_empty for part in r] for name, r in systems.items()}
-        silent.append((EMPTY, next(iter(first_cells)), values))
+        missing.append((EMPTY, next(iter(shown_columns)), values))
     shares: dict[str, dict[str, dict[str, Measure]]] = {}
-    for silence, column, values in silent:
+    for kind, column, values in missing:
         if any(part.any() for replicates in values.values() for part in replicates):
             for name, replicates in values.items():
-                # A high end of 0.01 shows shares in per cent.
-                measures = [mean_measure(part, high=0.01, bounds=(0.0, 1.0)) for part in replicates]
-                of_system = shares.setdefault(silence, {}).setdefault(name, {})
-                of_system[column] = join_replicates(measures)
+                of_system = shares.setdefault(kind, {}).setdefault(name, {})
+                of_system[column] = missing_share(replicates)
     return shares
 
 
 def _format_missing_warnings(figures: _CorpusFigures) -> Iterator[str]:
     """Yields a warning for each share of undefined scores or empty answers that differs."""
-    for silence, shares in figures.missing.items():
+    for kind, shares in figures.missing.items():
         for system, baseline in figures.tested.items():
             for column, cell in shares[system].items():
-                base = shares[baseline][column]
-                # Shares that differ by rounding alone.
-                if abs(cell.value - base.value) < 1e-9:
+                if not cell.differs:
                     continue
-                test = "" if math.isnan(cell.corrected) else f" ({p_value_text(cell.corrected)})"
-                if silence == EMPTY:
+                if kind == EMPTY:
                     subject, meaning = "answers are empty", "An empty answer has no score."
                 else:
                     subject = f"scores of {column} are undefined"
@@ -307,7 +304,8 @@ def _format_missing_warnings(figures: _CorpusFigures) -> Iterator[str]:
                     )
                 yield (
                     f"{figures.corpus}: Warning: {cell.value:.1f}% of {system}'s {subject}, "
-                    f"{base.value:.1f}% of {baseline}'s{test}. {meaning}"
+                    f"{shares[baseline][column].value:.1f}% of {baseline}'s{cell.test_text()}. "
+                    f"{meaning}"
                 )
 
 
@@ -362,16 +360,14 @@ def _format_verdict(figures: _CorpusFigures, system: str, scorers: Sequence[str]
     count = rivals * len(scorer_cells)
     better, worse, undecided = list[str](), list[str](), list[str]()
     for name, cell in scorer_cells.items():
-        if cell.difference is None or math.isnan(cell.corrected):
-            undecided.append(f"{name} (no test)")
+        if cell.difference is None:
+            undecided.append(name_with_p_value(name, math.nan))
         elif cell.significant:
             side = better if cell.difference.value > 0 else worse
-            side.append(f"{name} ({p_value_text(cell.corrected)})")
+            side.append(name_with_p_value(name, cell.corrected))
         else:
-            undecided.append(
-                f"{name} ({p_value_text(cell.corrected)}"
-                f"{settling_text(cell.difference.estimate, count, units)})"
-            )
+            settling = settling_text(cell.difference.estimate, count, units)
+            undecided.append(name_with_p_value(name, cell.corrected, settling))
     parts = []
     if better:
         parts.append(f"{system} is better by {join_in_sentence(better)}")

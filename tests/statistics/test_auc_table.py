@@ -21,8 +21,8 @@ from faith_jax.statistics.auc_table import (
     best_rows,
 )
 from faith_jax.statistics.bootstrap import NO_INTERVAL, Interval
+from faith_jax.statistics.measures import EMPTY
 from faith_jax.statistics.scored_corpora import Corpus
-from faith_jax.statistics.systems import EMPTY
 from faith_jax.statistics.units import Units
 from tests.statistics import significance_reference as reference
 
@@ -379,7 +379,7 @@ def test_scorers_that_are_silent_on_other_rows_are_compared_where_both_speak():
     apart = stats.ttest_1samp(100.0 * wrong, 0)
     low, high = apart.confidence_interval()
     expected = f"+{share:.1f}* (+{low:.1f} to +{high:.1f}), p < 0.001"
-    assert table.silences["silent \u2212 twin: undefined, %"]["c"] == expected
+    assert table.missing_shares["silent \u2212 twin: undefined, %"]["c"] == expected
     assert (
         f"silent is undefined in {share:.1f}% of the rows with a label, twin in 0.0% (p < 0."
         in (table.warnings[0])
