@@ -97,41 +97,62 @@ def _normalize_fields(
     response = _find_first_field(_RESPONSES, fields, place, "response")
     if fields[response] is None:
         raise field_error(place, response, "a text", None)
-    scored = fields.get("fields") if "scores" in fields else None
-    scored_fields = dict(scored) if isinstance(scored, dict | list) else {}  # Parquet has pairs
-    texts = {name: value for name, value in scored_fields.items() if name not in _DROPPED}
-    texts |= {name: value for name, value in fields.items() if name not in _RESPONSES}
-    texts["response"] = fields[response]
     grounding = _find_first_field(
         (*_GROUNDINGS, *_SIDE_FIELDS, "inputs"), fields, place, "grounding"
     )
-    if grounding in _SIDE_FIELDS:
-        texts |= {name: fields.get(name) for name in _SIDE_FIELDS}
-    if grounding != "inputs":
+    texts = _move_scored_fields_up(fields)
+    texts |= {name: value for name, value in fields.items() if name not in _RESPONSES}
+    texts["response"] = fields[response]
+    # A grounding in one field stays as it is.
+    if grounding in _GROUNDINGS:
         return texts, False
-    inputs = fields["inputs"]
+    # An NPOV row has a field for each side; one that it lacks is None, which its error names.
+    if grounding in _SIDE_FIELDS:
+        return texts | {name: fields.get(name) for name in _SIDE_FIELDS}, False
+    # A row of `infer` has the query and both sides as one text.
+    pairs = _parse_inputs(fields["inputs"], place)
+    sides, by_sentence = _split_sides(pairs, topics)
+    if isinstance(texts["response"], str):  # infer leaves the braces to who gave the inputs
+        texts["response"] = npov_response(texts["response"])
+    # A history that the row has itself stays: it is the query with the turns before it.
+    return {"history": pairs["query"].strip(), **texts, **sides}, by_sentence
+
+
+def _move_scored_fields_up(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a row that `score` has written says in its `fields`; {} for other rows."""
+    if "scores" not in fields or not isinstance(fields.get("fields"), dict | list):
+        return {}
+    # Parquet has a list of pairs.
+    return {n: value for n, value in dict(fields["fields"]).items() if n not in _DROPPED}
+
+
+def _parse_inputs(inputs: Any, place: str) -> dict[str, str]:
+    """Returns the query and the sides in a text such as "{query: …} {pro: …} {con: …}"."""
     pairs = dict(_PAIR.findall(inputs)) if isinstance(inputs, str) else {}
     if not {"query", *_SIDES} <= set(pairs):
         raise field_error(
             place, "inputs", "a text as '{query: ...} {pro: ...} {con: ...}'", inputs,
             f"give {' and '.join(_SIDE_FIELDS)}, or a grounding",
         )  # fmt: skip
-    query, candidates = pairs["query"].strip(), topics()
+    return pairs
+
+
+def _split_sides(pairs: Mapping[str, str], topics: Topics) -> tuple[dict[str, list[str]], bool]:
+    """Returns the arguments of both sides by field, and whether any are single sentences."""
+    known_topics = topics()
     try:
-        topic = npov.retrieve(candidates, query)
-    except InputError:
+        topic = npov.retrieve(known_topics, pairs["query"].strip())
+    except InputError:  # the query is on none of the topics
         topic = None
     sides: dict[str, list[str]] = {}
     by_sentence = False
     for side, field in zip(_SIDES, _SIDE_FIELDS, strict=True):
         text = pairs[side].strip()
         topic_arguments = [argument.text for argument in getattr(topic, side)] if topic else []
-        arguments = match_arguments(text, topic_arguments)
+        arguments = split_into_arguments(text, topic_arguments)
         by_sentence |= arguments is None
         sides[field] = arguments or split_sentences(text)
-    if isinstance(fields[response], str):  # infer leaves the braces to who gave the inputs
-        texts["response"] = npov_response(fields[response])
-    return {"history": query} | texts | sides, by_sentence
+    return sides, by_sentence
 
 
 def _find_first_field(
@@ -146,10 +167,13 @@ def _find_first_field(
     return name
 
 
-def match_arguments(text: str, arguments: Sequence[str]) -> list[str] | None:
+def split_into_arguments(text: str, arguments: Sequence[str]) -> list[str] | None:
     """Returns which arguments, joined by spaces as in a generator's input, make a text, or None.
 
-    >>> match_arguments("It is mild. It calms.", ["It calms.", "It is mild.", "It is cheap."])
+    One argument may begin with another one. So where the rest of the text cannot be split behind
+    an argument, the next one that the text begins with is tried.
+
+    >>> split_into_arguments("It is mild. It calms.", ["It calms.", "It is mild.", "It is cheap."])
     ['It is mild.', 'It calms.']
     """
     if not text:
@@ -158,7 +182,7 @@ def match_arguments(text: str, arguments: Sequence[str]) -> list[str] | None:
         cleaned = clean_value(argument)
         if text == cleaned or text.startswith(f"{cleaned} "):
             remaining = [candidate for candidate in arguments if candidate != argument]
-            rest = match_arguments(text[len(cleaned) :].lstrip(), remaining)
+            rest = split_into_arguments(text[len(cleaned) :].lstrip(), remaining)
             if rest is not None:
                 return [argument, *rest]
     return None

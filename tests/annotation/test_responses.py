@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from faith_jax.annotation.responses import match_arguments, read_responses
+from faith_jax.annotation.responses import read_responses, split_into_arguments
 from faith_jax.core import templates
 from faith_jax.core.errors import InputError
 from faith_jax.core.types import Grounding
@@ -62,9 +62,9 @@ def test_topics_of_ones_own_tell_arguments_apart(tmp_path):
 
 
 def test_told_apart_goes_back_where_the_first_choice_leads_nowhere():
-    assert match_arguments("A. B. C.", ["A.", "A. B.", "C."]) == ["A. B.", "C."]
-    assert match_arguments("A. A.", ["A."]) is None
-    assert match_arguments("AB.", ["A"]) is None
+    assert split_into_arguments("A. B. C.", ["A.", "A. B.", "C."]) == ["A. B.", "C."]
+    assert split_into_arguments("A. A.", ["A."]) is None
+    assert split_into_arguments("AB.", ["A"]) is None
 
 
 @pytest.mark.parametrize("name", ["response", "generated_text", "prediction"])
