@@ -138,7 +138,11 @@ def _read_lines(
     """Reads lines and returns what `read` does of the rows in them."""
     _, caches = module.apply(
         {"params": params},
-        *(inputs.line_tokens, inputs.segments, inputs.shared, inputs.positions),
+        inputs.line_tokens,
+        inputs.segments,
+        # All see segment 1, the beginning of their line, besides their own; 0 is padding.
+        jnp.minimum(inputs.segments, 1),
+        inputs.positions,
         max_length,
         method="prefill_lines",
         mutable=["cache", "prefix_cache"],

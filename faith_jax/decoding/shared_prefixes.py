@@ -11,8 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Fewer tokens in common are not worth a program of their own.
+# Lines are compiled for shapes of their own, and their keys and values are copied to the rows: a
+# few tokens that are read once do not make up for that. Neither this number nor the next one has
+# been measured; docs/decoding_speed.md has the gain of 500 tokens in common.
 LEAST_SHARED = 32
+# Where a row joins that shares less than a group did, the others read the rest of the beginning by
+# themselves: at most as many tokens each as the group still reads once.
+_LEAST_KEPT = 1 / 2
 
 
 class _PrefixGroup(NamedTuple):
@@ -29,8 +34,7 @@ class SharedInputs(NamedTuple):
       tokens: int32 [rows, length], the inputs, padded on the right.
       line_tokens: int32 [lines, line length], with room for a soft prompt in front.
       segments: int32 [lines, line length]: 1 = the common beginning, 2, 3, … = what a row has of
-        its own, 0 = padding.
-      shared: int32, the segment that each token sees besides its own: 1.
+        its own, 0 = padding. Each token sees segment 1 besides its own.
       positions: int32, in the input that a token is of.
       lines: int32 [rows], the line of each row.
       places: int32 [rows, prompt + length], where its tokens are in this line.
@@ -39,7 +43,6 @@ class SharedInputs(NamedTuple):
     tokens: Any
     line_tokens: Any
     segments: Any
-    shared: Any
     positions: Any
     lines: Any
     places: Any
@@ -48,8 +51,8 @@ class SharedInputs(NamedTuple):
 def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[_PrefixGroup]:
     """Returns inputs in groups that begin alike, each input in one.
 
-    A group shares at least `LEAST_SHARED` tokens and half of what its first two inputs share; an
-    input without a group shares all of its tokens with itself.
+    A group shares at least `LEAST_SHARED` tokens; with each row that joins, at least `_LEAST_KEPT`
+    of what it shared before. An input without a group shares all of its tokens with itself.
 
     >>> document = list(range(100, 150))
     >>> prefix_groups([[*document, 1, 2], [5, 6], [*document, 3]])
@@ -65,9 +68,9 @@ def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[_PrefixGroup]:
             differ = np.asarray(inputs[rows[0]][:length]) != np.asarray(inputs[row][:length])
             # The first place where they differ.
             common = int(differ.argmax()) if differ.any() else length
-            # A group gives up at most half of its beginning for one more row.
-            enough = LEAST_SHARED if len(rows) == 1 else max(LEAST_SHARED, shared / 2)
-            if common >= enough:
+            # A single input shares its beginning with none yet, and gives up nothing.
+            kept = shared * _LEAST_KEPT if len(rows) > 1 else 0
+            if common >= max(LEAST_SHARED, kept):
                 groups[-1] = _PrefixGroup([*rows, row], common)
                 continue
         groups.append(_PrefixGroup([row], len(inputs[row])))
@@ -120,5 +123,4 @@ def shared_inputs(
             line_of[row] = line
             # The beginning, with the soft prompt, and the row's own part behind it.
             places[row, : begin + len(remainder)] = [*range(begin), *range(at, end)]
-    shared_segments = np.where(segments > 0, 1, 0).astype(np.int32)
-    return SharedInputs(tokens, line_tokens, segments, shared_segments, positions, line_of, places)
+    return SharedInputs(tokens, line_tokens, segments, positions, line_of, places)
