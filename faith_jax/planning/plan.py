@@ -11,10 +11,10 @@ from faith_jax.core.files import ROWS, report_write_errors, resumable_output, wr
 from faith_jax.core.files.stores import path_of
 from faith_jax.planning import sweep as sweeps
 from faith_jax.planning.compiled_costs import Roofline
-from faith_jax.planning.planner import CompilingProcess, Planner, remembering
+from faith_jax.planning.planner import CompilingProcess, Planner, keep_plans_in_file
 from faith_jax.planning.sweep import Tried, settings_line
 from faith_jax.planning.topologies import Chip, parse_topology
-from faith_jax.planning.worker import Facts, Question, Recipe
+from faith_jax.planning.worker import PlanRequest, Recipe, RecipeFacts
 
 logger = logging.getLogger("faith_jax")
 
@@ -64,15 +64,15 @@ def plan(recipe: Recipe, topology_name: str, options: PlanOptions) -> Report:
         )
     with contextlib.ExitStack() as held:
         process = held.enter_context(CompilingProcess(recipe, topology))
-        ask: Planner = process
+        planner: Planner = process
         if options.json:
             run = {"topology": topology.name, **process.facts._asdict()}
             target = path_of(options.json)
             partial_output = resumable_output(
                 target, run, restart=options.restart, replaces=True, option="--json"
             )
-            ask = remembering(ask, held.enter_context(partial_output) / ROWS)
-        report, tried = report_of(ask, process.facts, topology.chip, options)
+            planner = keep_plans_in_file(planner, held.enter_context(partial_output) / ROWS)
+        report, tried = report_of(planner, process.facts, topology.chip, options)
         if options.figure:
             from faith_jax.report.figures import save_pages
 
@@ -86,25 +86,25 @@ def plan(recipe: Recipe, topology_name: str, options: PlanOptions) -> Report:
 
 
 def report_of(
-    ask: Planner, facts: Facts, chip: Chip, options: PlanOptions
+    planner: Planner, facts: RecipeFacts, chip: Chip, options: PlanOptions
 ) -> tuple[Report, list[Tried]]:
     """Returns the report of `plan`, and what was tried."""
     logger.info("Compiling for %s; a large model takes minutes", pluralize(facts.devices, "device"))
     first, tried = None, list[Tried]()
     tries: Iterator[Tried] = iter(())
     if options.sweep:
-        tries = sweeps.sweep(ask, facts, chip, options.partitions, options.least_free)
+        tries = sweeps.sweep(planner, facts, chip, options.partitions, options.least_free)
     else:
-        first = ask(Question())
+        first = planner(PlanRequest())
         if not first["fits"]:
             logger.info("This does not fit; trying other settings")
-            tries = sweeps.sweep(ask, facts, chip, (), options.least_free, first)
+            tries = sweeps.sweep(planner, facts, chip, (), options.least_free, first)
     for trial in tries:
         logger.info("%s: %s", settings_line(trial.choice), _summarize_plan(trial.plan))
         tried.append(trial)
         if first and (trial.free_share >= options.least_free or len(tried) == _MOST_TRIED):
             break
-    recommended = sweeps.recommend(ask, tried, options.least_free)
+    recommended = sweeps.recommend(planner, tried, options.least_free)
     report = {
         "plan": recommended and recommended.plan if options.sweep else first,
         "tried": [

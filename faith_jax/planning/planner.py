@@ -13,10 +13,13 @@ from typing import Any, Self
 from faith_jax.core.errors import ConfigError, ProcessError
 from faith_jax.core.files import append_rows, count_whole_rows
 from faith_jax.planning.topologies import Topology, check_libtpu
-from faith_jax.planning.worker import Facts, Question, Recipe
+from faith_jax.planning.worker import PlanRequest, Recipe, RecipeFacts
 
-# Returns the plan of a recipe with other settings; see `compiled_costs.cost_report`.
-Planner = Callable[[Question], dict[str, Any]]
+# Makes the plan of a recipe with other settings, as `compiled_costs.cost_report` returns it, with
+# the keys `topology`, `devices`, `compiler`, `job`, `settings`, `mesh`, `fits` and `memory`. Also
+# `free_share` where the memory is known, `compile_seconds` and `work` where it was compiled, and
+# `evaluations` where they were asked for.
+Planner = Callable[[PlanRequest], dict[str, Any]]
 _LAST_LINES = 3  # lines of a process that has failed
 
 
@@ -40,36 +43,39 @@ class CompilingProcess:
         environment["JAX_ENABLE_COMPILATION_CACHE"] = "false"
         if self._topology.is_tpu:
             environment.pop("XLA_FLAGS", None)  # flags of CPUs, which libtpu does not know
-        self._errors = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "faith_jax.planning.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=environment,
-            text=True,
-        )
-        try:
+        with contextlib.ExitStack() as held:
+            self._errors = held.enter_context(tempfile.TemporaryFile())
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "faith_jax.planning.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env=environment,
+                text=True,
+            )
+            held.callback(self._end_process)
             recipe = self._recipe._asdict()
             facts = self._request_answer({"recipe": recipe, "topology": self._topology.name})
-            self.facts = Facts(**facts)
-        except BaseException:
-            self.__exit__()
-            raise
+            self.facts = RecipeFacts(**facts)
+            # Nothing has failed: the process goes on until the caller's context ends.
+            self._held = held.pop_all()
         return self
 
     def __exit__(self, *raised: object) -> None:
+        self._held.close()
+
+    def _end_process(self) -> None:
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
+        for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
             # Closing the pipe tries once more to send what a dead process has not read.
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
 
-    def __call__(self, question: Question) -> dict[str, Any]:
-        """Returns the plan of the recipe with other settings; see `Planner`."""
-        return self._request_answer(question._asdict())
+    def __call__(self, request: PlanRequest) -> dict[str, Any]:
+        """Returns a plan with the keys that `Planner` lists."""
+        return self._request_answer(request._asdict())
 
     def _request_answer(self, request: Mapping[str, Any]) -> Any:
         assert self._process.stdin is not None
@@ -91,21 +97,21 @@ class CompilingProcess:
         answer = json.loads(line)
         if "error" in answer:
             raise ConfigError(answer["error"])
-        return answer["found"]
+        return answer["result"]
 
 
-def remembering(ask: Planner, path: pathlib.Path) -> Planner:
-    """Returns a planner that keeps its plans in a file, and does not ask for them again."""
+def keep_plans_in_file(planner: Planner, path: pathlib.Path) -> Planner:
+    """Returns a planner that writes its plans to a file, and makes none that is there anew."""
     count_whole_rows(path)
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    known_plans = [(Question(**row["question"]), row["plan"]) for row in rows]
+    kept_plans = [(PlanRequest(**row["question"]), row["plan"]) for row in rows]
 
-    def plan(question: Question) -> dict[str, Any]:
-        for past, past_plan in known_plans:
-            if past == question:
-                return past_plan
-        new_plan = ask(question)
-        append_rows(path, [{"question": question._asdict(), "plan": new_plan}])
+    def plan(request: PlanRequest) -> dict[str, Any]:
+        for kept_request, kept_plan in kept_plans:
+            if kept_request == request:
+                return kept_plan
+        new_plan = planner(request)
+        append_rows(path, [{"question": request._asdict(), "plan": new_plan}])
         return new_plan
 
     return plan

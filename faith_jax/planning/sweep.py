@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.planning.planner import Planner
 from faith_jax.planning.topologies import Chip, partition_counts
-from faith_jax.planning.worker import Facts, Question
+from faith_jax.planning.worker import PlanRequest, RecipeFacts
 
 logger = logging.getLogger("faith_jax")
 
@@ -41,7 +41,7 @@ class Tried(NamedTuple):
         return list(parts.values())[-1]["roofline"]["seconds"] if parts else float("inf")
 
 
-def choices(facts: Facts, partitions: int) -> Iterator[dict[str, Any]]:
+def choices(facts: RecipeFacts, partitions: int) -> Iterator[dict[str, Any]]:
     """Yields the settings to try with so many partitions, those that need less memory later."""
     data = facts.devices // partitions
     for dims in (1, 2) if data > facts.slices else (1,):
@@ -64,7 +64,7 @@ def choices(facts: Facts, partitions: int) -> Iterator[dict[str, Any]]:
             pieces *= 2
 
 
-def least_seconds(facts: Facts, partitions: int, chip: Chip) -> float:
+def least_seconds(facts: RecipeFacts, partitions: int, chip: Chip) -> float:
     """Returns the least time that so many partitions take to add up their states, on all links."""
     rows = facts.rows / (facts.devices // partitions)
     sent = 2 * (partitions - 1) / partitions * rows * facts.summed
@@ -82,8 +82,8 @@ def _needs_less(choice: Mapping[str, Any], plan: Report) -> bool:
 
 
 def sweep(
-    ask: Planner,
-    facts: Facts,
+    planner: Planner,
+    facts: RecipeFacts,
     chip: Chip,
     partitions: Sequence[int],
     least_free: float,
@@ -96,7 +96,7 @@ def sweep(
     `recommend` plans them.
 
     Args:
-      ask: makes plans.
+      planner: makes plans.
       facts: of the recipe.
       chip: of the devices.
       partitions: numbers of them; () = all that are possible. An impossible one is a ConfigError.
@@ -127,7 +127,7 @@ def sweep(
                 continue
             if fitting and {**choice, "remat_policy": ""} != {**fitting.choice, "remat_policy": ""}:
                 break
-            tried = Tried(choice, ask(Question(choice, evaluations=False)))
+            tried = Tried(choice, planner(PlanRequest(choice, evaluations=False)))
             memory = tried.plan["memory"]
             if sum(memory["arguments"].values()) > memory["available"]:
                 without_room.add(dims)
@@ -139,7 +139,7 @@ def sweep(
                 fitting = tried
 
 
-def recommend(ask: Planner, tried: Sequence[Tried], least_free: float) -> Tried | None:
+def recommend(planner: Planner, tried: Sequence[Tried], least_free: float) -> Tried | None:
     """Returns the fastest with enough memory left, or else what leaves most; None = none fits.
 
     That of a training is planned with its evaluations, which may need more memory than a step.
@@ -151,7 +151,7 @@ def recommend(ask: Planner, tried: Sequence[Tried], least_free: float) -> Tried 
     best = None
     for trial in roomy or fitting[:1]:
         if trial.plan["job"] == "train":
-            trial = Tried(trial.choice, ask(Question(trial.choice)))
+            trial = Tried(trial.choice, planner(PlanRequest(trial.choice)))
         if trial.plan["fits"] and (best is None or trial.free_share > best.free_share):
             best = trial
         if trial.free_share >= least_free:

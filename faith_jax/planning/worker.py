@@ -2,7 +2,7 @@
 
 It is a process of its own because libtpu disturbs hosts without TPUs, and because the number of
 devices that a CPU pretends to be is set before JAX begins. The first request says the gin files and
-the topology, each further one a `Question`.
+the topology, each further one a `PlanRequest`.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ class Recipe(NamedTuple):
     job: str = "run"  # one of `programs.JOBS`
 
 
-class Question(NamedTuple):
+class PlanRequest(NamedTuple):
     """A request for a plan with other settings, of a training perhaps with its evaluations."""
 
     choice: Mapping[str, Any] = {}
     evaluations: bool = True
 
 
-class Facts(NamedTuple):
+class RecipeFacts(NamedTuple):
     """Facts of a recipe on devices that are known before anything is compiled.
 
     Attributes:
@@ -75,33 +75,41 @@ class Session:
 
         self._topology = topology
         self._devices = topology.devices() if devices is None else devices
-        gin_config.parse(*recipe[:4], unused=programs.UNUSED, uncalled=programs.STEPS)
+        gin_config.parse(
+            recipe.gin_files,
+            recipe.bindings,
+            recipe.search_paths,
+            recipe.allow,
+            unused=programs.UNUSED,
+            uncalled=programs.STEPS,
+        )
         self._configured = programs.configure_job(recipe.job)
         partitioner = self._configured.partitioner(self._devices)
         splits = {("mlp", MESH_AXES[1]), ("joined_kv", MESH_AXES[1])} <= set(partitioner.rules)
-        self.facts = Facts(
-            self._configured.name,
-            self._configured.rows,
-            len(self._devices),
-            partitioner.mesh.shape.get(SLICE_AXIS, 1),
-            self._configured.summed if splits else 0,
-            gin.config_str(),
-            {name: metadata.version(name) for name in ("faith_jax", "jax", *topology.compilers())},
-            self._configured.couples_rows,
+        packages = ("faith_jax", "jax", *topology.compilers())
+        self.facts = RecipeFacts(
+            job=self._configured.name,
+            rows=self._configured.rows,
+            devices=len(self._devices),
+            slices=partitioner.mesh.shape.get(SLICE_AXIS, 1),
+            summed=self._configured.summed if splits else 0,
+            config=gin.config_str(),
+            versions={package: metadata.version(package) for package in packages},
+            couples_rows=self._configured.couples_rows,
         )
 
-    def plan(self, question: Question) -> dict[str, Any]:
+    def plan(self, request: PlanRequest) -> dict[str, Any]:
         """Returns the `cost_report` of the recipe with other settings."""
         from faith_jax.planning import compiled_costs
 
-        job = self._configured.make(question.choice, self._devices)
-        return compiled_costs.cost_report(job, self._topology, question.evaluations)
+        job = self._configured.make(request.choice, self._devices)
+        return compiled_costs.cost_report(job, self._topology, request.evaluations)
 
 
 def answers(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
-    """Yields the answer to each request: {"found": …} or {"error": the message of a mistake}.
+    """Yields the answer to each request: {"result": …} or {"error": the message of a mistake}.
 
-    What is found are first the `Facts`, and then plans.
+    The first result are the `RecipeFacts`, and all others plans.
     """
     session = None
     for line in lines:
@@ -110,9 +118,9 @@ def answers(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
             if session is None:
                 recipe = Recipe(**request["recipe"])
                 session = Session(recipe, parse_topology(request["topology"]))
-                yield {"found": session.facts._asdict()}
+                yield {"result": session.facts._asdict()}
             else:
-                yield {"found": session.plan(Question(**request))}
+                yield {"result": session.plan(PlanRequest(**request))}
         except FaithJaxError as error:
             yield {"error": str(error).partition("\n")[0]}
 

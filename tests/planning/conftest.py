@@ -2,7 +2,7 @@ import pytest
 
 from faith_jax.planning.planner import CompilingProcess
 from faith_jax.planning.topologies import parse_topology
-from faith_jax.planning.worker import Question, Recipe
+from faith_jax.planning.worker import PlanRequest, Recipe
 from tests.paths import REPOSITORY
 from tests.runs.conftest import tiny_run  # noqa: F401  (a fixture)
 
@@ -23,4 +23,4 @@ def tiny():
 def eight(tiny):
     """Plans of the tiny recipe on eight forced devices, which share one process."""
     with CompilingProcess(tiny("BATCH_SIZE=8"), parse_topology("cpu:8")) as ask:
-        yield lambda choice: ask(Question(choice, evaluations=False))
+        yield lambda choice: ask(PlanRequest(choice, evaluations=False))

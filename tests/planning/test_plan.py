@@ -11,9 +11,9 @@ import pytest
 from faith_jax import cli
 from faith_jax.core.errors import ConfigError, ProcessError
 from faith_jax.planning.plan import PlanOptions, lines, report_of
-from faith_jax.planning.planner import CompilingProcess, remembering
+from faith_jax.planning.planner import CompilingProcess, keep_plans_in_file
 from faith_jax.planning.topologies import CHIPS, parse_topology
-from faith_jax.planning.worker import Facts, Question
+from faith_jax.planning.worker import PlanRequest, RecipeFacts
 from tests.planning.conftest import FOLDERS
 
 TINY = [f"--gin_search_paths={FOLDERS[0]}", "--gin_file=tiny.gin", "--gin.BATCH_SIZE=8"]
@@ -66,7 +66,7 @@ def test_a_process_that_is_killed_is_told_with_its_last_words(tiny):
         # Until it has ended, its pipe may take the question: then the end is found in reading.
         os.waitid(os.P_PID, ask._process.pid, os.WEXITED | os.WNOWAIT)
         with pytest.raises(ProcessError, match="has ended with status -9") as raised:
-            ask(Question())
+            ask(PlanRequest())
     assert raised.value.status == 128 + 9
 
 
@@ -174,7 +174,7 @@ def work(seconds):
     return {"operations": 1.0, "bytes_moved": 1.0, "collectives": [], "roofline": line}
 
 
-FACTS = Facts("train", rows=4, devices=4, slices=1, summed=0, config="", versions={})
+FACTS = RecipeFacts("train", rows=4, devices=4, slices=1, summed=0, config="", versions={})
 
 
 def test_what_does_not_fit_is_answered_with_what_would():
@@ -212,13 +212,16 @@ def test_only_what_is_recommended_is_planned_with_its_evaluations():
 def test_a_plan_that_was_made_is_not_asked_for_again(tmp_path):
     ask, asked = fits_with({"none": 50, "full": 30})
     path = tmp_path / "rows.jsonl"
-    questions = [Question({"remat_policy": "none"}), Question({"remat_policy": "full"}, False)]
-    first = [remembering(ask, path)(question) for question in questions]
+    questions = [
+        PlanRequest({"remat_policy": "none"}),
+        PlanRequest({"remat_policy": "full"}, False),
+    ]
+    first = [keep_plans_in_file(ask, path)(question) for question in questions]
     assert len(asked) == 2
     path.write_text(path.read_text() + '{"question": {"cho')  # a kill cut this
-    assert [remembering(ask, path)(question) for question in questions] == first
+    assert [keep_plans_in_file(ask, path)(question) for question in questions] == first
     assert len(asked) == 2
-    remembering(ask, path)(Question({"remat_policy": "none"}, False))
+    keep_plans_in_file(ask, path)(PlanRequest({"remat_policy": "none"}, False))
     assert len(asked) == 3
 
 
@@ -234,7 +237,7 @@ needs_libtpu = pytest.mark.skipif(
 )
 def test_libtpu_compiles_for_chips_and_their_memory(tiny, topology, gib):
     with CompilingProcess(tiny("NUM_PARTITIONS=2"), parse_topology(topology)) as ask:
-        found = ask(Question())
+        found = ask(PlanRequest())
     assert found["devices"] == 4
     assert found["mesh"] == {"data": 2, "model": 2}
     assert "model" in axes(found)
@@ -247,7 +250,7 @@ def test_libtpu_compiles_for_chips_and_their_memory(tiny, topology, gib):
 def test_two_slices_add_up_their_gradients(tiny):
     with CompilingProcess(tiny("NUM_PARTITIONS=2"), parse_topology("2xv5e:2x2")) as ask:
         assert (ask.facts.devices, ask.facts.slices) == (8, 2)
-        found = ask(Question(evaluations=False))
+        found = ask(PlanRequest(evaluations=False))
     assert found["mesh"] == {"slice": 2, "data": 2, "model": 2}
     between = [one for one in found["work"]["step"]["collectives"] if one["axes"] == "slice"]
     assert {one["kind"] for one in between} == {"all-reduce"}
@@ -264,6 +267,6 @@ def test_the_memory_in_the_table_is_libtpus(tiny):
     lengths = "TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 16}"
     bindings = (lengths, f"BATCH_SIZE={2**18}", "REMAT_POLICY='none'")
     with CompilingProcess(tiny(*bindings), parse_topology("v5e:1x1")) as ask:
-        found = ask(Question(evaluations=False))
+        found = ask(PlanRequest(evaluations=False))
     assert not found["fits"]
     assert found["memory"]["total"] > found["memory"]["available"]

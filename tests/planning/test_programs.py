@@ -20,7 +20,7 @@ from faith_jax.inference.row_likelihoods import (
 from faith_jax.models.config import TransformerConfig
 from faith_jax.planning.programs import UNUSED, configure_job, summed_bytes
 from faith_jax.planning.topologies import parse_topology
-from faith_jax.planning.worker import Question, Session
+from faith_jax.planning.worker import PlanRequest, Session
 from faith_jax.scoring.salience import maps
 from tests.models.tiny import model_and_params
 from tests.quick import slow_except
@@ -44,7 +44,7 @@ def program(tiny):
 
 def test_a_training_step_has_the_bytes_that_the_run_has_reported(session, tiny_run):
     bindings = ("TRAIN_STEPS=2", "WARMUP_STEPS=0", "CHECKPOINT_PERIOD=1")
-    found = session(*bindings).plan(Question(evaluations=False))
+    found = session(*bindings).plan(PlanRequest(evaluations=False))
     model = json.loads((tiny_run / "preflight.json").read_text())["model"]
     assert found["memory"]["total"] == model["step_bytes"]
     arguments = found["memory"]["arguments"]
@@ -57,7 +57,9 @@ def test_a_training_step_has_the_bytes_that_the_run_has_reported(session, tiny_r
 
 @pytest.mark.slow
 def test_evaluations_run_beside_the_training_state(session):
-    found = session("DECODE_LENGTH=5", files=("tiny.gin", "decoding/greedy.gin")).plan(Question())
+    found = session("DECODE_LENGTH=5", files=("tiny.gin", "decoding/greedy.gin")).plan(
+        PlanRequest()
+    )
     loss, decoded = (found["evaluations"][name] for name in ("evaluation", "decoded_evaluation"))
     state = found["memory"]["arguments"]["optimizer_state"]
     assert state > 0
@@ -163,7 +165,7 @@ INFER = ("tiny.gin", "runs/infer_file.gin")
 def test_decoding_is_planned_as_prefill_and_steps(session):
     bindings = ("DECODE_LENGTH=7", "MAX_INPUT_LENGTH=32", "BATCH_SIZE=4", "NUM_BEAMS=2")
     # What infer decodes is its own file's: train is not configured here.
-    found = session(*bindings, "CHECKPOINT_PATH=mini", files=INFER[1:]).plan(Question())
+    found = session(*bindings, "CHECKPOINT_PATH=mini", files=INFER[1:]).plan(PlanRequest())
     assert found["job"] == "infer"
     work = {name: part["operations"] for name, part in found["work"].items()}
     assert work["batch"] == work["prefill"] + 7 * work["decode_step"]
@@ -286,7 +288,7 @@ def test_salience_maps_are_planned_as_they_are_computed(model, monkeypatch):
 def test_scores_and_maps_are_planned_with_the_model_and_lengths_of_infer(tiny, job):
     bindings = ("DECODE_LENGTH=30", "MAX_INPUT_LENGTH=40", "BATCH_SIZE=4", "CHECKPOINT_PATH=mini")
     recipe = tiny(*bindings, files=INFER[1:])._replace(job=job)
-    found = Session(recipe, ONE, jax.devices()[:1]).plan(Question())
+    found = Session(recipe, ONE, jax.devices()[:1]).plan(PlanRequest())
     assert (found["job"], list(found["work"])) == (job, ["batch"])
     assert found["settings"]["DECODE_LENGTH"] == 30
     assert found["work"]["batch"]["operations"] > 0

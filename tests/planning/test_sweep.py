@@ -4,7 +4,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.planning import sweep as sweeps
 from faith_jax.planning.sweep import Tried, choices, least_seconds, recommend, sweep
 from faith_jax.planning.topologies import CHIPS
-from faith_jax.planning.worker import Facts
+from faith_jax.planning.worker import RecipeFacts
 
 AVAILABLE = 1000
 CHIP = CHIPS["v4"]
@@ -32,7 +32,7 @@ def plan(job="train", devices=8, rows=8, arguments=100, total=500, seconds=1.0, 
 
 
 def facts(job="train", rows=8, devices=8):
-    return Facts(job, rows, devices, 1, 0, "", {})
+    return RecipeFacts(job, rows, devices, 1, 0, "", {})
 
 
 def test_choices_need_less_and_less():

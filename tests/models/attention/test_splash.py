@@ -20,7 +20,7 @@ from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer
 from faith_jax.planning.planner import CompilingProcess
 from faith_jax.planning.topologies import parse_topology
-from faith_jax.planning.worker import Question, Recipe
+from faith_jax.planning.worker import PlanRequest, Recipe
 from tests.models.tiny import model_and_params
 from tests.paths import REPOSITORY
 
@@ -184,6 +184,6 @@ def test_it_compiles_for_tpus_and_takes_less_memory_traffic():
     for kernel in ("blocks", "splash"):
         recipe = Recipe(files, [*bindings, f"ATTENTION_KERNEL='{kernel}'"])
         with CompilingProcess(recipe, parse_topology("v5e:2x2")) as ask:
-            found[kernel] = ask(Question(evaluations=False))
+            found[kernel] = ask(PlanRequest(evaluations=False))
     blocks, splash = (found[kernel]["work"]["step"]["bytes_moved"] for kernel in found)
     assert splash < blocks
