@@ -3,7 +3,8 @@
 import functools
 import logging
 import math
-from collections.abc import Callable
+import pathlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -91,38 +92,43 @@ def evaluate(
     folder = None if output_dir is None else make_folder(output_dir, "EVAL_OUTPUT_DIR")
     objective = setup.objective_of(module.config, objective)
     trainer = Trainer(module, objective, optax.identity(), partitioner)
-    if module.config.is_encoder_only:
-        decoding = None
-    if decoding is not None:
-        log_ignored(checkpoint_path, decoding, module.config)
     rows = SplitRows(eval_dataset, module.config)
-    evaluation = failure = None
-    if decoding is not None:
-        evaluation = DecodedEvaluation(module, partitioner, rows, decoding)
+    measured = {
+        "checkpoint": str(checkpoint_path),
+        "step": step,
+        "task": eval_dataset.mixture_or_task_name,
+        "split": eval_dataset.split,
+    }
+    log_and_write = functools.partial(_log_and_write_metrics, measured, folder)
+    if decoding is None or module.config.is_encoder_only:
+        losses = dataset_loss(trainer, params, {}, rows)
+        log_and_write(losses)
+        return losses
+    log_ignored(checkpoint_path, decoding, module.config)
+    # It is made first, since it checks lengths and metrics, before anything is computed.
+    evaluation = DecodedEvaluation(module, partitioner, rows, decoding)
     metrics: dict[str, Any] = dict(dataset_loss(trainer, params, {}, rows))
-    if evaluation is not None:
-        try:
-            metrics |= evaluation.evaluate(params)
-        except MetricError as error:
-            failure = error
-            metrics |= error.metrics | {FAILED: str(error)}
+    try:
+        metrics |= evaluation.evaluate(params)
+    except MetricError as error:
+        log_and_write(metrics | error.metrics | {FAILED: str(error)})
+        raise
+    log_and_write(metrics)
+    return metrics
+
+
+def _log_and_write_metrics(
+    measured: Mapping[str, Any], folder: pathlib.Path | None, metrics: Mapping[str, Any]
+) -> None:
+    """Logs metrics, and writes them to evaluation.json; `measured` is what they are of."""
     for name, value in sorted(metrics.items()):
         value_text = text_of(value)
         if name == "weight":
             value_text = f"{value:,.0f} (target tokens; rows of a head's classes)"
-        logger.info("%s %s: %s", eval_dataset.split, name, value_text)
+        logger.info("%s %s: %s", measured["split"], name, value_text)
     if folder is not None and jax.process_index() == 0:
-        described = {
-            "checkpoint": str(checkpoint_path),
-            "step": step,
-            "task": eval_dataset.mixture_or_task_name,
-            "split": eval_dataset.split,
-            "metrics": {name: json_value(value) for name, value in metrics.items()},
-        }
-        write_json(folder / "evaluation.json", described)
-    if failure is not None:
-        raise failure
-    return metrics
+        plain_metrics = {name: json_value(value) for name, value in metrics.items()}
+        write_json(folder / "evaluation.json", {**measured, "metrics": plain_metrics})
 
 
 def dataset_loss(
