@@ -255,17 +255,19 @@ def _cut_parts(
     older = sum(turn.end - turn.start for turn in turns[:-1])
     last = turns[-1].end - turns[-1].start if turns else 0
 
-    def too_many_responses(limit: int) -> int:
-        # What is left for the knowledge and the responses if no older turn stays.
-        room = limit - (len(keep) - older - knowledge - responses)
-        floor = min(knowledge, max(0, limit - last) // 4) if responses else 0
-        return max(0, responses - (room - floor))
-
-    from_responses = too_many_responses(limit)
-    if from_responses >= max(1, responses):
-        more = 1
-        while too_many_responses(limit + more) >= max(1, responses):
-            more += 1
+    # The last turn, and what stands around all parts, cannot be cut.
+    uncut = len(keep) - older - knowledge - responses
+    # What the knowledge keeps before a response is cut: a quarter of what the last turn leaves.
+    least_knowledge = min(knowledge, max(0, limit - last) // 4) if responses else 0
+    # Without any older turn, what stays is uncut + least_knowledge + responses - from_responses,
+    # which must be at most `limit`.
+    from_responses = max(0, uncut + least_knowledge + responses - limit)
+    # At least one token of them must stay: uncut + least_knowledge + 1 <= limit. The least such
+    # limit is uncut + 1 + knowledge or, where a quarter is less, uncut + 1 + (uncut - last) // 3.
+    least_limit = uncut
+    if responses:
+        least_limit += 1 + min(knowledge, (uncut - last) // 3)
+    if limit < least_limit:
         if turns:
             uncuttable = "the last turn of the history"
         elif parts:
@@ -275,9 +277,9 @@ def _cut_parts(
         end_hint = ", or choose the cut policy 'end' (CUT_POLICY), which cuts the end of any text"
         raise InputError(
             f"{where}: without its knowledge and earlier turns, the input has "
-            f"{len(keep) - older - knowledge} tokens, but {limit} fit: no room for "
+            f"{uncut + responses} tokens, but {limit} fit: no room for "
             f"{uncuttable}; raise the limit by at least "
-            f"{more}{'' if parts else end_hint}."
+            f"{least_limit - limit}{'' if parts else end_hint}."
         )
     # A response is cut only after all older turns.
     without = knowledge if policy == "knowledge" and not from_responses else 0
@@ -364,11 +366,21 @@ def notation_of(tokenizer: Any) -> Notation:
     return getattr(tokenizer, "notation", PUBLISHED)
 
 
-def fit(tokenizer: Any, text: str, limit: int, policy: str, where: str) -> Fitted:
-    """Returns the tokens of a text, written in the tokenizer's notation and cut as by `cut`."""
+def fit(
+    tokenizer: Any,
+    text: str,
+    limit: int,
+    policy: str,
+    where: str,
+    parts: Sequence[Part] | None = None,
+) -> Fitted:
+    """Returns the tokens of a text, written in the tokenizer's notation and cut as by `cut`.
+
+    Its `parts` are in characters; None = those of the forms of `core.templates`.
+    """
     notation = notation_of(tokenizer)
     text = notation.to_model_notation(text)
-    parts, spans = parse(text, notation), None
+    parts, spans = parse(text, notation) if parts is None else parts, None
     if parts and hasattr(tokenizer, "encode_with_offsets"):
         token_ids, spans = tokenizer.encode_with_offsets(text)
     else:

@@ -16,6 +16,7 @@ from faith_jax.core.cutting import (
     check_second_branch,
     concatenate_pieces,
     cut,
+    fit,
     in_tokens,
     parse,
     sum_cuts,
@@ -98,14 +99,10 @@ class TextReader:
         Raises:
           InputError: where it is too long, and cannot be cut by the policy.
         """
+        where = self._describe_limit(name)
         parts = parse(text) if parts is None else parts
-        # Parts are marked in the text's characters; the limit is in tokens.
-        token_ids, parts, _ = self._encode_with_parts(text, parts)
-        ids = np.asarray(token_ids, int)
-        keep, tokens = cut(
-            len(ids), parts, self._max_text_tokens, self.cut_policy, self._describe_limit(name)
-        )
-        return ReadText(self._add_special_tokens(ids[keep]), tokens)
+        fitted = fit(self.tokenizer, text, self._max_text_tokens, self.cut_policy, where, parts)
+        return ReadText(self._add_special_tokens(fitted.ids), fitted.cut)
 
     def read_response(
         self,
@@ -157,8 +154,8 @@ class TextReader:
         if second_branch:
             check_second_branch(len(without), tokens, self.cut_policy, where)
         return ReadResponse(
-            self._add_special_tokens(ids[keep]),
-            self._add_special_tokens(without),
+            self._add_special_tokens(ids[keep].tolist()),
+            self._add_special_tokens(without.tolist()),
             check_ids(np.asarray(response_ids, int)[keep_response].tolist(), self.vocab_size),
             input_spans,
             _renumber_kept_tokens(keep, len(self.tokenizer.prefix_ids)),
@@ -195,9 +192,9 @@ class TextReader:
         ids, spans = self.tokenizer.encode_with_offsets(text) if text else ([], [])
         return ids, in_tokens(parts, text, ids, self.tokenizer, spans), spans
 
-    def _add_special_tokens(self, ids: np.ndarray) -> list[int]:
+    def _add_special_tokens(self, ids: Sequence[int]) -> list[int]:
         """Returns inputs with special tokens, at least one that a decoder-only model can read."""
-        row = [*self.tokenizer.prefix_ids, *ids.tolist(), *self._suffix_ids]
+        row = [*self.tokenizer.prefix_ids, *ids, *self._suffix_ids]
         if not row and self.causal:
             first = [i for i in (self.tokenizer.bos_id, self.tokenizer.eos_id) if i is not None]
             if not first:
