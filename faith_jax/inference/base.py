@@ -156,7 +156,13 @@ def check_batch(first: tuple[str, np.ndarray], second: tuple[str, np.ndarray]) -
 
 
 class GenerativeModel(BaseModel):
-    """A model that generates, with its parameters."""
+    """A model that generates, with its parameters.
+
+    Its subclasses decode by arguments of their own, of one input or of both of PMI-Decode.
+    """
+
+    decode: Callable[..., DecodingResult]
+    decode_pmi: Callable[..., DecodingResult]
 
     def respond(
         self,
@@ -207,6 +213,7 @@ class GenerativeModel(BaseModel):
           ConfigError: on a model without a tokenizer, and on wrong options.
         """
         # Here, since `opening` imports this module.
+        from faith_jax.inference.batch_decoder import decoded_rows
         from faith_jax.inference.opening import input_limit, open_tokenizer
         from faith_jax.inference.texts.input_rows import RowTokens, input_row
 
@@ -238,7 +245,8 @@ class GenerativeModel(BaseModel):
         ids, second = [tokens.ids for tokens in read_rows], [tokens.second for tokens in read_rows]
         # A batch is decoded in order of length and in few shapes, which one row does not need.
         if batch is None:
-            decoded = [self._decode_input(ids[0], second[0], seed, options)]
+            result = self._decode_input(ids[0], second[0], seed, options)
+            decoded = decoded_rows(result, for_model(decoding, self.module))
         else:
             decoded = self._decode_batch(ids, second, seed, decoding, batch_size)
         if unfinished := sum(not r.finished for responses in decoded for r in responses):
@@ -282,17 +290,12 @@ class GenerativeModel(BaseModel):
 
     def _decode_input(
         self, ids: list[int], second: list[int], seed: int, options: dict[str, Any]
-    ) -> "list[DecodedRow]":
+    ) -> DecodingResult:
         """Decodes one input; `second` is PMI-Decode's or DoHA's other one."""
-        from faith_jax.inference.batch_decoder import decoded_rows
-
-        model: Any = self
         if options.get("pmi") is not None:
-            result = model.decode_pmi([ids], [second], seed=seed, **options)
-        else:
-            is_doha = self.config.knowledge_attention
-            result = model.decode(([ids], [second]) if is_doha else [ids], seed=seed, **options)
-        return decoded_rows(result, for_model(DecodingConfig(**options), self.module))[0]
+            return self.decode_pmi([ids], [second], seed=seed, **options)
+        inputs: Any = ([ids], [second]) if self.config.knowledge_attention else [ids]
+        return self.decode(inputs, seed=seed, **options)
 
     def _generate(
         self, branches: Sequence[Branch], seed: Any, config: DecodingConfig

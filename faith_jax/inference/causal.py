@@ -140,8 +140,7 @@ class CausalModel(GenerativeModel):
 
     def _check_right_padding(self, name: str, input_tokens: Any) -> np.ndarray:
         tokens = self._check_tokens(name, input_tokens)
-        # Padding that is a token of the vocabulary may be meant.
-        # A token right behind padding of -1.
+        # A token behind padding of -1 is a mistake; padding that is a token itself may be meant.
         holes = (tokens[:, :-1] < 0) & (tokens[:, 1:] >= 0)
         if holes.any():
             row, position = np.argwhere(holes)[0]

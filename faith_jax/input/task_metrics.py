@@ -137,9 +137,10 @@ def _build_model_output(task: Any, kind: Any, outputs: ModelOutputs) -> Any:
     if kind.name == "SCORE":
         return np.asarray(outputs.scores)
     vocabulary, responses = task.output_features["targets"].vocabulary, outputs.predictions or []
-    # Ours may have a text where SeqIO has padding, but none of them reads behind an end token.
-    filler = getattr(vocabulary, "ours", None) and vocabulary.eos_id
-    filler = vocabulary.pad_id if filler is None else filler
+    # A tokenizer of ours may have a text where SeqIO has padding, but reads nothing behind an end
+    # token.
+    fills_with_end = hasattr(vocabulary, "ours") and vocabulary.eos_id is not None
+    filler = vocabulary.eos_id if fills_with_end else vocabulary.pad_id
     predictions = pad_rows(responses, max(map(len, responses), default=0), filler)
     if kind.name == "PREDICTION":
         return predictions
