@@ -50,46 +50,57 @@ class TerminatedError(KeyboardInterrupt):
 def raising_signals(program: str) -> Iterator[None]:
     """Within, a Ctrl-C raises KeyboardInterrupt, and a SIGTERM TerminatedError.
 
-    While a module is imported they end the process at once, as a kill does: extensions of JAX turn
-    an exception there into an ImportError, or abort. Python drops what is raised in a callback of
-    its garbage collector, of which JAX has one, and in finalizers: such a signal comes again a
-    moment later.
+    While a module is imported, they end the process at once, as a kill does.
     """
 
-    def stop(number: int, frame: types.FrameType | None) -> None:
+    def raise_or_exit(number: int, frame: types.FrameType | None) -> None:
         terminated = number == signal.SIGTERM
-        while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
-            frame = frame.f_back
-        if frame is not None:  # a module is being imported here, or in what has called this
+        if _is_importing(frame):
+            # Extensions of JAX turn an exception there into an ImportError, or abort.
             kind = "terminated" if terminated else "interrupted"
             os.write(2, f"{program}: {kind}; run the same command again.\n".encode())
             os._exit(128 + number)
         raise TerminatedError if terminated else KeyboardInterrupt
 
-    def again(number: int) -> None:
-        time.sleep(0.01)
-        os.kill(os.getpid(), number)
-
-    def hear(dropped: Any) -> None:
-        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+    def repeat_dropped_signal(dropped: Any) -> None:
+        error = dropped.exc_value
+        if not isinstance(error, KeyboardInterrupt):
             return former_hook(dropped)
-        terminated = isinstance(dropped.exc_value, TerminatedError)
-        # Not `threading`, whose locks may be held where the garbage collector came in.
-        _thread.start_new_thread(again, (signal.SIGTERM if terminated else signal.SIGINT,))
+        # Python drops what is raised in finalizers and in callbacks of its garbage collector, of
+        # which JAX has one. Another thread sends the signal once more, when these have ended. Not
+        # one of `threading`, whose locks may be held where the garbage collector came in.
+        number = signal.SIGTERM if isinstance(error, TerminatedError) else signal.SIGINT
+        _thread.start_new_thread(_send_signal_later, (number,))
 
     former_hook, former_handlers = sys.unraisablehook, dict[int, Any]()
     # Only the main thread may say what happens to signals.
     if threading.current_thread() is threading.main_thread():
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        heard = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]
-        former_handlers = {number: signal.signal(number, stop) for number in heard}
-    sys.unraisablehook = hear
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # Whoever started this process may want it to ignore a signal, as shells do in the
+            # background.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                former_handlers[number] = signal.signal(number, raise_or_exit)
+    sys.unraisablehook = repeat_dropped_signal
     try:
         yield
     finally:
         sys.unraisablehook = former_hook
         for number, handler in former_handlers.items():
             signal.signal(number, handler)
+
+
+def _is_importing(frame: types.FrameType | None) -> bool:
+    """Whether a module is imported where a frame runs, or in what has called it."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _send_signal_later(number: int) -> None:
+    time.sleep(0.01)
+    os.kill(os.getpid(), number)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -418,7 +418,7 @@ def _open_job(
             output, run, plan, seen, restart, is_finished, "INFER_OUTPUT_DIR", joins_only
         )  # fmt: skip
 
-    return processes.begun(begin, restart)
+    return processes.begin_job(begin, restart)
 
 
 class _Responder(NamedTuple):

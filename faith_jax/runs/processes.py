@@ -102,13 +102,14 @@ def _check_equal_digests(digests: np.ndarray) -> None:
         )
 
 
-def begun(begin: Callable[[bool], Job], restart: bool) -> Job:
+def begin_job(begin: Callable[[bool], Job], restart: bool) -> Job:
     """Begins a job: the first process plans it, and the others take part.
 
     `begin` is told whether what a stopped run has made is discarded.
     """
-    first = on_first_process(lambda: begin(restart), "the plan of the rows")
-    return first or begin(False)
+    job = on_first_process(lambda: begin(restart), "the plan of the rows")
+    # The others join when the plan is there, and discard nothing of it.
+    return begin(False) if job is None else job
 
 
 def take_shards(job: Job, together: bool, batch_size: int) -> Iterator[tuple[Shard, bool, int]]:

@@ -250,7 +250,7 @@ class Job:
                     member = self.folder / f"rows.{secrets.token_hex(8)}.jsonl"
                     # It goes with the folder when another process has joined all shards.
                     membership = output_lock(
-                        member, option=option, wait=None, stops_when_lost=False
+                        member, option=option, wait="not_at_all", stops_when_lost=False
                     )
                     self._membership.enter_context(membership)
             except BaseException:
@@ -268,12 +268,9 @@ class Job:
         """Returns the number of rows of all shards."""
         return sum(shard.count for shard in self.shards)
 
-    def __bool__(self) -> bool:
-        return True
-
     def _lock_output(self) -> contextlib.AbstractContextManager[Any]:
         """Holds what only one process at a time may do with the folder of the run."""
-        return output_lock(self.target, option=self._option, wait=True)
+        return output_lock(self.target, option=self._option, wait="until_free")
 
     def _is_used(self) -> bool:
         """Whether another process takes part in a run here; on a store, one that lives."""
@@ -282,7 +279,7 @@ class Job:
             for path in self.folder.glob(".rows*.jsonl.*"):
                 rows = self.folder / path.stem.removeprefix(".")
                 try:
-                    with output_lock(rows, option=self._option, wait=None):
+                    with output_lock(rows, option=self._option, wait="not_at_all"):
                         pass
                 except TakenError as error:
                     if error.is_certain:
@@ -417,7 +414,7 @@ class Job:
 
     def _try_to_take(self, shard: Shard) -> bool:
         try:
-            self._own.enter_context(output_lock(shard.rows, option=self._option, wait=None))
+            self._own.enter_context(output_lock(shard.rows, option=self._option, wait="not_at_all"))
         except TakenError as error:
             self._is_certain &= error.is_certain
             return False

@@ -20,7 +20,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import growing_rows
@@ -51,6 +51,8 @@ _RENEWALS = 3  # of a lease before it expires
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
 # A wrong path shall not make folders.
 NO_FOLDER = "cannot be written (no such folder); make its folder first"
+# How long to wait for another process that holds an output, see `output_lock`.
+Wait = Literal["until_free", "until_certain", "not_at_all"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -70,7 +72,7 @@ def output_lock(
     output: pathlib.Path,
     lock: pathlib.Path | None = None,
     option: str = "--output",
-    wait: bool | None = False,
+    wait: Wait = "until_certain",
     stops_when_lost: bool = True,
 ) -> Iterator[int | None]:
     """Holds the only right to write an output, until the process ends, however that ends.
@@ -81,8 +83,9 @@ def output_lock(
       output: a file or a folder.
       lock: the file that is locked; None = `.<output>.lock` beside the output.
       option: that names the output.
-      wait: for another process that holds it; False = on a store, only until its lease is renewed
-        or expires; None = not at all, a lease that was seen before may have expired.
+      wait: for another process that holds it: until it lets go ("until_free"); only, on a store,
+        until its lease is renewed or expires, which shows whether it lives ("until_certain"); or
+        "not_at_all": then only a lease that was seen before can have expired.
       stops_when_lost: a lease that another process has taken over interrupts this one.
 
     Raises:
@@ -102,7 +105,7 @@ def output_lock(
                 is_taken = not held.enter_context(_hold_object(path, output, wait, stops_when_lost))
             else:
                 try:
-                    file = lock_file(path, bool(wait))
+                    file = lock_file(path, wait == "until_free")
                     is_taken = file is None
                 except OSError as error:
                     if error.errno == errno.ELOOP:
@@ -216,7 +219,7 @@ def has_parent(path: pathlib.Path) -> bool:
 
 @contextlib.contextmanager
 def _hold_lease_file(
-    path: pathlib.Path, output: pathlib.Path, wait: bool | None, stops_when_lost: bool
+    path: pathlib.Path, output: pathlib.Path, wait: Wait, stops_when_lost: bool
 ) -> Iterator[bool]:
     """Holds a file whose process says that it lives; False = another process does."""
     import filelock  # takes a moment to import, and is rarely needed
@@ -232,7 +235,7 @@ def _hold_lease_file(
         logger.info("%s: waiting to see whether another run is writing it", output)
     try:
         # Whoever waits must see the file unchanged for as long as it lasts.
-        lease.acquire(timeout=-1 if wait else 1.5 * LEASE_SECONDS)
+        lease.acquire(timeout=-1 if wait == "until_free" else 1.5 * LEASE_SECONDS)
     except filelock.Timeout:
         yield False
         return
@@ -269,7 +272,7 @@ def is_renewed(path: Any) -> bool:
 
 @contextlib.contextmanager
 def _hold_object(
-    path: Any, output: pathlib.Path, wait: bool | None, stops_when_lost: bool
+    path: Any, output: pathlib.Path, wait: Wait, stops_when_lost: bool
 ) -> Iterator[bool]:
     """Holds a lease on a store; yields False, and holds none, if another process does."""
     lease = _Lease(path, output, stops_when_lost)
@@ -295,10 +298,10 @@ class _Lease:
         self.version: str | None = None
         self.ended = threading.Event()
 
-    def take(self, wait: bool | None) -> bool:
+    def take(self, wait: Wait) -> bool:
         """Makes the object, or takes over one that has expired; False = another process lives."""
-        is_logged = wait is None
-        if wait is not None:
+        is_logged = False
+        if wait != "not_at_all":
             _seen.pop(str(self._path), None)
         while True:
             current_version = version(self._path)
@@ -307,7 +310,7 @@ class _Lease:
                     self._write(current_version)
                     _seen.pop(str(self._path), None)
                     return True
-            elif wait is None or (not wait and is_renewed(self._path)):
+            elif wait == "not_at_all" or (wait == "until_certain" and is_renewed(self._path)):
                 return False
             else:
                 if not is_logged:

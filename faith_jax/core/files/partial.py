@@ -14,7 +14,7 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, format_value, pluralize
 from faith_jax.core.files import growing_rows
-from faith_jax.core.files.locks import LOCK, output_lock
+from faith_jax.core.files.locks import LOCK, Wait, output_lock
 from faith_jax.core.files.stores import is_remote, versions
 from faith_jax.core.files.whole import (
     OURS,
@@ -64,7 +64,7 @@ def resumable_output(
     restart: bool = False,
     replaces: bool = False,
     option: str = "--output",
-    wait: bool = False,
+    wait: Wait = "until_certain",
 ) -> Iterator[pathlib.Path]:
     """Holds the folder of a run, which is removed if the run is done or has made nothing.
 
@@ -74,7 +74,7 @@ def resumable_output(
       restart: discard what a stopped run has made.
       replaces: the output may exist.
       option: that names the output.
-      wait: for another process that makes it.
+      wait: for another process that makes it, see `output_lock`.
 
     Raises:
       ConfigError: the output exists or cannot be written, another run is writing it, what a
@@ -186,7 +186,7 @@ def atomic_folder(
     contents: str,
     replaces: bool = False,
     option: str = "--output",
-    wait: bool = False,
+    wait: Wait = "until_certain",
 ) -> Iterator[pathlib.Path]:
     """Yields a path for a folder, which takes its place at the end; see `resumable_output`.
 

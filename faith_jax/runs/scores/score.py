@@ -136,7 +136,7 @@ def score(
         stamps = score_input.stamp()
         return Job(target, run, plan, stamps, restart, joins_only=options.join)
 
-    job = processes.begun(begin, options.restart) if several else begin(options.restart)
+    job = processes.begin_job(begin, options.restart) if several else begin(options.restart)
     with job, own_devices():
         if not bad_rows.count:  # where another process has read them
             bad_rows.take(*job.known["bad_rows"])

@@ -78,7 +78,7 @@ def test_who_waits_gets_the_right_after_the_other(store):
     target, order = path_of(f"{store}/s.jsonl"), []
 
     def second():
-        with output_lock(target, wait=True):
+        with output_lock(target, wait="until_free"):
             order.append("second")
 
     thread = threading.Thread(target=second)
