@@ -27,7 +27,7 @@ NOTE = "note"
 _UNNAMED = "responses"  # a data set or a system that rows do not name
 
 
-class Question(msgspec.Struct, frozen=True):
+class RatingQuestion(msgspec.Struct, frozen=True):
     """A question about a response; with `after`, only where an earlier one has that answer."""
 
     name: str
@@ -35,7 +35,7 @@ class Question(msgspec.Struct, frozen=True):
     after: tuple[str, str] | None = None
 
 
-class Figure(msgspec.Struct, frozen=True):
+class RatingFigure(msgspec.Struct, frozen=True):
     """A column of the table: the share of judges with an answer, or the mean of numbers.
 
     Attributes:
@@ -59,12 +59,12 @@ class Figure(msgspec.Struct, frozen=True):
         return None if answer is None else float(answer)
 
 
-class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RatingForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The questions of a paper, its figures by column, and its coefficient of agreement."""
 
     title: str
-    questions: tuple[Question, ...]
-    figures: Mapping[str, Figure]
+    questions: tuple[RatingQuestion, ...]
+    figures: Mapping[str, RatingFigure]
     coefficient: Literal["alpha", "kappa"]
     notes: tuple[str, ...]
     published: Mapping[str, Mapping[str, Mapping[str, float]]]
@@ -95,10 +95,10 @@ class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Marks(example.id, row.annotator, row.place, answers, {}, str(row.marks[NOTE] or ""))
 
 
-def forms() -> dict[str, Form]:
+def forms() -> dict[str, RatingForm]:
     """Returns the forms by the names of the tables that they are of, as `reproduce` has them."""
     path = pathlib.Path(__file__).with_name("forms.json")
-    return msgspec.json.decode(path.read_bytes(), type=dict[str, Form])
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, RatingForm])
 
 
 def assign_codes(
@@ -128,7 +128,10 @@ def assign_codes(
 
 
 def ratings_table(
-    form: Form, annotations: Annotations, places: Mapping[str, Sequence[str]], baseline: str = ""
+    form: RatingForm,
+    annotations: Annotations,
+    places: Mapping[str, Sequence[str]],
+    baseline: str = "",
 ) -> Table:
     """Returns the paper's table of systems, on the rows that are judged for all of a data set.
 
@@ -174,14 +177,16 @@ def ratings_table(
     return table._replace(notes=tuple(note for note in table.notes if "--undefined" not in note))
 
 
-def _compute_figure_values(figure: Figure, judged: Iterable[Sequence[Marks]]) -> list[list[float]]:
+def _compute_figure_values(
+    figure: RatingFigure, judged: Iterable[Sequence[Marks]]
+) -> list[list[float]]:
     """Returns the numbers that the answers of each response's judges count as."""
     answers = ([figure.value(mark.answers) for mark in marks] for marks in judged)
     return [[value for value in values if value is not None] for values in answers]
 
 
 def agreement_of_judges(
-    form: Form, annotations: Annotations, places: Mapping[str, Sequence[str]]
+    form: RatingForm, annotations: Annotations, places: Mapping[str, Sequence[str]]
 ) -> Table:
     """Returns the paper's coefficient of agreement for each figure, by data set."""
     by_corpus: dict[str, list[list[Marks]]] = {}

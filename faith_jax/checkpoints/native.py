@@ -47,7 +47,7 @@ METADATA = "_METADATA"  # Orbax's description of its files
 ERROR_LABELS = "error_labels"
 
 
-class _Base(msgspec.Struct):
+class _BaseEntry(msgspec.Struct):
     path: str
     content_hash: str
 
@@ -60,7 +60,7 @@ class _ModelJson(msgspec.Struct):
     config: dict[str, Any]
     family: str = ""
     content_hash: str | None = None
-    base: _Base | None = None
+    base: _BaseEntry | None = None
     metadata: dict[str, Any] | None = None
     sha256: str | None = None
 

@@ -319,7 +319,7 @@ class Notation(NamedTuple):
         return text
 
     @property
-    def forms(self) -> "tuple[Form, ...]":
+    def forms(self) -> "tuple[TextFormat, ...]":
         """The formats whose delimiters differ from the published ones."""
         return _build_forms(self)
 
@@ -327,7 +327,7 @@ class Notation(NamedTuple):
 PUBLISHED = Notation()
 
 
-class Form(NamedTuple):
+class TextFormat(NamedTuple):
     """A format, and the replacements between its published and its written form.
 
     Attributes:
@@ -357,13 +357,13 @@ class Form(NamedTuple):
 
 
 @functools.cache
-def _build_forms(notation: Notation) -> tuple[Form, ...]:
+def _build_forms(notation: Notation) -> tuple[TextFormat, ...]:
     keys, tags = "|".join(KEYS), "|".join(TAGS)
     forms = []
     if notation.braces != PUBLISHED.braces:
         opening = re.escape(notation.braces[:1])
         forms.append(
-            Form(
+            TextFormat(
                 r"\{[\w -]+: ",
                 rf"{opening}({keys}):" if opening else r"(?!)",
                 *_make_replacements(PUBLISHED.braces, notation.braces, _EOT_MARK),
@@ -373,7 +373,7 @@ def _build_forms(notation: Notation) -> tuple[Form, ...]:
         opening, closing = (re.escape(c) for c in (notation.tags[:1], notation.tags[1:]))
         control = rf"(<{_EXTRA_ID}> |{opening}[a-z-]+{closing} )*"
         forms.append(
-            Form(
+            TextFormat(
                 rf"(<[a-z0-9_-]+> )*<({tags})> ",
                 rf"^{control}{opening}({tags}){closing} " if opening else r"(?!)",
                 *_make_replacements(PUBLISHED.tags, notation.tags, f"<({_EXTRA_ID})>"),

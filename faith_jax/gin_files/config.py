@@ -174,10 +174,10 @@ def _open_gin_file(
         config_folder().resolve()
     ):
         user_macros |= dict.fromkeys(_MACRO_SET.findall(text), path)
-    return _Text(with_present_names(text), path, reading)
+    return _NamedText(with_present_names(text), path, reading)
 
 
-class _Text(io.StringIO):
+class _NamedText(io.StringIO):
     """A text with the name of its file, which gin tells in errors; `reading` names what is open."""
 
     def __init__(self, text: str, name: str, reading: list[str]):

@@ -131,7 +131,7 @@ def _record_batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.Recor
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class RowsPart:
     """A part of a task's rows: its file, what its rows depend on, and what makes them."""
 
     name: str
@@ -156,7 +156,7 @@ def count_parts(task: Any, split: str, use_cached: bool) -> int:
 
 
 def make_parts(
-    parts: Sequence[Part], local: pathlib.Path, shared: pathlib.Path | None, contents: str
+    parts: Sequence[RowsPart], local: pathlib.Path, shared: pathlib.Path | None, contents: str
 ) -> None:
     """Makes the parts that are not there yet; all are in the folder `local` then.
 
@@ -215,7 +215,7 @@ def make_parts(
     raise_together(problem, f"find {contents}")
 
 
-def _is_there(part: Part, local: pathlib.Path, shared: pathlib.Path | None) -> bool:
+def _is_there(part: RowsPart, local: pathlib.Path, shared: pathlib.Path | None) -> bool:
     path = local / part.name
     if read_cache(path, part.fingerprint):
         return True

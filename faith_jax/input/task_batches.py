@@ -36,7 +36,7 @@ from faith_jax.input.layout import (
     passage_features,
 )
 from faith_jax.input.order import Order, Packing
-from faith_jax.input.row_cache import Part, RowCache, count_parts, make_parts
+from faith_jax.input.row_cache import RowCache, RowsPart, count_parts, make_parts
 from faith_jax.input.rows import Row, pair_rows, passage_rows, text_rows
 from faith_jax.input.task_examples import TaskExamples, blamed_steps
 from faith_jax.models.config import TransformerConfig
@@ -221,7 +221,7 @@ class SplitRows:
 
         return lookup.member_rates(self._task, self.config.split, counts)
 
-    def _plan_parts(self) -> list[list[Part]]:
+    def _plan_parts(self) -> list[list[RowsPart]]:
         """Returns the parts of each task's rows; rows in the task's own order are one."""
         config, split = self.config, self.config.split
         names = [re.sub("[^A-Za-z0-9_-]", "_", f"{task.name}-{split}") for task in self.tasks]
@@ -234,7 +234,7 @@ class SplitRows:
                 fingerprint = _fingerprint_rows(config, self._model, task)
             parts.append(
                 [
-                    Part(
+                    RowsPart(
                         f"{name}-{number:05d}-of-{count:05d}.arrow",
                         fingerprint,
                         functools.partial(self._make_rows, task, number, count),

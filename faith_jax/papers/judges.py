@@ -12,7 +12,7 @@ from faith_jax.papers.tables import read_published_figures
 from faith_jax.papers.workflow import (
     CountRows,
     Scores,
-    Table,
+    TableWorkflow,
     leave_accelerators,
     list_opened_checkpoints,
     scorer_flags,
@@ -72,7 +72,7 @@ def check_scorers(options: Judged) -> None:
         load_scorer(name, **options_of_scorer)
 
 
-class JudgedTable(Table):
+class JudgedTable(TableWorkflow):
     """A table of systems that respond to data sets, and are judged by scorers.
 
     Attributes:
@@ -136,7 +136,7 @@ class JudgedTable(Table):
         return []
 
     def evaluation(self) -> list[str]:
-        """See `Table`."""
+        """See `TableWorkflow`."""
         pairs = (f"--compare={system}:{base}" for system, base in self.comparisons())
         return ["--protocol=systems", *pairs]
 
@@ -145,7 +145,7 @@ class JudgedTable(Table):
         return []
 
     def layout(self) -> dict[str, Any]:
-        """See `Table`."""
+        """See `TableWorkflow`."""
         missing, title, options = self.missing(), self.title, self.options
         if options.limit:
             title += f", first {options.limit:,} rows of each data set"

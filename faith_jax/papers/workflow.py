@@ -80,7 +80,7 @@ class Scores(NamedTuple):
         return shlex.join(self.command)
 
 
-class Table:
+class TableWorkflow:
     """A workflow: its steps by the names of their outputs.
 
     Attributes:
@@ -218,7 +218,7 @@ def make_table(options: Workflow) -> str:
     page: Any = importlib.import_module(options.module)
     page.check(options)
     folder = pathlib.Path(options.output)
-    table: Table = page.Table(options, row_counter(folder))
+    table: TableWorkflow = page.Table(options, row_counter(folder))
     for reason in table.left_out:
         logger.warning("left out: %s", reason)
     if not table.scores:

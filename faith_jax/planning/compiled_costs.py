@@ -10,7 +10,7 @@ import jax
 
 from faith_jax.core.types import PyTree
 from faith_jax.planning.hlo import Work, program_work
-from faith_jax.planning.programs import Job, Program
+from faith_jax.planning.programs import Program, RunPrograms
 from faith_jax.planning.topologies import Topology
 
 Report = dict[str, Any]
@@ -20,7 +20,7 @@ _TOO_LARGE = re.compile(r"required[^(]*\(([\d.]+)([KMGTP]?)\) exceeds available"
 _USED = re.compile(r"Used ([\d.]+)([KMGTP]?) of [\d.]+[KMGTP]? hbm")
 
 
-def cost_report(job: Job, topology: Topology, evaluations: bool = True) -> Report:
+def cost_report(job: RunPrograms, topology: Topology, evaluations: bool = True) -> Report:
     """Compiles what a run compiles, and returns what it costs as JSON has it.
 
     All figures are of one device. Where the arguments alone do not fit, nothing is compiled.

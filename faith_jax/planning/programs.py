@@ -75,7 +75,7 @@ class Program(NamedTuple):
     beside: Sequence[str] = ()
 
 
-class Job(NamedTuple):
+class RunPrograms(NamedTuple):
     """The programs that a run compiles, and their settings.
 
     Attributes:
@@ -94,7 +94,7 @@ class Job(NamedTuple):
 
 
 class Configured(NamedTuple):
-    """A job of gin files; see `Job`, `summed_bytes` and `Objective.couples_rows`.
+    """A job of gin files; see `RunPrograms`, `summed_bytes` and `Objective.couples_rows`.
 
     `make` returns it with these settings, on these devices; `partitioner` returns its partitioner
     without NUM_PARTITIONS; `rows` are those of a batch.
@@ -102,7 +102,7 @@ class Configured(NamedTuple):
 
     name: str
     rows: int
-    make: Callable[[Choice, Sequence[Any]], Job]
+    make: Callable[[Choice, Sequence[Any]], RunPrograms]
     partitioner: Callable[[Sequence[Any]], Partitioner]
     summed: int
     couples_rows: bool
@@ -232,7 +232,7 @@ def _param_shapes(
 
 def _build_training_job(
     arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]
-) -> Job:
+) -> RunPrograms:
     """Returns the training step of a run `train`, and its evaluations."""
     module: Transformer = arguments["model"]
     start: setup.StartingPoint = arguments["start"]
@@ -275,7 +275,7 @@ def _build_training_job(
         **_model_settings(config, partitioner, start.params_dtype),
     }
     evaluations = _build_evaluations(arguments["evaluation"], trainer, held)
-    return Job("train", partitioner, settings, step, evaluations)
+    return RunPrograms("train", partitioner, settings, step, evaluations)
 
 
 def _build_evaluations(
@@ -367,7 +367,7 @@ def _prepare_inference(
 
 def _build_decoding_job(
     arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]
-) -> Job:
+) -> RunPrograms:
     """Returns the decoding program of a run `infer`, for its longest inputs."""
     run = _prepare_inference(arguments, choice, devices)
     decoding = run.decoding
@@ -379,12 +379,12 @@ def _build_decoding_job(
         DECODING,
         decoding.max_length,
     )
-    return Job("infer", run.partitioner, {**run.settings, **more}, program)
+    return RunPrograms("infer", run.partitioner, {**run.settings, **more}, program)
 
 
 def _build_scoring_job(
     job: str, arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]
-) -> Job:
+) -> RunPrograms:
     """Returns the program of likelihoods or salience maps of the longest rows of a run `infer`."""
     run = _prepare_inference(arguments, choice, devices)
     row = LikelihoodRow([1] * run.input_length, [1] * run.decoding.max_length)
@@ -406,4 +406,4 @@ def _build_scoring_job(
             tokens[0] = None
         compiled, turns = maps_program(run.module, run.partitioner, run.params, *tokens)
     program = Program(compiled, {"parameters": run.params}, ("batch",), turns)
-    return Job(job, run.partitioner, run.settings, program)
+    return RunPrograms(job, run.partitioner, run.settings, program)

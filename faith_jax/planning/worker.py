@@ -38,7 +38,7 @@ class RecipeFacts(NamedTuple):
     """Facts of a recipe on devices that are known before anything is compiled.
 
     Attributes:
-      job: see `programs.Job`.
+      job: see `programs.RunPrograms`.
       rows: of a batch.
       devices: how many there are.
       slices: into how many groups its mesh puts them, each with all parameters.

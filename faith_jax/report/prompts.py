@@ -15,11 +15,11 @@ from faith_jax.report.panels import MOST_CURVES, CurvePanel, curve_panel
 from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.prompt_health import (
     Curve,
-    Pair,
-    Piece,
     PromptHealth,
+    PromptPair,
     RunHealth,
     Spread,
+    VocabularyPiece,
     by_initializer,
     pairs,
     run_warnings,
@@ -42,7 +42,7 @@ class PromptReport(NamedTuple):
     runs: Sequence[RunHealth]
     warnings: Mapping[str, Sequence[str]]
     groups: Mapping[str, Spread]
-    pairs: Sequence[Pair]
+    pairs: Sequence[PromptPair]
     spread_warnings: Sequence[str]
 
     def all_warnings(self) -> list[str]:
@@ -119,7 +119,7 @@ def vector_rows(run: RunHealth, prompt: PromptHealth) -> Table:
     return Table(title, columns, rows, tuple(_vector_notes(run, prompt)))
 
 
-def _pieces_text(pieces: Sequence[Piece]) -> str:
+def _pieces_text(pieces: Sequence[VocabularyPiece]) -> str:
     return ", ".join(f"{piece.text} {number(piece.value)}" for piece in pieces) or _DASH
 
 

@@ -33,7 +33,7 @@ COMPARE = (
 )
 
 
-class Piece(NamedTuple):
+class TextStretch(NamedTuple):
     """A stretch of a text, with the value of a content word, and whether it is marked.
 
     `is_foreign`: it is a word that stands neither in the grounding nor in the query.
@@ -54,7 +54,7 @@ class ShownText(NamedTuple):
     """A text in pieces, and what it is: "response", "pro 2", "grounding 1"."""
 
     title: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TextStretch, ...]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -176,19 +176,19 @@ def _cut_into_pieces(
     values: Floats,
     threshold: float,
     foreign: Sequence[bool] = (),
-) -> Iterator[Piece]:
+) -> Iterator[TextStretch]:
     """Cuts a text into its words and what stands between them."""
     place = 0
     foreign = foreign or [False] * len(words)
     for word, value, is_foreign in zip(words, values, foreign, strict=True):
         if word.start > place:
-            yield Piece(text[place : word.start], None, False)
+            yield TextStretch(text[place : word.start], None, False)
         word_text = text[word.start : word.end]
         is_marked = is_foreign or _is_low(word, value, threshold)
-        yield Piece(word_text, float(value), is_marked, is_foreign)
+        yield TextStretch(word_text, float(value), is_marked, is_foreign)
         place = word.end
     if place < len(text):
-        yield Piece(text[place:], None, False)
+        yield TextStretch(text[place:], None, False)
 
 
 # As text: coloured in a terminal, with brackets around marked words elsewhere.
@@ -214,7 +214,7 @@ def _format_picture_lines(picture: SaliencePicture, colour: bool) -> Iterator[st
         text = "".join(_paint_piece(piece, colour) for piece in text_map.pieces)
         yield f"{printable(text_map.title)}: {text}"
     yield ""
-    mark = _paint_piece(Piece("red", 0.0, True), True) if colour else "[brackets]"
+    mark = _paint_piece(TextStretch("red", 0.0, True), True) if colour else "[brackets]"
     star = f", or not in the grounding or the query ({STAR})" if any(picture.foreign) else ""
     yield f"{_LEGEND if colour else ''}{mark} = below {picture.threshold:g}{star}"
     if any(picture.foreign):
@@ -236,7 +236,7 @@ def _format_picture_lines(picture: SaliencePicture, colour: bool) -> Iterator[st
         )
 
 
-def _paint_piece(piece: Piece, colour: bool) -> str:
+def _paint_piece(piece: TextStretch, colour: bool) -> str:
     """Returns a word on a blue ground as dark as its value, or in red and underlined."""
     text = printable(piece.text) + STAR * piece.is_foreign
     if piece.value is None:

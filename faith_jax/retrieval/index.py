@@ -32,7 +32,7 @@ from faith_jax.retrieval.knowledge_base import (
     TOKENIZER,
     VERSION,
     KnowledgeBase,
-    Manifest,
+    KnowledgeBaseManifest,
     bare_title,
     name_key,
 )
@@ -131,7 +131,7 @@ def build_from(
         if not articles:
             (new_folder / DATABASE).unlink()
             raise InputError(f"{source}: has no article with text.")
-        manifest = Manifest(
+        manifest = KnowledgeBaseManifest(
             version=VERSION,
             articles=articles,
             names=names,

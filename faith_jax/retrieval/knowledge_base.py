@@ -31,7 +31,7 @@ _WORD = re.compile(r"\w+")
 _QUALIFIER = re.compile(r"\s*\([^()]*\)$")
 
 
-class Manifest(msgspec.Struct, kw_only=True):
+class KnowledgeBaseManifest(msgspec.Struct, kw_only=True):
     """The description of a knowledge base in its folder; written last.
 
     Attributes:
@@ -84,7 +84,7 @@ class KnowledgeBase:
       manifest: what it has.
     """
 
-    def __init__(self, folder: pathlib.Path, manifest: Manifest):
+    def __init__(self, folder: pathlib.Path, manifest: KnowledgeBaseManifest):
         self.folder, self.manifest = folder, manifest
         database = (folder / DATABASE).resolve().as_uri()
         self._database = sqlite3.connect(f"{database}?mode=ro&immutable=1", uri=True)
@@ -113,7 +113,7 @@ class KnowledgeBase:
             if not path.exists():
                 of = f"with `faith-jax index WIKIPEDIA {quoted}`"
             raise ConfigError(f"{path}: no knowledge base (it has no {MANIFEST}); make one {of}.")
-        manifest = read_json_as(path / MANIFEST, Manifest)
+        manifest = read_json_as(path / MANIFEST, KnowledgeBaseManifest)
         if manifest.version != VERSION:
             raise ConfigError(
                 f"{path}: a knowledge base of version {manifest.version}, expected {VERSION}; make "

@@ -39,12 +39,12 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.runs.run_settings import (
     CONFIG,
     TRAIN_STEPS,
-    Difference,
+    SettingDifference,
     differences,
     read_settings,
     settings_of,
 )
-from faith_jax.runs.setup import BaseModel
+from faith_jax.runs.setup import BaseCheckpoint
 from faith_jax.statistics.prompt_health import Curve
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.carried import check_kept_vocabulary, keep_vocabulary
@@ -141,10 +141,10 @@ def pin_start(folder: pathlib.Path, initial: str) -> str:
 def check_former_run(
     folder: pathlib.Path,
     config: TransformerConfig,
-    initial: BaseModel | None,
+    initial: BaseCheckpoint | None,
     frozen: bool,
     vocabulary: Tokenizer,
-) -> list[Difference]:
+) -> list[SettingDifference]:
     """Checks that MODEL_DIR holds no other run than the one that begins or resumes.
 
     Other data, another objective, optimizer, model, seed, vocabulary or initial checkpoint (None =
@@ -154,7 +154,7 @@ def check_former_run(
     Returns:
       The settings that may change, and have; see `log_changes`.
     """
-    free: list[Difference] = []
+    free: list[SettingDifference] = []
     if not (folder / MODEL_JSON).exists():
         return free
     described = read_model_json(folder)
@@ -182,7 +182,9 @@ def check_former_run(
             forms = _FORMS if has_layers else (*_FORMS, _SCAN_LAYERS)
         decisive = [
             *(
-                Difference(f"model.{name}", f"the model's {name}", repr(old.get(name)), repr(value))
+                SettingDifference(
+                    f"model.{name}", f"the model's {name}", repr(old.get(name)), repr(value)
+                )
                 for name, value in new.items()
                 if old.get(name) != value and name not in forms
             ),
@@ -202,7 +204,7 @@ def check_former_run(
 def describe_run(
     folder: pathlib.Path,
     config: TransformerConfig,
-    initial: BaseModel | None,
+    initial: BaseCheckpoint | None,
     frozen: bool,
     vocabulary: Tokenizer,
     error_labels: Mapping[str, str] | None = None,
@@ -223,7 +225,7 @@ def describe_run(
 
 
 def _check_initial(
-    described: Checkpoint, initial: BaseModel | None, frozen: bool, path: str
+    described: Checkpoint, initial: BaseCheckpoint | None, frozen: bool, path: str
 ) -> None:
     current, before = initial.describe() if initial else None, described.metadata.get(_INITIAL)
     if frozen or described.base:
@@ -241,7 +243,7 @@ def _base_text(origin: Mapping[str, str] | None) -> str:
     )
 
 
-def _changed_settings(folder: pathlib.Path) -> list[Difference]:
+def _changed_settings(folder: pathlib.Path) -> list[SettingDifference]:
     current = settings_of(gin.config_str())
     if current is None:
         return []  # `train` was called without gin
@@ -253,15 +255,15 @@ def _changed_settings(folder: pathlib.Path) -> list[Difference]:
     return differences(before, current)
 
 
-def _is_within(difference: Difference, paths: tuple[str, ...]) -> bool:
+def _is_within(difference: SettingDifference, paths: tuple[str, ...]) -> bool:
     return any(difference.path == path or difference.path.startswith(f"{path}.") for path in paths)
 
 
-def _ends_schedule(difference: Difference) -> bool:
+def _ends_schedule(difference: SettingDifference) -> bool:
     return difference.path != TRAIN_STEPS and difference.path.endswith(".total_steps")
 
 
-def log_changes(folder: pathlib.Path, changed: list[Difference]) -> None:
+def log_changes(folder: pathlib.Path, changed: list[SettingDifference]) -> None:
     """Logs with which settings a run goes on; a change of TRAIN_STEPS is a warning."""
     steps = next((d for d in changed if d.path == TRAIN_STEPS), None)
     if steps and any(map(_ends_schedule, changed)):

@@ -31,7 +31,7 @@ from faith_jax.runs.model_dir import RunLog, read_prompt_starts
 from faith_jax.runs.options import PromptReportOptions
 from faith_jax.runs.run_settings import read_settings
 from faith_jax.statistics import prompt_health
-from faith_jax.statistics.prompt_health import Piece, PromptHealth, RunHealth
+from faith_jax.statistics.prompt_health import PromptHealth, RunHealth, VocabularyPiece
 from faith_jax.tokenizers.carried import carried_vocabulary
 from faith_jax.training.metrics import GRADIENT_NORMS, MOVEMENTS
 
@@ -184,7 +184,7 @@ def _measure_prompt_health(
 ) -> PromptHealth:
     length, wide = len(vectors), vectors.astype(np.float64)
     norms, start_pieces = None, [""] * length
-    cosine: list[list[Piece]] = [[] for _ in vectors]
+    cosine: list[list[VocabularyPiece]] = [[] for _ in vectors]
     distance = cosine
     if vocabulary is not None:
         embedding, text = vocabulary.embedding, vocabulary.text
@@ -209,8 +209,8 @@ def _measure_prompt_health(
 
 def _make_pieces(
     ids: NDArray[np.integer], values: NDArray[np.floating], text: Callable[[int], str]
-) -> list[list[Piece]]:
+) -> list[list[VocabularyPiece]]:
     return [
-        [Piece(i, text(i), v) for i, v in zip(*row, strict=True)]
+        [VocabularyPiece(i, text(i), v) for i, v in zip(*row, strict=True)]
         for row in zip(ids.tolist(), values.tolist(), strict=True)
     ]

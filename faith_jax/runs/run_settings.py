@@ -28,7 +28,7 @@ class Setting(NamedTuple):
     name: str  # by which it is set: its macro's, or such as "adafactor.decay_rate"
 
 
-class Difference(NamedTuple):
+class SettingDifference(NamedTuple):
     """An argument that two configs give other values, as gin writes them."""
 
     path: str  # from the run's arguments: "dataset.batch_size"
@@ -60,9 +60,11 @@ def settings_of(text: str) -> dict[str, Setting] | None:
     return settings if TRAIN_STEPS in settings else None
 
 
-def differences(before: Mapping[str, Setting], now: Mapping[str, Setting]) -> list[Difference]:
+def differences(
+    before: Mapping[str, Setting], now: Mapping[str, Setting]
+) -> list[SettingDifference]:
     """Returns where two runs' settings differ; of another reference, its arguments do not count."""
-    changed: list[Difference] = []
+    changed: list[SettingDifference] = []
     for path in {**now, **before}:
         was, current = before.get(path), now.get(path)
         if was is not None and current is not None and was.value == current.value:
@@ -70,7 +72,7 @@ def differences(before: Mapping[str, Setting], now: Mapping[str, Setting]) -> li
         if any(path.startswith(f"{above.path}.") for above in changed):
             continue
         name = (current or was or Setting(None, path)).name
-        changed.append(Difference(path, name, _setting_text(was), _setting_text(current)))
+        changed.append(SettingDifference(path, name, _setting_text(was), _setting_text(current)))
     return changed
 
 

@@ -73,7 +73,7 @@ def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
 
 
 @dataclasses.dataclass(frozen=True)
-class BaseModel:
+class BaseCheckpoint:
     """The model that a run began with, or that a prompt belongs to."""
 
     path: str  # where it was read from
@@ -112,7 +112,7 @@ class StartingPoint:
 
 def initial_params(
     module: Transformer, partitioner: Partitioner, start: StartingPoint, seed: int = 0
-) -> tuple[PyTree, BaseModel | None]:
+) -> tuple[PyTree, BaseCheckpoint | None]:
     """Returns the parameters a run starts from, on the mesh, and their base.
 
     The initializer makes the prompts that the checkpoint does not have.
@@ -175,7 +175,7 @@ def _round_params(params: PyTree, dtype: ParamsDtype) -> PyTree:
     return jax.tree.map(lambda array: lazy(array).astype(target_dtype), params)
 
 
-def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
+def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseCheckpoint:
     """Returns how a checkpoint, opened by its path or name, is named by those that build on it.
 
     All processes call this; the first computes the content hash, unless it is known.
@@ -183,7 +183,7 @@ def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
     digest = checkpoint.content_hash or text_of_first_process(
         lambda: content_hash(checkpoint.params), f"the content hash of {path_or_name}"
     )
-    return BaseModel(opened_path(path_or_name), digest, checkpoint.family)
+    return BaseCheckpoint(opened_path(path_or_name), digest, checkpoint.family)
 
 
 def matching_params(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree:

@@ -60,7 +60,7 @@ class VocabularyNorms(NamedTuple):
     ranks: Floats
 
 
-class Piece(NamedTuple):
+class VocabularyPiece(NamedTuple):
     """A vocabulary piece near a vector, readable, with its cosine or L2 distance."""
 
     token: int
@@ -96,8 +96,8 @@ class PromptHealth:
     start: Floats | None
     vocabulary: VocabularyNorms | None
     start_pieces: Sequence[str]
-    by_cosine: Sequence[Sequence[Piece]]
-    by_distance: Sequence[Sequence[Piece]]
+    by_cosine: Sequence[Sequence[VocabularyPiece]]
+    by_distance: Sequence[Sequence[VocabularyPiece]]
     gradient_norms: Curve
     movements: Curve
 
@@ -247,7 +247,7 @@ class Spread(NamedTuple):
     deviation: float
 
 
-class Pair(NamedTuple):
+class PromptPair(NamedTuple):
     """Two runs' prompts of one name.
 
     Attributes:
@@ -308,7 +308,7 @@ def matching(first: Floats, second: Floats) -> tuple[tuple[int, ...], tuple[floa
     return tuple(columns.tolist()), tuple(table[rows, columns].tolist())
 
 
-def pairs(runs: Sequence[RunHealth]) -> list[Pair]:
+def pairs(runs: Sequence[RunHealth]) -> list[PromptPair]:
     """Compares each two runs of one base model that have a prompt of the same name and width."""
     compared = []
     for first, second in itertools.combinations(runs, 2):
@@ -320,7 +320,7 @@ def pairs(runs: Sequence[RunHealth]) -> list[Pair]:
                 if first_prompt.start is not None and second_prompt.start is not None:
                     start = float(np.mean(matching(first_prompt.start, second_prompt.start)[1]))
                 matched = matching(first_prompt.vectors, second_prompt.vectors)
-                compared.append(Pair(first.name, second.name, name, *matched, start))
+                compared.append(PromptPair(first.name, second.name, name, *matched, start))
     return compared
 
 
@@ -429,7 +429,7 @@ def _norm_warnings(prompt: PromptHealth) -> Iterator[str]:
             )
 
 
-def spread_warnings(runs: Sequence[RunHealth], pairs: Sequence[Pair]) -> list[str]:
+def spread_warnings(runs: Sequence[RunHealth], pairs: Sequence[PromptPair]) -> list[str]:
     """Returns where runs disagree, or cannot be compared."""
     warnings = []
     if len({run.base for run in runs if run.base}) > 1:

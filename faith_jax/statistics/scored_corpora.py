@@ -149,7 +149,7 @@ def read_corpora(
     Raises:
       InputError: for rows or files that do not fit together, and where there are no rows.
     """
-    parts: dict[str, _Part] = {}
+    parts: dict[str, _HashedCorpus] = {}
     origin: dict[str, str] = {}
     for path, rows in files.items():
         columns: dict[str, _Columns] = {}
@@ -169,7 +169,7 @@ def read_corpora(
     return {name: part.corpus for name, part in parts.items()}
 
 
-class _Part(NamedTuple):
+class _HashedCorpus(NamedTuple):
     """A corpus with hashes of its responses, by which files are compared: [rows].
 
     There are none where a row lacks its text.
@@ -238,7 +238,7 @@ class _Columns:
             names = fields.keys() if missing else [name for name in field_names if name in fields]
             self._fields.append({n: self._known.setdefault(fields[n], fields[n]) for n in names})
 
-    def part(self) -> _Part:
+    def part(self) -> _HashedCorpus:
         """Returns the corpus; an id that it has twice is an InputError."""
         if len(set(self._ids)) < len(self._ids):
             counts = collections.Counter(self._ids)
@@ -272,12 +272,16 @@ class _Columns:
             hashes={name: np.array(values, np.int64) for name, values in self._hashes.items()},
         )
         responses = np.array(self._response_hashes, np.int64)
-        return _Part(corpus, responses[:0] if self._lacks_text else responses)
+        return _HashedCorpus(corpus, responses[:0] if self._lacks_text else responses)
 
 
 def _join_parts(
-    first_part: _Part, second_part: _Part, origin: str, path: str, same_grounding: bool
-) -> _Part:
+    first_part: _HashedCorpus,
+    second_part: _HashedCorpus,
+    origin: str,
+    path: str,
+    same_grounding: bool,
+) -> _HashedCorpus:
     """Returns a corpus with the scores of both, on the rows of the first."""
     first, second = first_part.corpus, second_part.corpus
     # The same rows, in any order.
@@ -322,7 +326,7 @@ def _join_parts(
             n: np.where(values == 0, second.hashes[n], values) for n, values in first.hashes.items()
         },
     )
-    return _Part(corpus, responses if len(responses) else other_responses)
+    return _HashedCorpus(corpus, responses if len(responses) else other_responses)
 
 
 def _check_equal(

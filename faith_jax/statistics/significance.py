@@ -23,7 +23,7 @@ SIGNIFICANT = 0.05
 Item = TypeVar("Item", bound=Hashable)
 
 
-class Comparison(NamedTuple):
+class AucDifference(NamedTuple):
     """A difference of two AUCs, a less b, and its two-sided p-value; NaN without a class."""
 
     difference: float
@@ -96,7 +96,7 @@ def _count_wins_twice(
     return int(2 * below.take(positives).sum() - counts.take(positives).sum())
 
 
-def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
+def approximate_randomization(parts: Sequence[Exchanges]) -> AucDifference:
     """Tests the difference of two scorers' AUCs, or of their means over several corpora.
 
     The parts are the exchanges of each corpus, of as many rounds, with other seeds. The p-value,
@@ -107,11 +107,11 @@ def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
     # do.
     exchanged = np.mean([part.exchanged for part in parts], axis=0)
     if math.isnan(difference):
-        return Comparison(difference, math.nan)
+        return AucDifference(difference, math.nan)
     # Differences that are equal but for rounding are as extreme. Many are, with few rows.
     extreme = int(np.count_nonzero(np.abs(exchanged) >= abs(difference) - 1e-12))
     # The scores as they are are one of the arrangements, so that the p-value is never 0.
-    return Comparison(difference, (extreme + 1) / (len(exchanged) + 1))
+    return AucDifference(difference, (extreme + 1) / (len(exchanged) + 1))
 
 
 def delong_test(
@@ -119,7 +119,7 @@ def delong_test(
     scores_b: ArrayLike,
     labels: ArrayLike,
     clusters: Sequence[Hashable] | None = None,
-) -> Comparison:
+) -> AucDifference:
     """Tests by `area_components` and the normal distribution (DeLong 1988, as in Sun 2014)."""
     parts = area_components([scores_a, scores_b], labels, clusters)
     estimate = parts.estimate([1.0, -1.0])
@@ -140,7 +140,9 @@ def hanley_mcneil_error(area: float, positives: int, negatives: int) -> float:
     return math.sqrt(max(0.0, variance) / (positives * negatives))
 
 
-def hanley_mcneil_test(scores_a: ArrayLike, scores_b: ArrayLike, labels: ArrayLike) -> Comparison:
+def hanley_mcneil_test(
+    scores_a: ArrayLike, scores_b: ArrayLike, labels: ArrayLike
+) -> AucDifference:
     """Tests by Hanley and McNeil's standard errors (Hanley 1983).
 
     The correlation of the two AUCs is DeLong's estimate, in place of the paper's table.
@@ -158,12 +160,12 @@ def hanley_mcneil_test(scores_a: ArrayLike, scores_b: ArrayLike, labels: ArrayLi
     return _normal_test(areas[0] - areas[1], variance)
 
 
-def _normal_test(difference: float, variance: float) -> Comparison:
+def _normal_test(difference: float, variance: float) -> AucDifference:
     if variance <= 1e-18:  # the scorers order the rows alike, or nothing varies
-        return Comparison(float(difference), float(abs(difference) < 1e-12))
+        return AucDifference(float(difference), float(abs(difference) < 1e-12))
     # erfc(z / √2) = 2 (1 - Φ(z)); so written, small p-values are not lost in 1 - Φ.
     p_value = math.erfc(abs(difference) / math.sqrt(2 * variance))
-    return Comparison(float(difference), float(p_value))
+    return AucDifference(float(difference), float(p_value))
 
 
 def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:

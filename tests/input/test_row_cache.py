@@ -6,8 +6,8 @@ import pytest
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files.stores import path_of
 from faith_jax.input.row_cache import (
-    Part,
     RowCache,
+    RowsPart,
     count_parts,
     make_parts,
     read_cache,
@@ -107,7 +107,7 @@ def parts(made, fingerprint="a", bad=-1):
         if number == bad:
             raise InputError(f"part {number}: a bad row")
 
-    return [Part(f"{n}.arrow", fingerprint, lambda n=n: rows(n)) for n in range(4)]
+    return [RowsPart(f"{n}.arrow", fingerprint, lambda n=n: rows(n)) for n in range(4)]
 
 
 def ids_in(folder):

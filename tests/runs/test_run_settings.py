@@ -5,8 +5,8 @@ import pytest
 
 from faith_jax.gin_files import config as gin_config
 from faith_jax.runs.run_settings import (
-    Difference,
     Reference,
+    SettingDifference,
     differences,
     read_settings,
     settings_of,
@@ -95,7 +95,7 @@ def test_every_schedule_has_the_rate_and_the_warm_up_that_are_set(schedule, rate
     ],
 )
 def test_a_difference_is_named_as_it_is_set(binding, expected):
-    assert Difference(*expected) in changed(binding)
+    assert SettingDifference(*expected) in changed(binding)
 
 
 def test_another_reference_hides_its_arguments():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from faith_jax.statistics import prompt_health
-from faith_jax.statistics.prompt_health import Curve, Piece, PromptHealth, RunHealth
+from faith_jax.statistics.prompt_health import Curve, PromptHealth, RunHealth, VocabularyPiece
 
 # A vocabulary of unit vectors along the axes, some longer.
 EMBEDDING = np.concatenate([np.eye(4), 2 * np.eye(4)]).astype(np.float32)
@@ -24,7 +24,7 @@ def no_curve(length=0):
 def healthy_prompt(vectors=VECTORS, start=START, gradient_norms=None, embedding=EMBEDDING):
     count = len(vectors)
     norms = np.ones((len(STEPS), count)) if gradient_norms is None else np.asarray(gradient_norms)
-    piece = [Piece(1, "<b>\u2581the</b>", 0.9)]
+    piece = [VocabularyPiece(1, "<b>\u2581the</b>", 0.9)]
     return PromptHealth(
         name="encoder_prompt",
         vectors=np.asarray(vectors, np.float64),

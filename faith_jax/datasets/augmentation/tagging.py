@@ -18,7 +18,7 @@ RULES = "rules"
 DEFAULT_TAGGER = "spacy:en_core_web_sm"
 
 
-class Token(NamedTuple):
+class TaggedToken(NamedTuple):
     """A word at characters `start` to `end` of a text.
 
     `part` is its Universal POS tag ("VERB", "ADJ"), `tag` the finer one of the Penn Treebank
@@ -54,7 +54,7 @@ class TaggedText(NamedTuple):
     """A text with its tokens, entities and noun chunks, each in order and without overlaps."""
 
     text: str
-    tokens: tuple[Token, ...]
+    tokens: tuple[TaggedToken, ...]
     entities: tuple[Entity, ...]
     noun_chunks: tuple[NounChunk, ...] = ()
 
@@ -169,7 +169,9 @@ class _SpacyTagger:
         tagged = []
         for document in self._pipeline.pipe(texts):
             tokens = tuple(
-                Token(t.text, t.idx, t.idx + len(t.text), t.pos_, t.tag_, t.lemma_ or t.lower_)
+                TaggedToken(
+                    t.text, t.idx, t.idx + len(t.text), t.pos_, t.tag_, t.lemma_ or t.lower_
+                )
                 for t in document
                 if not t.is_space
             )
@@ -275,7 +277,7 @@ class RuleTagger:
         ]
 
 
-def _find_tokens(text: str) -> Iterator[Token]:
+def _find_tokens(text: str) -> Iterator[TaggedToken]:
     for match in _TOKEN.finditer(text):
         word = match.group().lower()
         part, tag, lemma = "", "", word
@@ -283,7 +285,7 @@ def _find_tokens(text: str) -> Iterator[Token]:
             part, tag = "ADJ", "JJ"
         elif word in _VERB_FORMS:
             part, (tag, lemma) = "VERB", _VERB_FORMS[word]
-        yield Token(match.group(), match.start(), match.end(), part, tag, lemma)
+        yield TaggedToken(match.group(), match.start(), match.end(), part, tag, lemma)
 
 
 def _find_entities(text: str) -> Iterator[Entity]:

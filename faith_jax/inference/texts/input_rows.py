@@ -140,7 +140,7 @@ def input_row(
     if "history" in row or "query" in row:
         begins_here = "query" in row and row.get("history") in ([], "")
         read = {**row, "history": None} if begins_here else row
-        turn = convert_row(read, where, _Turn, strip=False)
+        turn = convert_row(read, where, _DialogueTurn, strip=False)
         turns = _as_list(turn.history or []) + ([turn.query] if turn.query else [])
         knowledge = " ".join(_as_list(turn.knowledge))
         return build_row(templates.dialogue_inputs(knowledge, turns), turn.response, None, row)
@@ -210,7 +210,7 @@ class _Query(msgspec.Struct):
     response: str | None = None
 
 
-class _Turn(msgspec.Struct):
+class _DialogueTurn(msgspec.Struct):
     knowledge: Text | Texts
     history: Text | Texts | None = None
     query: Text | None = None

@@ -18,7 +18,7 @@ from faith_jax.datasets.augmentation.tagging import (
     Entity,
     Replacement,
     TaggedText,
-    Token,
+    TaggedToken,
     replace_pieces,
 )
 from faith_jax.papers.dialfact.antonyms import EMOTIONS, Antonyms
@@ -278,7 +278,9 @@ def fill_masks(masked_claim: str, answer: str) -> str | None:
     return _SENTINELS.sub(lambda match: fillings[match.group(1)], masked_claim)
 
 
-def _replace_in_claim(kind: str, claim: TaggedText, old: Entity | Token, new: str) -> Mutation:
+def _replace_in_claim(
+    kind: str, claim: TaggedText, old: Entity | TaggedToken, new: str
+) -> Mutation:
     text = replace_pieces(claim.text, [Replacement(old.start, old.end, old.text, new)])
     return Mutation(kind, text, f"{old.text} \u2192 {new}")
 

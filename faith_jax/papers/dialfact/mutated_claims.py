@@ -79,7 +79,7 @@ Fields = Mapping[str, Any]
 Claim = dict[str, Any]
 
 
-class Turn(NamedTuple):
+class WizardTurn(NamedTuple):
     """A turn of the Wizard that used a sentence; `place` has its number."""
 
     place: Place
@@ -89,7 +89,7 @@ class Turn(NamedTuple):
 class Request(NamedTuple):
     """A text that a model reads in place of the sentence that a turn used, as a row of its own."""
 
-    turn: Turn
+    turn: WizardTurn
     kind: str
     text: str
 
@@ -125,7 +125,7 @@ def mutate_claims(options: "MutateClaims") -> list[str]:
         if path
     }
     names = ("id", "dialogue", "history", "response", "knowledge", "knowledge_title")
-    turns: list[Turn] = []
+    turns: list[WizardTurn] = []
     for read in read_turns(source, BadRows()):
         sentence, title = read["knowledge"], read["knowledge_title"]
         if not sentence:
@@ -136,7 +136,7 @@ def mutate_claims(options: "MutateClaims") -> list[str]:
         pool = [text for text in read["passage_sentences"] if text != sentence]
         drawn = pool[draw(len(pool), options.seed, read["id"], "mutated")] if pool else ""
         fields = {name: read[name] for name in names} | {"near": near, "shown": drawn}
-        turns.append(Turn((0, len(turns)), fields))
+        turns.append(WizardTurn((0, len(turns)), fields))
     if not turns:
         raise InputError(f"{source}: no turn of the Wizard uses a sentence.")
     make = Maker(turns, options)
@@ -146,7 +146,7 @@ def mutate_claims(options: "MutateClaims") -> list[str]:
     def plan() -> dict[str, Any]:
         return {"shards": split(turns, options.shards)}
 
-    def rows(place: Place) -> Iterator[Turn]:
+    def rows(place: Place) -> Iterator[WizardTurn]:
         return iter(turns[place[1] :])
 
     with Job(target, run, plan, stamp([source]), options.restart) as job:
@@ -172,7 +172,7 @@ class Maker:
     Checkpoints are opened when the first turns come.
     """
 
-    def __init__(self, turns: Sequence[Turn], options: "MutateClaims"):
+    def __init__(self, turns: Sequence[WizardTurn], options: "MutateClaims"):
         self._options = options
         self._tagger = load_tagger(options.tagger)
         self._antonyms = _call_for_option("--antonyms", load_antonyms, options.antonyms)
@@ -211,7 +211,7 @@ class Maker:
         for model in self._responders_by_option.values():
             model.tell_cut()
 
-    def __call__(self, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
+    def __call__(self, turns: Sequence[WizardTurn]) -> Iterator[dict[str, Any]]:
         """Yields of each turn its id, the kinds of all claims that were made, and those kept."""
         texts = [[t["response"], *t["history"][-2:], *t["near"]] for _, t in turns]
         tagged = iter(self._tagger.tag(list(itertools.chain.from_iterable(texts))))
@@ -291,7 +291,7 @@ class Maker:
                 yield request, text
 
     def _fill_claims(
-        self, requests: Sequence[Request], turns: Sequence[Turn], claims: Sequence[TaggedText]
+        self, requests: Sequence[Request], turns: Sequence[WizardTurn], claims: Sequence[TaggedText]
     ) -> Iterator[tuple[Request, str]]:
         """Yields claims whose masked words a model has filled in otherwise."""
         evidence = [(t["knowledge_title"], t["knowledge"]) for _, t in turns]
@@ -461,7 +461,9 @@ def _find_label(kind: str) -> DialFactLabel:
     return _LABELS.get(kind.partition("_")[0], DialFactLabel.REFUTES)
 
 
-def _write_claim_files(job: Job, turns: Mapping[str, Turn], options: "MutateClaims") -> list[str]:
+def _write_claim_files(
+    job: Job, turns: Mapping[str, WizardTurn], options: "MutateClaims"
+) -> list[str]:
     """Makes files and data set of the kept claims, of which memory holds a few words each."""
     target = job.target
 

@@ -91,7 +91,7 @@ _CONTEXTS = {"claim only": ("claim_only", 0), _BOTH: ("ctx", 2)}
 _TIDY = ("table", "system", "column", "figure", "claims", "value", "low", "high", "published")
 
 
-class Form(NamedTuple):
+class VerifierTable(NamedTuple):
     """A table of verifiers.
 
     `figure` is 3-way, 2-way or factual, and `columns` are, by their headings, evidence and group
@@ -106,17 +106,21 @@ class Form(NamedTuple):
 
 _BY_EVIDENCE = {name: (name, "all") for name in (ORACLE, WIKI, DPR, RETRIEVED)}
 FORMS = {
-    "6": Form("Verification of claims by evidence, test", TEST, "3-way", _BY_EVIDENCE),
-    "7": Form("Variants of verifiers by evidence, test", TEST, "3-way", _BY_EVIDENCE),
-    "8": Form(
+    "6": VerifierTable("Verification of claims by evidence, test", TEST, "3-way", _BY_EVIDENCE),
+    "7": VerifierTable("Variants of verifiers by evidence, test", TEST, "3-way", _BY_EVIDENCE),
+    "8": VerifierTable(
         "Verification of generated and written claims by oracle evidence, test",
         TEST,
         "3-way",
         {group: (ORACLE, group) for group in ("generated", "written")},
     ),
-    "10": Form("Verification of claims by evidence, validation", VALIDATION, "3-way", _BY_EVIDENCE),
-    "11": Form("Verification of factual claims by evidence, test", TEST, "factual", _BY_EVIDENCE),
-    "12": Form("SUPPORTS or not, by evidence, test", TEST, "2-way", _BY_EVIDENCE),
+    "10": VerifierTable(
+        "Verification of claims by evidence, validation", VALIDATION, "3-way", _BY_EVIDENCE
+    ),
+    "11": VerifierTable(
+        "Verification of factual claims by evidence, test", TEST, "factual", _BY_EVIDENCE
+    ),
+    "12": VerifierTable("SUPPORTS or not, by evidence, test", TEST, "2-way", _BY_EVIDENCE),
 }
 
 
@@ -175,7 +179,7 @@ def _bases_of(variant: str, options: Dialfact) -> list[str]:
     return [name for name in options.verifiers if variant.startswith(name)]
 
 
-class Table(workflow.Table):
+class Table(workflow.TableWorkflow):
     """The workflow: each verifier scores each split with each evidence."""
 
     nothing = "dialfact: no claims"
@@ -276,7 +280,7 @@ class Table(workflow.Table):
             yield _search_step_name(split, name, context), step
 
     def steps(self) -> dict[str, Any]:
-        """See `workflow.Table`."""
+        """See `workflow.TableWorkflow`."""
         steps = super().steps()
         outputs = [
             *steps["made"],
@@ -543,7 +547,7 @@ def _chosen_on_validation(
 
 def _build_verifier_table(
     number: str,
-    form: Form,
+    form: VerifierTable,
     figures: Mapping[tuple[str, str], Mapping[tuple[str, str], Mapping[str, Any]]],
     published: Mapping[str, Any],
     is_shown: Callable[[str], bool],

@@ -53,7 +53,7 @@ WIZARD_OF_WIKIPEDIA = Dialogues(
 )
 
 
-class Turn(NamedTuple):
+class GroundedTurn(NamedTuple):
     """A response and the knowledge that it is given; the readers' turns have passages too."""
 
     id: str
@@ -187,12 +187,12 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _turns_of(folder: pathlib.Path) -> dict[pathlib.Path, list[Turn]]:
+def _turns_of(folder: pathlib.Path) -> dict[pathlib.Path, list[GroundedTurn]]:
     """Returns the turns with knowledge of each file, training first, which must be there."""
     data = _dialogues_of(folder)
     return {
         folder / name: [
-            Turn(turn["id"], turn["knowledge"], turn["response"])
+            GroundedTurn(turn["id"], turn["knowledge"], turn["response"])
             for turn in data.read_turns(folder / name, BadRows())
             if turn["knowledge"]
         ]

@@ -85,7 +85,7 @@ def _check_classifier(option: str, folder: str, critic: Critic | None = None) ->
         raise ConfigError(f"{option}: {error}") from None
 
 
-class Table(workflow.Table):
+class Table(workflow.TableWorkflow):
     """The workflow: each critic scores the same data sets."""
 
     nothing = "faith_critic: no data to train a critic and to test it on"
@@ -151,11 +151,11 @@ class Table(workflow.Table):
         ]
 
     def evaluation(self) -> list[str]:
-        """See `workflow.Table`."""
+        """See `workflow.TableWorkflow`."""
         return ["--protocol=accuracy"]
 
     def layout(self) -> dict[str, Any]:
-        """See `workflow.Table`."""
+        """See `workflow.TableWorkflow`."""
         options, title = self.options, "accuracy with 95% bootstrap intervals (Dziri 2022, table 4)"
         layout: dict[str, Any] = {
             "title": f"Transfer of critics: {title}",

@@ -29,7 +29,7 @@ _TRUTH = {"0": False, "1": True, "false": False, "true": True}
 ERROR_FIELDS = {"hallucination": "has_hallucination", "coverage": "has_coverage_error"}
 
 
-class Judged(NamedTuple):
+class JudgedItem(NamedTuple):
     """An example, or a word of one: its row, its score, and its label (0 = it has the error)."""
 
     row: int
@@ -53,7 +53,7 @@ def has_spans(part: Corpus) -> bool:
 
 def select_judged_rows(
     part: Corpus, scorer: str, error: str, words: bool = False
-) -> dict[Hashable, Judged]:
+) -> dict[Hashable, JudgedItem]:
     """Returns by row the examples that are error-free or have the error, but undefined scores.
 
     With `words`, it returns the words that may be wrong, by row, text, start and end. Examples say
@@ -65,13 +65,13 @@ def select_judged_rows(
     Raises:
       InputError: where a row lacks one of the fields, or has another value there.
     """
-    examples: dict[Hashable, Judged] = {}
+    examples: dict[Hashable, JudgedItem] = {}
     if not words:
         flags = {name: _read_error_flags(part, field) for name, field in ERROR_FIELDS.items()}
         for row, score in enumerate(part.scores[scorer].tolist()):
             clean = not any(values[row] for values in flags.values())
             if (clean or flags[error][row]) and not math.isnan(score):
-                examples[row] = Judged(row, score, float(clean))
+                examples[row] = JudgedItem(row, score, float(clean))
         return examples
     is_hallucination = error == "hallucination"
     added = (
@@ -86,7 +86,7 @@ def select_judged_rows(
                 wrong = any(start < last and first < end for first, last in spans)
             else:
                 wrong = part.groundings[row][text] in added[row]
-            examples[row, text, start, end] = Judged(row, float(score), float(not wrong))
+            examples[row, text, start, end] = JudgedItem(row, float(score), float(not wrong))
     return examples
 
 
@@ -120,7 +120,7 @@ def _read_hallucinated_spans(part: Corpus, row: int) -> list[tuple[int, int]]:
 
 
 def _compute_auc_cell(
-    judgements: Mapping[Hashable, Judged],
+    judgements: Mapping[Hashable, JudgedItem],
     groups: Sequence[str],
     resamples: int,
     seed: tuple[int, int],
@@ -218,7 +218,7 @@ def detections(
 
 
 def _compare_methods(
-    cells: Mapping[str, AucCell], rows: Mapping[str, Mapping[Hashable, Judged]]
+    cells: Mapping[str, AucCell], rows: Mapping[str, Mapping[Hashable, JudgedItem]]
 ) -> dict[str, Detection]:
     """Returns the methods of one test set and error, with p-values that are not corrected yet."""
     if not cells:

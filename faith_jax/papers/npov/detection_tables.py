@@ -81,7 +81,7 @@ def _classifiers_of(error: str, options: NpovDetection) -> dict[str, str]:
     return {name: path for name, path in {"": main, **by_training}.items() if path}
 
 
-class Table(workflow.Table):
+class Table(workflow.TableWorkflow):
     """The study: `detectors` has by the name of a scored file its scorers, with their options."""
 
     def __init__(self, options: NpovDetection, rows: CountRows):
@@ -128,11 +128,11 @@ class Table(workflow.Table):
 
     @property
     def is_sample(self) -> bool:
-        """See `workflow.Table`; the embedded topics are samples, whether they are called so."""
+        """See `workflow.TableWorkflow`; the embedded topics are samples by any name."""
         return bool(self.options.knowledge == npov.SAMPLE)
 
     def steps(self) -> dict[str, Any]:
-        """See `workflow.Table`; with what the study's own rules read."""
+        """See `workflow.TableWorkflow`; with what the study's own rules read."""
         options = self.options
         return super().steps() | {
             "topics": str(npov.topics_folder(options.knowledge) / npov.TOPICS_FILE),
@@ -158,7 +158,7 @@ class Table(workflow.Table):
         form = read_published_figures(__name__)
         drawn = options.resamples, options.seed, "topic"
         for table_form in form["tables"]:
-            detection_form = Form(**table_form)
+            detection_form = DetectionTable(**table_form)
             cells = detections(corpora, detection_form.scorers(), detection_form.words, *drawn)
             tables.append(detection_table(detection_form, cells, form, bool(options.marks)))
         notes = list(self._collect_table_notes(folder, corpora, notes))
@@ -205,7 +205,7 @@ class Table(workflow.Table):
                 yield f"Classifier for {error}{f', {trained_on}' if trained_on else ''}: {path}."
 
 
-class Form(NamedTuple):
+class DetectionTable(NamedTuple):
     """One of the paper's tables.
 
     `methods` has the names of each method's scores, with {error} for the error; `published`, by
@@ -235,7 +235,10 @@ _TIDY = (
 
 
 def detection_table(
-    form: Form, cells: Mapping[Key, Detection], published_form: Mapping[str, Any], is_marked: bool
+    form: DetectionTable,
+    cells: Mapping[Key, Detection],
+    published_form: Mapping[str, Any],
+    is_marked: bool,
 ) -> ShownTable:
     """Returns one of the tables, with the paper's figures below ours.
 

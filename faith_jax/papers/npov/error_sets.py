@@ -227,7 +227,7 @@ def read_summary(folder: pathlib.Path) -> tuple[list[str], list[Table]]:
     ]
 
 
-class Response(msgspec.Struct):
+class GeneratedRow(msgspec.Struct):
     """A row that sets are made of: what `infer` writes of the rows of `write_inputs`."""
 
     id: Text
@@ -244,7 +244,7 @@ def _read_responses(path: pathlib.Path, topics: Mapping[str, npov.Topic]) -> lis
     seen: set[str] = set()
     for place, row in read_jsonl(path):
         renamed = {"response": row["prediction"], **row} if "prediction" in row else row
-        response = msgspec.structs.asdict(convert_row(renamed, place, Response, strip=False))
+        response = msgspec.structs.asdict(convert_row(renamed, place, GeneratedRow, strip=False))
         if response["topic"] not in topics:
             raise InputError(
                 f"{place}: field 'topic': {response['topic']!r} is no topic of --knowledge; name "

@@ -157,7 +157,7 @@ def data_of(corpus: str, options: NliModels) -> str:
     return f"true_benchmark/{corpus}{'_sample' if options.sample else ''}"
 
 
-class CorporaTable(workflow.Table):
+class CorporaTable(workflow.TableWorkflow):
     """The part that the workflows of both tables share: they score TRUE's corpora."""
 
     nothing = "--corpora: there is no data"

@@ -49,7 +49,7 @@ _CLASSES = dict.fromkeys(
 )
 
 
-class Pair(NamedTuple):
+class ScoredPair(NamedTuple):
     """A pair that is scored."""
 
     kind: str  # what it tests
@@ -64,22 +64,24 @@ class _Sentences(msgspec.Struct, forbid_unknown_fields=True):
     edges: list[tuple[list[str], str]]
 
 
-def certification_pairs() -> list[Pair]:
+def certification_pairs() -> list[ScoredPair]:
     """Returns the 200 pairs, which are the same in all versions that have the same references."""
     read = read_toml_as(_FOLDER / "pairs.toml", _Sentences)
-    pairs = list[Pair]()
+    pairs = list[ScoredPair]()
     for kind, facts in (("short", read.facts), ("unicode", read.unicode)):
         for number, (first, second, supported, contradicted) in enumerate(facts):
             text = (f"{first} {second}",)
             pairs += [
-                Pair(f"{kind}, supported", text, supported),
-                Pair(f"{kind}, contradicted", text, contradicted),
-                Pair(f"{kind}, unrelated", text, facts[(number + 7) % len(facts)][2]),
+                ScoredPair(f"{kind}, supported", text, supported),
+                ScoredPair(f"{kind}, contradicted", text, contradicted),
+                ScoredPair(f"{kind}, unrelated", text, facts[(number + 7) % len(facts)][2]),
             ]
     for number, (first, second, supported, _) in enumerate(read.facts):
         contradicted = read.facts[(number + 1) % len(read.facts)][3]
-        pairs.append(Pair("two texts", (first, second), f"{supported} {contradicted}", _QUERY))
-    pairs += [Pair("edge", tuple(texts), response) for texts, response in read.edges]
+        pairs.append(
+            ScoredPair("two texts", (first, second), f"{supported} {contradicted}", _QUERY)
+        )
+    pairs += [ScoredPair("edge", tuple(texts), response) for texts, response in read.edges]
     for number in range(15):
         # 35 facts, which are more than a chunk of any card.
         order = [read.facts[(number + place) % len(read.facts)] for place in range(35)]
@@ -87,9 +89,9 @@ def certification_pairs() -> list[Pair]:
         texts = tuple(" ".join(passages[start : start + 5]) for start in range(0, 35, 5))
         long = (texts, ("\n".join(texts),), (" ".join(passages),))[number % 3]
         pairs += [
-            Pair("long, supported", long, order[0][2]),
-            Pair("long, contradicted", long, order[20][3]),
-            Pair("long, supported at its end", long, f"{order[34][2]} {order[33][2]}"),
+            ScoredPair("long, supported", long, order[0][2]),
+            ScoredPair("long, contradicted", long, order[20][3]),
+            ScoredPair("long, supported at its end", long, f"{order[34][2]} {order[33][2]}"),
         ]
     return pairs
 
@@ -141,7 +143,7 @@ class _ReferenceRow(msgspec.Struct):
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class ScoreComparison:
     """Two lists of scores of the same pairs; NaN = undefined."""
 
     name: str  # what is compared with what
@@ -239,7 +241,7 @@ def certify(options: CertifyOptions) -> tuple[str, bool]:
 def _certify_folder(
     options: CertifyOptions,
     card: JudgeCard,
-    pairs: Sequence[Pair],
+    pairs: Sequence[ScoredPair],
     folder: str,
     references: tuple[str, Mapping[int, float]] | None,
 ) -> tuple[str, bool]:
@@ -267,18 +269,18 @@ def _certify_folder(
             f"{high:g}"
             for n in outside[:_SHOWN]
         ]
-    comparisons, threshold = list[Comparison](), card.threshold
+    comparisons, threshold = list[ScoreComparison](), card.threshold
     if references is not None:
         whose, numbers = references
         limit = options.tolerance or _OF_REFERENCES
         comparisons.append(
-            Comparison(f"float32 with {whose}", limit, scores["float32"], numbers, threshold)
+            ScoreComparison(f"float32 with {whose}", limit, scores["float32"], numbers, threshold)
         )
     if dtype != "float32":
         limit = options.tolerance or (_OF_BFLOAT16 if options.folder else _OF_TINY_BFLOAT16)
         exact = dict(enumerate(scores["float32"]))
         title = f"{dtype} with float32"
-        comparisons.append(Comparison(title, limit, scores[dtype], exact, threshold))
+        comparisons.append(ScoreComparison(title, limit, scores[dtype], exact, threshold))
     for comparison in comparisons:
         wrong = comparison.wrong()
         problems += [
@@ -303,7 +305,7 @@ def _certify_folder(
     return render_table(table), not problems
 
 
-def _score_pairs(scorer: Any, pairs: Sequence[Pair]) -> list[float]:
+def _score_pairs(scorer: Any, pairs: Sequence[ScoredPair]) -> list[float]:
     histories = [[pair.query] for pair in pairs]  # an empty query is none, without a warning
     groundings, responses = [p.texts for p in pairs], [p.response for p in pairs]
     return [score.value for score in scorer.score(groundings, responses, histories)]
@@ -361,7 +363,7 @@ def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def pair_rows(pairs: Sequence[Pair], card: JudgeCard) -> list[dict[str, Any]]:
+def pair_rows(pairs: Sequence[ScoredPair], card: JudgeCard) -> list[dict[str, Any]]:
     """Returns the rows of pairs as a judge's own code takes them: the grounding is one text."""
     between = text_between(card.chunks)
     return [

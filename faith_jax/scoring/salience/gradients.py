@@ -21,7 +21,7 @@ LENGTHS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
 _PASSES_ON_CPU, _PASSES = 100, 10_000
 
 
-class _Part(NamedTuple):
+class _RowColumns(NamedTuple):
     """Some columns of a row: `places` are theirs among the columns that are wanted."""
 
     row: int
@@ -84,7 +84,7 @@ class SalienceEngine:
         for number, row_shapes in enumerate(needed):
             for place, shape in enumerate(row_shapes):
                 grouped.setdefault((number, shapes[shape]), []).append(place)
-        parts = [_Part(number, shape, places) for (number, shape), places in grouped.items()]
+        parts = [_RowColumns(number, shape, places) for (number, shape), places in grouped.items()]
         parts.sort(key=lambda part: len(part.places))
         for batch in self._batcher.batches([part.shape for part in parts], self._most_rows):
             # Lines that are left over share the columns.

@@ -36,7 +36,7 @@ _NUMBER, _THOUSANDS = re.compile(r"\d[\d,]*"), re.compile(r",(?=\d{3}(?!\d))")
 _READS = SPACED_SCRIPTS._replace(hint="")
 
 
-class ReadResponse(NamedTuple):
+class ResponseSentences(NamedTuple):
     """A response's words and sentences, and the rows that the NLI model reads of each sentence.
 
     Attributes:
@@ -53,7 +53,7 @@ class ReadResponse(NamedTuple):
     cut: CutTokens
 
 
-class GroundednessScorer(SentencePairScorer[ReadResponse]):
+class GroundednessScorer(SentencePairScorer[ResponseSentences]):
     """A weighted mean of four shares of a response that its grounding supports.
 
     They are its content words that the grounding has; the largest entailment of each sentence by
@@ -93,7 +93,7 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
         problem = _READS.problem(example.response, "response")
         return problem or _READS.problem(join_texts(example.grounding), "grounding")
 
-    def read(self, example: GroundedExample) -> ReadResponse | None:
+    def read(self, example: GroundedExample) -> ResponseSentences | None:
         if self.why_unread(example):
             return None
         passages_for = PassageFinder(example.grounding.texts)
@@ -108,10 +108,10 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
         words = list(zip(overlap.response_words, overlap.response_matched, strict=True))
         # A response that is nothing but an answer is judged by it.
         words = [(word, has) for word, has in words if word.text.lower() not in ANSWERS] or words
-        return ReadResponse(words, sentences, rows, counts, sum_cuts(row.cut for row in rows))
+        return ResponseSentences(words, sentences, rows, counts, sum_cuts(row.cut for row in rows))
 
     def judge_rows(
-        self, examples: Sequence[GroundedExample], rows: Sequence[ReadResponse]
+        self, examples: Sequence[GroundedExample], rows: Sequence[ResponseSentences]
     ) -> list[Judgement]:
         judgements = []
         probabilities = self._classify.by_example(rows)
@@ -137,7 +137,7 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
         return judgements
 
 
-def _score_words(row: ReadResponse, by_sentence: np.ndarray) -> Iterator[WordScore]:
+def _score_words(row: ResponseSentences, by_sentence: np.ndarray) -> Iterator[WordScore]:
     starts = [start for _, start in row.sentences]
     for word, has in row.words:
         sentence = int(np.searchsorted(starts, word.start, side="right")) - 1

@@ -27,7 +27,7 @@ _POWER = 0.8  # the probability to notice it
 _MOST_VALUES = 500
 
 
-class Comparison(NamedTuple):
+class DriftTest(NamedTuple):
     """The largest difference of two samples' cumulative shares, in [0, 1].
 
     The p-value is of the hypothesis that they are equal; too large where there are ties.
@@ -37,12 +37,12 @@ class Comparison(NamedTuple):
     p_value: float
 
 
-def compare_scores(reference: Floats, new: Floats) -> Comparison:
+def compare_scores(reference: Floats, new: Floats) -> DriftTest:
     """Returns how far new scores [rows] are from those of a calibration [rows]."""
     from scipy import stats
 
     found = stats.ks_2samp(reference, new, method="asymp")
-    return Comparison(float(found.statistic), float(found.pvalue))
+    return DriftTest(float(found.statistic), float(found.pvalue))
 
 
 def compare_shares(reference: NDArray[np.intp], new: NDArray[np.intp]) -> float:

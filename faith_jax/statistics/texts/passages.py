@@ -7,7 +7,7 @@ from faith_jax.core.words import split_sentences
 from faith_jax.statistics.texts.text_metrics import content_words
 
 
-class Passage(NamedTuple):
+class MatchedPassage(NamedTuple):
     """One or a few neighbouring sentences, and their share of a sentence's content words."""
 
     text: str
@@ -28,7 +28,7 @@ class PassageFinder:
             {word.stem for word in content_words(sentence)} for sentence in self._sentences
         ]
 
-    def __call__(self, sentence: str, most: int) -> list[Passage]:
+    def __call__(self, sentence: str, most: int) -> list[MatchedPassage]:
         """Returns the `most` sentences with most of its words, and the best with its neighbours.
 
         Of sentences that have as many, earlier ones come first.
@@ -38,10 +38,10 @@ class PassageFinder:
         order = sorted(range(len(shared)), key=lambda number: (-shared[number], number))
         # A sentence without content words shares 0 of 1, not 0 of 0.
         count = max(1, len(words))
-        passages = [Passage(self._sentences[n], shared[n] / count) for n in order[:most]]
+        passages = [MatchedPassage(self._sentences[n], shared[n] / count) for n in order[:most]]
         if len(order) > 1:
             near = slice(max(order[0] - 1, 0), order[0] + 2)
             stems = set[str]().union(*self._content_stems[near])
             share = sum(word in stems for word in words) / count
-            passages.append(Passage(" ".join(self._sentences[near]), share))
+            passages.append(MatchedPassage(" ".join(self._sentences[near]), share))
         return passages

@@ -1,6 +1,6 @@
 import pytest
 
-from faith_jax.datasets.augmentation.tagging import Entity, TaggedText, Token, load_tagger
+from faith_jax.datasets.augmentation.tagging import Entity, TaggedText, TaggedToken, load_tagger
 from faith_jax.papers.dialfact.antonyms import load_antonyms
 from faith_jax.papers.dialfact.claim_mutation import (
     Mutation,
@@ -111,10 +111,10 @@ def test_claims_without_an_antonym(claim):
 
 
 def test_feelings_are_left_alone():
-    token = Token("Happy", 0, 5, "ADJ", "JJ", "happy")
+    token = TaggedToken("Happy", 0, 5, "ADJ", "JJ", "happy")
     claim = TaggedText("Happy boats", (token,), ())
     assert substitute_adjective(claim, lambda word: ("sad",), "id") is None
-    token = Token("Huge", 0, 4, "ADJ", "JJ", "huge")
+    token = TaggedToken("Huge", 0, 4, "ADJ", "JJ", "huge")
     claim = TaggedText("Huge boats", (token,), ())
     assert substitute_adjective(claim, lambda word: ("tiny",), "id").claim == "Tiny boats"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.datasets.augmentation.tagging import Entity, TaggedText, Token, load_tagger
+from faith_jax.datasets.augmentation.tagging import Entity, TaggedText, TaggedToken, load_tagger
 from faith_jax.papers.faithdial.knowledge_perturbation import (
     collect_entities,
     collect_verbs,
@@ -36,7 +36,7 @@ def verb_text(*parts):
     text, tokens = "", []
     for word, tag, lemma in parts:
         part = "VERB" if tag else "NOUN"
-        tokens.append(Token(word, len(text), len(text) + len(word), part, tag, lemma))
+        tokens.append(TaggedToken(word, len(text), len(text) + len(word), part, tag, lemma))
         text += f"{word} "
     return TaggedText(text, tuple(tokens), ())
 

@@ -343,7 +343,9 @@ FORM = json.loads(pathlib.Path(npov_detection.__file__).with_suffix(".json").rea
 
 
 def table_of(number, corpora, is_marked=False):
-    (form,) = (npov_detection.Form(**it) for it in FORM["tables"] if it["number"] == number)
+    (form,) = (
+        npov_detection.DetectionTable(**it) for it in FORM["tables"] if it["number"] == number
+    )
     found = detections(corpora, form.scorers(), form.words, resamples=50)
     return npov_detection.detection_table(form, found, FORM, is_marked)
 

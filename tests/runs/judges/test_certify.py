@@ -153,12 +153,14 @@ def test_a_folder_with_references_of_the_authors_code(few, references, command, 
 
 def test_verdicts_that_change_and_scores_out_of_range(few, references, monkeypatch):
     name = "minicheck_roberta_large"
-    comparison = certify.Comparison("a with b", 0.1, [0.49, 0.6, math.nan], {0: 0.51, 1: 0.3}, 0.5)
+    comparison = certify.ScoreComparison(
+        "a with b", 0.1, [0.49, 0.6, math.nan], {0: 0.51, 1: 0.3}, 0.5
+    )
     assert comparison.changed_pairs() == [0, 1]
     assert comparison.wrong() == [1]
     row = comparison.row()
     assert row[1:] == (2, "0.3", "0.16", "0.1", 2, "differs")
-    undefined = certify.Comparison("a", 0.1, [math.nan] * 2, {0: math.nan, 1: 0.5}, None)
+    undefined = certify.ScoreComparison("a", 0.1, [math.nan] * 2, {0: math.nan, 1: 0.5}, None)
     assert undefined.differences == [0, math.inf]
     assert undefined.changed_pairs() == []
     monkeypatch.setattr(certify, "_score_pairs", lambda scorer, pairs: [1.5] * len(pairs))
