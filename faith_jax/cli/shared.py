@@ -75,11 +75,11 @@ def raising_signals(program: str) -> Iterator[None]:
     former_hook, former_handlers = sys.unraisablehook, dict[int, Any]()
     # Only the main thread may say what happens to signals.
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for stopping in (signal.SIGINT, signal.SIGTERM):
             # Whoever started this process may want it to ignore a signal, as shells do in the
             # background.
-            if signal.getsignal(number) != signal.SIG_IGN:
-                former_handlers[number] = signal.signal(number, raise_or_exit)
+            if signal.getsignal(stopping) != signal.SIG_IGN:
+                former_handlers[stopping] = signal.signal(stopping, raise_or_exit)
     sys.unraisablehook = repeat_dropped_signal
     try:
         yield

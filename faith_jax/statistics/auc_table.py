@@ -237,16 +237,8 @@ def auc_table(
         cluster_field = ROWS
     used = _select_rows(corpora, undefined)
     units = {name: units_of([rows], cluster_field) for name, rows in used.items()}
-    # Approximate randomization exchanges scores; the tests of published tables need that for their
-    # average alone.
-    needs_exchanges = test == TESTS[1] or (test != TESTS[0] and len(corpora) > 1)
-    rounds = resamples if needs_exchanges else 0
     pairs = [(scorer, baseline) for baseline, compared in tested.items() for scorer in compared]
-    columns = {
-        # Seeds of their own, else corpora of one size would be exchanged alike.
-        name: _compute_column(rows, units[name], scorers, pairs, test, rounds, (seed, number))
-        for number, (name, rows) in enumerate(used.items())
-    }
+    columns = _compute_columns(used, units, scorers, pairs, test, resamples, seed)
     two_class_names = [
         name
         for name, column in columns.items()
@@ -259,17 +251,14 @@ def auc_table(
         else None
     )
     missing_shares: dict[str, dict[str, str]] = {}
-    warnings: list[str] = []
+    missing_warnings: list[str] = []
     for name, corpus in corpora.items():
-        num_used = len(used[name].ids)
         missing = _measure_missing_scores(
-            corpus, scorers, num_used, tested, confidence, cluster_field
+            corpus, scorers, len(used[name].ids), tested, confidence, cluster_field
         )
+        missing_warnings += missing.warnings
         for label, share in missing.shares.items():
             missing_shares.setdefault(label, {})[name] = share
-        # They advise --undefined; where that was given, they would be in vain.
-        if math.isnan(undefined):
-            warnings += missing.warnings
     cells = {name: _build_cells(column, pairs, confidence) for name, column in columns.items()}
     candidates = columns | ({AVERAGE: average} if average else {})
     return AucTable(
@@ -293,7 +282,8 @@ def auc_table(
         units=units,
         missing_shares=missing_shares,
         warnings=(
-            *warnings,
+            # Those of missing scores advise --undefined: in vain, where that was given.
+            *(missing_warnings if math.isnan(undefined) else ()),
             *_warn_of_single_units(used, units),
             *_warn_of_equal_scores(used, columns),
         ),
@@ -377,6 +367,27 @@ class _Column(NamedTuple):
     def num_defined(self) -> int:
         """How many scorers have an AUC."""
         return int((~np.isnan(self.areas)).sum())
+
+
+def _compute_columns(
+    used: Mapping[str, Corpus],
+    units: Mapping[str, Units],
+    scorers: Sequence[str],
+    pairs: Sequence[_Pair],
+    test: str,
+    resamples: int,
+    seed: int,
+) -> dict[str, _Column]:
+    """Returns the AUCs of each corpus with their tests."""
+    # Approximate randomization exchanges scores; the tests of published tables need that for their
+    # average alone.
+    needs_exchanges = test == TESTS[1] or (test != TESTS[0] and len(used) > 1)
+    rounds = resamples if needs_exchanges else 0
+    return {
+        # Seeds of their own, else corpora of one size would be exchanged alike.
+        name: _compute_column(rows, units[name], scorers, pairs, test, rounds, (seed, number))
+        for number, (name, rows) in enumerate(used.items())
+    }
 
 
 def _compute_column(

@@ -17,7 +17,7 @@ from faith_jax.papers.pmi.options import PmiDecode
 from faith_jax.papers.workflow import (
     GinRun,
     Scores,
-    Table,
+    TableWorkflow,
     list_opened_checkpoints,
     make_table,
     row_counter,
@@ -158,7 +158,7 @@ def test_a_run_that_is_stopped_stops_its_steps_and_resumes(run, tmp_path, number
 
 def test_a_given_checkpoint_that_changes_is_told_to_snakemake(tmp_path):
     folder = shutil.copytree(checkpoint_path("mini"), tmp_path / "mini")
-    table = Table(PmiDecode(output=""), lambda *_: 9)
+    table = TableWorkflow(PmiDecode(output=""), lambda *_: 9)
     made = "models/own/checkpoints/best"
     table.trainings["first"] = GinRun([], {"INITIAL_CHECKPOINT_PATH": str(folder)})
     table.trainings["random"] = GinRun([], {"INITIAL_CHECKPOINT_PATH": None})
