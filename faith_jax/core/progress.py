@@ -1,6 +1,7 @@
-"""The progress of a long loop."""
+"""What the log says of the progress of long loops, and lines that it has once."""
 
 import collections
+import functools
 import logging
 import time
 from typing import NamedTuple
@@ -8,6 +9,12 @@ from typing import NamedTuple
 from faith_jax.core.errors import ProcessError
 
 logger = logging.getLogger("faith_jax")
+
+
+@functools.lru_cache(maxsize=1024)
+def log_once(line: str, level: int = logging.INFO) -> None:
+    """Logs a line, unless it has been logged since `log_once.cache_clear()`."""
+    logger.log(level, "%s", line)
 
 
 class Progress:

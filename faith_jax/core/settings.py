@@ -1,4 +1,4 @@
-"""Settings: dataclasses whose type hints say what a field may be.
+"""Settings: dataclasses whose type hints say what a field may be, and flags of blocks of code.
 
 >>> @dataclasses.dataclass(frozen=True)
 ... class Search(Settings):
@@ -10,12 +10,15 @@ Traceback (most recent call last):
 faith_jax.core.errors.ConfigError: Search.width: expected a positive whole number, got 0.
 """
 
+import contextlib
+import contextvars
 import dataclasses
 import functools
 import re
 import sys
 import types
 import typing
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -40,6 +43,30 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1, description="a share in [0, 1]
 ShareBelow1 = Annotated[float, msgspec.Meta(ge=0, lt=1, description="a share in [0, 1)")]
 PositiveShare = Annotated[float, msgspec.Meta(gt=0, le=1, description="a share in (0, 1]")]
 
+
+class BlockFlag:
+    """A flag that is set in `with flag():`, and in what the block calls."""
+
+    def __init__(self, name: str):
+        self._value = contextvars.ContextVar(name, default=False)
+
+    @property
+    def is_set(self) -> bool:
+        return self._value.get()
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        former = self._value.set(True)
+        try:
+            yield
+        finally:
+            self._value.reset(former)
+
+
+# Rows are padded to shapes of earlier calls where that is cheaper than to compile a program. For a
+# service, whose calls are small and of any size. Not for jobs: the last digits of a score depend on
+# its batch's shape, and a job that resumes has had other calls before.
+sharing_programs = BlockFlag("sharing_programs")
 
 InputFormat = Literal["jsonl", "json", "csv", "tsv", "parquet", "arrow"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.gin_files.log_once import log_once
+from faith_jax.core.progress import log_once
 from faith_jax.gin_files.t5x_statements import Statement, T5XConfig
 from faith_jax.gin_files.values import REQUIRED, Macro, Reference, resolve
 

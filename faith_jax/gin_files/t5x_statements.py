@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gin import config_parser
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.gin_files.log_once import log_once
+from faith_jax.core.progress import log_once
 from faith_jax.gin_files.t5x_files import stand_in, stand_in_names
 from faith_jax.gin_files.values import PARSE_ERRORS, Macro, Reference, parse_statements, resolve
 

@@ -19,8 +19,8 @@ from faith_jax.checkpoints.identity import step_of
 from faith_jax.checkpoints.native import is_native
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files.stores import path_of
+from faith_jax.core.progress import log_once
 from faith_jax.gin_files import t5x_counterparts
-from faith_jax.gin_files.log_once import log_once
 from faith_jax.gin_files.t5x_counterparts import (
     DECODED_LENGTHS,
     READS_WHOLE,

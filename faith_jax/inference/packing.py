@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 
-from faith_jax.core.programs import are_programs_shared
 from faith_jax.core.progress import Progress
+from faith_jax.core.settings import sharing_programs
 from faith_jax.inference.base import BaseModel
 from faith_jax.inference.batching import (
     batch_tokens,
@@ -138,7 +138,7 @@ class CompiledShapes(dict[_Shape, None]):
           costs: in tokens: first that of the shape which fits best, then of compiled ones.
         """
         best, *_ = costs
-        if best not in self and are_programs_shared():
+        if best not in self and sharing_programs.is_set:
             compiled = [shape for shape in costs if shape in self]
             cheapest = min(compiled, key=lambda shape: costs[shape], default=best)
             padding = self._padding + costs[cheapest] - costs[best]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.core.programs import sharing_programs
+from faith_jax.core.settings import sharing_programs
 from faith_jax.inference.packing import (
     LENGTHS,
     MOST_SHAPES,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from faith_jax.core import progress
-from faith_jax.core.programs import sharing_programs
+from faith_jax.core.settings import sharing_programs
 from faith_jax.inference import CausalModel, EncoderDecoderModel, row_likelihoods
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.models.output_layer import OutputLayer
