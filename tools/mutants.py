@@ -934,7 +934,7 @@ DATA = _of(
     (
         "selection-fluent",
         "faith_jax/papers/dialfact/mutated_claims.py",
-        "values <= factor * values.mean()",
+        "values <= 1.1 * values.mean()",
         "values <= values.mean()",
         _SELECTION,
     ),

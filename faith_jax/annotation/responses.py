@@ -18,21 +18,19 @@ from faith_jax.annotation.sheets import one_line_end
 from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.rows import Row
 from faith_jax.core.templates import clean_value, npov_response
-from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.core.types import SIDE_FIELDS, SIDES, GroundedExample, Grounding
 from faith_jax.core.words import split_sentences
 from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import Columns, cell_text, example_rows
 from faith_jax.datasets.tables import read_rows
 
-_SIDES = ("pro", "con")
-_SIDE_FIELDS = ("pro_arguments", "con_arguments")
 _GROUNDINGS = ("grounding", "knowledge", "evidence")
 _RESPONSES = ("prediction", "generated_text", "response")
 _HISTORIES = ("history", "context", "message", "query")
 # What `score` found out, and texts that are told in another form.
 _DROPPED = frozenset(
     ("scores", "words", "cut_tokens", "cut", "fields", "inputs", "predictions")
-    + ("perspectives", "label", *_GROUNDINGS, *_SIDE_FIELDS, *_RESPONSES, *_HISTORIES)
+    + ("perspectives", "label", *_GROUNDINGS, *SIDE_FIELDS, *_RESPONSES, *_HISTORIES)
 )
 _PAIR = re.compile(r"\{(\w+):([^}]*)\}")
 
@@ -103,18 +101,18 @@ def _normalize_fields(
     texts |= {name: value for name, value in fields.items() if name not in _RESPONSES}
     texts["response"] = fields[response]
     grounding = _find_first_field(
-        (*_GROUNDINGS, *_SIDE_FIELDS, "inputs"), fields, place, "grounding"
+        (*_GROUNDINGS, *SIDE_FIELDS, "inputs"), fields, place, "grounding"
     )
-    if grounding in _SIDE_FIELDS:
-        texts |= {name: fields.get(name) for name in _SIDE_FIELDS}
+    if grounding in SIDE_FIELDS:
+        texts |= {name: fields.get(name) for name in SIDE_FIELDS}
     if grounding != "inputs":
         return texts, False
     inputs = fields["inputs"]
     pairs = dict(_PAIR.findall(inputs)) if isinstance(inputs, str) else {}
-    if not {"query", *_SIDES} <= set(pairs):
+    if not {"query", *SIDES} <= set(pairs):
         raise field_error(
             place, "inputs", "a text as '{query: ...} {pro: ...} {con: ...}'", inputs,
-            f"give {' and '.join(_SIDE_FIELDS)}, or a grounding",
+            f"give {' and '.join(SIDE_FIELDS)}, or a grounding",
         )  # fmt: skip
     query, candidates = pairs["query"].strip(), topics()
     try:
@@ -123,7 +121,7 @@ def _normalize_fields(
         topic = None
     sides: dict[str, list[str]] = {}
     by_sentence = False
-    for side, field in zip(_SIDES, _SIDE_FIELDS, strict=True):
+    for side, field in zip(SIDES, SIDE_FIELDS, strict=True):
         text = pairs[side].strip()
         topic_arguments = [argument.text for argument in getattr(topic, side)] if topic else []
         arguments = match_arguments(text, topic_arguments)

@@ -98,14 +98,15 @@ def _resolve_type_hints(settings: type) -> dict[str, Any]:
     return typing.get_type_hints(settings, include_extras=True)
 
 
-def _expand_union(hint: Any) -> tuple[Any, ...]:
+def expand_union(hint: Any) -> tuple[Any, ...]:
+    """Returns the types of a union, or the one type that a hint stands for."""
     is_union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
     return typing.get_args(hint) if is_union else (hint,)
 
 
 def check_value(name: str, value: Any, hint: Any) -> Any:
     """Returns a value of the type that a hint says, lists as tuples; else raises a ConfigError."""
-    if dataclasses.is_dataclass(value) and isinstance(value, _expand_union(hint)):
+    if dataclasses.is_dataclass(value) and isinstance(value, expand_union(hint)):
         return value
     if type(value) is int and not _is_int64(value):
         bits = value.bit_length()
@@ -160,7 +161,7 @@ def unescape(text: str) -> str:
 
 def describe_type(hint: Any) -> str:
     """Returns a description of the values that a type hint allows."""
-    alternatives = _expand_union(hint)
+    alternatives = expand_union(hint)
     if len(alternatives) > 1:
         *words, last = map(describe_type, alternatives)
         return f"{', '.join(words)} or {last}"

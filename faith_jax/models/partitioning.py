@@ -6,6 +6,7 @@ TPU pods.
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import math

@@ -1,11 +1,14 @@
 """Responses of a checkpoint to the rows of a run that makes data, wherever the rows are split."""
 
+import dataclasses
 import logging
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 from faith_jax.checkpoints.identity import checkpoint_digest
-from faith_jax.core.errors import pluralize
+from faith_jax.core.errors import ConfigError, pluralize
+from faith_jax.core.files import is_finished
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.models.partitioning import make_partitioner
@@ -58,6 +61,19 @@ class Responder:
                 self._cut,
                 pluralize(self._rows, "input"),
             )
+
+
+def new_run(options: Any) -> tuple[pathlib.Path, dict[str, Any]]:
+    """Returns the folder that options name, and the options that a run that resumes must share.
+
+    Raises:
+      ConfigError: the folder exists.
+    """
+    target = pathlib.Path(options.output).expanduser()
+    if is_finished(target):
+        raise ConfigError(f"--output: {target} exists already; remove it or name another.")
+    settings = dataclasses.asdict(options)
+    return target, {n: value for n, value in settings.items() if n not in ("output", "restart")}
 
 
 def check(**models: str) -> dict[str, Any]:

@@ -256,10 +256,10 @@ def _list_formats(formats: Sequence[str]) -> Sequence[str]:
     return formats
 
 
-def first_responses(output: pathlib.Path, count: int = 3) -> Iterator[str]:
+def first_responses(output: pathlib.Path) -> Iterator[str]:
     """Yields the first responses in the JSONL of an output, if it has one, as lines `id: text`."""
     if jax.process_index() == 0 and (output / PREDICTIONS).is_file():
-        for row in itertools.islice(read_jsonl(output / PREDICTIONS), count):
+        for row in itertools.islice(read_jsonl(output / PREDICTIONS), 3):
             text = " ".join(row.fields["prediction"].split())
             yield f"{row.fields['id']}: {text or '(empty)'}"
 

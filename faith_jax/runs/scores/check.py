@@ -63,6 +63,7 @@ from faith_jax.runs.scores.fact_checker import (
     claim_example,
     claims_of,
 )
+from faith_jax.scoring.claims import CLAIM_SCORERS
 from faith_jax.tokenizers.unknown import unknown_warnings
 
 logger = logging.getLogger("faith_jax")
@@ -71,7 +72,6 @@ _TINY = (
     f"{MINI_NLI} is a small model to try things out: it is often wrong and always sure; "
     "give your own verifier as --model"
 )
-SCORERS = ("claim_supports", "claim_refutes", "claim_not_enough_info")
 DIALFACT_LABEL, LABEL = "response_label", "label"
 _UNJUDGED = "no sentence of evidence was judged"
 _ROWS = "rows.jsonl"
@@ -139,10 +139,10 @@ def check(options: CheckOptions) -> Iterator[str]:
                     row for line in read_jsonl(draft / _ROWS) for row in line.fields["claims"]
                 )
                 with scratch_place(draft) as beside:
-                    write_scored(claim_rows, beside, form, (*SCORERS, OVERLAP))
+                    write_scored(claim_rows, beside, form, (*CLAIM_SCORERS, OVERLAP))
                     move_into_place(beside, target)
         if options.html:
-            page = claims_page("Claims and evidence", claims(), SCORERS, notes + lines)
+            page = claims_page("Claims and evidence", claims(), CLAIM_SCORERS, notes + lines)
             write_text(options.html, page)
         if options.claim:
             yield from _claim_lines(claims())
@@ -307,7 +307,7 @@ def _build_claim_rows(
         fields |= {name: value for name, value in own_fields.items() if value is not None}
         scores = {
             name: Score(value, cut=claim.cut, undefined=_UNJUDGED if math.isnan(value) else "")
-            for name, value in zip(SCORERS, claim.probabilities.values(), strict=True)
+            for name, value in zip(CLAIM_SCORERS, claim.probabilities.values(), strict=True)
         }
         example = claim_example(
             (claim.claim, dialogue), claim.evidence, f"{row.example.id}#{number}"
@@ -325,7 +325,7 @@ def _claim_lines(rows: Iterable[ScoredRow]) -> Iterator[str]:
         count += 1
         reason = ", ".join(
             f"{label.value.lower()} {row['scores'][name]:.2f}"
-            for label, name in zip(LABELS, SCORERS, strict=True)
+            for label, name in zip(LABELS, CLAIM_SCORERS, strict=True)
             if row["scores"][name] is not None
         )
         verdict, overlap = row["fields"][VERDICT], row["scores"][OVERLAP]
