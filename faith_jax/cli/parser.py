@@ -66,7 +66,7 @@ def add_commands(
         declared = {base: vars(base).get("__annotations__", ()) for base in reversed(cls.__mro__)}
         # A field that several classes declare is the last one's.
         owners = {name: base for base, names in declared.items() for name in names}
-        help_texts = {}  # the last class's that says it
+        help_texts = dict[str, tuple[str, str]]()  # by field; what the last class says counts
         for base in reversed(cls.__mro__):
             help_texts |= _parse_attribute_docs(base.__doc__ or "")
         for base, names in declared.items():

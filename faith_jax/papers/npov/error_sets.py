@@ -193,11 +193,11 @@ def write_sets(options: "Sets") -> str:
             "--least-recall and --least-precision, or give --marks."
         )
     splits, lost = _synthetic_sets(free, topics, options)
-    for split, members in splits.items():
+    for split in splits:
         organic = _organic_rows(rows, labels, split, Slice.FULL_ORGANIC)
         if organic is not None:
             organic = [row for row in organic if row["error"] == "organic"]
-        splits[split] = members._replace(organic=organic)
+        splits[split] = splits[split]._replace(organic=organic)
     sets = _named_sets(splits, {row["split"] for row in rows})
     tests = {
         "full organic": _organic_rows(rows, labels, "test", Slice.FULL_ORGANIC),
