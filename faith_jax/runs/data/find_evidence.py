@@ -5,7 +5,6 @@ Documents are found by `retrieval.documents`, and their sentences ranked by
 """
 
 import dataclasses
-import functools
 import logging
 import math
 import pathlib
@@ -98,9 +97,10 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         done = keep_whole_batches(rows, len(claims), _BATCH)
         if done:
             logger.info("%d of %d claims are done already", done, len(claims))
-        make_rows = functools.partial(_evidence_rows, finder=finder)
         progress = Progress("claim", len(claims), done)
-        append_in_batches(rows, claims[done:], _BATCH, make_rows, progress)
+        append_in_batches(
+            rows, claims[done:], _BATCH, lambda batch: _evidence_rows(batch, finder), progress
+        )
         evidence_rows = [dict(row.fields) for row in read_jsonl(rows)]
         recalled = [row.pop("recall") for row in evidence_rows]
         write_jsonl(folder / "made", evidence_rows)
