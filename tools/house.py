@@ -5,7 +5,8 @@
     python tools/house.py --way reproduce faithdial --sample --models=t5=mini --output=out --dry-run
 
 Without `--way` it reads the code alone: lines by room (a folder or module below faith_jax), folders
-with many files, and guards. A guard is an `if` that does nothing but raise, or an `except` that
+with many files, and guards. What is too much is marked with !; the exit status is 1 where too many
+names or summaries say nothing. A guard is an `if` that does nothing but raise, or an `except` that
 raises another error; its share is of the lines of code, which are neither blank, comments nor
 docstrings. A name says nothing if it is one of `EMPTY_NAMES`; its share is of all that parameters,
 assignments, loops and so on bind. A summary says nothing if it begins with "What", or with a
@@ -269,7 +270,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(empty_words(REPOSITORY / "faith_jax" / options.words)))
     else:
         print("\n".join(report(REPOSITORY / "faith_jax")), end="\n\n")
-        print("\n".join(words_report(REPOSITORY / "faith_jax")))
+        lines = list(words_report(REPOSITORY / "faith_jax"))
+        print("\n".join(lines))
+        return int(any(line.endswith("!") for line in lines))
     return 0
 
 

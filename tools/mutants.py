@@ -732,8 +732,8 @@ STATISTICS = _of(
     (
         "pronouns-counted",
         "faith_jax/papers/push/table3_pronouns.py",
-        "first_person_count(text, pronouns) > 0 for",
-        "first_person_count(text, pronouns) for",
+        "first_person_count(text, STEEN_PRONOUNS) > 0 for",
+        "first_person_count(text, STEEN_PRONOUNS) for",
         "tests/papers/test_protocols.py",
     ),
     (
@@ -934,7 +934,7 @@ DATA = _of(
     (
         "selection-fluent",
         "faith_jax/papers/dialfact/mutated_claims.py",
-        "values <= factor * values.mean()",
+        "values <= 1.1 * values.mean()",
         "values <= values.mean()",
         _SELECTION,
     ),

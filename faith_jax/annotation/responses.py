@@ -18,21 +18,19 @@ from faith_jax.annotation.sheets import one_line_end
 from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.rows import Row
 from faith_jax.core.templates import clean_value, npov_response
-from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.core.types import SIDE_FIELDS, SIDES, GroundedExample, Grounding
 from faith_jax.core.words import split_sentences
 from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import Columns, cell_text, example_rows
 from faith_jax.datasets.tables import read_rows
 
-_SIDES = ("pro", "con")
-_SIDE_FIELDS = ("pro_arguments", "con_arguments")
 _GROUNDINGS = ("grounding", "knowledge", "evidence")
 _RESPONSES = ("prediction", "generated_text", "response")
 _HISTORIES = ("history", "context", "message", "query")
 # What `score` found out, and texts that are told in another form.
 _DROPPED = frozenset(
     ("scores", "words", "cut_tokens", "cut", "fields", "inputs", "predictions")
-    + ("perspectives", "label", *_GROUNDINGS, *_SIDE_FIELDS, *_RESPONSES, *_HISTORIES)
+    + ("perspectives", "label", *_GROUNDINGS, *SIDE_FIELDS, *_RESPONSES, *_HISTORIES)
 )
 _PAIR = re.compile(r"\{(\w+):([^}]*)\}")
 
@@ -98,7 +96,7 @@ def _normalize_fields(
     if fields[response] is None:
         raise field_error(place, response, "a text", None)
     grounding = _find_first_field(
-        (*_GROUNDINGS, *_SIDE_FIELDS, "inputs"), fields, place, "grounding"
+        (*_GROUNDINGS, *SIDE_FIELDS, "inputs"), fields, place, "grounding"
     )
     texts = _move_scored_fields_up(fields)
     texts |= {name: value for name, value in fields.items() if name not in _RESPONSES}
@@ -107,8 +105,8 @@ def _normalize_fields(
     if grounding in _GROUNDINGS:
         return texts, False
     # An NPOV row has a field for each side; one that it lacks is None, which its error names.
-    if grounding in _SIDE_FIELDS:
-        return texts | {name: fields.get(name) for name in _SIDE_FIELDS}, False
+    if grounding in SIDE_FIELDS:
+        return texts | {name: fields.get(name) for name in SIDE_FIELDS}, False
     # A row of `infer` has the query and both sides as one text.
     pairs = _parse_inputs(fields["inputs"], place)
     sides, by_sentence = _split_sides(pairs, topics)
@@ -129,10 +127,10 @@ def _move_scored_fields_up(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _parse_inputs(inputs: Any, place: str) -> dict[str, str]:
     """Returns the query and the sides in a text such as "{query: …} {pro: …} {con: …}"."""
     pairs = dict(_PAIR.findall(inputs)) if isinstance(inputs, str) else {}
-    if not {"query", *_SIDES} <= set(pairs):
+    if not {"query", *SIDES} <= set(pairs):
         raise field_error(
             place, "inputs", "a text as '{query: ...} {pro: ...} {con: ...}'", inputs,
-            f"give {' and '.join(_SIDE_FIELDS)}, or a grounding",
+            f"give {' and '.join(SIDE_FIELDS)}, or a grounding",
         )  # fmt: skip
     return pairs
 
@@ -146,7 +144,7 @@ def _split_sides(pairs: Mapping[str, str], topics: Topics) -> tuple[dict[str, li
         topic = None
     sides: dict[str, list[str]] = {}
     by_sentence = False
-    for side, field in zip(_SIDES, _SIDE_FIELDS, strict=True):
+    for side, field in zip(SIDES, SIDE_FIELDS, strict=True):
         text = pairs[side].strip()
         topic_arguments = [argument.text for argument in getattr(topic, side)] if topic else []
         arguments = split_into_arguments(text, topic_arguments)

@@ -41,7 +41,6 @@ _LISTS = ("unsupported_spans", "missing_arguments")
 MARKS = (*ERRORS, *_LISTS, "note")
 # What they see.
 _LEAD = ("id", "annotator", "query", "arguments", "response")
-COLUMNS = (*_LEAD, *MARKS)
 
 # In the labels of a grounding without perspectives.
 _PLAIN_SIDE = "text"

@@ -1,6 +1,5 @@
 """Stand-ins for a checkpoint's path: an embedded model's name, a run's best or newest step."""
 
-import functools
 import json
 import logging
 import math
@@ -9,9 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from faith_jax.core.errors import CheckpointError, did_you_mean
 from faith_jax.core.files.stores import is_remote, path_of
+from faith_jax.core.progress import log_once
 from faith_jax.core.types import Grounding
-
-logger = logging.getLogger("faith_jax")
 
 BEST, NEWEST = "best", "newest"
 _SIGNS = ("config.json", "model.json", "checkpoint", "checkpoints")  # of a checkpoint of any form
@@ -38,17 +36,11 @@ def reads_two_sides(path_or_name: str | pathlib.Path) -> bool:
 def warn_of_other_texts(path: str | pathlib.Path | None, groundings: Iterable[Grounding]) -> None:
     """Warns, once, where `mini` is asked about texts that are no arguments of two sides."""
     if path is not None and reads_two_sides(path) and not all(g.perspectives for g in groundings):
-        _log_once(
+        log_once(
+            f"{path} was trained on arguments of two sides: its scores and gradients say little "
+            "about other texts. Score with groundedness, or give another model.",
             logging.WARNING,
-            "%s was trained on arguments of two sides: its scores and gradients say little about "
-            "other texts. Score with groundedness, or give another model.",
-            str(path),
         )
-
-
-@functools.cache
-def _log_once(level: int, message: str, *values: object) -> None:
-    logger.log(level, message, *values)
 
 
 def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
@@ -117,13 +109,9 @@ def best_step(steps: Sequence[pathlib.Path]) -> pathlib.Path:
     best = min(steps, key=lambda step: (_read_loss(step), -int(step.name)))
     newest = _find_newest_step(steps)
     if best != newest:
-        _log_once(
-            logging.INFO,
-            "%s: step %s, which has the lowest validation loss; the newest is %s (checkpoints/%s)",
-            best.parent.parent,
-            f"{int(best.name):,}",
-            f"{int(newest.name):,}",
-            NEWEST,
+        log_once(
+            f"{best.parent.parent}: step {int(best.name):,}, which has the lowest validation loss; "
+            f"the newest is {int(newest.name):,} (checkpoints/{NEWEST})"
         )
     return best
 

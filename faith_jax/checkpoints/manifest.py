@@ -105,15 +105,13 @@ def is_verifying() -> bool:
     return not os.environ.get(_NO_VERIFY)
 
 
-def chunk_shape(
-    shape: Sequence[int], itemsize: int, divides: bool = False, limit: int = CHUNK_BYTES
-) -> tuple[int, ...]:
+def chunk_shape(shape: Sequence[int], itemsize: int, divides: bool = False) -> tuple[int, ...]:
     """Returns the shape of the chunks of a tensor: the last axes whole as far as there is room.
 
-    An element has `itemsize` bytes, and a chunk at most `limit`. With `divides`, the shape is a
-    shard's, which chunks must fill.
+    An element has `itemsize` bytes, and a chunk at most `CHUNK_BYTES`. With `divides`, the shape is
+    a shard's, which chunks must fill.
     """
-    chunk, room = [], max(1, limit // itemsize)
+    chunk, room = [], max(1, CHUNK_BYTES // itemsize)
     for size in reversed(shape):
         part = max(1, min(size, room))
         if divides:

@@ -24,7 +24,7 @@ class _Conversion:
     overwrite: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ImportCheckpoint(_Conversion):
     """Converts a Hugging Face folder or a T5X checkpoint to faith_jax's form.
 
@@ -42,8 +42,6 @@ class ImportCheckpoint(_Conversion):
       %(prog)s adapters/npov_lora checkpoints/npov_lora --base=checkpoints/t5_base
     """
 
-    target: str
-    _: dataclasses.KW_ONLY
     base: str = ""
 
     def run(self) -> str:

@@ -66,10 +66,12 @@ def add_commands(
         declared = {base: vars(base).get("__annotations__", ()) for base in reversed(cls.__mro__)}
         # A field that several classes declare is the last one's.
         owners = {name: base for base, names in declared.items() for name in names}
+        help_texts = dict[str, tuple[str, str]]()  # by field; what the last class says counts
+        for base in reversed(cls.__mro__):
+            help_texts |= _parse_attribute_docs(base.__doc__ or "")
         for base, names in declared.items():
             title = vars(base).get("group")
             group = parser.add_argument_group(title) if title else parser
-            help_texts = _parse_attribute_docs(base.__doc__ or "")
             between = "_" if hasattr(cls, "underscores") else "-"
             for name in (n for n in names if n in fields and owners[n] is base):
                 _add_option(group, fields[name], *help_texts.get(name, ("", "")), between)

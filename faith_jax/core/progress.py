@@ -1,6 +1,7 @@
-"""The progress of a long loop."""
+"""What the log says of the progress of long loops, and lines that it has once."""
 
 import collections
+import functools
 import logging
 import time
 from typing import NamedTuple
@@ -8,6 +9,15 @@ from typing import NamedTuple
 from faith_jax.core.errors import ProcessError
 
 logger = logging.getLogger("faith_jax")
+
+_LINE_SECONDS = 10.0  # between two lines, at least
+_PATIENCE = 3600.0  # seconds without a change after which waiting is an error
+
+
+@functools.lru_cache(maxsize=1024)
+def log_once(line: str, level: int = logging.INFO) -> None:
+    """Logs a line, unless it has been logged since `log_once.cache_clear()`."""
+    logger.log(level, "%s", line)
 
 
 class Progress:
@@ -21,14 +31,11 @@ class Progress:
       unit: what is counted, such as "step".
       total: how many there are.
       done: how many of these an earlier run did.
-      every_seconds: between two lines.
       work: of all, in any unit, where some take longer than others; `add` tells that of each.
     """
 
-    def __init__(
-        self, unit: str, total: int = 0, done: int = 0, every_seconds: float = 10.0, work: int = 0
-    ):
-        self._unit, self.total, self._every, self._work = unit, total, every_seconds, work
+    def __init__(self, unit: str, total: int = 0, done: int = 0, work: int = 0):
+        self._unit, self.total, self._work = unit, total, work
         self._done, self._worked = done, 0
         self._start = _Mark(time.monotonic(), done, 0 if work else done)
         self._lines = collections.deque[_Mark]()
@@ -53,7 +60,7 @@ class Progress:
         """Logs a line where it is time for one, or where the last is forced."""
         now = _Mark(time.monotonic(), done, self._worked if self._work else done)
         lines, is_last = self._lines, force or done == self.total
-        if not force and now.time - (lines[-1] if lines else self._start).time < self._every:
+        if not force and now.time - (lines[-1] if lines else self._start).time < _LINE_SECONDS:
             return
         while len(lines) > 1 and lines[1].time <= (self._start.time + now.time) / 2:
             lines.popleft()
@@ -90,11 +97,10 @@ class Patience:
 
     Args:
       awaited: what is waited for, for the error, such as "the shards of other processes".
-      seconds: without a change after which it is an error.
     """
 
-    def __init__(self, awaited: str, seconds: float = 3600.0):
-        self._awaited, self._seconds = awaited, seconds
+    def __init__(self, awaited: str):
+        self._awaited = awaited
         self._seen: object = None
         self._since = time.monotonic()
 
@@ -109,9 +115,9 @@ class Patience:
         now = time.monotonic()
         if seen != self._seen:
             self._seen, self._since = seen, now
-        elif now - self._since > self._seconds:
+        elif now - self._since > _PATIENCE:
             raise ProcessError(
-                f"{self._awaited}: nothing has changed for {self._seconds:,.0f} seconds; see what "
+                f"{self._awaited}: nothing has changed for {_PATIENCE:,.0f} seconds; see what "
                 "the other processes say, end them, and run the same command again.",
                 1,
             )

@@ -22,7 +22,6 @@ import gc
 import pathlib
 import re
 import tomllib
-import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -38,6 +37,7 @@ from faith_jax.core.errors import (
     format_value,
 )
 from faith_jax.core.rows import BadRows, Row, open_text, parse_rows, read_json
+from faith_jax.core.settings import expand_union
 
 # At the end of Python, collecting what msgspec has made of a `Meta` can crash the process, after
 # all its work (msgspec issue 717); what is frozen is not collected.
@@ -165,7 +165,7 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
         if name not in value:
             structs = (
                 alternative
-                for alternative in _expand_union(kind)
+                for alternative in _plain_types(kind)
                 if hasattr(alternative, "__struct_fields__")
             )
             other_names = set(value).difference(
@@ -184,7 +184,7 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
     if problem.startswith(("Invalid enum value", "Invalid value")):  # the second of a tag
         # Of a number and its text, once.
         choices = dict[str, None]()
-        for alternative in _expand_union(kind):
+        for alternative in _plain_types(kind):
             values: Iterable[Any] = ()
             if isinstance(alternative, enum.EnumType):
                 values = [choice.value for choice in typing.cast(type[enum.Enum], alternative)]
@@ -204,21 +204,22 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
     return field_error(place, field, expected.removeprefix("Expected "), value)
 
 
-def _expand_union(kind: Any) -> list[Any]:
+def _plain_types(kind: Any) -> list[Any]:
     """Returns the types that a type hint stands for, without annotations."""
-    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
-        return [
-            alternative for inner in typing.get_args(kind) for alternative in _expand_union(inner)
-        ]
-    return [typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind]
+    return [
+        typing.get_args(alternative)[0]
+        if typing.get_origin(alternative) is Annotated
+        else alternative
+        for alternative in expand_union(kind)
+    ]
 
 
 def _follow_step(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]:
     """Returns the key or index of a step in msgspec's path, and the type below it."""
-    structs = [s for s in _expand_union(kind) if hasattr(s, "__struct_config__")]
+    structs = [s for s in _plain_types(kind) if hasattr(s, "__struct_config__")]
     # Of several Structs, the one that the value's tag names comes first.
     named = [s for s in structs if _has_tag_of(value, s)]
-    for alternative in [*named, *_expand_union(kind)]:
+    for alternative in [*named, *_plain_types(kind)]:
         if name and dataclasses.is_dataclass(alternative):
             return name, typing.get_type_hints(alternative, include_extras=True)[name]
         if name and isinstance(alternative, type) and issubclass(alternative, msgspec.Struct):
@@ -243,7 +244,7 @@ def _has_tag_of(value: Any, struct: Any) -> bool:
 def _field_names(value: Any, kind: Any) -> list[str]:
     """Returns the names of the fields of a Struct, of several that which the value's tag names."""
     names = list[str]()
-    for struct in (s for s in _expand_union(kind) if hasattr(s, "__struct_config__")):
+    for struct in (s for s in _plain_types(kind) if hasattr(s, "__struct_config__")):
         config = struct.__struct_config__
         if config.tag is None or _has_tag_of(value, struct):
             names = [*struct.__struct_encode_fields__]

@@ -1,4 +1,4 @@
-"""Settings: dataclasses whose type hints say what a field may be.
+"""Settings: dataclasses whose type hints say what a field may be, and flags of blocks of code.
 
 >>> @dataclasses.dataclass(frozen=True)
 ... class Search(Settings):
@@ -10,12 +10,15 @@ Traceback (most recent call last):
 faith_jax.core.errors.ConfigError: Search.width: expected a positive whole number, got 0.
 """
 
+import contextlib
+import contextvars
 import dataclasses
 import functools
 import re
 import sys
 import types
 import typing
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -40,6 +43,30 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1, description="a share in [0, 1]
 ShareBelow1 = Annotated[float, msgspec.Meta(ge=0, lt=1, description="a share in [0, 1)")]
 PositiveShare = Annotated[float, msgspec.Meta(gt=0, le=1, description="a share in (0, 1]")]
 
+
+class BlockFlag:
+    """A flag that is set in `with flag():`, and in what the block calls."""
+
+    def __init__(self, name: str):
+        self._value = contextvars.ContextVar(name, default=False)
+
+    @property
+    def is_set(self) -> bool:
+        return self._value.get()
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        former = self._value.set(True)
+        try:
+            yield
+        finally:
+            self._value.reset(former)
+
+
+# Rows are padded to shapes of earlier calls where that is cheaper than to compile a program. For a
+# service, whose calls are small and of any size. Not for jobs: the last digits of a score depend on
+# its batch's shape, and a job that resumes has had other calls before.
+sharing_programs = BlockFlag("sharing_programs")
 
 InputFormat = Literal["jsonl", "json", "csv", "tsv", "parquet", "arrow"]
 
@@ -71,14 +98,15 @@ def _resolve_type_hints(settings: type) -> dict[str, Any]:
     return typing.get_type_hints(settings, include_extras=True)
 
 
-def _expand_union(hint: Any) -> tuple[Any, ...]:
+def expand_union(hint: Any) -> tuple[Any, ...]:
+    """Returns the types of a union, or the one type that a hint stands for."""
     is_union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
     return typing.get_args(hint) if is_union else (hint,)
 
 
 def check_value(name: str, value: Any, hint: Any) -> Any:
     """Returns a value of the type that a hint says, lists as tuples; else raises a ConfigError."""
-    if dataclasses.is_dataclass(value) and isinstance(value, _expand_union(hint)):
+    if dataclasses.is_dataclass(value) and isinstance(value, expand_union(hint)):
         return value
     if type(value) is int and not _is_int64(value):
         bits = value.bit_length()
@@ -133,7 +161,7 @@ def unescape(text: str) -> str:
 
 def describe_type(hint: Any) -> str:
     """Returns a description of the values that a type hint allows."""
-    alternatives = _expand_union(hint)
+    alternatives = expand_union(hint)
     if len(alternatives) > 1:
         *words, last = map(describe_type, alternatives)
         return f"{', '.join(words)} or {last}"

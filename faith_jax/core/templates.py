@@ -54,6 +54,8 @@ _IN_VALUES = {"{}": "()", "[]": "()", "<>": "()", "()": ",,"}
 _OPEN, _CLOSE = "\ue010", "\ue011"
 _EXTRA_ID = r"extra_id_[0-9]+"
 _EOT_MARK = r"\[(EOT)\]"  # between turns; it stays as published
+# What DialFact's classifiers see.
+_CLAIM_TURNS, _MOST_EVIDENCE = 2, 5
 
 # A pattern and its replacement.
 Replacement = tuple[str, str]
@@ -209,20 +211,18 @@ def dialfact_inputs(
     claim: str,
     titles: Sequence[str] = (),
     sentences: Sequence[str] = (),
-    last: int = 2,
-    most_evidence: int = 5,
 ) -> str:
     """Returns the input of DialFact's classifiers (Gupta 2022, section 5.3).
 
     As in the authors' code, [EOT] stands between turns of the context, and each sentence of
     evidence follows the title of its article. Empty sentences are left out. The model sees at most
-    the `last` turns, and `most_evidence` sentences.
+    the last two turns, and five sentences.
 
     >>> dialfact_inputs(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
     '{context: Hi. [EOT] Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
     """
-    evidence = _join_evidence(titles, sentences, most_evidence)
-    return curly_braces([*_claim_pairs(context, claim, last), ("evidence", evidence)])
+    evidence = _join_evidence(titles, sentences)
+    return curly_braces([*_claim_pairs(context, claim), ("evidence", evidence)])
 
 
 def dialfact_pair(
@@ -230,25 +230,22 @@ def dialfact_pair(
     claim: str,
     titles: Sequence[str] = (),
     sentences: Sequence[str] = (),
-    last: int = 2,
-    most_evidence: int = 5,
 ) -> tuple[str, str]:
     """Returns the two texts that encoders read: the evidence, and the claim behind its context.
 
     >>> dialfact_pair(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
     ('title: Tea content: Tea is hot.', 'Hi. [EOT] Tea? [EOT] It is hot.')
     """
-    claim_text = dialfact_claim(context, claim, last)
-    return _join_evidence(titles, sentences, most_evidence), claim_text
+    return _join_evidence(titles, sentences), dialfact_claim(context, claim)
 
 
-def dialfact_claim(context: Sequence[str], claim: str, last: int = 2) -> str:
+def dialfact_claim(context: Sequence[str], claim: str) -> str:
     """Returns a claim behind its context, as encoders read it.
 
     >>> dialfact_claim(["Hi.", "Tea?"], "It is hot.")
     'Hi. [EOT] Tea? [EOT] It is hot.'
     """
-    return _join_values([*(context[-last:] if last else ()), claim], f" {EOT} ")
+    return _join_values([*context[-_CLAIM_TURNS:], claim], f" {EOT} ")
 
 
 def dense_query(context: Sequence[str], claim: str) -> str:
@@ -262,8 +259,8 @@ def dense_query(context: Sequence[str], claim: str) -> str:
     return " [SEP] ".join([*filter(None, [" [eot] ".join(context)]), claim])
 
 
-def _join_evidence(titles: Sequence[str], sentences: Sequence[str], max_pairs: int) -> str:
-    pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:max_pairs]
+def _join_evidence(titles: Sequence[str], sentences: Sequence[str]) -> str:
+    pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:_MOST_EVIDENCE]
     return " ".join(evidence_text(clean_value(t), clean_value(s)) for t, s in pairs)
 
 
@@ -272,18 +269,17 @@ def evidence_text(title: str, sentence: str) -> str:
     return f"title: {title} content: {sentence}"
 
 
-def dialfact_claim_inputs(context: Sequence[str], claim: str, last: int = 2) -> str:
+def dialfact_claim_inputs(context: Sequence[str], claim: str) -> str:
     """Returns the input of DialFact's classifiers without evidence.
 
     >>> dialfact_claim_inputs(["Hi."], "It is a leaf.")
     '{context: Hi.} {claim: It is a leaf.}'
     """
-    return curly_braces(_claim_pairs(context, claim, last))
+    return curly_braces(_claim_pairs(context, claim))
 
 
-def _claim_pairs(context: Sequence[str], claim: str, last: int) -> list[tuple[str, str]]:
-    last_utterances = context[-last:] if last else []
-    return [("context", _join_values(last_utterances, f" {EOT} ")), ("claim", claim)]
+def _claim_pairs(context: Sequence[str], claim: str) -> list[tuple[str, str]]:
+    return [("context", _join_values(context[-_CLAIM_TURNS:], f" {EOT} ")), ("claim", claim)]
 
 
 class Notation(NamedTuple):

@@ -19,9 +19,22 @@ A boolean mask is True where the value counts.
 import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from faith_jax.core.errors import format_value
+
+# The perspectives of arguments, and the fields of rows that have these.
+SIDES = ("pro", "con")
+SIDE_FIELDS = ("pro_arguments", "con_arguments")
+
+T = TypeVar("T")
+
+
+def as_tuple(value: T | tuple[T, ...] | list[T] | None) -> tuple[T, ...]:
+    """Returns one or several values as a tuple; None is none."""
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
 def _make_tuples(instance: Any, *fields: str) -> None:

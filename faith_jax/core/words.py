@@ -26,7 +26,7 @@ _INVISIBLE = regex.compile(
     r"[[\p{Default_Ignorable_Code_Point}\p{Cf}]--\p{Prepended_Concatenation_Mark}]", regex.V1
 )
 _SEGMENT = regex.compile(r"\b.+?\b", regex.V1 | regex.WORD | regex.DOTALL)
-_HAS_LETTER = regex.compile(r"[\p{L}\p{N}]")
+LETTER = regex.compile(r"[\p{L}\p{N}]")
 _ID_EST = re.compile(r"\bi\.\s?e\b", re.IGNORECASE)
 _APOSTROPHE = re.compile("['\u2019]")
 # What Steen 2023 counts as the first person (section 5.1, table 3).
@@ -79,7 +79,7 @@ def unicode_words(text: str) -> Iterator[Piece]:
     ['the', "cat's", '2,000', 'mats', '\u732b', '\u3060']
     """
     for segment in _SEGMENT.finditer(text):
-        if _HAS_LETTER.search(segment.group()):
+        if LETTER.search(segment.group()):
             word = unicodedata.normalize("NFKC", segment.group()).casefold()
             yield Piece(word, segment.start(), segment.end())
 

@@ -16,6 +16,7 @@ from faith_jax.core.settings import (
     TokenId,
     TokenIds,
 )
+from faith_jax.core.types import as_tuple
 
 # A negative end token never occurs, so that the response never ends.
 _End = Annotated[int, msgspec.Meta(ge=-1, description="a token id")]
@@ -126,18 +127,18 @@ class DecodingConfig(Settings):
           ConfigError: if they are None; call `for_model` first.
         """
         self.require("eos_id", self.eos_id is not None, "token ids: call for_model first")
-        return _as_tuple(self.eos_id)
+        return as_tuple(self.eos_id)
 
     @property
     def forced_last_ids(self) -> tuple[int, ...]:
         """The tokens of `forced_eos_id`."""
-        return _as_tuple(self.forced_eos_id)
+        return as_tuple(self.forced_eos_id)
 
     @property
     def padding(self) -> int:
         """The token that pads rows after their end; raises like `end_ids`."""
         self.require("pad_id", self.pad_id is not None, "a token id: call for_model first")
-        return _as_tuple(self.pad_id)[0]
+        return as_tuple(self.pad_id)[0]
 
     def check_vocabulary(self, vocab_size: int) -> None:
         """Checks that all tokens are in the vocabulary of a model.
@@ -146,7 +147,7 @@ class DecodingConfig(Settings):
           ConfigError: names the first setting with a token outside it.
         """
         for name in ("eos_id", "forced_eos_id", "forced_bos_id", "pad_id"):
-            holds = all(token < vocab_size for token in _as_tuple(getattr(self, name)))
+            holds = all(token < vocab_size for token in as_tuple(getattr(self, name)))
             self.require(name, holds, f"tokens below the model's vocabulary size of {vocab_size}")
 
     def for_model(self, eos_id: int | tuple[int, ...], pad_id: int) -> "DecodingConfig":
@@ -163,9 +164,3 @@ class DecodingConfig(Settings):
         return dataclasses.replace(
             self, eos_id=ends, pad_id=pad_id if self.pad_id is None else self.pad_id
         )
-
-
-def _as_tuple(ids: int | tuple[int, ...] | None) -> tuple[int, ...]:
-    if ids is None:
-        return ()
-    return ids if isinstance(ids, tuple) else (ids,)

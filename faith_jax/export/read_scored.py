@@ -5,7 +5,6 @@ is of a table with a column for each scorer, as frames of `faith_jax.score` and 
 systems have them.
 """
 
-import functools
 import itertools
 import logging
 import math
@@ -19,6 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from faith_jax.core.errors import InputError, did_you_mean, field_error
 from faith_jax.core.files.stores import check_readable
+from faith_jax.core.progress import log_once
 from faith_jax.core.rows import Row, read_jsonl
 from faith_jax.core.schema import convert_row
 from faith_jax.core.table import printable
@@ -53,7 +53,11 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
 
         rows: Iterator[Row] = read_scored_tfds(path)
     elif path.suffix in (".json", ".parquet", ".arrow", ".csv", ".tsv"):
-        rows = read_rows(path, note=_log_once, id_column_of=ScoredColumns().find_id_column)
+        rows = read_rows(
+            path,
+            note=lambda line: log_once(printable(line)),  # a run may read the file several times
+            id_column_of=ScoredColumns().find_id_column,
+        )
     elif path.suffix == ".jsonl":
         file_form(path, "jsonl")  # an error for Parquet
         rows = read_jsonl(path, usual=_DECODER)
@@ -85,12 +89,6 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
             )
     for row in rows:
         yield _check_row(row, path)
-
-
-@functools.lru_cache(maxsize=1024)
-def _log_once(sentence: str) -> None:
-    """Logs what is found out about a file, which a run may read several times."""
-    logger.info("%s", printable(sentence))
 
 
 def _score_first(path: pathlib.Path, advice: str = "Score") -> str:

@@ -23,10 +23,10 @@ import gin
 
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
+from faith_jax.core.progress import log_once
 from faith_jax.core.settings import check_value
 from faith_jax.gin_files import t5x_files, translate_t5x
 from faith_jax.gin_files.former_names import with_present_names
-from faith_jax.gin_files.log_once import forget_lines
 from faith_jax.gin_files.safety import IMPORTABLE, check_calls, check_imports, check_macros_end
 
 logger = logging.getLogger("faith_jax")
@@ -71,7 +71,7 @@ def parse(
       uncalled: values of macros that the job takes where files set them to a function's result.
     """
     gin.clear_config()
-    forget_lines()
+    log_once.cache_clear()
     gin.config._LOCATION_PREFIXES[:] = [""]  # gin keeps search paths for the process's lifetime
     # Gin would also take 'runs/train.gin' for a file of a Python package `runs`, and break where
     # the working folder has a folder of that name.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.gin_files.log_once import log_once
+from faith_jax.core.progress import log_once
 from faith_jax.gin_files.t5x_statements import Statement, T5XConfig
 from faith_jax.gin_files.values import REQUIRED, Macro, Reference, resolve
 
@@ -31,7 +31,7 @@ _STRUCTURE = ""  # the reason of what our run files connect themselves: nothing 
 Counterpart = Callable[[Any, str], list[Setting]]
 
 
-def _set(name: str) -> Counterpart:
+def _set_value(name: str) -> Counterpart:
     """Sets our macro or argument to the value."""
     return lambda value, where: [(name, value)]
 
@@ -187,45 +187,45 @@ _UNNEEDED = "not needed here"
 _OPTIMIZERS = ("t5x.adafactor.Adafactor", "t5x.optimizers.MultiOptimizer")
 _KNOWN: dict[str, Counterpart] = {
     "__main__.train.model": _reference_to("t5x.models.EncoderDecoderModel"),
-    "__main__.train.model_dir": _set("MODEL_DIR"),
+    "__main__.train.model_dir": _set_value("MODEL_DIR"),
     "__main__.train.train_dataset_cfg": _reference_to(DATASET),
     "__main__.train.train_eval_dataset_cfg": _reference_to(DATASET),
     "__main__.train.infer_eval_dataset_cfg": _set_decoding,
     "__main__.train.checkpoint_cfg": _reference_to("t5x.utils.CheckpointConfig"),
     "__main__.train.partitioner": _reference_to("t5x.partitioning.PjitPartitioner"),
     "__main__.train.trainer_cls": _reference_to("t5x.trainer.Trainer"),
-    "__main__.train.total_steps": _set("TRAIN_STEPS"),
-    "__main__.train.relative_steps": _set(RELATIVE_STEPS),
+    "__main__.train.total_steps": _set_value("TRAIN_STEPS"),
+    "__main__.train.relative_steps": _set_value(RELATIVE_STEPS),
     "__main__.train.eval_steps": _without_effect("validation reads the whole split here"),
-    "__main__.train.eval_period": _set("EVAL_PERIOD"),
-    "__main__.train.stats_period": _set("LOG_PERIOD"),
+    "__main__.train.eval_period": _set_value("EVAL_PERIOD"),
+    "__main__.train.stats_period": _set_value("LOG_PERIOD"),
     "__main__.train.random_seed": _set_or(0, "RANDOM_SEED"),
-    "__main__.train.use_hardware_rng": _set("USE_HARDWARE_RNG"),
+    "__main__.train.use_hardware_rng": _set_value("USE_HARDWARE_RNG"),
     "__main__.train.summarize_config_fn": _without_effect(_STRUCTURE),
     "__main__.train.inference_evaluator_cls": _reference_to("seqio.Evaluator"),
     "__main__.train.actions": _without_effect("a loss that is not finite ends a run here"),
     "t5x.trainer.TerminateOnNanAction.task": _without_effect(_STRUCTURE),
     "__main__.evaluate.fallback_init_rng": _without_effect(_STRUCTURE),
     "__main__.infer.fallback_init_rng": _without_effect(_STRUCTURE),
-    "__main__.train.run_eval_before_training": _set("EVAL_BEFORE_TRAINING"),
+    "__main__.train.run_eval_before_training": _set_value("EVAL_BEFORE_TRAINING"),
     "__main__.train.gc_period": _without_effect(_UNNEEDED),
     "__main__.evaluate.model": _reference_to("t5x.models.EncoderDecoderModel"),
     "__main__.evaluate.dataset_cfg": _reference_to(DATASET),
     "__main__.evaluate.partitioner": _reference_to("t5x.partitioning.PjitPartitioner"),
     "__main__.evaluate.restore_checkpoint_cfg": _reference_to(RESTORE),
-    "__main__.evaluate.output_dir": _set("EVAL_OUTPUT_DIR"),
+    "__main__.evaluate.output_dir": _set_value("EVAL_OUTPUT_DIR"),
     "__main__.evaluate.inference_evaluator_cls": _reference_to("seqio.Evaluator"),
     "__main__.infer.mode": _one_of(
         "predict", otherwise="here `faith-jax score` scores given texts; infer predicts."
     ),
     "__main__.infer.model": _reference_to("t5x.models.EncoderDecoderModel"),
-    "__main__.infer.output_dir": _set("INFER_OUTPUT_DIR"),
+    "__main__.infer.output_dir": _set_value("INFER_OUTPUT_DIR"),
     "__main__.infer.dataset_cfg": _reference_to(DATASET),
     "__main__.infer.partitioner": _reference_to("t5x.partitioning.PjitPartitioner"),
     "__main__.infer.restore_checkpoint_cfg": _reference_to(RESTORE),
     "__main__.infer.checkpoint_period": _without_effect("infer resumes at the row here"),
     "__main__.infer.shard_id": _without_effect("processes share the rows here; see docs/jobs.md"),
-    "__main__.infer.num_shards": _set("SHARDS"),
+    "__main__.infer.num_shards": _set_value("SHARDS"),
     "t5x.utils.CheckpointConfig.save": _reference_to("t5x.utils.SaveCheckpointConfig"),
     "t5x.utils.CheckpointConfig.restore": lambda value, where: [
         *_reference_to(RESTORE)(value, where), (RESTORED, value)
@@ -240,7 +240,7 @@ _KNOWN: dict[str, Counterpart] = {
         ((r"^.*prompt.*$", None),),
         otherwise="parameters keep their names here; convert the checkpoint first.",
     ),
-    "t5x.utils.SaveCheckpointConfig.period": _set("CHECKPOINT_PERIOD"),
+    "t5x.utils.SaveCheckpointConfig.period": _set_value("CHECKPOINT_PERIOD"),
     "t5x.utils.SaveCheckpointConfig.keep": _set_or(1_000_000, "KEEP_LAST"),
     "t5x.utils.SaveCheckpointConfig.dtype": _without_effect(_STRUCTURE),
     "t5x.utils.SaveCheckpointConfig.save_dataset": _without_effect("a run resumes at its row here"),
@@ -256,32 +256,32 @@ _KNOWN: dict[str, Counterpart] = {
     "t5x.models.EncoderDecoderModel.input_vocabulary": _set_vocabulary,
     "t5x.models.EncoderDecoderModel.output_vocabulary": _set_vocabulary,
     "t5x.models.EncoderDecoderModel.optimizer_def": _reference_to(*_OPTIMIZERS),
-    "t5x.models.EncoderDecoderModel.z_loss": _set("Z_LOSS"),
-    "t5x.models.EncoderDecoderModel.label_smoothing": _set("LABEL_SMOOTHING"),
+    "t5x.models.EncoderDecoderModel.z_loss": _set_value("Z_LOSS"),
+    "t5x.models.EncoderDecoderModel.label_smoothing": _set_value("LABEL_SMOOTHING"),
     "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _set_normalizing_factor,
     "t5x.models.EncoderDecoderModel.decode_fn": _set_decoder,
-    "t5x.models.EncoderDecoderModel.predict_batch_with_aux.num_decodes": _set("NUM_BEAMS"),
+    "t5x.models.EncoderDecoderModel.predict_batch_with_aux.num_decodes": _set_value("NUM_BEAMS"),
     "t5x.decoding.beam_search.alpha": _without_effect(
         "T5X divides by ((5 + length) / 6) ** alpha; LENGTH_PENALTY divides by length ** it"
     ),
-    "t5x.decoding.temperature_sample.temperature": _set("TEMPERATURE"),
-    "t5x.decoding.temperature_sample.topk": _set("TOP_K"),
+    "t5x.decoding.temperature_sample.temperature": _set_value("TEMPERATURE"),
+    "t5x.decoding.temperature_sample.topk": _set_value("TOP_K"),
     "t5x.decoding.temperature_sample.topp": lambda value, where: [("TOP_P", value or 1.0)],
-    "t5x.adafactor.Adafactor.decay_rate": _set("optimizers.adafactor.decay_rate"),
+    "t5x.adafactor.Adafactor.decay_rate": _set_value("optimizers.adafactor.decay_rate"),
     "t5x.adafactor.Adafactor.step_offset": _without_effect(_STRUCTURE),
-    "t5x.adafactor.Adafactor.multiply_by_parameter_scale": _set(
+    "t5x.adafactor.Adafactor.multiply_by_parameter_scale": _set_value(
         "optimizers.adafactor.multiply_by_parameter_scale"
     ),
-    "t5x.adafactor.Adafactor.weight_decay_rate": _set("optimizers.adafactor.weight_decay"),
+    "t5x.adafactor.Adafactor.weight_decay_rate": _set_value("optimizers.adafactor.weight_decay"),
     "t5x.adafactor.Adafactor.logical_factor_rules": _without_effect(_STRUCTURE),
     "t5x.examples.t5.network.Transformer.config": _reference_to(T5_CONFIG),
     "t5x.partitioning.PjitPartitioner.num_partitions": _set_or(1, "NUM_PARTITIONS"),
     "t5x.partitioning.PjitPartitioner.model_parallel_submesh": _set_submesh,
     "t5x.partitioning.PjitPartitioner.logical_axis_rules": _without_effect(_STRUCTURE),
-    "t5x.partitioning.standard_logical_axis_rules.activation_partitioning_dims": _set(
+    "t5x.partitioning.standard_logical_axis_rules.activation_partitioning_dims": _set_value(
         "ACTIVATION_PARTITIONING_DIMS"
     ),
-    "t5x.partitioning.standard_logical_axis_rules.parameter_partitioning_dims": _set(
+    "t5x.partitioning.standard_logical_axis_rules.parameter_partitioning_dims": _set_value(
         "PARAMETER_PARTITIONING_DIMS"
     ),
     "t5x.partitioning.standard_logical_axis_rules.additional_rules": _without_effect(_STRUCTURE),
@@ -295,27 +295,27 @@ _KNOWN: dict[str, Counterpart] = {
     ),
     "seqio.Evaluator.use_memory_cache": _without_effect(_STRUCTURE),
     "seqio.JSONLogger.write_n_results": _without_effect(_STRUCTURE),
-    "prompt_tuning.prompts.Prompt.length": _set("PROMPT_LENGTH"),
+    "prompt_tuning.prompts.Prompt.length": _set_value("PROMPT_LENGTH"),
     "prompt_tuning.prompts.Prompt.dtype": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.Prompt.prompt_init": _set_initializer,
-    "prompt_tuning.prompts.from_sample_of_embeddings.population_size": _set(
+    "prompt_tuning.prompts.from_sample_of_embeddings.population_size": _set_value(
         "PROMPT_MOST_FREQUENT"
     ),
     "prompt_tuning.prompts.from_sample_of_embeddings.embeddings": _without_effect(_STRUCTURE),
-    "prompt_tuning.prompts.from_embedded_list.texts": _set("CLASS_LABELS"),
+    "prompt_tuning.prompts.from_embedded_list.texts": _set_value("CLASS_LABELS"),
     "prompt_tuning.prompts.from_embedded_list.embeddings": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.from_embedded_list.vocab": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.from_embedded_list.initializer": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.t5x_load.checkpoint_path": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.t5x_load.variable_path": _without_effect(_STRUCTURE),
-    "prompt_tuning.prompts.np_load.path": _set("PROMPT_FILE"),
+    "prompt_tuning.prompts.np_load.path": _set_value("PROMPT_FILE"),
     "prompt_tuning.prompts.from_array.prompt": _without_effect(_STRUCTURE),
     "prompt_tuning.train.prompts.Prompt.prompt": _reference_to("prompt_tuning.prompts.Prompt"),
-    "flax.linen.initializers.uniform.scale": _set("PROMPT_SCALE"),
+    "flax.linen.initializers.uniform.scale": _set_value("PROMPT_SCALE"),
 }  # fmt: skip
 for _name in ("base_learning_rate", "factors", "warmup_steps", "decay_factor", "steps_per_decay",
               "steps_per_cycle", "step_offset", "min_learning_rate"):  # fmt: skip
-    _KNOWN[f"t5x.utils.create_learning_rate_scheduler.{_name}"] = _set(
+    _KNOWN[f"t5x.utils.create_learning_rate_scheduler.{_name}"] = _set_value(
         f"optimizers.factored_rate.{_name}"
     )
 # Arguments of data sets, and our macros; "" = an argument of the data set itself.
@@ -351,23 +351,23 @@ _MACROS: dict[str, Counterpart] = {
     "VOCABULARY": _set_vocabulary,
     "RANDOM_SEED": _set_or(0, "RANDOM_SEED"),
     "KEEP_LAST": _set_or(1_000_000, "KEEP_LAST"),
-    "VOCABULARY_FILE": _set("VOCABULARY"),  # of our models for real T5X
-    RELATIVE_STEPS: _set(RELATIVE_STEPS),
+    "VOCABULARY_FILE": _set_value("VOCABULARY"),  # of our models for real T5X
+    RELATIVE_STEPS: _set_value(RELATIVE_STEPS),
     "EVAL_STEPS": _without_effect("validation reads the whole split here"),
     "EVALUATOR_USE_MEMORY_CACHE": _without_effect(_STRUCTURE),
     "EVALUATOR_NUM_EXAMPLES": _one_of(None, otherwise="all examples are evaluated here."),
     "JSON_WRITE_N_RESULTS": _without_effect(_STRUCTURE),
     "LOSS_NORMALIZING_FACTOR": _set_normalizing_factor,
-    "SHUFFLE_TRAIN_EXAMPLES": _set("train_split/task_batches.DatasetConfig.shuffle"),
-    "ACTIVATION_DTYPE": _set("DTYPE"),
+    "SHUFFLE_TRAIN_EXAMPLES": _set_value("train_split/task_batches.DatasetConfig.shuffle"),
+    "ACTIVATION_DTYPE": _set_value("DTYPE"),
     # Of prompt-tuning's models.
-    "NUM_EMBEDDINGS": _set("VOCAB_SIZE"),
-    "NUM_HEADS": _set("config.TransformerConfig.num_heads"),
-    "NUM_ENCODER_LAYERS": _set("config.TransformerConfig.num_encoder_layers"),
-    "NUM_DECODER_LAYERS": _set("config.TransformerConfig.num_decoder_layers"),
-    "HEAD_DIM": _set("config.TransformerConfig.head_dim"),
-    "EMBED_DIM": _set("config.TransformerConfig.emb_dim"),
-    "MLP_DIM": _set("config.TransformerConfig.mlp_dim"),
+    "NUM_EMBEDDINGS": _set_value("VOCAB_SIZE"),
+    "NUM_HEADS": _set_value("config.TransformerConfig.num_heads"),
+    "NUM_ENCODER_LAYERS": _set_value("config.TransformerConfig.num_encoder_layers"),
+    "NUM_DECODER_LAYERS": _set_value("config.TransformerConfig.num_decoder_layers"),
+    "HEAD_DIM": _set_value("config.TransformerConfig.head_dim"),
+    "EMBED_DIM": _set_value("config.TransformerConfig.emb_dim"),
+    "MLP_DIM": _set_value("config.TransformerConfig.mlp_dim"),
     "PROMPT": _reference_to("prompt_tuning.train.prompts.Prompt"),
     "PROMPT_REGEX": _without_effect(_STRUCTURE),
 }
@@ -385,7 +385,7 @@ CONFIGURABLES = frozenset(
 def settings_of(
     statement: Statement, config: T5XConfig, script: str, rebound: frozenset[str]
 ) -> list[Setting]:
-    """Returns what a statement sets here; nothing if it has no effect.
+    """Returns our settings for a statement; none if it has no effect.
 
     `rebound` are macros of T5X's files whose names have other values here.
 
@@ -419,7 +419,7 @@ def _translate_macro(statement: Statement, value: Any) -> list[Setting]:
     name = statement.name
     if name == "TASK_FEATURE_LENGTHS" and value is None:
         return []  # as long as our run file says
-    return _MACROS.get(name, _set(name))(value, f"{statement.where}: {name}")
+    return _MACROS.get(name, _set_value(name))(value, f"{statement.where}: {name}")
 
 
 def _translate_argument(
@@ -484,7 +484,7 @@ def _dataset_scopes(config: T5XConfig, script: str) -> dict[str, str]:
 def _translate_dataset(
     statement: Statement, value: Any, config: T5XConfig, script: str, where: str
 ) -> list[Setting]:
-    """Returns what an argument sets for the data sets that have its scope."""
+    """Returns our settings for an argument of the data sets that have its scope."""
     name, scopes = statement.name, _dataset_scopes(config, script)
     if name not in _OF_DATASETS and name != "use_custom_packing_ops":
         raise ConfigError(f"gin: {where}: expected one of {', '.join(_OF_DATASETS)}; delete it.")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def _dataset(
+def _dataset_text(
     scope: str, split: str, lengths: str = "%TASK_FEATURE_LENGTHS", batch_size: str = "%BATCH_SIZE",
     use_cached: str = "%USE_CACHED_TASKS",
 ) -> str:  # fmt: skip
@@ -41,12 +41,12 @@ train_script.train:
   relative_steps = %TRAIN_STEPS_RELATIVE
   random_seed = %RANDOM_SEED
   use_hardware_rng = %USE_HARDWARE_RNG
-{_dataset("train/", "train")}
+{_dataset_text("train/", "train")}
 train/utils.DatasetConfig:
   shuffle = True
   seed = None
   pack = True
-{_dataset("train_eval/", "validation")}
+{_dataset_text("train_eval/", "validation")}
 utils.CheckpointConfig.restore = @utils.RestoreCheckpointConfig()
 utils.SaveCheckpointConfig.keep = None
 partitioning.PjitPartitioner:
@@ -61,7 +61,7 @@ seqio.Evaluator.num_examples = %EVALUATOR_NUM_EXAMPLES
 train_script.train:
   infer_eval_dataset_cfg = @infer_eval/utils.DatasetConfig()
   eval_period = %EVAL_PERIOD
-{_dataset("infer_eval/", "validation", lengths="None")}
+{_dataset_text("infer_eval/", "validation", lengths="None")}
 utils.RestoreCheckpointConfig:
   path = %INITIAL_CHECKPOINT_PATH
   mode = 'specific'
@@ -88,7 +88,7 @@ utils.create_learning_rate_scheduler:
 _ON_A_TEST_SPLIT = f"""
 MIXTURE_OR_TASK_MODULE = None
 partitioning.PjitPartitioner.num_partitions = 1
-{_dataset("", "test", batch_size="32", use_cached="False")}
+{_dataset_text("", "test", batch_size="32", use_cached="False")}
 utils.RestoreCheckpointConfig:
   path = %CHECKPOINT_PATH
   mode = 'specific'
@@ -238,11 +238,11 @@ _EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }  # fmt: skip
 
 
-def _include(name: str) -> str:
+def _include_line(name: str) -> str:
     return f"include 'models/{name}.gin'\n"
 
 
-def _dimensions(sizes: tuple[int, ...]) -> str:
+def _dimension_lines(sizes: tuple[int, ...]) -> str:
     pairs = zip(_DIMENSIONS, sizes, strict=False)
     return "".join(f"network.T5Config.{name} = {size}\n" for name, size in pairs)
 
@@ -253,25 +253,25 @@ def _texts_by_name() -> dict[str, str]:
     for name, text in _PROMPTS.items():
         texts[f"prompt_tuning/configs/{name}.gin"] = text
     for ours in ("t5_1_1_mini", *(f"t5_1_{x}_{size}" for x in (0, 1) for size in _SIZES)):
-        texts[f"t5x/models/{ours}.gin"] = _include(ours) + _LOSSES  # our models for real T5X
+        texts[f"t5x/models/{ours}.gin"] = _include_line(ours) + _LOSSES  # our models for real T5X
     for version, more in (("t5_1_1", ""), ("mt5", _MULTILINGUAL)):
         for size in _SIZES:
-            text = f"{_include(f't5_1_1_{size}')}{_MODEL}{more}"
+            text = f"{_include_line(f't5_1_1_{size}')}{_MODEL}{more}"
             texts[f"t5x/examples/t5/{version}/{size}.gin"] = text
             texts[f"t5x/examples/scalable_t5/{version}/{size}.gin"] = (
                 f"{text}network.T5Config.scan_layers = True\n"
             )
             texts[f"prompt_tuning/configs/models/{version}_{size}_prompt.gin"] = text + _PROMPT
-    theirs_and_ours = {"small": "small", "base": "base", "large": "large", "3B": "xl", "11B": "xxl"}
-    for theirs, ours in theirs_and_ours.items():
-        texts[f"t5x/examples/t5/t5_1_0/{theirs}.gin"] = _include(f"t5_1_0_{ours}") + _MODEL
+    our_sizes = {"small": "small", "base": "base", "large": "large", "3B": "xl", "11B": "xxl"}
+    for size, our_size in our_sizes.items():
+        texts[f"t5x/examples/t5/t5_1_0/{size}.gin"] = _include_line(f"t5_1_0_{our_size}") + _MODEL
     for size, sizes in _BYT5.items():
         texts[f"t5x/examples/t5/byt5/{size}.gin"] = (
-            _include("t5_1_1") + _MODEL + _BYTES + _dimensions((*sizes, 64))
+            _include_line("t5_1_1") + _MODEL + _BYTES + _dimension_lines((*sizes, 64))
         )
     for version in ("t5_1_1", "byt5"):
         texts[f"t5x/examples/t5/{version}/tiny.gin"] = (
-            _include("t5_1_1") + _MODEL + _dimensions(_TINY)
+            _include_line("t5_1_1") + _MODEL + _dimension_lines(_TINY)
         )
     for example, (program, changes) in _EXAMPLES.items():
         size = example.partition("_")[0]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gin import config_parser
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.gin_files.log_once import log_once
+from faith_jax.core.progress import log_once
 from faith_jax.gin_files.t5x_files import stand_in, stand_in_names
 from faith_jax.gin_files.values import PARSE_ERRORS, Macro, Reference, parse_statements, resolve
 
@@ -44,7 +44,7 @@ class Statement(NamedTuple):
 
 def is_t5x(text: str) -> bool:
     """Whether a gin file configures T5X's trainer: by its imports and includes."""
-    for statement in _parse(text, "", quietly=True):
+    for statement in _parse_text(text, "", quietly=True):
         if isinstance(statement, config_parser.ImportStatement):
             if statement.module.split(".")[0] in _ROOTS:
                 return True
@@ -69,7 +69,7 @@ def is_written_for_t5x(name: str, read: Read, seen: list[str]) -> bool:
 
 
 class T5XConfig:
-    """What files and bindings configure, as gin would read them one after the other.
+    """The configuration by files and bindings, as gin would read them one after the other.
 
     Args:
       read: opens the files.
@@ -101,7 +101,7 @@ class T5XConfig:
         return {s.name: s.value for s in self.statements if not s.selector and not s.include}
 
     def argument(self, name: str, default: Any = None) -> Any:
-        """Returns what an argument is bound to outside of scopes, with the values of macros."""
+        """Returns an argument's value outside of scopes, with the values of macros."""
         selector, _, argument = name.rpartition(".")
         statement = self._last.get(("", selector, argument))
         return default if statement is None else resolve(statement.value, self.macros)
@@ -115,8 +115,8 @@ class T5XConfig:
 
     def is_seen_in(self, scope: str, statement: Statement) -> bool:
         """Whether a statement binds its argument in a scope; the scope's own ones come first."""
-        own = (scope, statement.selector, statement.name)
-        return statement.scope == scope or (not statement.scope and own not in self._last)
+        place = (scope, statement.selector, statement.name)
+        return statement.scope == scope or (not statement.scope and place not in self._last)
 
     def is_reached(self, statement: Statement, roots: Collection[str]) -> bool:
         """Whether arguments of `roots` refer to a statement's configurable, directly or not."""
@@ -158,18 +158,18 @@ class T5XConfig:
                 f"{did_you_mean(name, stand_in_names())} docs/t5x.md lists those that have one."
             )
         else:
-            self._add(Statement(where, include=name, is_users=is_users))
+            self._add_statement(Statement(where, include=name, is_users=is_users))
 
     def add_binding(self, binding: str) -> None:
         """Adds a binding of the command line, which may call modules as the files do."""
         self.add_text(binding, f"--gin.{binding}", self._aliases)
 
     def add_text(
-        self, text: str, path: str, known: Mapping[str, str] | None = None, is_users: bool = True
+        self, text: str, path: str, modules: Mapping[str, str] | None = None, is_users: bool = True
     ) -> None:
-        """Adds the statements of a text; `known` are modules by names that it does not import."""
-        aliases = dict(known or {})
-        for statement in _parse(text, path):
+        """Adds the statements of a text; `modules` are those that it does not import, by name."""
+        aliases = dict(modules or {})
+        for statement in _parse_text(text, path):
             where = f"{path}, line {statement.location.line_num}" if "\n" in text else path
             if isinstance(statement, config_parser.ImportStatement):
                 root = statement.module.split(".")[0]
@@ -193,10 +193,12 @@ class T5XConfig:
                 else:  # a macro: NAME = value
                     scope, name = "", statement.selector or name
                 value = self._with_full_names(statement.value, aliases)
-                self._add(Statement(where, scope, selector, name, value, is_users=is_users))
+                self._add_statement(
+                    Statement(where, scope, selector, name, value, is_users=is_users)
+                )
         self._aliases |= aliases
 
-    def _add(self, statement: Statement) -> None:
+    def _add_statement(self, statement: Statement) -> None:
         place = (statement.scope, statement.selector, statement.include or statement.name)
         self._last.pop(place, None)  # what is bound again comes after what was bound before
         self._last[place] = statement
@@ -226,7 +228,7 @@ class T5XConfig:
         return value
 
 
-def _parse(text: str, path: str, quietly: bool = False) -> Iterator[Any]:
+def _parse_text(text: str, path: str, quietly: bool = False) -> Iterator[Any]:
     try:
         yield from parse_statements(text)
     except (*PARSE_ERRORS, RecursionError) as error:

@@ -19,8 +19,8 @@ from faith_jax.checkpoints.identity import step_of
 from faith_jax.checkpoints.native import is_native
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files.stores import path_of
+from faith_jax.core.progress import log_once
 from faith_jax.gin_files import t5x_counterparts
-from faith_jax.gin_files.log_once import log_once
 from faith_jax.gin_files.t5x_counterparts import (
     DECODED_LENGTHS,
     READS_WHOLE,
@@ -106,9 +106,9 @@ def translate(gin_files: Sequence[str], bindings: Sequence[str], read: Read) -> 
     values = {name: resolve(value, last) for name, value in last.items()}
     lines = [*_IMPORTS, *dict.fromkeys(config.imports.values())]
     for name, value in [
-        *_defaults(config, script, values),
+        *_default_settings(config, script, values),
         *settings,
-        *_complete(config, script, values),
+        *_derived_settings(config, script, values),
     ]:
         if name not in t5x_counterparts.KEPT:
             lines.append(f"include {value!r}" if name == "include" else f"{name} = {value!r}")
@@ -120,7 +120,9 @@ def translate(gin_files: Sequence[str], bindings: Sequence[str], read: Read) -> 
     return Translation("\n".join(lines) + "\n", macros)
 
 
-def _defaults(config: T5XConfig, script: str, settings: Mapping[str, Any]) -> Iterator[Setting]:
+def _default_settings(
+    config: T5XConfig, script: str, settings: Mapping[str, Any]
+) -> Iterator[Setting]:
     """Yields our run file, and what T5X does unless its files say otherwise."""
     for name in _RUN_FILES[script]:
         yield "include", name
@@ -202,7 +204,9 @@ def _check_rates(config: T5XConfig) -> None:
             )
 
 
-def _complete(config: T5XConfig, script: str, settings: Mapping[str, Any]) -> Iterator[Setting]:
+def _derived_settings(
+    config: T5XConfig, script: str, settings: Mapping[str, Any]
+) -> Iterator[Setting]:
     """Yields the settings that follow from all others."""
     has_prompt = config.argument("prompt_tuning.prompts.Prompt.prompt_init") or any(
         s.include.startswith("prompts/") for s in config.statements

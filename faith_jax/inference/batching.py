@@ -64,9 +64,9 @@ def padded_length(length: int, ladder: Sequence[int] = LENGTHS) -> int:
     return step
 
 
-def bucket_length(length: int, smallest: int = 16) -> int:
-    """Returns the padded length: the smallest power of two, or 1.5 times one, that holds it."""
-    return padded_length(length, (smallest,))
+def bucket_length(length: int) -> int:
+    """Returns the padded length: the smallest power of two, or 1.5 times one, from 16 on."""
+    return padded_length(length, (16,))
 
 
 def pad_rows(

@@ -17,6 +17,7 @@ from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.rows import read_json
 from faith_jax.core.settings import NotNegative, Number, Positive, TokenId, TokenIds, check_value
+from faith_jax.core.types import as_tuple
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.models.config import TransformerConfig
 
@@ -167,7 +168,7 @@ def log_ignored(path: str, decoding: DecodingConfig, model: TransformerConfig) -
         ours = getattr(decoding, field)
         ours = model_ids.get(field) if ours is None else ours
         # One id and a list of one id mean the same.
-        if _as_tuple(ours) != _as_tuple(value):
+        if as_tuple(ours) != as_tuple(value):
             differing.append(name)
     ignored = [*differing, *(name for name in published.ignored if name not in differing)]
     if ignored:
@@ -177,10 +178,6 @@ def log_ignored(path: str, decoding: DecodingConfig, model: TransformerConfig) -
             published.file,
             published.to_readable(ignored),
         )
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
 def _read_settings(path: str, model: TransformerConfig) -> _PublishedSettings | None:
@@ -222,7 +219,7 @@ def _translate_settings(
         if name not in _READ:
             ignored[name] = "there is no such setting here"
         elif name == "decoder_start_token_id":
-            if _as_tuple(value) != (model.decoder_start_id,):
+            if as_tuple(value) != (model.decoder_start_id,):
                 ignored[name] = f"the model's config has {model.decoder_start_id}"
         elif name not in ("do_sample", *_OF_SAMPLING, *_LENGTHS):
             settings[_OUR_NAMES.get(name, name)] = (name, value)

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 
-from faith_jax.core.programs import are_programs_shared
 from faith_jax.core.progress import Progress
+from faith_jax.core.settings import sharing_programs
 from faith_jax.inference.base import BaseModel
 from faith_jax.inference.batching import (
     batch_tokens,
@@ -138,7 +138,7 @@ class CompiledShapes(dict[_Shape, None]):
           costs: in tokens: first that of the shape which fits best, then of compiled ones.
         """
         best, *_ = costs
-        if best not in self and are_programs_shared():
+        if best not in self and sharing_programs.is_set:
             compiled = [shape for shape in costs if shape in self]
             cheapest = min(compiled, key=lambda shape: costs[shape], default=best)
             padding = self._padding + costs[cheapest] - costs[best]
@@ -293,10 +293,8 @@ class Packer:
         return packed.slots / packed.length * self._line_cost(packed.length)
 
 
-def _best_lengths(
-    used: Sequence[int], max_lengths: int, cost: Callable[[int], float], step: int = _STEP
-) -> list[int]:
-    """Returns the lengths that pad lines at the least cost, in multiples of `step`.
+def _best_lengths(used: Sequence[int], max_lengths: int, cost: Callable[[int], float]) -> list[int]:
+    """Returns the lengths that pad lines at the least cost, in multiples of `_STEP`.
 
     By dynamic programming over the lengths that any line could have: lines up to one of them have
     the cost of the cheapest lengths for shorter lines, and that of the lines between.
@@ -305,9 +303,8 @@ def _best_lengths(
       used: tokens of each line.
       max_lengths: how many lengths; fewer where fewer do it.
       cost: of a line of a length.
-      step: see above.
     """
-    counts = collections.Counter(_in_steps(tokens, step) for tokens in used)
+    counts = collections.Counter(_in_steps(tokens) for tokens in used)
     lengths = sorted(counts)
     # below[n] lines are shorter than length number n, and below[n + 1] have at most that.
     below = [0, *itertools.accumulate(counts[length] for length in lengths)]
@@ -339,8 +336,8 @@ def _lines_by_length(used: Sequence[int], lengths: Sequence[int]) -> dict[int, i
     return dict(collections.Counter(lengths[bisect.bisect_left(lengths, u)] for u in used))
 
 
-def _in_steps(tokens: int, step: int = _STEP) -> int:
-    return -(-tokens // step) * step
+def _in_steps(tokens: int) -> int:
+    return -(-tokens // _STEP) * _STEP
 
 
 def _longest_length(groups: Sequence[Group]) -> int:

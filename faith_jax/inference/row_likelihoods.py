@@ -231,19 +231,17 @@ class LikelihoodEngine(PackedEngine):
       tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU (4,096 of a
         decoder that has an encoder), else what the device's memory has room for, for each device
         that shares the rows.
-      max_logits_bytes: see `token_log_probs`; None = 48 MiB on a CPU, else 128 MiB.
     """
 
     def __init__(
         self,
         model: EncoderDecoderModel | CausalModel,
         tokens_per_batch: int | None = None,
-        max_logits_bytes: int | None = None,
     ):
         super().__init__(model, tokens_per_batch, on_cpu=2048)
         on_cpu = jax.default_backend() == "cpu"
-        default_bytes = _MAX_LOGITS_BYTES_ON_CPU if on_cpu else MAX_LOGITS_BYTES
-        self._max_logits_bytes, config = max_logits_bytes or default_bytes, model.config
+        self._max_logits_bytes = _MAX_LOGITS_BYTES_ON_CPU if on_cpu else MAX_LOGITS_BYTES
+        config = model.config
         # What stands where a soft prompt comes, and what is read and not seen.
         self._room, self._pad = int(config.pad_id == 0), max(0, config.pad_id)
         # Of one device, unlike those of the packer: each device computes a block.
@@ -622,7 +620,6 @@ def scoring_program(
     params: PyTree,
     row: LikelihoodRow,
     rows: int,
-    max_logits_bytes: int = MAX_LOGITS_BYTES,
 ) -> tuple[Callable[[], Any], int]:
     """Returns a function that compiles the scoring of a batch, as `LikelihoodEngine` calls it.
 
@@ -657,11 +654,11 @@ def scoring_program(
         )
     tokens = rows * length // groups
     targets = _TargetTokens(ints(groups, tokens), ints(groups, tokens), ints(groups))
-    piece = piece_length(tokens, config.vocab_size, max_logits_bytes)  # of `token_log_probs`
+    piece = piece_length(tokens, config.vocab_size, MAX_LOGITS_BYTES)  # of `token_log_probs`
 
     def compile_program() -> Any:
         with partitioner.active():
             program: Any = _score_targets
-            return program.lower(module, params, read, targets, max_logits_bytes).compile()
+            return program.lower(module, params, read, targets, MAX_LOGITS_BYTES).compile()
 
     return compile_program, -(-(rows // groups * len(row.targets)) // piece)

@@ -7,7 +7,6 @@ TPU pods.
 
 import concurrent.futures
 import contextlib
-import contextvars
 import dataclasses
 import functools
 import math
@@ -25,6 +24,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, pluralize
 from faith_jax.core.processes import raise_together
+from faith_jax.core.settings import BlockFlag
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import KERNELS, TransformerConfig
 
@@ -422,20 +422,9 @@ class Compiled:
         return self._function._cache_size()
 
 
-_OWN_DEVICES = contextvars.ContextVar("own_devices", default=False)
-
-
-@contextlib.contextmanager
-def own_devices() -> Iterator[None]:
-    """Within, each process of a run has a mesh of its own devices, if the model fits on them.
-
-    Processes then compute independently of each other.
-    """
-    token = _OWN_DEVICES.set(True)
-    try:
-        yield
-    finally:
-        _OWN_DEVICES.reset(token)
+# Each process of a run has a mesh of its own devices, if the model fits on them. Processes then
+# compute independently of each other.
+own_devices = BlockFlag("own_devices")
 
 
 def fits_own_devices(num_partitions: int) -> bool:
@@ -462,7 +451,7 @@ def make_mesh(
       ConfigError: if their product does not divide the number of devices.
     """
     if devices is None:
-        uses_own_devices = _OWN_DEVICES.get() and fits_own_devices(num_partitions)
+        uses_own_devices = own_devices.is_set and fits_own_devices(num_partitions)
         devices = jax.local_devices() if uses_own_devices else jax.devices()
     count, slices = len(devices), {getattr(device, "slice_index", 0) for device in devices}
     # A mesh cannot have fewer slices than the TPUs' own.

@@ -25,7 +25,7 @@ from flax import linen as nn
 from jaxtyping import Float, Integer
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.types import Array
+from faith_jax.core.types import Array, as_tuple
 from faith_jax.models.attention.masks import (
     AttentionMask,
     Regrouped,
@@ -403,7 +403,7 @@ class Transformer(nn.Module):
                 positions = segment_positions(valid, decoder_segment_ids)
         hidden = self.decoder(
             embeddings,
-            _as_tuple(encoded),
+            as_tuple(encoded),
             AttentionMask(queries, decoder_tokens, causal=True),
             tuple(encoder_masks),
             deterministic=not enable_dropout,
@@ -421,7 +421,7 @@ class Transformer(nn.Module):
         Apply with `mutable=["cache", "encoder_cache"]`; `encoded` is from `encode`.
         """
         cfg = self.config
-        batch = _as_tuple(encoder_input_tokens)[0].shape[0]
+        batch = as_tuple(encoder_input_tokens)[0].shape[0]
         start = jnp.zeros((batch, 1), jnp.int32)
         cache_length = cfg.decoder_prompt_length + max_decode_length
         # Makes an empty cache of this length, and fills the encoder's; the token itself is not
@@ -570,7 +570,7 @@ class Transformer(nn.Module):
         return self.decoder(
             self.decoder_embedder(decoder_input_tokens),
             # Without states, attention takes the keys and values in the `encoder_cache`.
-            (None,) * len(masks) if encoded is None else _as_tuple(encoded),
+            (None,) * len(masks) if encoded is None else as_tuple(encoded),
             None,
             # Copies of an example see the same inputs.
             tuple(repeat_rows(mask, decoder_input_tokens.shape[0]) for mask in masks),
@@ -589,7 +589,7 @@ class Transformer(nn.Module):
     ) -> list[Array]:
         """Returns the mask of each encoder input; empty in a decoder-only model."""
         prompt = 0 if has_room else self.config.encoder_prompt_length
-        return [self._encoder_mask(tokens, prompt) for tokens in _as_tuple(encoder_input_tokens)]
+        return [self._encoder_mask(tokens, prompt) for tokens in as_tuple(encoder_input_tokens)]
 
     def _decoding_masks(self, encoder_input_tokens: Inputs | None) -> tuple[Array, ...]:
         """Returns boolean [batch, 1, 1, prompt + encoder_length] for each encoder input."""
@@ -615,12 +615,6 @@ def _mean_states(
 def _refuse_packed(segment_ids: Array | None) -> None:
     if segment_ids is not None:
         raise ConfigError("Soft prompts cannot be used with packed inputs: set PACK = False.")
-
-
-def _as_tuple(inputs: Inputs | None) -> tuple[Array, ...]:
-    if inputs is None:
-        return ()
-    return inputs if isinstance(inputs, tuple) else (inputs,)
 
 
 def output_layer(module: Transformer, params: Any) -> OutputLayer:

@@ -1,15 +1,16 @@
 """Responses of a checkpoint to the rows of a run that makes data, wherever the rows are split."""
 
+import dataclasses
 import logging
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 from faith_jax.checkpoints.identity import checkpoint_digest
-from faith_jax.core.errors import pluralize
+from faith_jax.core.errors import ConfigError, pluralize
+from faith_jax.core.files import is_finished
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.inference.batch_decoder import BatchDecoder
-from faith_jax.inference.checkpoint_decoding import log_ignored
-from faith_jax.inference.texts.input_rows import InputRow, RowTokens
+from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.papers.options import GeneratorOptions
 from faith_jax.runs import setup
@@ -27,20 +28,14 @@ class Responder:
 
     def __init__(self, checkpoint: str, options: GeneratorOptions, temperature: float = 1.0):
         vocabulary = RunVocabulary.choose(options.vocabulary, checkpoint)
-        module, params, partitioner = setup.load_for_inference(checkpoint, make_partitioner)
-        vocabulary.check(module.config, vocabulary.tokenizer)
+        loaded = setup.load_for_inference(checkpoint, make_partitioner)
+        vocabulary.check(loaded[0].config, vocabulary.tokenizer)
         vocabulary.log()
         decoding = DecodingConfig(options.max_length, temperature=temperature, top_p=options.top_p)
-        log_ignored(checkpoint, decoding, module.config)
-        longest, limit = options.max_input_length, "--max-input-length"
-        self._read = RowTokens.of(
-            module.config, vocabulary.tokenizer, longest, limit, "knowledge", False
-        )
-        self._read.layout.check_positions(longest, options.max_length, (limit, "--max-length"))
-        self._decoder = BatchDecoder(
-            module, partitioner, decoding, options.batch_size, options.seed
-        )
-        self._params = self._decoder.laid_out(params, longest)
+        self._read, self._decoder, self._params = setup.prepare_decoding(
+            checkpoint, loaded, vocabulary.tokenizer, decoding, options.batch_size, options.seed,
+            (options.max_input_length, "--max-input-length", "knowledge"), "--max-length",
+        )  # fmt: skip
         self._checkpoint, self._rows, self._cut = checkpoint, 0, 0
 
     def __call__(self, rows: Sequence[InputRow], numbers: Sequence[int]) -> list[str]:
@@ -66,6 +61,19 @@ class Responder:
                 self._cut,
                 pluralize(self._rows, "input"),
             )
+
+
+def new_run(options: Any) -> tuple[pathlib.Path, dict[str, Any]]:
+    """Returns the folder that options name, and the options that a run that resumes must share.
+
+    Raises:
+      ConfigError: the folder exists.
+    """
+    target = pathlib.Path(options.output).expanduser()
+    if is_finished(target):
+        raise ConfigError(f"--output: {target} exists already; remove it or name another.")
+    settings = dataclasses.asdict(options)
+    return target, {n: value for n, value in settings.items() if n not in ("output", "restart")}
 
 
 def check(**models: str) -> dict[str, Any]:

@@ -108,9 +108,6 @@ class Configured(NamedTuple):
     couples_rows: bool
 
 
-JOBS = ("run", "score", "salience")
-
-
 def configure_job(job: str = "run") -> Configured:
     """Returns the job that gin files configure.
 

@@ -24,7 +24,7 @@ class Recipe(NamedTuple):
     bindings: Sequence[str]
     search_paths: Sequence[str] = ()
     allow: Sequence[str] = ()
-    job: str = "run"  # one of `programs.JOBS`
+    job: str = "run"  # "run", "score" or "salience"
 
 
 class PlanRequest(NamedTuple):
@@ -66,7 +66,7 @@ class Session:
       ConfigError: where the gin files configure no run that can be planned.
     """
 
-    def __init__(self, recipe: Recipe, topology: Topology, devices: Sequence[Any] | None = None):
+    def __init__(self, recipe: Recipe, topology: Topology):
         import gin
 
         from faith_jax.gin_files import config as gin_config
@@ -74,7 +74,7 @@ class Session:
         from faith_jax.planning import programs
 
         self._topology = topology
-        self._devices = topology.devices() if devices is None else devices
+        self._devices = topology.devices()
         gin_config.parse(
             recipe.gin_files,
             recipe.bindings,

@@ -79,7 +79,7 @@ def lines_of(scorers: Sequence[str]) -> dict[str, Line]:
     return {name: Line(*shapes[number % len(shapes)]) for number, name in enumerate(scorers)}
 
 
-def roc_panel(corpus: Corpus, most: int = MOST_CURVES) -> RocPanel:
+def roc_panel(corpus: Corpus) -> RocPanel:
     """Returns the curves of the scorers with the largest areas; equal scores have no curve."""
     from sklearn.metrics import roc_curve  # takes a second to import
 
@@ -91,7 +91,7 @@ def roc_panel(corpus: Corpus, most: int = MOST_CURVES) -> RocPanel:
         for name, values in part.scores.items()
         if np.ptp(values) > 0
     }
-    best = sorted(areas, key=areas.__getitem__, reverse=True)[:most]
+    best = sorted(areas, key=areas.__getitem__, reverse=True)[:MOST_CURVES]
     curves = {}
     for name in best:
         x, y, _ = roc_curve(part.labels, part.scores[name], drop_intermediate=False)

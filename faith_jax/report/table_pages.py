@@ -13,7 +13,6 @@ import tabulate
 from faith_jax.core.files import write_json, write_text
 from faith_jax.core.table import DASH, MARK, Table, guard_formula, printable
 
-FORMATS = ("text", "markdown", "latex", "csv")
 _STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}
 # A method's name, such as +Synth: without brackets or bars it calls nothing.
 _SIGNED_NAME = re.compile(r"[+-] ?[\w .\u2212-]+")
@@ -28,7 +27,7 @@ _LATEX = str.maketrans(
 
 
 def render_table(table: Table, form: str = "text") -> str:
-    """Returns a table in one of `FORMATS`.
+    """Returns a table as "text", "markdown", "latex" or "csv".
 
     Numbers are right-aligned; fractions have two digits, undefined values a dash. CSV is for
     machines: the tidy form without title and notes, all digits, undefined values empty. LaTeX is a

@@ -42,7 +42,7 @@ WORDS = 100  # of a passage
 PASSAGES = 100  # that are looked at for a query, at least
 LONGEST = 256  # tokens of a passage or a query
 VECTORS, ARTICLES, MANIFEST = "vectors.npy", "articles.npy", "manifest.json"
-CHUNK = 1 << 16  # passages on a device that are multiplied at once
+_CHUNK = 1 << 16  # passages on a device that are multiplied at once
 _BATCH = 4096  # passages between two looks at the clock and the disk
 
 
@@ -316,7 +316,6 @@ def top_k(
     vectors: np.ndarray,
     queries: np.ndarray,
     max_rows: int,
-    chunk: int = CHUNK,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the rows of the highest products with each query, exactly, best first.
 
@@ -325,7 +324,6 @@ def top_k(
       vectors: float32 [rows, embed], in memory or in a file.
       queries: float32 [queries, embed].
       max_rows: for a query; at most all.
-      chunk: rows on a device at once.
 
     Returns:
       Products float32 and rows int32 [queries, max_rows]; of equal products the first row comes
@@ -333,7 +331,7 @@ def top_k(
     """
     num_best = min(max_rows, len(vectors))
     devices = partitioner.data_parallelism
-    size = devices * min(chunk, -(-len(vectors) // devices))
+    size = devices * min(_CHUNK, -(-len(vectors) // devices))
     shape = (len(queries), num_best)
     best: Any = (np.full(shape, -np.inf, np.float32), np.full(shape, -1, np.int32))
     with partitioner.active():

@@ -27,6 +27,7 @@ VERSION = 1
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 # How many articles a query may rank: so many, or this share of all. Of its words, the rarest count.
 MOST_RANKED, SHARE_RANKED = 50_000, 0.03
+_MOST_OF_NAME = 3  # articles
 _WORD = re.compile(r"\w+")
 _QUALIFIER = re.compile(r"\s*\([^()]*\)$")
 
@@ -160,23 +161,23 @@ class KnowledgeBase:
             title for title in titles if key in (name_key(title), name_key(bare_title(title)))
         } or titles
 
-    def lookup(self, name: str, max_articles: int = 3) -> list[int]:
-        """Returns the articles that a name may mean, best first.
+    def lookup(self, name: str) -> list[int]:
+        """Returns at most three articles that a name may mean, best first.
 
         Those that have the name come first, then those that have all of its words in a name of
         theirs; only where there is neither, those that have all of its words in the text.
         """
         articles = self.find_by_name(name)
         words = " ".join(f'"{word}"' for word in content(name))
-        if words and len(articles) < max_articles:
+        if words and len(articles) < _MOST_OF_NAME:
             query = (
                 "SELECT article FROM name_words JOIN names ON names.id = name_words.rowid "
                 "WHERE name_words MATCH ? ORDER BY rank LIMIT ?"
             )
             # An article has several names.
-            articles += self._select_article_numbers(query, (words, 4 * max_articles))
-            articles = articles or self._rank_articles(words, max_articles)
-        return list(dict.fromkeys(articles))[:max_articles]
+            articles += self._select_article_numbers(query, (words, 4 * _MOST_OF_NAME))
+            articles = articles or self._rank_articles(words, _MOST_OF_NAME)
+        return list(dict.fromkeys(articles))[:_MOST_OF_NAME]
 
     def search(self, text: str, max_articles: int) -> list[int]:
         """Returns the articles whose words are most like those of a text by BM25, best first.

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import ConfigError, FaithJaxError
+from faith_jax.core.progress import log_once
 from faith_jax.core.settings import (
     NotNegative,
     NotNegativeNumber,
@@ -20,7 +21,6 @@ from faith_jax.core.settings import (
     check_value,
 )
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.gin_files.log_once import log_once
 from faith_jax.gin_files.values import Reference
 from faith_jax.inference.checkpoint_decoding import from_checkpoint
 from faith_jax.runs.run_settings import Setting, read_settings

@@ -47,7 +47,6 @@ from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.datasets.tables import PREDICTIONS, SUMMARY
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
-from faith_jax.inference.checkpoint_decoding import log_ignored
 from faith_jax.inference.texts.input_rows import InputRow, RowTokens
 from faith_jax.input.infer_rows import FieldKinds, read_input_file, task_rows
 from faith_jax.input.task_batches import DatasetConfig
@@ -257,10 +256,10 @@ def _list_formats(formats: Sequence[str]) -> Sequence[str]:
     return formats
 
 
-def first_responses(output: pathlib.Path, count: int = 3) -> Iterator[str]:
+def first_responses(output: pathlib.Path) -> Iterator[str]:
     """Yields the first responses in the JSONL of an output, if it has one, as lines `id: text`."""
     if jax.process_index() == 0 and (output / PREDICTIONS).is_file():
-        for row in itertools.islice(read_jsonl(output / PREDICTIONS), count):
+        for row in itertools.islice(read_jsonl(output / PREDICTIONS), 3):
             text = " ".join(row.fields["prediction"].split())
             yield f"{row.fields['id']}: {text or '(empty)'}"
 
@@ -447,23 +446,20 @@ class _Responder(NamedTuple):
     ) -> "_Responder":
         """Loads the model of a system, and checks that it can respond to the rows of a source."""
         with own_devices():
-            module, params, partitioner = setup.load_for_inference(
+            loaded = setup.load_for_inference(
                 system.checkpoint, models.partitioner_for, models.model, models.params_dtype
             )
+        module, _, partitioner = loaded
         setup.check_generates(module.config)
         vocabulary.check(module.config, tokenizer)
         setup.log_vocabulary(vocabulary, source.dataset)
-        log_ignored(system.checkpoint, decoding, module.config)
-        longest, setting = source.max_length, source.setting
-        arguments = longest, setting, source.cut_policy, decoding.pmi is not None
-        read = RowTokens.of(module.config, tokenizer, *arguments)
-        read.layout.check_positions(longest, decoding.max_length, (setting, "DECODE_LENGTH"))
-        sampling_seed = seed + int(system.fields.get("replicate", 0))
-        decoder = BatchDecoder(module, partitioner, decoding, batch_size, sampling_seed)
-        params = decoder.laid_out(params, longest)
+        prepared = setup.prepare_decoding(
+            system.checkpoint, loaded, tokenizer, decoding, batch_size,
+            seed + int(system.fields.get("replicate", 0)),
+            (source.max_length, source.setting, source.cut_policy), "DECODE_LENGTH",
+        )  # fmt: skip
         together = partitioner.mesh.is_multi_process
-        window, count = WINDOW * batch_size, decoding.num_return
-        return cls(system, source, read, decoder, params, window, count, together)
+        return cls(system, source, *prepared, WINDOW * batch_size, decoding.num_return, together)
 
     def respond(self, job: Job, formats: Sequence[str]) -> None:
         """Responds to the shards that no other process has."""

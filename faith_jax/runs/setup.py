@@ -26,6 +26,10 @@ from faith_jax.core.processes import text_of_first_process
 from faith_jax.core.settings import check_value
 from faith_jax.core.types import PyTree
 from faith_jax.datasets.task_data import TASKS
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.inference.batch_decoder import BatchDecoder
+from faith_jax.inference.checkpoint_decoding import log_ignored
+from faith_jax.inference.texts.input_rows import RowTokens
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.parameters import param_shardings, random_params
@@ -221,6 +225,30 @@ def load_for_inference(
     if params_dtype == "int8":
         return module, quantize_params(params, shardings, partitioner), partitioner
     return module, partitioner.put(params, shardings), partitioner
+
+
+def prepare_decoding(
+    path: str,
+    loaded: tuple[Transformer, PyTree, Partitioner],
+    tokenizer: Any,
+    decoding: DecodingConfig,
+    batch_size: int,
+    seed: int,
+    inputs: tuple[int, str, str],
+    length_setting: str,
+) -> tuple[RowTokens, BatchDecoder, PyTree]:
+    """Returns what reads rows, what responds to them, and the parameters laid out for it.
+
+    `path` is of the checkpoint that `load_for_inference` has loaded. `inputs` are the most tokens
+    of one, the setting that says so, and the policy of cutting; `length_setting` is a response's.
+    """
+    module, params, partitioner = loaded
+    log_ignored(path, decoding, module.config)
+    longest, setting, _ = inputs
+    read = RowTokens.of(module.config, tokenizer, *inputs, decoding.pmi is not None)
+    read.layout.check_positions(longest, decoding.max_length, (setting, length_setting))
+    decoder = BatchDecoder(module, partitioner, decoding, batch_size, seed)
+    return read, decoder, decoder.laid_out(params, longest)
 
 
 def check_generates(config: TransformerConfig) -> None:

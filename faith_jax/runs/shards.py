@@ -69,6 +69,7 @@ class _PlacedRow(Protocol):
 
 
 Row = TypeVar("Row", bound=_PlacedRow)
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,8 +113,7 @@ class Shard:
 
     def done_rows(self, batch_size: int = 1) -> int:
         """Returns the number of rows that are done, in whole batches; others are dropped."""
-        done = count_whole_rows(self.rows)
-        return done if done == self.count else truncate_rows(self.rows, done - done % batch_size)
+        return keep_whole_batches(self.rows, self.count, batch_size)
 
     def finish(self, counts: Mapping[str, Any], *other_files: pathlib.Path) -> None:
         """Marks this shard as done, with counts of its rows, and with further files of it."""
@@ -138,6 +138,29 @@ class Shard:
         except (KeyError, OSError):
             return None
         return note["found"] if sizes == note["files"] else None
+
+
+def keep_whole_batches(path: pathlib.Path, count: int, batch_size: int) -> int:
+    """Returns how many of `count` rows a file has, in whole batches; others are dropped.
+
+    Rows of a batch may change the last digits of each other's numbers.
+    """
+    done = count_whole_rows(path)
+    return done if done == count else truncate_rows(path, done - done % batch_size)
+
+
+def append_in_batches(
+    path: pathlib.Path,
+    rows: Iterable[T],
+    batch_size: int,
+    make_rows: Callable[[Sequence[T]], Iterable[Mapping[str, Any]]],
+    progress: Progress,
+) -> None:
+    """Appends what `make_rows` returns of each batch of rows, a row for each, to a file."""
+    left = iter(rows)
+    while batch := list(itertools.islice(left, batch_size)):
+        append_rows(path, make_rows(batch))
+        progress.add(len(batch))
 
 
 def _hash_row(number: int, row: Any) -> int:
@@ -384,9 +407,7 @@ class Job:
             done = shard.done_rows(batch_size)
             self.progress.others(done)
             left = itertools.islice(shard.read(rows, source), done, None)
-            while batch := list(itertools.islice(left, batch_size)):
-                append_rows(shard.rows, make_rows(batch))
-                self.progress.add(len(batch))
+            append_in_batches(shard.rows, left, batch_size, make_rows, self.progress)
             shard.finish({})
 
     def _list_file_sizes(self) -> list[tuple[str, int]]:

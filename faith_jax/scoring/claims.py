@@ -24,7 +24,7 @@ from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
 
 LABELS = tuple(DialFactLabel)
-_NAMES = ("claim_supports", "claim_refutes", "claim_not_enough_info")
+CLAIM_SCORERS = ("claim_supports", "claim_refutes", "claim_not_enough_info")
 # NLI's names for them.
 _OF_NLI = (NliLabel.ENTAILMENT, NliLabel.CONTRADICTION, NliLabel.NEUTRAL)
 # Classes of DECODE (Nie 2021), which Gupta 2022 reads as SUPPORTS and REFUTES.
@@ -178,7 +178,7 @@ class ClaimScorer(ModelScorer[ClaimRows]):
         context: bool = True,
         **options: Unpack[ClassifierOptions],
     ):
-        self.card, self._place = CARDS[name], _NAMES.index(name)
+        self.card, self._place = CARDS[name], CLAIM_SCORERS.index(name)
         self._verifier = ClaimVerifier(model, form, labels, context, **options)
 
     def read(self, example: GroundedExample) -> ClaimRows:

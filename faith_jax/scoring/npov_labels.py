@@ -12,7 +12,7 @@ from faith_jax.core import templates
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.labels import ErrorLabel
 from faith_jax.core.templates import check_label
-from faith_jax.core.types import GroundedExample
+from faith_jax.core.types import SIDES, GroundedExample
 from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
 from faith_jax.inference.opening import ModelOptions, require_model, trained_error_labels
 from faith_jax.inference.texts.text_reader import ReadText, open_text_reader
@@ -20,7 +20,6 @@ from faith_jax.scoring.base import Judgement, ModelScorer
 from faith_jax.scoring.model_cards import CARDS
 from faith_jax.tokenizers.base import Tokenizer
 
-_SIDES = ("pro", "con")
 _REMEDY = (
     "give a model that was trained on npov_hallucination or npov_coverage, or no_error_label and "
     "error_label as it was trained"
@@ -132,10 +131,10 @@ def _classifier_input(example: GroundedExample) -> str:
             "arguments (--grounding-column=pro=NAME,con=NAME)."
         )
     for name in grounding.perspectives:
-        if name not in _SIDES:
+        if name not in SIDES:
             raise InputError(
                 f"example {example.id!r}: expected the perspectives pro and con, got {name!r}."
             )
     query = example.history[-1] if example.history else ""
-    pro, con = (grounding.of(side) for side in _SIDES)
+    pro, con = (grounding.of(side) for side in SIDES)
     return templates.npov_classifier_inputs(query, example.response, pro, con)

@@ -137,16 +137,17 @@ def pair_classifier(
     """
     path = require_model(model)
     check_options(options)
-    model_options: dict[str, Any] = dict(options)
-    names = {"count": "dropout_passes", "seed": "seed", "rate": "dropout_rate"}
-    dropout = {
-        ours: model_options.pop(name) for ours, name in names.items() if name in model_options
+    words = name_list("label_words", options.get("label_words"))
+    passes = DropoutPasses(
+        options.get("dropout_passes", 0), options.get("seed"), options.get("dropout_rate")
+    )
+    model_options: dict[str, Any] = {
+        name: value for name, value in options.items() if name in ModelOptions.__annotations__
     }
-    words = name_list("label_words", model_options.pop("label_words", None))
-    passes = DropoutPasses(**dropout)
 
-    def checked_classes() -> None:
-        opened = open_model(path, model_options.get("dtype"), model_options.get("num_partitions"))
+    def check_names() -> None:
+        # The classifier's own model, which `open_model` keeps.
+        opened = open_model(path, options.get("dtype"), options.get("num_partitions"))
         names: tuple[str, ...] = ()
         if isinstance(opened, EncoderModel):
             names = opened.label_names
@@ -155,8 +156,9 @@ def pair_classifier(
         if names and check_classes:
             check_classes(names)
 
+    # Both are done, also where the first fails: its errors may have the same cause.
     classifier, _ = all_of(
-        lambda: _open_classifier(path, form, words, passes, **model_options), checked_classes
+        lambda: _open_classifier(path, form, words, passes, **model_options), check_names
     )
     return classifier
 

@@ -73,17 +73,14 @@ def bootstrap(
 
 
 def resampled_counts(
-    size: int,
-    resamples: int = RESAMPLES,
-    seed: int | Sequence[int] = 0,
-    clusters: Sequence[Hashable] | None = None,
+    size: int, resamples: int = RESAMPLES, seed: int | Sequence[int] = 0
 ) -> NDArray[np.uint16]:
     """Returns how often each of `size` rows is drawn in each resample: [rows, resamples].
 
-    Each column sums to `size`, or, with clusters, holds as many clusters as there are.
+    Each column sums to `size`.
     """
     # Parts are [some resamples, rows]; transposed, all of them are [rows, resamples].
-    return np.concatenate(list(drawn_counts(size, resamples, seed, clusters))).T
+    return np.concatenate(list(drawn_counts(size, resamples, seed))).T
 
 
 def drawn_counts(
@@ -94,6 +91,8 @@ def drawn_counts(
     cells: int = _CELLS,
 ) -> Iterator[NDArray[np.uint16]]:
     """Yields `resampled_counts` in parts of at most so many cells: [some resamples, rows] each.
+
+    With clusters, each resample holds as many of these as there are.
 
     Raises:
       ValueError: for no rows.

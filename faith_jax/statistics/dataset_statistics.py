@@ -5,6 +5,7 @@ do not say how they did, so averages come near theirs but need not be equal.
 """
 
 import collections
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -222,8 +223,8 @@ def extractiveness_table(
     return Table("Extractiveness (Dziri 2022, figure 3)", columns, tuple(rows), tuple(notes))
 
 
-def bias_table(examples: Iterable[Example], text: str, label: str, count: int = 5) -> Table:
-    """Returns the `count` bigrams that give each label away most (Gupta 2022, table 2).
+def bias_table(examples: Iterable[Example], text: str, label: str) -> Table:
+    """Returns the five bigrams that give each label away most (Gupta 2022, table 2).
 
     `text` and `label` are the fields of a claim and its label.
     """
@@ -232,50 +233,49 @@ def bias_table(examples: Iterable[Example], text: str, label: str, count: int = 
     ranked = lexical_bias([claim for claim, _ in pairs], labels)
     rows = tuple(
         # In units of 10^-6, as the paper has it.
-        (name, b.ngram, 1e6 * b.local_mutual_information, b.probability, b.occurrences)
+        (name, b.bigram, 1e6 * b.local_mutual_information, b.probability, b.occurrences)
         for name in sorted(set(labels))
-        for b in [bias for bias in ranked if bias.label == name][:count]
+        for b in [bias for bias in ranked if bias.label == name][:5]
     )
     columns = (label, "bigram", "LMI (1e-6)", "p(label | bigram)", "count")
     return Table("Local mutual information (Gupta 2022, table 2)", columns, rows)
 
 
 class _Bias(NamedTuple):
-    """How an n-gram (words joined by spaces) and a label l go together.
+    """How a bigram w (words joined by a space) and a label l go together.
 
     Attributes:
-      local_mutual_information: p(w, l) * log(p(l | w) / p(l)), in nats; higher = the n-gram
+      local_mutual_information: p(w, l) * log(p(l | w) / p(l)), in nats; higher = the bigram
         gives the label away more often.
       probability: p(l | w).
-      occurrences: how often the n-gram occurs with the label.
+      occurrences: how often the bigram occurs with the label.
     """
 
-    ngram: str
+    bigram: str
     label: str
     local_mutual_information: float
     probability: float
     occurrences: int
 
 
-def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> list[_Bias]:
-    """Returns every n-gram of lower-cased words with every label it occurs with, the highest first.
+def lexical_bias(texts: Sequence[str], labels: Sequence[str]) -> list[_Bias]:
+    """Returns every bigram of lower-cased words with every label it occurs with, the highest first.
 
-    Probabilities are of n-gram occurrences; ties are in the order of n-gram and label.
+    Probabilities are of bigram occurrences; ties are in the order of bigram and label.
 
-    >>> rows = lexical_bias(["it is not hot", "it is hot", "it is warm"], ["no", "yes", "yes"], n=1)
-    >>> [(row.ngram, row.label) for row in rows[:2]]
-    [('not', 'no'), ('warm', 'yes')]
+    >>> rows = lexical_bias(["it is not hot", "it is hot", "it is warm"], ["no", "yes", "yes"])
+    >>> [(row.bigram, row.label) for row in rows[:2]]
+    [('is not', 'no'), ('not hot', 'no')]
 
     Reference: Gupta 2022, section 4.3, after Schuster 2019.
     """
     pairs: collections.Counter[tuple[str, str]] = collections.Counter()
     for text, label in zip(texts, labels, strict=True):
         words = lower_words(text)
-        grams = [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
         # Every occurrence counts, also several in one text.
-        pairs.update((gram, label) for gram in grams)
+        pairs.update((" ".join(gram), label) for gram in itertools.pairwise(words))
     total = sum(pairs.values())
-    # The marginal counts: of an n-gram with any label, and of all n-grams with a label.
+    # The marginal counts: of a bigram with any label, and of all bigrams with a label.
     by_gram, by_label = collections.Counter[str](), collections.Counter[str]()
     for (gram, label), count in pairs.items():
         by_gram[gram] += count
@@ -287,4 +287,4 @@ def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> lis
         value = count / total * math.log(probability / (by_label[label] / total))
         biases.append(_Bias(gram, label, value, probability, count))
     # Ties in a fixed order, whatever the order of the texts.
-    return sorted(biases, key=lambda b: (-b.local_mutual_information, b.ngram, b.label))
+    return sorted(biases, key=lambda b: (-b.local_mutual_information, b.bigram, b.label))

@@ -37,6 +37,7 @@ _RISEN, _DISAGREED = 0.05, 0.05
 # Differences so many times their standard error are not due to chance.
 _SURE = 3.0
 _APART, _TOGETHER = 0.5, 0.99
+_MAX_NAMES = 8  # of vectors or runs that a warning lists
 
 
 class Movement(NamedTuple):
@@ -463,6 +464,6 @@ def _name_vectors(places: np.ndarray) -> str:
     return f"vector {names[0]}" if len(names) == 1 else f"vectors {_list_names(names)}"
 
 
-def _list_names(names: Sequence[str], max_names: int = 8) -> str:
-    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
-    return ", ".join(names[:max_names]) + more
+def _list_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more

@@ -136,14 +136,6 @@ class Tokenizer(abc.ABC):
         front, between, _ = self.pair_ids
         return len(front) + first + len(between) if self.second_type else length
 
-    def encode_with_special_tokens(self, text: str, pair: str | None = None) -> list[int]:
-        """Returns the ids that Transformers' `tokenizer(text, pair)` gives.
-
-        An empty second text is a text here; Transformers ignores it.
-        """
-        second = None if pair is None else self.encode(pair)
-        return self.add_special_tokens(self.encode(text), second)
-
     def piece_text(self, token: int) -> str:
         """Returns a token's text for people, without control characters; "#id" if it has none."""
         piece = self.stored_piece(token) if 0 <= token < self.vocab_size else None

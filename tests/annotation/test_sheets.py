@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faith_jax.annotation.sheets import (
-    COLUMNS,
     ERRORS,
     MARKS,
     arguments_by_label,
@@ -26,6 +25,7 @@ CHARACTER = st.sampled_from("'\"=+-@\r\n,;\t|:\0\ufeff\u2028\uff1d ") | st.chara
     exclude_categories=["Cs"]
 )
 TEXT = st.text(CHARACTER, max_size=16)
+COLUMNS = ("id", "annotator", "query", "arguments", "response", *MARKS)
 SIDES = ("pro", "pro", "con")
 # Line ends are those that sheets are given.
 LINES = TEXT.map(one_line_end)

@@ -13,6 +13,7 @@ import faith_jax
 from faith_jax.checkpoints import embedded
 from faith_jax.checkpoints.embedded import checkpoint_path, embedded_models, reads_two_sides
 from faith_jax.core import templates
+from faith_jax.core.progress import log_once
 from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.raw.dialfact import read_claims
@@ -106,7 +107,7 @@ def test_mini_nli_verifies_claims_of_the_sample():
 
 
 def test_scores_of_mini_on_other_texts_are_warned_of_once(caplog):
-    embedded._log_once.cache_clear()
+    log_once.cache_clear()
     two_sides = Grounding(("It is hot.", "It is dear."), ("pro", "con"))
     embedded.warn_of_other_texts("mini", [two_sides])
     embedded.warn_of_other_texts("mini_nli", [Grounding(("Tea is hot.",))])

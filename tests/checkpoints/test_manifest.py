@@ -2,6 +2,7 @@ import hashlib
 import json
 import random
 import shutil
+from unittest import mock
 
 import ml_dtypes
 import numpy as np
@@ -63,8 +64,9 @@ def error_of(folder):
         ((2, 3, 5), False, (1, 3, 5)),
     ],
 )
-def test_shape_of_chunks(shape, divides, expected):
-    assert chunk_shape(shape, 4, divides, limit=64) == expected
+def test_shape_of_chunks(shape, divides, expected, monkeypatch):
+    monkeypatch.setattr(manifest, "CHUNK_BYTES", 64)
+    assert chunk_shape(shape, 4, divides) == expected
 
 
 @given(
@@ -74,7 +76,8 @@ def test_shape_of_chunks(shape, divides, expected):
     st.integers(1, 200),
 )
 def test_chunks_cover_a_tensor_once(shape, itemsize, divides, limit):
-    chunk = chunk_shape(shape, itemsize, divides, limit)
+    with mock.patch.object(manifest, "CHUNK_BYTES", limit):
+        chunk = chunk_shape(shape, itemsize, divides)
     assert np.prod(chunk, dtype=int) * itemsize <= max(limit, itemsize)
     counts = np.zeros(shape, int)
     for box in boxes(shape, chunk):
@@ -152,7 +155,6 @@ def test_what_differs_is_named(tmp_path, written):
 
 def test_chunks_are_numbered(tmp_path, monkeypatch):
     monkeypatch.setattr(manifest, "CHUNK_BYTES", 64)
-    monkeypatch.setattr(manifest.chunk_shape, "__defaults__", (False, 64))
     write_native(MODEL, tmp_path / "ours")
     told = json.loads((tmp_path / "ours" / MANIFEST).read_text())
     name, entry = next((n, t) for n, t in told["tensors"].items() if len(t["sha256"]) > 3)

@@ -16,7 +16,7 @@ def now(monkeypatch, caplog):
 
 
 def test_progress_tells_rate_and_time_left_now_and_then(now, caplog):
-    progress = Progress("step", total=110, done=10, every_seconds=10.0)
+    progress = Progress("step", total=110, done=10)
     now[0] = 105.0
     progress.update(20, "loss 1.0")
     assert caplog.messages == []  # too soon
@@ -80,7 +80,8 @@ def test_patience_ends_where_nothing_changes(now, monkeypatch):
     monkeypatch.setattr(
         faith_jax.core.progress.time, "sleep", lambda s: now.__setitem__(0, now[0] + s)
     )
-    patience = Patience("the shards of other processes", seconds=100)
+    monkeypatch.setattr(faith_jax.core.progress, "_PATIENCE", 100)
+    patience = Patience("the shards of other processes")
     for seen in (1, 2, 2, 3):
         patience.wait({"rows.jsonl": seen}, seconds=60)
     patience.wait({"rows.jsonl": 3}, seconds=60)

@@ -59,10 +59,10 @@ def test_turns_of_a_context_are_joined_by_a_separator():
         "{context: Who are (you)? [EOT] I am Ada.} {claim: It is a name.} "
         "{evidence: title: Ada content: Ada is a name.}"
     )
-    claim = templates.dialfact_claim_inputs(turns, "It is a name.", last=3)
-    assert claim == "{context: Hi. [EOT] Who are (you)? [EOT] I am Ada.} {claim: It is a name.}"
+    claim = templates.dialfact_claim_inputs(turns, "It is a name.")
+    assert claim == "{context: Who are (you)? [EOT] I am Ada.} {claim: It is a name.}"
     assert templates.dialfact_claim_inputs(turns[:1], "x") == "{context: Hi.} {claim: x}"
-    assert templates.dialfact_claim_inputs(turns, "x", last=0) == "{context: } {claim: x}"
+    assert templates.dialfact_claim_inputs([], "x") == "{context: } {claim: x}"
 
 
 @pytest.mark.parametrize("notation", NOTATIONS, ids=str)

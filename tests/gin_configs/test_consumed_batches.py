@@ -23,6 +23,7 @@ from faith_jax.training.trainer import Trainer
 from tests.paths import REPOSITORY
 from tests.quick import slow_except
 from tests.scoring import tiny_models
+from tests.tokenizers.special_tokens import encode_row
 
 FOLDER = REPOSITORY / "gin_configs"
 BASES = {"dialogue_generate_finetune.gin"}  # no recipes of their own
@@ -170,8 +171,7 @@ def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, mo
     if is_pair:
         found = token_rows(batches, "encoder_input_tokens", pad)
         expected = [
-            tuple(tokenizer.encode_with_special_tokens(*(written(e, name) for name in pair)))
-            for e in examples
+            tuple(encode_row(tokenizer, *(written(e, name) for name in pair))) for e in examples
         ]
     elif is_dense:
         names = ("encoder_input_tokens", "passage_tokens")
@@ -194,10 +194,7 @@ def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, mo
         found = list(zip(inputs, targets, strict=True))
         names = ("inputs_pretokenized", "targets_pretokenized")
         texts = [[written(e, name) for name in names] for e in examples]
-        expected = [
-            tuple(tuple(tokenizer.encode_with_special_tokens(text)) for text in both)
-            for both in texts
-        ]
+        expected = [tuple(tuple(encode_row(tokenizer, text)) for text in both) for both in texts]
     # Every row at least twice, none more than three times: two epochs, and the last batch.
     # Packed rows hold several examples each, so that more epochs go by.
     counts, wanted = collections.Counter(found), collections.Counter(expected)

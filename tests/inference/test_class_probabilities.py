@@ -16,6 +16,7 @@ from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.models import tiny
 from tests.scoring import tiny_models
 from tests.scoring.tiny_models import FAMILIES
+from tests.tokenizers.special_tokens import encode_row
 
 DOCUMENTS = ["Tea is made of leaves.", "The bridge was closed in May. A ferry ran for a year."]
 RESPONSES = ["Leaves make tea.", "The bridge is open."]
@@ -51,7 +52,7 @@ def test_berts_second_text_has_token_type_1(tmp_path):
     rows = [classify.encode(*pair) for pair in PAIRS]
     expected = []
     for row, (premise, _) in zip(rows, PAIRS, strict=True):
-        first = load_vocabulary(folder).encode_with_special_tokens(premise)
+        first = encode_row(load_vocabulary(folder), premise)
         assert row.ids[: row.second] == first if not row.cut else row.second < len(first)
         types = np.arange(len(row.ids)) >= row.second
         expected += softmax(opened.classify([row.ids], types[None].astype(int))[0])[None].tolist()

@@ -1,11 +1,13 @@
 import itertools
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.core.programs import sharing_programs
+from faith_jax.core.settings import sharing_programs
+from faith_jax.inference import packing
 from faith_jax.inference.packing import (
     LENGTHS,
     MOST_SHAPES,
@@ -166,7 +168,8 @@ def test_no_other_lengths_pad_less(used, most):
     def total(lengths):
         return sum(cost(n) * lines for n, lines in _lines_by_length(used, lengths).items())
 
-    lengths = _best_lengths(used, most, cost, step=8)
+    with mock.patch.object(packing, "_STEP", 8):
+        lengths = _best_lengths(used, most, cost)
     assert len(lengths) <= most
     assert lengths == sorted(lengths)
     every = range(8, 72, 8)

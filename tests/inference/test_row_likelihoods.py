@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from faith_jax.core import progress
-from faith_jax.core.programs import sharing_programs
+from faith_jax.core.settings import sharing_programs
 from faith_jax.inference import CausalModel, EncoderDecoderModel, row_likelihoods
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.models.output_layer import OutputLayer
@@ -100,11 +100,12 @@ def test_long_scoring_tells_how_far_it_is(model, monkeypatch, caplog):
     assert told[-1].startswith("likelihood of row 4/4  ")
 
 
-def test_order_batches_and_pieces_change_nothing(model):
+def test_order_batches_and_pieces_change_nothing(model, monkeypatch):
     rows = random_rows(1)
     expected = LikelihoodEngine(model, tokens_per_batch=256).log_probs(rows)
     pieces = 4 * model.config.vocab_size * 5
-    engine = LikelihoodEngine(model, tokens_per_batch=600, max_logits_bytes=pieces)
+    monkeypatch.setattr(row_likelihoods, "_MAX_LOGITS_BYTES_ON_CPU", pieces)
+    engine = LikelihoodEngine(model, tokens_per_batch=600)
     backwards = engine.log_probs(rows[::-1])[::-1]
     for scores, others in zip(expected, backwards, strict=True):
         np.testing.assert_allclose(scores, others, atol=1e-5)

@@ -7,6 +7,7 @@ from faith_jax.inference import load_model
 from faith_jax.inference.span_reader import SpanReader, TextQuestion, best_spans
 from tests.checkpoints import family_folders
 from tests.scoring import tiny_models
+from tests.tokenizers.special_tokens import encode_row
 
 TEXT = "The bridge over the river was closed for repairs in 1994."
 QUESTIONS = [
@@ -71,7 +72,7 @@ def reader(folder):
 def by_hand(reader, model, asked):
     """Answers one question with the model's logits."""
     tokens = reader.tokenizer
-    question = tokens.encode_with_special_tokens(asked.question)
+    question = encode_row(tokens, asked.question)
     text, offsets = tokens.encode_with_offsets(asked.text)
     if not text:
         return ""
@@ -106,7 +107,7 @@ def test_the_text_is_cut_but_not_the_question(reader):
     row = reader.encode(long)
     assert len(row.ids) == 64
     tokens = reader.tokenizer
-    question = tokens.encode_with_special_tokens(long.question)
+    question = encode_row(tokens, long.question)
     assert row.ids[: len(question)] == question
     assert (row.start, row.second) == (len(question), len(question))
     kept = 64 - len(question) - 1

@@ -29,8 +29,13 @@ ONE = parse_topology("cpu:1")
 
 
 @pytest.fixture
-def session(tiny):
-    return lambda *bindings, **more: Session(tiny(*bindings, **more), ONE, jax.devices()[:1])
+def one_device(monkeypatch):
+    monkeypatch.setattr(type(ONE), "devices", lambda _: jax.devices()[:1])
+
+
+@pytest.fixture
+def session(tiny, one_device):
+    return lambda *bindings, **more: Session(tiny(*bindings, **more), ONE)
 
 
 @pytest.fixture
@@ -243,15 +248,19 @@ def test_likelihoods_are_planned_as_they_are_computed(model, monkeypatch):
     compiled, turns = scoring_program(module, model.partitioner, params, ROW, 2)
     assert turns == 1
     # With memory for 5 tokens' logits, the 18 targets take 4 turns.
-    bound = 5 * 4 * model.config.vocab_size
-    assert scoring_program(module, model.partitioner, params, ROW, 2, bound)[1] == 4
+    with monkeypatch.context() as patched:
+        patched.setattr(row_likelihoods, "MAX_LOGITS_BYTES", 5 * 4 * model.config.vocab_size)
+        assert scoring_program(module, model.partitioner, params, ROW, 2)[1] == 4
     if not model.config.is_decoder_only:  # two programs of the engine are one here
         assert compiled().memory_analysis().argument_size_in_bytes > 0
         return
     spy = Spy(row_likelihoods._score_targets)
     monkeypatch.setattr(row_likelihoods, "_score_targets", spy)
     # As on an accelerator; 128 tokens are fed, which fill a line.
-    engine = LikelihoodEngine(model, 256, row_likelihoods.MAX_LOGITS_BYTES)
+    monkeypatch.setattr(
+        row_likelihoods, "_MAX_LOGITS_BYTES_ON_CPU", row_likelihoods.MAX_LOGITS_BYTES
+    )
+    engine = LikelihoodEngine(model, 256)
     engine.log_probs([ROW, ROW._replace(inputs=[4] * 120)])
     compiled, _ = scoring_program(module, model.partitioner, params, ROW, 2)
     assert compiled().memory_analysis().argument_size_in_bytes > 0
@@ -285,15 +294,15 @@ def test_salience_maps_are_planned_as_they_are_computed(model, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", ["score", "salience"])
-def test_scores_and_maps_are_planned_with_the_model_and_lengths_of_infer(tiny, job):
+def test_scores_and_maps_are_planned_with_the_model_and_lengths_of_infer(tiny, one_device, job):
     bindings = ("DECODE_LENGTH=30", "MAX_INPUT_LENGTH=40", "BATCH_SIZE=4", "CHECKPOINT_PATH=mini")
     recipe = tiny(*bindings, files=INFER[1:])._replace(job=job)
-    found = Session(recipe, ONE, jax.devices()[:1]).plan(PlanRequest())
+    found = Session(recipe, ONE).plan(PlanRequest())
     assert (found["job"], list(found["work"])) == (job, ["batch"])
     assert found["settings"]["DECODE_LENGTH"] == 30
     assert found["work"]["batch"]["operations"] > 0
     with pytest.raises(ConfigError, match="configure no run `infer`"):
-        Session(tiny()._replace(job=job), ONE, jax.devices()[:1])
+        Session(tiny()._replace(job=job), ONE)
 
 
 def test_partitions_add_up_what_layers_put_out():

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faith_jax.report import panels
 from faith_jax.report.panels import axis_top, bin_edges, histogram_panels, lines_of, roc_panel
 from faith_jax.statistics.scored_corpora import Corpus
 
@@ -32,10 +33,11 @@ def test_edges_of_shares_and_of_nothing():
     assert nearly[-1] - nearly[0] == pytest.approx(1.0)
 
 
-def test_the_best_curves_over_rows_of_all_scorers():
+def test_the_best_curves_over_rows_of_all_scorers(monkeypatch):
+    monkeypatch.setattr(panels, "MOST_CURVES", 2)
     nan = np.nan
     scores = {"good": [0, 1, 2, 9], "bad": [2, 1, 0, 0], "gaps": [0, 2, 1, nan]}
-    panel = roc_panel(corpus(scores, [0, 1, 1, 0]), most=2)
+    panel = roc_panel(corpus(scores, [0, 1, 1, 0]))
     assert list(panel.curves) == ["good", "gaps"]
     assert panel.areas == {"good": 1.0, "gaps": 1.0}
     assert (panel.left_out, panel.rows) == (1, 3)

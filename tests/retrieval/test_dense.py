@@ -16,6 +16,7 @@ from tests.models import families
 from tests.retrieval.encyclopedia import built
 from tests.scoring import tiny_models
 from tests.tokenizers.published_tokenizers import SENTENCES
+from tests.tokenizers.special_tokens import encode_row
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +46,12 @@ def made(base, model, tmp_path_factory):
 
 
 @pytest.mark.parametrize(("rows", "most", "chunk"), [(50, 7, 2), (50, 50, 50), (3, 5, 1)])
-def test_search_is_that_of_numpy(partitioner, rows, most, chunk):
+def test_search_is_that_of_numpy(partitioner, rows, most, chunk, monkeypatch):
+    monkeypatch.setattr(dense, "_CHUNK", chunk)
     rng = np.random.default_rng(rows)
     vectors = rng.integers(-3, 4, (rows, 6)).astype(np.float32)  # with equal products
     queries = rng.integers(-3, 4, (4, 6)).astype(np.float32)
-    scores, numbers = top_k(partitioner, vectors, queries, most, chunk)
+    scores, numbers = top_k(partitioner, vectors, queries, most)
     products = queries @ vectors.T
     expected = np.argsort(-products, axis=1, kind="stable")[:, :most]
     np.testing.assert_array_equal(numbers, expected)
@@ -74,11 +76,11 @@ def test_vectors_are_the_first_tokens_states(model):
         Passage("Tea", "t " * 90),
     ]
     rows = [
-        tokens.encode_with_special_tokens("Tea is better"),
-        tokens.encode_with_special_tokens("Tea", "is better than coffee"),
-        tokens.encode_with_special_tokens(""),
+        encode_row(tokens, "Tea is better"),
+        encode_row(tokens, "Tea", "is better than coffee"),
+        encode_row(tokens, ""),
     ]
-    cut = [*tokens.encode_with_special_tokens("Tea"), *tokens.encode("t " * 90)]
+    cut = [*encode_row(tokens, "Tea"), *tokens.encode("t " * 90)]
     rows.append([*cut[:79], tokens.sep_id])
     expected = [opened.hidden_states([row])[0, 0] for row in rows]
     np.testing.assert_allclose(encode(texts), expected, atol=1e-5)

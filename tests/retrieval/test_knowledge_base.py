@@ -38,14 +38,14 @@ def test_lookup_finds_names_then_texts(base, name, expected):
     assert titles(base, base.lookup(name)) == expected
 
 
-def test_lookup_returns_each_article_once_and_no_more_than_asked(tmp_path):
+def test_lookup_returns_each_article_once_and_no_more_than_three(tmp_path):
     rows = [
         {"title": f"Queen ({n})", "aliases": [f"Queen no. {n}"], "text": "A."} for n in range(9)
     ]
     base = built(tmp_path, [*rows, {"title": "Queen", "text": "B."}])
-    found = base.lookup("queen", max_articles=4)
+    found = base.lookup("queen")
     assert found[0] == 10
-    assert len(found) == len(set(found)) == 4
+    assert len(found) == len(set(found)) == 3
 
 
 def test_search_ranks_as_bm25_does(base):

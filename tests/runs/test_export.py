@@ -18,6 +18,7 @@ from tests.models.tiny import TINY as TINY_CONFIG
 from tests.runs.conftest import TINY
 from tests.runs.test_bad_input import assert_mistake
 from tests.scoring import tiny_models
+from tests.tokenizers.special_tokens import encode_row
 
 TEXTS = [
     "Is tea better than coffee?",
@@ -55,7 +56,7 @@ def test_transformers_opens_what_a_run_exports(command, family, tmp_path):
     assert status == 0, err
     ours, vocabulary = load_model(folder), load_vocabulary(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    texts = [vocabulary.encode_with_special_tokens(text) for text in TEXTS]
+    texts = [encode_row(vocabulary, text) for text in TEXTS]
     assert tokenizer(TEXTS).input_ids == texts
     assert (tokenizer.eos_token_id, tokenizer.pad_token_id) == (
         vocabulary.eos_id,

@@ -12,7 +12,7 @@ from faith_jax.core.files import output_lock
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.papers.dialfact import verification
 from faith_jax.papers.dialfact.verification import verification_table
-from faith_jax.runs import infer
+from faith_jax.runs import infer, setup
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models
 
@@ -287,7 +287,7 @@ def forced(gpt2, monkeypatch):
             found = zip(rows, finished, strict=True)
             return [[DecodedRow(ids, -1.0, -1.0, is_finished)] for ids, is_finished in found]
 
-    monkeypatch.setattr(infer, "BatchDecoder", ForcedDecoder)
+    monkeypatch.setattr(setup, "BatchDecoder", ForcedDecoder)
 
 
 def responses(command, gpt2, out, *more, file="infer_file"):

@@ -2,15 +2,14 @@
 
 import contextlib
 import dataclasses
-import functools
 import json
 import shutil
 
 import pytest
 
+from faith_jax.core import progress
 from faith_jax.core.errors import ConfigError, InputError, ProcessError
 from faith_jax.core.files import append_rows, output_lock
-from faith_jax.core.progress import Patience
 from faith_jax.runs import shards
 from faith_jax.runs.shards import Job, split
 
@@ -174,7 +173,7 @@ def test_whoever_waits_takes_what_another_has_lost(tmp_path, monkeypatch):
 
 
 def test_waiting_ends_where_the_others_do_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "Patience", functools.partial(Patience, seconds=0))
+    monkeypatch.setattr(progress, "_PATIENCE", 0)
     with begin(tmp_path / "out.jsonl") as job, output_lock(job.shards[2].rows):
         taken = job.take_shards(waits=True)
         compute(next(taken))

@@ -21,9 +21,15 @@ def test_counts_are_those_of_drawing_rows_with_replacement():
     assert (counts != bootstrap.resampled_counts(50, 4000, seed=4)).any()
 
 
+def drawn(*arguments):
+    """All draws in one part: [rows, resamples]."""
+    (counts,) = bootstrap.drawn_counts(*arguments)
+    return counts.T
+
+
 def test_clusters_are_drawn_whole():
     clusters = ["a", "b", "a", "c", "c", "c"]
-    counts = bootstrap.resampled_counts(6, 500, clusters=clusters)
+    counts = drawn(6, 500, 0, clusters)
     assert (counts[0] == counts[2]).all()
     assert (counts[3] == counts[4]).all()
     assert (counts[[0, 1, 3]].sum(axis=0) == 3).all()
@@ -34,8 +40,7 @@ def test_clusters_are_drawn_whole():
 def test_counts_in_parts_are_the_same(clusters):
     parts = list(bootstrap.drawn_counts(6, 11, 3, clusters, cells=13))
     assert [part.shape for part in parts] == [(2, 6)] * 5 + [(1, 6)]
-    whole = bootstrap.resampled_counts(6, 11, 3, clusters)
-    np.testing.assert_array_equal(np.concatenate(parts).T, whole)
+    np.testing.assert_array_equal(np.concatenate(parts).T, drawn(6, 11, 3, clusters))
 
 
 def test_many_rows_take_little_memory():
@@ -56,7 +61,7 @@ def test_areas_are_those_of_the_rows_drawn(seed, clustered):
     labels = generator.integers(0, 2, 12)
     scores = np.round(generator.normal(size=(2, 12)), 1)
     clusters = generator.integers(0, 5, 12).tolist() if clustered else None
-    counts = bootstrap.resampled_counts(12, 7, seed, clusters)
+    counts = drawn(12, 7, seed, clusters)
     found = auc.auc_of_weights(scores, labels)(counts.T)
     for number, column in enumerate(counts.T):
         rows = np.repeat(np.arange(12), column)
@@ -87,6 +92,6 @@ def test_bad_input():
     with pytest.raises(ValueError, match="no rows to draw from"):
         bootstrap.resampled_counts(0)
     with pytest.raises(ValueError, match="There are 4 rows, but clusters of 3; give one for each"):
-        bootstrap.resampled_counts(4, 2, 0, ["a", "a", "b"])
+        drawn(4, 2, 0, ["a", "a", "b"])
     with pytest.raises(ValueError, match=r"between 0 and 1, not 1\.0"):
         bootstrap.percentile_interval([1.0], 1.0)

@@ -108,7 +108,7 @@ def test_extractiveness_leaves_out_what_is_undefined():
 
 def test_bigrams_of_each_label():
     examples = [{"c": "is not", "l": "n"}, {"c": "is not", "l": "n"}, {"c": "is so", "l": "y"}]
-    table = tables.bias_table(examples, "c", "l", count=1)
+    table = tables.bias_table(examples, "c", "l")
     assert [(row[0], row[1], row[4]) for row in table.rows] == [
         ("n", "is not", 2),
         ("y", "is so", 1),
@@ -135,13 +135,14 @@ def test_lists_are_counted_as_one_value():
 
 
 def test_closed_form():
-    rows = {(r.ngram, r.label): r for r in lexical_bias(["a b", "a c", "a b"], ["x", "y", "y"], 1)}
-    # Six occurrences: a 3, b 2, c 1; label x 2, label y 4.
-    found = rows["b", "y"]
+    texts = ["a a", "a b", "a a", "a c", "a a", "a b"]
+    rows = {(r.bigram, r.label): r for r in lexical_bias(texts, list("xxyyyy"))}
+    # Six occurrences: "a a" 3, "a b" 2, "a c" 1; label x 2, label y 4.
+    found = rows["a b", "y"]
     assert (found.occurrences, found.probability) == (1, 0.5)
     expected = 1 / 6 * math.log(0.5 / (4 / 6))
     assert found.local_mutual_information == pytest.approx(expected)
-    assert rows["c", "y"].local_mutual_information == pytest.approx(1 / 6 * math.log(1 / (4 / 6)))
+    assert rows["a c", "y"].local_mutual_information == pytest.approx(1 / 6 * math.log(1 / (4 / 6)))
     total = sum(row.local_mutual_information for row in rows.values())
     assert total == pytest.approx(mutual_information())
 
@@ -159,16 +160,16 @@ def mutual_information():
 def test_bigrams_in_lower_case_highest_first():
     texts = ["It is not hot.", "It is Not cold", "It is hot"]
     rows = lexical_bias(texts, ["REFUTES", "REFUTES", "SUPPORTS"])
-    assert rows[0].ngram == "is hot"
+    assert rows[0].bigram == "is hot"
     assert rows[0].label == "SUPPORTS"
-    assert {row.ngram for row in rows} == {"it is", "is not", "not hot", "not cold", "is hot"}
+    assert {row.bigram for row in rows} == {"it is", "is not", "not hot", "not cold", "is hot"}
     values = [row.local_mutual_information for row in rows]
     assert values == sorted(values, reverse=True)
     refuting = [row for row in rows if row.label == "REFUTES"]
-    assert (refuting[0].ngram, refuting[0].occurrences) == ("is not", 2)
+    assert (refuting[0].bigram, refuting[0].occurrences) == ("is not", 2)
 
 
-def test_texts_too_short_for_an_ngram():
+def test_texts_too_short_for_a_bigram():
     assert lexical_bias(["a", ""], ["x", "y"]) == []
     with pytest.raises(ValueError, match=r"shorter|longer"):
         lexical_bias(["a"], [])

@@ -18,6 +18,7 @@ from faith_jax.tokenizers.carried import (
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.checkpoints.synthetic import tiny_params
 from tests.models.tiny import TINY
+from tests.tokenizers.special_tokens import encode_row
 
 CONFIG = TINY.replace(vocab_size=384)
 TEXT = "{é <x>\n😀"
@@ -50,7 +51,7 @@ def test_no_file_is_needed(tmp_path, tokenizer_config, config):
     assert vocabulary.decode([*ids, 1, 70]) == TEXT
     assert vocabulary.decode([0, -1, 300, *ids[:2], 383]) == "{"  # half a character
     assert vocabulary.encode_with_offsets("aé")[1] == [(0, 1), (1, 2), (1, 2)]
-    assert vocabulary.encode_with_special_tokens("a", "b") == [100, 1, 101, 1]
+    assert encode_row(vocabulary, "a", "b") == [100, 1, 101, 1]
     assert [vocabulary.piece_text(i) for i in (1, 100, 200, 300)] == ["</s>", "a", "<0xC5>", "#300"]
     assert pickle.loads(pickle.dumps(vocabulary)).encode(TEXT) == ids
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers import vocabularies
 from tests.tokenizers.published_tokenizers import FAMILIES, SAME_PIECES, TEXTS, write_json
+from tests.tokenizers.special_tokens import encode_row
 
 SPECIAL_TEXT = "a <s> b </s>c<mask> [SEP] x<|endoftext|>y <bos>z <|end_of_text|> [MASK]"
 NAMES = ("pad", "bos", "eos", "unk", "cls", "sep", "mask")
@@ -89,13 +90,13 @@ def test_special_tokens_around_texts(family, single, pair, load):
     vocabulary = load(family)
     a, b = vocabulary.encode("Tea?"), vocabulary.encode("He skates.")
     assert len(a) > 1
-    assert vocabulary.encode_with_special_tokens("Tea?") == single[0] + a + single[1]
+    assert encode_row(vocabulary, "Tea?") == single[0] + a + single[1]
     expected = pair[0] + a + pair[1] + b + pair[2]
-    assert vocabulary.encode_with_special_tokens("Tea?", "He skates.") == expected
+    assert encode_row(vocabulary, "Tea?", "He skates.") == expected
     # A caller cuts the premise alone.
     assert vocabulary.add_special_tokens(a[:1], b) == pair[0] + a[:1] + pair[1] + b + pair[2]
     assert vocabulary.add_special_tokens(a, []) == pair[0] + a + pair[1] + pair[2]
-    assert vocabulary.encode_with_special_tokens("Tea?", "") == pair[0] + a + pair[1] + pair[2]
+    assert encode_row(vocabulary, "Tea?", "") == pair[0] + a + pair[1] + pair[2]
 
 
 @pytest.mark.parametrize("family", BYTE_LEVEL)
@@ -269,9 +270,9 @@ def test_ids_offsets_and_text_are_those_of_transformers(family, folder, referenc
         plain = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
         assert ours.encode(text) == plain["input_ids"], text
         assert ours.encode_with_offsets(text) == (plain["input_ids"], plain["offset_mapping"])
-        assert ours.encode_with_special_tokens(text) == theirs(text)["input_ids"], text
+        assert encode_row(ours, text) == theirs(text)["input_ids"], text
         pair = theirs(text, "Tea is good.", return_token_type_ids=True)
-        row = ours.encode_with_special_tokens(text, "Tea is good.")
+        row = encode_row(ours, text, "Tea is good.")
         if family == "deberta_v1":  # it was trained with one [SEP] between texts
             between = len(theirs(text)["input_ids"])
             assert pair["input_ids"][between - 1 : between + 1] == [2, 2]
@@ -293,7 +294,7 @@ def test_deberta_options_are_those_of_transformers(lower, folder, reference, tmp
     write_json(tmp_path / "tokenizer_config.json", options)
     ours, theirs = vocabularies.load_vocabulary(tmp_path), reference(tmp_path)
     for text in TEXTS:
-        assert ours.encode_with_special_tokens(text) == theirs(text)["input_ids"], text
+        assert encode_row(ours, text) == theirs(text)["input_ids"], text
 
 
 CONTRADICTIONS = [
@@ -340,7 +341,7 @@ def test_these_options_are_those_of_transformers(
     write_json(path, (json.loads(path.read_text()) if path.exists() else {}) | options)
     ours, theirs = vocabularies.load_vocabulary(tmp_path), reference(tmp_path)
     for text in TEXTS:
-        assert ours.encode_with_special_tokens(text) == theirs(text)["input_ids"], text
+        assert encode_row(ours, text) == theirs(text)["input_ids"], text
 
 
 @pytest.mark.parametrize("family", ["llama_model", "gemma_model"])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers import vocabularies
 from tests.paths import REPOSITORY
+from tests.tokenizers.special_tokens import encode_row
 from tests.tokenizers.test_vocabularies import MODEL
 
 
@@ -105,8 +106,8 @@ def test_foreign_id_conventions_are_refused(tmp_path):
 def test_special_tokens_are_those_of_t5(vocabulary):
     a, b = vocabulary.encode("Is tea good?"), vocabulary.encode("Yes.")
     assert (vocabulary.bos_id, vocabulary.cls_id, vocabulary.sep_id) == (None, None, None)
-    assert vocabulary.encode_with_special_tokens("Is tea good?") == [*a, 1]
-    assert vocabulary.encode_with_special_tokens("Is tea good?", "Yes.") == [*a, 1, *b, 1]
+    assert encode_row(vocabulary, "Is tea good?") == [*a, 1]
+    assert encode_row(vocabulary, "Is tea good?", "Yes.") == [*a, 1, *b, 1]
     assert vocabulary.add_special_tokens(a[:2], []) == [*a[:2], 1, 1]
 
 

@@ -69,9 +69,9 @@ def test_the_way_of_a_command(capsys):
     assert f"{len(list((REPOSITORY / 'faith_jax').rglob('*.py')))} files" in capsys.readouterr().out
 
 
-def test_names_and_summaries_that_say_nothing(tmp_path):
-    room = tmp_path / "room"
-    room.mkdir()
+def test_names_and_summaries_that_say_nothing(tmp_path, monkeypatch, capsys):
+    room = tmp_path / "faith_jax" / "room"
+    room.mkdir(parents=True)
     (room / "cups.py").write_text(
         '''"""Cups."""
 
@@ -113,12 +113,13 @@ def counted_rows():
         ["10", " Counted as they come."], ["10", " told"], ["22", " Broken 1000 times."],
         ["26", " counted"],
     ]  # fmt: skip
-    report = list(house.words_report(tmp_path))
+    monkeypatch.setattr(house, "REPOSITORY", tmp_path)
+    assert house.run([]) == 1
+    report = capsys.readouterr().out.splitlines()[-4:]
     assert report[0] == "names that say nothing: 75.0% !"
     assert report[1] == "summaries that say nothing: 60.0% !"
     assert report[2] == "functions that say nothing: 28.6% !"
 
 
-def test_our_own_names_and_summaries_say_something():
-    marked = [line for line in house.words_report(REPOSITORY / "faith_jax") if line.endswith("!")]
-    assert marked == []
+def test_our_own_names_and_summaries_say_something(capsys):
+    assert house.run([]) == 0, capsys.readouterr().out

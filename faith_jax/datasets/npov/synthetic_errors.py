@@ -10,6 +10,7 @@ The response stays as it is; the arguments that it is judged by change:
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from faith_jax.core.types import SIDE_FIELDS, SIDES
 from faith_jax.datasets.augmentation.draws import draw
 from faith_jax.datasets.npov.topics import Topic
 
@@ -20,9 +21,6 @@ SpanRule = Callable[[str, str, Sequence[str]], Sequence[tuple[int, int]]]
 Row = Mapping[str, Any]
 
 
-SIDES = ("pro_arguments", "con_arguments")
-
-
 def synthetic_rows(
     row: Row, topic: Topic, spans: SpanRule | None = None, seed: int = 0
 ) -> Iterator[dict[str, Any]]:
@@ -31,7 +29,9 @@ def synthetic_rows(
     The row has `id`, `topic`, `query`, `response`, `pro_arguments` and `con_arguments`; `spans`
     finds the hallucinated spans, which are empty without it.
     """
-    error_free = {name: row[name] for name in ("id", "topic", "query", *SIDES, "response")} | {
+    error_free = {
+        name: row[name] for name in ("id", "topic", "query", *SIDE_FIELDS, "response")
+    } | {
         "has_hallucination": 0,
         "has_coverage_error": 0,
         "error": "none",
@@ -40,7 +40,7 @@ def synthetic_rows(
         "paraphrased": 0,
         "hallucinated_spans": [],
     }
-    unused = {f"{side}_arguments": unused_arguments(row, topic, side) for side in ("pro", "con")}
+    unused = {f"{side}_arguments": unused_arguments(row, topic, side) for side in SIDES}
     removed = with_hallucination(error_free, seed)
     yield error_free
     for kind, erroneous in (
@@ -61,7 +61,7 @@ def with_hallucination(row: Row, seed: int = 0) -> dict[str, Any] | None:
     """Removes one given argument, never an added one; None if it is the only one."""
     places = [
         (side, place)
-        for side in SIDES
+        for side in SIDE_FIELDS
         for place, argument in enumerate(row[side])
         if argument != row["added_argument"]
     ]
@@ -78,10 +78,13 @@ def with_coverage_error(
 ) -> dict[str, Any] | None:
     """Adds one unused argument, never the removed one, at a drawn place; None if there is none.
 
-    `unused` are the topic's arguments that the response does not tell, by the names of `SIDES`.
+    `unused` are the topic's arguments that the response does not tell, by `SIDE_FIELDS`.
     """
     choices = [
-        (side, text) for side in SIDES for text in unused[side] if text != row["removed_argument"]
+        (side, text)
+        for side in SIDE_FIELDS
+        for text in unused[side]
+        if text != row["removed_argument"]
     ]
     if not choices:
         return None
@@ -102,7 +105,7 @@ def hallucinated_spans(row: Row, spans: SpanRule) -> list[list[int]]:
     if not row["removed_argument"]:
         return []
     remaining_arguments = [
-        text for side in SIDES for text in row[side] if text != row["added_argument"]
+        text for side in SIDE_FIELDS for text in row[side] if text != row["added_argument"]
     ]
     positions = spans(
         row["response"], row["removed_argument"], (row["query"], *remaining_arguments)

@@ -142,9 +142,7 @@ def _agent_turns(
                 "dialogue": name,
                 "turn": turn.turn_id,
                 "domain": domain,
-                "history": _by_speaker(utterances)
-                if passages
-                else [text for _, text in utterances],
+                "history": _by_speaker(utterances) if passages else [t for _, t in utterances],
                 "dialogue_act": turn.da,
                 "response": turn.utterance,
                 **_collect_knowledge(turn, f"{place}.turns[{number}]", documents, passages),
@@ -170,7 +168,7 @@ def _collect_knowledge(
 ) -> dict[str, Any]:
     """Returns the features of the documents and spans that a turn refers to."""
     referred: dict[str, list[_Span]] = {}
-    texts = []
+    passage_texts: dict[str, None] = {}
     for number, reference in enumerate(turn.references):
         name, key = reference.doc_id, reference.sp_id or reference.id_sp
         if name not in documents:
@@ -181,17 +179,15 @@ def _collect_knowledge(
             expected = f"the id of a span of {name}"
             raise field_error(place, f"references[{number}].id_sp", expected, key)
         referred.setdefault(name, []).append(document.spans[key])
-        if passages:
-            texts.append(document.passages[key].strip())
-    if passages:
-        texts = list(dict.fromkeys(texts))
-    else:  # from the first to the last span of a document, what lies between them included
-        for name, spans in referred.items():
-            start, end = min(s.start_sp for s in spans), max(s.end_sp for s in spans)
-            texts.append(documents[name].text[start:end].strip())
+        passage_texts[document.passages[key].strip()] = None
+    # From the first to the last span of a document, what lies between them included.
+    span_texts = [
+        documents[name].text[min(s.start_sp for s in spans) : max(s.end_sp for s in spans)].strip()
+        for name, spans in referred.items()
+    ]
     sections = [span.text_sec.strip() for spans in referred.values() for span in spans]
     return {
-        "knowledge": " ".join(texts),
+        "knowledge": " ".join(passage_texts if passages else span_texts),
         "sections": list(dict.fromkeys(filter(None, sections))),
         "documents": list(referred),
         "titles": [documents[name].title for name in referred],

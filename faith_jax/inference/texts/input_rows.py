@@ -34,19 +34,19 @@ from faith_jax.core.cutting import (
 )
 from faith_jax.core.errors import ConfigError, InputError, nearest_names
 from faith_jax.core.schema import Text, Texts, convert_row
+from faith_jax.core.types import SIDE_FIELDS, SIDES
 from faith_jax.inference.opening import check_ids
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.vocabularies import special_id
 
-SIDES = ("pro_arguments", "con_arguments")
 # What `input_row` reads; `pro` and `con` are other names of the arguments.
-FIELDS = ("id", "inputs", "inputs_without_document", "query", *SIDES, "pro", "con", "history",
+FIELDS = ("id", "inputs", "inputs_without_document", "query", *SIDE_FIELDS, *SIDES, "history",
           "knowledge", "response")  # fmt: skip
 # Those that are a text or a list of texts.
-LISTS = frozenset((*SIDES, "pro", "con", "history", "knowledge"))
+LISTS = frozenset((*SIDE_FIELDS, *SIDES, "history", "knowledge"))
 # Other names for these, in rows that have neither these nor `inputs`.
 _MEANT = {"question": "query"} | {
-    f"{side}_{texts}": side for side in ("pro", "con") for texts in ("arg", "args", "texts")
+    f"{side}_{texts}": side for side in SIDES for texts in ("arg", "args", "texts")
 }
 # What programs of retrieval call the knowledge, for rows where nothing else answers the query.
 _PASSAGES = (
@@ -134,7 +134,7 @@ def input_row(
         second_inputs = whole_input.inputs_without_document or knowledge or None
         return build_row(whole_input.inputs, whole_input.response, second_inputs, row)
     # With knowledge and without arguments, a query is the last turn of a dialogue, see below.
-    has_sides = any(side in row for side in (*SIDES, "pro", "con"))
+    has_sides = any(side in row for side in (*SIDE_FIELDS, *SIDES))
     if "query" in row and (has_sides or "knowledge" not in row):
         return _argument_row(row, where, build_row, look_up)
     if "history" in row or "query" in row:
@@ -151,7 +151,7 @@ def _argument_row(
     row: Mapping[str, Any], where: str, build_row: Callable[..., InputRow], look_up: _Lookup | None
 ) -> InputRow:
     # Beside the texts, `pro` and `con` may be their numbers, as in the NPOV sets' responses.
-    numbered = {side for side in ("pro", "con") if side in row and f"{side}_arguments" in row}
+    numbered = {side for side in SIDES if side in row and f"{side}_arguments" in row}
     for side in sorted(numbered):
         texts = row[side] if isinstance(row[side], list) else [row[side]]
         if any(isinstance(part, str) for part in texts):
@@ -173,9 +173,9 @@ def _argument_row(
         except InputError as error:
             raise InputError(f"{where}: field 'query': {error} Or {remedy}.") from None
     if not pro or not con:
-        missing = SIDES[0] if con else SIDES[1]
+        missing = SIDE_FIELDS[0] if con else SIDE_FIELDS[1]
         raise InputError(f"{where}: field {missing!r} is missing; give both sides.")
-    fields = {n: value for n, value in row.items() if n in numbered or n not in ("pro", "con")}
+    fields = {n: value for n, value in row.items() if n in numbered or n not in SIDES}
     fields |= {"pro_arguments": pro, "con_arguments": con}
     inputs = templates.npov_generate_inputs(query_row.query, pro, con)
     return build_row(inputs, query_row.response, None, fields, templates.npov_response)

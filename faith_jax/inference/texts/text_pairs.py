@@ -143,7 +143,6 @@ class PairEncoder:
         context: Sequence[str],
         title: str,
         sentence: str,
-        name: str = "a claim",
     ) -> PairRow:
         """Returns the row of a claim with a sentence that may be relevant, as in DialFact's tasks.
 
@@ -152,8 +151,8 @@ class PairEncoder:
         """
         if self.form is None:
             claim_text = templates.dialfact_claim(context, claim)
-            return self.response_first(claim_text, templates.clean_value(sentence), name)
-        return self.one(templates.dialfact_inputs(context, claim, [title], [sentence]), name)
+            return self.response_first(claim_text, templates.clean_value(sentence), "a claim")
+        return self.one(templates.dialfact_inputs(context, claim, [title], [sentence]), "a claim")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ from faith_jax.datasets.augmentation.tagging import (
     replace_pieces,
 )
 from faith_jax.papers.dialfact.antonyms import EMOTIONS, Antonyms
-from faith_jax.papers.dialfact.negation_rules import RuleClass, negations
+from faith_jax.papers.dialfact.negation_rules import negations
 from faith_jax.papers.dialfact.senses import Senses
 from faith_jax.scoring.claims import ClaimVerifier
 from faith_jax.statistics.texts.text_metrics import ENGLISH_STOP_WORDS
@@ -42,9 +42,9 @@ class Mutation(NamedTuple):
     detail: str
 
 
-def negate(claim: str, classes: frozenset[RuleClass] = frozenset(RuleClass)) -> Iterator[Mutation]:
-    """Yields a refuted claim for each negation rule of these classes that matches a claim."""
-    for name, negated in negations(claim, classes):
+def negate(claim: str) -> Iterator[Mutation]:
+    """Yields a refuted claim for each negation rule that matches a claim."""
+    for name, negated in negations(claim):
         yield Mutation("negation", negated, name)
 
 

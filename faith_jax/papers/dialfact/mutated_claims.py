@@ -11,7 +11,6 @@ Reference: Gupta 2022, sections 4.1.1 and 5.3.
 """
 
 import collections
-import dataclasses
 import functools
 import itertools
 import logging
@@ -25,7 +24,6 @@ import numpy as np
 from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
 from faith_jax.core.files import (
-    is_finished,
     move_into_place,
     report_write_errors,
     scratch_place,
@@ -46,7 +44,7 @@ from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.dialfact import claim_mutation as mutation
 from faith_jax.papers.dialfact.antonyms import load_antonyms
 from faith_jax.papers.dialfact.senses import load_senses
-from faith_jax.papers.responses import Responder, check
+from faith_jax.papers.responses import Responder, check, new_run
 from faith_jax.runs.data.tasks import prepare
 from faith_jax.runs.shards import Job, Place, split
 from faith_jax.scoring.claims import ClaimVerifier
@@ -110,15 +108,11 @@ def mutate_claims(options: "MutateClaims") -> list[str]:
       InputError: for missing or bad files.
       ConfigError: for wrong options, an output that exists, and a stopped run of other options.
     """
-    target = pathlib.Path(options.output).expanduser()
     is_sample = options.folder == SAMPLE
     folder = sample_folder("wizard_of_wikipedia") if is_sample else options.folder
     source = pathlib.Path(folder).expanduser() / TRAIN
-    if is_finished(target):
-        raise ConfigError(f"--output: {target} exists already; remove it or name another.")
-    settings = dataclasses.asdict(options)
-    run = {name: value for name, value in settings.items() if name not in ("output", "restart")}
-    models = {name: settings[name] for name in ("model", "infiller", "language_model")}
+    target, run = new_run(options)
+    models = {name: run[name] for name in ("model", "infiller", "language_model")}
     run["models"] = check(**models) | {
         path: _call_for_option("--verifiers and --masker", checkpoint_digest, path)
         for path in (*options.verifiers, options.masker)
@@ -369,10 +363,10 @@ class Maker:
         return selected
 
 
-def select_varied_claims(claims: Sequence[str], words: int = 3) -> list[int]:
+def select_varied_claims(claims: Sequence[str]) -> list[int]:
     """Returns the places of claims that differ from all that were kept before them.
 
-    Two claims differ if one has at least `words` words that the other lacks; repeated words count,
+    Two claims differ if one has at least three words that the other lacks; repeated words count,
     case and punctuation do not.
 
     >>> select_varied_claims(["Tea is hot.", "Tea is cold.", "Coffee grows on hills."])
@@ -382,15 +376,15 @@ def select_varied_claims(claims: Sequence[str], words: int = 3) -> list[int]:
     for place, claim in enumerate(claims):
         counts = collections.Counter(lower_words(claim))
         if all(
-            max((counts - earlier).total(), (earlier - counts).total()) >= words
+            max((counts - earlier).total(), (earlier - counts).total()) >= 3
             for _, earlier in kept_counts
         ):
             kept_counts.append((place, counts))
     return [place for place, _ in kept_counts]
 
 
-def fluent(perplexities: Sequence[float], factor: float = 1.1) -> list[int]:
-    """Returns the places of claims whose perplexity is at most `factor` times the average.
+def fluent(perplexities: Sequence[float]) -> list[int]:
+    """Returns the places of claims whose perplexity is at most 1.1 times the average.
 
     `perplexities` are those of all claims of one context; lower = more fluent.
 
@@ -398,7 +392,7 @@ def fluent(perplexities: Sequence[float], factor: float = 1.1) -> list[int]:
     [0, 1]
     """
     values = np.asarray(perplexities, np.float64)
-    return np.flatnonzero(values <= factor * values.mean()).tolist() if values.size else []
+    return np.flatnonzero(values <= 1.1 * values.mean()).tolist() if values.size else []
 
 
 def hardest(probabilities: np.ndarray, most: int = 4) -> list[int]:

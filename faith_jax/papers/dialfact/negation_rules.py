@@ -126,10 +126,8 @@ NEGATION_RULES = tuple(_build_negation_rules())
 _SENTENCE_END = re.compile(r"(?<!\b[A-Z])[.!?]['\")]*\s")  # not behind an initial
 
 
-def negations(
-    claim: str, classes: frozenset[RuleClass] = frozenset(RuleClass)
-) -> Iterator[tuple[str, str]]:
-    """Yields the name of each matching rule of these classes, and the negated claim.
+def negations(claim: str) -> Iterator[tuple[str, str]]:
+    """Yields the name of each matching rule, and the negated claim.
 
     A full stop stays. Of a claim of several sentences, AUXILIARY negates the first that it can; the
     other classes negate single sentences only.
@@ -139,11 +137,11 @@ def negations(
     """
     sentence = claim.strip()
     body = sentence.rstrip(".")
-    if _SENTENCE_END.search(body):
-        classes &= {RuleClass.AUXILIARY}
+    has_several = _SENTENCE_END.search(body) is not None
     for rule in NEGATION_RULES:
-        match = rule.pattern.fullmatch(body) if rule.rule_class in classes else None
-        if match is not None:
+        if has_several and rule.rule_class is not RuleClass.AUXILIARY:
+            continue
+        if match := rule.pattern.fullmatch(body):
             template = rule.template
             if match["y"][0].lower() in "aeiou":
                 template = template.replace(r" a \g<y>", r" an \g<y>")

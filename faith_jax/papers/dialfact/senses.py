@@ -57,7 +57,7 @@ _GROUPS = """
 """
 
 
-def load_senses(name: str = LIST) -> Senses:
+def load_senses(name: str) -> Senses:
     """Returns a function from a text, and the type of the entity, to texts of a similar sense.
 
     Args:
@@ -69,7 +69,7 @@ def load_senses(name: str = LIST) -> Senses:
       ConfigError: another name, or what it names is not there.
       InputError: a broken file of vectors.
 
-    >>> load_senses()("Venus", "")[:3]
+    >>> load_senses("list")("Venus", "")[:3]
     ('Mercury', 'Mars', 'Jupiter')
     """
     if name == NONE:

@@ -6,7 +6,6 @@ trained on Wizard of Wikipedia responds to it, and what it says goes into the tu
 negatives.
 """
 
-import dataclasses
 import functools
 import logging
 import pathlib
@@ -15,9 +14,8 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import InputError
 from faith_jax.core.files import (
-    is_finished,
     move_into_place,
     partial_folder,
     report_write_errors,
@@ -36,7 +34,7 @@ from faith_jax.datasets.raw.faithdial import read_turns
 from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.faithdial import knowledge_perturbation as perturbation
-from faith_jax.papers.responses import Responder, check
+from faith_jax.papers.responses import Responder, check, new_run
 from faith_jax.runs.data.tasks import prepare
 from faith_jax.runs.shards import Job, Place, split
 from faith_jax.tokenizers.vocabularies import with_own_vocabulary
@@ -66,13 +64,9 @@ def negatives(options: "Negatives") -> list[str]:
     `negative_samples` in each turn of train.json and valid.json, all responses with what they
     respond to in responses.jsonl, and the TFDS data set in `tfds`.
     """
-    target = pathlib.Path(options.output).expanduser()
-    if is_finished(target):
-        raise ConfigError(f"--output: {target} exists already; remove it or name another.")
+    target, run = new_run(options)
     is_sample = options.folder == SAMPLE
     source = sample_folder("faithdial") if is_sample else path_of(options.folder)
-    settings = dataclasses.asdict(options)
-    run = {name: value for name, value in settings.items() if name not in ("output", "restart")}
     run["models"] = check(model=options.model)
     load_tagger(options.tagger)  # says what is wrong with it
     missing = [name for name in (*FILES[1:], TEST) if not (source / name).exists()]

@@ -27,10 +27,10 @@ from faith_jax.core.files import working_folder, write_json, write_jsonl
 from faith_jax.core.rows import read_json, read_jsonl
 from faith_jax.core.schema import Text, Texts, convert_row
 from faith_jax.core.table import Table
-from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.core.types import SIDE_FIELDS, SIDES, GroundedExample, Grounding
 from faith_jax.datasets import npov
 from faith_jax.datasets.augmentation.draws import rank
-from faith_jax.datasets.npov.synthetic_errors import SIDES, Row, synthetic_rows, unused_arguments
+from faith_jax.datasets.npov.synthetic_errors import Row, synthetic_rows, unused_arguments
 from faith_jax.datasets.npov.topics import Topic
 from faith_jax.papers.npov.combinations import TEMPERATURES, response_rows
 from faith_jax.papers.npov.options import NpovDetection
@@ -93,7 +93,7 @@ def paraphrase_row(row: Row, written: Mapping[tuple[str, str], str]) -> dict[str
     def other(text: str) -> str | None:
         return written.get((row["topic"], text)) if text else ""
 
-    sides = {side: [other(text) for text in row[side]] for side in SIDES}
+    sides = {side: [other(text) for text in row[side]] for side in SIDE_FIELDS}
     single = {name: other(row[name]) for name in ("removed_argument", "added_argument")}
     if None in (*sides["pro_arguments"], *sides["con_arguments"], *single.values()):
         return None
@@ -167,7 +167,7 @@ def check_errors_per_response(topics: Sequence[npov.Topic], options: NpovDetecti
         for row in response_rows(topic, options.combinations, options.seed)
     ]
     try:
-        _split_sets(rows, rows, None, {topic.id: topic for topic in topics}, options)
+        _synthetic_sets(rows, {topic.id: topic for topic in topics}, options)
     except InputError as error:
         raise InputError(f"even if all responses were error-free: {error}") from None
 
@@ -180,7 +180,10 @@ def write_sets(options: "Sets") -> str:
     topics = {topic.id: topic for topic in npov.load_topics(options.knowledge)}
     rows = _read_responses(pathlib.Path(options.input), topics)
     labels = _read_labels(rows, options.marks) if options.marks else None
-    verdicts = dict(_judge_responses(rows, topics, labels, options))
+    if labels is None:
+        verdicts = _judge_by_rule(rows, topics, options)
+    else:
+        verdicts = _judge_by_marks(labels)
     free = [row for row in rows if verdicts.get(row["id"]) == _ERROR_FREE]
     if not any(row["split"] == "test" for row in free):
         tested = sum(row["split"] == "test" for row in rows)
@@ -189,7 +192,12 @@ def write_sets(options: "Sets") -> str:
             "there is nothing to put errors into; train the generator longer, lower "
             "--least-recall and --least-precision, or give --marks."
         )
-    splits, lost = _split_sets(rows, free, labels, topics, options)
+    splits, lost = _synthetic_sets(free, topics, options)
+    for split in splits:
+        organic = _organic_rows(rows, labels, split, Slice.FULL_ORGANIC)
+        if organic is not None:
+            organic = [row for row in organic if row["error"] == "organic"]
+        splits[split] = splits[split]._replace(organic=organic)
     sets = _named_sets(splits, {row["split"] for row in rows})
     tests = {
         "full organic": _organic_rows(rows, labels, "test", Slice.FULL_ORGANIC),
@@ -270,35 +278,44 @@ def _read_labels(rows: Iterable[Row], marks: str) -> list[Label]:
     return [label for label in labels if label is not None]
 
 
-def _judge_responses(
-    rows: Iterable[Row],
-    topics: Mapping[str, npov.Topic],
-    labels: Iterable[Label] | None,
-    options: "Sets",
-) -> Iterator[tuple[str, str]]:
-    """Yields the ids of responses that were judged, with "error-free" or what is wrong."""
+def _judge_by_marks(labels: Iterable[Label]) -> dict[str, str]:
+    """Returns what people found in the responses (section 4.1), by id; `_ERROR_FREE` = nothing."""
+    return {
+        label.example.id: _ERROR_FREE
+        if label.slice is Slice.ERROR_FREE
+        else str(label.slice).replace("_", " ")
+        for label in labels
+    }
+
+
+def _judge_by_rule(
+    rows: Iterable[Row], topics: Mapping[str, npov.Topic], options: "Sets"
+) -> dict[str, str]:
+    """Returns what a rule of words, in place of people, finds in the responses, by id."""
     rule = ErrorFreeRule(options.least_recall, options.least_precision)
-    for label in labels or ():
-        slice_name = str(label.slice).replace("_", " ")
-        yield label.example.id, _ERROR_FREE if label.slice is Slice.ERROR_FREE else slice_name
-    for row in rows if labels is None else ():
+    verdicts = {}
+    for row in rows:
         arguments = (*row["pro_arguments"], *row["con_arguments"])
-        unused = [t for s in ("pro", "con") for t in unused_arguments(row, topics[row["topic"]], s)]
+        unused = [t for s in SIDES for t in unused_arguments(row, topics[row["topic"]], s)]
         error = rule.error(row["response"], row["query"], arguments, unused)
-        yield row["id"], error or _ERROR_FREE
+        verdicts[row["id"]] = error or _ERROR_FREE
+    return verdicts
 
 
-def _split_sets(
-    rows: Sequence[Row],
-    free: Sequence[Row],
-    labels: Sequence[Label] | None,
-    topics: Mapping[str, npov.Topic],
-    options: "Sets | NpovDetection",
+def _synthetic_sets(
+    free: Sequence[Row], topics: Mapping[str, npov.Topic], options: "Sets | NpovDetection"
 ) -> tuple[dict[str, SplitSets], int]:
-    """Returns the rows of each split, and how many have an argument without a paraphrase."""
-    written, sets, lost, too_few = paraphrases(topics.values()), {}, 0, []
+    """Puts synthetic errors into error-free responses (section 4.2), split by split.
+
+    Returns:
+      The sets, and how many rows have an argument without a paraphrase.
+
+    Raises:
+      InputError: too few rows have an error.
+    """
+    written, sets, lost = paraphrases(topics.values()), dict[str, SplitSets](), 0
     for split in npov.SPLITS:
-        plain: list[Row] = [
+        plain = [
             changed
             for row in free
             if row["split"] == split
@@ -306,25 +323,27 @@ def _split_sets(
         ]
         reworded = [paraphrase_row(row, written) for row in plain]
         lost += reworded.count(None)
-        kinds: dict[str, Sequence[Row]] = {
-            "plain": plain,
-            PARAPHRASED: [row for row in reworded if row is not None],
-        }
-        if options.errors_per_response is not None:
-            for kind, members in kinds.items():
-                try:
-                    kinds[kind] = with_errors_per_response(
-                        members, options.errors_per_response, f"{split}, {kind}", options.seed
-                    )
-                except InputError as error:
-                    too_few.append(str(error))
-        organic = _organic_rows(rows, labels, split, Slice.FULL_ORGANIC)
-        if organic is not None:
-            organic = [row for row in organic if row["error"] == "organic"]
-        sets[split] = SplitSets(kinds["plain"], kinds[PARAPHRASED], organic)
+        sets[split] = SplitSets(plain, [row for row in reworded if row is not None])
+    if options.errors_per_response is not None:
+        sets = _draw_errors(sets, options.errors_per_response, options.seed)
+    return sets, lost
+
+
+def _draw_errors(sets: Mapping[str, SplitSets], errors: float, seed: int) -> dict[str, SplitSets]:
+    """Returns sets with so many rows with an error to each error-free one (section 4.2)."""
+    drawn, too_few = {}, []
+    for split, members in sets.items():
+        parts = {}
+        for kind in ("plain", PARAPHRASED):
+            rows, label = getattr(members, kind), f"{split}, {kind}"
+            try:
+                parts[kind] = with_errors_per_response(rows, errors, label, seed)
+            except InputError as error:
+                too_few.append(str(error))
+        drawn[split] = members._replace(**parts)
     if too_few:
         raise InputError(f"--errors-per-response: {'; '.join(too_few)}. {_MORE_ERRORS}")
-    return sets, lost
+    return drawn
 
 
 def _organic_rows(

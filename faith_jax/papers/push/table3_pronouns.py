@@ -15,9 +15,7 @@ from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, chos
 from faith_jax.statistics.scored_corpora import Corpus, only_fields
 
 
-def pronoun_table(
-    corpora: Mapping[str, Corpus], pronouns: frozenset[str] = STEEN_PRONOUNS
-) -> Table:
+def pronoun_table(corpora: Mapping[str, Corpus]) -> Table:
     """Returns Steen 2023's table 3: correlations with first-person pronouns (Kendall's tau-b).
 
     A scorer that goes down where the label does not distrusts whoever speaks of themselves. Rows
@@ -29,7 +27,7 @@ def pronoun_table(
         if not corpus.responses:
             raise InputError(f"{name}: rows without generated_text, in which pronouns are counted.")
         occurs = np.array(
-            [first_person_count(text, pronouns) > 0 for text in corpus.responses], int
+            [first_person_count(text, STEEN_PRONOUNS) > 0 for text in corpus.responses], int
         )
         columns[name] = {}
         for scorer, values in {"label": corpus.labels, **corpus.scores}.items():
@@ -42,8 +40,7 @@ def pronoun_table(
     rows = tuple(
         (scorer, *(column.get(scorer, math.nan) for column in columns.values())) for scorer in names
     )
-    named = ", ".join(f'"{"I" if word == "i" else word}"' for word in sorted(pronouns))
-    title = f"Kendall's tau of labels and scores with having {named} or not (Steen 2023, table 3)"
+    title = 'Kendall\'s tau of labels and scores with having "I" or not (Steen 2023, table 3)'
     undefined = any(math.isnan(value) for row in rows for value in row[1:])
     notes = ("\u2013: no correlation: all values are equal, or all or no responses have one.",)
     return Table(title, ("", *columns), rows, notes if undefined else ())

@@ -16,9 +16,7 @@ import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
 from faith_jax.core.files import (
-    append_rows,
     check_outputs,
-    count_whole_rows,
     move_into_place,
     resumable_output,
     stamp,
@@ -50,6 +48,7 @@ from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.retrieval.recall import gold_share, recall
 from faith_jax.runs.data.knowledge import open_base
 from faith_jax.runs.options import ClaimColumns, EvidenceOptions, FindingOptions
+from faith_jax.runs.shards import append_in_batches, keep_whole_batches
 
 if TYPE_CHECKING:
     from faith_jax.scoring.pair_classifier import PairClassifier
@@ -95,14 +94,13 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
     run["read"] = [stamp([claims_file]), msgspec.structs.asdict(base.manifest)]
     with resumable_output(target, run, options.restart) as folder:
         rows = folder / ROWS
-        done = count_whole_rows(rows)
+        done = keep_whole_batches(rows, len(claims), _BATCH)
         if done:
             logger.info("%d of %d claims are done already", done, len(claims))
         progress = Progress("claim", len(claims), done)
-        while batch := claims[done : done + _BATCH]:
-            append_rows(rows, _evidence_rows(batch, finder))
-            done += len(batch)
-            progress.update(done)
+        append_in_batches(
+            rows, claims[done:], _BATCH, lambda batch: _evidence_rows(batch, finder), progress
+        )
         evidence_rows = [dict(row.fields) for row in read_jsonl(rows)]
         recalled = [row.pop("recall") for row in evidence_rows]
         write_jsonl(folder / "made", evidence_rows)

@@ -9,7 +9,7 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import path_of
-from faith_jax.core.programs import sharing_programs
+from faith_jax.core.settings import sharing_programs
 from faith_jax.core.types import WordScore
 from faith_jax.runs.calibration.stored import Decider, read_calibration
 from faith_jax.runs.scores.score_frames import Texts, check_options, table_examples, with_columns

@@ -7,21 +7,18 @@ import logging
 import math
 import pathlib
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, field_error, pluralize
 from faith_jax.core.files import (
-    append_rows,
     check_outputs,
-    count_whole_rows,
     is_finished,
     move_into_place,
     resumable_output,
     scratch_place,
-    truncate_rows,
     write_text,
 )
 from faith_jax.core.files.stores import path_of
@@ -63,6 +60,8 @@ from faith_jax.runs.scores.fact_checker import (
     claim_example,
     claims_of,
 )
+from faith_jax.runs.shards import append_in_batches, keep_whole_batches
+from faith_jax.scoring.claims import CLAIM_SCORERS
 from faith_jax.tokenizers.unknown import unknown_warnings
 
 logger = logging.getLogger("faith_jax")
@@ -71,7 +70,6 @@ _TINY = (
     f"{MINI_NLI} is a small model to try things out: it is often wrong and always sure; "
     "give your own verifier as --model"
 )
-SCORERS = ("claim_supports", "claim_refutes", "claim_not_enough_info")
 DIALFACT_LABEL, LABEL = "response_label", "label"
 _UNJUDGED = "no sentence of evidence was judged"
 _ROWS = "rows.jsonl"
@@ -139,10 +137,10 @@ def check(options: CheckOptions) -> Iterator[str]:
                     row for line in read_jsonl(draft / _ROWS) for row in line.fields["claims"]
                 )
                 with scratch_place(draft) as beside:
-                    write_scored(claim_rows, beside, form, (*SCORERS, OVERLAP))
+                    write_scored(claim_rows, beside, form, (*CLAIM_SCORERS, OVERLAP))
                     move_into_place(beside, target)
         if options.html:
-            page = claims_page("Claims and evidence", claims(), SCORERS, notes + lines)
+            page = claims_page("Claims and evidence", claims(), CLAIM_SCORERS, notes + lines)
             write_text(options.html, page)
         if options.claim:
             yield from _claim_lines(claims())
@@ -267,12 +265,8 @@ def _write_claim_rows(
     options: CheckOptions,
 ) -> None:
     """Writes the claims of each response as scored rows, those that are not there yet."""
-    done, size = count_whole_rows(rows_file), options.batch_size
-    # The claims of a batch change the last digits of each other's probabilities.
-    done = truncate_rows(rows_file, done if done == count else done - done % size)
-    progress = Progress("response", count, done)
-    left = itertools.islice(rows, done, None)
-    while batch := list(itertools.islice(left, size)):
+
+    def check_batch(batch: Sequence[ExampleRow]) -> Iterator[Mapping[str, Any]]:
         examples = [row.example for row in batch]
         responses = checker.check_all(
             [example.response for example in examples],
@@ -281,8 +275,12 @@ def _write_claim_rows(
         )
         gold = [_read_gold_verdicts(row, options) for row in batch]
         scored = map(_build_claim_rows, batch, responses, gold)
-        append_rows(rows_file, ({"claims": list(claims)} for claims in scored))
-        progress.add(len(batch))
+        return ({"claims": list(claims)} for claims in scored)
+
+    done = keep_whole_batches(rows_file, count, options.batch_size)
+    left = itertools.islice(rows, done, None)
+    progress = Progress("response", count, done)
+    append_in_batches(rows_file, left, options.batch_size, check_batch, progress)
 
 
 def _build_claim_rows(
@@ -307,7 +305,7 @@ def _build_claim_rows(
         fields |= {name: value for name, value in own_fields.items() if value is not None}
         scores = {
             name: Score(value, cut=claim.cut, undefined=_UNJUDGED if math.isnan(value) else "")
-            for name, value in zip(SCORERS, claim.probabilities.values(), strict=True)
+            for name, value in zip(CLAIM_SCORERS, claim.probabilities.values(), strict=True)
         }
         example = claim_example(
             (claim.claim, dialogue), claim.evidence, f"{row.example.id}#{number}"
@@ -325,7 +323,7 @@ def _claim_lines(rows: Iterable[ScoredRow]) -> Iterator[str]:
         count += 1
         reason = ", ".join(
             f"{label.value.lower()} {row['scores'][name]:.2f}"
-            for label, name in zip(LABELS, SCORERS, strict=True)
+            for label, name in zip(LABELS, CLAIM_SCORERS, strict=True)
             if row["scores"][name] is not None
         )
         verdict, overlap = row["fields"][VERDICT], row["scores"][OVERLAP]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
-from faith_jax.core.programs import sharing_programs
+from faith_jax.core.settings import sharing_programs
 from faith_jax.core.types import Grounding, Score
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, text_columns
 from faith_jax.datasets.list_cells import ListColumns, is_plain_text

@@ -79,7 +79,9 @@ class SalienceEngine:
             all_maps.append(np.zeros((read, len(positions))))
             # A column needs the targets up to its own: what comes later has no gradient.
             needed.append([self._compute_padded_shape(row, column) for column in positions])
-        shapes = _merge_shapes(collections.Counter(itertools.chain.from_iterable(needed)))
+        counts = collections.Counter(itertools.chain.from_iterable(needed))
+        on_cpu = jax.default_backend() == "cpu"
+        shapes = _merge_shapes(counts, _PASSES_ON_CPU if on_cpu else _PASSES)
         grouped: dict[tuple[int, Shape], list[int]] = {}
         for number, row_shapes in enumerate(needed):
             for place, shape in enumerate(row_shapes):
@@ -161,16 +163,13 @@ class SalienceEngine:
         return maps
 
 
-def _merge_shapes(columns: Mapping[Shape, int], passes: int | None = None) -> dict[Shape, Shape]:
+def _merge_shapes(columns: Mapping[Shape, int], passes: int) -> dict[Shape, Shape]:
     """Returns the shape in which the columns of each shape are computed, itself or a longer one.
 
     Args:
       columns: how many there are of each shape.
-      passes: a shape is merged where its padding costs less than so many backward passes; None = as
-        long as a compilation takes.
+      passes: a shape is merged where its padding costs less than so many backward passes.
     """
-    if passes is None:
-        passes = _PASSES_ON_CPU if jax.default_backend() == "cpu" else _PASSES
     left, merged = dict(columns), {shape: shape for shape in columns}
     for shape in sorted(columns):
         longer = [

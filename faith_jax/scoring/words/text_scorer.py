@@ -9,10 +9,9 @@ from typing import NamedTuple
 import regex
 
 from faith_jax.core.types import GroundedExample, Score, ScorerCard, WordScore
-from faith_jax.core.words import visible
+from faith_jax.core.words import LETTER, visible
 from faith_jax.scoring.base import BaseScorer, join_texts
 
-_LETTERS = regex.compile(r"[\p{L}\p{N}]")
 _ASCII_LETTER = re.compile("[A-Za-z0-9]")
 _NOTHING_COMPARED = "there are no words to compare"
 
@@ -32,7 +31,7 @@ class Reads(NamedTuple):
         """Returns why a text cannot be split: it has no words, or most letters are unread."""
         if text.isascii() and _ASCII_LETTER.search(text):
             return ""  # no pattern of unread letters has one of ASCII
-        letters = len(_LETTERS.findall(text))
+        letters = len(LETTER.findall(text))
         if not letters:
             return f"the {name} has no words"
         if self.unread is None or 2 * len(self.unread.findall(text)) <= letters:

@@ -15,7 +15,6 @@ from faith_jax.papers.dialfact.claim_mutation import (
     substitute_sense,
     without,
 )
-from faith_jax.papers.dialfact.negation_rules import RuleClass
 from faith_jax.papers.dialfact.senses import load_senses
 
 RULES = load_tagger("rules")
@@ -37,9 +36,8 @@ def with_entities(text, **types):
 
 
 def test_negations_are_refuted():
-    found = list(negate("Oslo is a town.", frozenset({RuleClass.SIMPLE})))
+    found = list(negate("Oslo is a town."))
     assert found[0] == Mutation("negation", "Oslo is not a town.", "is_a_not")
-    assert len(found) == 4
     assert list(negate("What a town!")) == []
 
 

@@ -121,13 +121,6 @@ def test_claims_that_no_rule_matches(claim, names):
     assert {name for name, _ in negations(claim)} == names
 
 
-def test_classes_are_chosen():
-    claim = "Oslo is a town."
-    simple = dict(negations(claim, frozenset({RuleClass.SIMPLE})))
-    assert set(simple) == {"is_a_not", "is_a_contraction", "is_a_definitely", "is_a_certainly"}
-    assert dict(negations(claim, frozenset())) == {}
-
-
 def test_of_several_sentences_the_first_auxiliary_is_negated():
     found = dict(negations("Oh! Oslo is a town. Ann was a baker."))
     assert found["auxiliary_not"] == "Oh! Oslo is not a town. Ann was a baker."

@@ -16,6 +16,7 @@ from faith_jax.tokenizers import vocabularies
 from tests.papers.planted import INVENTED, KNOWLEDGE, SHUFFLED, plant_q2, write_rows
 from tests.papers.workflows import figures, rows_of, run_in_process, shown_commands
 from tests.scoring.tiny_models import write_model
+from tests.tokenizers.special_tokens import encode_row
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
@@ -58,10 +59,7 @@ def test_the_models_responses_and_their_figures(models, tmp_path, capfd):
     for decoding, rows in made.items():
         assert [row["system"] for row in rows] == [decoding] * 2
         text = rows[1]["inputs"]
-        inputs = [
-            [tokens.encode_with_special_tokens(part)]
-            for part in (text, text[text.index("<seeker>") :])
-        ]
+        inputs = [[encode_row(tokens, part)] for part in (text, text[text.index("<seeker>") :])]
         if decoding == "pmi":
             pmi = PMIConfig(alpha=0.5, p=0.9)
             found = model.decode_pmi(*inputs, max_length=4, num_beams=2, pmi=pmi)

@@ -86,7 +86,7 @@ def test_a_file_of_responses(command, nli, base, responses, tmp_path):
     assert first["fields"]["decisive"] in first["grounding"]
     assert "decisive" not in rows[2]["fields"] or rows[2]["fields"]["decisive"] is None
     for row, verdict in zip(rows, verdicts, strict=True):
-        scores = [row["scores"][name] or 0 for name in check.SCORERS]
+        scores = [row["scores"][name] or 0 for name in check.CLAIM_SCORERS]
         assert verdict == verdict_of(row["scores"]["lexical_overlap"] or 0, scores, 0.2)
     assert verdicts[2] == "NOT VERIFIABLE"
     counts = [line.split()[-2:] for line in out.splitlines()[3:] if line]

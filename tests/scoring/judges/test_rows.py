@@ -17,6 +17,7 @@ from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.paths import REAL, needs_shared
 from tests.scoring import tiny_models
+from tests.tokenizers.special_tokens import encode_row
 
 GROUNDING, RESPONSE, QUERY = "Tea is a leaf.", "It is hot.", "What is tea?"
 # Segments of the text between special tokens, by the sources' own code and model cards.
@@ -109,7 +110,7 @@ def test_pairs_are_as_the_tokenizer_joins_them(models):
     for name in PAIRS:
         tokenizer = load_vocabulary(models[name])
         scorer = load_scorer(name, model=models[name])
-        expected = tokenizer.encode_with_special_tokens(GROUNDING, "It is very hot.")
+        expected = encode_row(tokenizer, GROUNDING, "It is very hot.")
         assert rows_of(scorer, GROUNDING, "It is very hot.") == [[expected]]
     row = (
         scorer.read(GroundedExample("1", Grounding((GROUNDING,)), (), "It is very hot."))
@@ -127,7 +128,7 @@ def test_a_query_stands_before_the_answer(models):
     assert task.endswith("based on the information provided in the context. \n\n")
     for query in ("", QUERY):
         expected = f"{task}Claim: {query} {RESPONSE} \n Reference: {GROUNDING}"
-        assert rows_of(scorer, query=query) == [[tokenizer.encode_with_special_tokens(expected)]]
+        assert rows_of(scorer, query=query) == [[encode_row(tokenizer, expected)]]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +234,7 @@ def test_a_response_is_never_cut(models):
     ) as e:
         encode.rows(encode.chunks(["Tea."]), LONG, "", "row 7")
     assert "a response is never cut: shorten it, or raise max_length." in str(e.value)
-    behind = encode.tokenizer.encode_with_special_tokens(f"claim: {RESPONSE}")
+    behind = encode_row(encode.tokenizer, f"claim: {RESPONSE}")
     full = encoder(models, len(behind))
     with pytest.raises(InputError, match="no room for any of the grounding"):
         full.rows(full.chunks(["Tea."]), RESPONSE, "", "row 1")
@@ -325,7 +326,7 @@ def test_windows_cover_every_token(models):
     encode = encoder(models, chunks=rule)
     known = encode.tokenizer.encode(LONG)
     rows = [pair.row.ids for pair in encode.rows(encode.chunks([LONG]), RESPONSE, "", "row 1")]
-    behind = encode.tokenizer.encode_with_special_tokens(f"claim: {RESPONSE}")
+    behind = encode_row(encode.tokenizer, f"claim: {RESPONSE}")
     assert isinstance(encode.card.chunks, Windows)
     expected = [[*known[a:b], *behind] for a, b in windows(len(known), 7, 0.5)]
     assert rows == expected

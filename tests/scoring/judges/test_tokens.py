@@ -15,6 +15,7 @@ from faith_jax.scoring.judges.card import PRESETS, Windows, read_card
 from faith_jax.scoring.judges.scorer import token_words
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.tokenizers.special_tokens import encode_row
 
 NAME = "lettucedetect_summary"
 GROUNDING = "Tea is a leaf. It grows in the hills.\nIt is dry and hot."
@@ -30,7 +31,7 @@ def plain_support(path, grounding, response):
     """P(supported) of the response's tokens, by the model's own logits of the texts."""
     tokenizer = load_vocabulary(path)
     prompt = f"Summarize the following text:\npassage 1: {grounding}\noutput:"
-    ids = tokenizer.encode_with_special_tokens(prompt, response)
+    ids = encode_row(tokenizer, prompt, response)
     logits = load_model(path).classify_tokens(np.array([ids]))[0].astype(np.float64)
     exponents = np.exp(logits - logits.max(axis=-1, keepdims=True))
     supported = exponents[:, 0] / exponents.sum(axis=-1)
