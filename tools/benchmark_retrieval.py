@@ -44,6 +44,7 @@ _SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
 _FUNCTION_WORDS = "the of and in to a is was for as on with by he at from that it his an".split()  # noqa: SIM905
 _TOPIC_SHARE = 0.12  # of an article's words
 _LATENT, _SPREAD, _NOISE = 32, 0.5, 0.1  # dimensions of clusters; deviations within, and of noise
+_CHUNK = 1 << 16  # vectors that are drawn at once
 _CLUSTER = 100  # vectors
 _TOGETHER, _ROUNDS = 32, 5  # queries at once, as of `faith-jax evidence`; turns
 
@@ -157,8 +158,8 @@ def compared(
     """
     clusters, file = Clusters(-(-count // _CLUSTER), width), folder / dense.VECTORS
     values = np.lib.format.open_memmap(file, "w+", dtype=np.float32, shape=(count, width))
-    for first in range(0, count, dense.CHUNK):
-        values[first : first + dense.CHUNK] = clusters(min(dense.CHUNK, count - first))
+    for first in range(0, count, _CHUNK):
+        values[first : first + _CHUNK] = clusters(min(_CHUNK, count - first))
     values.flush()
     asked, partitioner = clusters(queries), make_partitioner(TransformerConfig(vocab_size=1))
 
