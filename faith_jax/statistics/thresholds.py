@@ -38,7 +38,8 @@ class ThresholdFigures(NamedTuple):
 
     Attributes:
       threshold: that all rows choose; NaN = none fulfils the wish.
-      share: of the wish, estimated on held-out rows.
+      share: of the wish, estimated on held-out rows; NaN where a fold cannot be judged, because the
+        other rows choose no threshold.
       rows: the share of the rows that are read, or accepted, likewise.
     """
 
@@ -98,8 +99,6 @@ def held_out_figures(
 ) -> ThresholdFigures:
     """Returns a threshold, and its figures by cross-validation over units.
 
-    Rows of a fold whose other rows choose no threshold are neither read nor accepted.
-
     Scores and labels are as above; the share is of the errors to catch, or the largest one of
     errors among accepted rows. `units` are [rows], the number of each row's unit, from 0.
     """
@@ -107,11 +106,17 @@ def held_out_figures(
     total = int(units.max(initial=-1)) + 1
     fold_of_row = unit_folds(units, seed)
     acts, errors = np.zeros(scores.size, bool), labels == 0  # acts: read, or accepted
-    # Each fold is judged by the threshold that the other rows choose. Comparisons with NaN are
-    # False: without a threshold nothing is read or accepted.
+    figures = ThresholdFigures(
+        choose(scores, labels, share), Estimate(math.nan, math.nan, math.nan, total), math.nan
+    )
+    # Each fold is judged by the threshold that the other rows choose. Where they choose none, as
+    # those of other documents if all errors are in one, the fold is not judged at all; that its
+    # rows are "not read" would be invented.
     for fold in range(min(_FOLDS, total)):
         rows, others = fold_of_row == fold, fold_of_row != fold
         threshold = choose(scores[others], labels[others], share)
+        if math.isnan(threshold):
+            return figures
         held_out = scores[rows]
         acts[rows] = held_out <= threshold if wish is Wish.CATCH else held_out >= threshold
     # Of the errors those that are read, or of the accepted rows those that are errors. [units, 2]:
@@ -121,5 +126,4 @@ def held_out_figures(
     # 0 / 0 where no row is left: NaN, and then there is no standard error.
     with np.errstate(invalid="ignore"):
         estimate = jackknife_sums(lambda s: s[:, 0] / s[:, 1], sums, sums[:, 1])
-    mean_acts = float(acts.mean()) if acts.size else math.nan
-    return ThresholdFigures(choose(scores, labels, share), estimate, mean_acts)
+    return figures._replace(share=estimate, rows=float(acts.mean()) if acts.size else math.nan)

@@ -79,7 +79,28 @@ def test_nothing_is_promised_where_nothing_is_known():
     no_error = held_out_figures(Wish.CATCH, np.arange(5.0), np.ones(5), 0.9, np.arange(5))
     assert math.isnan(no_error.threshold)
     assert math.isnan(no_error.share.value)
-    assert no_error.rows == 0.0
+    assert math.isnan(no_error.rows)
     all_wrong = held_out_figures(Wish.ACCEPT, np.arange(5.0), np.zeros(5), 0.1, np.arange(5))
     assert math.isnan(all_wrong.threshold)
     assert math.isnan(all_wrong.share.value)
+    assert math.isnan(all_wrong.rows)
+
+
+@pytest.mark.parametrize("documents", [1, 2, 3])
+def test_a_fold_without_a_threshold_has_no_figure(documents):
+    """All errors are in document 0: the others choose no threshold that could judge it."""
+    rng = np.random.default_rng(documents)
+    units = np.repeat(np.arange(documents), 12)
+    labels = (units > 0).astype(float)
+    labels[:3] = documents == 1
+    scores = rng.normal(2 * labels)
+    catch = held_out_figures(Wish.CATCH, scores, labels, 0.9, units)
+    assert not math.isnan(catch.threshold)
+    assert math.isnan(catch.share.value)
+    assert math.isnan(catch.rows)
+    # An error in another document, and each can be judged by the others.
+    labels[-1] = 0
+    catch = held_out_figures(Wish.CATCH, scores, labels, 0.9, units)
+    assert math.isnan(catch.rows) == (documents == 1)
+    accept = held_out_figures(Wish.ACCEPT, scores, labels, 0.5, units)
+    assert math.isnan(accept.rows) == (documents < 3)

@@ -208,8 +208,12 @@ def _why_unusable(rows: _LabelledScores, options: CalibrateOptions, level: float
             f"at most {percent(options.target)} are unfaithful"
         )
     else:
-        needed = rows_to_control(options.target)
-        why = "1 / (their number + 1) must not be more than the target"
+        # What a map of probabilities is worth is told by a unit that it was not fitted on.
+        needed = max(rows_to_control(options.target), 2)
+        why = (
+            "1 / (their number + 1) must not be more than the target, and one is held out to judge "
+            "probabilities"
+        )
     if rows.units.total >= needed:
         return ""
     field = rows.units.field

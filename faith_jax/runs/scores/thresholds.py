@@ -45,16 +45,25 @@ def _evaluate_thresholds(files: Sequence[str], options: EvaluateOptions) -> Eval
                 low, high = figures.share.interval(options.confidence, (0.0, 1.0))
                 if wish is Wish.CATCH:
                     why_none, kind = "no row has an error", "of the errors are read"
-                    sign, acts = "<=", "are read"
+                    sign, acts, lost = "<=", "are read", "all errors are in one fold"
                 else:
                     why_none = "the highest scores have more errors"
                     kind, sign, acts = "of the accepted are wrong", ">=", "are accepted"
+                    lost = "without the rows of one fold the highest scores have more errors"
                 cells = ("none", why_none, "")
                 if not math.isnan(figures.threshold):
                     between = "" if math.isnan(low) else f" ({low:.1%} to {high:.1%})"
                     text = "undefined" if math.isnan(value) else f"{value:.1%}"
                     threshold = f"{sign} {figures.threshold:.4g}"
                     cells = threshold, f"{text}{between} {kind}", f"{figures.rows:.1%} {acts}"
+                    if math.isnan(figures.rows):
+                        cells = threshold, "unknown", "unknown"
+                        lost += ", so that the others choose no threshold"
+                        if units.total == 1:
+                            lost = "the rows of the only group cannot be held out"
+                        notes.append(
+                            f"{part.name}: {scorer}, {name}: unknown on held-out rows, as {lost}."
+                        )
                 rows.append((part.name, scorer, name, *cells))
                 record = (part.name, scorer, name, figures.threshold, value, low, high)
                 tidy.append((*record, figures.rows, figures.share.units))

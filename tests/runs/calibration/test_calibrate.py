@@ -99,6 +99,7 @@ CONFORMAL = "--guarantee=conformal_risk_control"
         (scored_rows(144), ["--simultaneous"], "at least 89 are needed, because a fifth of them"),
         (scored_rows(72, of_a_page=1), [], "bot: only 72 rows with a label and a score; at least"),
         (scored_rows(36), [CONFORMAL], "bot: only 18 groups of rows with the same grounding; at"),
+        (scored_rows(40, of_a_page=40), [CONFORMAL, "--target=0.5"], "bot: only 1 group of rows"),
         (TURNED, ["--target=0.1"], "rows with the label 0 have higher scores of ours than those"),
         (OTHER_LABELS, [], "labelled.jsonl:1: field 'label': expected 1, 0 or null, got \"yes\""),
         (OUTSIDE, [], "row '0': field 'scores.token_f1': expected a number from 0 to 1"),

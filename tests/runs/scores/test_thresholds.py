@@ -61,3 +61,22 @@ def test_wrong_wishes(scored, option, capsys):
 def test_options_of_thresholds_go_with_them(scored, capsys):
     assert main(["evaluate", str(scored), "--catch=0.8"]) == 2
     assert "--catch: goes with --protocol=thresholds" in capsys.readouterr().err
+
+
+def test_nothing_is_invented_where_no_rows_can_be_held_out(scored, tmp_path, capsys):
+    rows = [json.loads(line) for line in scored.read_text().splitlines()]
+    for name, grounding, reason in (
+        ("one", lambda row: "Page.", "the rows of the only group cannot be held out"),
+        ("two", lambda row: f"Page {row['label']}.", "all errors are in one fold"),
+    ):
+        path = tmp_path / f"{name}.jsonl"
+        changed = [row | {"grounding": [grounding(row)]} for row in rows]
+        path.write_text("".join(json.dumps(row) + "\n" for row in changed))
+        catch = figures(path, tmp_path)["good", "read"]
+        assert catch["threshold"] is not None
+        assert catch["share"] is catch["rows"] is catch["low"] is None
+        printed = capsys.readouterr().out
+        assert f"good, read 90% of the errors: unknown on held-out rows, as {reason}" in printed
+        assert "0.0%" not in printed
+    # The same rows as units of their own have figures.
+    assert 0 < figures(path, tmp_path, "--cluster-field=none")["good", "read"]["rows"] < 1
