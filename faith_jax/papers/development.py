@@ -19,13 +19,13 @@ class Parts(NamedTuple):
     notes: tuple[str, ...]
 
 
-def development_and_test(files: Sequence[str], options: EvaluateOptions, field: str = "") -> Parts:
+def development_and_test(files: Sequence[str], options: EvaluateOptions, *fields: str) -> Parts:
     """Reads the test files and the development part that the options name.
 
     Args:
       files: of the test part.
       options: with `development`, a file, or "split" for a random half of the rows.
-      field: of the rows, that is kept; "" = none.
+      fields: of the rows, that are kept; "" = none.
 
     Raises:
       ConfigError: there is no development part, or it has other scorers than the test part.
@@ -37,7 +37,7 @@ def development_and_test(files: Sequence[str], options: EvaluateOptions, field: 
             f"--development=FILE, or --development={SPLIT} to choose thresholds on a random half "
             "of the rows."
         )
-    test = _read_corpus("the test files", files, options, field)
+    test = _read_corpus("the test files", files, options, fields)
     if options.development == SPLIT:
         order = np.random.default_rng(options.seed).permutation(len(test.ids))
         half = len(order) // 2
@@ -45,7 +45,7 @@ def development_and_test(files: Sequence[str], options: EvaluateOptions, field: 
         note = f"Thresholds chosen on {sizes}: a random split with the seed {options.seed}."
         first, second = (test.part(np.sort(rows)) for rows in (order[:half], order[half:]))
         return Parts(first, second, (note,))
-    development = _read_corpus(options.development, [options.development], options, field)
+    development = _read_corpus(options.development, [options.development], options, fields)
     if set(development.scores) != set(test.scores):
         raise ConfigError(
             f"The development part has scores of {', '.join(development.scores)}, the test part of "
@@ -55,8 +55,10 @@ def development_and_test(files: Sequence[str], options: EvaluateOptions, field: 
     return Parts(development, test, row_notes(named))
 
 
-def _read_corpus(source: str, files: Sequence[str], options: EvaluateOptions, field: str) -> Corpus:
-    corpora = chosen_corpora(files, options, only_fields(field))
+def _read_corpus(
+    source: str, files: Sequence[str], options: EvaluateOptions, fields: Sequence[str]
+) -> Corpus:
+    corpora = chosen_corpora(files, options, only_fields(*fields))
     if len(corpora) > 1:
         raise InputError(f"{source}: expected one corpus, got {', '.join(corpora)}.")
     (corpus,) = corpora.values()

@@ -135,10 +135,10 @@ def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> ND
     return np.array([numbers[cluster] for cluster in clusters], np.intp)
 
 
-def interval_note(confidence: float, resamples: int) -> str:
-    """Returns the sentence on intervals that stands below a table."""
+def interval_note(confidence: float, resamples: int, over: str = "rows") -> str:
+    """Returns the sentence on intervals that stands below a table; `over` is what is drawn."""
     drawn = pluralize(resamples, "resample")
-    return f"Intervals: {100 * confidence:g}% percentile bootstrap over rows, {drawn}."
+    return f"Intervals: {100 * confidence:g}% percentile bootstrap over {over}, {drawn}."
 
 
 def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:

@@ -37,6 +37,11 @@ class Units(NamedTuple):
         """How many units there are."""
         return int(self.numbers.max(initial=-1)) + 1
 
+    @property
+    def kind(self) -> str:
+        """What the units are called."""
+        return "groups" if self.field else "rows"
+
     def text(self, counted: str = "") -> str:
         """Returns how many there are, such as "12 groups (40 rows)" or "only 3 rows".
 
@@ -73,9 +78,9 @@ class Units(NamedTuple):
         if 1 < count < ENOUGH_UNITS:
             remedy = "; --cluster-field names another unit" if self.field else ""
             notes.append(
-                f"{corpus}: with only {count} {'groups' if self.field else 'rows'}, intervals and "
-                "p-values rest on their values being about normal; exchanging whole units of two "
-                f"systems allows no p-value below 2/2^{count} = {smallest_exchange(count):.2g}"
+                f"{corpus}: with only {count} {self.kind}, intervals and p-values rest on their "
+                "values being about normal; exchanging whole units of two systems allows no "
+                f"p-value below 2/2^{count} = {smallest_exchange(count):.2g}"
                 f"{remedy}."
             )
         return tuple(notes)
@@ -154,6 +159,5 @@ def settling_text(estimate: Estimate, comparisons: int, units: Units) -> str:
     count = estimate.units_to_settle(SIGNIFICANT / max(1, comparisons))
     if not math.isfinite(count) or count <= estimate.units:
         return ""
-    kind = "groups" if units.field else "rows"
     size = f"about {count:,}" if count <= _MANY else f"more than {_MANY:,}"
-    return f"; a difference of this size needs {size} {kind}"
+    return f"; a difference of this size needs {size} {units.kind}"

@@ -10,7 +10,12 @@ from numpy.typing import ArrayLike
 from faith_jax.core.table import DASH, Table
 from faith_jax.papers.development import THRESHOLD_OPTIONS, development_and_test
 from faith_jax.runs.options import EvaluateOptions
-from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, interval_draws
+from faith_jax.runs.scores.protocols import (
+    Evaluation,
+    EvaluationProtocol,
+    cluster_fields,
+    interval_draws,
+)
 from faith_jax.statistics.bootstrap import DRAWS, NO_INTERVAL, Draws, interval_note
 from faith_jax.statistics.classification import (
     ACCURACY,
@@ -20,6 +25,7 @@ from faith_jax.statistics.classification import (
     call_figures,
 )
 from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.statistics.units import AUTO, units_of
 
 _KINDS = ("non-verifiable", "verifiable")  # by the label
 
@@ -77,26 +83,28 @@ def _choose_threshold(scores: ArrayLike, labels: ArrayLike) -> _Threshold:
     return best
 
 
-def verifiable_table(development: Corpus, test: Corpus, draws: Draws = DRAWS) -> Table:
+def verifiable_table(
+    development: Corpus, test: Corpus, draws: Draws = DRAWS, cluster_field: str = AUTO
+) -> Table:
     """Returns Gupta 2022's table 3, in per cent with intervals: which claims can be verified (1).
 
     Of each scorer, development chooses the threshold and whether claims are verifiable at or above
     it or at or below it, by the best macro F1; the paper does not say by which figure it chooses,
     nor which way its scores point. Undefined scores call a claim not verifiable. The row "random"
-    calls half of the claims verifiable: the accuracy, and the F1 of the expected counts.
+    calls half of the claims verifiable: the accuracy, and the F1 of the expected counts. Claims are
+    drawn by units; see `faith_jax.statistics.units.units_of`.
     """
-    labelled = ~np.isnan(test.labels)
-    labels = test.labels[labelled]
+    test = test.part(~np.isnan(test.labels))
+    labels, units = test.labels, units_of([test], cluster_field)
     rows: list[tuple[str, _Threshold, list[Figure]]] = []
     for scorer, scores in test.scores.items():
         cut = _choose_threshold(development.scores[scorer], development.labels)
         figures: dict[str, Figure] = {}
         if labels.size and not math.isnan(cut.threshold):
             truth, calls = (
-                [_KINDS[int(value)] for value in side]
-                for side in (labels, cut.calls(scores[labelled]))
+                [_KINDS[int(value)] for value in side] for side in (labels, cut.calls(scores))
             )
-            figures = call_figures(truth, calls, draws)
+            figures = call_figures(truth, calls, draws, units.numbers.tolist())
         rows.append((scorer, cut, [figures.get(name, UNDEFINED) for name in (ACCURACY, *_KINDS)]))
     share = float(labels.mean()) if labels.size else math.nan
     expected = (50.0, *(100 * part / (part + 0.5) for part in (1 - share, share)))
@@ -112,7 +120,8 @@ def verifiable_table(development: Corpus, test: Corpus, draws: Draws = DRAWS) ->
             for scorer, cut, figures in rows
         ),
         (
-            interval_note(draws.confidence, draws.resamples),
+            interval_note(draws.confidence, draws.resamples, units.kind),
+            *units.notes(test.name),
             "An undefined score calls a claim not verifiable.",
         ),
         Table(
@@ -130,12 +139,12 @@ def verifiable_table(development: Corpus, test: Corpus, draws: Draws = DRAWS) ->
 
 
 def _evaluate_verifiable(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
-    development, test, notes = development_and_test(files, options)
-    table = verifiable_table(development, test, interval_draws(options))
+    development, test, notes = development_and_test(files, options, *cluster_fields(options))
+    table = verifiable_table(development, test, interval_draws(options), options.cluster_field)
     table = table._replace(notes=table.notes + notes)
     return Evaluation(table, {"rows": (table.tidy or table).records()}, {test.name: test})
 
 
 VERIFIABLE = EvaluationProtocol(
-    _evaluate_verifiable, THRESHOLD_OPTIONS | {"resamples", "confidence"}
+    _evaluate_verifiable, THRESHOLD_OPTIONS | {"cluster_field", "resamples", "confidence"}
 )

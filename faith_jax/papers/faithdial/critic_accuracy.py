@@ -6,14 +6,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table, figure_text
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.runs.options import EvaluateOptions
-from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, half_notes, read_layout
+from faith_jax.runs.scores.protocols import (
+    Evaluation,
+    EvaluationProtocol,
+    cluster_fields,
+    half_notes,
+    read_layout,
+)
 from faith_jax.statistics.bootstrap import (
     NO_INTERVAL,
     RESAMPLES,
@@ -23,10 +29,11 @@ from faith_jax.statistics.bootstrap import (
     interval_note,
 )
 from faith_jax.statistics.scored_corpora import Corpus, only_fields, read_corpora
+from faith_jax.statistics.units import AUTO, units_of
 
 
 class Accuracy(NamedTuple):
-    """The share of right calls, its bootstrap interval over rows, and how many rows count."""
+    """The share of right calls, its bootstrap interval over units, and how many rows count."""
 
     value: float
     interval: Interval
@@ -59,11 +66,13 @@ def accuracy(
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
     seed: int = 0,
+    units: NDArray[np.intp] | None = None,
 ) -> Accuracy:
     """Returns how often scores call rows as the labels do (Dziri 2022, table 4).
 
-    Scores are [rows], at least 0.5 = 1, NaN = no call; labels [rows], NaN = unknown. A single row
-    has no interval.
+    Scores are [rows], at least 0.5 = 1, NaN = no call; labels [rows], NaN = unknown; `units` the
+    numbers of what rows are drawn together with [rows], None = alone. A single unit has no
+    interval.
     """
     values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     defined = ~np.isnan(values + truth)
@@ -71,7 +80,13 @@ def accuracy(
     if not hits.size:
         return Accuracy(math.nan, NO_INTERVAL, 0)
     draws = Draws(resamples, confidence, seed)
-    ((share, interval),) = bootstrap(lambda w: (w @ hits / hits.size)[None], hits.size, draws)
+    clusters = None if units is None else units[defined].tolist()
+
+    def share_of(weights: NDArray[np.uint16]) -> NDArray[np.float64]:
+        # Clusters differ in size, so that a resample may have another number of rows.
+        return (weights @ hits / weights.sum(axis=1))[None]
+
+    ((share, interval),) = bootstrap(share_of, hits.size, draws, clusters)
     return Accuracy(share, interval, hits.size)
 
 
@@ -81,22 +96,29 @@ def accuracy_table(
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
     seed: int = 0,
+    cluster_field: str = AUTO,
 ) -> Table:
     """Returns the share of right calls of each system on each corpus, in per cent.
 
-    `systems` has by system and corpus the rows, each with one scorer.
+    `systems` has by system and corpus the rows, each with one scorer; they are drawn by units, see
+    `faith_jax.statistics.units.units_of`.
     """
     evaluated = dict.fromkeys(corpus for by_corpus in systems.values() for corpus in by_corpus)
     corpora = {name: layout.corpora.get(name, name) for name in [*layout.corpora, *evaluated]}
     columns = [title for name, title in corpora.items() if name in evaluated]
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
+    kinds, unit_notes = set[str](), dict[str, None]()  # systems of the same rows have the same note
     for system, by_corpus in systems.items():
         cells = {}
         for name, corpus in by_corpus.items():
-            (scores,) = corpus.scores.values()
-            cell = accuracy(scores, corpus.labels, resamples, confidence, seed)
-            cells[corpora[name]] = cell
+            part = corpus.part(corpus.usable())
+            (scores,) = part.scores.values()
+            units = units_of([part], cluster_field)
+            drawn = resamples, confidence, seed, units.numbers
+            cells[corpora[name]] = accuracy(scores, part.labels, *drawn)
+            kinds.add(units.kind)
+            unit_notes |= dict.fromkeys(units.notes(corpora[name]))
         marks = {c: layout.marks.get(system, {}).get(c, "") for c in columns}
         row_cells = (_accuracy_text(cells[c], marks[c]) if c in cells else "" for c in columns)
         rows.append((system, *row_cells))
@@ -107,12 +129,13 @@ def accuracy_table(
             value, interval, count = cells[column]
             share = round(published[column] / 100, 6) if column in published else None
             tidy.append((system, column, count, value, *interval, share))
+    over = " or ".join(sorted(kinds))
     names = (*layout.headings, "rows", "accuracy", "low", "high", "published")
     return Table(
         layout.title,
         (layout.headings[0], *columns),
         tuple(rows),
-        (*layout.notes, interval_note(confidence, resamples)),
+        (*layout.notes, interval_note(confidence, resamples, over), *unit_notes),
         Table("", names, tuple(tidy)),
     )
 
@@ -144,12 +167,14 @@ def _evaluate_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evalua
             yield {**row, "corpus": name, "scores": {scorers[0]: row["scores"][scorers[0]]}}
 
     systems: dict[str, dict[str, Corpus]] = {}
-    corpora = read_corpora({path: rows(path) for path in files}, only_fields())
+    corpora = read_corpora(
+        {path: rows(path) for path in files}, only_fields(*cluster_fields(options))
+    )
     for name, corpus in corpora.items():
         system, of = places[name]
         systems.setdefault(system, {})[of] = corpus
     layout = read_layout(options.table, AccuracyLayout) if options.table else AccuracyLayout()
-    drawn = options.resamples, options.confidence, options.seed
+    drawn = options.resamples, options.confidence, options.seed, options.cluster_field
     table = accuracy_table(systems, layout, *drawn)
     cuts = [
         f"{count:,} of {len(systems[system][of].ids):,} by {system} on {layout.corpora.get(of, of)}"
@@ -162,5 +187,6 @@ def _evaluate_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evalua
 
 
 ACCURACY = EvaluationProtocol(
-    _evaluate_accuracy, frozenset(("table", "resamples", "confidence", "seed", "scorers"))
+    _evaluate_accuracy,
+    frozenset(("table", "cluster_field", "resamples", "confidence", "seed", "scorers")),
 )

@@ -10,11 +10,12 @@ test set and error.
 
 import dataclasses
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from faith_jax.core.errors import InputError
 from faith_jax.statistics.auc import auc_of_weights
@@ -22,6 +23,7 @@ from faith_jax.statistics.auc_table import ALL_EQUAL, AucCell
 from faith_jax.statistics.bootstrap import NO_INTERVAL, Draws, bootstrap
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.significance import SIGNIFICANT, bonferroni, hanley_mcneil_test
+from faith_jax.statistics.units import AUTO, units_of
 
 ERRORS = ("hallucination", "coverage")
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
@@ -121,19 +123,19 @@ def _read_hallucinated_spans(part: Corpus, row: int) -> list[tuple[int, int]]:
 
 def _compute_auc_cell(
     judgements: Mapping[Hashable, JudgedItem],
-    groups: Sequence[str],
+    units: NDArray[np.intp],
     resamples: int,
     seed: tuple[int, int],
     confidence: float,
 ) -> AucCell:
-    """Returns the area; examples of one group are drawn together, with all their words."""
+    """Returns the area; examples of one unit are drawn together, with all their words."""
     rows = judgements.values()
     scores, labels = np.array([row.score for row in rows]), np.array([row.label for row in rows])
     if len(np.unique(labels)) < 2:
         return AucCell(math.nan, NO_INTERVAL)
     if not np.ptp(scores):
         return AucCell(math.nan, NO_INTERVAL, undefined=ALL_EQUAL)
-    clusters, draws = [groups[row.row] for row in rows], Draws(resamples, confidence, seed)
+    clusters, draws = [units[row.row] for row in rows], Draws(resamples, confidence, seed)
     (cell,) = bootstrap(auc_of_weights(scores[None], labels), len(labels), draws, clusters)
     return AucCell(*cell)
 
@@ -177,7 +179,7 @@ def detections(
     words: bool = False,
     resamples: int = 1000,
     seed: int = 0,
-    cluster_field: str = "",
+    cluster_field: str = AUTO,
     confidence: float = 0.95,
 ) -> dict[Key, Detection]:
     """Returns the cells of a table, each method compared with the best of its test set and error.
@@ -189,14 +191,14 @@ def detections(
       corpora: the scored test sets, with the fields that `select_judged_rows` describes.
       methods: for each method the scorer of each error; those without scores have no cells.
       words: of words, not of examples.
-      resamples: of the bootstrap over examples.
+      resamples: of the bootstrap over units.
       seed: of the resamples.
-      cluster_field: rows with the same value are drawn together; "" = each on its own.
+      cluster_field: what rows of a unit share; see `faith_jax.statistics.units.units_of`.
       confidence: of the intervals.
     """
     table: dict[Key, Detection] = {}
     for number, (name, corpus) in enumerate(corpora.items()):
-        groups = corpus.field(cluster_field) if cluster_field else corpus.ids
+        units = units_of([corpus], cluster_field).numbers
         for error in ERRORS:
             usable = detectors(corpus, error, words)
             rows = {
@@ -204,7 +206,7 @@ def detections(
                 for method, scorers in methods.items()
                 if scorers.get(error) in usable
             }
-            drawn = groups, resamples, (seed, number), confidence
+            drawn = units, resamples, (seed, number), confidence
             cells = {
                 method: _compute_auc_cell(examples, *drawn) for method, examples in rows.items()
             }

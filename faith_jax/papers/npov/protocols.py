@@ -1,7 +1,7 @@
 """Detection of NPOV errors (Chang 2024, tables 1 and 3): the protocols `npov` and `npov_words`."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from faith_jax.runs.scores.protocols import (
     chosen_corpora,
 )
 from faith_jax.statistics.auc_table import CELL_COLUMNS, AucCell
+from faith_jax.statistics.bootstrap import interval_note
 from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.statistics.units import AUTO, units_of
 
 
 def npov_cells(
@@ -27,6 +29,7 @@ def npov_cells(
     confidence: float = 0.95,
     seed: int = 0,
     words: bool = False,
+    cluster_field: str = AUTO,
 ) -> dict[tuple[str, str], dict[str, AucCell]]:
     """Returns the AUC of each scorer by (error, scorer), then slice; NaN for one class.
 
@@ -38,7 +41,7 @@ def npov_cells(
     scorers = dict.fromkeys(scorer for part in parts.values() for scorer in part.scores)
     methods = {scorer: dict.fromkeys(ERRORS, scorer) for scorer in scorers}
     cells: dict[tuple[str, str], dict[str, AucCell]] = {}
-    settings = words, resamples, seed, "", confidence
+    settings = words, resamples, seed, cluster_field, confidence
     for key, detection in detections(parts, methods, *settings).items():
         cells.setdefault((key.error, key.method), {})[key.slice] = detection.cell
     return cells
@@ -86,7 +89,7 @@ def npov_rows(
 def _evaluate_detection(files: Sequence[str], options: EvaluateOptions, words: bool) -> Evaluation:
     corpora = chosen_corpora(files, options)
     drawn = options.resamples, options.confidence, options.seed
-    cells = npov_cells(corpora, options.slice_field, *drawn, words=words)
+    cells = npov_cells(corpora, options.slice_field, *drawn, words, options.cluster_field)
     notes = _notes_without_spans(corpora, options.slice_field) if words else ()
     if not cells:
         problem = notes[0] if notes else "None of the scorers has scores of words; see the scorers."
@@ -95,7 +98,22 @@ def _evaluate_detection(files: Sequence[str], options: EvaluateOptions, words: b
     figures: dict[str, dict[str, Any]] = {}  # by error, scorer and slice
     for (error, scorer), row in cells.items():
         figures.setdefault(error, {})[scorer] = {name: cell.figures() for name, cell in row.items()}
+    notes = (*_unit_notes(corpora, options.slice_field, options), *notes)
     return Evaluation(table._replace(notes=table.notes + notes), figures, corpora)
+
+
+def _unit_notes(
+    corpora: Mapping[str, Corpus], slice_field: str, options: Comparison
+) -> Iterator[str]:
+    """Yields notes on the intervals, and on the units of each slice."""
+    units = {
+        name: units_of([part], options.cluster_field)
+        for name, part in _split_into_slices(corpora, slice_field).items()
+    }
+    kinds = " or ".join(sorted({of_slice.kind for of_slice in units.values()}))
+    yield interval_note(options.confidence, options.resamples, kinds)
+    for name, of_slice in units.items():
+        yield from of_slice.notes(name)
 
 
 def _notes_without_spans(corpora: Mapping[str, Corpus], slice_field: str) -> tuple[str, ...]:
@@ -119,12 +137,17 @@ def _report_tables(corpora: Mapping[str, Corpus], options: Comparison) -> list[T
         for name, corpus in corpora.items()
         if corpus.fields and all(needed <= fields.keys() for fields in corpus.fields)
     }
+    if not labelled:
+        return []
     drawn = options.resamples, options.confidence, options.seed
-    return [npov_rows(npov_cells(labelled, "", *drawn), options.confidence)] if labelled else []
+    cells = npov_cells(labelled, "", *drawn, cluster_field=options.cluster_field)
+    notes = tuple(_unit_notes(labelled, "", options))
+    return [npov_rows(cells, options.confidence)._replace(notes=notes)]
 
 
 _OPTIONS = frozenset(
-    ("slice_field", "resamples", "confidence", "seed", "scorers", "histograms", "roc_curves")
+    ("slice_field", "cluster_field", "resamples", "confidence", "seed", "scorers")
+    + ("histograms", "roc_curves")
 )
 NPOV = EvaluationProtocol(
     functools.partial(_evaluate_detection, words=False),
