@@ -97,6 +97,16 @@ def read_parts(
     return parts
 
 
+def usable_parts(parts: Parts, scorers: Sequence[str]) -> dict[str, Corpus]:
+    """Returns the rows with a label and a defined score of every scorer.
+
+    Scorers are tuned and judged on the same rows: else one could gain by being undefined where it
+    is hard.
+    """
+    chosen = {name: corpus.only(scorers) for name, corpus in parts.items()}
+    return {name: corpus.part(corpus.usable()) for name, corpus in chosen.items()}
+
+
 def units_notes(units: Mapping[str, Units], corpora: Parts) -> Iterator[str]:
     """Yields one sentence on the units of all parts, and warnings of parts with few."""
     by_field: dict[str, list[str]] = {}
@@ -292,8 +302,11 @@ def _evaluate_balanced_accuracy(files: Sequence[str], options: EvaluateOptions) 
                 f"{options.development}: no scores of {missing[0]!r} in the part {name!r}, only "
                 f"of {', '.join(development[name].scores)}."
             )
-    usable = {name: corpus.part(corpus.usable()) for name, corpus in parts.items()}
-    table, *further = _balanced_accuracy_tables(usable, development, options)
+    scorers = list(next(iter(parts.values())).scores)
+    tuning = {name: corpus for name, corpus in development.items() if name in parts}
+    table, *further = _balanced_accuracy_tables(
+        usable_parts(parts, scorers), usable_parts(tuning, scorers), options
+    )
     figures = {"rows": (table.tidy or table).records()}
     if further:
         (differences,) = further

@@ -15,7 +15,7 @@ import numpy as np
 from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.table import DASH, Table, figure_text
 from faith_jax.runs.options import EvaluateOptions
-from faith_jax.runs.scores.balanced_accuracy import read_parts, units_notes
+from faith_jax.runs.scores.balanced_accuracy import read_parts, units_notes, usable_parts
 from faith_jax.runs.scores.protocols import (
     Evaluation,
     EvaluationProtocol,
@@ -174,16 +174,15 @@ def _tuned_cuts(development: Mapping[str, Corpus], scorers: Sequence[str]) -> Cu
     Raises:
       InputError: the development part has no scores of a scorer, or rows of one class alone.
     """
-    cuts = {}
+    for name, corpus in development.items():
+        if missing := [scorer for scorer in scorers if scorer not in corpus.scores]:
+            raise InputError(f"--development: {name} has no scores of {missing[0]!r}.")
+    cuts, development = {}, usable_parts(development, scorers)
     for scorer in scorers:
-        for name, corpus in development.items():
-            if scorer not in corpus.scores:
-                raise InputError(f"--development: {name} has no scores of {scorer!r}.")
         values = np.concatenate([c.scores[scorer] for c in development.values()])
         labels = np.concatenate([c.labels for c in development.values()])
-        defined = ~np.isnan(values + labels)
         # Hallucinated is class 1 of the negated scores, and called from the threshold on.
-        cut = -best_threshold(-values[defined], 1 - labels[defined])
+        cut = -best_threshold(-values, 1 - labels)
         if math.isnan(cut):
             raise InputError(f"--development: all rows with scores of {scorer!r} have one label.")
         cuts[RESPONSES, scorer] = _just_above(cut)
@@ -230,8 +229,7 @@ def _evaluate_hallucinations(files: Sequence[str], options: EvaluateOptions) -> 
     cuts: Cuts = {(kind, s): _HALF for kind in (RESPONSES, CHARACTERS) for s in scorers}
     if options.development:
         cuts = _tuned_cuts(_read_parts([options.development], options), scorers)
-    usable = {name: corpus.part(corpus.usable()) for name, corpus in parts.items()}
-    table = _hallucination_table(usable, cuts, options)
+    table = _hallucination_table(usable_parts(parts, scorers), cuts, options)
     if not options.development:
         remedy = "; --development=FILE, the scored development part, chooses one"
         table = table._replace(notes=(*table.notes, *half_notes(parts, remedy)))

@@ -153,7 +153,7 @@ def test_outputs_overwrite_no_input_and_not_each_other(capsys, tmp_path, monkeyp
         (["--test=delong"], "--test: goes with --baseline"),
         (["--protocol=pronouns", "--baseline=s"], "--baseline: goes with --protocol=auc"),
         (["--protocol=pronouns", "--seed=1"], "--seed: goes with --protocol=accuracy or auc"),
-        (["--protocol=npov", "--cluster-field=x"], "--cluster-field: goes with --protocol=auc"),
+        (["--protocol=begin", "--cluster-field=x"], "--cluster-field: goes with --protocol=acc"),
         (["--confidence=0"], "--confidence: expected a share in (0, 1), got 0"),
         (
             ["--roc-curves=curve.pdf"],
