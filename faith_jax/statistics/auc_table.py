@@ -253,8 +253,10 @@ def auc_table(
     missing_shares: dict[str, dict[str, str]] = {}
     missing_warnings: list[str] = []
     for name, corpus in corpora.items():
-        missing = _measure_missing_scores(
-            corpus, scorers, len(used[name].ids), tested, confidence, cluster_field
+        meaning = "AUCs are of the {rows} that every scorer has"
+        baseline = next(iter(tested), "")
+        missing = measure_missing_scores(
+            corpus, scorers, meaning, baseline, confidence, cluster_field
         )
         missing_warnings += missing.warnings
         for label, share in missing.shares.items():
@@ -502,25 +504,26 @@ def _find_best_scorer(column: _Column, confidence: float) -> Best:
     return Best(ranked[0], margins, settling)
 
 
-class _MissingScores(NamedTuple):
+class MissingScores(NamedTuple):
     """The shares of undefined scores and of empty answers of a corpus, by what a row shows."""
 
     shares: Mapping[str, str]
     warnings: Sequence[str]
 
 
-def _measure_missing_scores(
+def measure_missing_scores(
     corpus: Corpus,
     scorers: Sequence[str],
-    num_used: int,
-    tested: Mapping[str, Sequence[str]],
+    meaning: str,
+    baseline: str,
     confidence: float,
     cluster_field: str,
-) -> _MissingScores:
-    """Compares how often scorers are undefined: one may owe its AUC to rows that are left out.
+) -> MissingScores:
+    """Compares how often scorers are undefined: one may owe its figures to what it is silent on.
 
-    Shares are of the rows with a label, and are compared with the baseline's, or with those of the
-    scorer that is defined most often. AUCs are of `num_used` rows.
+    Shares are of the rows with a label, and are compared with the baseline's, or without one ("")
+    with those of the scorer that is defined most often. Warnings tell the meaning of undefined
+    scores for the figures; {rows} in it are those that every scorer has, of those with a label.
     """
     labelled = corpus.part(~np.isnan(corpus.labels))
     units = units_of([labelled], cluster_field).numbers
@@ -529,7 +532,7 @@ def _measure_missing_scores(
     warnings: list[str] = []
     if any(is_missing.any() for is_missing in missing.values()):
         fewest = min(scorers, key=lambda scorer: missing[scorer].sum())
-        reference = next(iter(tested), fewest)
+        reference = baseline or fewest
         baselines = {scorer: reference for scorer in scorers if scorer != reference}
         measures = {scorer: {UNDEFINED: missing_share([missing[scorer]])} for scorer in scorers}
         compared = compare_measures(measures, baselines, confidence, units)
@@ -541,18 +544,18 @@ def _measure_missing_scores(
                 shares[f"{scorer}: {UNDEFINED}"] = cell.text(1)
             if cell.differs:
                 shares[f"{scorer} {MINUS} {reference}: {UNDEFINED}"] = cell.difference_text(1)
-                size = f"{num_used:,} of {pluralize(len(labelled.ids), 'row')}"
+                size = f"{corpus.usable().sum():,} of {pluralize(len(labelled.ids), 'row')}"
                 warnings.append(
                     f"{corpus.name}: Warning: {scorer} is undefined in {cell.value:.1f}% of the "
                     f"rows with a label, {reference} in {cells[reference].value:.1f}%"
-                    f"{cell.test_text()}. AUCs are of the {size} that every scorer has; "
-                    "--undefined=VALUE counts an undefined score as VALUE."
+                    f"{cell.test_text()}. {meaning.format(rows=size)}; --undefined=VALUE counts an "
+                    "undefined score as VALUE."
                 )
     # Empty answers are the same for all scorers, and have one row.
     if (labelled.is_empty == 1).any():
         measures = {"": {EMPTY: missing_share([labelled.is_empty])}}
         shares[EMPTY] = compare_measures(measures, {}, confidence, units)[""][EMPTY].text(1)
-    return _MissingScores(shares, warnings)
+    return MissingScores(shares, warnings)
 
 
 def _warn_of_single_units(used: Mapping[str, Corpus], units: Mapping[str, Units]) -> Iterator[str]:

@@ -15,6 +15,8 @@ from faith_jax.runs.scores.protocols import (
     EvaluationProtocol,
     cluster_fields,
     interval_draws,
+    undefined_score,
+    with_undefined_shares,
 )
 from faith_jax.statistics.bootstrap import DRAWS, NO_INTERVAL, Draws, interval_note
 from faith_jax.statistics.classification import (
@@ -119,11 +121,7 @@ def verifiable_table(
             (scorer, *cut.texts, *(figures[place].text for place in order))
             for scorer, cut, figures in rows
         ),
-        (
-            interval_note(draws.confidence, draws.resamples, units.kind),
-            *units.notes(test.name),
-            "An undefined score calls a claim not verifiable.",
-        ),
+        (interval_note(draws.confidence, draws.resamples, units.kind), *units.notes(test.name)),
         Table(
             "",
             ("scorer", "threshold", "direction", "F1 development", *ends),
@@ -140,11 +138,18 @@ def verifiable_table(
 
 def _evaluate_verifiable(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     development, test, notes = development_and_test(files, options, *cluster_fields(options))
-    table = verifiable_table(development, test, interval_draws(options), options.cluster_field)
+    score = undefined_score(options)
+    counted = (part.counting_undefined(score) for part in (development, test))
+    table = verifiable_table(*counted, interval_draws(options), options.cluster_field)
+    if options.undefined is None:
+        notes = ("An undefined score calls a claim not verifiable.", *notes)
     table = table._replace(notes=table.notes + notes)
-    return Evaluation(table, {"rows": (table.tidy or table).records()}, {test.name: test})
+    outcome = Evaluation(table, {"rows": (table.tidy or table).records()}, {test.name: test})
+    meaning = "A claim without a score is called not verifiable"
+    return with_undefined_shares(outcome, meaning, options)
 
 
 VERIFIABLE = EvaluationProtocol(
-    _evaluate_verifiable, THRESHOLD_OPTIONS | {"cluster_field", "resamples", "confidence"}
+    _evaluate_verifiable,
+    THRESHOLD_OPTIONS | {"cluster_field", "undefined", "resamples", "confidence"},
 )

@@ -8,7 +8,12 @@ import numpy as np
 from faith_jax.core.table import Table
 from faith_jax.papers.development import THRESHOLD_OPTIONS, development_and_test
 from faith_jax.runs.options import EvaluateOptions
-from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol
+from faith_jax.runs.scores.protocols import (
+    Evaluation,
+    EvaluationProtocol,
+    undefined_score,
+    with_undefined_shares,
+)
 from faith_jax.statistics.classification import best_threshold
 from faith_jax.statistics.scored_corpora import Corpus
 
@@ -37,7 +42,7 @@ def threshold_table(development: Corpus, test: Corpus, group_field: str = "sourc
         rows.append((scorer, threshold, *figures, *by_group))
     columns = ("scorer", "threshold", "P", "R", "F1", "Acc", *(f"F1 {name}" for name in names))
     title = "Threshold of the best f1 on development, figures of test in per cent"
-    return Table(title, columns, tuple(rows), ("An undefined score reaches no threshold.",))
+    return Table(title, columns, tuple(rows))
 
 
 def _class_figures(labels: np.ndarray, calls: np.ndarray, threshold: float) -> list[float]:
@@ -61,9 +66,14 @@ def _evaluate_begin(files: Sequence[str], options: EvaluateOptions) -> Evaluatio
             " F1 is also shown for each value of it: name another field (--group-field=NAME), or "
             "leave this out (--group-field=).",
         )
-    table = threshold_table(development, test, options.group_field)
+    score = undefined_score(options)
+    counted = (part.counting_undefined(score) for part in (development, test))
+    table = threshold_table(*counted, options.group_field)
+    if options.undefined is None:
+        notes = ("An undefined score reaches no threshold.", *notes)
     table = table._replace(notes=table.notes + notes)
-    return Evaluation(table, {"rows": table.records()}, {test.name: test})
+    outcome = Evaluation(table, {"rows": table.records()}, {test.name: test})
+    return with_undefined_shares(outcome, "A row without a score is called unfaithful", options)
 
 
-BEGIN = EvaluationProtocol(_evaluate_begin, THRESHOLD_OPTIONS | {"group_field"})
+BEGIN = EvaluationProtocol(_evaluate_begin, THRESHOLD_OPTIONS | {"group_field", "undefined"})

@@ -20,6 +20,7 @@ from faith_jax.runs.scores.protocols import (
     chosen_corpora,
     cluster_fields,
     counting_undefined,
+    with_undefined_shares,
 )
 from faith_jax.statistics.detection import (
     balanced_accuracy,
@@ -46,6 +47,7 @@ from faith_jax.statistics.units import Units, units_of
 logger = logging.getLogger("faith_jax")
 
 FIXED, TUNED = "0.5", "tuned"
+COMMON_ROWS = "Figures are of the {rows} that every scorer has"
 _SHARE = (0.0, 1.0)  # the ends of the scale
 _TIDY = ("threshold", "scorer", "part", "balanced accuracy", "low", "high", "cut", "rows", "units")
 
@@ -89,22 +91,24 @@ def parts_of(corpora: Parts, field: str) -> dict[str, Corpus]:
 def read_parts(
     files: Sequence[str], options: EvaluateOptions, selection: Kept | None = None
 ) -> dict[str, Corpus]:
-    """Reads scored files; returns their parts with the rows whose scores are all defined."""
+    """Reads scored files; returns their parts, each of which has usable rows."""
     selection = selection or only_fields(*cluster_fields(options), options.slice_field)
-    corpora = counting_undefined(chosen_corpora(files, options, selection), options)
-    parts = parts_of(corpora, options.slice_field)
-    check_usable(parts)
+    parts = parts_of(chosen_corpora(files, options, selection), options.slice_field)
+    check_usable(counting_undefined(parts, options))
     return parts
 
 
-def usable_parts(parts: Parts, scorers: Sequence[str]) -> dict[str, Corpus]:
-    """Returns the rows with a label and a defined score of every scorer.
+def usable_parts(
+    parts: Parts, scorers: Sequence[str], options: EvaluateOptions
+) -> dict[str, Corpus]:
+    """Returns the rows with a label and a defined score of every scorer, or what it counts as.
 
     Scorers are tuned and judged on the same rows: else one could gain by being undefined where it
     is hard.
     """
     chosen = {name: corpus.only(scorers) for name, corpus in parts.items()}
-    return {name: corpus.part(corpus.usable()) for name, corpus in chosen.items()}
+    counted = counting_undefined(chosen, options)
+    return {name: corpus.part(corpus.usable()) for name, corpus in counted.items()}
 
 
 def units_notes(units: Mapping[str, Units], corpora: Parts) -> Iterator[str]:
@@ -305,13 +309,14 @@ def _evaluate_balanced_accuracy(files: Sequence[str], options: EvaluateOptions) 
     scorers = list(next(iter(parts.values())).scores)
     tuning = {name: corpus for name, corpus in development.items() if name in parts}
     table, *further = _balanced_accuracy_tables(
-        usable_parts(parts, scorers), usable_parts(tuning, scorers), options
+        usable_parts(parts, scorers, options), usable_parts(tuning, scorers, options), options
     )
     figures = {"rows": (table.tidy or table).records()}
     if further:
         (differences,) = further
         figures["differences"] = (differences.tidy or differences).records()
-    return Evaluation(table, figures, parts, tuple(further))
+    outcome = Evaluation(table, figures, parts, tuple(further))
+    return with_undefined_shares(outcome, COMMON_ROWS, options)
 
 
 BALANCED_ACCURACY = EvaluationProtocol(

@@ -15,12 +15,18 @@ import numpy as np
 from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.table import DASH, Table, figure_text
 from faith_jax.runs.options import EvaluateOptions
-from faith_jax.runs.scores.balanced_accuracy import read_parts, units_notes, usable_parts
+from faith_jax.runs.scores.balanced_accuracy import (
+    COMMON_ROWS,
+    read_parts,
+    units_notes,
+    usable_parts,
+)
 from faith_jax.runs.scores.protocols import (
     Evaluation,
     EvaluationProtocol,
     cluster_fields,
     half_notes,
+    with_undefined_shares,
 )
 from faith_jax.statistics.classification import best_threshold
 from faith_jax.statistics.detection import (
@@ -168,7 +174,9 @@ def _cuts_text(cuts: Cuts, kind: str) -> str:
     return f"{', '.join(texts)}, tuned on the development part by F1"
 
 
-def _tuned_cuts(development: Mapping[str, Corpus], scorers: Sequence[str]) -> Cuts:
+def _tuned_cuts(
+    development: Mapping[str, Corpus], scorers: Sequence[str], options: EvaluateOptions
+) -> Cuts:
     """Returns the cuts with the best F1; that of words is 0.5 where no word is marked.
 
     Raises:
@@ -177,7 +185,7 @@ def _tuned_cuts(development: Mapping[str, Corpus], scorers: Sequence[str]) -> Cu
     for name, corpus in development.items():
         if missing := [scorer for scorer in scorers if scorer not in corpus.scores]:
             raise InputError(f"--development: {name} has no scores of {missing[0]!r}.")
-    cuts, development = {}, usable_parts(development, scorers)
+    cuts, development = {}, usable_parts(development, scorers, options)
     for scorer in scorers:
         values = np.concatenate([c.scores[scorer] for c in development.values()])
         labels = np.concatenate([c.labels for c in development.values()])
@@ -228,12 +236,13 @@ def _evaluate_hallucinations(files: Sequence[str], options: EvaluateOptions) -> 
     scorers = list(next(iter(parts.values())).scores)
     cuts: Cuts = {(kind, s): _HALF for kind in (RESPONSES, CHARACTERS) for s in scorers}
     if options.development:
-        cuts = _tuned_cuts(_read_parts([options.development], options), scorers)
-    table = _hallucination_table(usable_parts(parts, scorers), cuts, options)
+        cuts = _tuned_cuts(_read_parts([options.development], options), scorers, options)
+    table = _hallucination_table(usable_parts(parts, scorers, options), cuts, options)
     if not options.development:
         remedy = "; --development=FILE, the scored development part, chooses one"
         table = table._replace(notes=(*table.notes, *half_notes(parts, remedy)))
-    return Evaluation(table, {"rows": (table.tidy or table).records()}, parts)
+    outcome = Evaluation(table, {"rows": (table.tidy or table).records()}, parts)
+    return with_undefined_shares(outcome, COMMON_ROWS, options)
 
 
 HALLUCINATIONS = EvaluationProtocol(

@@ -15,12 +15,14 @@ import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.files.stores import path_of, reason, storage_errors
-from faith_jax.core.table import Table
+from faith_jax.core.table import MARK, Table
 from faith_jax.core.user_modules import entry_point_names, load_named
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.runs.options import Comparison, EvaluateOptions, split_names
 from faith_jax.scoring.registry import scorer_card, scorer_names
+from faith_jax.statistics.auc_table import measure_missing_scores
 from faith_jax.statistics.bootstrap import Draws
+from faith_jax.statistics.measures import EMPTY
 from faith_jax.statistics.scored_corpora import (
     EVERYTHING,
     Corpus,
@@ -31,6 +33,7 @@ from faith_jax.statistics.scored_corpora import (
     read_corpora,
     with_ensembles,
 )
+from faith_jax.statistics.significance import SIGNIFICANT
 from faith_jax.statistics.units import AUTO as AUTO_UNITS
 from faith_jax.statistics.units import ROWS
 
@@ -189,6 +192,35 @@ def counting_undefined(corpora: Mapping[str, Corpus], options: Comparison) -> Ma
     """Returns the corpora with the score that an undefined one counts as, if there is one."""
     score = undefined_score(options)
     return {name: corpus.counting_undefined(score) for name, corpus in corpora.items()}
+
+
+def with_undefined_shares(outcome: Evaluation, meaning: str, options: Comparison) -> Evaluation:
+    """Returns an evaluation that says where scores are undefined, as `auc` does.
+
+    A further table has the shares of undefined scores, and warnings say where these differ: a
+    scorer may owe its figures to the rows of which it says nothing. The corpora of the evaluation
+    are as they were read; see `measure_missing_scores` for the meaning.
+    """
+    compared = meaning, options.baseline, options.confidence, options.cluster_field
+    shares: dict[str, dict[str, str]] = {}
+    warnings: list[str] = []
+    for name, corpus in outcome.corpora.items():
+        missing = measure_missing_scores(corpus, list(corpus.scores), *compared)
+        warnings += missing.warnings
+        for label, share in missing.shares.items():
+            if label != EMPTY:
+                shares.setdefault(label, {})[name] = share
+    if not shares:
+        return outcome
+    table = outcome.table
+    if options.undefined is None:  # else what warnings advise is done
+        table = table._replace(notes=(*table.notes, *warnings))
+    rows = ((label, *(row.get(n, "") for n in outcome.corpora)) for label, row in shares.items())
+    title = "Undefined scores of the rows with a label"
+    note = f"{MARK} another share: p \u2264 {SIGNIFICANT:g} by Student's t, with Holm's correction."
+    further = Table(title, ("scorer", *outcome.corpora), tuple(rows), (note,))
+    figures = {**outcome.figures, "undefined": shares}
+    return Evaluation(table, figures, outcome.corpora, (*outcome.further, further))
 
 
 def cluster_fields(options: Comparison) -> tuple[str, ...]:

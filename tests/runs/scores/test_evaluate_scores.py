@@ -249,9 +249,10 @@ def test_the_protocol_of_npov(capsys, tmp_path, offline_data_dir):
     assert "npov_errors/sample" in page.read_text()
     capsys.readouterr()
     status, lines, _ = evaluate(capsys, scores, "--protocol=npov_words")
-    assert (status, len(lines)) == (0, 5)
+    assert (status, len(lines)) == (0, 6)
     assert lines[3].split()[:2] == ["coverage", "npov_rouge1_coverage"]
-    assert lines[4].startswith("Hallucinations: left out for npov_errors/sample, whose rows do not")
+    assert lines[4] == "Intervals: 95% percentile bootstrap over rows, 1,000 resamples."
+    assert lines[5].startswith("Hallucinations: left out for npov_errors/sample, whose rows do not")
     chosen = "--scorers=npov_rouge1_hallucination"
     status, _, error = evaluate(capsys, scores, "--protocol=npov_words", chosen)
     assert (status, "do not say which words are hallucinated" in error) == (2, True)
