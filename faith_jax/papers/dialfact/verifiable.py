@@ -139,8 +139,9 @@ def verifiable_table(
 def _evaluate_verifiable(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     development, test, notes = development_and_test(files, options, *cluster_fields(options))
     score = undefined_score(options)
-    counted = (part.counting_undefined(score) for part in (development, test))
-    table = verifiable_table(*counted, interval_draws(options), options.cluster_field)
+    development, counted = (part.counting_undefined(score) for part in (development, test))
+    drawn = interval_draws(options), options.cluster_field
+    table = verifiable_table(development, counted, *drawn)
     if options.undefined is None:
         notes = ("An undefined score calls a claim not verifiable.", *notes)
     table = table._replace(notes=table.notes + notes)

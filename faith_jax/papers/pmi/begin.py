@@ -67,8 +67,8 @@ def _evaluate_begin(files: Sequence[str], options: EvaluateOptions) -> Evaluatio
             "leave this out (--group-field=).",
         )
     score = undefined_score(options)
-    counted = (part.counting_undefined(score) for part in (development, test))
-    table = threshold_table(*counted, options.group_field)
+    development, counted = (part.counting_undefined(score) for part in (development, test))
+    table = threshold_table(development, counted, options.group_field)
     if options.undefined is None:
         notes = ("An undefined score reaches no threshold.", *notes)
     table = table._replace(notes=table.notes + notes)
