@@ -723,6 +723,27 @@ STATISTICS = _of(
         "tests/papers/test_protocols.py::test_development_chooses_the_direction",
     ),
     (
+        "held-out-no-threshold",
+        "faith_jax/statistics/thresholds.py",
+        "if math.isnan(threshold):",
+        "if False:",
+        "tests/statistics/test_thresholds.py",
+    ),
+    (
+        "accuracy-documents",
+        "faith_jax/papers/faithdial/critic_accuracy.py",
+        "None if units is None else units[defined].tolist()",
+        "None",
+        "tests/papers/test_document_intervals.py",
+    ),
+    (
+        "tuned-on-own-rows",
+        "faith_jax/runs/scores/balanced_accuracy.py",
+        "usable_parts(tuning, scorers, options)",
+        "tuning",
+        "tests/runs/scores/test_silent_scorers.py",
+    ),
+    (
         "verifiable-undefined",
         "faith_jax/papers/dialfact/verifiable.py",
         "else scores <= self.threshold",
