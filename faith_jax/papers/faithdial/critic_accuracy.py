@@ -1,5 +1,6 @@
 """Accuracies of critics (Dziri 2022, table 4)."""
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,8 +18,10 @@ from faith_jax.runs.scores.protocols import (
     Evaluation,
     EvaluationProtocol,
     cluster_fields,
+    counting_undefined,
     half_notes,
     read_layout,
+    with_undefined_shares,
 )
 from faith_jax.statistics.bootstrap import (
     NO_INTERVAL,
@@ -175,7 +178,8 @@ def _evaluate_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evalua
         systems.setdefault(system, {})[of] = corpus
     layout = read_layout(options.table, AccuracyLayout) if options.table else AccuracyLayout()
     drawn = options.resamples, options.confidence, options.seed, options.cluster_field
-    table = accuracy_table(systems, layout, *drawn)
+    counted = {system: counting_undefined(of, options) for system, of in systems.items()}
+    table = accuracy_table(counted, layout, *drawn)
     cuts = [
         f"{count:,} of {len(systems[system][of].ids):,} by {system} on {layout.corpora.get(of, of)}"
         for (system, of), count in cut.items()
@@ -183,10 +187,31 @@ def _evaluate_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evalua
     ]
     notes = (f"Inputs that were cut: {'; '.join(cuts)}.",) if cuts else ()
     table = table._replace(notes=(*table.notes, *notes, *half_notes(corpora)))
-    return Evaluation(table, {"rows": (table.tidy or table).records()}, corpora)
+    figures = {"rows": (table.tidy or table).records()}
+    outcome = with_undefined_shares(
+        Evaluation(table, figures, _side_by_side(systems)),
+        "Accuracies are of the rows that a system has",
+        options,
+    )
+    return dataclasses.replace(outcome, corpora=corpora)
+
+
+def _side_by_side(systems: Mapping[str, Mapping[str, Corpus]]) -> dict[str, Corpus]:
+    """Returns each corpus with its systems as scorers, but for systems of other rows."""
+    joined: dict[str, Corpus] = {}
+    for system, by_corpus in systems.items():
+        for name, corpus in by_corpus.items():
+            (scores,) = corpus.scores.values()
+            first = joined.get(name, dataclasses.replace(corpus, name=name, scores={}))
+            if set(corpus.ids) == set(first.ids):
+                scores = scores[corpus.places(first.ids)]
+                joined[name] = dataclasses.replace(first, scores={**first.scores, system: scores})
+    return joined
 
 
 ACCURACY = EvaluationProtocol(
     _evaluate_accuracy,
-    frozenset(("table", "cluster_field", "resamples", "confidence", "seed", "scorers")),
+    frozenset(
+        ("table", "cluster_field", "undefined", "resamples", "confidence", "seed", "scorers")
+    ),
 )

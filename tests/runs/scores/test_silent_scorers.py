@@ -105,6 +105,53 @@ def test_a_threshold_is_tuned_on_the_rows_that_all_have(tmp_path, protocol):
     assert figures(outcome, "silent") == figures(outcome, "speaks")
 
 
+def write_systems(folder, missing):
+    """Writes a file of each system; those of `missing` lack the rows that they call wrongly."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(ROWS) % 2
+    wrong = rng.permutation(ROWS)[:SILENT]
+    files = []
+    for system in ("speaks", "silent"):
+        rows = []
+        # In another order, and beside it a corpus of its own.
+        for number in range(ROWS) if system == "speaks" else reversed(range(ROWS)):
+            is_wrong = number in wrong
+            score = None if is_wrong and system in missing else float(labels[number] != is_wrong)
+            row = {"id": str(number), "corpus": "c", "generated_text": "Yes."}
+            row |= {"label": int(labels[number]), "fields": {"system": system}}
+            rows.append(row | {"scores": {"critic": score}})
+        rows.append(rows[0] | {"corpus": system, "scores": {"critic": 1.0}})
+        path = folder / f"{system}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        files.append(str(path))
+    return files
+
+
+@pytest.mark.parametrize("missing", [("silent",), ("silent", "speaks"), ()])
+def test_systems_that_are_silent_are_warned_of_in_accuracy(tmp_path, missing):
+    files = write_systems(tmp_path, missing)
+
+    def accuracies(**options):
+        outcome = evaluation(files, EvaluateOptions(protocol="accuracy", **options))
+        rows = outcome.figures["rows"]
+        return {row["system"]: row["accuracy"] for row in rows if row["corpus"] == "c"}, outcome
+
+    shares, outcome = accuracies()
+    expected = {name: 1.0 if name in missing else 0.8 for name in ("speaks", "silent")}
+    assert shares == pytest.approx(expected)
+    assert len(warnings(outcome)) == (len(missing) == 1)
+    assert bool(outcome.further) == bool(missing)
+    if len(missing) == 1:
+        assert warnings(outcome)[0].startswith(
+            "c: Warning: silent is undefined in 20.0% of the rows with a label, speaks in 0.0% "
+            "(p < 0.001). Accuracies are of the rows that a system has; --undefined=VALUE counts"
+        )
+    # Half of what is called wrongly is labelled 0, near enough.
+    shares, outcome = accuracies(undefined=1.0)
+    assert not warnings(outcome)
+    assert all(0.8 <= share < 1 for share in shares.values())
+
+
 @pytest.mark.parametrize(("protocol", "figure"), [("begin", "F1"), ("verifiable", "Acc")])
 def test_a_null_call_stays_what_the_paper_has_or_counts_as_the_user_says(
     tmp_path, protocol, figure
