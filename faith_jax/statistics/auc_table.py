@@ -229,7 +229,7 @@ def auc_table(
       ConfigError: for Hanley and McNeil's test with clusters, which it cannot respect.
       InputError: where a row lacks the cluster field.
     """
-    scorers = _shared_scorers(corpora)
+    scorers = shared_scorers(corpora)
     tested = _choose_compared(scorers, baselines)
     _check_test(test, cluster_field)
     if test == "hanley_mcneil":
@@ -313,7 +313,8 @@ def _select_rows(corpora: Mapping[str, Corpus], undefined: float) -> dict[str, C
     return {name: corpus.part(corpus.usable()) for name, corpus in filled.items()}
 
 
-def _shared_scorers(corpora: Mapping[str, Corpus]) -> list[str]:
+def shared_scorers(corpora: Mapping[str, Corpus]) -> list[str]:
+    """Returns the scorers of all corpora; a ValueError where one has others."""
     first = next(iter(corpora.values()))
     for corpus in corpora.values():
         if set(corpus.scores) != set(first.scores):

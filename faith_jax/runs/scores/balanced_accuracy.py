@@ -22,6 +22,7 @@ from faith_jax.runs.scores.protocols import (
     counting_undefined,
     with_undefined_shares,
 )
+from faith_jax.statistics.auc_table import shared_scorers
 from faith_jax.statistics.detection import (
     balanced_accuracy,
     balanced_accuracy_difference,
@@ -306,7 +307,7 @@ def _evaluate_balanced_accuracy(files: Sequence[str], options: EvaluateOptions) 
                 f"{options.development}: no scores of {missing[0]!r} in the part {name!r}, only "
                 f"of {', '.join(development[name].scores)}."
             )
-    scorers = list(next(iter(parts.values())).scores)
+    scorers = shared_scorers(parts)
     tuning = {name: corpus for name, corpus in development.items() if name in parts}
     table, *further = _balanced_accuracy_tables(
         usable_parts(parts, scorers, options), usable_parts(tuning, scorers, options), options

@@ -28,6 +28,7 @@ from faith_jax.runs.scores.protocols import (
     half_notes,
     with_undefined_shares,
 )
+from faith_jax.statistics.auc_table import shared_scorers
 from faith_jax.statistics.classification import best_threshold
 from faith_jax.statistics.detection import (
     Span,
@@ -233,7 +234,7 @@ def _read_parts(files: Sequence[str], options: EvaluateOptions) -> dict[str, Cor
 
 def _evaluate_hallucinations(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     parts = _read_parts(files, options)
-    scorers = list(next(iter(parts.values())).scores)
+    scorers = shared_scorers(parts)
     cuts: Cuts = {(kind, s): _HALF for kind in (RESPONSES, CHARACTERS) for s in scorers}
     if options.development:
         cuts = _tuned_cuts(_read_parts([options.development], options), scorers, options)

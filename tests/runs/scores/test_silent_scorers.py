@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from faith_jax.core.errors import ConfigError
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.evaluate_scores import evaluation
 
@@ -171,3 +172,15 @@ def test_a_null_call_stays_what_the_paper_has_or_counts_as_the_user_says(
     assert "Undefined scores count as 0.69." in outcome.table.notes
     assert not any("An undefined score" in note for note in outcome.table.notes)
     assert outcome.further[-1].rows[0][1].startswith("20.0")
+
+
+@pytest.mark.parametrize("protocol", ["balanced_accuracy", "hallucinations"])
+def test_corpora_of_different_scorers_are_refused(tmp_path, protocol):
+    files = []
+    for name in ("a", "b"):
+        row = {"corpus": name, "generated_text": "Yes.", "scores": {f"of_{name}": 0.5}}
+        rows = [row | {"id": str(number), "label": number % 2} for number in range(20)]
+        files.append(str(tmp_path / f"{name}.jsonl"))
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    with pytest.raises(ConfigError, match="'b' has scores of of_b, but 'a' of of_a"):
+        evaluation(files, EvaluateOptions(protocol=protocol))
