@@ -56,6 +56,7 @@ class _LoraConfig(msgspec.Struct):
     lora_alpha: float
     use_rslora: bool = False
     alpha_pattern: dict[str, float] | None = None
+    rank_pattern: dict[str, int] | None = None
     base_model_name_or_path: str = ""
 
 
@@ -100,13 +101,14 @@ def read_lora(folder: pathlib.Path) -> Lora:
         raise _unsupported_field_error(
             folder, "init_lora_weights", f"{start!r} has changed the base model as well"
         )
-    for pattern in config.alpha_pattern or {}:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise CheckpointError(
-                f"{folder / CONFIG}: field 'alpha_pattern': {pattern!r} is no pattern ({error})."
-            ) from None
+    for field in ("alpha_pattern", "rank_pattern"):
+        for pattern in getattr(config, field) or {}:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise CheckpointError(
+                    f"{folder / CONFIG}: field {field!r}: {pattern!r} is no pattern ({error})."
+                ) from None
     path = folder / WEIGHTS
     halves: dict[str, dict[str, np.ndarray]] = {}
     replacements: dict[str, LazyArray] = {}
@@ -128,6 +130,13 @@ def read_lora(folder: pathlib.Path) -> Lora:
     pairs = {module: _pair_lora_matrices(module, parts, path) for module, parts in halves.items()}
     if not pairs:
         raise CheckpointError(f"{path}: expected tensors lora_A and lora_B, got none.")
+    for module, (first, _) in pairs.items():
+        rank = _of_module(module, config.rank_pattern, config.r)
+        if len(first) != rank:
+            raise CheckpointError(
+                f"{path}: the tensors of {module} have the rank {len(first)}, but {CONFIG} says "
+                f"{rank} ('r', or 'rank_pattern'); give the two files of one adapter."
+            )
     return Lora(folder, config, pairs, replacements, dtypes.pop() if len(dtypes) == 1 else _F32)
 
 
@@ -193,18 +202,21 @@ def _multiply_lora_matrices(
 
     A pattern may say the alpha of its s.
     """
-    alphas = (
-        alpha
-        for pattern, alpha in (config.alpha_pattern or {}).items()
-        if re.fullmatch(rf"(.*\.)?({pattern})", module)
-    )
     rank = math.sqrt(len(first)) if config.use_rslora else len(first)
-    factor = np.float32(next(alphas, config.lora_alpha) / rank)
+    factor = np.float32(_of_module(module, config.alpha_pattern, config.lora_alpha) / rank)
     return LazyArray(
         (len(second), first.shape[1]),
         _F32,
         lambda box: factor * (second[box[0]] @ first[:, box[1]]),
     )
+
+
+def _of_module(module: str, patterns: Mapping[str, float] | None, default: float) -> float:
+    """Returns the value of the first pattern that a module's name ends in, or the default."""
+    for pattern, value in (patterns or {}).items():
+        if re.fullmatch(rf"(.*\.)?({pattern})", module):
+            return value
+    return default
 
 
 def _add_change(array: LazyArray, change: LazyArray) -> LazyArray:

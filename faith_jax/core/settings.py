@@ -119,6 +119,14 @@ def check_value(name: str, value: Any, hint: Any) -> Any:
         raise ConfigError(f"{name}: expected {describe_type(hint)}, got {value!r}.") from None
 
 
+def how_to_quote(macro: str, value: Any) -> str:
+    """Returns a clause on how a number is given as a text on a command line; "" for no number."""
+    # A shell eats the outer quotation marks.
+    return (
+        f"; for a text write --gin.{macro}=\"'{value}'\"" if isinstance(value, int | float) else ""
+    )
+
+
 def to_python_scalar(value: Any) -> Any:
     """Returns a scalar of NumPy or JAX, or an array without axes, as Python's; else what is given.
 

@@ -4,6 +4,7 @@ Files that were written for T5X itself are first translated into ours (`translat
 """
 
 import ast
+import contextlib
 import enum
 import functools
 import inspect
@@ -14,17 +15,18 @@ import os
 import pathlib
 import re
 import tokenize
+import traceback
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import gin
 
-from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.errors import ConfigError, FaithJaxError, did_you_mean, storage_failure
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
 from faith_jax.core.progress import log_once
-from faith_jax.core.settings import check_value
+from faith_jax.core.settings import check_value, describe_type, how_to_quote
 from faith_jax.gin_files import t5x_files, translate_t5x
 from faith_jax.gin_files.former_names import with_present_names
 from faith_jax.gin_files.safety import IMPORTABLE, check_calls, check_imports, check_macros_end
@@ -34,6 +36,7 @@ _CHECKED = (int, float, bool, str, type(None))
 _MACRO = re.compile(r"^[A-Z][A-Z0-9_]*$")
 _REQUIRED = "%gin.REQUIRED"  # how gin shows the value
 _MACRO_USE = re.compile(r"%([A-Za-z_][A-Za-z0-9_.]*)")
+_texts: dict[str, str] = {}  # what was parsed last: of the user's files and bindings, by name
 _MACRO_SET = re.compile(r"^([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
 _GIN_ERRORS = (
     ValueError, SyntaxError, OSError, ImportError, LookupError, NameError, TypeError,
@@ -72,6 +75,7 @@ def parse(
     """
     gin.clear_config()
     log_once.cache_clear()
+    _texts.clear()
     gin.config._LOCATION_PREFIXES[:] = [""]  # gin keeps search paths for the process's lifetime
     # Gin would also take 'runs/train.gin' for a file of a Python package `runs`, and break where
     # the working folder has a folder of that name.
@@ -104,6 +108,7 @@ def parse(
         gin.parse_config_files_and_bindings(list(gin_files), [], finalize_config=False)
         _check_bindings(bindings)
         for binding in bindings:
+            _texts[f"--gin.{binding.partition('=')[0]}"] = binding
             where = f"--gin.{binding}: "
             _check_closed(quote_value(binding), f"--gin.{binding}")
             check_imports(binding, f"--gin.{binding}", allow)
@@ -174,6 +179,7 @@ def _open_gin_file(
         config_folder().resolve()
     ):
         user_macros |= dict.fromkeys(_MACRO_SET.findall(text), path)
+        _texts[path] = text
     return _NamedText(with_present_names(text), path, reading)
 
 
@@ -217,7 +223,8 @@ def run(function: Callable[..., Any], **more: Any) -> Any:
         raise ConfigError(
             f"The gin files configure no `{name}`; include runs/{name}.gin or a recipe."
         )
-    return configured(**more)
+    with _blaming_configurables(function):
+        return configured(**more)
 
 
 def arguments_of(function: Callable[..., Any]) -> dict[str, Any] | None:
@@ -226,10 +233,54 @@ def arguments_of(function: Callable[..., Any]) -> dict[str, Any] | None:
     What gin refers to is made.
     """
     configured = _with_gin_arguments(function)
-    bound = gin.get_bindings(configured) if configured else {}
+    with _blaming_configurables(function):
+        bound = gin.get_bindings(configured) if configured else {}
     parameters = inspect.signature(function).parameters.values()
     defaults = {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
     return {**defaults, **bound} if bound else None
+
+
+@contextlib.contextmanager
+def _blaming_configurables(run: Callable[..., Any]) -> Iterator[None]:
+    """Within, what a run's configurables raise for the values of gin files is a ConfigError.
+
+    These are the errors of other packages' functions that gin calls, and of any that gin cannot
+    call with what it has been given. What the run itself raises, or a function of ours or of the
+    user's modules, is no mistake in a gin file.
+    """
+    try:
+        yield
+    except Exception as error:
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        calls = [place for place, f in enumerate(frames) if f.f_code.co_name == "gin_wrapper"]
+        if isinstance(error, FaithJaxError) or storage_failure(error) or not calls:
+            raise
+        call = frames[calls[-1]].f_locals
+        configurable = call["fn_or_cls"]
+        package = (getattr(configurable, "__module__", None) or "").partition(".")[0]
+        is_called = any(
+            not f.f_globals.get("__name__", "").startswith("gin.") for f in frames[calls[-1] :]
+        )
+        is_others = package in IMPORTABLE and package != "faith_jax"
+        if configurable is run or (is_called and not is_others):
+            raise
+        message = " ".join(str(error).partition("\n")[0].split()).removesuffix(".")
+        name = gin.config._REGISTRY.minimal_selector(call["selector"])
+        raise ConfigError(
+            f"gin: {_describe_place(call['name'])}@{name} cannot be called with what gin files "
+            f"set: {type(error).__name__}: {message}."
+        ) from error
+
+
+def _describe_place(name: str) -> str:
+    """Returns file and line of the last reference to a configurable; "" = there is none."""
+    place = ""
+    reference = re.compile(rf"@(?:[\w./]*[./])?{re.escape(name.rpartition('.')[2])}\b")
+    for file, text in _texts.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if reference.search(line.partition("#")[0]):
+                place = f"{file}: " if file.startswith("--") else f"{file}, line {number}: "
+    return place
 
 
 def _with_gin_arguments(function: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -331,7 +382,8 @@ def _check_types() -> None:
             parts = typing.get_args(hint) if is_union else (hint,)
             kinds = [_strip_annotation(part) for part in parts]
             if isinstance(value, gin.config.ConfigurableReference):
-                continue  # what it stands for is not known
+                _check_reference(name, value, hint, kinds)
+                continue
             if all(typing.get_origin(kind) is Sequence or kind is type(None) for kind in kinds):
                 is_none = value is None and type(None) in kinds
                 if not isinstance(value, str | list | tuple) and not is_none:
@@ -342,7 +394,32 @@ def _check_types() -> None:
             written = [part for part in parts if _strip_annotation(part) in _CHECKED]
             if (written == [type(None)] and value is not None) or not written:
                 raise ConfigError(f"{name}: expected a reference such as @NAME(), got {value!r}.")
-            check_value(name, value, functools.reduce(operator.or_, written))
+            try:
+                check_value(name, value, functools.reduce(operator.or_, written))
+            except ConfigError as error:
+                remedy = how_to_quote(name, value) if str in written else ""
+                raise ConfigError(f"{str(error).removesuffix('.')}{remedy}.") from None
+
+
+def _check_reference(
+    name: str, reference: gin.config.ConfigurableReference, hint: Any, kinds: Sequence[Any]
+) -> None:
+    """Raises ConfigError for a reference that cannot stand for a value of an argument's kinds.
+
+    What a function returns is not known before it is called.
+    """
+    configurable = reference.configurable.wrapped
+    if hint is None or not all(inspect.isclass(kind) for kind in kinds):
+        return
+    if any(getattr(kind, "_is_protocol", False) for kind in kinds):
+        return
+    if not reference.evaluate:
+        if not isinstance(configurable, tuple(kinds)):
+            raise ConfigError(
+                f"{name}: {reference!r} is the function itself; to call it, write {reference!r}()."
+            )
+    elif inspect.isclass(configurable) and all(kind in _CHECKED for kind in kinds):
+        raise ConfigError(f"{name}: expected {describe_type(hint)}, got {reference!r}.")
 
 
 def _is_ours(kind: Any) -> bool:

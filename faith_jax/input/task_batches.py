@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import hashlib
 import itertools
+import logging
 import pathlib
 import re
 import tempfile
@@ -42,6 +43,8 @@ from faith_jax.input.task_examples import TaskExamples, blamed_steps
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.tokenizers.vocabularies import fingerprint_of, tokenizer_of
+
+logger = logging.getLogger("faith_jax")
 
 Batch = dict[str, np.ndarray]
 _Length = Annotated[int, msgspec.Meta(ge=1)]
@@ -159,6 +162,7 @@ class SplitRows:
 
     Attributes:
       config: of the split.
+      is_mixture: whether they are of a mixture.
       tasks: SeqIO's, those of a mixture that have the split, or the one.
       members: the rows of each task.
     """
@@ -182,8 +186,13 @@ class SplitRows:
         self._task = task = config.task()
         if config.shuffle:  # in training: rates that cannot be computed are told before reading
             self._compute_mixing_rates()
+        self.is_mixture = hasattr(task, "tasks")
+        members = task.tasks if self.is_mixture else [task]
         # As SeqIO does, a mixture leaves out those of its tasks that have no such split.
-        self.tasks = [t for t in getattr(task, "tasks", [task]) if config.split in t.splits]
+        self.tasks = [t for t in members if config.split in t.splits]
+        for name in [t.name for t in members if t not in self.tasks]:
+            mixture = config.mixture_or_task_name
+            logger.warning("%s: %s has no split %r: left out", mixture, name, config.split)
         self._layout = None if model.is_encoder_only else check_layout(config, model)
         if folder is None or is_remote(folder):
             self._temporary = tempfile.TemporaryDirectory(prefix="faith_jax_rows_")

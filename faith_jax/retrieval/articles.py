@@ -19,6 +19,7 @@ import itertools
 import multiprocessing
 import pathlib
 import re
+import shlex
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -131,6 +132,10 @@ def source_files(source: pathlib.Path) -> list[pathlib.Path]:
     """
     if not source.exists():
         raise InputError(f"{source}: no such file or folder.")
+    if not source.is_dir() and not source.is_file():
+        raise InputError(
+            f"{source}: is a pipe or a device, which cannot be read twice; write it to a file."
+        )
     files = [source] if source.is_file() else sorted(p for p in source.iterdir() if p.is_file())
     if not files:
         raise InputError(f"{source}: the folder has no files; expected a dump or JSON lines.")
@@ -157,8 +162,21 @@ def read_file(
         return _read_dump(path, first, max_paragraphs, processes)
     if begin == b"{":
         return articles_of(read_jsonl(path, first=first), max_paragraphs)
+    problem, rows, suffix = "it is neither", "", path.suffix.lower()
+    if begin == b"[":
+        problem, rows = "it is one JSON array", "json.load(sys.stdin)"
+    elif suffix in (".csv", ".tsv"):
+        delimiter = ", delimiter='\\t'" if suffix == ".tsv" else ""
+        problem = f"it is a table ({suffix})"
+        rows = f"csv.DictReader(sys.stdin{delimiter})"
+    if rows:
+        lines = shlex.quote(f"{path.with_suffix('')}.jsonl")
+        problem += (
+            f'; make lines of it: python -c "import csv, json, sys; [print(json.dumps(row)) for '
+            f'row in {rows}]" < {shlex.quote(str(path))} > {lines}'
+        )
     raise InputError(
-        f"{path}: expected a MediaWiki XML dump, or JSON lines with title and text; it is neither."
+        f"{path}: expected a MediaWiki XML dump, or JSON lines with title and text; {problem}."
     )
 
 

@@ -31,6 +31,7 @@ from faith_jax.checkpoints.peft import (
     DECODER_ONLY,
     ENCODER_DECODER,
     PeftPrompt,
+    adapter_message,
     embedding_scale,
     is_peft,
     method_of,
@@ -69,6 +70,8 @@ def import_checkpoint(source: str, target: str, overwrite: bool = False, base: s
         base = base or read_lora(path).base
         if not base:
             raise ConfigError(f"{source}: names no base model; say where it is with --base.")
+    elif base and is_peft(path):
+        raise CheckpointError(f"{source}: {adapter_message(path)}")
     elif base and not (is_native(path) and read_model_json(run_folder(path)).base):
         raise ConfigError(f"--base: {source} is no adapter or prompt-tuned run; leave it out.")
     _convert_checkpoint(source, target, overwrite, write_native, base)

@@ -226,9 +226,9 @@ class DecodedEvaluation:
             except MetricError as error:
                 values[task.name] = error.metrics
                 failures.append(str(error))
-        single = len(values) == 1
+        # As in SeqIO, also those of a mixture of which one task alone has the split, or metrics.
         metrics = {
-            name if single else f"{task}/{name}": value
+            f"{task}/{name}" if self._rows.is_mixture else name: value
             for task, of_task in values.items()
             for name, value in of_task.items()
         }

@@ -40,7 +40,7 @@ from faith_jax.core.files.stores import is_remote, open_binary, path_of
 from faith_jax.core.files.whole import is_complete
 from faith_jax.core.processes import number_of_first_process, wait_for_all
 from faith_jax.core.rows import read_jsonl
-from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive
+from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive, how_to_quote
 from faith_jax.core.types import PyTree
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.datasets.table_notes import TableNotes
@@ -373,7 +373,8 @@ def _list_systems(models: Models, output: pathlib.Path) -> Iterator[_System]:
         return
     if not isinstance(checkpoints, Mapping) or not checkpoints:
         raise ConfigError(
-            f"CHECKPOINT_PATH: expected a path, or paths by system, got {checkpoints!r}."
+            f"CHECKPOINT_PATH: expected a path, or paths by system, got {checkpoints!r}"
+            f"{how_to_quote('CHECKPOINT_PATH', checkpoints)}."
         )
     for name, paths in checkpoints.items():
         parts = str(name).split("/")

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import logging
 import pathlib
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ import optax
 
 from faith_jax.checkpoints.embedded import newest_step
 from faith_jax.checkpoints.identity import step_of
-from faith_jax.core.errors import ConfigError, MetricError, pluralize
+from faith_jax.core.errors import ConfigError, MetricError, pluralize, reason
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.files.whole import remove_tree
 from faith_jax.core.processes import on_first_process
@@ -195,6 +196,8 @@ def train(
         optimization.use_hardware_rng, optimization.loss_normalizing_factor,
     )  # fmt: skip
 
+    _check_optimizer(optimization.optimizer, trained)
+
     # Nothing is written before all settings are checked, and nothing where nothing is trained.
     changed = check_former_run(folder, model.config, base, has_frozen, tokenizer)
     saved = _find_saved_state(folder, evaluation, optimization.total_steps)
@@ -300,6 +303,28 @@ def _pin_step(
         counted = "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them"
         logger.info(counted, f"{optimization.total_steps:,}", f"{step:,}", checkpoint)
     return dataclasses.replace(start, initial_checkpoint_path=checkpoint)
+
+
+def _check_optimizer(optimizer: Any, params: PyTree) -> None:
+    """Raises ConfigError for what is no Optax transformation, or fails in a first step.
+
+    An error in our own optimizers is ours.
+    """
+    if not all(callable(getattr(optimizer, name, None)) for name in ("init", "update")):
+        raise ConfigError(
+            "train.Optimization.optimizer: expected an Optax transformation, with `init` and "
+            f"`update`, got a {type(optimizer).__name__}; write a reference with parentheses, @optax.adamw()."
+        )
+    try:
+        jax.eval_shape(lambda p: optimizer.update(p, optimizer.init(p), p), params)
+    except Exception as error:
+        _, *frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        if any(f.f_globals.get("__name__", "").startswith("faith_jax.training") for f in frames):
+            raise
+        raise ConfigError(
+            f"train.Optimization.optimizer: it fails in a first step ({reason(error)}); check the "
+            "values that gin files give it."
+        ) from error
 
 
 def _drop_empty_split(evaluation: Evaluation) -> Evaluation:

@@ -180,9 +180,10 @@ class LabelForm:
         if len(words) == 2 and len(classes) == 3:
             classes = (classes[0], NOT_ENTAILED)
         if len(words) != len(classes) or not all(words) or len(set(words)) != len(words):
+            two = f", or 2, for {self.classes[0]} and all else" if len(self.classes) == 3 else ""
             raise ConfigError(
                 f"label_words: expected {len(self.classes)} different texts, for "
-                f"{', '.join(self.classes)}; got {', '.join(map(repr, words))}."
+                f"{', '.join(self.classes)}{two}; got {', '.join(map(repr, words))}."
             )
         return classes
 
