@@ -14,6 +14,7 @@ Reference: Steen 2023, section 2.2, for the mean over Monte-Carlo dropout masks 
 import dataclasses
 import functools
 import logging
+import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -511,14 +512,22 @@ class ClassificationEngine:
         return self._packed.padding
 
     def choose_shapes(
-        self, rows: Sequence[Sequence[int]], limit: int, window: int, total: int
+        self,
+        rows: Sequence[Sequence[int]],
+        limit: int,
+        window: int,
+        total: int,
+        examples: int | None = None,
     ) -> None:
-        """Chooses the shapes of a job of `total` rows, `window` in a call, by a sample of them.
+        """Chooses the shapes of a job of `total` examples, `window` in a call, by a sample's rows.
 
         `limit` is the number of tokens of the longest row that there may be; see `Packer.choose`.
-        Dropout's masks are a function of a row's shape, which stays.
+        The rows are of so many `examples`; None = of one each. Dropout's masks are a function of a
+        row's shape, which stays.
         """
         if rows and not self.dropout.count:
+            each = len(rows) / (examples or len(rows))
+            window, total = math.ceil(each * window), math.ceil(each * total)
             self._classes.choose_shapes(rows, limit, window, total)
 
     def probabilities(

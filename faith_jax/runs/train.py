@@ -313,7 +313,7 @@ def _check_optimizer(optimizer: Any, params: PyTree) -> None:
     if not all(callable(getattr(optimizer, name, None)) for name in ("init", "update")):
         raise ConfigError(
             "train.Optimization.optimizer: expected an Optax transformation, with `init` and "
-            f"`update`, got a {type(optimizer).__name__}; write a reference with parentheses, @optax.adamw()."
+            f"`update`, got a {type(optimizer).__name__}; write parentheses: @optax.adamw()."
         )
     try:
         jax.eval_shape(lambda p: optimizer.update(p, optimizer.init(p), p), params)

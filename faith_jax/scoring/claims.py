@@ -151,6 +151,10 @@ class ClaimVerifier:
         """Returns the first input of a claim."""
         return self._classify.show_first(row, "input")
 
+    def choose_shapes(self, rows: Sequence[ClaimRows], window: int, total: int) -> None:
+        """Chooses the shapes of a job of `total` claims by a sample; see `PairClassifier`."""
+        self._classify.choose_shapes([claim.rows for claim in rows], window, total)
+
     def verdicts(self, rows: Sequence[ClaimRows]) -> list[Verdict]:
         """Returns the verdict of the evidence on each claim."""
         # A model of two classes, such as DECODE's, never lacks information.
@@ -183,6 +187,9 @@ class ClaimScorer(ModelScorer[ClaimRows]):
 
     def read(self, example: GroundedExample) -> ClaimRows:
         return self._verifier.read(example)
+
+    def choose_shapes(self, rows: Sequence[ClaimRows], window: int, total: int) -> None:
+        self._verifier.choose_shapes(rows, window, total)
 
     def texts(self, row: ClaimRows) -> dict[str, str]:
         """Returns the first input."""

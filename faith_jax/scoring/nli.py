@@ -74,7 +74,7 @@ class _PairScorer(ModelScorer[PairRow]):
         return self._classify.encode(self._premise_of(example), example.response, name)
 
     def choose_shapes(self, rows: Sequence[PairRow], window: int, total: int) -> None:
-        self._classify.choose_shapes(rows, window, total)
+        self._classify.choose_shapes([[row] for row in rows], window, total)
 
     def texts(self, row: PairRow) -> dict[str, str]:
         """Returns both texts as one."""
@@ -144,6 +144,9 @@ class SentencePairScorer(ModelScorer[Pairs]):
         # The numbers of these classes.
         self._entailment = numbers[NliLabel.ENTAILMENT]
         self._contradiction = numbers[NliLabel.CONTRADICTION]
+
+    def choose_shapes(self, rows: Sequence[Pairs], window: int, total: int) -> None:
+        self._classify.choose_shapes([row.rows for row in rows], window, total)
 
     def texts(self, row: Pairs) -> dict[str, str]:
         """Returns the first pair; none where there is no pair to read."""

@@ -106,6 +106,10 @@ class NpovLabelScorer(ModelScorer[ReadText]):
         """Returns the classifier's input; other perspectives than pro and con are an InputError."""
         return self._reader.read(_classifier_input(example), f"example {example.id!r}")
 
+    def choose_shapes(self, rows: Sequence[ReadText], window: int, total: int) -> None:
+        ids = [row.ids for row in rows]
+        self._engine.choose_shapes(ids, self._reader.max_length, window, total)
+
     def texts(self, row: ReadText) -> dict[str, str]:
         return {"input": self._reader.to_readable(row.ids)}
 

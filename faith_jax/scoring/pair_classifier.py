@@ -93,10 +93,13 @@ class PairClassifier:
         rows = [self.encode(*pair, f"pair {number}") for number, pair in enumerate(pairs, 1)]
         return self.probabilities(rows), [row.cut for row in rows]
 
-    def choose_shapes(self, rows: Sequence[PairRow], window: int, total: int) -> None:
-        """Chooses the shapes of a job; see `ClassificationEngine.choose_shapes`."""
-        ids = [row.ids for row in rows]
-        self.engine.choose_shapes(ids, self.encode.max_length, window, total)
+    def choose_shapes(self, examples: Sequence[Sequence[PairRow]], window: int, total: int) -> None:
+        """Chooses the shapes of a job of `total` examples, by the rows of each of a sample.
+
+        `window` of them are in a call; see `ClassificationEngine.choose_shapes`.
+        """
+        ids = [row.ids for rows in examples for row in rows]
+        self.engine.choose_shapes(ids, self.encode.max_length, window, total, len(examples))
 
     @remembers_last
     def probabilities(self, rows: Sequence[PairRow]) -> np.ndarray:

@@ -201,6 +201,8 @@ def test_without_a_base(tmp_path):
         ({"lora_alpha": "16"}, ["'lora_alpha'", '"16"']),
         ({"alpha_pattern": [1]}, ["'alpha_pattern'"]),
         ({"alpha_pattern": {"(": 1}}, ["'alpha_pattern'", "'('"]),
+        ({"r": 8}, ["adapter_model.safetensors", "rank 2", "says 8 ('r'"]),
+        ({"rank_pattern": {"q": 4}}, ["SelfAttention.q have the rank 2", "says 4"]),
     ],
 )
 def test_settings_that_are_not_read(tmp_path, changes, parts):

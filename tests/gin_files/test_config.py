@@ -13,6 +13,8 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.gin_files import config as gin_config
 from faith_jax.models.transformer import Transformer
+from faith_jax.runs import train
+from faith_jax.training import optimizers
 from tests.paths import REPOSITORY
 
 FOLDER = REPOSITORY / "gin_configs"
@@ -241,7 +243,11 @@ def test_a_value_that_is_no_literal_is_a_string(binding, expected):
         ("LEARNING_RATE=fast", "LEARNING_RATE: expected 0 or a positive number, got 'fast'"),
         ("PACK=yes", "PACK: expected True or False, got 'yes'"),
         ("MODEL_DIR=3", "MODEL_DIR: expected a path, got 3"),
-        ("INITIAL_CHECKPOINT_PATH=3", "INITIAL_CHECKPOINT_PATH: expected a text or None, got 3"),
+        (
+            "INITIAL_CHECKPOINT_PATH=3",
+            "INITIAL_CHECKPOINT_PATH: expected a text or None, got 3; for a text write "
+            "--gin.INITIAL_CHECKPOINT_PATH=\"'3'\"",
+        ),
         (
             "train.train.log_period=often",
             r"Output\.log_period: expected a positive whole number, got 'often'",
@@ -263,3 +269,46 @@ def test_folders_named_like_ours_are_not_in_the_way(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     parse("models/t5_1_1_mini.gin", "runs/train.gin")
     assert macro("MODEL").config.emb_dim == 224
+
+
+IMPORTS = """from __gin__ import dynamic_registration
+import optax
+from faith_jax.runs import train
+from faith_jax.training import optimizers
+from flax import linen
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "train.Optimization.optimizer = @optax.adamw()",
+            r"more\.gin, line 6: @optax\.adamw .*: TypeError: .*'learning_rate'\.$",
+        ),
+        ("VOCABULARY = @linen.Module()", r"^VOCABULARY: expected a text or None, got @linen\.Mod"),
+        ("train.Optimization.optimizer = @optax.sgd", r"write @optax\.sgd\(\)\."),
+        ("OPTIMIZER = @optimizers.adamw", r"^OPTIMIZER: .* write @optimizers\.adamw\(\)\."),
+    ],
+)
+def test_values_that_configurables_cannot_have(tmp_path, line, message):
+    (tmp_path / "more.gin").write_text(IMPORTS + line)
+    files = ["quickstart.gin", str(tmp_path / "more.gin")]
+
+    def parse_and_run():
+        gin_config.parse(files, ["MODEL_DIR=m"])
+        gin_config.run(train.train)
+
+    with pytest.raises(ConfigError, match=message) as caught:
+        parse_and_run()
+    assert "\n" not in str(caught.value)
+
+
+def test_an_error_of_our_own_functions_stays_as_it_is(monkeypatch):
+    def breaks(transform):
+        raise TypeError("a fault of ours")
+
+    monkeypatch.setattr(optimizers, "_of_each_layer", breaks)
+    gin_config.parse(["quickstart.gin"], ["MODEL_DIR=m"])
+    with pytest.raises(TypeError, match="a fault of ours"):
+        gin_config.run(train.train)

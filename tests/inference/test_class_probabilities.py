@@ -154,7 +154,11 @@ def test_words_end_where_one_begins_with_another():
     ("options", "message"),
     [
         ({"label_words": "yes,no,maybe,so"}, "label_words: expected 3 different texts"),
-        ({"label_words": "yes,yes,no"}, "label_words: expected 3 different texts"),
+        (
+            {"label_words": "yes,yes,no"},
+            "label_words: expected 3 different texts, for entailment, neutral, contradiction, or "
+            "2, for entailment and all else; got",
+        ),
         ({"label_words": "yes,,no"}, "label_words: expected 3 different texts"),
         ({"label_words": 3}, "label_words: expected texts"),
         (

@@ -1,6 +1,9 @@
 import bz2
 import gzip
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -104,3 +107,30 @@ def test_a_folder_is_its_files_in_order(tmp_path):
         source_files(tmp_path / "empty")
     with pytest.raises(InputError, match="no such file or folder"):
         source_files(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("kb.json", json.dumps([{"title": "Tea", "text": "A drink."}]), "it is one JSON array"),
+        ("kb.csv", "title,text\nTea,A drink.\n", r"it is a table \(\.csv\)"),
+        ("kb.tsv", "title\ttext\nTea\tA drink.\n", r"it is a table \(\.tsv\)"),
+    ],
+)
+def test_other_formats_come_with_a_command_that_makes_lines(tmp_path, name, content, problem):
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(
+        InputError, match=rf"JSON lines .*; {problem}; make lines of it: "
+    ) as caught:
+        list(read_file(path))
+    command = str(caught.value).partition("make lines of it: ")[2].removesuffix(".")
+    subprocess.run(command.replace("python", sys.executable, 1), shell=True, check=True)
+    (found,) = read_file(tmp_path / "kb.jsonl")
+    assert (found.title, found.paragraphs) == ("Tea", ("A drink.",))
+
+
+def test_a_pipe_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is a pipe or a device"):
+        source_files(tmp_path / "pipe")

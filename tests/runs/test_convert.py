@@ -248,3 +248,9 @@ def test_commands_refuse_a_missing_and_a_broken_source(refuses, tmp_path):
     data.unlink()
     line = refuses(target, "export-checkpoint", tmp_path / "ours", target)
     assert "the parameter" in line
+
+
+def test_an_adapter_of_a_method_that_is_not_read_is_named(tmp_path):
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "ADALORA"}')
+    with pytest.raises(CheckpointError, match=r'"ADALORA".*this method is not read; .*merge'):
+        import_checkpoint(str(tmp_path), str(tmp_path / "out"), base="mini")

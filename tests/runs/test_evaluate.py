@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import seqio
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig
@@ -50,3 +51,31 @@ def test_rows_are_decoded_together_and_told_of(monkeypatch, caplog):
     assert "Decoding 18 responses, for the task's metrics" in caplog.text
     assert found["rouge1"] == found["token_f1"] == 1.0
     assert np.isfinite(found["argument_recall"])
+
+
+@pytest.mark.usefixtures("own_seqio_tasks")
+def test_metrics_of_a_mixture_have_their_task_in_front(monkeypatch, caplog):
+    """As SeqIO does, also where only one of its tasks has the split; the other one is told."""
+    seqio.TaskRegistry.add(
+        "only_trained",
+        source=seqio.FunctionDataSource(lambda split, shuffle_files: None, splits=["train"]),
+        preprocessors=[],
+        output_features=seqio.get_mixture_or_task("npov_generate_sample").output_features,
+        metric_fns=[],
+    )
+    seqio.MixtureRegistry.add("npov_and_more", ["npov_generate_sample", "only_trained"], 1)
+    lengths = {"inputs": 224, "targets": 224}
+    dataset = DatasetConfig("npov_and_more", lengths, "validation", batch_size=7, shuffle=False)
+    module = Transformer(tiny.TINY.replace(vocab_size=4196))
+    rows = SplitRows(dataset, module.config)
+    partitioner = make_partitioner(module.config)
+    evaluation = DecodedEvaluation(module, partitioner, rows, DecodingConfig(max_length=224))
+
+    def decode(params, inputs, numbers, second, on_done):
+        return [[DecodedRow(np.array([1]), 0.0, 0.0, True)] for _ in numbers]
+
+    monkeypatch.setattr(evaluation, "_decoder", decode)
+    metrics = evaluation.evaluate({})
+    assert metrics
+    assert {name.partition("/")[0] for name in metrics} == {"npov_generate_sample"}
+    assert "npov_and_more: only_trained has no split 'validation': left out" in caplog.text

@@ -5,11 +5,12 @@ Documents are found by `retrieval.documents`, and their sentences ranked by
 """
 
 import dataclasses
+import itertools
 import logging
 import math
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -51,13 +52,17 @@ from faith_jax.runs.options import ClaimColumns, EvidenceOptions, FindingOptions
 from faith_jax.runs.shards import append_in_batches, keep_whole_batches
 
 if TYPE_CHECKING:
+    from faith_jax.inference.texts.text_pairs import PairRow
     from faith_jax.scoring.pair_classifier import PairClassifier
 
 logger = logging.getLogger("faith_jax")
 
+Row = TypeVar("Row")
+
 ROWS = "rows.jsonl"
 _DENSE, FUSED, SENTENCES = "dense", "fused", "sentences"
 _BATCH = 32  # claims that are looked up together
+_SHAPED = 32  # claims or responses of a job, by which the shapes of the models' batches are chosen
 _RELEVANT = (EvidenceLabel.RELEVANT.value, "label_1")
 
 
@@ -98,6 +103,9 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         if done:
             logger.info("%d of %d claims are done already", done, len(claims))
         progress = Progress("claim", len(claims), done)
+        if done < len(claims) > _BATCH:
+            sample = spread(claims, len(claims))
+            finder.prepare([(row.claim, row.context) for row in sample], len(claims))
         append_in_batches(
             rows, claims[done:], _BATCH, lambda batch: _evidence_rows(batch, finder), progress
         )
@@ -112,6 +120,14 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
     if table.rows:
         yield render_table(table)
     yield from bad_rows.describe_skipped()
+
+
+def spread(rows: Iterable[Row], count: int) -> list[Row]:
+    """Returns a few of `count` rows, from the first on, as far from each other.
+
+    What is chosen by them depends on the job alone, not on where a stopped run resumes.
+    """
+    return list(itertools.islice(rows, 0, None, -(-count // _SHAPED)))
 
 
 def responses_of(
@@ -190,6 +206,20 @@ class Finder:
 
     def __call__(self, claims: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Found]:
         """Yields articles and sentences for claims, which come with the utterances before them."""
+        for query, rankings, candidates in self._retrieve(claims):
+            best = ranking.rank_sentences(query, candidates, self._ranker, self._options.sentences)
+            yield Found(rankings, best, self._entities.subjects(query))
+
+    def prepare(self, claims: Sequence[tuple[str, Sequence[str]]], total: int) -> None:
+        """Chooses the shapes of the batches of a job of `total` claims, by a sample of them."""
+        if isinstance(self._ranker, ClassifierRanker):
+            sample = [(query, sentences) for query, _, sentences in self._retrieve(claims)]
+            self._ranker.choose_shapes(sample, total)
+
+    def _retrieve(
+        self, claims: Sequence[tuple[str, Sequence[str]]]
+    ) -> Iterator[tuple[Query, dict[str, Sequence[int]], list[ranking.Candidate]]]:
+        """Yields the query of each claim, its articles by retriever, and their sentences."""
         options, turns = self._options, self._options.context_turns
         queries = [
             Query(claim, tuple(dialogue[-turns:] if turns else ())) for claim, dialogue in claims
@@ -201,9 +231,7 @@ class Finder:
         for place, query in enumerate(queries):
             rankings = {name: by_claim[place] for name, by_claim in lists.items()}
             together = fuse_rankings(list(rankings.values()), options.documents)
-            candidates = ranking.candidates(self.base, together)
-            best = ranking.rank_sentences(query, candidates, self._ranker, options.sentences)
-            yield Found({**rankings, FUSED: together}, best, self._entities.subjects(query))
+            yield query, {**rankings, FUSED: together}, ranking.candidates(self.base, together)
 
 
 def _open_dense_retriever(options: FindingOptions, base: KnowledgeBase) -> Retriever:
@@ -232,13 +260,22 @@ class ClassifierRanker:
 
     def __call__(self, query: Query, candidates: Sequence[ranking.Candidate]) -> np.ndarray:
         """Returns float64 [candidates]."""
-        rows = [
-            self._classifier.encode.relevance(query.claim, query.context, title, sentence)
-            for title, _, sentence in candidates
-        ]
+        rows = self._read(query, candidates)
         if not rows:
             return np.zeros(0)
         return 2 * self._classifier.probabilities(rows)[:, self._relevant] - 1
+
+    def choose_shapes(
+        self, claims: Sequence[tuple[Query, Sequence[ranking.Candidate]]], total: int
+    ) -> None:
+        """Chooses the shapes of a job of `total` claims, whose candidates are a call each."""
+        self._classifier.choose_shapes([self._read(*claim) for claim in claims], 1, total)
+
+    def _read(self, query: Query, candidates: Sequence[ranking.Candidate]) -> "list[PairRow]":
+        return [
+            self._classifier.encode.relevance(query.claim, query.context, title, sentence)
+            for title, _, sentence in candidates
+        ]
 
 
 def relevant_class(names: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ import logging
 import math
 import pathlib
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -49,7 +49,7 @@ from faith_jax.report.claims import (
 )
 from faith_jax.report.table_pages import render_table
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
-from faith_jax.runs.data.find_evidence import responses_of
+from faith_jax.runs.data.find_evidence import responses_of, spread
 from faith_jax.runs.options import CheckOptions
 from faith_jax.runs.scores.fact_checker import (
     LABELS,
@@ -132,7 +132,7 @@ def check(options: CheckOptions) -> Iterator[str]:
             with resumable_output(
                 target, _identify_run(options, source, checker), options.restart
             ) as draft:
-                _write_claim_rows(rows(BadRows(skip=True)), count, checker, draft / _ROWS, options)
+                _write_claim_rows(rows, count, checker, draft / _ROWS, options)
                 claim_rows = (
                     row for line in read_jsonl(draft / _ROWS) for row in line.fields["claims"]
                 )
@@ -258,7 +258,7 @@ def _identify_run(
 
 
 def _write_claim_rows(
-    rows: Iterable[ExampleRow],
+    rows: Callable[[BadRows], Iterator[ExampleRow]],
     count: int,
     checker: FactChecker,
     rows_file: pathlib.Path,
@@ -266,21 +266,24 @@ def _write_claim_rows(
 ) -> None:
     """Writes the claims of each response as scored rows, those that are not there yet."""
 
+    def texts(some: Iterable[ExampleRow]) -> tuple[list[str], list[Any], list[Grounding] | None]:
+        examples = [row.example for row in some]
+        groundings = None if checker.base else [example.grounding for example in examples]
+        return [e.response for e in examples], [e.history for e in examples], groundings
+
     def check_batch(batch: Sequence[ExampleRow]) -> Iterator[Mapping[str, Any]]:
-        examples = [row.example for row in batch]
-        responses = checker.check_all(
-            [example.response for example in examples],
-            [example.history for example in examples],
-            None if checker.base else [example.grounding for example in examples],
-        )
+        responses = checker.check_all(*texts(batch))
         gold = [_read_gold_verdicts(row, options) for row in batch]
         scored = map(_build_claim_rows, batch, responses, gold)
         return ({"claims": list(claims)} for claims in scored)
 
-    done = keep_whole_batches(rows_file, count, options.batch_size)
-    left = itertools.islice(rows, done, None)
+    size = options.batch_size
+    done = keep_whole_batches(rows_file, count, size)
+    if done < count and count > size:
+        checker.prepare(*texts(spread(rows(BadRows(skip=True)), count)), size, count)
+    left = itertools.islice(rows(BadRows(skip=True)), done, None)
     progress = Progress("response", count, done)
-    append_in_batches(rows_file, left, options.batch_size, check_batch, progress)
+    append_in_batches(rows_file, left, size, check_batch, progress)
 
 
 def _build_claim_rows(

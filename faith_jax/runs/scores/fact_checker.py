@@ -73,6 +73,21 @@ class Checked(NamedTuple):
     cut: Mapping[str, int]
 
 
+class _ReadClaim(NamedTuple):
+    """A claim with what was said before it, and what is judged of it; see `Checked`.
+
+    Attributes:
+      read: the sentences of its evidence that the verifier reads.
+      row: the verifier's rows of them.
+    """
+
+    claim: tuple[str, Sequence[str]]
+    evidence: list[Evidence]
+    overlap: Score
+    read: list[Evidence]
+    row: "ClaimRows"
+
+
 class CheckedResponse(NamedTuple):
     """The verdict on a response (see `response_verdict`), and its checked claims."""
 
@@ -184,11 +199,43 @@ class FactChecker:
                     f"history: expected a list of turns, got a text: {history[:80]!r}."
                 )
         sentences = [claims_of(response) for response in responses]
-        claims = [
-            (claim, (*before, *own_claims[:place]))
-            for own_claims, before in zip(sentences, dialogues, strict=True)
-            for place, claim in enumerate(own_claims)
+        read = self._read_claims(sentences, dialogues, groundings, self.unknown)
+        verdicts = self._verifier.verdicts([claim.row for claim in read])
+        checked = map(self._check_claim, read, verdicts)
+        by_response = [list(itertools.islice(checked, len(own_claims))) for own_claims in sentences]
+        return [
+            CheckedResponse(response_verdict(claim.verdict for claim in b), b) for b in by_response
         ]
+
+    def prepare(
+        self,
+        responses: Sequence[str],
+        histories: Sequence[Sequence[str]],
+        groundings: Sequence[Grounding] | None,
+        window: int,
+        total: int,
+    ) -> None:
+        """Chooses the shapes of the models' batches for a job of `total` responses, by a sample.
+
+        `window` responses are checked at once; the rest is as in `check_all`.
+        """
+        sentences = [claims_of(response) for response in responses]
+        each = sum(map(len, sentences)) / len(sentences)
+        window, total = math.ceil(each * window), math.ceil(each * total)
+        if self._finder:
+            self._finder.prepare(_with_history(sentences, histories), total)
+        read = self._read_claims(sentences, histories, groundings, UnknownTokens())
+        self._verifier.choose_shapes([claim.row for claim in read], window, total)
+
+    def _read_claims(
+        self,
+        sentences: Sequence[Sequence[str]],
+        dialogues: Sequence[Sequence[str]],
+        groundings: Sequence[Grounding] | None,
+        unknown: UnknownTokens,
+    ) -> "list[_ReadClaim]":
+        """Returns the sentences of each response with their evidence; adds to `unknown`."""
+        claims = _with_history(sentences, dialogues)
         if self._finder:
             base, finds = self._finder.base, list(self._finder(claims))
             ranked = [select_evidence(find.evidence) for find in finds]
@@ -220,35 +267,21 @@ class FactChecker:
             ]
             for (claim, _), evidence in zip(claims, about_subjects, strict=True)
         ]
-        with counting_unknown(self.unknown):
+        with counting_unknown(unknown):
             rows = [
                 self._verifier.read(claim_example(*pair)) for pair in zip(claims, read, strict=True)
             ]
-        verdicts = self._verifier.verdicts(rows)
-        checked = iter(
-            map(self._check_claim, claims, about_subjects, overlaps, read, rows, verdicts)
-        )
-        by_response = [list(itertools.islice(checked, len(own_claims))) for own_claims in sentences]
-        return [
-            CheckedResponse(response_verdict(claim.verdict for claim in b), b) for b in by_response
-        ]
+        return list(map(_ReadClaim, claims, about_subjects, overlaps, read, rows))
 
-    def _check_claim(
-        self,
-        claim: tuple[str, Sequence[str]],
-        evidence: list[Evidence],
-        overlap: Score,
-        read: list[Evidence],
-        row: "ClaimRows",
-        judgement: "Verdict",
-    ) -> Checked:
+    def _check_claim(self, claim: "_ReadClaim", judgement: "Verdict") -> Checked:
+        (text, _), evidence, overlap, read, row = claim
         verdict = verdict_of(overlap.value, judgement.probabilities, self._verifiable)
         values = judgement.probabilities if read else (math.nan,) * len(LABELS)
         probabilities = dict(zip((label.value for label in LABELS), values, strict=True))
         is_one = judgement.decisive is not None and not self._verifier.reads_all
         decisive = read[judgement.decisive or 0] if is_one else None
         cut = by_name(row.cut)
-        return Checked(claim[0], verdict, probabilities, evidence, decisive, overlap, cut)
+        return Checked(text, verdict, probabilities, evidence, decisive, overlap, cut)
 
 
 def claims_of(response: str) -> list[str]:
@@ -262,6 +295,17 @@ def claims_of(response: str) -> list[str]:
     blocks = _BLOCKS.split(_EMPHASIS.sub("", response))
     sentences = (sentence for block in blocks for sentence in split_sentences(block))
     return [text for text in sentences if any(map(str.isalnum, _ADDRESS.sub("", text)))]
+
+
+def _with_history(
+    sentences: Sequence[Sequence[str]], dialogues: Sequence[Sequence[str]]
+) -> list[tuple[str, Sequence[str]]]:
+    """Returns the sentences of all responses, each with what was said before it."""
+    return [
+        (claim, (*before, *own_claims[:place]))
+        for own_claims, before in zip(sentences, dialogues, strict=True)
+        for place, claim in enumerate(own_claims)
+    ]
 
 
 def claim_example(

@@ -286,10 +286,8 @@ class JudgeScorer(ModelScorer[_JudgeRow]):
 
     def choose_shapes(self, rows: Sequence[_JudgeRow], window: int, total: int) -> None:
         ids = [pair.row.ids for row in rows for part in row.rows for pair in part]
-        pairs = len(ids) / max(1, len(rows))
-        self.judge.engine.choose_shapes(
-            ids, self.judge.encode.max_length, math.ceil(pairs * window), math.ceil(pairs * total)
-        )
+        limit = self.judge.encode.max_length
+        self.judge.engine.choose_shapes(ids, limit, window, total, len(rows))
 
     def texts(self, row: _JudgeRow) -> dict[str, str]:
         """Returns the first chunk's input."""

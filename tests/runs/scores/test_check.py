@@ -13,6 +13,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import VERDICTS, DialFactLabel, response_verdict
 from faith_jax.core.types import Grounding
 from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.inference.packing import MOST_SHAPES
 from faith_jax.report.claims import GOLD, GOLD_RESPONSE
 from faith_jax.retrieval.index import build
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
@@ -276,6 +277,39 @@ def test_a_stopped_run_resumes(command, nli, base, responses, tmp_path, monkeypa
     assert command("check", *given, f"--output={output}")[0] == 0
     assert seen == [2, 1, 1, 1]  # the first response is not checked again
     assert output.read_text() == (tmp_path / "whole.jsonl").read_text().replace("whole", "checked")
+
+
+def test_few_sizes_are_compiled_however_often_a_run_stops(
+    command, nli, base, tmp_path, monkeypatch
+):
+    """They are chosen by a sample of the whole file, so a resumed run gives the same bytes."""
+    texts = [
+        "Tea is a hot drink.",
+        "The lake freezes in winter; children skate on it.",
+        "I like it!",
+    ]
+    rows = [{"id": str(n), "response": " ".join(texts[: n * n % 4] * (n % 3))} for n in range(60)]
+    path, outputs = tmp_path / "rows.jsonl", [tmp_path / "whole.jsonl", tmp_path / "stopped.jsonl"]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    model = shutil.copytree(nli, tmp_path / "model")  # an engine that no other test has used
+    given = (f"--input={path}", f"--model={model}", f"--knowledge-base={base}", "--batch-size=7")
+    verdicts, compiled, stops = ClaimVerifier.verdicts, [], []
+
+    def stopping(self, rows):
+        compiled.append(self._classify.engine.num_compilations)
+        if stops and stops[0] == 1:
+            raise KeyboardInterrupt
+        if stops:
+            stops[0] -= 1
+        return verdicts(self, rows)
+
+    monkeypatch.setattr(ClaimVerifier, "verdicts", stopping)
+    assert command("check", *given, f"--output={outputs[0]}")[0] == 0
+    for stops[:] in ([2], [4], []):
+        assert command("check", *given, f"--output={outputs[1]}")[0] == (130 if stops else 0)
+    whole, resumed = (output.read_text() for output in outputs)
+    assert resumed.replace("stopped", "whole") == whole
+    assert 1 <= max(compiled) <= MOST_SHAPES
 
 
 def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, responses, tmp_path):
