@@ -11,7 +11,7 @@ from faith_jax.datasets.samples import sample_folder
 from faith_jax.retrieval.documents import Query
 from faith_jax.retrieval.sentence_ranking import Candidate
 from faith_jax.runs.data import find_evidence as evidence
-from faith_jax.scoring.pair_classifier import pair_classifier
+from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
 from tests.paths import REPOSITORY
 from tests.retrieval.encyclopedia import built
 from tests.scoring import tiny_models
@@ -156,6 +156,26 @@ def test_a_classifier_ranks_sentences(command, base, claims, tmp_path):
     expected = 2 * classify.probabilities(rows)[:, 1] - 1
     np.testing.assert_allclose([row[-1] for row in found], expected, atol=1e-6)
     assert sorted(expected, reverse=True) == pytest.approx(list(expected))
+
+
+def test_a_classifier_is_prepared_by_claims_of_the_whole_file(command, base, tmp_path, monkeypatch):
+    names = ("irrelevant", "relevant")
+    model = tiny_models.write_model(tmp_path / "model", "bert", label_names=names)
+    path, output, jobs = tmp_path / "many.jsonl", tmp_path / "evidence.jsonl", []
+    rows = [CLAIMS[n % 4] | {"id": str(n)} for n in range(70)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    choose = PairClassifier.choose_shapes
+
+    def remembers(self, claims, *job):
+        jobs.append((len(claims), *job))
+        choose(self, claims, *job)
+
+    monkeypatch.setattr(PairClassifier, "choose_shapes", remembers)
+    given = (f"--evidence-model={model}", f"--output={output}")
+    status, _, err = command("evidence", str(path), base, *given)
+    assert status == 0, err
+    # Each third claim of all; the sentences of a claim are a call.
+    assert jobs == [(24, 1, 70)]
 
 
 @pytest.mark.parametrize(

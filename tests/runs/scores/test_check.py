@@ -303,13 +303,22 @@ def test_few_sizes_are_compiled_however_often_a_run_stops(
             stops[0] -= 1
         return verdicts(self, rows)
 
+    jobs, choose = [], ClaimVerifier.choose_shapes
+
+    def remembers(self, rows, *job):
+        jobs.append((rows, *job))
+        choose(self, rows, *job)
+
     monkeypatch.setattr(ClaimVerifier, "verdicts", stopping)
+    monkeypatch.setattr(ClaimVerifier, "choose_shapes", remembers)
     assert command("check", *given, f"--output={outputs[0]}")[0] == 0
     for stops[:] in ([2], [4], []):
         assert command("check", *given, f"--output={outputs[1]}")[0] == (130 if stops else 0)
     whole, resumed = (output.read_text() for output in outputs)
     assert resumed.replace("stopped", "whole") == whole
     assert 1 <= max(compiled) <= MOST_SHAPES
+    assert len(jobs) == 4
+    assert all(job == jobs[0] for job in jobs)
 
 
 def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, responses, tmp_path):
