@@ -409,7 +409,7 @@ def _check_reference(
     What a function returns is not known before it is called.
     """
     configurable = reference.configurable.wrapped
-    if hint is None or not all(inspect.isclass(kind) for kind in kinds):
+    if hint is None or Any in kinds or not all(map(inspect.isclass, kinds)):
         return
     if any(getattr(kind, "_is_protocol", False) for kind in kinds):
         return
