@@ -32,7 +32,7 @@ class _Part(NamedTuple):
     source: str = ""
 
     @property
-    def count(self) -> int:
+    def num_examples(self) -> int:
         return self.builder.info.splits[self.split].num_examples
 
     def read(self, numbers: range) -> tf.data.Dataset:
@@ -43,7 +43,7 @@ class _Part(NamedTuple):
         )
         if not numbers:
             dataset = read(split=self.split).take(0)
-        elif numbers == range(self.count):
+        elif numbers == range(self.num_examples):
             dataset = read(split=self.split)
         else:
             begin, end = numbers.start, numbers.stop
@@ -75,7 +75,7 @@ class _StoredSource(seqio.DataSource):
 
     def num_input_examples(self, split: str) -> int:
         """Returns the number of examples in a split."""
-        return sum(part.count for part in self._parts(split))
+        return sum(part.num_examples for part in self._parts(split))
 
     def get_dataset(
         self,
@@ -90,15 +90,15 @@ class _StoredSource(seqio.DataSource):
     ) -> tf.data.Dataset:
         """Returns the examples of a split or shard, in the stored order."""
         parts = self._parts(split)
-        count = sum(part.count for part in parts)
+        count = sum(part.num_examples for part in parts)
         index, shards = (shard_info.index, shard_info.num_shards) if shard_info else (0, 1)
         begin, end = count * index // shards, count * (index + 1) // shards
         datasets, first = list[tf.data.Dataset](), 0
         for part in parts:
             datasets.append(
-                part.read(range(part.count)[max(0, begin - first) : max(0, end - first)])
+                part.read(range(part.num_examples)[max(0, begin - first) : max(0, end - first)])
             )
-            first += part.count
+            first += part.num_examples
         return functools.reduce(tf.data.Dataset.concatenate, datasets)
 
 
