@@ -622,10 +622,10 @@ SCORERS = _of(
     ),
     (
         "npov-label",
-        "scoring/npov_labels.py",
+        "scoring/npov_error_classifier.py",
         "for value in probabilities[:, 0]]",
         "for value in probabilities[:, 1]]",
-        "tests/scoring/test_npov_labels.py::test_the_softmax_of_two_labels",
+        "tests/scoring/test_npov_error_classifier.py::test_the_softmax_of_two_labels",
     ),
     (
         "dropout-passes",

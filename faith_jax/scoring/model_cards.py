@@ -163,7 +163,7 @@ MODEL_SCORERS: dict[str, tuple[ScorerCard, ...]] = {
             word_level=True,
         ),
     ),
-    "npov_labels.NpovLabelScorer": (
+    "npov_error_classifier.NpovErrorClassifier": (
         _card(
             "npov_hallucination",
             "Probability that the response tells nothing but the given arguments, by a classifier.",

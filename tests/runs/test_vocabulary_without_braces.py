@@ -18,7 +18,7 @@ from faith_jax.inference.texts.input_rows import RowTokens, input_row
 from faith_jax.inference.texts.text_reader import TextReader
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, parameter_shapes
-from faith_jax.scoring.npov_labels import _label_tokens
+from faith_jax.scoring.npov_error_classifier import _label_tokens
 from faith_jax.scoring.pmi_faith import Prompter
 from faith_jax.scoring.salience.inputs import SalienceEncoder
 from faith_jax.tokenizers.vocabularies import load_vocabulary

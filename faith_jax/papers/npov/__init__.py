@@ -13,7 +13,7 @@ command or scorer that runs it.
     `faith_jax.scoring.salience.scorers`, `faith_jax.statistics.texts.salience_scores`
     scorers `salience_hallucination`, `salience_coverage`; `faith-jax explain`
 3.3, YES/NO classifiers
-    `faith_jax.scoring.npov_labels`
+    `faith_jax.scoring.npov_error_classifier`
     npov_hallucination_prompt_tune.gin, npov_coverage_prompt_tune.gin; scorers `npov_hallucination`,
       `npov_coverage`
 4.1, responses to combinations of arguments

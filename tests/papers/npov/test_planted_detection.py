@@ -12,7 +12,7 @@ import pytest
 from faith_jax.papers.npov.combinations import response_rows
 from faith_jax.papers.npov.error_sets import read_topics
 from faith_jax.papers.npov.options import NpovDetection
-from faith_jax.scoring import npov_labels
+from faith_jax.scoring import npov_error_classifier
 from tests.papers.npov.npov_study import run_study, write_marks, write_responses
 from tests.papers.planted import INVENTED, KNOWLEDGE, sentences, write_rows
 from tests.scoring.tiny_models import write_t5
@@ -162,14 +162,14 @@ def test_classifiers(tmp_path, monkeypatch, wrong, area):
     """Of probabilities of two values, the area is the share of rows that have the right one."""
     texts = [f"{' '.join(text.split()[:3])}." for text in sentences(80)]
     write_topics(tmp_path / "knowledge", [f"topic {n}" for n in range(10)], texts)
-    really = npov_labels.open_text_reader
+    really = npov_error_classifier.open_text_reader
 
     def judge(path, options):
         _, reader = really(path, options)
         return Judge(path, wrong, reader.tokenizer.decode), reader
 
-    monkeypatch.setattr(npov_labels, "open_text_reader", judge)
-    monkeypatch.setattr(npov_labels, "ClassificationEngine", Judge.engine)
+    monkeypatch.setattr(npov_error_classifier, "open_text_reader", judge)
+    monkeypatch.setattr(npov_error_classifier, "ClassificationEngine", Judge.engine)
     reader, *classifiers = (write_t5(tmp_path / name) for name in ("reader", *ERRORS))
     # Empty responses are none that the study takes for error-free.
     write_responses(

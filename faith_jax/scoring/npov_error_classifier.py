@@ -69,7 +69,7 @@ class NpovLabelOptions(ModelOptions, total=False):
     error_label: str
 
 
-class NpovLabelScorer(ModelScorer[ReadText]):
+class NpovErrorClassifier(ModelScorer[ReadText]):
     """The probability of the label for no error, of the two.
 
     By default the perspectives of a longer input lose their ends, the longer one first, while query

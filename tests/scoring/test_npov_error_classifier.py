@@ -11,7 +11,7 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.templates import PUBLISHED
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
-from faith_jax.scoring.npov_labels import _classifier_input, _label_tokens
+from faith_jax.scoring.npov_error_classifier import _classifier_input, _label_tokens
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models
