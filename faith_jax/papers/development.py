@@ -9,6 +9,7 @@ from faith_jax.core.errors import ConfigError, InputError, pluralize
 from faith_jax.runs.options import SPLIT, EvaluateOptions
 from faith_jax.runs.scores.protocols import chosen_corpora
 from faith_jax.statistics.scored_corpora import Corpus, only_fields, row_notes
+from faith_jax.statistics.units import units_of
 
 
 class Parts(NamedTuple):
@@ -24,12 +25,13 @@ def development_and_test(files: Sequence[str], options: EvaluateOptions, *fields
 
     Args:
       files: of the test part.
-      options: with `development`, a file, or "split" for a random half of the rows.
+      options: with `development`, a file, or "split" for a random half of the rows, of which
+        those of a unit stay together; see `faith_jax.statistics.units.units_of`.
       fields: of the rows, that are kept; "" = none.
 
     Raises:
       ConfigError: there is no development part, or it has other scorers than the test part.
-      InputError: a part has several corpora.
+      InputError: a part has several corpora, or the rows are a single unit.
     """
     if not options.development:
         raise ConfigError(
@@ -39,11 +41,20 @@ def development_and_test(files: Sequence[str], options: EvaluateOptions, *fields
         )
     test = _read_corpus("the test files", files, options, fields)
     if options.development == SPLIT:
-        order = np.random.default_rng(options.seed).permutation(len(test.ids))
-        half = len(order) // 2
-        sizes = f"{pluralize(half, 'row')}, tested on the other {len(order) - half:,}"
-        note = f"Thresholds chosen on {sizes}: a random split with the seed {options.seed}."
-        first, second = (test.part(np.sort(rows)) for rows in (order[:half], order[half:]))
+        # Rows of a document are not divided: thresholds would be tested on what they have seen.
+        units = units_of([test], options.cluster_field)
+        if units.total < 2:
+            shared = f" with the same {units.field}" if units.field else ""
+            rows = pluralize(len(test.ids), "row")
+            raise InputError(
+                f"--development={SPLIT}: {rows}{shared} cannot be divided; give --development=FILE."
+            )
+        order = np.random.default_rng(options.seed).permutation(units.total)
+        is_first = np.isin(units.numbers, order[: units.total // 2])
+        first, second = test.part(is_first), test.part(~is_first)
+        sizes = f"{pluralize(len(first.ids), 'row')}, tested on the other {len(second.ids):,}"
+        whole = f", in which rows with the same {units.field} stay together" if units.field else ""
+        note = f"Thresholds chosen on {sizes}: a random split with the seed {options.seed}{whole}."
         return Parts(first, second, (note,))
     development = _read_corpus(options.development, [options.development], options, fields)
     if set(development.scores) != set(test.scores):

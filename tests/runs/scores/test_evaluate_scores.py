@@ -151,6 +151,24 @@ def test_thresholds_on_a_random_half(capsys, tmp_path):
     assert float(evaluate(capsys, path, *arguments[1:])[1][3].split()[-1]) < 70
 
 
+def test_a_random_half_does_not_divide_documents(capsys, tmp_path):
+    rows = [
+        {"id": str(n), "corpus": "c", "label": n % 2, "grounding": [f"Document {n // 8}."],
+         "scores": {"s": n % 2 * 0.5 + n / 1000}}
+        for n in range(48)
+    ]  # fmt: skip
+    path = tmp_path / "s.jsonl"
+    arguments = (path, "--protocol=begin", "--development=split", "--group-field=")
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, lines, _ = evaluate(capsys, *arguments)
+    half = "24 rows, tested on the other 24: a random split with the seed 0, in which rows"
+    assert f"Thresholds chosen on {half} with the same grounding stay together." in lines
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows[:8]))
+    status, _, message = evaluate(capsys, *arguments)
+    assert status == 2
+    assert "--development=split: 8 rows with the same grounding cannot be divided" in message
+
+
 def test_the_protocol_of_pronouns(capsys, tmp_path):
     path = write(tmp_path / "s.jsonl", SCORES, LABELS)
     status, lines, _ = evaluate(capsys, path, "--protocol=pronouns")
