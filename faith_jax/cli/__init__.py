@@ -150,7 +150,7 @@ def _hint_at_argument(argument: str, called: CommandParser) -> str:
     name = option.removeprefix("--")
     if value and BINDING in names and name.isidentifier() and "gin" not in name:
         return f" A setting of the gin file is given as --gin.{name.upper()}={value}."
-    return did_you_mean(name, (known.removeprefix("--") for known in names), "--")
+    return did_you_mean(name, (option_name.removeprefix("--") for option_name in names), "--")
 
 
 def _run_command_line(parser: CommandParser, command_line: Sequence[str]) -> int:

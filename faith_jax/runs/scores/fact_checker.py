@@ -190,7 +190,9 @@ class FactChecker:
                 raise ConfigError(
                     f"{name}: expected {count}, one for each response, got {len(values)}."
                 )
-        dialogues = [history or () for history in histories or [()] * len(responses)]
+        # Series and arrays have no truth value.
+        dialogues = [None] * len(responses) if histories is None else histories
+        dialogues = [() if history is None else history for history in dialogues]
         for response, history in zip(responses, dialogues, strict=True):
             if not isinstance(response, str):
                 raise ConfigError(f"response: expected a text, got {response!r:.80}.")
