@@ -111,7 +111,7 @@ def test_phrases_must_be_texts(bind, phrases):
 @pytest.mark.parametrize(("name", "parts"), [("nli_anli", 3), ("nli_mnli", 1)])
 def test_tfdss_own_data_has_the_same_form(name, parts, monkeypatch):
     # The mock knows no sizes.
-    monkeypatch.setattr(sources._Part, "count", 4)
+    monkeypatch.setattr(sources._Part, "num_examples", 4)
     with tfds.testing.mock_data(num_examples=4):
         found = rows(name, "validation")
     assert len(found) == 4 * parts
