@@ -122,7 +122,8 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
     columns = ("system", "of", "number", "figure", "%")
     first = 0 if any(system for system, _ in pairs) else 1  # the column of systems
     plain = Table("", (*columns[:-1], "value", "low", "high"), tuple(tidy))
-    notes = [interval_note(draws.confidence, draws.resamples)]
+    drawn = "groups" if cluster_field else "responses"
+    notes = [interval_note(draws.confidence, draws.resamples, drawn)]
     if cluster_field:
         notes.append(f"Rows with the same {cluster_field} are drawn together.")
     return Table(

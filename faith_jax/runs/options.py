@@ -572,7 +572,7 @@ class Comparison(_Draws):
       test: of significance, with a baseline; t is that of the intervals
       cluster_field (NAME): rows with the same value of this field depend on each other: id,
         grounding, question, corpus or a column of yours; none = all rows are independent; auto =
-        rows with the same grounding depend on each other
+        rows with the same grounding depend on each other (of dialfact, claims of a dialogue)
       undefined (VALUE): the score that an undefined one counts as (default: rows without a score
         are left out of what is compared)
     """

@@ -318,15 +318,23 @@ def test_calls_have_intervals():
 
 
 def test_claims_of_a_dialogue_are_drawn_together():
-    claims = [claim(n, LABELS[n % 3]) | {"context_id": n % 2} for n in range(60)]
+    claims = [claim(n, LABELS[n % 3]) | {"context_id": f"dialogue {n % 2}"} for n in range(60)]
     said = {"m": {str(n): "SUPPORTS" if n % 2 else "I" for n in range(60)}}
     alone, together = (
-        verification_table(claims, said, cluster_field=it) for it in ("", "context_id")
+        verification_table(claims, said, cluster_field=field) for field in ("none", "auto")
     )
     low, high = (f"3-way Acc {end}" for end in ("low", "high"))
     assert verified(together, "all")[low] == 0 < verified(alone, "all")[low]
     assert verified(together, "all")[high] > verified(alone, "all")[high]
-    assert together.notes[1] == "Claims with the same context_id are drawn together."
+    note = "Claims with the same context_id are drawn together: 2 groups of 60 claims."
+    assert together.notes == (
+        "Intervals: 95% percentile bootstrap over groups, 1,000 resamples.",
+        note,
+    )
+    assert alone.notes == ("Intervals: 95% percentile bootstrap over claims, 1,000 resamples.",)
+    # Claims without a dialogue, as FEVER's, depend on no other.
+    without = [c | {"context_id": ""} for c in claims]
+    assert verification_table(without, said).rows == alone.rows
     with pytest.raises(InputError, match="0: the claim has no field 'topic'"):
         verification_table(claims, said, cluster_field="topic")
 

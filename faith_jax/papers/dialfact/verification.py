@@ -2,14 +2,14 @@
 
 import collections
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import InputError, pluralize
 from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, convert_row
@@ -18,7 +18,6 @@ from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.protocols import (
     Evaluation,
     EvaluationProtocol,
-    cluster_fields,
     interval_draws,
 )
 from faith_jax.statistics.bootstrap import DRAWS, Draws, interval_note
@@ -30,9 +29,11 @@ from faith_jax.statistics.classification import (
     Figure,
     call_figures,
 )
+from faith_jax.statistics.units import AUTO, ROWS
 
 _THREE = tuple(label.value for label in DialFactLabel)
 _TWO = (DialFactLabel.SUPPORTS.value, NOT_SUPPORTED)
+_DIALOGUE = "context_id"  # claims of a dialogue share it
 
 Claim = Mapping[str, Any]
 
@@ -41,25 +42,24 @@ def verification_table(
     claims: Sequence[Claim],
     predictions: Mapping[str, Mapping[str, str]],
     draws: Draws = DRAWS,
-    cluster_field: str = "",
+    cluster_field: str = AUTO,
 ) -> Table:
     """Returns accuracy and macro F1 of each system, in per cent, with intervals.
 
     With three labels (claims that cannot be verified count as NOT ENOUGH INFO), with two (SUPPORTS
     or not), and with three on factual claims alone; over all claims, and over those that people
     wrote and that models generated. A prediction that is no label is wrong, and its class is left
-    out of macro F1. Predictions are by system and claim id, of three labels or of two. Claims with
-    the same value of `cluster_field` are drawn together.
+    out of macro F1. Predictions are by system and claim id, of three labels or of two.
+
+    Claims with the same value of `cluster_field` are drawn together: `AUTO` = those of a dialogue,
+    which have the same `context_id`, unless it is blank; `ROWS` or "" = each claim alone.
 
     Raises:
       InputError: for a claim without a prediction or the field, and where there are no claims.
     """
     if not claims:
         raise InputError("There are no claims to compare predictions with.")
-    if cluster_field and (
-        lacking := [claim["id"] for claim in claims if cluster_field not in claim]
-    ):
-        raise InputError(f"{lacking[0]}: the claim has no field {cluster_field!r}.")
+    clusters, field = _clusters_of(claims, cluster_field)
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
     for system, by_id in predictions.items():
@@ -71,7 +71,7 @@ def verification_table(
             )
         for group, belongs in _GROUPS.items():
             if members := [claim for claim in claims if belongs(claim)]:
-                figures = _verification_figures(members, by_id, draws, cluster_field)
+                figures = _verification_figures(members, by_id, draws, clusters)
                 lead = system, group, len(members)
                 rows.append((*lead, *(figure.text for figure in figures.values())))
                 ends = ((figure.value, *figure.interval) for figure in figures.values())
@@ -80,11 +80,29 @@ def verification_table(
     columns = [f"{part} {figure}" for part in _PARTS for figure in (ACCURACY, MACRO_F1)]
     named = [f"{column}{end}" for column in columns for end in ("", " low", " high")]
     title = "Claim verification: accuracy and macro F1 in per cent (Gupta 2022, section 5.3)"
-    notes = [interval_note(draws.confidence, draws.resamples)]
-    if cluster_field:
-        notes.append(f"Claims with the same {cluster_field} are drawn together.")
+    notes = [interval_note(draws.confidence, draws.resamples, "groups" if field else "claims")]
+    if field:
+        groups = pluralize(len(set(clusters.values())), "group")
+        notes.append(
+            f"Claims with the same {field} are drawn together: {groups} of {len(claims)} claims."
+        )
     plain = Table("", (*heads, *named), tuple(tidy))
     return Table(title, (*heads, *columns), tuple(rows), tuple(notes), plain)
+
+
+def _clusters_of(claims: Sequence[Claim], field: str) -> tuple[dict[str, Hashable], str]:
+    """Returns the group of each claim by its id, and the field that a group shares, "" = none."""
+    if field in (ROWS, ""):
+        return {claim["id"]: claim["id"] for claim in claims}, ""
+    if field == AUTO:
+        field = _DIALOGUE
+        # A claim without a dialogue, such as FEVER's, depends on no other.
+        clusters = {c["id"]: (c.get(field, ""), "" if c.get(field) else c["id"]) for c in claims}
+    else:
+        if lacking := [claim["id"] for claim in claims if field not in claim]:
+            raise InputError(f"{lacking[0]}: the claim has no field {field!r}.")
+        clusters = {claim["id"]: claim[field] for claim in claims}
+    return clusters, field if len(set(clusters.values())) < len(clusters) else ""
 
 
 def confusion_table(claims: Sequence[Claim], predictions: Mapping[str, Mapping[str, str]]) -> Table:
@@ -134,7 +152,10 @@ _PARTS: dict[str, tuple[Callable[[Claim], bool], int]] = {
 
 
 def _verification_figures(
-    claims: Sequence[Claim], predictions: Mapping[str, str], draws: Draws, cluster_field: str
+    claims: Sequence[Claim],
+    predictions: Mapping[str, str],
+    draws: Draws,
+    clusters: Mapping[str, Hashable],
 ) -> dict[tuple[str, str], Figure]:
     """Returns the figures by part of the claims and by what they are."""
     by_part: dict[tuple[str, str], Figure] = {}
@@ -142,8 +163,8 @@ def _verification_figures(
         part = [claim for claim in claims if belongs(claim)]
         labels = [verification_label(c["response_label"], c["type_label"], ways) for c in part]
         calls = [_parse_prediction(predictions[claim["id"]], ways) for claim in part]
-        clusters = [claim[cluster_field] for claim in part] if cluster_field else None
-        figures = call_figures(labels, calls, draws, clusters) if part else {}
+        groups = [clusters[claim["id"]] for claim in part]
+        figures = call_figures(labels, calls, draws, groups) if part else {}
         by_part |= {
             (name, figure): figures.get(figure, UNDEFINED) for figure in (ACCURACY, MACRO_F1)
         }
@@ -166,9 +187,7 @@ def _evaluate_verifiers(files: Sequence[str], options: EvaluateOptions) -> Evalu
     claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
     bare = [claim["id"] for claim in claims if not any(map(str.strip, claim["evidence"]))]
     predictions = {path: read_predictions(path, bare) for path in files}
-    table = verification_table(
-        claims, predictions, interval_draws(options), *cluster_fields(options)
-    )
+    table = verification_table(claims, predictions, interval_draws(options), options.cluster_field)
     confusion = confusion_table(claims, predictions)
     tables = {"rows": table, "confusion": confusion}
     figures = {name: (part.tidy or part).records() for name, part in tables.items()}
