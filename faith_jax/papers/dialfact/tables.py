@@ -367,6 +367,7 @@ class Table(workflow.TableWorkflow):
                     values = _read_figure(figures[scorer], figure)
                     tidy.append(("3", name, evidence, figure, claims, *values, None))
             notes.append(f"{evidence}: {claims:,} claims of test that have evidence.")
+            notes += result.table.notes[1:]  # behind that on intervals: units, undefined scores
         if rows:
             columns = (
                 *("scorer", "evidence", "chosen on validation"),
@@ -490,8 +491,9 @@ class Table(workflow.TableWorkflow):
         """Yields notes on the figures, and on all that is left out."""
         yield from workflow.model_notes(self.verifiers)
         yield (
-            "Verification: accuracy / macro F1 in per cent, with 95% bootstrap intervals. "
-            "Claims that cannot be verified are NOT ENOUGH INFO; so are those without evidence."
+            "Verification: accuracy / macro F1 in per cent, with 95% bootstrap intervals that draw "
+            "the claims of a dialogue together. Claims that cannot be verified are NOT ENOUGH "
+            "INFO; so are those without evidence."
         )
         yield (
             f"{NOTHING} says NOT ENOUGH INFO of all claims, as verifiers do without evidence. "
