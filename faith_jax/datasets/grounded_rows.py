@@ -350,7 +350,7 @@ class _RowReader(NamedTuple):
         grounding = self._read_grounding()
         notes.count_grounding(names["grounding"], grounding.texts)
         history = self._read_texts(names["history"]) if names["history"] else []
-        history = list(filter(None, history))
+        history = list(filter(None, history)) + self._read_query(history[-1:], notes)
         if names["history"] in TEXTS_OR_OBJECTS:
             for text in history:
                 notes.count_object("history", names["history"], text)
@@ -480,6 +480,19 @@ class _RowReader(NamedTuple):
                 raise field_error(self.place, name, "a text", text)
             texts.append(text.strip() if isinstance(text, str) else "")
         return texts
+
+    def _read_query(self, last: Sequence[str], notes: TableNotes) -> list[str]:
+        """Returns the query that a row has beside `history`, as a row to respond to may have it.
+
+        `last` is the history's last utterance, which may be the query already.
+        """
+        query, is_named = self.fields.get("query"), self.columns.history_column
+        if self.layout.names["history"] != "history" or is_named or not isinstance(query, str):
+            return []
+        if "query" not in self.layout.further_fields or query.strip() in ("", *last):
+            return []
+        notes.add("query: the last utterance, after those of history")
+        return [query.strip()]
 
     def _read_label(self) -> int | None:
         value, columns = self._read_part("label"), self.columns

@@ -363,7 +363,9 @@ class _System(NamedTuple):
     def row(self, row: InputRow) -> InputRow:
         """Returns a row with these fields, and with the prefix of its inputs."""
         fields = {**row.fields, **self.fields}
-        return dataclasses.replace(row, inputs=self.prefix + row.inputs, fields=fields)
+        inputs, second = self.prefix + row.inputs, row.second_inputs
+        second = None if second is None else self.prefix + second
+        return dataclasses.replace(row, inputs=inputs, second_inputs=second, fields=fields)
 
 
 def _list_systems(models: Models, output: pathlib.Path) -> Iterator[_System]:

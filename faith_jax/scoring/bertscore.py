@@ -33,7 +33,7 @@ from faith_jax.scoring.model_cards import CARDS
 from faith_jax.tokenizers.base import Tokenizer
 
 PARTS = ("precision", "recall", "f1")
-# Layers that correlate best with people's judgments, by the number of all (the authors' table).
+# The layers that the authors' table gives RoBERTa, by the number of all; BERT has 18 and 9 there.
 _BEST_LAYERS = {24: 17, 12: 10}
 
 
@@ -78,7 +78,8 @@ class BERTScoreOptions(ModelOptions, total=False):
 
     Attributes:
       part: "precision", "recall" or "f1", the default.
-      layer: whose hidden states are compared; default: the authors' choice, 17 of 24 or 10 of 12.
+      layer: whose hidden states are compared; default: the authors' choice for RoBERTa, 17 of 24
+        or 10 of 12. For BERT they take 18 and 9.
       idf: a file of texts, one a line, or a list: their document frequencies weigh the tokens.
         With it, special tokens have the weight that the texts give them, which is 0.
       baseline: a file of the authors' baselines to rescale with.
@@ -217,7 +218,7 @@ class BERTScorer(ModelScorer[_TextIds]):
 
 
 def _choose_layer(option: int | None, count: int) -> int:
-    """Returns the number of the layer that is compared, by the option or the authors' choice."""
+    """Returns the number of the layer that is compared, by the option or RoBERTa's."""
     layer = _BEST_LAYERS.get(count) if option is None else option
     if layer is None:
         raise ConfigError(f"layer: say which of the model's {count} layers is compared.")

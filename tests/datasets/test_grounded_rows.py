@@ -67,6 +67,23 @@ def test_the_names_of_our_data_sets_are_known(fields, texts, perspectives, histo
     assert (row.example.response, row.example.history) == ("r", history)
 
 
+@pytest.mark.parametrize(
+    ("turns", "columns", "history"),
+    [
+        ({"history": ["Hi!", "Hello."], "query": " Why? "}, {}, ("Hi!", "Hello.", "Why?")),
+        ({"history": [], "query": "Why?"}, {}, ("Why?",)),
+        ({"history": ["Hi!", "Why?"], "query": "Why?"}, {}, ("Hi!", "Why?")),
+        ({"history": ["Hi!"], "query": None}, {}, ("Hi!",)),
+        ({"history": ["Hi!"], "query": "Why?"}, {"history": "history"}, ("Hi!",)),
+        ({"history": ["Hi!"], "query": "Why?"}, {"grounding": "query"}, ("Hi!",)),
+        ({"message": "Hi!", "query": "Why?"}, {}, ("Hi!",)),
+    ],
+)
+def test_a_query_is_the_last_utterance_of_a_history(turns, columns, history):
+    (row,) = examples({"knowledge": "K.", "prediction": "r", **turns}, **columns)
+    assert row.example.history == history
+
+
 def test_columns_of_ones_own():
     fields = {"doc": "D", "answer": "a", "faithful": "1.0", "key": 7, "set": "mine", "x": True}
     fields |= {"grounding": "g", "skipped": ["list"], "": "index", "none": None}

@@ -53,7 +53,7 @@ def test_lists_in_cells_are_those_of_lines_of_json(tmp_path):
     given = [{"id": str(number), **row} for number, row in enumerate(given)]
     columns = ("id", "query", "history", "knowledge", "pro", "con", "inputs", "note")
     expected = read(tmp_path, *(dict.fromkeys(columns) | row for row in given))
-    assert expected[3].second_inputs == "Tea is a leaf. It grows."
+    assert expected[3].knowledge == "Tea is a leaf. It grows."
     for number, write in enumerate((repr, json.dumps)):
         path = tmp_path / f"rows{number}.csv.gz"
         with gzip.open(path, "wt", newline="") as file:
@@ -161,7 +161,8 @@ def test_rows_with_arguments_and_rows_whose_arguments_are_found(tmp_path):
 def test_whole_inputs_keep_their_knowledge(tmp_path):
     row = {"inputs": "Say it: tea is hot.", "knowledge": "Tea is hot.", "label": "SUPPORTS"}
     (found,) = read(tmp_path, row)
-    assert (found.inputs, found.second_inputs) == (row["inputs"], row["knowledge"])
+    assert (found.inputs, found.knowledge) == (row["inputs"], row["knowledge"])
+    assert found.second_inputs is None
     assert dict(found.fields) == {"knowledge": "Tea is hot."}
 
 
@@ -367,9 +368,25 @@ def test_doha_reads_the_dialogue_and_the_dialogue_with_its_knowledge():
     assert read.ids == [*encode(dialogue), 1]
     assert read.second == [*encode(whole), 1]
     # A row of another form gives its knowledge besides.
-    read = row_tokens(80, branches="doha")(InputRow("1", "What is tea?", "", "Tea is a leaf."))
+    row = InputRow("1", "What is tea?", knowledge="Tea is a leaf.")
+    read = row_tokens(80, branches="doha")(row)
     assert read.ids == [*encode("What is tea?"), 1]
     assert read.second == [*encode("Tea is a leaf. What is tea?"), 1]
+
+
+@pytest.mark.parametrize("branches", ["pmi", "doha"])
+def test_the_knowledge_beside_inputs_that_have_it_changes_nothing(tmp_path, branches):
+    # As in the predictions of an earlier run.
+    row = {"id": "1", "inputs": templates.dialogue_inputs("Tea is a leaf.", TURNS)}
+    plain, beside = read(tmp_path, row, {**row, "id": "2", "knowledge": "Tea is a leaf."})
+    tokens = row_tokens(80, branches=branches)
+    assert tokens(beside) == tokens(plain)
+
+
+def test_pmi_decode_does_not_take_the_knowledge_for_the_input_without_it(tmp_path):
+    (row,) = read(tmp_path, {"inputs": "Document: tea. What is it?", "knowledge": "tea."})
+    with pytest.raises(InputError, match="PMI-Decode needs the input without its document"):
+        row_tokens(60)(row)
 
 
 def test_a_turn_without_knowledge_has_two_equal_branches():

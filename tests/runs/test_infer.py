@@ -1,6 +1,7 @@
 """Inference and evaluation of a tiny model on the sample's tasks."""
 
 import json
+import pathlib
 import shutil
 
 import numpy as np
@@ -10,6 +11,7 @@ import scipy.special
 import faith_jax
 from faith_jax.core.files import output_lock
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
+from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.dialfact import verification
 from faith_jax.papers.dialfact.verification import verification_table
 from faith_jax.runs import infer, setup
@@ -360,6 +362,14 @@ def test_respond_gives_what_infer_writes(command, gpt2, tmp_path, dtype):
     model = faith_jax.load_model(gpt2, params_dtype=None if dtype == "float32" else dtype)
     limits = {"max_length": 20, "max_input_length": 96}
     assert [row["prediction"] for row in found] == [model.respond(**r, **limits) for r in asked]
+
+
+@pytest.mark.parametrize("second", [None, "Tea?"])
+def test_control_tokens_stand_before_the_inputs_of_both_branches(second):
+    system = infer._System("", pathlib.Path(), {}, prefix="<entailed> ")
+    row = system.row(InputRow("1", "Is tea hot?", second_inputs=second))
+    assert row.inputs == "<entailed> Is tea hot?"
+    assert row.second_inputs == (second and "<entailed> Tea?")
 
 
 def test_dialfact_s_table_reads_labels_as_they_were_decoded(tmp_path):

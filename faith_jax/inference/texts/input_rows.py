@@ -66,12 +66,13 @@ class InputRow:
       id: unique.
       inputs: the text that the model sees.
       target: the gold response, None where it is not known.
-      second_inputs: the text of PMI-Decode's other branch, or DoHA's knowledge; None = as `inputs`
+      second_inputs: the text of PMI-Decode's other branch, without the document; None = as `inputs`
         say.
       fields: the row's other values, such as the knowledge; they are written beside the response,
         so that it can be scored.
       postprocess: what is written of a decoded text; the default leaves it as it is.
       place: which part of the input it is of, such as a task, and which row of it, from 0.
+      knowledge: that DoHA reads with `inputs` of a form in which it cannot be found.
     """
 
     id: str
@@ -82,6 +83,7 @@ class InputRow:
     # Not in `repr`, by which a stopped run is known: a function's address changes.
     postprocess: Callable[[str], str] = dataclasses.field(default=str, repr=False)
     place: tuple[int, int] = dataclasses.field(default=(0, 0), repr=False)
+    knowledge: str = ""
 
 
 def input_row(
@@ -130,9 +132,10 @@ def input_row(
     # `inputs` are read as they stand, whatever other fields there are.
     if "inputs" in row:
         whole_input = convert_row(row, where, _WholeInput, strip=False)
+        without = whole_input.inputs_without_document
+        found = build_row(whole_input.inputs, whole_input.response, without, row)
         knowledge = " ".join(_as_list(whole_input.knowledge or []))
-        second_inputs = whole_input.inputs_without_document or knowledge or None
-        return build_row(whole_input.inputs, whole_input.response, second_inputs, row)
+        return dataclasses.replace(found, knowledge=knowledge)
     # With knowledge and without arguments, a query is the last turn of a dialogue, see below.
     has_sides = any(side in row for side in (*SIDE_FIELDS, *SIDES))
     if "query" in row and (has_sides or "knowledge" not in row):
@@ -373,9 +376,9 @@ class RowTokens:
         """
         if self.branches == "doha":
             # The dialogue, and the dialogue with its knowledge (Prabhumoye 2021's code).
-            if row.second_inputs is not None:
+            if row.knowledge and not parse(row.inputs, notation_of(self.tokenizer)):
                 dialogue = self._fit_text(row, row.inputs).ids
-                fitted = self._fit_text(row, f"{row.second_inputs} {row.inputs}")
+                fitted = self._fit_text(row, f"{row.knowledge} {row.inputs}")
             else:
                 self._check_knowledge(row, "DoHA needs the knowledge", "knowledge")
                 fitted = self._fit_text(row, row.inputs)

@@ -1,7 +1,7 @@
 """Claims that evidence refutes, made from supported ones (Gupta 2022, section 4.1.1).
 
-Negation and substitution need no generator; masks are for one to fill. `selection` picks from the
-result.
+Negation and substitution need no generator; masks are for one to fill. `mutated_claims` picks from
+the result.
 """
 
 import re

@@ -6,7 +6,7 @@
 import dataclasses
 from typing import ClassVar
 
-from faith_jax.core.settings import NotNegative, Positive, Share
+from faith_jax.core.settings import NotNegative, Positive, PositiveShare, Share
 from faith_jax.papers.options import Folder, Judged
 from faith_jax.runs.options import Names
 
@@ -44,7 +44,7 @@ class PmiDecode(Judged):
     decodings: Names = ()
     beams: Positive = 4
     alpha: Share = 0.25
-    p: Share = 0.6
+    p: PositiveShare = 0.6
     no_repeat_ngram: NotNegative = 3
     max_length: Positive = 100
     max_input_length: Positive = 512

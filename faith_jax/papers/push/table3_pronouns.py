@@ -19,8 +19,9 @@ def pronoun_table(corpora: Mapping[str, Corpus]) -> Table:
     """Returns Steen 2023's table 3: correlations with first-person pronouns (Kendall's tau-b).
 
     A scorer that goes down where the label does not distrusts whoever speaks of themselves. Rows
-    without a label, or with an undefined score, are left out of that figure. As in the authors'
-    code, a response has a pronoun or has none ("I" in the paper), however often.
+    without a label, or with an undefined score, are left out of that figure. A response has
+    a pronoun or has none ("I" in the paper), however often: so Q2's labels have the published
+    -0.03 (with counts -0.05). The authors' code of it is not published.
     """
     columns: dict[str, dict[str, Any]] = {}
     for name, corpus in corpora.items():

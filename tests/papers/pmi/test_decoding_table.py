@@ -189,6 +189,7 @@ def test_what_each_decoding_is_told():
         ((), "pmi_decode needs a model that responds: give --model=CHECKPOINT."),
         (("--model={bart}", "--corpus=faithdail"), "Did you mean 'faithdial'?"),
         (("--model={bart}", "--decodings=pmi,greedy"), "--decodings: there is no 'greedy'."),
+        (("--model={bart}", "--p=0"), "--p: expected a share in (0, 1], got 0"),
         (("--model={roberta}",), "expected a language model, got an encoder-only one."),
         (("--model={bart}x",), "bartx: there is no such checkpoint."),
         (("--model={bart}", "--scorer-model={roberta}"), "expected a language model, got an enc"),
