@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import decimal
 import functools
+import itertools
 import json
 import math
 import pathlib
@@ -36,6 +37,7 @@ from faith_jax.datasets.usual_names import (
     field_named,
     flatten_row,
     key_hints,
+    question_beside,
     usual_name,
 )
 
@@ -318,6 +320,7 @@ class _Layout(NamedTuple):
     grounding: tuple[str, ...]
     texts: tuple[str, ...]  # with one text or several: grounding, history, perspectives
     further_fields: tuple[str, ...]  # which ride along
+    question: str  # of them, the one that follows the history; "" = none
 
 
 def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
@@ -328,9 +331,9 @@ def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
     used = {*grounding, *(names[part] for part in ("response", "history", "id", "corpus"))}
     used |= {"label"} & {names["label"]}  # other names say what the label is of
     texts = [name for name in texts if name and name in fields]
-    return _Layout(
-        names, grounding, tuple(texts), tuple(n for n in fields if not n or n not in used)
-    )
+    further_fields = tuple(n for n in fields if not n or n not in used)
+    question = "" if columns.history_column else question_beside(names["history"], further_fields)
+    return _Layout(names, grounding, tuple(texts), further_fields, question)
 
 
 class _RowReader(NamedTuple):
@@ -350,7 +353,7 @@ class _RowReader(NamedTuple):
         grounding = self._read_grounding()
         notes.count_grounding(names["grounding"], grounding.texts)
         history = self._read_texts(names["history"]) if names["history"] else []
-        history = list(filter(None, history)) + self._read_query(history[-1:], notes)
+        history = list(filter(None, history)) + self._read_question(history[-1:], notes)
         if names["history"] in TEXTS_OR_OBJECTS:
             for text in history:
                 notes.count_object("history", names["history"], text)
@@ -470,10 +473,14 @@ class _RowReader(NamedTuple):
     def _read_texts(self, name: str) -> list[str]:
         """Returns the texts of a field with one or a list; blank and missing ones are "".
 
-        They may be documents, or turns of a chat.
+        They may be documents, or turns of a chat, also in pairs.
         """
         value, texts = self._read_value(name), []
-        for item in value if isinstance(value, list | tuple) else [value]:
+        items = value if isinstance(value, list | tuple) else [value]
+        if name == self.layout.names["history"]:
+            pairs = (item if isinstance(item, list | tuple) else [item] for item in items)
+            items = list(itertools.chain.from_iterable(pairs))
+        for item in items:
             document = document_text(item)
             text = item if document is None else document
             if not isinstance(text, str) and not is_missing(text):
@@ -481,18 +488,17 @@ class _RowReader(NamedTuple):
             texts.append(text.strip() if isinstance(text, str) else "")
         return texts
 
-    def _read_query(self, last: Sequence[str], notes: TableNotes) -> list[str]:
-        """Returns the query that a row has beside `history`, as a row to respond to may have it.
+    def _read_question(self, last: Sequence[str], notes: TableNotes) -> list[str]:
+        """Returns the question that a row has beside earlier turns.
 
-        `last` is the history's last utterance, which may be the query already.
+        `last` is the last of these turns, which may be the question already.
         """
-        query, is_named = self.fields.get("query"), self.columns.history_column
-        if self.layout.names["history"] != "history" or is_named or not isinstance(query, str):
+        name = self.layout.question
+        question = self.fields[name] if name else None
+        if not isinstance(question, str) or question.strip() in ("", *last):
             return []
-        if "query" not in self.layout.further_fields or query.strip() in ("", *last):
-            return []
-        notes.add("query: the last utterance, after those of history")
-        return [query.strip()]
+        notes.add(f"{name}: the last utterance, after those of {self.layout.names['history']}")
+        return [question.strip()]
 
     def _read_label(self) -> int | None:
         value, columns = self._read_part("label"), self.columns

@@ -51,7 +51,8 @@ _NO_PYTHON = re.compile(
 _SHORTENED = re.compile(r"\[[\0\s,]+\.\.\.[\0\s,]+\]")
 # The fields of objects that stand for texts: chat turns, documents of LangChain and of Phoenix.
 _ITEM_TEXTS = ("content", "page_content", "text", "document.content")
-_DOCUMENT_FIELDS = frozenset((*_ITEM_TEXTS, "node"))
+_INNER = ("node", "data", "kwargs")  # an object that has the text
+_DOCUMENT_FIELDS = frozenset((*_ITEM_TEXTS, *_INNER))
 
 
 class _TextList(NamedTuple):
@@ -108,14 +109,15 @@ def read_list(cell: str) -> _TextList | None:
 def document_text(item: Any) -> str | None:
     """Returns the text of a chat's turn or of a document; None = an item is neither.
 
-    A document of LlamaIndex is a `node` beside its score.
+    A document of LlamaIndex is a `node` beside its score; turns of LangChain are in `data` or
+    `kwargs`.
     """
     if not isinstance(item, dict):
         return None
     for name in _ITEM_TEXTS:
         if isinstance(text := item.get(name), str):
             return text
-    return document_text(item.get("node"))
+    return next(filter(None, (document_text(item.get(name)) for name in _INNER)), None)
 
 
 def _parse_literals(texts: list[str]) -> list[Any]:

@@ -44,6 +44,7 @@ USUAL: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "history": (
         ("history",),
+        ("chat_history", "conversation_history"),
         ("context",),
         ("message",),
         ("query",),
@@ -58,6 +59,8 @@ USUAL: Mapping[str, tuple[tuple[str, ...], ...]] = {
 # both names of a pair, as Phoenix has them. Elsewhere `reference` is an ideal answer, and in
 # DeepEval's rows, which have a `retrieval_context`, `context` is the ideal evidence.
 _QUESTIONS = ("query", "question", "user_input", "input")
+# In a column of these, earlier turns stand, and the question in another one.
+_EARLIER_TURNS = ("history", "chathistory", "conversationhistory")
 _BESIDE_REFERENCE = (("input", "output"), ("query", "response"))
 # Objects in which rows keep their values, in the order in which a part is looked for in them.
 _OBJECTS: Mapping[str, tuple[str, ...]] = {
@@ -123,6 +126,20 @@ def has_usual_name(part: str, fields: Iterable[str]) -> bool:
         return bool(usual_name(part, fields))
     except InputError:
         return True
+
+
+def question_beside(history: str, fields: Iterable[str]) -> str:
+    """Returns which of the columns holds the question that follows earlier turns; "" = none.
+
+    >>> question_beside("inputs.chat_history", ["inputs.question", "model"])
+    'inputs.question'
+    """
+    prefix, dot, name = history.rpartition(".")
+    if _normalize_name(name) not in _EARLIER_TURNS:
+        return ""
+    by_name = {_normalize_name(field): field for field in fields}
+    questions = (_normalize_name(prefix + dot + question) for question in _QUESTIONS[:-1])
+    return next((by_name[question] for question in questions if question in by_name), "")
 
 
 def _find_matching_columns(

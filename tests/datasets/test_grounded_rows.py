@@ -77,8 +77,11 @@ def test_the_names_of_our_data_sets_are_known(fields, texts, perspectives, histo
         ({"history": ["Hi!"], "query": "Why?"}, {"history": "history"}, ("Hi!",)),
         ({"history": ["Hi!"], "query": "Why?"}, {"grounding": "query"}, ("Hi!",)),
         ({"message": "Hi!", "query": "Why?"}, {}, ("Hi!",)),
+        ({"history": [["Hi!", "Hello."]], "question": "Why?"}, {}, ("Hi!", "Hello.", "Why?")),
+        ({"inputs": {"chat_history": [{"type": "human", "data": {"content": "Hi!"}}],
+                     "question": "Why?"}}, {}, ("Hi!", "Why?")),
     ],
-)
+)  # fmt: skip
 def test_a_query_is_the_last_utterance_of_a_history(turns, columns, history):
     (row,) = examples({"knowledge": "K.", "prediction": "r", **turns}, **columns)
     assert row.example.history == history
