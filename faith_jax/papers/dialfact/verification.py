@@ -92,8 +92,9 @@ def verification_table(
 
 def _clusters_of(claims: Sequence[Claim], field: str) -> tuple[dict[str, Hashable], str]:
     """Returns the group of each claim by its id, and the field that a group shares, "" = none."""
+    clusters: dict[str, Hashable] = {claim["id"]: claim["id"] for claim in claims}
     if field in (ROWS, ""):
-        return {claim["id"]: claim["id"] for claim in claims}, ""
+        return clusters, ""
     if field == AUTO:
         field = _DIALOGUE
         # A claim without a dialogue, such as FEVER's, depends on no other.
