@@ -27,7 +27,7 @@ from faith_jax.core.errors import ConfigError, FaithJaxError, did_you_mean, stor
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
 from faith_jax.core.progress import log_once
 from faith_jax.core.settings import check_value, describe_type, how_to_quote
-from faith_jax.gin_files import t5x_files, translate_t5x
+from faith_jax.gin_files import t5x_files, t5x_statements, translate_t5x
 from faith_jax.gin_files.former_names import with_present_names
 from faith_jax.gin_files.safety import IMPORTABLE, check_calls, check_imports, check_macros_end
 
@@ -142,10 +142,12 @@ def _users_file(paths: Sequence[str], name: str) -> tuple[str, str] | None:
     """Returns path and text of a gin file that is not the library's; None for others."""
     places = [name, *(os.path.join(path, name) for path in paths)]
     file = next(filter(_is_file, places), None)
+    if file is None and name.partition("/")[0] not in t5x_statements.ROOTS:
+        _check_file(name, paths)
     if file is None or pathlib.Path(file).resolve().is_relative_to(config_folder().resolve()):
         return None
     try:
-        return file, with_present_names(path_of(file).read_text(encoding="utf-8"))
+        return file, with_present_names(path_of(file).read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
         return None  # `_open_gin_file` says what is wrong
 
@@ -167,7 +169,7 @@ def _open_gin_file(
         circle = " includes ".join([*reading[reading.index(path) :], path])
         raise ConfigError(f"gin: files include each other in a circle: {circle}.")
     try:
-        text = path_of(path).read_text(encoding="utf-8")
+        text = path_of(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"gin: {path}: expected a text in UTF-8, got byte {error.object[error.start]:#04x} at "
