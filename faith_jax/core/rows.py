@@ -83,6 +83,12 @@ class BadRows:
         if self._seen.add(message):
             self.take(1, [message])
 
+    def nothing_left(self, missing: str) -> InputError:
+        """Returns the error that there are none of `missing`, and why where rows were skipped."""
+        skipped = pluralize(self.count, "bad row")
+        why = f": {skipped} skipped. The first one: {self.messages[0]}" if self.count else "."
+        return InputError(f"{missing}{why}")
+
     def describe_skipped(self) -> Iterator[str]:
         """Yields lines about the rows that were skipped, where there are any."""
         if self.count:
