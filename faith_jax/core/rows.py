@@ -400,7 +400,11 @@ def read_value(path: str | pathlib.Path, encoding: str = "utf-8") -> Any:
     except KeyError as error:
         raise InputError(f"{path}: {json_problem(error)}.") from None
     except JSON_ERRORS as error:
-        raise InputError(f"{path}: {json_problem(error)}; get the file again.") from None
+        several = getattr(error, "msg", "") == "Extra data"
+        remedy = (
+            "write each value on its own line (jq -c . FILE)" if several else "get the file again"
+        )
+        raise InputError(f"{path}: {json_problem(error)}; {remedy}.") from None
 
 
 def _check_depth(value: Any) -> None:
