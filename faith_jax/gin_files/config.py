@@ -30,6 +30,7 @@ from faith_jax.core.settings import check_value, describe_type, how_to_quote
 from faith_jax.gin_files import t5x_files, t5x_statements, translate_t5x
 from faith_jax.gin_files.former_names import with_present_names
 from faith_jax.gin_files.safety import IMPORTABLE, check_calls, check_imports, check_macros_end
+from faith_jax.gin_files.values import PARSE_ERRORS, parse_statements
 
 logger = logging.getLogger("faith_jax")
 _CHECKED = (int, float, bool, str, type(None))
@@ -302,7 +303,9 @@ def quote_value(binding: str) -> str:
         try:
             ast.literal_eval(value.strip())
         except (ValueError, SyntaxError):
-            if "@" not in value and "%" not in value:
+            try:  # references and macros inside of a list, say; no 'train[:9%]'
+                list(parse_statements(f"value = {value}"))
+            except PARSE_ERRORS:
                 return f"{name}={value.strip()!r}"
     return binding
 

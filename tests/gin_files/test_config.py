@@ -229,6 +229,9 @@ def test_paper_settings_of_dialogue_decoding(name, split):
         ("OPTIMIZER=@optimizers.adamw()", "OPTIMIZER=@optimizers.adamw()"),
         ("A=%B", "A=%B"),
         ("LENGTHS={'inputs': 3}", "LENGTHS={'inputs': 3}"),
+        ("PAIR=(%A, @b.c())", "PAIR=(%A, @b.c())"),
+        ("SPLIT=train[:25%]", "SPLIT='train[:25%]'"),
+        ("MODEL_DIR=runs/me@home 50%", "MODEL_DIR='runs/me@home 50%'"),
     ],
 )
 def test_a_value_that_is_no_literal_is_a_string(binding, expected):
