@@ -34,11 +34,11 @@ from faith_jax.gin_files.values import PARSE_ERRORS, parse_statements
 
 logger = logging.getLogger("faith_jax")
 _CHECKED = (int, float, bool, str, type(None))
-_MACRO = re.compile(r"^[A-Z][A-Z0-9_]*$")
+_MACRO = re.compile(r"^[A-Za-z_]\w*$")
 _REQUIRED = "%gin.REQUIRED"  # how gin shows the value
 _MACRO_USE = re.compile(r"%([A-Za-z_][A-Za-z0-9_.]*)")
 _texts: dict[str, str] = {}  # what was parsed last: of the user's files and bindings, by name
-_MACRO_SET = re.compile(r"^([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
+_MACRO_SET = re.compile(r"^([A-Za-z_]\w*)\s*=", re.MULTILINE)
 _GIN_ERRORS = (
     ValueError, SyntaxError, OSError, ImportError, LookupError, NameError, TypeError,
     AttributeError,
@@ -154,8 +154,7 @@ def _users_file(paths: Sequence[str], name: str) -> tuple[str, str] | None:
 
 
 def _is_file(path: str) -> bool:
-    place = path_of(path)
-    return place.is_file() if is_remote(place) else os.path.isfile(path)
+    return path_of(path).is_file()
 
 
 def _open_gin_file(
@@ -442,6 +441,8 @@ def _strip_annotation(hint: Any) -> Any:
 def _gin_message(error: BaseException, paths: Sequence[str]) -> str:
     """Makes one line of gin's errors, with the nearest names where a name is wrong."""
     text = " ".join(str(error).split())
+    expected = "expected a value: a number, a text in quotes, a list, @NAME or %NAME."
+    text = re.sub(r"malformed node or string.*? object at \w+>", expected, text)
     missing = re.search(r"[Uu]nable to (?:open|find) file:? ?'?([^ ',]+?)[.]?(?:[ ',]|$)", text)
     if missing:
         _check_file(missing.group(1), paths)

@@ -266,6 +266,16 @@ def test_values_of_the_wrong_type(binding, message):
         gin_config.parse(files, [*required, binding])
 
 
+def test_names_and_values_that_gin_takes_otherwise(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / "mine.gin"
+    file.write_text("include 'quickstart.gin'\nTASK_FEATURE_LENGTHS = short\n")
+    with pytest.raises(ConfigError, match=r"expected a value: .* in quotes, .* 'short' .* line 2"):
+        gin_config.parse(["~/mine.gin"], ["MODEL_DIR=runs/a"])
+    with pytest.raises(ConfigError, match=r"--gin.batch_size: .* Did you mean 'BATCH_SIZE'"):
+        gin_config.parse(["quickstart.gin"], ["MODEL_DIR=runs/a", "batch_size=4"])
+
+
 def test_folders_named_like_ours_are_not_in_the_way(tmp_path, monkeypatch):
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
