@@ -12,7 +12,9 @@ from faith_jax.core.progress import log_once
 from faith_jax.gin_files.t5x_files import stand_in, stand_in_names
 from faith_jax.gin_files.values import PARSE_ERRORS, Macro, Reference, parse_statements, resolve
 
-ROOTS = ("t5x", "prompt_tuning", "__main__", "t5", "flaxformer")
+ROOTS = (
+    "t5x", "prompt_tuning", "__main__", "t5", "flaxformer", "t5x_retrieval", "mesh_tensorflow"
+)  # fmt: skip
 # T5X's files import these too; they are dropped from a translated file.
 _BESIDE = (*ROOTS, "seqio", "clu", "jax", "flax", "__gin__", "gin")
 _MACRO_USE = re.compile(r"%([A-Za-z_]\w*)")

@@ -151,7 +151,7 @@ def _find_script(config: T5XConfig) -> str:
         raise ConfigError(
             "gin: expected a file of T5X's for one of train, eval and infer, got "
             f"{named}; include 't5x/configs/runs/finetune.gin', pretrain.gin, eval.gin or "
-            "infer.gin."
+            "infer.gin. What Mesh TensorFlow read (operative_config.gin) is not translated."
         )
     return scripts[0]
 

@@ -715,6 +715,14 @@ def test_what_has_no_counterpart_is_one_line(line, parts, command, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+def test_a_file_of_mesh_tensorflow_is_named(parsed):
+    text = "import mesh_tensorflow.transformer.transformer\nd_model = 768\n"
+    with pytest.raises(ConfigError, match=r"Mesh TensorFlow read .* is not translated"):
+        parsed(text)
+    with pytest.raises(ConfigError, match=r"line 2: include .* no counterpart of this file here"):
+        parsed("\ninclude 't5x_retrieval/configs/models/de_t5_base.gin'\nfrom t5x import utils\n")
+
+
 def test_a_missing_file_is_named_before_what_it_would_bring(parsed):
     with pytest.raises(ConfigError, match="There is no gin file '/t5x/t5x/configs/runs/fine"):
         parsed("from t5x import utils\ninclude '/t5x/t5x/configs/runs/finetune.gin'\n")
