@@ -318,11 +318,11 @@ def first_ids(targets, predictions):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("eos_id", [1, None])
-def test_rows_of_ids_are_read_as_they_are(command, tmp_path, request, eos_id):
+@pytest.mark.parametrize(("eos_id", "steps"), [(1, TOKENIZED[:1]), (None, [])])
+def test_rows_of_ids_are_read_as_they_are(command, tmp_path, request, eos_id, steps):
     task = register(
         f"ready_ids_{eos_id}", ready_ids, seqio.PassThroughVocabulary(4196, eos_id),
-        preprocessors=[], metric_fns=[first_ids],
+        preprocessors=steps, metric_fns=[first_ids],
     )  # fmt: skip
     status, _, err = train(command, task, tmp_path, GREEDY)
     assert status == 0, err
