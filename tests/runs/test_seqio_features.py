@@ -343,10 +343,16 @@ def test_rows_of_ids_are_read_as_they_are(command, tmp_path, request, eos_id, st
     assert "inputs: 300" not in out
 
 
-def test_infer_says_that_it_writes_texts(command, tmp_path, tiny_run):
-    task = register(
-        "ready_ids_1", ready_ids, seqio.PassThroughVocabulary(4196, 1), preprocessors=[]
-    )
+@pytest.mark.parametrize("of_ids", FEATURES)
+def test_infer_says_that_it_reads_and_writes_texts(command, tmp_path, tiny_run, of_ids):
+    task = f"ready_ids_of_{of_ids}"
+    if task not in seqio.TaskRegistry.names():
+        ids = seqio.Feature(seqio.PassThroughVocabulary(4196, 1), add_eos=False)
+        features = dict.fromkeys(FEATURES, seqio.Feature(DefaultVocabulary())) | {of_ids: ids}
+        source = seqio.FunctionDataSource(ready_ids, splits=["validation"])
+        seqio.TaskRegistry.add(
+            task, source=source, output_features=features, preprocessors=[], metric_fns=[]
+        )
     status, _, err = command(
         "infer", "--gin_file=runs/infer.gin", f"--gin.CHECKPOINT_PATH={tiny_run}", SHORT[0],
         f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
