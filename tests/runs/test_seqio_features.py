@@ -1,5 +1,6 @@
 """What SeqIO's documentation says of tasks and mixtures, in runs on tiny models."""
 
+import dataclasses
 import functools
 import json
 
@@ -9,6 +10,7 @@ import seqio
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from faith_jax.runs.data.tasks import task_rows
 from faith_jax.runs.evaluate import DecodedEvaluation
 from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
 from tests.paths import REPOSITORY
@@ -360,6 +362,21 @@ def test_infer_says_that_it_reads_and_writes_texts(command, tmp_path, tiny_run, 
     )  # fmt: skip
     assert status == 2
     assert "its rows are token ids, but infer reads and writes texts" in err
+
+
+@pytest.mark.parametrize("steps", [[], TOKENIZED[:1]])
+def test_rows_of_ids_and_other_features_are_shown(steps):
+    name = f"shown_ids_{len(steps)}"
+    if name not in seqio.TaskRegistry.names():
+        ids = seqio.Feature(seqio.PassThroughVocabulary(4196, 1), add_eos=False)
+        features = dict.fromkeys(FEATURES, ids) | {"note": dataclasses.replace(ids, required=False)}
+        source = seqio.FunctionDataSource(ready_ids, splits=["validation"])
+        seqio.TaskRegistry.add(
+            name, source=source, output_features=features, preprocessors=steps, metric_fns=[]
+        )
+    shown = list(task_rows(name, None, 1, {"inputs": 8, "targets": 8}))
+    assert shown[1:5] == ["  inputs (2 tokens)", "    [300, 310]",
+                          "  targets (3 tokens)", "    [400, 410, 1]"]  # fmt: skip
 
 
 @pytest.mark.slow
