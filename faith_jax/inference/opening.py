@@ -238,7 +238,9 @@ _OPTIONS = {
     },
     **dict.fromkeys(("max_bytes", "num_beams"), Positive),
     **dict.fromkeys(("last_turns", "dropout_passes", "seed"), NotNegative),
-    "max_question_length": Annotated[int, msgspec.Meta(ge=2, description="a whole number of 2 tokens or more")],
+    "max_question_length": Annotated[
+        int, msgspec.Meta(ge=2, description="a whole number of 2 tokens or more")
+    ],
     "dropout_rate": Annotated[float, msgspec.Meta(gt=0, lt=1, description="a share in (0, 1)")],
     **dict.fromkeys(
         ("score_cue", "use_contradiction", "prefix_space", "lower_grounding", "personal"), bool
