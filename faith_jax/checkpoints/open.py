@@ -97,10 +97,6 @@ def _open_any(
             )
         check_params(checkpoint.config, checkpoint.params, checkpoint.metadata["source"])
         return checkpoint
-    if is_huggingface(path):
-        return read_huggingface(path)
-    if is_t5x(path):
-        return read_t5x(path, config)
     if base is not None and is_peft(path) and method_of(path) == "LORA":
         lora = read_lora(path)
         try:
@@ -111,6 +107,10 @@ def _open_any(
                 "is with --base."
             ) from None
         return merge_lora(lora, opened)
+    if is_huggingface(path):
+        return read_huggingface(path)
+    if is_t5x(path):
+        return read_t5x(path, config)
     raise CheckpointError(unknown_form_message(path))
 
 
@@ -197,8 +197,10 @@ def unknown_form_message(path: pathlib.Path) -> str:
         return f"{path}: {adapter_message(path)}"
     if (checkpoint_path := part_of(path)) is not None:
         return f"{path}: a part of the checkpoint {checkpoint_path}; give that path."
-    inside = [folder.name for folder in sorted(path.iterdir()) if folder.is_dir()]
-    named = next((name for name in inside if is_checkpoint(path / name)), None)
+    # The second is of the cache of Hugging Face's hub.
+    inside = [*sorted(path.iterdir()), *sorted(path.glob("snapshots/*"))]
+    folders = (folder for folder in inside if folder.is_dir() and is_checkpoint(folder))
+    named = next((folder.relative_to(path) for folder in folders), None)
     lies = describe_contents(path) if named is None else f"{named}/ is one; give its path"
     return (
         f"{path}: no checkpoint here: expected config.json and model.safetensors (Hugging Face), "

@@ -47,7 +47,7 @@ from faith_jax.models.config import TransformerConfig
 FILE = "checkpoint"
 _STATE = "state"  # the folder of Orbax's form
 # The folders of a step in which other programs have Orbax write their tree; "" = the step itself.
-_TREES = (_STATE, "", "default", "params", "items")
+_TREES = (_STATE, "", "default", "params", "items", "model", "train_state")
 STEP = "checkpoint_"  # begins the name of a step's folder
 _EMBEDDING = "token_embedder/embedding"
 # Soft prompts of prompt-tuning (Lester 2021), by our names.
@@ -238,7 +238,7 @@ def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
     params_place = min(
         places, key=lambda place: (place.count("/"), "params" not in place), default=None
     )
-    if tree.name == _STATE:
+    if tree.name == _STATE and any(name.startswith("target/") for name in names):
         params_place = "target/"
     if params_place is None:
         first_names = ", ".join(names[:3])

@@ -83,6 +83,12 @@ class BadRows:
         if self._seen.add(message):
             self.take(1, [message])
 
+    def nothing_left(self, missing: str) -> InputError:
+        """Returns the error that there are none of `missing`, and why where rows were skipped."""
+        skipped = pluralize(self.count, "bad row")
+        why = f": {skipped} skipped. The first one: {self.messages[0]}" if self.count else "."
+        return InputError(f"{missing}{why}")
+
     def describe_skipped(self) -> Iterator[str]:
         """Yields lines about the rows that were skipped, where there are any."""
         if self.count:
@@ -394,7 +400,11 @@ def read_value(path: str | pathlib.Path, encoding: str = "utf-8") -> Any:
     except KeyError as error:
         raise InputError(f"{path}: {json_problem(error)}.") from None
     except JSON_ERRORS as error:
-        raise InputError(f"{path}: {json_problem(error)}; get the file again.") from None
+        several = getattr(error, "msg", "") == "Extra data"
+        remedy = (
+            "write each value on its own line (jq -c . FILE)" if several else "get the file again"
+        )
+        raise InputError(f"{path}: {json_problem(error)}; {remedy}.") from None
 
 
 def _check_depth(value: Any) -> None:

@@ -107,7 +107,7 @@ _Texts = list[str] | str | None
 _Words = dict[str, list[Any] | None]  # by scorer
 
 
-class _RawRow(msgspec.Struct):
+class _RawRow(msgspec.Struct, forbid_unknown_fields=True):
     """A scored row as a file has it; its words are checked against its texts."""
 
     id: str | int
@@ -141,7 +141,11 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
             raise InputError(f"{place}: field 'scores' is missing.{near or _score_first(path)}")
         pairs = fields.get("fields")  # as Parquet has objects whose names vary
         if isinstance(pairs, list) and all(isinstance(pair, tuple) for pair in pairs):
-            fields = {**fields, "fields": dict(pairs)}
+            fields = {**fields, "fields": (pairs := dict(pairs))}
+        more = {name: v for name, v in fields.items() if name not in _RawRow.__struct_fields__}
+        if more and isinstance(pairs, dict | None):  # columns of a user's own
+            fields = {name: v for name, v in fields.items() if name not in more}
+            fields["fields"] = more | (pairs or {})
         try:
             raw = msgspec.convert(fields, _RawRow)
         except msgspec.ValidationError:

@@ -27,17 +27,18 @@ from faith_jax.core.errors import ConfigError, FaithJaxError, did_you_mean, stor
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
 from faith_jax.core.progress import log_once
 from faith_jax.core.settings import check_value, describe_type, how_to_quote
-from faith_jax.gin_files import t5x_files, translate_t5x
+from faith_jax.gin_files import t5x_files, t5x_statements, translate_t5x
 from faith_jax.gin_files.former_names import with_present_names
 from faith_jax.gin_files.safety import IMPORTABLE, check_calls, check_imports, check_macros_end
+from faith_jax.gin_files.values import PARSE_ERRORS, parse_statements
 
 logger = logging.getLogger("faith_jax")
 _CHECKED = (int, float, bool, str, type(None))
-_MACRO = re.compile(r"^[A-Z][A-Z0-9_]*$")
+_MACRO = re.compile(r"^[A-Za-z_]\w*$")
 _REQUIRED = "%gin.REQUIRED"  # how gin shows the value
 _MACRO_USE = re.compile(r"%([A-Za-z_][A-Za-z0-9_.]*)")
 _texts: dict[str, str] = {}  # what was parsed last: of the user's files and bindings, by name
-_MACRO_SET = re.compile(r"^([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
+_MACRO_SET = re.compile(r"^([A-Za-z_]\w*)\s*=", re.MULTILINE)
 _GIN_ERRORS = (
     ValueError, SyntaxError, OSError, ImportError, LookupError, NameError, TypeError,
     AttributeError,
@@ -142,17 +143,18 @@ def _users_file(paths: Sequence[str], name: str) -> tuple[str, str] | None:
     """Returns path and text of a gin file that is not the library's; None for others."""
     places = [name, *(os.path.join(path, name) for path in paths)]
     file = next(filter(_is_file, places), None)
+    if file is None and name.partition("/")[0] not in t5x_statements.ROOTS:
+        _check_file(name, paths)
     if file is None or pathlib.Path(file).resolve().is_relative_to(config_folder().resolve()):
         return None
     try:
-        return file, with_present_names(path_of(file).read_text(encoding="utf-8"))
+        return file, with_present_names(path_of(file).read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
         return None  # `_open_gin_file` says what is wrong
 
 
 def _is_file(path: str) -> bool:
-    place = path_of(path)
-    return place.is_file() if is_remote(place) else os.path.isfile(path)
+    return path_of(path).is_file()
 
 
 def _open_gin_file(
@@ -167,7 +169,7 @@ def _open_gin_file(
         circle = " includes ".join([*reading[reading.index(path) :], path])
         raise ConfigError(f"gin: files include each other in a circle: {circle}.")
     try:
-        text = path_of(path).read_text(encoding="utf-8")
+        text = path_of(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"gin: {path}: expected a text in UTF-8, got byte {error.object[error.start]:#04x} at "
@@ -300,7 +302,9 @@ def quote_value(binding: str) -> str:
         try:
             ast.literal_eval(value.strip())
         except (ValueError, SyntaxError):
-            if "@" not in value and "%" not in value:
+            try:  # references and macros inside of a list, say; no 'train[:9%]'
+                list(parse_statements(f"value = {value}"))
+            except PARSE_ERRORS:
                 return f"{name}={value.strip()!r}"
     return binding
 
@@ -437,6 +441,8 @@ def _strip_annotation(hint: Any) -> Any:
 def _gin_message(error: BaseException, paths: Sequence[str]) -> str:
     """Makes one line of gin's errors, with the nearest names where a name is wrong."""
     text = " ".join(str(error).split())
+    expected = "expected a value: a number, a text in quotes, a list, @NAME or %NAME."
+    text = re.sub(r"malformed node or string.*? object at \w+>", expected, text)
     missing = re.search(r"[Uu]nable to (?:open|find) file:? ?'?([^ ',]+?)[.]?(?:[ ',]|$)", text)
     if missing:
         _check_file(missing.group(1), paths)

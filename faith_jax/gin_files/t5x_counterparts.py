@@ -434,6 +434,9 @@ def _translate_argument(
         return [(f"{scope}{'.'.join(selector.split('.')[-2:])}.{name}", value)]
     if selector == DATASET:
         return _translate_dataset(statement, value, config, script, where)
+    if scope and not config.is_entered(statement.scope):
+        log_once(f"{where}: nothing refers to the scope {scope}, so this has no effect")
+        return []
     if selector == T5_CONFIG and name in _OF_CONFIG:
         return [(_SAME_AS_MACRO.get(name, f"config.TransformerConfig.{name}"), value)]
     if selector == RESTORE and name == "path":

@@ -12,9 +12,11 @@ from faith_jax.core.progress import log_once
 from faith_jax.gin_files.t5x_files import stand_in, stand_in_names
 from faith_jax.gin_files.values import PARSE_ERRORS, Macro, Reference, parse_statements, resolve
 
-_ROOTS = ("t5x", "prompt_tuning", "__main__", "t5", "flaxformer")
+ROOTS = (
+    "t5x", "prompt_tuning", "__main__", "t5", "flaxformer", "t5x_retrieval", "mesh_tensorflow"
+)  # fmt: skip
 # T5X's files import these too; they are dropped from a translated file.
-_BESIDE = (*_ROOTS, "seqio", "clu", "jax", "flax", "__gin__", "gin")
+_BESIDE = (*ROOTS, "seqio", "clu", "jax", "flax", "__gin__", "gin")
 _MACRO_USE = re.compile(r"%([A-Za-z_]\w*)")
 # Returns the path and the text of a gin file that is not the library's; None for others.
 Read = Callable[[str], tuple[str, str] | None]
@@ -46,7 +48,7 @@ def is_t5x(text: str) -> bool:
     """Whether a gin file configures T5X's trainer: by its imports and includes."""
     for statement in _parse_text(text, "", quietly=True):
         if isinstance(statement, config_parser.ImportStatement):
-            if statement.module.split(".")[0] in _ROOTS:
+            if statement.module.split(".")[0] in ROOTS:
                 return True
         elif (
             isinstance(statement, config_parser.IncludeStatement)
@@ -134,6 +136,10 @@ class T5XConfig:
                         if s.selector == name and self.is_seen_in(scope, s)]  # fmt: skip
         return False
 
+    def is_entered(self, scope: str) -> bool:
+        """Whether anything refers to a configurable with this scope."""
+        return any(f"@{scope}/" in repr(statement.value) for statement in self.statements)
+
     def add_file(self, name: str, where: str, is_users: bool = True) -> None:
         """Adds the statements of a file; of one of ours, its include."""
         text, opened = stand_in(name), self._read(name)
@@ -152,10 +158,11 @@ class T5XConfig:
             self._reading.append(path)
             self.add_text(text, path)
             self._reading.remove(path)
-        elif name.startswith(("t5x/", "prompt_tuning/")):
+        elif (root := name.partition("/")[0]) in ROOTS:
+            known = [each for each in stand_in_names() if each.startswith(f"{root}/")]
             raise ConfigError(
                 f"gin: {where}: include '{name}': there is no counterpart of this file here."
-                f"{did_you_mean(name, stand_in_names())} docs/t5x.md lists those that have one."
+                f"{did_you_mean(name, known)} docs/t5x.md lists those that have one."
             )
         else:
             self._add_statement(Statement(where, include=name, is_users=is_users))

@@ -151,7 +151,7 @@ def _find_script(config: T5XConfig) -> str:
         raise ConfigError(
             "gin: expected a file of T5X's for one of train, eval and infer, got "
             f"{named}; include 't5x/configs/runs/finetune.gin', pretrain.gin, eval.gin or "
-            "infer.gin."
+            "infer.gin. What Mesh TensorFlow read (operative_config.gin) is not translated."
         )
     return scripts[0]
 
@@ -168,10 +168,14 @@ def _translate_statements(config: T5XConfig, script: str) -> list[tuple[Statemen
     return sorted(pairs, key=lambda pair: bool(pair[0].selector) and pair[1][0] in rebound)
 
 
-def _comes_late(statement: Statement) -> bool:
-    """Whether a statement may follow the defaults of a decoder and of a prompt's initialiser."""
+def _comes_late(statement: Statement) -> tuple[bool, bool]:
+    """Whether a statement follows the defaults of a decoder and a prompt's initialiser, and others.
+
+    In a scope, what is bound in it holds, whatever is bound outside of it later.
+    """
     chooses = statement.name in ("decode_fn", "prompt_init")
-    return not chooses and not statement.include.startswith("prompts/")
+    is_scoped = bool(statement.scope) and statement.selector != t5x_counterparts.DATASET
+    return not chooses and not statement.include.startswith("prompts/"), is_scoped
 
 
 def _check_decoding(config: T5XConfig, pairs: Sequence[tuple[Statement, Setting]]) -> None:

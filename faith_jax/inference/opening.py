@@ -31,7 +31,7 @@ Open = TypeVar("Open", bound=Callable[..., Any])
 
 # Default maxima of tokens: of what a language model reads, and of two texts in a classifier.
 LONGEST_INPUT, LONGEST_PAIR = 1024, 512
-Length = Annotated[int, msgspec.Meta(ge=8, description="8 tokens or more")]
+Length = Annotated[int, msgspec.Meta(ge=8, description="a whole number of 8 tokens or more")]
 
 # What the functions that `keep_opened` decorates have opened, by checkpoint, stamp and arguments.
 _opened_by_function: list[collections.OrderedDict[tuple[Any, ...], Any]] = []
@@ -238,7 +238,9 @@ _OPTIONS = {
     },
     **dict.fromkeys(("max_bytes", "num_beams"), Positive),
     **dict.fromkeys(("last_turns", "dropout_passes", "seed"), NotNegative),
-    "max_question_length": Annotated[int, msgspec.Meta(ge=2, description="2 tokens or more")],
+    "max_question_length": Annotated[
+        int, msgspec.Meta(ge=2, description="a whole number of 2 tokens or more")
+    ],
     "dropout_rate": Annotated[float, msgspec.Meta(gt=0, lt=1, description="a share in (0, 1)")],
     **dict.fromkeys(
         ("score_cue", "use_contradiction", "prefix_space", "lower_grounding", "personal"), bool

@@ -45,7 +45,11 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
     for part, task in enumerate(getattr(task_or_mixture, "tasks", [task_or_mixture])):
         if dataset.split not in task.splits or part < place[0]:
             continue
-        if not has_texts(task.output_features["targets"].vocabulary):
+        if not all(
+            has_texts(feature.vocabulary)
+            for name, feature in task.output_features.items()
+            if name in ("inputs", "targets")
+        ):
             raise ConfigError(
                 f"{task.name}: its rows are token ids, but infer reads and writes texts; t5x eval "
                 "measures its metrics."

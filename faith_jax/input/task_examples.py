@@ -78,7 +78,14 @@ class TaskExamples:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         dataset = self._task_dataset.skip(self.first)
         with blamed_steps(self.config, self.task):
-            yield from numpy_examples(dataset)
+            for example in numpy_examples(dataset):
+                # SeqIO keeps what it tokenizes, ids that a vocabulary passes through too.
+                ids = {n for n in example if n.endswith("_pretokenized") and _are_ids(example[n])}
+                yield {name: value for name, value in example.items() if name not in ids}
+
+
+def _are_ids(value: Any) -> bool:
+    return getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u")
 
 
 @contextlib.contextmanager

@@ -66,7 +66,8 @@ def import_checkpoint(source: str, target: str, overwrite: bool = False, base: s
     merged with it; "" = what the source names.
     """
     path = path_of(source)
-    if is_peft(path) and method_of(path) == "LORA":
+    is_whole = not base and hugging_face.is_huggingface(path)  # with an adapter beside it
+    if is_peft(path) and method_of(path) == "LORA" and not is_whole:
         base = base or read_lora(path).base
         if not base:
             raise ConfigError(f"{source}: names no base model; say where it is with --base.")

@@ -18,6 +18,7 @@ from faith_jax.core.cutting import CutTokens, Kind
 from faith_jax.core.errors import InputError, pluralize
 from faith_jax.core.files import make_output_folder, write_json
 from faith_jax.core.labels import labels_line
+from faith_jax.core.rows import BadRows
 from faith_jax.core.table import printable
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.scoring.base import BaseScorer
@@ -170,6 +171,7 @@ def scoring_report(
     rows: Iterable[ExampleRow],
     scorers: Mapping[str, BaseScorer],
     total: int | None = None,
+    bad_rows: BadRows | None = None,
 ) -> Report:
     """Reports on what each scorer's model will read of rows, see `inference_report`.
 
@@ -190,7 +192,7 @@ def scoring_report(
                 if len(first[name]) < _EXAMPLES:
                     first[name].append({"id": row.example.id, **model_input.texts})
     if not count:
-        raise InputError(f"{source}: no rows to score.")
+        raise (bad_rows or BadRows()).nothing_left(f"{source}: no rows to score")
     reports: Report = {
         name: {
             "inputs": len(cuts),

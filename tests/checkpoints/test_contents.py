@@ -19,12 +19,13 @@ from tests.checkpoints.test_open import CHECKPOINT, error_of
         ("prompt.npy", ["import-prompt"]),
         ("notes.txt", ["it has notes.txt."]),
         ("checkpoint-500/config.json", ["checkpoint-500/ is one; give its path"]),
+        ("snapshots/1f2e/config.json", ["snapshots/1f2e/ is one; give its path"]),
         (None, ["the folder is empty"]),
     ],
 )
 def test_a_folder_is_named_for_what_lies_there(tmp_path, name, parts):
     if name is not None:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
     if name in ("pytorch_model.bin", "tf_model.h5", "model-00001-of-00002.safetensors"):
         write_huggingface(CHECKPOINT, tmp_path / "whole")

@@ -168,6 +168,26 @@ def test_the_command_imports_it_with_the_tokenizer_of_the_base(tmp_path, capsys)
     assert "leave it out" in capsys.readouterr().err
 
 
+def test_files_of_a_whole_model_beside_the_adapter(tmp_path, capsys):
+    tensors = draw(tensor_shapes())
+    base, both = (write(tmp_path / name, CONFIG, tensors) for name in ("base", "both"))
+    write_lora(tmp_path / "lora", tensor_shapes())
+    for file in (tmp_path / "lora").iterdir():
+        file.rename(both / file.name)
+    adapted = open_checkpoint(both, base=str(base)).params
+    with pytest.raises(AssertionError):
+        close(adapted, open_checkpoint(base).params)
+    assert main(["import-checkpoint", str(both), str(tmp_path / "merged"), f"--base={base}"]) == 0
+    close(open_checkpoint(tmp_path / "merged").params, adapted)
+    # Without a base, the whole model is what is there; without weights, the adapter is.
+    assert main(["import-checkpoint", str(both), str(tmp_path / "whole")]) == 0
+    close(open_checkpoint(tmp_path / "whole").params, open_checkpoint(base).params)
+    (both / "model.safetensors").unlink()
+    close(open_checkpoint(both, base=str(base)).params, adapted)
+    with pytest.raises(CheckpointError, match="an adapter of PEFT's"):
+        open_checkpoint(both)
+
+
 # Bad input.
 
 

@@ -203,7 +203,15 @@ MOMENTS = {"mu": {"token_embedder": {"embedding": np.ones(3, np.float32)}}}
 
 @pytest.mark.parametrize(
     ("name", "level"),
-    [("", "params"), ("default", ""), ("params", ""), ("default", "params"), ("state_of_mine", "")],
+    [
+        ("", "params"),
+        ("default", ""),
+        ("params", ""),
+        ("default", "params"),
+        ("state_of_mine", ""),
+        ("state", "params"),
+        ("model", ""),
+    ],
 )
 def test_parameters_alone_in_orbaxs_form(tmp_path, name, level):
     params = tiny_params(CONFIG)

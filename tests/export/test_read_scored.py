@@ -173,3 +173,15 @@ def test_a_text_of_json_that_looks_like_a_list_is_no_error(tmp_path):
     path = tmp_path / "scores.json"
     path.write_text(json.dumps(rows))
     assert [row["grounding"] for row in read_scored_rows(path)] == [[text] for text in texts]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".json", ".parquet"])
+def test_columns_beside_the_scores_are_fields(tmp_path, ending):
+    path = tmp_path / f"mine{ending}"
+    row = {"id": "1", "system": "ours", "turn": 2, "scores": {"m": 0.5}, "fields": {"topic": "tea"}}
+    if ending == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), path)
+    else:
+        path.write_text(json.dumps(row) + "\n")
+    (read,) = read_scored_rows(path)
+    assert read["fields"] == {"system": "ours", "turn": "2", "topic": "tea"}

@@ -229,6 +229,9 @@ def test_paper_settings_of_dialogue_decoding(name, split):
         ("OPTIMIZER=@optimizers.adamw()", "OPTIMIZER=@optimizers.adamw()"),
         ("A=%B", "A=%B"),
         ("LENGTHS={'inputs': 3}", "LENGTHS={'inputs': 3}"),
+        ("PAIR=(%A, @b.c())", "PAIR=(%A, @b.c())"),
+        ("SPLIT=train[:25%]", "SPLIT='train[:25%]'"),
+        ("MODEL_DIR=runs/me@home 50%", "MODEL_DIR='runs/me@home 50%'"),
     ],
 )
 def test_a_value_that_is_no_literal_is_a_string(binding, expected):
@@ -261,6 +264,16 @@ def test_values_of_the_wrong_type(binding, message):
     gin_config.parse(files, [*required, "LEARNING_RATE=1"])
     with pytest.raises(ConfigError, match=message):
         gin_config.parse(files, [*required, binding])
+
+
+def test_names_and_values_that_gin_takes_otherwise(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / "mine.gin"
+    file.write_text("include 'quickstart.gin'\nTASK_FEATURE_LENGTHS = short\n")
+    with pytest.raises(ConfigError, match=r"expected a value: .* in quotes, .* 'short' .* line 2"):
+        gin_config.parse(["~/mine.gin"], ["MODEL_DIR=runs/a"])
+    with pytest.raises(ConfigError, match=r"--gin.batch_size: .* Did you mean 'BATCH_SIZE'"):
+        gin_config.parse(["quickstart.gin"], ["MODEL_DIR=runs/a", "batch_size=4"])
 
 
 def test_folders_named_like_ours_are_not_in_the_way(tmp_path, monkeypatch):

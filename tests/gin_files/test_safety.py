@@ -140,4 +140,7 @@ def test_a_macro_that_nothing_reads_is_an_error(parse):
     told = r"mine\.gin: nothing reads the macro BACTH_SIZE\. Did you mean 'BATCH_SIZE'"
     with pytest.raises(ConfigError, match=told):
         parse(f"{text}BACTH_SIZE = 8\n")
+    with pytest.raises(ConfigError, match=r"macro batch_size\. Did you mean 'BATCH_SIZE'"):
+        parse(f"{text}batch_size = 8\n")
     parse(f"{text}OWN = 8\nBATCH_SIZE = %OWN\n")
+    parse(f"{text}own = 8\nBATCH_SIZE = %own\n")

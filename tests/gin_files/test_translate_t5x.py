@@ -322,6 +322,23 @@ def test_statements_hold_in_gins_order(before, after, steps, period, parsed):
     assert start["initial_checkpoint_path"] == "/t5/checkpoint_10"
 
 
+def test_in_a_scope_the_scopes_own_bindings_hold(parsed, caplog):
+    caplog.set_level(logging.INFO)
+    rate = "utils.create_learning_rate_scheduler"
+    value = parsed(
+        f"{FINETUNE}\nmine/{rate}.base_learning_rate = 0.25\n"
+        f"{rate}.base_learning_rate = 0.5\nothers/{rate}.base_learning_rate = 0.75\n"
+        f"trainer.Trainer.learning_rate_fn = @mine/{rate}()\n"
+    )
+    assert value("faith_jax.training.optimizers.factored_rate.base_learning_rate") == 0.25
+    assert "nothing refers to the scope others/" in caplog.text
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(parsed):
+    assert parsed(f"\ufeff{FINETUNE}")("TRAIN_STEPS/macro.value") == 4
+    assert parsed("\ufeffinclude 'quickstart.gin'\n")("TRAIN_STEPS/macro.value") == 40
+
+
 @pytest.mark.parametrize(
     ("lines", "split", "told"),
     [("train_script.train.train_eval_dataset_cfg = @a/utils.DatasetConfig()\n"
@@ -654,6 +671,8 @@ MISTAKES = [
     ("TRAIN_STEPS = 100\nINITIAL_CHECKPOINT_PATH = 'a/checkpoint_1000'",
      ["TRAIN_STEPS = 100", "1,000 steps", "TRAIN_STEPS_RELATIVE"]),
     ("include 't5x/examples/t5/t5_1_1/bse.gin'", ["line 13", "t5_1_1/base.gin"]),
+    ("include 'flaxformer/t5x/configs/longt5/models/longt5_1_1_base.gin'",
+     ["line 13", "no counterpart of this file here. docs/t5x.md"]),
     ("import os\nos.system.command = 'a'", ["os.system.command", "no counterpart"]),
     ("from t5x import partitioning\npartitioning.PjitPartitioner.model_parallel_submesh = 4",
      ["line 14", "model_parallel_submesh = 4", "four counts"]),
@@ -694,6 +713,19 @@ def test_what_has_no_counterpart_is_one_line(line, parts, command, tmp_path):
     assert_mistake(result, *parts)
     assert "--gin_allow" not in result[2]
     assert not (tmp_path / "model").exists()
+
+
+def test_a_file_of_mesh_tensorflow_is_named(parsed):
+    text = "import mesh_tensorflow.transformer.transformer\nd_model = 768\n"
+    with pytest.raises(ConfigError, match=r"Mesh TensorFlow read .* is not translated"):
+        parsed(text)
+    with pytest.raises(ConfigError, match=r"line 2: include .* no counterpart of this file here"):
+        parsed("\ninclude 't5x_retrieval/configs/models/de_t5_base.gin'\nfrom t5x import utils\n")
+
+
+def test_a_missing_file_is_named_before_what_it_would_bring(parsed):
+    with pytest.raises(ConfigError, match="There is no gin file '/t5x/t5x/configs/runs/fine"):
+        parsed("from t5x import utils\ninclude '/t5x/t5x/configs/runs/finetune.gin'\n")
 
 
 def test_flags_of_t5x_are_taken_or_explained(capsys):

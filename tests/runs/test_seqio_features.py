@@ -1,5 +1,6 @@
 """What SeqIO's documentation says of tasks and mixtures, in runs on tiny models."""
 
+import dataclasses
 import functools
 import json
 
@@ -9,6 +10,7 @@ import seqio
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from faith_jax.runs.data.tasks import task_rows
 from faith_jax.runs.evaluate import DecodedEvaluation
 from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
 from tests.paths import REPOSITORY
@@ -318,11 +320,11 @@ def first_ids(targets, predictions):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("eos_id", [1, None])
-def test_rows_of_ids_are_read_as_they_are(command, tmp_path, request, eos_id):
+@pytest.mark.parametrize(("eos_id", "steps"), [(1, TOKENIZED[:1]), (None, [])])
+def test_rows_of_ids_are_read_as_they_are(command, tmp_path, request, eos_id, steps):
     task = register(
         f"ready_ids_{eos_id}", ready_ids, seqio.PassThroughVocabulary(4196, eos_id),
-        preprocessors=[], metric_fns=[first_ids],
+        preprocessors=steps, metric_fns=[first_ids],
     )  # fmt: skip
     status, _, err = train(command, task, tmp_path, GREEDY)
     assert status == 0, err
@@ -343,10 +345,16 @@ def test_rows_of_ids_are_read_as_they_are(command, tmp_path, request, eos_id):
     assert "inputs: 300" not in out
 
 
-def test_infer_says_that_it_writes_texts(command, tmp_path, tiny_run):
-    task = register(
-        "ready_ids_1", ready_ids, seqio.PassThroughVocabulary(4196, 1), preprocessors=[]
-    )
+@pytest.mark.parametrize("of_ids", FEATURES)
+def test_infer_says_that_it_reads_and_writes_texts(command, tmp_path, tiny_run, of_ids):
+    task = f"ready_ids_of_{of_ids}"
+    if task not in seqio.TaskRegistry.names():
+        ids = seqio.Feature(seqio.PassThroughVocabulary(4196, 1), add_eos=False)
+        features = dict.fromkeys(FEATURES, seqio.Feature(DefaultVocabulary())) | {of_ids: ids}
+        source = seqio.FunctionDataSource(ready_ids, splits=["validation"])
+        seqio.TaskRegistry.add(
+            task, source=source, output_features=features, preprocessors=[], metric_fns=[]
+        )
     status, _, err = command(
         "infer", "--gin_file=runs/infer.gin", f"--gin.CHECKPOINT_PATH={tiny_run}", SHORT[0],
         f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
@@ -354,6 +362,21 @@ def test_infer_says_that_it_writes_texts(command, tmp_path, tiny_run):
     )  # fmt: skip
     assert status == 2
     assert "its rows are token ids, but infer reads and writes texts" in err
+
+
+@pytest.mark.parametrize("steps", [[], TOKENIZED[:1]])
+def test_rows_of_ids_and_other_features_are_shown(steps):
+    name = f"shown_ids_{len(steps)}"
+    if name not in seqio.TaskRegistry.names():
+        ids = seqio.Feature(seqio.PassThroughVocabulary(4196, 1), add_eos=False)
+        features = dict.fromkeys(FEATURES, ids) | {"note": dataclasses.replace(ids, required=False)}
+        source = seqio.FunctionDataSource(ready_ids, splits=["validation"])
+        seqio.TaskRegistry.add(
+            name, source=source, output_features=features, preprocessors=steps, metric_fns=[]
+        )
+    shown = list(task_rows(name, None, 1, {"inputs": 8, "targets": 8}))
+    assert shown[1:5] == ["  inputs (2 tokens)", "    [300, 310]",
+                          "  targets (3 tokens)", "    [400, 410, 1]"]  # fmt: skip
 
 
 @pytest.mark.slow

@@ -149,7 +149,7 @@ def test_too_long_inputs_lose_the_ends_of_their_arguments(model):
     [
         ({"error_label": "YES"}, "expected two different texts, got 'YES' and 'YES'"),
         ({"error_label": 0}, "error_label: expected a text, got 0"),
-        ({"max_length": 7}, "max_length: expected 8 tokens or more"),
+        ({"max_length": 7}, "max_length: expected a whole number of 8 tokens or more"),
         ({"max_length": 9999}, "max_length: expected 8 to 512 tokens"),
     ],
 )

@@ -250,7 +250,7 @@ def test_scorers_of_one_model_share_its_passes(gpt2, monkeypatch):
         ({"max_length": 97}, "max_length: expected 8 to 96 tokens"),
         ({"last_turns": -1}, "last_turns: expected 0 or a positive whole number, got -1"),
         ({"score_cue": "yes"}, "score_cue: expected True or False, got 'yes'"),
-        ({"max_length": "abc"}, "max_length: expected 8 tokens or more, got 'abc'"),
+        ({"max_length": "abc"}, "max_length: expected a whole number of 8 tokens or more"),
         ({"model": 5}, "model: expected the path of a checkpoint, got 5"),
         ({"modle": "x"}, "has no option 'modle'. Did you mean 'model'"),
         ({"vocabulary": "english_4097"}, "Vocabulary 'english_4097'"),

@@ -35,6 +35,7 @@ from faith_jax.checkpoints.hugging_face.family import (
     TensorMap,
 )
 from faith_jax.checkpoints.lazy_arrays import LazyArray
+from faith_jax.checkpoints.peft import is_peft
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import read_json
@@ -51,9 +52,13 @@ _Stored = dict[str, tensors.StoredTensor]
 
 
 def is_huggingface(folder: str | pathlib.Path) -> bool:
-    """Whether a folder looks like one of Hugging Face's, readable or not."""
+    """Whether a folder looks like one of Hugging Face's, readable or not.
+
+    An adapter of PEFT's may have its base's config.json beside it.
+    """
     weights = (tensors.WHOLE, tensors.INDEX, flax_weights.WHOLE, flax_weights.INDEX)
-    return _has_any(path_of(folder), CONFIG, *weights, *_OTHER_WEIGHTS)
+    config = () if is_peft(folder) else (CONFIG,)
+    return _has_any(path_of(folder), *config, *weights, *_OTHER_WEIGHTS)
 
 
 def _has_any(folder: pathlib.Path, *names: str) -> bool:

@@ -16,7 +16,7 @@ from faith_jax.datasets.builders.base import RawBuilder, manual_folder, prepare_
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw_catalogue import DATASETS
 from faith_jax.datasets.raw_files import ignored_files
-from faith_jax.input.numpy_examples import numpy_examples
+from faith_jax.input.numpy_examples import feature_text, numpy_examples, plain
 from faith_jax.tasks import lookup
 
 _WIDTH = 96
@@ -44,6 +44,7 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
         raise ConfigError(f"{name} is a mixture; look at one of its tasks: {parts}.")
     split = split or list(task.splits)[-1]
     lookup.check_split(task, split)
+    lengths = {feature: n for feature, n in lengths.items() if feature in task.output_features}
     read, tokens = 0, {feature: list[int]() for feature in lengths}
     rows = numpy_examples(task.get_dataset(None, split, shuffle=False))
     for number, row in enumerate(itertools.islice(rows, max(count, _SAMPLE))):
@@ -54,10 +55,13 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
             continue
         yield f"{name}, {split}, row {number}"
         for feature, length in lengths.items():
-            yield from _text_lines(feature, row[feature], row[f"{feature}_pretokenized"], length)
-        for feature in task.output_features.keys() - lengths.keys():  # several texts each
-            texts = zip(row[feature], row[f"{feature}_pretokenized"], strict=True)
-            for place, (text_tokens, text) in enumerate(texts):
+            text = feature_text(task, row, feature)
+            yield from _text_lines(feature, row[feature], text, length)
+        for feature in task.output_features.keys() - lengths.keys():
+            texts = plain(row.get(f"{feature}_pretokenized"))
+            if not isinstance(texts, list):  # only those of several texts each
+                continue
+            for place, (text_tokens, text) in enumerate(zip(row[feature], texts, strict=True)):
                 yield from _text_lines(f"{feature}[{place}]", text_tokens, text, lengths["targets"])
     if read:
         summaries = []
@@ -77,15 +81,13 @@ def _count_tokens(tokens: Any) -> int:
     return int((tokens != 0).sum())
 
 
-def _text_lines(name: str, tokens: Any, text: bytes, length: int) -> Iterator[str]:
+def _text_lines(name: str, tokens: Any, text: str, length: int) -> Iterator[str]:
     """Yields a text with its count of tokens that are no padding, and how many do not fit."""
     count = _count_tokens(tokens)
     cut = "" if name == "targets" else f": {count - length} would be cut"
     over = f"; {length} fit{cut}" if count > length else ""
     yield f"  {name} ({pluralize(count, 'token')}{over})"
-    yield textwrap.fill(
-        text.decode("utf-8"), _WIDTH, initial_indent="    ", subsequent_indent="    "
-    )
+    yield textwrap.fill(text, _WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
 def builder_of(name: str) -> tuple[type[RawBuilder], str]:

@@ -108,7 +108,7 @@ def check(options: CheckOptions) -> Iterator[str]:
             labelled += options.label_column in row.fields
             columns |= row.fields
         if not count:
-            raise InputError(f"{', '.join(options.input)}: no rows to check.")
+            raise bad_rows.nothing_left(f"{', '.join(options.input)}: no rows to check")
         if options.label_column and not labelled:
             hint = did_you_mean(options.label_column, columns)
             raise InputError(f"--label-column: no row has {options.label_column!r}.{hint}")

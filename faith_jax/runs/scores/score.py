@@ -24,7 +24,7 @@ from multiprocessing.process import BaseProcess
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError, InputError
+from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError
 from faith_jax.core.files import (
     append_rows,
     atomic_file,
@@ -402,7 +402,7 @@ def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dic
 
     planned = split(rows(), shards)
     if not planned:
-        raise InputError(f"{score_input.source}: no rows to score.")
+        raise bad_rows.nothing_left(f"{score_input.source}: no rows to score")
     bad = bad_rows.count, bad_rows.messages
     return {"shards": planned, "left_out": left_out, "bad_rows": bad, "notes": notes.report()}
 
@@ -450,7 +450,7 @@ def preflight(
     loaded = _load_scorers(scorers, target)
     notes = TableNotes()
     rows = score_input.rows(bad_rows, notes=notes)
-    report = preflights.scoring_report(score_input.source, rows, loaded)
+    report = preflights.scoring_report(score_input.source, rows, loaded, bad_rows=bad_rows)
     report = preflights.with_notes(report, notes.report())
     preflights.tell(report, preflights.beside(target), dry_run=True)
 

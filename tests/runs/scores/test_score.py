@@ -437,6 +437,13 @@ def test_a_bad_row_at_the_end_is_found_before_anything_is_scored(capsys, tmp_pat
     status, lines, _ = score(capsys, *arguments, "--skip-bad-rows")
     assert (status, lines[0]) == (0, f"{output}: 6 rows, 1 scorer")
     assert lines[2] == "1 bad row skipped:"
+    rows_file.write_text('{"grounding": "", "generated_text": "x"}\n')
+    output.unlink()
+    for more in ((), ("--dry-run",)):
+        status, _, errors = score(capsys, *arguments, "--skip-bad-rows", *more)
+        assert status == 2
+        assert "no rows to score: 1 bad row skipped. The first one: " in errors
+        assert "rows.jsonl:1: field 'grounding'" in errors
 
 
 def test_what_is_said_of_the_columns_and_scorers(capsys, tmp_path):
