@@ -124,12 +124,9 @@ def pickle_only(folder):
     [
         ({"peft_type": "LORA"}, VECTORS, None, ["'peft_type'", "import-checkpoint", '"LORA"']),
         ({"peft_type": None}, VECTORS, None, ["without 'peft_type'"]),
-        ({"peft_type": "IA3"}, VECTORS, None, ["'peft_type'", '"IA3"', "merge_and_unload()"]),
         ({"task_type": "SEQ_CLS"}, VECTORS, None, ["'task_type'", '"SEQ_CLS"']),
         ({"num_virtual_tokens": 5}, VECTORS, None, ["(6, 8)", "(10, 8)"]),
         ({"num_virtual_tokens": "3"}, VECTORS, None, ["'num_virtual_tokens'", '"3"']),
-        ({"num_virtual_tokens": True}, VECTORS, None, ["'num_virtual_tokens'", "true"]),
-        ({"token_dim": 16}, VECTORS, None, ["(6, 8)", "(6, 16)"]),
         ({"num_transformer_submodules": 3}, VECTORS, None, ["expected one of 1, 2, got 3"]),
         (CAUSAL | {"num_transformer_submodules": 2}, VECTORS, None, ["(6, 8)", "(12, 8)"]),
         ({}, np.where(VECTORS > 0.9, np.nan, VECTORS), None, ["finite", "vector 5"]),
@@ -138,12 +135,6 @@ def pickle_only(folder):
         ({}, VECTORS, truncate, ["adapter_model.safetensors", "cut short"]),
         ({}, VECTORS, pickle_only, ["adapter_model.bin", "pickled"]),
         ({}, VECTORS, lambda f: (f / "adapter_model.safetensors").unlink(), ["no such file"]),
-        (
-            {},
-            VECTORS,
-            lambda f: (f / "adapter_config.json").write_text("{"),
-            ["at column 2", "JSON"],
-        ),
         ({}, VECTORS, lambda f: (f / "adapter_config.json").unlink(), ["adapter_config.json"]),
     ],
 )
