@@ -226,10 +226,7 @@ def test_base_of_a_base(tmp_path, base):
     same(open_checkpoint(second).params, PARAMS | {"encoder_prompt": {"embedding": PROMPT + 1}})
 
 
-@pytest.mark.parametrize(
-    "described",
-    ["a path", {"path": "x"}, {"path": 3, "content_hash": "x"}],
-)
+@pytest.mark.parametrize("described", ["a path", {"path": "x"}, {"path": 3, "content_hash": "x"}])
 def test_broken_description_of_a_base(tmp_path, base, described):
     run = prompt_run(tmp_path / "run", base)
     fields = json.loads((run / "model.json").read_text()) | {"base": described}
@@ -254,10 +251,7 @@ def test_prompt_of_another_shape(tmp_path, base):
         ({"config": {"vocab_size": 50, "emb_dims": 8}}, "Did you mean 'emb_dim'"),
         ({"config": TINY.replace(mlp_dim=20).to_dict()}, "mlp/w"),
         ({"config": TINY.replace(num_decoder_layers=1).to_dict()}, "decoder/layers_1"),
-        (
-            {"config": TINY.to_dict() | {"num_decoder_layers": 10**12}},
-            "0 to 1,000 layers",
-        ),
+        ({"config": TINY.to_dict() | {"num_decoder_layers": 10**12}}, "0 to 1,000 layers"),
     ],
 )
 def test_description_of_something_else(base, fields, expected):

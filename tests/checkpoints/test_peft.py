@@ -81,10 +81,7 @@ def test_halves_are_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("config", "task_type"),
-    [
-        (TINY, ENCODER_DECODER),
-        (TINY.replace(num_encoder_layers=0), DECODER_ONLY),
-    ],
+    [(TINY, ENCODER_DECODER), (TINY.replace(num_encoder_layers=0), DECODER_ONLY)],
 )
 def test_what_we_wrote_is_in_pefts_form(tmp_path, config, task_type):
     write_peft_prompt(tmp_path, VECTORS, config, "checkpoints/base")

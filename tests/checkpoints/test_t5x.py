@@ -348,10 +348,7 @@ def changed(tmp_path, change):
     return write_t5x(tmp_path / "changed", unflatten(flat))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [QUERY, "encoder/relpos_bias/rel_embedding", "decoder/layers_0"],
-)
+@pytest.mark.parametrize("name", [QUERY, "encoder/relpos_bias/rel_embedding", "decoder/layers_0"])
 def test_dropped_parameter(tmp_path, name):
     def drop(flat):
         for key in [k for k in flat if k.startswith(name)]:

@@ -192,11 +192,7 @@ def test_activations(tmp_path, fields, expected):
 
 
 # As Transformers 5 saves each mT5, and as Transformers 4 saved a tied one.
-MT5_OF_5 = {
-    "model_type": "mt5",
-    "tie_word_embeddings": True,
-    "transformers_version": "5.24.0",
-}
+MT5_OF_5 = {"model_type": "mt5", "tie_word_embeddings": True, "transformers_version": "5.24.0"}
 MT5_OF_4 = MT5_OF_5 | {"transformers_version": "4.46.3"}
 
 
@@ -273,11 +269,7 @@ def test_mt5(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("activations", "tied", "scan"),
-    [
-        (("relu",), True, False),
-        (("silu", "linear"), False, True),
-    ],
+    ("activations", "tied", "scan"), [(("relu",), True, False), (("silu", "linear"), False, True)]
 )
 def test_a_model_of_ours_comes_back_as_it_was(tmp_path, tied, activations, scan):
     config = TINY.replace(logits_via_embedding=tied, mlp_activations=activations)
@@ -419,10 +411,7 @@ def with_config(folder, **fields):
         ({"d_ff": 12}, "DenseReluDense.wi_0.weight has the shape (10, 6)"),
         ({"vocab_size": 25}, "shared.weight has the shape (24, 6)"),
         ({"num_layers": 1}, "encoder.block.1."),
-        (
-            {"num_layers": 10**12},
-            "num_encoder_layers: expected 0 to 1,000 layers, got 1000",
-        ),
+        ({"num_layers": 10**12}, "num_encoder_layers: expected 0 to 1,000 layers, got 1000"),
     ],
 )
 def test_config_of_another_model(folder, fields, expected):

@@ -70,14 +70,7 @@ def test_tensors_and_settings_come_back(tmp_path, case):
 
 
 @pytest.mark.parametrize(
-    "case",
-    [
-        "albert_squad",
-        "bart_plain",
-        "gpt2_inner_relu",
-        "roberta_types",
-        "deberta_v1_nli",
-    ],
+    "case", ["albert_squad", "bart_plain", "gpt2_inner_relu", "roberta_types", "deberta_v1_nli"]
 )
 def test_files_may_lack_the_base_models_prefix(tmp_path, case):
     family = family_folders.family_of(case)
