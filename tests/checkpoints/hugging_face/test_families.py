@@ -22,6 +22,7 @@ ENCODERS = [c for c in CASES if c not in (*CAUSAL, *ENCODER_DECODERS)]
 # Heads and settings that another case has too: only their tensors are read and written.
 LIKE_OTHERS = {"albert_squad", "bloom_3_heads", "deberta_3_labels", "deberta_squad"}
 LIKE_OTHERS |= {"deberta_v1_squad", "gemma_legacy_gelu", "roberta_squad", "xlm_roberta"}
+LIKE_OTHERS |= {"bert_base_model", "modernbert_base_model", "roberta_base_model"}
 
 
 @pytest.fixture(scope="module")
