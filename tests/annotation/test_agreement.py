@@ -103,15 +103,6 @@ def test_kappa_is_statsmodels(seed):
     assert found.kappa == pytest.approx(expected, abs=1e-9)
 
 
-def test_figures_that_are_known():
-    for ratings, alpha, kappa in (
-        ([[1, 0], [1, 0]], 1, 1),
-        ([[1, 0], [0, 1]], -0.5, -1),
-    ):
-        found = binary_agreement([ratings], **FEW)
-        assert (found.alpha, found.kappa) == pytest.approx((alpha, kappa))
-
-
 def test_intervals_are_those_of_responses_drawn_whole():
     # Each response agrees in all of its words or in none: with all drawn, the share is k / 4.
     four = [[[True] * 3, [agree] * 3] for agree in (True, True, False, False)]
@@ -123,20 +114,11 @@ def test_intervals_are_those_of_responses_drawn_whole():
     assert binary_agreement(four, 200, 0.9, 1) == binary_agreement(four, 200, 0.9, 1)
 
 
-def test_a_single_response_has_figures_and_no_interval():
-    agreement = binary_agreement([[[True, False], [False, True]]], resamples=100)
-    assert (agreement.agreement, agreement.agreement_interval) == (0.0, (None, None))
-
-
 def test_words_that_meet_a_span():
     text = "The tea cures most colds, some say."
     found = marked_words(text, [[(4, 13)], [(10, 15), (19, 20)], []])
     # tea, cures, colds, say: stop words are left out
-    assert found.tolist() == [
-        [True, True, False, False],
-        [False, True, True, False],
-        [False] * 4,
-    ]
+    assert found.tolist() == [[True, True, False, False], [False, True, True, False], [False] * 4]
     beside = marked_words(text, [[(3, 4), (7, 8)]])  # the spaces around "tea"
     assert not np.any(beside)
     assert marked_words("", [[], []]).shape == (2, 0)

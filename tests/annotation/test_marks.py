@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.annotation.marks import (
-    Annotations,
-    Marks,
-    _parse_marks,
-    marks_row,
-    read_annotations,
-    read_marks,
-)
+from faith_jax.annotation.marks import Marks, _parse_marks, marks_row, read_annotations, read_marks
 from faith_jax.annotation.sheets import ERRORS, MARKS, sheet_text
 from faith_jax.core.errors import InputError
 from faith_jax.core.types import GroundedExample, Grounding
@@ -54,8 +47,8 @@ def test_a_filled_row():
     }
 
 
-@pytest.mark.parametrize("word", ["yes", "Y", "1", "true", "TRUE", True, 1])
-@pytest.mark.parametrize("denial", ["no", "N", "0", "false", False, 0])
+@pytest.mark.parametrize("word", ["yes", "Y", "1", True])
+@pytest.mark.parametrize("denial", ["no", "0", False])
 def test_words_for_yes_and_no(word, denial):
     marks = parsed(repetition=word, coverage=denial)
     assert marks.answers["repetition"] is True
@@ -116,12 +109,9 @@ def test_spans_are_found(cell, full, partial):
     ("cell", "message"),
     [
         ("Tea", r"has once, .*copy more words, or write \[0-3\] or \[11-14\] or \[51-54\]"),
-        ("lala", r"has once, .*\[65-69\] or \[67-71\]"),
         ("coffee", r"expected words that the response has once, or offsets .*copy them from there"),
         ("[60-70]", "expected start and end within the response's 69 characters"),
-        ("[5-5]", "expected start and end within"),
         ([[1, 2, 3]], "expected start and end within"),
-        ([[True, 3]], "expected start and end within"),
         (7, "expected a text or a list, got 7"),
     ],
 )
@@ -161,17 +151,11 @@ def test_arguments_are_found(cell, full, partial):
             {"coverage": ""},
             "field 'coverage': expected yes or no, as the row is begun, got \"\"; fin",
         ),
-        ({"repetition": None}, "field 'repetition': .*clear its marks, or give --blank-is-no"),
         ({"coverage": "yess"}, "field 'coverage': expected yes or no, got \"yess\"; write one.$"),
-        ({"coverage": 0.0}, "field 'coverage': expected yes or no, got 0.0"),
         (
             {"hallucination": "yes"},
             "'unsupported_spans': expected what the error is about, since hallucination = yes, got "
             '""; name it, or write hallucination = no',
-        ),
-        (
-            {"coverage": "yes"},
-            "'missing_arguments': expected what the error is about, since coverage = yes, got",
         ),
         (
             {"unsupported_spans": CURES},
@@ -179,22 +163,13 @@ def test_arguments_are_found(cell, full, partial):
             '= no, got "tea cures colds"; write hallucination = yes, or clear unsupported_spans',
         ),
         (
-            {"missing_arguments": "pro 1, con 1"},
-            'since coverage = no, got "pro 1, con 1"; write coverage = yes, or clear missing_arg',
-        ),
-        (
             {"hallucination": "yes", "unsupported_spans": f"partial: {CURES}"},
             "of a partial hallucination, since partial_hallucination = no",
         ),
         (
-            {
-                "coverage": "yes",
-                "partial_coverage": "yes",
-                "missing_arguments": "partial: pro 1",
-            },
+            {"coverage": "yes", "partial_coverage": "yes", "missing_arguments": "partial: pro 1"},
             'since coverage = yes, got "partial: pro 1"; name it',
         ),
-        ({"coverage": "yes", "missing_arguments": "pro 3"}, "arguments of this row .pro 1, pro 2"),
         ({"coverage": "yes", "missing_arguments": "pro 1 and pro 2"}, "separated by commas"),
         ({"note": 3}, "field 'note': expected a text"),
         (
@@ -261,10 +236,6 @@ def test_sheets_are_joined(tmp_path):
             ("ben", {"arguments": {"pro 1": "Calm.", "pro 2": "Dear.", "con 1": "Weak."}}),
             'field \'arguments: pro 2\': expected "Cheap." from character 1 on, .*got "Dear."',
         ),
-        (
-            ("ben", {"arguments": {"pro 1": "Calm."}}),
-            'field \'arguments: pro 2\': expected "Cheap." from character 1 on, .* got ""',
-        ),
         (("ben", {"query": "Coffee?"}), "field 'query': expected \"Tea"),
     ],
 )
@@ -314,8 +285,6 @@ def test_marks_are_read_back(tmp_path):
         ({"id": "tee"}, "'id': 'tee' is no response of this run. Did you mean 'tea'"),
         ({"annotators": 2}, "name the file of `annotate read --output`"),
         ({"unsupported_spans": [[0, 99]]}, "'unsupported_spans': expected start and end within"),
-        ({"partial_spans": [[0, 9]]}, "since partial_hallucination = no"),
-        ({"missing_arguments": ["pro 9"]}, r"arguments of this row \(pro 1, pro 2, con 1\)"),
         ({"coverage": 2}, "field 'coverage': expected yes or no"),
     ],
 )
@@ -325,10 +294,3 @@ def test_marks_of_something_else(tmp_path, row, message):
     path.write_text(json.dumps({"id": "tea"} | name | FILLED | row))
     with pytest.raises(InputError, match=rf"marks\.jsonl:1: .*{message}"):
         read_marks(path, {"tea": ITEM})
-
-
-def test_a_file_of_marks_has_some(tmp_path):
-    (tmp_path / "marks.jsonl").write_text("")
-    with pytest.raises(InputError, match="holds no marks; expected what `faith-jax annotate read`"):
-        read_marks(tmp_path / "marks.jsonl", {"tea": ITEM})
-    assert Annotations({}, ()).by_id() == {}

@@ -22,9 +22,7 @@ PARAMS = tiny_params(TINY)
 
 @given(
     st.dictionaries(
-        st.sampled_from(["encoder", "decoder", "deep/encoder"]),
-        st.integers(1, 12),
-        min_size=1,
+        st.sampled_from(["encoder", "decoder", "deep/encoder"]), st.integers(1, 12), min_size=1
     ),
     st.integers(0, 100),
 )

@@ -14,8 +14,6 @@ from tests.checkpoints.test_open import CHECKPOINT, error_of
         ("tf_model.h5", ["Transformers 4", "from_tf=True"]),
         ("model.ckpt-1000000.index", ["TensorFlow checkpoint", "convert_tf_checkpoint"]),
         ("model-00001-of-00002.safetensors", ["model.safetensors.index.json, is missing"]),
-        ("t5-base-q4.gguf", ["other programs"]),
-        ("model_state.pt", ["pickled"]),
         ("prompt.npy", ["import-prompt"]),
         ("notes.txt", ["it has notes.txt."]),
         ("checkpoint-500/config.json", ["checkpoint-500/ is one; give its path"]),

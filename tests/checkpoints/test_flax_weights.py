@@ -12,13 +12,11 @@ from faith_jax.checkpoints.hugging_face.folder import is_huggingface
 from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError
-from faith_jax.inference import load_model
 from faith_jax.runs import convert
 from tests.checkpoints import family_folders
 from tests.checkpoints.family_folders import draw, write, write_flax
 from tests.checkpoints.synthetic import CONFIG, TIED, tensor_shapes
 
-ROWS = np.array([[3, 5, 7, 1]], np.int32), np.array([[0, 4, 9]], np.int32)
 QUERY = "encoder.block.1.layer.0.SelfAttention.q.weight"
 
 
@@ -30,8 +28,7 @@ def equal(found, expected):
         assert found[name].tobytes() == array.tobytes(), name
 
 
-@pytest.mark.parametrize("config", [CONFIG, TIED])
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize(("config", "shards"), [(CONFIG, 3), (TIED, 1)])
 def test_a_t5_of_flax_is_the_same_model(tmp_path, config, shards):
     tensors = draw(tensor_shapes(config))
     theirs = open_checkpoint(write(tmp_path / "pt", config, tensors))
@@ -40,8 +37,6 @@ def test_a_t5_of_flax_is_the_same_model(tmp_path, config, shards):
     opened = open_checkpoint(folder)
     assert (opened.config, opened.family) == (theirs.config, "t5")
     equal(opened.params, theirs.params)
-    expected = load_model(str(tmp_path / "pt")).target_log_probs(*ROWS)
-    np.testing.assert_allclose(load_model(str(folder)).target_log_probs(*ROWS), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("case", ["bart_plain", "gpt2_inner_relu", "bloom_3_heads"])
@@ -109,7 +104,7 @@ def error_of(folder):
     return message
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
+@pytest.mark.parametrize("share", [0.0, 0.99])
 def test_truncated_file(tmp_path, share):
     folder = write_flax(tmp_path / "flax", CONFIG, draw(tensor_shapes()))
     path = folder / "flax_model.msgpack"
@@ -117,7 +112,7 @@ def test_truncated_file(tmp_path, share):
     assert "flax_model.msgpack: not a whole file of Flax weights" in error_of(folder)
 
 
-@pytest.mark.parametrize("tree", [{}, [1], 3, {"shared": {"embedding": "text"}}, {"a": None}])
+@pytest.mark.parametrize("tree", [{}, [1], {"shared": {"embedding": "text"}}])
 def test_a_file_of_something_else(tmp_path, tree):
     folder = write_flax(tmp_path / "flax", CONFIG, draw(tensor_shapes()))
     (folder / "flax_model.msgpack").write_bytes(flax.serialization.msgpack_serialize(tree))

@@ -182,7 +182,8 @@ def test_a_large_checkpoint_is_sampled(tmp_path, monkeypatch):
     monkeypatch.setattr(identity, "_BLOCKS", 8)
     first = checkpoint_digest(run)
     noticed = []
-    for place in range(1000):
+    places = range(0, 1000, 7)
+    for place in places:
         content = bytearray(1000)
         content[place] = 1
         data.write_bytes(content)
@@ -191,6 +192,6 @@ def test_a_large_checkpoint_is_sampled(tmp_path, monkeypatch):
     expected[:100] = expected[900:] = True
     for start in range(100, 900, 100):
         expected[start : start + 10] = True
-    np.testing.assert_array_equal(noticed, expected)
+    np.testing.assert_array_equal(noticed, expected[places])
     os.truncate(data, 999)
     assert checkpoint_digest(run) != first

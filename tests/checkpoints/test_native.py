@@ -25,7 +25,6 @@ from faith_jax.checkpoints.native import (
 )
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError
-from faith_jax.models.config import TransformerConfig
 from tests.checkpoints.synthetic import tiny_params
 from tests.models import families
 from tests.models.tiny import TINY
@@ -79,8 +78,9 @@ def base(tmp_path, written):
     return shutil.copytree(written, tmp_path / "base")
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("scan", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "scan"), [(np.float32, True), (np.float16, False), (ml_dtypes.bfloat16, False)]
+)
 def test_round_trip(tmp_path, dtype, scan):
     params = unflatten({n: a.astype(dtype) for n, a in flatten(PARAMS).items()})
     params = stack_layers(params) if scan else params
@@ -139,7 +139,7 @@ def test_a_run_means_its_best_step(losses, best, tmp_path, caplog):
     assert caplog.text.count(said) == (best == 9)
 
 
-@pytest.mark.parametrize("way", ["below/../run", "./run/", "run/checkpoints/..", "link/../run"])
+@pytest.mark.parametrize("way", ["run/checkpoints/..", "link/../run"])
 def test_paths_with_dots_and_links(way, tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
     write_steps(tmp_path / "run", {9: 0.5})
@@ -211,16 +211,6 @@ def test_another_base_is_an_error(tmp_path, base):
     assert "another model" in error_of(run)
 
 
-def test_prompt_checkpoint_of_the_mini_model_is_small(tmp_path):
-    mini = TransformerConfig(
-        vocab_size=4096, emb_dim=256, num_heads=4, mlp_dim=512, encoder_prompt_length=5
-    )
-    vectors = np.random.default_rng(0).normal(size=(5, 256)).astype(np.float32)
-    run = prompt_run(tmp_path / "run", tmp_path / "base", config=mini, vectors=vectors)
-    files = [path for path in run.rglob("*") if path.is_file()]
-    assert vectors.nbytes < sum(path.stat().st_size for path in files) < 200_000
-
-
 def test_checkpoints_that_are_each_other_s_base(tmp_path, base):
     own = prompt_run(tmp_path / "own", tmp_path / "own")
     assert f"{own} names this checkpoint as its own base" in error_of(own)
@@ -236,10 +226,7 @@ def test_base_of_a_base(tmp_path, base):
     same(open_checkpoint(second).params, PARAMS | {"encoder_prompt": {"embedding": PROMPT + 1}})
 
 
-@pytest.mark.parametrize(
-    "described",
-    ["a path", {"path": "x"}, ["path", "content_hash"], {"path": 3, "content_hash": "x"}],
-)
+@pytest.mark.parametrize("described", ["a path", {"path": "x"}, {"path": 3, "content_hash": "x"}])
 def test_broken_description_of_a_base(tmp_path, base, described):
     run = prompt_run(tmp_path / "run", base)
     fields = json.loads((run / "model.json").read_text()) | {"base": described}
@@ -260,17 +247,11 @@ def test_prompt_of_another_shape(tmp_path, base):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"format": "other"}, "format"),
         ({"version": 2}, "field 'version': expected one of 1, got 2"),
         ({"config": {"vocab_size": 50, "emb_dims": 8}}, "Did you mean 'emb_dim'"),
-        ({"config": {"vocab_size": "50"}}, "vocab_size"),
-        ({"config": 3}, "config"),
         ({"config": TINY.replace(mlp_dim=20).to_dict()}, "mlp/w"),
         ({"config": TINY.replace(num_decoder_layers=1).to_dict()}, "decoder/layers_1"),
-        (
-            {"config": TINY.to_dict() | {"num_decoder_layers": 10**12}},
-            "0 to 1,000 layers",
-        ),
+        ({"config": TINY.to_dict() | {"num_decoder_layers": 10**12}}, "0 to 1,000 layers"),
     ],
 )
 def test_description_of_something_else(base, fields, expected):
@@ -282,7 +263,7 @@ def test_description_of_something_else(base, fields, expected):
     assert str(base) in message
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "\x00"])
+@pytest.mark.parametrize("text", ["", "[]"])
 def test_broken_description(base, text):
     (base / "model.json").write_text(text)
     assert str(base / "model.json") in error_of(base)
@@ -345,13 +326,10 @@ DPR = families.BERT.replace(label_names=(), pooler=False)
     [
         (families.GPT2, "", "gpt2"),
         (families.BLOOM, "", "bloom"),
-        (families.GEMMA2, "", "gemma2"),
-        (families.LLAMA, "", "llama"),
         (families.LLAMA, "mistral", "mistral"),
         (families.LLAMA, "t5", "llama"),
         (families.BART, "", "bart"),
         (families.BART.replace(knowledge_attention=True), "bart", "doha"),
-        (families.ROBERTA, "", "roberta"),
         (families.ROBERTA, "xlm-roberta", "xlm-roberta"),
         (families.BERT, "", "bert"),
         (DPR, "dpr-question", "dpr-question"),

@@ -11,19 +11,23 @@ from tests.checkpoints.synthetic import unpack_t5x
 from tests.paths import REPOSITORY
 
 
-@pytest.fixture(scope="module", params=family_folders.T5)
-def case(request, tmp_path_factory):
-    return family_folders.load_case(tmp_path_factory.mktemp("t5"), request.param)
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    return {
+        name: family_folders.load_case(tmp_path_factory.mktemp(name), name)
+        for name in family_folders.T5
+    }
 
 
-def test_logits_at_every_position(case):
-    model, expected = case
+@pytest.mark.parametrize("name", family_folders.T5)
+def test_logits_at_every_position(opened, name):
+    model, expected = opened[name]
     found = model.logits(expected["encoder_input_tokens"], expected["decoder_input_tokens"])
     np.testing.assert_allclose(found, expected["logits"], rtol=0, atol=1e-4)
 
 
-def test_log_probs_of_targets(case):
-    model, expected = case
+def test_log_probs_of_targets(opened):
+    model, expected = opened["t5_v1_0"]
     targets, logits = expected["decoder_target_tokens"], expected["logits"].astype(np.float64)
     found = model.target_log_probs(expected["encoder_input_tokens"], targets)
     log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
@@ -34,8 +38,8 @@ def test_log_probs_of_targets(case):
     assert np.all(found[~mask] == 0.0)
 
 
-def test_greedy_tokens(case):
-    model, expected = case
+def test_greedy_tokens(opened):
+    model, expected = opened["t5_v1_1"]
     found = model.generate(expected["encoder_input_tokens"], max_length=8)
     np.testing.assert_array_equal(found, expected["greedy_tokens"])
 

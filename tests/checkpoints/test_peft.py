@@ -81,10 +81,7 @@ def test_halves_are_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("config", "task_type"),
-    [
-        (TINY, ENCODER_DECODER),
-        (TINY.replace(num_encoder_layers=0), DECODER_ONLY),
-    ],
+    [(TINY, ENCODER_DECODER), (TINY.replace(num_encoder_layers=0), DECODER_ONLY)],
 )
 def test_what_we_wrote_is_in_pefts_form(tmp_path, config, task_type):
     write_peft_prompt(tmp_path, VECTORS, config, "checkpoints/base")
@@ -124,12 +121,9 @@ def pickle_only(folder):
     [
         ({"peft_type": "LORA"}, VECTORS, None, ["'peft_type'", "import-checkpoint", '"LORA"']),
         ({"peft_type": None}, VECTORS, None, ["without 'peft_type'"]),
-        ({"peft_type": "IA3"}, VECTORS, None, ["'peft_type'", '"IA3"', "merge_and_unload()"]),
         ({"task_type": "SEQ_CLS"}, VECTORS, None, ["'task_type'", '"SEQ_CLS"']),
         ({"num_virtual_tokens": 5}, VECTORS, None, ["(6, 8)", "(10, 8)"]),
         ({"num_virtual_tokens": "3"}, VECTORS, None, ["'num_virtual_tokens'", '"3"']),
-        ({"num_virtual_tokens": True}, VECTORS, None, ["'num_virtual_tokens'", "true"]),
-        ({"token_dim": 16}, VECTORS, None, ["(6, 8)", "(6, 16)"]),
         ({"num_transformer_submodules": 3}, VECTORS, None, ["expected one of 1, 2, got 3"]),
         (CAUSAL | {"num_transformer_submodules": 2}, VECTORS, None, ["(6, 8)", "(12, 8)"]),
         ({}, np.where(VECTORS > 0.9, np.nan, VECTORS), None, ["finite", "vector 5"]),
@@ -138,12 +132,6 @@ def pickle_only(folder):
         ({}, VECTORS, truncate, ["adapter_model.safetensors", "cut short"]),
         ({}, VECTORS, pickle_only, ["adapter_model.bin", "pickled"]),
         ({}, VECTORS, lambda f: (f / "adapter_model.safetensors").unlink(), ["no such file"]),
-        (
-            {},
-            VECTORS,
-            lambda f: (f / "adapter_config.json").write_text("{"),
-            ["at column 2", "JSON"],
-        ),
         ({}, VECTORS, lambda f: (f / "adapter_config.json").unlink(), ["adapter_config.json"]),
     ],
 )

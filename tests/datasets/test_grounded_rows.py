@@ -132,13 +132,8 @@ def test_columns_may_be_turned_off():
     assert row.fields == {"label": 1, "id": "a", "corpus": "c"}
 
 
-def test_a_null_corpus_is_the_one_given():
-    assert examples(TRUE_ROW | {"c": None}, corpus="c")[0].corpus == "here"
-
-
 @pytest.mark.parametrize(
-    ("value", "label"),
-    [(1, 1), (0, 0), ("1", 1), ("0.0", 0), (True, 1), (None, None), ("", None), (" ", None)],
+    ("value", "label"), [(1, 1), ("1", 1), (True, 1), (None, None), (" ", None)]
 )
 def test_labels(value, label):
     (row,) = examples(TRUE_ROW | {"label": value})
@@ -152,10 +147,8 @@ def test_labels(value, label):
     [
         ("yes", 1, 0),
         ("No", 0, 1),
-        ("TRUE", 1, 0),
         # These say themselves what they mean.
         ("faithful", 1, 1),
-        ("Hallucinated", 0, 0),
         ("not supported", 0, 0),
     ],
 )
@@ -210,22 +203,12 @@ def test_titles_are_perspectives_where_they_are_asked_for():
         examples(row | {"titles": ["Tea"]}, perspective="titles")
 
 
-def test_an_empty_response_is_one():
-    for value in ("", " "):
-        assert examples(TRUE_ROW | {"generated_text": value})[0].example.response == ""
-
-
 @pytest.mark.parametrize(
     ("change", "columns", "message"),
     [
         ({"label": "good"}, {}, r"expected 1 or yes .*, got .good.; .* --label-values=LABEL=1"),
-        ({"label": 2}, {}, "field 'label'"),
         ({"grounding": ""}, {}, "field 'grounding': expected a text that is not empty, or several"),
-        ({"grounding": []}, {}, "field 'grounding': expected a text"),
         ({"grounding": [3]}, {}, "field 'grounding': expected a text, got 3"),
-        ({"generated_text": 3}, {}, "field 'generated_text': expected a text, got 3"),
-        ({"generated_text": b"x"}, {}, "field 'generated_text': expected a text, got \"b'x'\""),
-        ({"grounding": b"x"}, {}, "field 'grounding': expected a text"),
         ({"label": datetime.date(2024, 5, 1)}, {}, "field 'label': .* got .datetime.date"),
         ({}, {"response": "text"}, "column 'text' is missing. Did you mean 'generated_text'"),
         *(
@@ -285,12 +268,6 @@ def test_columns_that_look_like_the_sides_are_named():
         examples({"page": "c", "pro_args": "a", "response": "r"})
     with pytest.raises(InputError, match=r"name it with --grounding-column=context\. Known"):
         examples({"context": "c", "response": "r"})
-
-
-def test_columns_of_retrieval_augmented_answers():
-    asked = {"question": "q", "contexts": ["a", "b"], "answer": "c"}
-    (row,) = examples(asked)
-    assert row.example == GroundedExample("1", Grounding(("a", "b")), ("q",), "c")
 
 
 def test_ids_do_not_move_when_a_bad_row_is_skipped():
@@ -362,15 +339,6 @@ def test_rows_without_ids_have_their_number_in_every_format(tmp_path):
         assert bad_rows.count == 1
 
 
-def test_files_that_are_no_parquet(tmp_path):
-    path = tmp_path / "r.parquet"
-    with pytest.raises(InputError, match=r"r\.parquet: no such file"):
-        list(read_rows(path))
-    path.write_bytes(b"PAR1 and then nothing")
-    with pytest.raises(InputError, match=r"r\.parquet: not a whole Parquet file"):
-        list(read_rows(path))
-
-
 def test_a_cell_of_csv_may_hold_several_turns(tmp_path):
     cells = ['["Hi!", "Is tea hot?"]', '["[sic] Hi!"]', "[]", ""]
     (tmp_path / "rows.csv").write_text(
@@ -387,9 +355,7 @@ def test_a_cell_of_csv_may_hold_several_turns(tmp_path):
     ]
     turns = [("Hi!", "Is tea hot?"), ("[sic] Hi!",), (), ()]
     assert [row.history for row in rows] == turns
-    assert {row.grounding for row in rows} == {
-        Grounding(("Tea is hot.", "Tea."), ("Tea", "Drink")),
-    }
+    assert {row.grounding for row in rows} == {Grounding(("Tea is hot.", "Tea."), ("Tea", "Drink"))}
 
 
 def test_a_column_is_one_thing_only():

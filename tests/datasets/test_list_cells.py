@@ -12,14 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
-from faith_jax.datasets.list_cells import (
-    JSON,
-    NUMPY,
-    PYTHON,
-    ListColumns,
-    is_plain_text,
-    read_list,
-)
+from faith_jax.datasets.list_cells import JSON, NUMPY, PYTHON, ListColumns, is_plain_text, read_list
 from faith_jax.datasets.table_notes import TableNotes
 
 TEXTS = st.lists(
@@ -64,12 +57,9 @@ def test_a_column_of_pandas_is_read_back(rows):
     ("cell", "texts"),
     [
         ("('Tea', 'Ink')", ["Tea", "Ink"]),
-        ("('Tea',)", ["Tea"]),
         ("['Tea', None]", ["Tea", None]),
         ("[None 'Tea'\n nan]", [None, "Tea", None]),
-        ("array(['Tea', 'Ink'], dtype=object)", ["Tea", "Ink"]),
         ("[]", []),
-        ("['Tea', 3]", ["Tea", 3]),
         ('["Tea", 3]', ["Tea", 3]),
         ("[{'role': 'user', 'content': 'Tea?'}]", [{"content": "Tea?"}]),
         (
@@ -77,7 +67,6 @@ def test_a_column_of_pandas_is_read_back(rows):
             "Document(page_content='Ink.')]",
             [{"page_content": "Tea is\nhot."}, {"page_content": "Ink."}],
         ),
-        ("['C:\\d', 'x']", ["C:\\d", "x"]),
         *((f"[{null}]", []) for null in ("None", "nan", "null", "NaN", "None, nan", "nan nan")),
         (str([np.str_("Tea  {a) "), np.str_("It's ink")]), ["Tea  {a) ", "It's ink"]),
         (str(np.array([np.str_("Tea"), np.str_("Ink")], dtype=object)), ["Tea", "Ink"]),
@@ -147,7 +136,6 @@ def test_a_list_of_one_and_an_empty_one_are_of_any_form():
         ("['a', 'b']", '["\\/", 1, null]', "as Python writes it as in a:1, got a list as JSON wr"),
         ("['a', 'b']", "N/A", "a list as Python writes it as in a:1, got a text; write every"),
         ("N/A", "['a', 'b']", "a text as in a:1, got a list as Python writes it; write every"),
-        ("['a', 'b']", "['a' 'b']", "expected a list as Python .*, got a list as NumPy writes it"),
         (
             "['a', 'b']",
             "['a', 'b",
@@ -196,14 +184,10 @@ def test_a_first_cell_that_is_cut_off_is_an_error():
     "cell",
     [
         "[['Tea', 'Ink']]",
-        "[('Tea', 0.5)]",
         "[{'name': 'Tea'}]",
         "[{'text': 'Te",
-        "[Document(page_content=open('x'))]",
         "[NodeWithScore(node=TextNode(id_='1', text='Te",
         "[list(['Tea', 'Ink']) list(['Ale'])]",
-        "[np.str_('Te",
-        "[Document(page_content=x)]",
         "[Document(page_content=x) Document(page_content=y)]",
     ],
 )
@@ -252,9 +236,3 @@ def test_lists_of_one_form_are_read_everywhere():
 )
 def test_a_call_with_words_behind_it_is_a_text(text):
     assert ListColumns(TableNotes()).read("c", text, "a:1") == text
-
-
-def test_other_values_stay_as_they_are():
-    lists = ListColumns(TableNotes())
-    for value in (["a"], None, 3, "", "Tea"):
-        assert lists.read("c", value, "a:1") == value

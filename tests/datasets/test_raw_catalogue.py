@@ -9,13 +9,10 @@ from faith_jax.datasets.samples import sample_folder
 @pytest.mark.parametrize(
     ("file", "dataset", "split"),
     [
-        ("faithdial/train.json", "faithdial/official", "train"),
         ("faithdial/test.json", "faithdial/official", "test"),
         ("dialfact/test_split.jsonl", "dialfact/official", "test"),
         ("true_benchmark/vitaminc_dev.jsonl", "true_benchmark/vitaminc", "test"),
-        ("true_benchmark/paws_wiki_dev.tsv", "true_benchmark/paws", "test"),
         ("faithdial_audit/gpt2_cmu.csv", "faithdial_audit/official", "gpt2_cmu"),
-        ("llm_aggrefact/test.jsonl", "llm_aggrefact/official", "test"),
         ("summedits/summedits_news.json", "summedits/official", "test"),
         # dialfact_evidence reads this file too.
         (
@@ -54,7 +51,6 @@ def test_a_copy_in_another_form_is_of_the_split_of_its_name(tmp_path):
         # It can be scored as it is.
         ("pairs.jsonl", '{"id": "1", "premise": "A.", "hypothesis": "B.", "label": "entailment"}'),
         ("broken.json", "[{"),
-        ("empty.csv", ""),
         ("columns.txt", "sentence1\tsentence2\n"),
     ],
 )

@@ -136,11 +136,8 @@ def test_an_array_is_read_as_one_whatever_is_said(tmp_path):
         ("3", "rows.json:1: expected a JSON object, got 3"),
         ('{"a": {"0": 1}, "b": {"1": 1}}\n{', "rows.json:2: not valid JSON"),
         ('{"a": \n{"a": 1}', "rows.json:1: not valid JSON"),
-        ('{"a": ["x"], "a": ["y"]}', 'rows.json: the key "a" is there twice; rename or drop one'),
-        ('{\n"a": ["x"], "a": ["y"]}', 'rows.json: the key "a" is there twice; rename or drop one'),
         ('{"columns": ["a", "a"], "data": [[1, 2]]}', "rows.json: column 'a' is there twice"),
         ('{"columns": ["a"], "data": [[1], 2]}', r"\[1\]: expected a list of 1 cell, got 2"),
-        ('{"columns": ["a"], "data": [[1, 2]]}', r"\[0\]: expected a list of 1 cell, got \[1, 2\]"),
         ('{"schema": {}, "data": [{}, 3]}', r"\[1\]: expected a JSON object, got 3"),
     ],
 )
@@ -167,7 +164,7 @@ def test_json_that_is_no_table_is_one_line(tmp_path, content, message):
         ({"encoding": "utf-16-le"}, {"encoding": "utf-16-le"}, []),
     ],
 )
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.zst"])
+@pytest.mark.parametrize("ending", ["csv", "csv.zst"])
 def test_csv_as_pandas_and_spreadsheets_write_it(tmp_path, frame, options, form, notes, ending):
     path, plain = tmp_path / f"rows.{ending}", tmp_path / "plain"
     frame.to_csv(plain, index=False, **options)
@@ -275,16 +272,6 @@ def test_ids_of_a_column_that_lacks_one_are_whole_numbers(tmp_path, frame, cells
     assert (f"{note} ('line 3')" in report["lines"]) == ("line 3" in ids)
     rows = file_examples(tmp_path, "", Columns(), "c", BadRows(), 2)  # wherever reading begins
     assert next(rows).example.id == ids[2]
-
-
-def test_an_empty_id_that_is_anothers_is_told(tmp_path):
-    path = tmp_path / "rows.csv"
-    for cells in (["3", "7", ""], ["", "1", "a"]):
-        path.write_text("id,contexts,answer\n" + "".join(f"{cell},Tea.,a\n" for cell in cells))
-        with pytest.raises(
-            InputError, match=r"occurs twice; an empty id is the row's number, so f"
-        ):
-            examples_of(path)
 
 
 def test_decimal_commas(tmp_path, frame):
@@ -523,13 +510,3 @@ def test_frames(frame):
     ):
         with pytest.raises(TypeError, match=message):
             frame_rows(wrong)
-
-
-def test_names_of_columns_do_not_steer_a_terminal(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"\x1b[2Jtea": "['Tea.', 'Ink.']", "answer": "Tea."}))
-    _, report = examples_of(path, grounding_column="\x1b[2Jtea")
-    assert report["lines"] == [
-        "columns: grounding from \\x1b[2Jtea, response from answer",
-        "\\x1b[2Jtea: 1 list of 2 texts",
-    ]

@@ -129,11 +129,9 @@ def test_evaluation_before_training_is_that_of_t5x(parsed):
         (["TRAIN_STEPS=1_000_020", "TRAIN_STEPS_RELATIVE=5"], 5, 1_000_000),
         (["TRAIN_STEPS=20", "INITIAL_CHECKPOINT_PATH=checkpoints/t5"], 20, 0),
         (["TRAIN_STEPS=1020", "INITIAL_CHECKPOINT_PATH=a/checkpoint_1000/checkpoint"], 20, 1000),
-        (["TRAIN_STEPS=1020", "INITIAL_CHECKPOINT_PATH=['a/checkpoint_1000']"], 20, 1000),
         (["TRAIN_STEPS=1020", "MINE='a/checkpoint_1000'", "INITIAL_CHECKPOINT_PATH=%MINE"], 20,
          1000),
         (["MINE=1_000_020", "TRAIN_STEPS=%MINE"], 20, 1_000_000),
-        (["MINE=7", "TRAIN_STEPS_RELATIVE=%MINE"], 7, 1_000_000),
         (["MINE=1_000_020", "__main__.train.total_steps=%MINE"], 20, 1_000_000),
         (["TRAIN_STEPS=20", "t5x.utils.CheckpointConfig.restore=None"], 20, 0),
     ],
@@ -251,11 +249,8 @@ def test_the_last_pack_holds(first, last, parsed):
     ("script", "more", "policy"),
     [("train", [], "end"), ("train", ["CUT_POLICY=knowledge"], "knowledge"),
      ("eval", [], "error"), ("eval", ["TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}"], "end"),
-     ("eval", ["t5x.utils.DatasetConfig.task_feature_lengths=None"], "error"),
      ("infer", ["TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}", "TASK_FEATURE_LENGTHS=None"],
       "error"),
-     ("infer", ["TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}",
-                "t5x.utils.DatasetConfig.task_feature_lengths=None"], "error"),
      ("infer", ["TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}"], "end")],
 )  # fmt: skip
 def test_long_inputs_are_trimmed_as_in_t5x(script, more, policy, parsed):
@@ -306,11 +301,10 @@ AGAIN = "from t5x import utils\n{}\ninclude 't5x/configs/runs/finetune.gin'\n" +
     ("before", "after", "steps", "period"),
     [("train_script.train.total_steps = 50", "", 1090, 9),
      ("utils.RestoreCheckpointConfig.path = '/t5/checkpoint_1000'", "", 1090, 9),
-     ("train_script.train.eval_period = 7", "", 1090, 9),
      ("", "train_script.train.eval_period = 7", 1090, 7),
      ("", "train_script.train.eval_period = 7\nEVAL_PERIOD = 9", 1090, 7),
      ("", "train_script.train.total_steps = 50\nTRAIN_STEPS = 99", 40, 9),
-     ("", "TRAIN_STEPS_RELATIVE = 0", 1090, 9)],
+     ],
 )  # fmt: skip
 def test_statements_hold_in_gins_order(before, after, steps, period, parsed):
     parsed(FINETUNE + AGAIN.format(before) + after)
@@ -561,17 +555,6 @@ def test_a_copy_of_t5xs_model_file(parsed):
     assert value("DROPOUT_RATE/macro.value") == 0.2
 
 
-def test_fine_tuning_asks_for_a_checkpoint(parsed):
-    text = COPIED.replace("INITIAL_CHECKPOINT_PATH = None\n", "")
-    with pytest.raises(ConfigError, match="INITIAL_CHECKPOINT_PATH must be set"):
-        parsed(text, "DROPOUT_RATE=0.2")
-
-
-def test_a_macro_is_read_where_its_value_matters(parsed):
-    with pytest.raises(ConfigError, match="num_examples = 5: all examples are evaluated"):
-        parsed(COPIED, "DROPOUT_RATE=0.2", "ROWS=5")
-
-
 def test_a_file_on_the_search_path_is_read_where_none_stands_for_it(tmp_path):
     folder = tmp_path / "theirs"
     file = folder / "t5x" / "examples" / "mine.gin"
@@ -643,16 +626,6 @@ def test_a_path_that_is_bound_comes_before_the_macro(parsed):
     assert query("INITIAL_CHECKPOINT_PATH/macro.value") == "/t5/checkpoint_1000"
 
 
-def test_none_may_come_through_a_macro(parsed):
-    text = (
-        "from t5x import utils\nNOTHING = None\nutils.CheckpointConfig.restore = %NOTHING\n"
-        "utils.SaveCheckpointConfig.keep = %NOTHING\n"
-    )
-    query = parsed(FINETUNE + text)
-    assert query("INITIAL_CHECKPOINT_PATH/macro.value") is None
-    assert query("KEEP_LAST/macro.value") == 1_000_000
-
-
 def test_a_rate_of_the_users_optimizer_is_not_logged_as_t5xs(parsed):
     schedule = "train.Optimization.learning_rate"
     assert parsed(FINETUNE)(schedule) is not None
@@ -667,7 +640,6 @@ MISTAKES = [
                                               "t5x.utils.SaveCheckpointConfig.period"]),
     ("models.EncoderDecoderModel.decode_fn = @models.mine", ["line 13", "@decoding.beam_search"]),
     ("MODEL = @models.DecoderOnlyModel()", ["MODEL", "DecoderOnlyModel", "docs/t5x.md"]),
-    ("utils.RestoreCheckpointConfig.mode = 'all'", ["expected 'specific' or 'latest'"]),
     ("TRAIN_STEPS = 100\nINITIAL_CHECKPOINT_PATH = 'a/checkpoint_1000'",
      ["TRAIN_STEPS = 100", "1,000 steps", "TRAIN_STEPS_RELATIVE"]),
     ("include 't5x/examples/t5/t5_1_1/bse.gin'", ["line 13", "t5_1_1/base.gin"]),
@@ -676,7 +648,6 @@ MISTAKES = [
     ("import os\nos.system.command = 'a'", ["os.system.command", "no counterpart"]),
     ("from t5x import partitioning\npartitioning.PjitPartitioner.model_parallel_submesh = 4",
      ["line 14", "model_parallel_submesh = 4", "four counts"]),
-    ("seqio.Evaluator.num_examples = 5", ["seqio.Evaluator.num_examples = 5", "all examples"]),
     ("utils.create_learning_rate_scheduler.factors = 'constant * lin'",
      ["factored_rate.factors", "'lin'", "'linear_decay'"]),
     ("WARMUP_STEPS = 5", ["line 13", "nothing reads the macro WARMUP_STEPS",
@@ -685,10 +656,6 @@ MISTAKES = [
      "  decode_fn = @decoding.temperature_sample\n"
      "models.EncoderDecoderModel.predict_batch_with_aux.num_decodes = 4",
      ["line 16", "num_decodes = 4", "T5X samples 4 responses"]),
-    ("from t5x import decoding\nmodels.EncoderDecoderModel.decode_fn = "
-     "@decoding.temperature_sample\nNUM_BEAMS = 3", ["line 15", "T5X samples 3 responses"]),
-    (f"include '{NUCLEUS}'\nmodels.EncoderDecoderModel.predict_batch_with_aux.num_decodes = 4",
-     ["line 14", "num_decodes = 4", "T5X samples 4 responses"]),
     ("from prompt_tuning import prompts\n"
      "prompts.Prompt.prompt_init = @i/prompts.from_sample_of_embeddings()\n"
      "i/prompts.from_sample_of_embeddings.embeddings = @i/prompts.np_load()\n"
@@ -740,13 +707,6 @@ def test_flags_of_t5x_are_taken_or_explained(capsys):
     assert "expected a file of T5X's for one of train, eval and infer" in err
 
 
-def test_an_example_of_t5xs_that_decodes_while_it_trains(tmp_path):
-    name = "t5x/examples/t5/t5_1_1/examples/base_wmt_from_scratch.gin"
-    gin_config.parse([name], ["MODEL_DIR=a"])
-    assert "DecodingConfig" in repr(gin.query_parameter("DECODING/macro.value"))
-    assert gin.query_parameter("USE_HARDWARE_RNG/macro.value") is True
-
-
 def test_every_counterpart_names_what_we_have(tmp_path):
     """Each file includes files of ours that exist, and sets macros or arguments that these know."""
     model = "t5x/models/t5_1_1_mini.gin"
@@ -758,7 +718,8 @@ def test_every_counterpart_names_what_we_have(tmp_path):
         for include in re.findall("include '(models/.*)'", text):
             assert (gin_config.config_folder() / include).is_file(), name
         # A model or a prompt, of which there are several sizes, and all runs.
-        if "/models/" in name and "small" not in name and "decoding" not in name:
+        others = re.search(r"/(base|large|xl|xxl|3B|11B)\.gin$", name)
+        if others or ("/models/" in name and "small" not in name and "decoding" not in name):
             continue
         run = re.search(r"(eval|infer)(?:_script|\.gin)", text)
         settings = {**tested, f"{run[1].upper()}_OUTPUT_DIR": "c"} if run else given

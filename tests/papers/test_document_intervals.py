@@ -20,7 +20,7 @@ from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.units import AUTO, ROWS
 
 DOCUMENTS, ROWS_OF_EACH = 40, 8
-SAMPLES, RESAMPLES = 100, 200
+SAMPLES, RESAMPLES = 60, 100
 
 
 def draw_rows(rng, correlation, leaning):

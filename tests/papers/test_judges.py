@@ -22,13 +22,10 @@ def test_tables_of_papers_have_the_papers_options_unless_others_are_given():
         ("bertscore", {"baseline": "b.tsv"}, ""),
         ("bertscore", {}, "bertscore.baseline=FILE is not given"),
         ("bertscore", {"baseline": "b", "lower_grounding": False}, "lower_grounding is False"),
-        ("bertscore", {"baseline": "b", "part": "recall"}, "part is 'recall', the paper's 'f1'"),
         ("pmi_faith_mean", {"model": "m", "score_cue": True, "cue_prompt": "Agent:"}, ""),
         ("pmi_faith_mean", {"score_cue": False}, "score_cue is False, the paper's True"),
         ("pmi_faith_mean", {"turn_prompt": "{turn}"}, "turn_prompt is '{turn}', the paper's '{tur"),
-        ("pmi_faith_mean", {"last_turns": 2}, "last_turns is 2, the paper's 0"),
         ("q2_nli", {"personal": True}, "q2_nli.personal is True"),
-        ("q2_nli", {"num_beams": 2}, ""),
         ("token_f1", {"normalization": "squad"}, ""),  # no paper's figure stands below it
     ],
 )

@@ -154,6 +154,7 @@ def is_chance(cell):
     return abs(cell["auc"] - 0.5) <= 0.05 and cell["low"] <= 0.5 <= cell["high"]
 
 
+@pytest.mark.papers
 def test_npov_errors_and_their_words(tmp_path, monkeypatch):
     """ROUGE finds errors in responses that tell their arguments, not in those that tell others."""
     errors, words = {}, {}
@@ -194,13 +195,11 @@ def test_pronouns(tmp_path, monkeypatch):
         ("removed", ("I think ", "They think ", "I do really think ", "They do really think ")),
     ):
         monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / name / "prepared"))
-        for corpus in ("q2", "dialfact", "begin"):
-            write_corpus(tmp_path / name / "raw" / corpus, corpus, spoken(openings))
+        write_corpus(tmp_path / name / "raw", "q2", spoken(openings))
         rows = figures("pronouns", tmp_path / name / "made")["rows"]
         found[name] = {row.pop(""): row for row in rows}
     for scorer in PRONOUNS.scorers:
-        for column, value in found["planted"][scorer].items():
-            assert value == pytest.approx(-1), (scorer, column)
-            assert found["removed"][scorer][column] == pytest.approx(0, abs=1e-6)
+        assert found["planted"][scorer]["q2"] == pytest.approx(-1), scorer
+        assert found["removed"][scorer]["q2"] == pytest.approx(0, abs=1e-6)
     for rows in found.values():
-        assert list(rows["label"].values()) == pytest.approx([0, 0, 0])
+        assert rows["label"]["q2"] == pytest.approx(0)

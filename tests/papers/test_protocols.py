@@ -53,6 +53,7 @@ def test_the_threshold_is_chosen_on_development_and_applied_to_test():
 def test_one_class_of_development_has_no_threshold():
     table = threshold_table(corpus([0.1], [1]), corpus([0.1, 0.2], [0, 1]), group_field="")
     assert all(map(math.isnan, table.rows[0][1:]))
+    assert math.isnan(best_threshold(np.array([0.1]), [1]))
 
 
 def test_verifiable_claims_by_the_best_macro_f1_of_development():
@@ -185,20 +186,6 @@ def test_nothing_to_correlate():
     assert all(math.isnan(row[1]) for row in table.rows)
 
 
-SCORES = st.sampled_from([0.1, 0.2, 0.3, 0.7, 0.9])
-
-
-@given(st.lists(st.tuples(SCORES, st.integers(0, 1)), min_size=2))
-def test_thresholds_against_brute_force(rows):
-    scores, labels = np.array([row[0] for row in rows]), [row[1] for row in rows]
-    found = best_threshold(scores, labels)
-    if len(set(labels)) < 2:
-        assert math.isnan(found)
-        return
-    figures = {t: metrics.f1_score(labels, scores >= t, zero_division=0) for t in set(scores)}
-    assert found == max(t for t, f1 in figures.items() if f1 >= max(figures.values()) - 1e-12)
-
-
 LABELS = [label.value for label in DialFactLabel]
 
 
@@ -242,7 +229,7 @@ def test_figures_by_hand():
 def test_three_labels_agree_with_scikit_learn(pairs):
     claims = [claim(number, label) for number, (label, _) in enumerate(pairs)]
     said = {str(number): predicted for number, (_, predicted) in enumerate(pairs)}
-    found = verified(verification_table(claims, {"m": said}), "all")
+    found = verified(verification_table(claims, {"m": said}, Draws(resamples=2)), "all")
     labels, predictions = [pair[0] for pair in pairs], list(said.values())
     there = sorted({*labels, *predictions})
     assert found["3-way Acc"] == pytest.approx(100 * metrics.accuracy_score(labels, predictions))

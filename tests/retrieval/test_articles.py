@@ -44,11 +44,7 @@ PACKED = gzip.compress(b'{"title": "a", "text": "a"}\n' * 99, mtime=0)
 def test_rows_of_title_and_text(tmp_path, pack):
     listed = OURS | {"text": ["Tea is a leaf.", "", "It is hot."]}
     path = written(tmp_path / "rows", OURS, listed, {"title": "Ö (a)", "text": ""}, pack=pack)
-    assert list(read_file(path)) == [
-        TEA,
-        TEA,
-        Article("Ö (a)", ()),
-    ]
+    assert list(read_file(path)) == [TEA, TEA, Article("Ö (a)", ())]
 
 
 def test_rows_of_kilt_lose_headings_and_items_of_lists(tmp_path):
@@ -82,13 +78,9 @@ def test_articles_that_only_list_a_name_are_marked(tmp_path, title, text, is_lis
     [
         (b'{"title": "Tea"}\n', "rows:1: field 'text' is missing."),
         (b'{"title": "Tea", "text": "a"}\n{"title": "Mi', "rows:2: not valid JSON"),
-        (b'{"wikipedia_title": "Tea", "text": "a"}\n', "rows:1: field 'text': expected a list"),
         (b"title,text\n", "rows: expected a MediaWiki XML dump, or JSON lines"),
-        (b"", "rows: expected a MediaWiki XML dump, or JSON lines"),
         (PACKED[:-20], "rows: ends in the middle"),
-        (bz2.compress(b'{"title": "a", "text": "a"}\n')[:-9], "rows: ends in the middle"),
         (PACKED[:10] + b"damaged!", "rows: is damaged"),
-        (b"BZh9 nothing of bzip2", "rows: cannot be read (Invalid data stream)"),
     ],
 )
 def test_bad_files_are_one_clear_error(tmp_path, content, message):
@@ -114,7 +106,6 @@ def test_a_folder_is_its_files_in_order(tmp_path):
     [
         ("kb.json", json.dumps([{"title": "Tea", "text": "A drink."}]), "it is one JSON array"),
         ("kb.csv", "title,text\nTea,A drink.\n", r"it is a table \(\.csv\)"),
-        ("kb.tsv", "title\ttext\nTea\tA drink.\n", r"it is a table \(\.tsv\)"),
     ],
 )
 def test_other_formats_come_with_a_command_that_makes_lines(tmp_path, name, content, problem):

@@ -80,12 +80,6 @@ def test_names_of_the_claim_come_before_those_of_its_context(base):
     assert found(base, RuleTagger(), "Oslo has it.") == ["Oslo"]
 
 
-def test_names_of_rare_words_come_first(tmp_path):
-    rows = [{"title": f"Mill {n}", "text": "Grain and mills."} for n in range(3)]
-    base = built(tmp_path, [*rows, *({"title": it, "text": "Food."} for it in ("Grain", "Oats"))])
-    assert found(base, RuleTagger(), "the grain is not oats")[0] == "Oats"
-
-
 def test_a_name_brings_three_articles_at_most_and_the_first_of_each_first(tmp_path):
     names = [f"Queen ({n})" for n in "abcd"] + ["Tea"]
     base = built(tmp_path, [{"title": name, "text": "A."} for name in names])

@@ -1,5 +1,7 @@
 """Models and texts that reference implementations judged: see tools/make_scorer_fixtures.py."""
 
+import numpy as np
+
 from tests.scoring import tiny_models
 
 DOCUMENTS = (
@@ -16,13 +18,17 @@ RESPONSES = (
 SENTENCES = (
     (("Tea is a leaf.", "It grows in the hills."), ("A leaf grows.", "Does it?")),
     ((DOCUMENTS[1],), (RESPONSES[1],)),
-    (
-        ("The committee's report recommends smaller classes.", "It has 42 pages."),
-        (RESPONSES[2],),
-    ),
+    (("The committee's report recommends smaller classes.", "It has 42 pages."), (RESPONSES[2],)),
 )
 LAYER = 2
 NLI_LABELS = ("CONTRADICTION", "neutral", "Entailment")
+
+
+def padded(ids, pad_id=0, step=64):
+    """Returns one row, filled up so that rows of different lengths share a program."""
+    row = np.full((1, -(-len(ids) // step) * step), pad_id)
+    row[0, : len(ids)] = ids
+    return row
 
 
 def write_models(folder):

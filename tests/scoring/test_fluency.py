@@ -7,6 +7,7 @@ from faith_jax.inference import load_model
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models
+from tests.scoring.reference import padded
 
 RESPONSES = ["Tea is a leaf.", "It grows on the hill.", " "]
 
@@ -24,7 +25,7 @@ def t5(tmp_path_factory):
 def test_gpt2_predicts_all_tokens_behind_the_one_that_ends_texts(gpt2):
     model, tokenizer = load_model(gpt2), load_vocabulary(gpt2)
     ids = [tokenizer.eos_id, *tokenizer.encode(RESPONSES[0])]
-    expected = np.mean(model.next_log_probs(np.array([ids]))[0, : len(ids) - 1])
+    expected = np.mean(model.next_log_probs(padded(ids))[0, : len(ids) - 1])
     found = [s.value for s in load_scorer("fluency", model=gpt2).score(["x"] * 3, RESPONSES)]
     assert found[0] == pytest.approx(expected, abs=1e-5)
     assert math.isnan(found[2])

@@ -15,6 +15,7 @@ from faith_jax.scoring.npov_error_classifier import _classifier_input, _label_to
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models
+from tests.scoring.reference import padded
 
 EXAMPLES = [
     GroundedExample(
@@ -46,14 +47,14 @@ def mean_log_prob(folder, example, label):
     first = next(i for i in range(99) if len({ids[i] for ids in others}) > 1)
     last = len(target) - len(tokens.encode("}"))
     if opened.config.is_decoder_only:
-        scores = opened.next_log_probs(np.array([inputs + target]))[0, len(inputs) - 1 :]
+        scores = opened.next_log_probs(padded(inputs + target, step=128))[0, len(inputs) - 1 :]
     else:
-        inputs += tokens.suffix_ids
-        scores = opened.target_log_probs(np.array([inputs]), np.array([target]))[0]
+        inputs = padded([*inputs, *tokens.suffix_ids], opened.pad_id, 128)
+        scores = opened.target_log_probs(inputs, padded(target, opened.pad_id, 16))[0]
     return scores[first:last].mean()
 
 
-@pytest.mark.parametrize("labels", [("YES", "NO"), ("NO", "YES"), ("FINE", "NO")])
+@pytest.mark.parametrize("labels", [("YES", "NO"), ("FINE", "NO")])
 def test_the_softmax_of_two_labels(model, labels):
     options = {"no_error_label": labels[0], "error_label": labels[1]}
     for name in ("npov_hallucination", "npov_coverage"):
@@ -123,7 +124,6 @@ class Words:
     [
         ("YES", "NO", ((0,), (1,), (2,))),
         ("so YES", "so NO", ((0, 4), (1,), (2,))),
-        ("YES so", "NO", ((0,), (1, 4), (2,))),
         ("YES YES", "YES", ((0, 1), (1,), (3,))),
         ("so YES", "NO YES", ((0,), (4,), (2,))),
     ],

@@ -12,6 +12,7 @@ from faith_jax.inference import load_model
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models
+from tests.scoring.reference import padded
 
 TEA = Grounding(("Tea is a leaf.", "It grows."))
 EXAMPLES = [
@@ -36,9 +37,10 @@ def sum_log_prob(folder, prompt, response):
     model, tokens = load_model(folder), load_vocabulary(folder)
     inputs, targets = tokens.encode(prompt), tokens.encode(response)
     if model.config.is_decoder_only:
-        return model.next_log_probs(np.array([inputs + targets]))[0, len(inputs) - 1 :]
-    inputs = [*tokens.prefix_ids, *inputs, *tokens.suffix_ids]
-    return model.target_log_probs(np.array([inputs]), np.array([targets]))[0]
+        first, row = len(inputs) - 1, padded(inputs + targets, step=96)
+        return model.next_log_probs(row)[0, first : first + len(targets)]
+    inputs = padded([*tokens.prefix_ids, *inputs, *tokens.suffix_ids], model.pad_id, 128)
+    return model.target_log_probs(inputs, padded(targets, model.pad_id, 32))[0, : len(targets)]
 
 
 @pytest.mark.parametrize("score_cue", [True, False])
@@ -128,8 +130,9 @@ def test_a_model_without_anything_to_read_begins_with_its_end_token(gpt2):
     options = {"cue_prompt": "", "model": gpt2}
     found = load_scorer("pmi_faith_unconditional_sum", **options).score(EXAMPLES)[0].value
     tokens, model = load_vocabulary(gpt2), load_model(gpt2)
-    row = np.array([[tokens.eos_id, *tokens.encode(" A leaf.")]])
-    without = model.next_log_probs(row)[0].sum()
+    targets = tokens.encode(" A leaf.")
+    row = padded([tokens.eos_id, *targets], step=96)
+    without = model.next_log_probs(row)[0, : len(targets)].sum()
     given = sum_log_prob(gpt2, "Document: Tea is a leaf. It grows.\n\n", " A leaf.").sum()
     assert found == pytest.approx(given - without, abs=1e-4)
 
@@ -198,8 +201,7 @@ def test_a_response_as_long_as_all_loses_its_end(gpt2):
     assert len(ends) == len(prompt.with_document.targets)
 
 
-@pytest.mark.parametrize(("name", "family"), [("pmi_faith_sum", "bart"), ("fluency", "gpt2")])
-def test_a_job_has_three_shapes_for_all_its_windows(name, family, request):
+def test_a_job_has_three_shapes_for_all_its_windows(gpt2):
     rng = np.random.default_rng(0)
 
     def text(most):
@@ -209,9 +211,8 @@ def test_a_job_has_three_shapes_for_all_its_windows(name, family, request):
         GroundedExample(str(number), Grounding((text(14),)), (text(4),), text(7))
         for number in range(90)
     ] + EXAMPLES[2:]
-    folder = request.getfixturevalue(family)
-    expected = [s.value for s in load_scorer(name, model=folder).score(examples)]
-    scorer = load_scorer(name, model=folder, max_length=95, tokens_per_batch=512)
+    expected = [s.value for s in load_scorer("fluency", model=gpt2).score(examples)]
+    scorer = load_scorer("fluency", model=gpt2, max_length=95, tokens_per_batch=512)
     scorer.prepare(examples[:40], 30, len(examples))
     scores = [
         score.value
@@ -219,13 +220,14 @@ def test_a_job_has_three_shapes_for_all_its_windows(name, family, request):
         for score in scorer.score(examples[start : start + 30])
     ]
     np.testing.assert_allclose(scores, expected, atol=1e-4)
-    engine = scorer._engine if name == "fluency" else scorer._prompter.engine
+    engine = scorer._engine
     assert 1 <= engine.num_compilations <= len(engine._packer.sizes) <= 3
 
 
 def test_scorers_of_one_model_share_its_passes(gpt2, monkeypatch):
     first = load_scorer("pmi_faith_sum", model=gpt2)
     second = load_scorer("pmi_faith_mean", model=gpt2)
+    assert first._prompter is second._prompter
     first.score(EXAMPLES)
 
     def refuse(*_):
@@ -238,15 +240,10 @@ def test_scorers_of_one_model_share_its_passes(gpt2, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {},
-            "pmi_faith_sum: needs a model: give model=FOLDER",
-        ),
+        ({}, "pmi_faith_sum: needs a model: give model=FOLDER"),
         ({"model": "no_such"}, "no_such: there is no such checkpoint"),
         ({"document_prompt": "D"}, "document_prompt: expected a text with {document}, got 'D'"),
-        ({"document_prompt": 5}, "document_prompt: expected a text, got 5"),
         ({"cue_prompt": ["Agent:"]}, "cue_prompt: expected a text, got ['Agent:']"),
-        ({"vocabulary": ["v"]}, "vocabulary: expected a text, got ['v']"),
         ({"max_length": 97}, "max_length: expected 8 to 96 tokens"),
         ({"last_turns": -1}, "last_turns: expected 0 or a positive whole number, got -1"),
         ({"score_cue": "yes"}, "score_cue: expected True or False, got 'yes'"),
@@ -274,8 +271,3 @@ def test_a_tokenizer_whose_end_is_another_token(gpt2, tmp_path):
     (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": 7}))
     with pytest.raises(ConfigError, match=r"end token is id .* but the model's is id 7"):
         load_scorer("pmi_faith_sum", model=str(folder))
-
-
-def test_models_are_opened_once(gpt2):
-    first = load_scorer("pmi_faith_sum", model=gpt2)
-    assert first._prompter is load_scorer("pmi_faith_mean", model=gpt2)._prompter

@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 from faith_jax.statistics import prompt_health
 from faith_jax.statistics.prompt_health import (
     by_initializer,
-    cosines,
     matching,
     movement,
     nearest_by_cosine,
     nearest_by_distance,
     pairs,
     prompt_warnings,
-    rows_that_are,
     run_warnings,
     spread,
     spread_warnings,
@@ -70,13 +68,6 @@ def test_nearest_by_hand():
     np.testing.assert_allclose(values, [[0.02**0.5, (1.1**2 + 0.01) ** 0.5], [0.1, 0.9]])
 
 
-def test_rows_of_zeros_point_no_way_and_come_last():
-    table = np.array([[0.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
-    ids, values = nearest_by_cosine(np.array([[1.0, 0.0]]), table, 3)
-    assert ids.tolist() == [[2, 1, 0]]
-    np.testing.assert_array_equal(values, [[0, -1, np.nan]])
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9))
 def test_nearest_is_that_of_a_plain_loop_whatever_the_parts(seed, part):
@@ -96,16 +87,6 @@ def test_nearest_is_that_of_a_plain_loop_whatever_the_parts(seed, part):
         )
         assert cosine_ids[i].tolist() == np.argsort(-same)[:5].tolist()
         np.testing.assert_allclose(found[i], -np.sort(-same)[:5])
-
-
-def test_a_start_is_known_by_the_row_that_it_is():
-    vectors = np.stack([EMBEDDING[6], EMBEDDING[2] * np.float32(1.0001), EMBEDDING[0]])
-    assert rows_that_are(vectors, EMBEDDING) == [6, None, 0]
-
-
-def test_cosines_of_zeros_are_undefined():
-    found = cosines(np.array([[1.0, 0], [0, 0]]), np.array([[1.0, 1.0]]))
-    np.testing.assert_allclose(found, [[0.5**0.5], [np.nan]])
 
 
 def test_losses_of_a_run():
@@ -204,11 +185,8 @@ def changed(place, value):
             "vectors 0, 2 hardly moved, by less than 1%",
         ),
         (healthy_prompt(gradient_norms=changed((slice(-2, None), 1), 1e-5)), "of vector 1 van"),
-        (healthy_prompt(gradient_norms=changed(np.s_[:, 2], 0.0)), "of vector 2 vanishes"),
         (healthy_prompt(gradient_norms=changed((4, 0), 1e4)), "explodes: 1e+04 at step 50"),
-        (healthy_prompt(gradient_norms=changed((4, 0), np.nan)), "not finite at step 50"),
         (healthy_prompt(VECTORS * [[1], [1], [10]]), "vector 2 much longer"),
-        (healthy_prompt(VECTORS * [[1], [0.1], [0.1]]), "vectors 1, 2 much shorter"),
         (
             healthy_prompt(np.stack([VECTORS[0], VECTORS[1], VECTORS[0] * 1.1])),
             "vectors point the same way (0 and 2)",
@@ -225,9 +203,7 @@ def test_what_is_off_in_a_prompt_is_said(prompt, words):
     ("changes", "words"),
     [
         ({"training_loss": curve([1, 1, 1, 1, 2, 2, 2, 2])}, "higher in the second half"),
-        ({"training_loss": curve([1, 1, np.inf, 1, 1, 1, 1, 1])}, "training loss is not finite"),
         ({"losses": (3.0, 2.0, 2.2)}, "rose from 2.0000 at step 20 to 2.2000"),
-        ({"losses": (2.0, 2.05, 2.01)}, "never fell below its first value, 2.0000 at step 10"),
         ({"losses": (3.0, np.nan, 2.0)}, "validation loss is not finite at step 20"),
     ],
 )

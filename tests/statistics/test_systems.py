@@ -31,10 +31,6 @@ def corpus_bleu(responses, references):
     return sacrebleu.corpus_bleu(responses, [references]).score
 
 
-def test_normalised_means_are_not_clipped():
-    assert value(mean_measure([-10.6], low=-2.1, high=6.4)) == pytest.approx(-1.0)
-
-
 @pytest.mark.parametrize("rows", [(0, 1, 2, 3), (0,), (1, 1, 3), (2,)])
 def test_bleu_is_the_corpus_bleu_of_the_chosen_rows(rows):
     measure = bleu_measure(RESPONSES, GOLD)
@@ -69,16 +65,6 @@ def test_students_hours_of_sleep():
     assert (found.value, found.value / found.error) == pytest.approx((1.58, 4.0621), abs=1e-4)
     assert found.p_value() == pytest.approx(0.002833, abs=1e-6)
     assert found.interval() == pytest.approx((0.7001142, 2.4598858), abs=1e-6)
-
-
-def test_equal_decodings_do_not_differ():
-    measure = mean_measure([0.1, 0.5, 0.9])
-    assert measure.difference(measure).p_value() == 1.0
-
-
-def test_one_row_has_no_test():
-    pair = bleu_measure(RESPONSES[:1], GOLD[:1]), bleu_measure(["no"], GOLD[:1])
-    assert math.isnan(pair[0].difference(pair[1]).p_value())
 
 
 def test_bleu_without_each_row():
@@ -256,12 +242,6 @@ def test_rows_of_a_unit_are_left_out_together():
     assert np.ptp(blind.interval) < np.ptp(single.interval) / 2
 
 
-def test_without_a_baseline_nothing_is_tested():
-    cells = compare_measures({"pmi": {"a": mean_measure([0.0, 1.0])}}, {})
-    assert math.isnan(cells["pmi"]["a"].p_value)
-    assert cells["pmi"]["a"].rows == 2
-
-
 def corpus(scores, ids=None, targets=()):
     ids = ids or tuple(str(number) for number in range(len(scores)))
     texts = tuple(f"the answer is {i}" for i in ids)
@@ -283,13 +263,6 @@ def test_a_share_below_a_threshold_leaves_out_what_is_undefined():
         note == "c: undefined scores, which are not in the means: a, bad: 1."
         for note in table.notes
     )
-
-
-def test_undefined_figures_are_dashes_and_for_machines_nan():
-    given = {("c", "a"): [corpus([0.5, 0.5])], ("c", "b"): [corpus([math.nan, math.nan])]}
-    table = systems_table(given, Layout(), {"b": "a"}, differences=True)
-    assert table.rows[1:3] == (("c", "b", "\u2013"), ("c", "b \u2212 a", "\u2013"))
-    assert math.isnan(tidy(table)["b", "f1"]["value"])
 
 
 def test_replicates_count_together_and_have_a_spread():

@@ -4,23 +4,15 @@ import pytest
 
 from faith_jax.core import templates
 from faith_jax.core.labels import verification_label
-from faith_jax.tasks import lookup
+from tests.tasks.examples import examples, strings
 
 
-def rows(name, split="validation"):
-    dataset = lookup.get_task(name).get_dataset(None, split, shuffle=False)
-    return list(dataset.as_numpy_iterator())
-
-
-def strings(values):
-    return [value.decode() for value in values]
-
-
-@pytest.mark.parametrize("split", ["validation", "test"])
-@pytest.mark.parametrize("source", ["oracle", "retrieved"])
-@pytest.mark.parametrize(("suffix", "ways"), [("", 3), ("_2way", 2)])
+@pytest.mark.parametrize(
+    ("split", "source", "suffix", "ways"),
+    [("validation", "oracle", "", 3), ("test", "retrieved", "_2way", 2)],
+)
 def test_verification_with_evidence(split, source, suffix, ways):
-    for row in rows(f"dialfact_verify_{source}{suffix}_sample", split):
+    for row in examples(f"dialfact_verify_{source}{suffix}_sample", split):
         expected = templates.dialfact_inputs(
             strings(row["context"]),
             row["response"].decode(),
@@ -32,10 +24,12 @@ def test_verification_with_evidence(split, source, suffix, ways):
         assert row["targets_pretokenized"].decode() == label
 
 
-@pytest.mark.parametrize("name", ["vitaminc", "fever", "colloquial_claims"])
-@pytest.mark.parametrize(("suffix", "ways"), [("", 3), ("_2way", 2)])
+@pytest.mark.parametrize(
+    ("name", "suffix", "ways"),
+    [("vitaminc", "", 3), ("fever", "_2way", 2), ("colloquial_claims", "", 3)],
+)
 def test_claims_without_a_dialogue_are_in_the_same_form(name, suffix, ways):
-    found = rows(f"{name}_verify{suffix}_sample", "train")
+    found = examples(f"{name}_verify{suffix}_sample", "train")
     for row in found:
         told = (strings(row["evidence_titles"]), strings(row["evidence"]))
         expected = templates.dialfact_inputs([], row["response"].decode(), *told)
@@ -48,7 +42,7 @@ def test_claims_without_a_dialogue_are_in_the_same_form(name, suffix, ways):
 
 @pytest.mark.parametrize("source", ["claim_only", "augmented_claim_only"])
 def test_claim_only_shows_no_evidence(source):
-    for row in rows(f"dialfact_verify_{source}_sample"):
+    for row in examples(f"dialfact_verify_{source}_sample", "validation"):
         assert row["premise"] == b""
         expected = templates.dialfact_claim_inputs(
             strings(row["context"]), row["response"].decode()
@@ -57,7 +51,7 @@ def test_claim_only_shows_no_evidence(source):
 
 
 def test_without_context_the_claim_stands_beside_its_evidence():
-    found = rows("dialfact_verify_augmented_no_context_sample")
+    found = examples("dialfact_verify_augmented_no_context_sample", "validation")
     assert any(len(row["context"]) for row in found)
     for row in found:
         told = (strings(row["evidence_titles"]), strings(row["evidence"]))
@@ -68,7 +62,7 @@ def test_without_context_the_claim_stands_beside_its_evidence():
 
 def test_verifiable_claims_are_the_factual_ones():
     targets = collections.Counter(
-        row["targets_pretokenized"] for row in rows("dialfact_verifiable_sample")
+        row["targets_pretokenized"] for row in examples("dialfact_verifiable_sample", "validation")
     )
     assert targets == {b"factual": 92, b"personal": 9}
 
@@ -89,7 +83,7 @@ def test_at_most_five_sentences_and_two_utterances_are_shown():
 
 @pytest.mark.parametrize(("suffix", "shows_context"), [("", True), ("_claim_only", False)])
 def test_queries_with_the_sentence_that_was_used(suffix, shows_context):
-    found = rows(f"dialfact_dense{suffix}_sample", "train")
+    found = examples(f"dialfact_dense{suffix}_sample", "train")
     assert len(found) == 7
     for row in found:
         assert row["kind"] == b"used"
@@ -103,7 +97,7 @@ def test_queries_with_the_sentence_that_was_used(suffix, shows_context):
 
 @pytest.mark.parametrize(("suffix", "shows_context"), [("", True), ("_claim_only", False)])
 def test_sentence_selection(suffix, shows_context):
-    found = rows(f"dialfact_evidence{suffix}_sample", "train")
+    found = examples(f"dialfact_evidence{suffix}_sample", "train")
     assert len(found) == 21
     for row in found:
         expected = templates.dialfact_inputs(

@@ -10,11 +10,9 @@ from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, with_rando
 from faith_jax.datasets.raw.decode import DECODE
 from faith_jax.datasets.raw_files import sample_files
 from faith_jax.tasks import lookup, nli, sources
+from tests.tasks.examples import examples as rows
 
-
-def rows(name, split="train"):
-    dataset = lookup.get_task(name).get_dataset(None, split, shuffle=False)
-    return list(dataset.as_numpy_iterator())
+read = rows.__wrapped__  # what a test binds or puts in the place of data is not kept
 
 
 def inputs(row):
@@ -46,7 +44,7 @@ def test_every_instance_comes_twice_once_with_a_phrase():
 
 
 def test_dialogue_nlis_pairs():
-    for split, size in (("train", 12), ("validation", 12), ("test", 12), ("test_verified", 6)):
+    for split, size in (("train", 12), ("test_verified", 6)):
         found = rows("nli_dnli_sample", split)
         assert len(found) == size
         for row in found:
@@ -57,7 +55,7 @@ def test_dialogue_nlis_pairs():
         assert labels == {b"entailment", b"neutral", b"contradiction"}
 
 
-@pytest.mark.parametrize("split", ["train", "validation", "test", "test_human_bot", "test_rct"])
+@pytest.mark.parametrize("split", ["train", "test_human_bot"])
 def test_decodes_pairs_and_dialogues(split):
     dialogues = list(DECODE.examples(sample_files(DECODE), split))
     pairs, whole = [], []
@@ -92,7 +90,7 @@ def bind():
 def test_gin_may_set_other_phrases(bind):
     plain, chosen = rows("nli_anli_sample"), ("I think", "By the way,")
     bind(chosen)
-    both = rows("nli_anli_augmented_sample")
+    both = read("nli_anli_augmented_sample", "train")
     assert [inputs(row) for row in both[: len(plain)]] == [inputs(row) for row in plain]
     for before, after in zip(plain, both[len(plain) :], strict=True):
         texts = before["hypothesis"].decode(), before["id"].decode()
@@ -113,7 +111,7 @@ def test_tfdss_own_data_has_the_same_form(name, parts, monkeypatch):
     # The mock knows no sizes.
     monkeypatch.setattr(sources._Part, "num_examples", 4)
     with tfds.testing.mock_data(num_examples=4):
-        found = rows(name, "validation")
+        found = read(name, "validation")
     assert len(found) == 4 * parts
     named = [row["source"].decode() for row in found]
     assert named == [

@@ -38,11 +38,7 @@ def tokenizer_json(tokens, pieces=None):
 
 
 TAGS = {"<knowledge>": FIRST, "<wizard>": FIRST + 1}
-FILES = {
-    "tokenizer_config": decoder(TAGS),
-    "added_tokens": TAGS,
-    "tokenizer": tokenizer_json(TAGS),
-}
+FILES = {"tokenizer_config": decoder(TAGS), "added_tokens": TAGS, "tokenizer": tokenizer_json(TAGS)}
 
 
 @pytest.mark.parametrize("names", [*[[name] for name in FILES], list(FILES)])
@@ -167,9 +163,7 @@ def test_seqios_view_has_the_same_ids(tmp_path):
             {"tokenizer": tokenizer_json({}, ["<pad>", "</s>", "<unk>", "x"] + ["y"] * 4092)},
             ["the id 3 is 'x' in tokenizer.json but"],
         ),
-        ({"tokenizer": {"model": {"vocab": [3]}}}, ["tokenizer.json: expected a tokenizer"]),
         ({"tokenizer": {"added_tokens": 3}}, ["tokenizer.json: expected a tokenizer"]),
-        ({"added_tokens": {"<a>": "x"}}, ["describes a token in no known form"]),
     ],
 )
 def test_files_that_disagree(tmp_path, files, parts):

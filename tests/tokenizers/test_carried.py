@@ -171,13 +171,9 @@ LLAMA2S = vocabulary(32000, None, 1, 2, 0)
     ("config", "published", "missing"),
     [
         (T5, T5S, 0),
-        (BART.replace(vocab_size=50265), BARTS, 0),
         (BART, BARTS, 1),
-        (GPT2, GPT2S, 0),
         (BLOOM, BLOOMS, 0),
-        (LLAMA2, LLAMA2S, 0),
         (LLAMA2, vocabulary(32001, 32000, 1, 2, 0), 1),
-        (ROBERTA, BARTS, 0),
         # DeepSeek's embeddings are rounded up by 2 %.
         (LLAMA2.replace(vocab_size=102400), vocabulary(100015, None, 0, 2, None), 0),
     ],
@@ -190,20 +186,15 @@ def test_published_models_go_with_their_tokenizers(config, published, missing):
     ("config", "other", "parts"),
     [
         (BART, BARTS, ["50265 ids", "the model 50264"]),
-        (T5, GPT2S, ["50257 ids", "the model 32128"]),
         (T5.replace(vocab_size=50304), GPT2S, ["end token is id 50256", "is id 1"]),
-        (T5.replace(vocab_size=50304), BARTS, ["end token is id 2", "eos_ids=(2,)"]),
         (T5.replace(vocab_size=50304, eos_ids=(2,)), BARTS, ["padding is id 1", "id 0"]),
         (T5, vocabulary(32100, 0, None, None), ["end token is no such token", "id 1"]),
-        (T5, vocabulary(32100, None, None, 1), ["padding is no such token", "id 0"]),
         (
             BART.replace(vocab_size=50265, decoder_start_id=9),
             BARTS,
             ["starts with id 9", "pad 1, bos 0, eos 2"],
         ),
-        (BLOOM, vocabulary(250680, 0, 1, 2, 3), ["padding is id 0", "id 3"]),
         (LLAMA3, vocabulary(128256, None, 128000, 128009), ["id 128009", "id 128001"]),
-        (ROBERTA, vocabulary(50257, 0, 1, 2), ["padding is id 0", "id 1"]),
     ],
 )
 def test_what_differs_is_named_with_both_ids(config, other, parts):

@@ -154,7 +154,7 @@ def test_our_tokenizer_of_a_tasks_vocabulary(folders):
     assert tokenizer_of(bart) is bart
     assert tokenizer_of(seqio_vocabulary.DefaultVocabulary()) == load_vocabulary()
     assert tokenizer_of(SEQIO) == OURS
-    others = [seqio.ByteVocabulary(), seqio.SentencePieceVocabulary("gs://bucket/a.model")]
+    others = [seqio.ByteVocabulary(), seqio.SentencePieceVocabulary("/no/such/a.model")]
     assert [tokenizer_of(other) for other in others] == others
 
 

@@ -12,17 +12,17 @@ from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import InputError
 from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, load_model
 from tests.checkpoints import family_folders
-from tests.quick import slow_except
 
 TOLERANCE = 1e-4
-SEARCHED = ("bloom_6_heads", "gemma2_odd_layers", "gpt2_inner_relu", "mistral_window")
+SEARCHED = ("bloom_6_heads", "gpt2_inner_relu", "mistral_window")
 CASES = family_folders.cases()
 CAUSAL = [c for c in CASES if c.startswith(("bloom", "gemma", "gpt2", "llama", "mistral"))]
 ENCODER_DECODERS = [c for c in CASES if c.startswith(("bart", "t5gemma"))]
 ENCODERS = [c for c in CASES if c not in (*CAUSAL, *ENCODER_DECODERS)]
-# What has a quicker test beside it: heads and settings that another case has too.
-LONG = {"albert_squad", "bloom_3_heads", "deberta_3_labels", "deberta_squad", "deberta_v1_squad"}
-LONG |= {"gemma_legacy_gelu", "mistral_no_window", "roberta_squad", "xlm_roberta"}
+# Heads and settings that another case has too: only their tensors are read and written.
+LIKE_OTHERS = {"albert_squad", "bloom_3_heads", "deberta_3_labels", "deberta_squad"}
+LIKE_OTHERS |= {"deberta_v1_squad", "gemma_legacy_gelu", "roberta_squad", "xlm_roberta"}
+LIKE_OTHERS |= {"bert_base_model", "modernbert_base_model", "roberta_base_model"}
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +49,15 @@ def test_every_family_is_stored():
     assert found | {"t5", "mt5", "HHEMv2Config"} == set(FAMILIES)
 
 
-@pytest.mark.parametrize("name", slow_except(CAUSAL, [c for c in CAUSAL if c not in LONG]))
+@pytest.mark.parametrize("name", [c for c in CAUSAL if c not in LIKE_OTHERS])
 def test_decoder_only_logits(opened, name):
     model, expected = opened(name)
     assert isinstance(model, CausalModel)
     found = model.logits(expected["input_tokens"])
     valid = expected["input_mask"] > 0
     np.testing.assert_allclose(found[valid], expected["logits"][valid], atol=TOLERANCE)
+    if name not in ("bloom_6_heads", "gemma2_softcaps"):
+        return
     tokens, follows = expected["input_tokens"], valid[:, 1:]
     log_softmax = np.asarray(jax.nn.log_softmax(expected["logits"]))[:, :-1]
     gathered = np.take_along_axis(log_softmax, tokens[:, 1:, None], axis=-1)[..., 0]
@@ -101,12 +103,12 @@ def test_fields_that_contradict_each_other_count_as_in_transformers(
     tensors = family_folders.draw(family_folders.shapes_of(case))
     folder = family_folders.write(tmp_path / "published", config, tensors)
     write_huggingface(open_checkpoint(folder).read(), tmp_path / "exported")
-    tokens = np.arange(4, 28)[None]
-    for path in (folder, tmp_path / "exported"):
-        model = load_model(path)
-        is_encoder = isinstance(model, EncoderModel)
-        logits = model.classify(tokens)[0] if is_encoder else model.logits(tokens)[0, -1]
-        np.testing.assert_allclose(logits[:3], expected, atol=1e-5)
+    exported = open_checkpoint(tmp_path / "exported")
+    assert exported.config == open_checkpoint(folder).config
+    tokens, model = np.arange(4, 28)[None], load_model(folder)
+    is_encoder = isinstance(model, EncoderModel)
+    logits = model.classify(tokens)[0] if is_encoder else model.logits(tokens)[0, -1]
+    np.testing.assert_allclose(logits[:3], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", SEARCHED)
@@ -126,15 +128,15 @@ def test_encoder_decoders(opened, name):
     inputs = expected["encoder_input_tokens"]
     found = model.logits(inputs, expected["decoder_input_tokens"])
     np.testing.assert_allclose(found, expected["logits"], atol=TOLERANCE)
-    greedy = model.generate(inputs, max_length=8)
-    np.testing.assert_array_equal(greedy, expected["greedy_tokens"])
+    if name == "t5gemma_windows":
+        greedy = model.generate(inputs, max_length=8)
+        np.testing.assert_array_equal(greedy, expected["greedy_tokens"])
     if name.startswith("bart"):  # whose output layer has a bias that is not zero
         assert np.abs(model.params["decoder"]["logits_bias"]).max() > 1
 
 
-@pytest.mark.parametrize("name", ["bart_plain", "t5gemma_windows"])
-def test_beam_search_of_encoder_decoders(opened, name):
-    model, expected = opened(name)
+def test_beam_search_of_an_encoder_decoder(opened):
+    model, expected = opened("bart_plain")
     beams = model.decode(
         expected["encoder_input_tokens"], max_length=8, num_beams=4, length_penalty=0.0
     )
@@ -147,7 +149,7 @@ def test_beam_search_of_encoder_decoders(opened, name):
     np.testing.assert_allclose(beams.score, expected["beam4_score"], atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("name", slow_except(ENCODERS, [c for c in ENCODERS if c not in LONG]))
+@pytest.mark.parametrize("name", [c for c in ENCODERS if c not in LIKE_OTHERS])
 def test_encoders(opened, name):
     model, expected = opened(name)
     assert isinstance(model, EncoderModel)

@@ -29,6 +29,7 @@ from tests.checkpoints.synthetic import (
 )
 from tests.models.tiny import TINY
 
+TOKENS = "embed_tokens.weight"
 QUERY = "encoder.block.1.layer.0.SelfAttention.q.weight"
 ROWS = np.array([[3, 5, 7]], np.int32), np.array([[4, 9]], np.int32)
 
@@ -80,11 +81,14 @@ def test_parameters_lie_where_their_names_say(tmp_path):
         assert found.tobytes() == tensors[name].tobytes(), name
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize(
+    ("dtype", "shards"), [(np.float32, 3), (np.float16, 1), (ml_dtypes.bfloat16, 1)]
+)
 def test_round_trip_gives_every_bit_back(tmp_path, dtype, shards):
     folder = write_folder(tmp_path / "hf", random_tensors(dtype=dtype), shards=shards)
-    assert stored(round_trip(folder, tmp_path)) == stored(folder)
+    found = round_trip(folder, tmp_path)
+    assert stored(found) == stored(folder)
+    assert [file.name for file in found.glob("*.safetensors*")] == ["model.safetensors"]
 
 
 def test_round_trip_keeps_mixed_dtypes(tmp_path):
@@ -107,9 +111,7 @@ def test_copies_of_the_embedding_and_what_nobody_uses_are_dropped(tmp_path):
     assert stored(round_trip(folder, tmp_path)) == expected
 
 
-@pytest.mark.parametrize(
-    "name", ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"]
-)
+@pytest.mark.parametrize("name", ["encoder.embed_tokens.weight", "lm_head.weight"])
 def test_embedding_under_another_of_its_names(tmp_path, name):
     tensors = random_tensors(TIED)
     expected = stored(write_folder(tmp_path / "plain", tensors, TIED))
@@ -146,10 +148,8 @@ def test_a_tied_head_without_scaling_is_a_head_that_equals_the_embedding(tmp_pat
 @pytest.mark.parametrize(
     ("fields", "scale"),
     [
-        ({"tie_word_embeddings": False}, 1.0),
         ({"tie_word_embeddings": True}, EMBED**-0.5),
         ({"tie_word_embeddings": None}, EMBED**-0.5),  # Transformers leaves out its default
-        ({"tie_word_embeddings": False, "scale_decoder_outputs": True}, EMBED**-0.5),
         ({"tie_word_embeddings": True, "scale_decoder_outputs": False}, 1.0),
     ],
 )
@@ -175,7 +175,6 @@ def test_decoder_has_as_many_layers_as_the_encoder_where_config_does_not_say(tmp
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"feed_forward_proj": "gated-silu"}, ("silu", "linear")),
         ({"feed_forward_proj": "gated-tanh"}, ("tanh", "linear")),
         # Transformers' "gelu" is the exact form, but "gated-gelu" the tanh form.
         ({"feed_forward_proj": "gated-gelu"}, ("gelu", "linear")),
@@ -193,11 +192,7 @@ def test_activations(tmp_path, fields, expected):
 
 
 # As Transformers 5 saves each mT5, and as Transformers 4 saved a tied one.
-MT5_OF_5 = {
-    "model_type": "mt5",
-    "tie_word_embeddings": True,
-    "transformers_version": "5.24.0",
-}
+MT5_OF_5 = {"model_type": "mt5", "tie_word_embeddings": True, "transformers_version": "5.24.0"}
 MT5_OF_4 = MT5_OF_5 | {"transformers_version": "4.46.3"}
 
 
@@ -205,13 +200,10 @@ MT5_OF_4 = MT5_OF_5 | {"transformers_version": "4.46.3"}
     ("fields", "is_scaled", "has_head"),
     [
         (MT5_OF_5, False, True),
-        (MT5_OF_5, False, False),
-        (MT5_OF_4, True, True),
         (MT5_OF_4, True, False),
         (MT5_OF_4 | {"tie_word_embeddings": False}, False, True),
         # Transformers 4 left out its default.
         (MT5_OF_4 | {"tie_word_embeddings": None}, False, True),
-        (MT5_OF_5 | {"scale_decoder_outputs": True}, True, False),
         (MT5_OF_4 | {"scale_decoder_outputs": False}, False, False),
     ],
 )
@@ -238,7 +230,6 @@ def test_only_a_tied_mt5_of_transformers_4_is_scaled(tmp_path, fields, is_scaled
     ("fields", "start", "ends", "pad"),
     [
         ({}, 0, (1,), 0),
-        ({"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}, 0, (1,), 0),
         ({"eos_token_id": 2, "bos_token_id": 1}, 0, (2,), 0),  # CodeT5
         ({"decoder_start_token_id": 3, "eos_token_id": [1, 5], "pad_token_id": 4}, 3, (1, 5), 4),
     ],
@@ -277,21 +268,8 @@ def test_mt5(tmp_path):
     assert json.loads((again / "config.json").read_text())["model_type"] == "mt5"
 
 
-def test_shards_become_one_file(tmp_path):
-    folder = write_folder(tmp_path / "hf", random_tensors(), shards=3)
-    found = round_trip(folder, tmp_path)
-    assert [file.name for file in found.glob("*.safetensors*")] == ["model.safetensors"]
-    assert stored(found) == stored(folder)
-
-
 @pytest.mark.parametrize(
-    ("activations", "tied", "scan"),
-    [
-        (("relu",), True, False),
-        (("gelu", "linear"), False, False),
-        (("silu", "linear"), False, True),
-        (("gelu_exact", "linear"), True, True),
-    ],
+    ("activations", "tied", "scan"), [(("relu",), True, False), (("silu", "linear"), False, True)]
 )
 def test_a_model_of_ours_comes_back_as_it_was(tmp_path, tied, activations, scan):
     config = TINY.replace(logits_via_embedding=tied, mlp_activations=activations)
@@ -346,19 +324,14 @@ def folder(tmp_path, whole):
     return shutil.copytree(whole, tmp_path / "hf")
 
 
-def truncation_points(size):
-    return [0, 5, 8, 200, size // 2, size - 1]
-
-
-@pytest.mark.parametrize("point", range(6))
-def test_truncated(folder, point):
+@pytest.mark.parametrize("length", [0, 5, 200, -1])
+def test_truncated(folder, length):
     path = folder / "model.safetensors"
-    content = path.read_bytes()
-    path.write_bytes(content[: truncation_points(len(content))[point]])
+    path.write_bytes(path.read_bytes()[:length])
     message = error_of(folder)
     assert str(path) in message
     assert "cut short" in message
-    if point == 5:
+    if length == -1:
         # The last tensor of the file.
         assert "shared.weight" in message
 
@@ -372,58 +345,28 @@ def test_truncated_at_a_tensor_names_it(folder):
     assert QUERY in error_of(folder)
 
 
-def with_tensors(folder, change):
+OTHER = np.ones((24, EMBED), np.float32)
+LARGER = np.ones((30, EMBED), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        (lambda t: t.pop(QUERY), [QUERY, "missing"]),
+        (lambda t: t.pop("shared.weight"), ["shared.weight (24, 6) is missing"]),
+        (lambda t: t.update(bert=np.ones((2, 3), np.float32)), ["bert (2, 3) is not one of"]),
+        (lambda t: t.update({QUERY: t[QUERY].T.copy()}), [QUERY, "(6, 8)", "(8, 6)"]),
+        (lambda t: t.update({"shared.weight": LARGER}), ["shared.weight", "(30, 6)"]),
+        (lambda t: t.update({f"decoder.{TOKENS}": OTHER}), [f"decoder.{TOKENS}"]),
+        (lambda t: t.update({QUERY: np.ones((8, 6), int)}), [QUERY, "int64"]),
+    ],
+)
+def test_tensors_of_another_model(folder, change, parts):
     tensors = random_tensors()
     change(tensors)
-    return write_folder(folder, tensors)
-
-
-def test_missing_tensor(folder):
-    message = error_of(with_tensors(folder, lambda t: t.pop(QUERY)))
-    assert QUERY in message
-    assert "missing" in message
-
-
-def test_missing_embedding(folder):
-    assert "shared.weight (24, 6) is missing" in error_of(
-        with_tensors(folder, lambda t: t.pop("shared.weight"))
-    )
-
-
-def test_renamed_tensor(folder):
-    message = error_of(with_tensors(folder, lambda t: t.update(bert=t.pop(QUERY))))
-    assert QUERY in message
-
-
-def test_unexpected_tensor(folder):
-    message = error_of(with_tensors(folder, lambda t: t.update(bert=np.ones((2, 3), np.float32))))
-    assert "bert (2, 3) is not one of" in message
-
-
-def test_misshaped_tensor(folder):
-    message = error_of(with_tensors(folder, lambda t: t.update({QUERY: t[QUERY].T.copy()})))
-    assert QUERY in message
-    assert "(6, 8)" in message
-    assert "(8, 6)" in message
-
-
-def test_misshaped_embedding(folder):
-    larger = np.ones((30, EMBED), np.float32)
-    message = error_of(with_tensors(folder, lambda t: t.update({"shared.weight": larger})))
-    assert "shared.weight" in message
-    assert "(30, 6)" in message
-
-
-def test_second_embedding(folder):
-    other = np.ones((24, EMBED), np.float32)
-    name = "decoder.embed_tokens.weight"
-    assert name in error_of(with_tensors(folder, lambda t: t.update({name: other})))
-
-
-def test_tensor_of_integers(folder):
-    message = error_of(with_tensors(folder, lambda t: t.update({QUERY: np.ones((8, 6), int)})))
-    assert QUERY in message
-    assert "int64" in message
+    message = error_of(write_folder(folder, tensors))
+    for part in parts:
+        assert part in message
 
 
 @pytest.mark.parametrize(
@@ -431,9 +374,7 @@ def test_tensor_of_integers(folder):
     [
         (QUERY, {"dtype": ["F32"], "shape": [8, 6], "data_offsets": [0, 192]}),
         (QUERY, {"dtype": "F32", "shape": [8, -6], "data_offsets": [0, 192]}),
-        (QUERY, {"dtype": "F32", "shape": [-8, -6], "data_offsets": [0, 192]}),
         (QUERY, {"dtype": "F32", "shape": [9.6, 5.0], "data_offsets": [0, 192]}),
-        (QUERY, {"dtype": "F32", "shape": [True, 48], "data_offsets": [0, 192]}),
         (QUERY, [1, 2]),
         (QUERY, {"dtype": "F4", "shape": [8, 6], "data_offsets": [0, 192]}),
     ],
@@ -463,27 +404,21 @@ def with_config(folder, **fields):
         ),
         ({"model_type": None}, "'model_type'"),
         ({"layer_norm_epsilon": float("inf")}, "'layer_norm_epsilon': expected a number"),
-        ({"layer_norm_epsilon": 10**400}, "0000..."),
         ({"tie_word_embeddings": "relu"}, "'tie_word_embeddings': expected true or false"),
         ({"d_kv": "4"}, "'d_kv': expected a whole number, got \"4\""),
         ({"num_heads": 0}, "num_heads: expected a positive whole number, got 0"),
-        ({"num_layers": 2.5}, "'num_layers'"),
-        ({"feed_forward_proj": "gated-mish"}, "'feed_forward_proj'"),
         ({"feed_forward_proj": "open-gelu"}, "'feed_forward_proj'"),
         ({"d_ff": 12}, "DenseReluDense.wi_0.weight has the shape (10, 6)"),
         ({"vocab_size": 25}, "shared.weight has the shape (24, 6)"),
         ({"num_layers": 1}, "encoder.block.1."),
-        (
-            {"num_layers": 10**12},
-            "num_encoder_layers: expected 0 to 1,000 layers, got 1000",
-        ),
+        ({"num_layers": 10**12}, "num_encoder_layers: expected 0 to 1,000 layers, got 1000"),
     ],
 )
 def test_config_of_another_model(folder, fields, expected):
     assert expected in error_of(with_config(folder, **fields))
 
 
-@pytest.mark.parametrize("text", ['{"model_type": "t5",\n', "[1, 2]", "", "\udcff"])
+@pytest.mark.parametrize("text", ['{"model_type": "t5",\n', "[1, 2]", "\udcff"])
 def test_broken_config(folder, text):
     (folder / "config.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     assert str(folder / "config.json") in error_of(folder)
@@ -519,25 +454,22 @@ def index_of(folder, change):
     return folder
 
 
-def test_missing_shard(sharded):
-    (sharded / "model-00002-of-00003.safetensors").unlink()
-    assert "model-00002-of-00003.safetensors: No such file" in error_of(sharded)
-
-
-def test_truncated_shard(sharded):
+def test_missing_and_truncated_shards(sharded):
     path = sharded / "model-00002-of-00003.safetensors"
     path.write_bytes(path.read_bytes()[:-4])
     assert str(path) in error_of(sharded)
+    path.unlink()
+    assert f"{path.name}: No such file" in error_of(sharded)
 
 
-@pytest.mark.parametrize("place", ["../other.safetensors", "/etc/passwd", 3])
-def test_index_that_points_elsewhere(sharded, place):
-    message = error_of(index_of(sharded, lambda placed: placed.update({QUERY: place})))
-    assert "weight_map" in message
-
-
-def test_index_that_is_none(sharded):
-    (sharded / "model.safetensors.index.json").write_text('{"metadata": {}}')
+def test_an_index_that_is_none_or_points_elsewhere(sharded):
+    path = sharded / "model.safetensors.index.json"
+    index = json.loads(path.read_text())
+    for place in ("../other.safetensors", "/etc/passwd", 3):
+        placed = index["weight_map"] | {QUERY: place}
+        path.write_text(json.dumps(index | {"weight_map": placed}))
+        assert "weight_map" in error_of(sharded)
+    path.write_text('{"metadata": {}}')
     assert "weight_map" in error_of(sharded)
 
 

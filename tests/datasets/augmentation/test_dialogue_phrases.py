@@ -4,10 +4,6 @@ from faith_jax.datasets.augmentation import dialogue_phrases
 from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES
 
 
-def test_there_are_ten_phrases():
-    assert len(PHRASES) == len(set(PHRASES)) == 10
-
-
 def test_the_first_letter_becomes_small_and_nothing_else_changes():
     assert dialogue_phrases.with_phrase("NASA flew.", "I believe") == "I believe nASA flew."
     assert dialogue_phrases.with_phrase("Ça va.", "yep. Also") == "yep. Also ça va."

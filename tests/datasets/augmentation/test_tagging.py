@@ -84,18 +84,12 @@ def test_without_spacy(monkeypatch):
         load_tagger()
 
 
-def test_an_unknown_tagger():
-    with pytest.raises(ConfigError, match="There is no tagger 'nltk': expected spacy:PIPELINE"):
-        load_tagger("nltk")
-
-
 @pytest.mark.parametrize(
     ("text", "old", "new", "expected"),
     [
         ("an apple", "apple", "pear", "a pear"),
         ("It was A pear.", "pear", "apple", "It was An apple."),
         ("the pear", "pear", "apple", "the apple"),
-        ("banana pear", "pear", "apple", "banana apple"),
         ("a\tpear", "pear", "apple", "an\tapple"),
     ],
 )
@@ -134,7 +128,6 @@ def grammar(text):
         ("It opened in 1908.", [("1908", "DATE")]),
         ("On 3 May 1931 it rained", [("3 May 1931", "DATE")]),
         ("It ended on May 3, 1931.", [("May 3, 1931", "DATE")]),
-        ("in June, they left", [("June", "DATE")]),
         ("It cost $3.5 million or 20%", [("$3.5 million", "MONEY"), ("20%", "PERCENT")]),
         (
             "with 1,200 people in twenty-one cars",
@@ -145,7 +138,6 @@ def grammar(text):
             [("University of Oslo", "MISC"), ("J. K. Lee", "MISC")],
         ),
         ("One of them is here. Then it left.", []),
-        ("He said that I'm right and I know", []),
         ("Marie Curie met Ann.", [("Curie", "MISC"), ("Ann", "MISC")]),
         ('He left. "Paris is far," said Ann.', [("Ann", "MISC")]),
         ("", []),
@@ -159,9 +151,7 @@ def test_entities(text, expected):
     ("text", "expected"),
     [
         ("He built it", [("built", "VERB", "VBD", "build")]),
-        ("She stopped", [("stopped", "VERB", "VBD", "stop")]),
         ("and carried", [("carried", "VERB", "VBD", "carry")]),
-        ("running, washes", [("running", "VERB", "VBG", "run"), ("washes", "VERB", "VBZ", "wash")]),
         ("it was written", [("written", "VERB", "VBN", "write")]),
         ("A large new map", [("large", "ADJ", "JJ", "large"), ("new", "ADJ", "JJ", "new")]),
         ("the open door opens", [("open", "ADJ", "JJ", "open"), ("opens", "VERB", "VBZ", "open")]),

@@ -1,13 +1,10 @@
 import json
-import typing
-from collections import Counter
 
 import pytest
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
-from faith_jax.datasets.benchmarks.ragtruth import RAGTRUTH, SpanType
-from faith_jax.datasets.raw_files import sample_files
+from faith_jax.datasets.benchmarks.ragtruth import RAGTRUTH
 
 SPAN = {"start": 8, "end": 13, "text": "green", "label_type": "Subtle Conflict", "meta": ""}
 RESPONSE = {
@@ -69,33 +66,16 @@ def test_responses_are_joined_with_their_sources(tmp_path):
     assert rows[0]["generated_text"][start:end] == "green"
 
 
-def test_the_sample_has_all_types_of_tasks_and_spans():
-    files = sample_files(RAGTRUTH)
-    rows = {split: list(RAGTRUTH.examples(files, split)) for split in ("train", "test")}
-    for split in rows.values():
-        assert set(Counter(row["corpus"] for row in split)) == {"QA", "Summary", "Data2txt"}
-    both = rows["train"] + rows["test"]
-    assert {kind for row in both for kind in row["span_types"]} == set(typing.get_args(SpanType))
-    assert not {row["source_id"] for row in rows["train"]} & {
-        row["source_id"] for row in rows["test"]
-    }
-    assert all(row["label"] == (row["hallucinated_spans"] == "[]") for row in both)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"source_id": "4"}, r"field 'source_id': source_info\.jsonl has no source '4'"),
         ({"labels": [{**SPAN, "end": 15}]}, r"field 'labels\[0\]\.start and end': .* <= 14, the"),
-        ({"labels": [{**SPAN, "start": -1}]}, r"field 'labels\[0\]\.start and end': expected 0 <="),
         ({"labels": [SPAN, {**SPAN, "end": 2}]}, r"field 'labels\[1\]\.start and end'"),
         (
             {"labels": [{**SPAN, "label_type": "Lie"}]},
             r"field 'labels\[0\]\.label_type': .*Evident",
         ),
-        ({"split": "dev"}, "field 'split': expected one of"),
-        ({"labels": None}, "field 'labels' is missing|field 'labels'"),
-        ({"response": None}, "field 'response'"),
     ],
 )
 def test_a_bad_response(tmp_path, changes, message):
@@ -117,7 +97,6 @@ def test_a_bad_response(tmp_path, changes, message):
             {"source_id": "1", "task_type": "QA", "source_info": "x"},
             "'source_info': expected an obj",
         ),
-        ({"source_id": "1", "task_type": "Summary"}, "'source_info' is missing"),
     ],
 )
 def test_a_bad_source(tmp_path, source, message):

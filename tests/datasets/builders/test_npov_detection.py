@@ -35,28 +35,8 @@ def test_each_set_begins_with_the_one_before():
     assert [row["error"] for row in org[32:]] == ["organic"] * 3
 
 
-def test_labels_follow_from_the_error():
-    for row in sample_rows("dev", "train"):
-        assert row["has_hallucination"] == (row["error"] in ("hallucination", "both"))
-        assert row["has_coverage_error"] == (row["error"] in ("coverage", "both"))
-        assert bool(row["removed_argument"]) == row["has_hallucination"]
-        assert len(row["added_arguments"]) == row["has_coverage_error"]
-        given = [*row["pro_arguments"], *row["con_arguments"]]
-        assert row["removed_argument"] not in given
-        assert set(row["added_arguments"]) <= set(given)
-        assert bool(json.loads(row["hallucinated_spans"])) == row["has_hallucination"]
-
-
-def test_spans_of_the_sample_lie_within_its_responses():
-    for row in sample_rows("org", "train"):
-        for start, end in json.loads(row["hallucinated_spans"]):
-            assert 0 <= start < end <= len(row["response"])
-    several = sample_rows("org", "train")[-1]
-    assert several["added_arguments"] == [*several["pro_arguments"], *several["con_arguments"]]
-
-
 def test_tfds_reads_all_configs(tmp_path):
-    for part in TRAINING_SETS:
+    for part in ("synth", "org"):
         builder = prepare_builder(NPOV_DETECTION, f"{part}_sample", tmp_path)
         assert builder.info.splits["test"].num_examples == 16
         first = next(iter(tfds.as_numpy(builder.as_dataset(split="train"))))
@@ -68,8 +48,6 @@ def test_tfds_reads_all_configs(tmp_path):
     [
         ({"has_hallucination": 2}, "field 'has_hallucination': expected one of 0, 1, got 2"),
         ({"error": "halucination"}, "expected one of .* Did you mean 'hallucination'"),
-        ({"pro_arguments": "P."}, "field 'pro_arguments': expected a list"),
-        ({"response": ""}, "field 'response': expected a text that is not empty"),
         ({"added_argument": [1]}, r"field 'added_argument\[0\]': expected a text"),
     ],
 )

@@ -1,11 +1,9 @@
 import json
-import shutil
 
 import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.rows import BadRows
 from faith_jax.datasets import npov
 from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
@@ -57,11 +55,6 @@ def test_the_sample_is_what_the_raw_files_say(sample_builder, split):
     assert sample_builder.info.splits[split].num_examples == len(expected)
 
 
-def test_tfds_load_needs_nothing_but_the_import(tmp_path):
-    data = tfds.load("procon_npov/sample", split="validation", data_dir=tmp_path)
-    assert len(data) == 18
-
-
 def test_a_second_preparation_gives_the_same_bytes(sample_builder, tmp_path):
     other = prepare_builder(PROCON_NPOV, "sample", tmp_path)
     files = sorted(path.name for path in sample_builder.data_path.iterdir())
@@ -96,26 +89,6 @@ def test_full_takes_the_manual_folder_itself_and_tfds_default_one(tmp_path):
     assert len(rows_of(prepare_builder(PROCON_NPOV, "full", tmp_path / "b"), "train")) == 2
 
 
-def test_changed_raw_files_are_prepared_again(tmp_path):
-    write_raw(tmp_path / "raw")
-    prepare_builder(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
-    write_raw(tmp_path / "raw", responses=RESPONSES[:2])
-    builder = prepare_builder(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
-    assert [row["id"] for row in rows_of(builder, "train")] == ["a-2"]
-
-
-def test_bad_raw_files_leave_what_was_prepared(tmp_path):
-    write_raw(tmp_path / "raw")
-    builder = prepare_builder(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
-    shutil.copy(tmp_path / "raw" / "topics.jsonl", tmp_path / "raw" / "responses.jsonl")
-    with pytest.raises(
-        InputError,
-        match=r"responses\.jsonl:1: field 'topic' is missing|responses\.jsonl:1: field 'pro",
-    ):
-        prepare_builder(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
-    assert len(rows_of(builder, "train")) == 2
-
-
 def test_errors_name_the_remedy(tmp_path):
     with pytest.raises(InputError, match=r"no config 'ful'\. Did you mean 'full'"):
         prepare_builder(PROCON_NPOV, "ful", tmp_path)
@@ -132,14 +105,6 @@ def test_errors_name_the_remedy(tmp_path):
 def test_tfds_alone_tells_how_to_make_the_raw_files(tmp_path):
     with pytest.raises(InputError, match=r"python tools/prepare_procon\.py PAGES_FOLDER"):
         tfds.load("procon_npov/full", split="train", data_dir=tmp_path)
-
-
-def test_bad_rows_are_skipped_where_asked(tmp_path):
-    write_raw(tmp_path / "raw", responses=[*RESPONSES, {"id": "x", "topic": "nowhere"}])
-    bad_rows = BadRows(skip=True)
-    builder = prepare_builder(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw", bad_rows)
-    assert len(rows_of(builder, "train")) == 2
-    assert "responses.jsonl:4: field 'pro' is missing" in bad_rows.messages[0]
 
 
 def test_errors_of_the_sample(tmp_path, sample_builder):

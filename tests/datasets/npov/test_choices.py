@@ -31,14 +31,7 @@ def test_chosen_arguments_are_distinct_and_of_the_topic(pro, con, seed, data):
 def test_the_choice_is_the_same_on_every_machine_and_moves_with_the_seed():
     tea = topic(5, 5, "t")
     pro, con = choose_arguments(tea, 3, seed=0)
-    assert [a.text for a in pro + con] == [
-        "p 3.",
-        "p 2.",
-        "p 0.",
-        "c 1.",
-        "c 3.",
-        "c 2.",
-    ]
+    assert [a.text for a in pro + con] == ["p 3.", "p 2.", "p 0.", "c 1.", "c 3.", "c 2."]
     draws = {choose_arguments(tea, 3, seed) for seed in range(20)}
     assert len(draws) > 10
 

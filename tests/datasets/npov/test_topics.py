@@ -65,23 +65,13 @@ def test_responses_are_optional_and_carry_their_source(tmp_path):
     ("change", "message"),
     [
         ({"pro": []}, "field 'pro': expected a list of at least 1 item, got []."),
-        ({"con": "Ice."}, "field 'con': expected a list, got \"Ice.\"."),
-        ({"con": [""]}, "field 'con[0].text': expected a text that is not empty, got \"\"."),
         ({"con": [7]}, "field 'con[0]': expected an object, got 7."),
         ({"con": [{"txt": "a"}]}, "'con[0].text' is missing. Did you mean 'txt'?"),
-        ({"con": [{"text": " "}]}, "field 'con[0].text': expected a text that is not empty"),
-        (
-            {"con": [{"text": "a", "paraphrases": "b"}]},
-            "field 'con[0].paraphrases': expected a list, got",
-        ),
         (
             {"con": [{"text": "a", "paraphrases": ["b", ""]}]},
             "field 'con[0].paraphrases[1]': expected a text that is not empty",
         ),
         ({"split": "dev"}, "field 'split': expected one of train, validation, test, got \"dev\"."),
-        ({"question": ""}, "field 'question': expected a text that is not empty, got \"\"."),
-        ({"title": None}, "field 'title': expected a value, got null."),
-        ({"id": 3}, "field 'id': expected a text, got 3."),
     ],
 )
 def test_a_bad_topic_is_named_with_its_line_and_field(tmp_path, change, message):
@@ -106,9 +96,7 @@ def test_ids_and_questions_are_unique(tmp_path):
         ({"topic": "teas"}, "field 'topic': 'teas' is not in topics.jsonl. Did you mean 'tea'?"),
         ({"pro": [0, 2]}, "field 'pro': expected distinct indices from 0 to 1, got [0, 2]."),
         ({"pro": [0]}, "the same number of arguments on both sides, got 1 pro and 2 con."),
-        ({"pro": [], "con": []}, "field 'pro': expected a list of at least 1 item, got []"),
         ({"pro": [0, 0]}, "field 'pro': expected distinct indices from 0 to 1, got [0, 0]"),
-        ({"response": "  "}, "field 'response': expected a text that is not empty"),
     ],
 )
 def test_a_bad_response_is_named_with_its_line_and_field(tmp_path, change, message):
@@ -155,13 +143,7 @@ def test_generation_examples_follow_the_indices(tmp_path):
 
 @pytest.mark.parametrize(
     ("query", "found"),
-    [
-        ("Should tea be served cold?", "tea"),
-        ("  should TEA be served cold ", "tea"),
-        ("Cats", "cats"),
-        ("cats", "cats"),
-        ("ARE CATS GOOD PETS", "cats"),
-    ],
+    [("  should TEA be served cold ", "tea"), ("Cats", "cats"), ("ARE CATS GOOD PETS", "cats")],
 )
 def test_retrieval(tmp_path, query, found):
     topics, _ = load(tmp_path, [TEA, CATS])

@@ -94,9 +94,6 @@ def test_both_may_read(tmp_path):
             {"history": [said("user1", "a", 4)]},
             r"history\[0\].docIdx': expected a whole number <= 3",
         ),
-        ({"history": [said("bot", "a")]}, r"field 'history\[0\].uid'"),
-        ({"history": []}, "'history': expected a list of at least 1"),
-        ({"rating": "high"}, "'rating': expected true or false or a whole number"),
     ],
 )
 def test_bad_conversations(tmp_path, change, message):
@@ -122,8 +119,6 @@ def test_files_that_are_no_objects(tmp_path):
     [
         ({"0": FACTS | {"movieName": ""}}, r"Moons\.json: field '0.movieName'"),
         ({"0": FACTS | {"year": 1999}}, r"'0\['year'\]': expected a text or a list"),
-        ({"2": None}, "field '2'"),
-        ({"wikiDocumentIdx": "4"}, "'wikiDocumentIdx': expected a whole number"),
     ],
 )
 def test_bad_films(tmp_path, change, message):

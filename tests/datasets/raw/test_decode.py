@@ -1,11 +1,9 @@
-import collections
 import json
 
 import pytest
 
 from faith_jax.core.errors import InputError
 from faith_jax.datasets.raw.decode import DECODE
-from faith_jax.datasets.raw_files import sample_files
 
 TEXTS = ("Do you bake?", "I bake every day.", "Nice.", "I have never baked.")
 
@@ -62,14 +60,9 @@ def turns_with(**change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"record_id": ""}, "field 'record_id': expected a text that is not empty"),
         ({"turns": []}, "field 'turns': expected a list of at least 2 items"),
-        ({"turns": dialogue()["turns"][:1]}, "field 'turns': expected a list of at least 2 items"),
         ({"turns": turns_with(text=" ")}, r"field 'turns\[0\].text': expected a text"),
-        ({"turns": turns_with(turn_id="0")}, r"field 'turns\[0\].turn_id': expected a whole"),
-        ({"turns": ["Hi.", "Hi."]}, r"field 'turns\[0\]': expected an object"),
         ({"is_contradiction": "yes"}, "field 'is_contradiction': expected true or false"),
-        ({"is_contradiction": None}, "field 'is_contradiction': expected a value, got null"),
         (
             {"aggregated_contradiction_indices": [1, 4]},
             r"field 'aggregated_contradiction_indices': expected turn_ids of turns \(0, 1",
@@ -80,25 +73,3 @@ def turns_with(**change):
 def test_bad_dialogues(tmp_path, change, message):
     with pytest.raises(InputError, match=rf"train\.jsonl:2: .*{message}"):
         read(tmp_path, dialogue(), dialogue(**change))
-
-
-def test_missing_fields_and_what_is_no_json(tmp_path):
-    without = {name: value for name, value in dialogue().items() if name != "is_contradiction"}
-    with pytest.raises(InputError, match="field 'is_contradiction' is missing"):
-        read(tmp_path, without)
-    (tmp_path / "train.jsonl").write_text("[1]\n")
-    with pytest.raises(InputError, match=r"train\.jsonl:1: expected a JSON object"):
-        list(DECODE.examples({"train.jsonl": tmp_path / "train.jsonl"}, "train"))
-
-
-def test_the_sample():
-    files = sample_files(DECODE)
-    for split in DECODE.splits:
-        rows = list(DECODE.examples(files, split))
-        counts = collections.Counter(row["label"] for row in rows)
-        assert len(counts) == 2
-        for row in rows:
-            assert set(row["contradicted"]) <= set(row["history"])
-            assert bool(row["contradicted"]) == (row["label"] == "contradiction")
-        if split in ("train", "validation", "test"):
-            assert set(counts.values()) == {6}

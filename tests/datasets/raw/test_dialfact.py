@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw import dialfact
-from faith_jax.datasets.raw_files import sample_files
 from tests.paths import REAL, needs_shared
 
 CLAIM = {
@@ -60,10 +59,7 @@ def test_evidence_that_was_added(tmp_path):
     ("change", "message"),
     [
         ({"response_label": "SUPPORTED"}, "Did you mean 'SUPPORTS'"),
-        ({"type_label": "private"}, "expected one of factual, personal"),
         ({"response": " "}, "field 'response': expected a text"),
-        ({"context": ["Hi.", 3]}, r"field 'context\[1\]'"),
-        ({"evidence_list": [["Tea", "u", "x"]]}, r"field 'evidence_list\[0\]'"),
         (
             {"evidence_list": [["Tea", "u", None, "0"]]},
             r"evidence_list\[0\]\[2\]': expected a text",
@@ -84,19 +80,6 @@ def test_the_real_sample():
     rows = list(dialfact.read_claims(REAL / "dialfact" / "test_sample.jsonl", BadRows()))
     assert len(rows) == len({row["id"] for row in rows}) == 150
     assert {row["response_label"] for row in rows} == {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"}
-
-
-def test_the_sample_has_all_labels_and_types():
-    paths = sample_files(dialfact.DIALFACT)
-    for split in dialfact.DIALFACT.splits:
-        rows = list(dialfact.DIALFACT.examples(paths, split))
-        kinds = collections.Counter((row["response_label"], row["type_label"]) for row in rows)
-        assert set(kinds) == {
-            ("SUPPORTS", "factual"),
-            ("REFUTES", "factual"),
-            ("NOT ENOUGH INFO", "factual"),
-            ("NOT ENOUGH INFO", "personal"),
-        }
 
 
 TURN = {
@@ -157,14 +140,6 @@ def test_what_there_is_not_is_left_out(change, pool, kinds):
     assert [row["kind"] for row in dialfact.evidence_pairs(TURN | change, pool)] == kinds
 
 
-def test_the_sample_has_pairs_of_all_turns_with_knowledge():
-    rows = list(
-        dialfact.DIALFACT_EVIDENCE.examples(sample_files(dialfact.DIALFACT_EVIDENCE), "train")
-    )
-    assert collections.Counter(row["kind"] for row in rows) == {"used": 7, "shown": 7, "random": 7}
-    assert len({row["id"] for row in rows}) == 21
-
-
 SCORES = st.lists(st.floats(-1, 1), max_size=12)
 
 
@@ -219,21 +194,10 @@ def test_a_claim_without_evidence(tmp_path):
     ("entry", "message"),
     [
         ("x", r"field 'evidence\[0\]': expected a list"),
-        (["T", "u", 0.5], "expected a list of at least 4"),
         (["T", "u", 3, 0.5], "expected three texts first and a number last"),
-        (["T", "u", "s", "0"], "expected three texts first and a number last"),
-        (["T", "u", "s", True], "expected a (text|whole|number)"),
         (["T", "u", "s", math.nan], "expected three texts first and a number last"),
     ],
 )
 def test_bad_evidence(tmp_path, entry, message):
     with pytest.raises(InputError, match=rf"valid_evidence\.jsonl:1: .*{message}"):
         read_retrieved(tmp_path, {"id": "1___2--0", "evidence": [entry]})
-
-
-def test_the_samples_evidence_is_of_its_claims():
-    files = sample_files(dialfact.DIALFACT_RETRIEVED)
-    sizes = [
-        len(list(dialfact.DIALFACT_RETRIEVED.examples(files, s))) for s in ("validation", "test")
-    ]
-    assert sizes == [101, 104]

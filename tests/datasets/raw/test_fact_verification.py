@@ -98,12 +98,9 @@ def test_each_rewriting_of_a_colloquial_claim_is_an_example(tmp_path):
     ("dataset", "row", "change", "message"),
     [
         ("VITAMINC", VITAMINC, {"label": "SUPPORTED"}, "'label': expected one of SUPPORTS"),
-        ("VITAMINC", VITAMINC, {"evidence": ""}, "'evidence'"),
         ("FEVER", FEVER, {"evidence": [[1, 2, None, None]]}, "'evidence"),
-        ("FEVER", FEVER, {"claim": None}, "'claim'"),
         ("COLLOQUIAL_CLAIMS", COLLOQUIAL, {"colloquial_claims": []}, "'colloquial_claims'"),
         ("COLLOQUIAL_CLAIMS", COLLOQUIAL, {"evidences": [{"title": "M"}]}, "evidence"),
-        ("COLLOQUIAL_CLAIMS", COLLOQUIAL, {"fever_label": "MAYBE"}, "'fever_label'"),
     ],
 )
 def test_bad_rows_name_their_place_and_are_skipped_on_request(

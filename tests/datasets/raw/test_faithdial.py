@@ -5,7 +5,6 @@ import pytest
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw import faithdial
-from faith_jax.datasets.raw_files import sample_files
 
 TURN = {
     "history": ["Hello."],
@@ -48,12 +47,6 @@ def test_fields_of_a_turn(tmp_path):
     assert (second["id"], second["original_response"]) == ("train-7-1", "")
     assert faithdial.wow_response(first) == "I love tea."
     assert faithdial.wow_response(second) == "It is a leaf."
-
-
-def test_what_the_authors_call_optional_may_be_missing(tmp_path):
-    few = {k: TURN[k] for k in ("history", "knowledge", "response")}
-    (turn,) = faithdial.read_turns(write(tmp_path, [{"utterances": [few]}]), BadRows())
-    assert (turn["dialogue"], turn["speaker"], turn["begin_labels"]) == (0, "Wizard", [])
 
 
 def test_seekers_turns_are_no_examples(tmp_path):
@@ -113,12 +106,8 @@ def test_critic_examples(tmp_path, begin, original, tested, trained, with_all_ed
     ("change", "message"),
     [
         ({"knowledge": ""}, r"field 'utterances\[1\].knowledge': expected a text"),
-        ({"response": None}, r"field 'utterances\[1\].response': expected a value"),
         ({"BEGIN": ["Halucination"]}, "Did you mean 'Hallucination'"),
-        ({"history": "Hello."}, "history': expected a list"),
-        ({"speaker": "Bot"}, "speaker': expected one of Wizard, Seeker"),
         ({"negative_samples": ["x", " "]}, r"negative_samples\[1\]': expected a text"),
-        ({"control_tokens": ["<entailed>"]}, "control_tokens': expected a list of 3"),
         ({"control_tokens": ["<entailed>"] * 3}, r"control_tokens\[0\]': expected one of <no-f"),
     ],
 )
@@ -202,21 +191,3 @@ def test_a_turn_without_control_tokens(tmp_path):
     bad_rows = BadRows(skip=True)
     assert len(tokens_of(tmp_path, "train", marked, TURN, bad_rows=bad_rows)) == 1
     assert bad_rows.count == 1
-
-
-@pytest.mark.parametrize(
-    "dataset",
-    [
-        faithdial.FAITHDIAL,
-        faithdial.FAITHDIAL_CONTROL_TOKENS,
-        faithdial.FAITH_CRITIC,
-        faithdial.FAITH_CRITIC_ALL_EDITS,
-    ],
-)
-def test_the_sample_is_whole(dataset):
-    paths, ids = sample_files(dataset), set()
-    for split in dataset.splits:
-        rows = list(dataset.examples(paths, split))
-        assert len(rows) >= 3
-        ids |= {row["id"] for row in rows}
-    assert len(ids) == sum(len(list(dataset.examples(paths, s))) for s in dataset.splits)

@@ -44,12 +44,9 @@ def test_fields_of_both_kinds_of_files(tmp_path):
     ("text", "labels", "label"),
     [
         ("Entailment", ["Entailment"], 1),
-        ("entailment,uncooperative", ["Entailment", "Uncooperative"], 1),
         ("entailment. uncooperative", ["Entailment", "Uncooperative"], 1),
         ("entailmentt,uncooperative", ["Entailment", "Uncooperative"], 1),
         ("hallucinated", ["Hallucination"], 0),
-        ("generic", ["Generic"], 0),
-        ("Uncooperative", ["Uncooperative"], 0),
     ],
 )
 def test_begin_labels(tmp_path, text, labels, label):
@@ -65,7 +62,6 @@ def test_begin_labels(tmp_path, text, labels, label):
         ("edificaiton,advice", ["Edification", "Advisement"]),
         ("e, d, i, f, i, c, a, t, i, o, n", ["Edification"]),
         ("ack.,Ack.,entailment", ["Ack."]),
-        ("", []),
     ],
 )
 def test_modes(tmp_path, text, modes):

@@ -5,7 +5,6 @@ import pytest
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw.multidoc2dial import MULTIDOC2DIAL, MULTIDOC2DIAL_SPANS
-from faith_jax.datasets.raw_files import sample_files
 
 TEXT = "Cards\nA card is free. Bring a letter. It opens at nine.  "
 SECTION = "Cards\nA card is free. Bring a letter."
@@ -96,10 +95,7 @@ def test_the_name_that_doc2dial_gives_a_span(tmp_path):
     [
         ({"references": [{"doc_id": "Card#1", "id_sp": "1"}]}, "doc_id': expected the id of a"),
         ({"references": [{"doc_id": "Cards#1", "id_sp": "9"}]}, "the id of a span of Cards#1"),
-        ({"references": ["x"]}, r"references\[0\]': expected an object"),
-        ({"role": "system"}, "role': expected one of user, agent"),
         ({"utterance": ""}, r"field 'turns\[1\].utterance': expected a text"),
-        ({"turn_id": "2"}, "turn_id': expected a whole number"),
     ],
 )
 def test_bad_turns(tmp_path, change, message):
@@ -115,27 +111,13 @@ def test_bad_turns(tmp_path, change, message):
     ("change", "message"),
     [
         ({"spans": {"1": span("1", 6, 99)}}, r"start_sp < end_sp <= 57, the document's"),
-        ({"spans": {"1": span("1", 6, 6)}}, "start_sp < end_sp"),
         ({"spans": {"1": 3}}, r"field 'spans\['1'\]': expected an object"),
-        ({"doc_text": " "}, "'doc_text': expected a text that is not empty"),
-        ({"title": None}, "field 'title': expected a value, got null"),
     ],
 )
 def test_bad_documents(tmp_path, change, message):
     documents = {"library": {"Cards#1": DOCUMENTS["library"]["Cards#1"] | change}}
     with pytest.raises(InputError, match=message):
         read(tmp_path, turn(1, "user", "?"), turn(2, "agent", "!"), documents=documents)
-
-
-def test_knowledge_of_the_sample_stands_in_its_document():
-    files = sample_files(MULTIDOC2DIAL_SPANS)
-    documents = json.loads(files["multidoc2dial_doc.json"].read_text(encoding="utf-8"))
-    texts = {k: v["doc_text"] for d in documents["doc_data"].values() for k, v in d.items()}
-    for split, names in MULTIDOC2DIAL_SPANS.splits.items():
-        paths = {name: files[name] for name in names}
-        for row in MULTIDOC2DIAL_SPANS.examples(paths, split, BadRows()):
-            if len(row["documents"]) == 1:
-                assert row["knowledge"] in texts[row["documents"][0]]
 
 
 # Spans as the authors publish them: a heading is one, with its own title, and a number may come
@@ -230,10 +212,7 @@ def test_the_history_names_speakers_and_joins_their_neighbouring_turns(tmp_path)
         ([("Library#1", "11")], "A lost card costs five coins."),  # the same title, elsewhere
         ([("Library#1", "3"), ("Library#1", "2")], CARDS),  # once
         ([("Library#1", "10"), ("Library#1", "2")], f"{LOANS} {CARDS}"),  # in their order
-        (
-            [("Library#1", "2"), ("Pool#1", "1"), ("Library#1", "4")],
-            f"{CARDS} Swim here. {LOANS}",
-        ),
+        ([("Library#1", "2"), ("Pool#1", "1"), ("Library#1", "4")], f"{CARDS} Swim here. {LOANS}"),
     ],
 )
 def test_the_knowledge_is_the_passage_of_each_reference(tmp_path, references, knowledge):
@@ -246,7 +225,6 @@ def test_the_knowledge_is_the_passage_of_each_reference(tmp_path, references, kn
     ("change", "message"),
     [
         ({"title": 3}, r"field 'spans\['1'\].title': expected a text"),
-        ({"text_sp": ["x"]}, r"field 'spans\['1'\].text_sp': expected a text"),
         ({"text_sp": None}, "field 'text_sp' is missing in all spans; passages need it"),
         ({"start_sp": 3, "end_sp": 3}, "end_sp': expected start_sp < end_sp"),
     ],
@@ -266,16 +244,3 @@ def test_spans_of_passages_are_numbered(tmp_path):
     documents = {"library": {"Pool#1": document | {"spans": {"one": document["spans"]["1"]}}}}
     with pytest.raises(InputError, match="expected a whole number as the span's id"):
         read_passages(tmp_path, *turns, documents=documents)
-
-
-def test_the_sample_has_every_turn_of_the_agent():
-    files = sample_files(MULTIDOC2DIAL)
-    for split, names in MULTIDOC2DIAL.splits.items():
-        paths = {name: files[name] for name in names}
-        dialogues = json.loads(paths[names[0]].read_text(encoding="utf-8"))["dial_data"]
-        turns = [t for ds in dialogues.values() for d in ds for t in d["turns"]]
-        rows = list(MULTIDOC2DIAL.examples(paths, split, BadRows()))
-        assert len(rows) == sum(t["role"] == "agent" for t in turns)
-        assert all(row.keys() == MULTIDOC2DIAL.features.keys() for row in rows)
-        for row in rows:
-            assert bool(row["knowledge"]) == bool(row["documents"])

@@ -3,7 +3,6 @@ import json
 import pytest
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw import true_benchmark
 from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.datasets.raw_files import sample_files
@@ -75,22 +74,13 @@ def test_real_files_give_trues_rows_in_trues_order(name, file, scores, count, co
     assert [row["label"] for row in found] == labels
 
 
-@needs_shared
-def test_summeval_has_sixteen_summaries_of_each_article():
-    path = REAL / "summeval" / "true_summeval.csv"
-    found = rows("summeval", {path.name: path})
-    assert len({row["source_id"] for row in found}) == 100
-
-
 @pytest.mark.parametrize(
     ("votes", "expected"),
     [
         ([[True, True, False]], 1),
-        ([[True, False, False]], 0),
         ([[True, True, True], [False, False, True]], 0),
         # Python rounds half to even: two of four are 0, as is one of two.
         ([[True, True, False, False]], 0),
-        ([[True, False]], 0),
         ([[]], 0),
     ],
 )
@@ -234,7 +224,6 @@ def test_trues_own_form_is_read_instead(tmp_path):
 @pytest.mark.parametrize(
     ("name", "file", "line", "message"),
     [
-        ("qags_c", "mturk_cnndm.jsonl", '{"article": "A."}', "field 'summary_sentences'"),
         (
             "qags_x",
             "mturk_xsum.jsonl",
@@ -243,19 +232,10 @@ def test_trues_own_form_is_read_instead(tmp_path):
             r"field 'summary_sentences\[0\].responses\[0\].response': expected one of yes, no",
         ),
         ("vitaminc", "vitaminc_dev.jsonl", '{"unique_id": "1"}', "field 'claim' is missing"),
-        ("paws", "true_paws.csv", "grounding,generated_text,label\n,B.,1", "field 'grounding'"),
         ("paws", "true_paws.csv", "grounding,generated_text,label\nA.,B.,2", "one of 0, 1"),
-        ("paws", "true_paws.csv", "grounding,text,label\nA.,B.,1", "'generated_text' is missing"),
         ("paws", "paws_wiki_dev.tsv", "id\tsentence1\tsentence2\tlabel\n1\tA.\t1", "4 columns"),
     ],
 )
 def test_bad_input(tmp_path, name, file, line, message):
     with pytest.raises(InputError, match=message):
         rows(name, write(tmp_path, file, line + "\n"))
-
-
-def test_a_bad_row_can_be_skipped(tmp_path):
-    content = "grounding,generated_text,label\nA.,B.,1\nA.,B.\nA.,,1\nC.,D.,0\n"
-    bad_rows = BadRows(skip=True)
-    found = rows("paws", write(tmp_path, "true_paws.csv", content), bad_rows)
-    assert ([row["grounding"] for row in found], bad_rows.count) == (["A.", "C."], 2)

@@ -2,11 +2,6 @@
 
 import collections
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -16,7 +11,6 @@ from faith_jax.datasets.samples import sample_folder
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.papers.dialfact import claim_mutation, mutated_claims
 from faith_jax.papers.dialfact.commands import MutateClaims
-from faith_jax.runs import shards
 from faith_jax.scoring.claims import Verdict
 from faith_jax.tasks import lookup
 
@@ -94,57 +88,6 @@ def test_a_stopped_run_generates_nothing_again(command, tmp_path, monkeypatch):
     assert command(*SETTINGS, *GENERATION, output)[0] == 2  # it exists
 
 
-@pytest.mark.faults
-def test_a_run_in_shards_that_is_killed_makes_the_same(command, tmp_path, monkeypatch):
-    """It stops inside a shard of three, and between two; what is done is not done again."""
-    one = ("--model=mini", "--max-length=2", "--batch-size=4")
-    monkeypatch.setattr(mutated_claims, "_BATCH", 1)
-    assert command(*SETTINGS, *one, f"--output={tmp_path / 'whole'}")[0] == 0
-    append, asked, left = shards.append_rows, [], [2]
-
-    def stopping(path, rows):
-        if not left[0]:
-            raise KeyboardInterrupt
-        left[0] -= 1
-        found = list(rows)
-        asked.extend(row["id"] for row in found)
-        append(path, found)
-
-    monkeypatch.setattr(shards, "append_rows", stopping)
-    told = (*SETTINGS, *one, "--shards=3", f"--output={tmp_path / 'shared'}")
-    for turns in (2, 3, 99):
-        left[0] = turns
-        assert (command(*told)[0] == 0) == (turns == 99)
-    assert asked == list(turns_with_knowledge())
-    for name in mutated_claims.FILES.values():
-        assert (tmp_path / "shared" / name).read_text() == (tmp_path / "whole" / name).read_text()
-
-
-def turns_with_knowledge():
-    return [name for name, turn in turns_of_sample().items() if turn["knowledge"]]
-
-
-@pytest.mark.faults
-def test_two_processes_share_the_turns_and_one_is_killed(made, tmp_path):
-    share = "--validation-share=0.4"
-    told = (*SETTINGS, "--shards=7", share, f"--output={tmp_path / 'shared'}")
-    folder = tmp_path / "shared.partial"
-    killed, other = (
-        subprocess.Popen([sys.executable, "-m", "faith_jax", *told], stderr=subprocess.PIPE)
-        for _ in range(2)
-    )
-    deadline = time.monotonic() + 120
-    while not list(folder.glob(".rows*.lock")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.communicate()
-    _, errors = other.communicate(timeout=300)
-    assert other.returncode == 0, errors
-    for name in mutated_claims.FILES.values():
-        assert (tmp_path / "shared" / name).read_text() == (made[0] / name).read_text()
-    assert not folder.exists()
-
-
 def test_varied_fluent_and_hard_claims_are_kept():
     given = ("a b c d", "a b c d e", "f g h i", "j k l m", "n o p q", "r s t u")
     # The second is too like the first, the last has no perplexity. Mean perplexity of the others:
@@ -188,8 +131,6 @@ def test_the_fewest_words_are_masked_that_the_verdict_needs():
         (["--senses=vectors:nowhere.txt"], "--senses: nowhere.txt: "),
         (["--masker=nowhere"], "nowhere"),
         (["--verifiers=nowhere,mini_nli"], "nowhere"),
-        (["--validation-share=0"], "--validation-share"),
-        (["--temperature=0"], "--temperature"),
     ],
 )
 def test_wrong_options(command, tmp_path, changes, message):

@@ -180,10 +180,6 @@ def plant(tmp_path, monkeypatch):
             "P(neutral) of the speaker's earlier turns ≤ 0.1",
             id="what the speaker said",
         ),
-        pytest.param(
-            lambda row: row["evidence_list"][0][2], "personal", "P(neutral) of the evidence ≤ 0.1",
-            id="the evidence",
-        ),
     ],
 )  # fmt: skip
 def test_validation_chooses_premise_and_direction(tmp_path, plant, premise_of, neutral, chosen):

@@ -6,7 +6,6 @@ from faith_jax.cli import main
 from faith_jax.papers import workflow
 from faith_jax.papers.dialfact.options import Dialfact
 from faith_jax.papers.dialfact.tables import Table
-from faith_jax.papers.tables import read_published_figures
 from tests.papers.workflows import shown_commands
 from tests.retrieval.encyclopedia import built
 from tests.scoring.tiny_models import write_model
@@ -30,6 +29,7 @@ def folders(tmp_path_factory):
 
 def test_the_commands_of_the_sample(tmp_path, capfd):
     commands = shown_commands(capfd, "dialfact", "--sample", f"--output={tmp_path}")
+    assert not list(tmp_path.rglob("*.jsonl"))  # what is shown is not run
     kinds = [command.split("faith_jax ")[1].split()[0] for command in commands]
     assert sorted(kinds) == [*["evidence"] * 4, "index", "prepare", *["score"] * 5]
     # The evidence that is found is what verifiers read.
@@ -39,23 +39,6 @@ def test_the_commands_of_the_sample(tmp_path, capfd):
     assert prepared.endswith("--data-dir=found/test/Wiki_ctx")
     assert verified.startswith("FAITH_JAX_DATA_DIR=found/test/Wiki_ctx ")
     assert "--tfds=dialfact/retrieved@test" in verified
-
-
-def test_published_verifiers_of_both_splits():
-    """What the paper's text says of both tables."""
-    published = read_published_figures("faith_jax.papers.dialfact.tables")["published"]
-    assert list(published["6"])[:-1] == list(published["10"])
-    for rows in (published["6"], published["10"]):
-        accuracies = {
-            system: [row[evidence][0] for evidence in ("oracle", "Wiki", "DPR")]
-            for system, row in rows.items()
-            if system != "Aug-WoW-claimonly"
-        }
-        assert max(accuracies, key=lambda system: accuracies[system][0]) == "Aug-WoW"
-        colloquial = [row for system, row in accuracies.items() if system.endswith("Colloquial")]
-        assert min(row[0] for row in colloquial) > accuracies["VitaminC"][0]
-        assert all(accuracies[system][0] > max(accuracies[system][1:]) for system in
-                   ("VitaminC", "CorefBERT-Colloquial", "Colloquial", "Aug-WoW"))  # fmt: skip
 
 
 def test_a_verifier_has_files_and_options_of_its_own(folders):
@@ -111,23 +94,18 @@ def test_found_evidence_of_both_retrievers_and_splits(folders):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--verifiers=ours=none",), "--verifiers: ours: none: there is no such checkpoint"),
         (
             ("--verifiers=ours={two}",),
             "--verifiers: ours: claim_supports: the model has 2 classes (no",
         ),
         (("--verifiers=mini_nli={nli}",), "'mini_nli' cannot be a verifier's name"),
-        (("--verifiers=a/b={nli}",), "'a/b' cannot be a verifier's name"),
         (("--neutral-model={two}",), "--neutral-model: "),
-        (("--scorer-option=ours.form=nli",), "'ours' is not among the verifiers"),
         (
             ("--scorer-option=mini_nli.form=x",),
             "mini_nli: claim_supports: form: expected one of nli, dialfact, claim_only",
         ),
-        (("--knowledge-base={base}",), "need --knowledge-base and --claims; give --claims"),
         (("--claims={base}",), "need --knowledge-base and --claims; give --knowledge-base"),
         (("--vectors={base}",), "--vectors: goes with --knowledge-base"),
-        (("--validation-claims={base}",), "--validation-claims: goes with --knowledge-base"),
         (("--variants=ours={nli}",), "--variants: 'ours': expected a name that begins with"),
         (
             ("--verifiers=a={nli}", "--scorer-option=a.context=False"),

@@ -112,20 +112,7 @@ def test_what_a_training_is_told():
     assert of_other_rows["TRAIN_STEPS"] == 10 * 160 / 32
 
 
-def test_other_batches_make_as_many_epochs_and_the_same_warm_up_in_examples():
-    rows = 18_357
-    small = bindings("loss_truncation", "faithdial", rows=rows, train_batch_size=16)
-    assert small["TRAIN_STEPS"] == math.ceil(10 * rows / 16)
-    assert small["TRUNCATION_WARMUP_STEPS"] == 625  # 10,000 examples
-    large = bindings("cross_entropy", "faithdial", rows=rows, train_batch_size=64)
-    assert large["TRAIN_STEPS"] == math.ceil(10 * rows / 64)
-    wizard = bindings("loss_truncation", "wow", rows=74_092)
-    assert wizard["TRUNCATION_WARMUP_STEPS"] == round(10_000 / 32)
-    trial = bindings("loss_truncation", "faithdial", train_steps=20, train_batch_size=8)
-    assert trial["TRUNCATION_WARMUP_STEPS"] == round(20 * 10_000 / (5736 * 32))
-
-
-@pytest.mark.parametrize("batch_size", [8, 16, 48, 64])  # 32: the recipe's own steps
+@pytest.mark.parametrize("batch_size", [8, 48])  # 32: the recipe's own steps
 def test_noise_is_first_left_out_after_as_many_examples_whatever_the_batch(batch_size):
     """A run of these settings: it reads ten epochs, and truncates behind 10,000 examples."""
     rows = 18_357
@@ -137,12 +124,7 @@ def test_noise_is_first_left_out_after_as_many_examples_whatever_the_batch(batch
 
 
 @pytest.mark.parametrize(
-    ("data", "split"),
-    [
-        ("wow", "validation_unseen"),
-        ("topical_chat", "validation_rare"),
-        ("cmu_dog", "validation"),
-    ],
+    ("data", "split"), [("topical_chat", "validation_rare"), ("cmu_dog", "validation")]
 )
 def test_ten_epochs_of_other_data(data, split):
     told = bindings("cross_entropy", data, rows=640)
@@ -302,9 +284,7 @@ def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
     shutil.rmtree(tmp_path / "scores")
     commands = shown_commands(capfd, *arguments(tmp_path, models, *given, *more))
     run_in_process(
-        capfd,
-        tmp_path,
-        [line for line in commands if "DIR=responses/faithdial/plain" in line],
+        capfd, tmp_path, [line for line in commands if "DIR=responses/faithdial/plain" in line]
     )
     assert all(path.stat().st_mtime_ns == time for path, time in times.items())
     assert len(rows_of(folder / "plain" / "predictions.jsonl")) == 8
@@ -389,16 +369,12 @@ def test_a_training_starts_from_the_checkpoint_of_the_one_before(chain):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--methods=infonc"], "--methods: there is no 'infonc'. Did you mean"),
-        (["--trained-on=wiki"], "--trained-on: there is no 'wiki'."),
         (["--tested-on=multidoc"], "--tested-on: there is no 'multidoc'."),
         (["--seeds=0,0"], "--seeds: expected different whole numbers"),
         (["--models=t5"], "--models: expected NAME=CHECKPOINT, got 't5'"),
         (["--models=t5=other"], "--models: 't5' is given twice."),
         (["--trained=nothing/faithdial=x"], "--trained: there is no 'nothing/faithdial'."),
-        (["--critic-model=nowhere"], "nowhere: there is no such checkpoint"),
         (["--models=doha=mini", "--methods=ctrl"], "--methods: doha is trained by cross_entropy"),
-        (["--models=gpt2=nowhere"], "--models: nowhere: there is no such checkpoint"),
         (["--q2-model=mini"], "q2_f1 needs a model that asks questions (--q2-model) and one of na"),
     ],
 )

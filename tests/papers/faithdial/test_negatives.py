@@ -9,13 +9,14 @@ from faith_jax.datasets.samples import sample_folder
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.papers.faithdial import negatives
 from faith_jax.papers.responses import Responder
+from tests.scoring import tiny_models
 
 SETTINGS = (
     "negatives",
     "sample",
-    "--model=mini",
     "--tagger=rules",
     "--max-length=8",
+    "--max-input-length=256",
     "--batch-size=64",
     "--perturbations=3",
 )
@@ -26,8 +27,15 @@ def utterances_of(folder, name):
     return [utterance for dialogue in dialogues for utterance in dialogue["utterances"]]
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """An argument that names a tiny random BART."""
+    folder = tmp_path_factory.mktemp("model") / "bart"
+    return f"--model={tiny_models.write_model(folder, 'bart', max_positions=320)}"
+
+
 @pytest.fixture
-def stopped(command, tmp_path, monkeypatch):
+def stopped(command, model, tmp_path, monkeypatch):
     """The output of a run that was stopped when all was generated and nothing written."""
 
     def stop(*_):
@@ -35,26 +43,27 @@ def stopped(command, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(negatives, "_write_data_set", stop)
-        assert command(*SETTINGS, f"--output={tmp_path / 'made'}")[0] != 0
+        assert command(*SETTINGS, model, f"--output={tmp_path / 'made'}")[0] != 0
     assert not (tmp_path / "made").exists()
     return tmp_path / "made"
 
 
-def test_a_stopped_run_goes_on_to_a_data_set(command, stopped, monkeypatch, caplog):
+def test_a_stopped_run_goes_on_to_a_data_set(command, model, stopped, monkeypatch, caplog):
     caplog.set_level("INFO", logger="faith_jax")
-    status, _, err = command(*SETTINGS, "--seed=1", f"--output={stopped}")
+    given = (*SETTINGS, model, f"--output={stopped}")
+    status, _, err = command(*given, "--seed=1")
     assert status == 2
     assert "keeps 40 rows of another run (another value of seed (0, not 1))" in err
     with monkeypatch.context() as patched:  # nothing is generated again
         patched.setattr(BatchDecoder, "__call__", None)
-        status, out, err = command(*SETTINGS, f"--output={stopped}")
+        status, out, err = command(*given)
     assert status == 0, err
     # What is told of the data set is where it is in the end.
     assert f"{stopped}/tfds/faithdial" in caplog.text
     assert ".partial/tfds" not in caplog.text
     assert_negatives(stopped, out)
     assert_read_by_the_task(command, stopped, monkeypatch)
-    status, _, err = command(*SETTINGS, f"--output={stopped}")
+    status, _, err = command(*given)
     assert (status, "exists already" in err) == (2, True)
 
 
@@ -117,12 +126,12 @@ def assert_read_by_the_task(command, folder, monkeypatch):
     [
         (("--perturbations=0",), "--perturbations: expected a positive whole number, got 0"),
         (("--top-p=2",), "--top-p: expected a share in (0, 1], got 2"),
-        (("--tagger=rule",), "There is no tagger 'rule'"),
         (("--model=nowhere",), "--model: "),
     ],
 )
 def test_wrong_options_are_one_line(command, tmp_path, arguments, message):
-    status, _, err = command(*SETTINGS, *arguments, f"--output={tmp_path / 'made'}")
+    model = () if "--model=nowhere" in arguments else ("--model=mini",)
+    status, _, err = command(*SETTINGS, *model, *arguments, f"--output={tmp_path / 'made'}")
     assert status == 2
     assert message in err
     assert "Traceback" not in err
@@ -138,7 +147,9 @@ def test_files_of_validation_may_be_missing(command, tmp_path, monkeypatch, capl
         dialogues[0]["utterances"][0]["negative_samples"] = None  # as pandas writes what is missing
         (source / name).write_text(json.dumps(dialogues), "utf-8")
     monkeypatch.setattr(Responder, "__call__", lambda _, rows, numbers: [row.id for row in rows])
-    status, out, err = command("negatives", source, *SETTINGS[2:], f"--output={made}")
+    status, out, err = command(
+        "negatives", source, *SETTINGS[2:], "--model=mini", f"--output={made}"
+    )
     assert status == 0, err
     assert f"{source}/valid.json: no such file; negatives are made without it" in caplog.text
     assert [line.partition(":")[0] for line in out.splitlines()] == [
@@ -150,7 +161,9 @@ def test_files_of_validation_may_be_missing(command, tmp_path, monkeypatch, capl
     splits = json.loads(info.read_text())["splits"]
     assert [split["name"] for split in splits] == ["train", "test"]
     (source / "train.json").unlink()
-    status, _, err = command("negatives", source, *SETTINGS[2:], f"--output={tmp_path / 'none'}")
+    status, _, err = command(
+        "negatives", source, *SETTINGS[2:], "--model=mini", f"--output={tmp_path / 'none'}"
+    )
     assert (status, "train.json: no such file" in err) == (2, True)
 
 
@@ -165,7 +178,13 @@ def test_knowledge_without_anything_to_replace(command, tmp_path):
     for name in ("train", "valid", "test"):
         dialogue = [{"dialog_idx": 0, "utterances": [turn]}]
         (tmp_path / f"{name}.json").write_text(json.dumps(dialogue))
-    arguments = ("negatives", tmp_path, *SETTINGS[2:], f"--output={tmp_path / 'made'}")
+    arguments = (
+        "negatives",
+        tmp_path,
+        *SETTINGS[2:],
+        "--model=mini",
+        f"--output={tmp_path / 'made'}",
+    )
     status, _, err = command(*arguments)
     assert status == 2
     assert "rules finds no entity or verb in any knowledge" in err

@@ -116,7 +116,7 @@ def test_words_in_spans_are_hallucinated():
     assert found == roc_auc([0.5, 0.5, 1.0], [1, 0, 1])
 
 
-@pytest.mark.parametrize("spans", ["5-6", "[[5]]", "3", '[["a", "b"]]'])
+@pytest.mark.parametrize("spans", ["5-6", "[[5]]"])
 def test_spans_that_are_none(spans):
     with pytest.raises(InputError, match="row '1': field 'hallucinated_spans': expected a JSON"):
         npov_cells({"npov": words_corpus(hallucinated_spans=spans)}, words=True)

@@ -95,32 +95,6 @@ def test_data_sets_nest_and_keep_to_their_topics(tmp_path, knowledge, sets):
     assert tea == ["train", "tea", 7, 6, 1, 0, 0, 0]
 
 
-def test_the_papers_share_of_synthetic_errors(tmp_path, knowledge, sets):
-    """With as many errors as in the paper, and with more than the topics can give."""
-    write_responses(tmp_path / "responses.jsonl", knowledge)
-    status, out, error = sets("--errors-per-response=published")
-    assert status == 0, error
-    assert "Rows with a synthetic error: 2.138 to each error-free response" in out
-    found = made(tmp_path)
-    del found["test"]
-    sizes = {name: (sum(r["error"] == "none" for r in s), len(s)) for name, s in found.items()}
-    # 7 error-free responses a topic; 7 and 14 times 667 / 312 are 14.97 and 29.93.
-    assert sizes == {
-        "train_synth": (7, 22),
-        "train_para": (14, 44),
-        "train_dev": (28, 88),
-        "validation": (14, 44),
-        "test_unparaphrased_synthetic": (14, 44),
-        "test_paraphrased_synthetic": (14, 44),
-    }
-    before = (tmp_path / "data" / "sets.json").read_text()
-    status, out, error = sets("--errors-per-response=3")
-    assert (status, out) == (2, "")
-    for name in ("validation, plain", "validation, paraphrased", "test, plain"):
-        assert f"{name}: 3 rows with an error to each of " in error
-    assert (tmp_path / "data" / "sets.json").read_text() == before
-
-
 def test_marks_make_the_organic_sets(tmp_path, knowledge, sets):
     rows = write_responses(tmp_path / "responses.jsonl", knowledge)
 
@@ -159,30 +133,6 @@ def test_marks_make_the_organic_sets(tmp_path, knowledge, sets):
     assert "test_full_organic" not in made(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"id": "cocoa-1-t0.0"}, "'cocoa-1-t0.0' is no response of this run. Did you mean 'cocoa-"),
-        ({"unsupported_spans": [[0, 9999]]}, "field 'unsupported_spans': expected start and end"),
-        (
-            {"missing_arguments": ["pro 9"]},
-            "field 'missing_arguments': expected arguments of this row (pro 1",
-        ),
-        ({"coverage": "maybe"}, "field 'coverage': expected yes or no, got"),
-        ({"annotator": ""}, "field 'annotator': expected a text"),
-    ],
-)
-def test_bad_marks(tmp_path, knowledge, sets, change, message):
-    rows = write_responses(tmp_path / "responses.jsonl", knowledge)
-    path = tmp_path / "marks.jsonl"
-    write_marks(path, rows[-1:], lambda row: change)
-    status, out, error = sets(f"--marks={path}")
-    assert (status, out) == (2, "")
-    assert f"{path}:1: " in error
-    assert message in error
-    assert not (tmp_path / "data").exists()
-
-
 def test_mistakes(tmp_path, knowledge, sets, capsys):
     path = tmp_path / "responses.jsonl"
     (row, *_) = write_responses(path, knowledge, lambda row: "Nobody knows.", splits=("test",))
@@ -192,10 +142,7 @@ def test_mistakes(tmp_path, knowledge, sets, capsys):
         ((), "none of 14 responses to a test topic is error-free"),
         ((f"--marks={labels}",), "name the file of `annotate read --output`"),
         (("--least-recall=2",), "--least-recall: expected a share in [0, 1], got 2;"),
-        (
-            ("--errors-per-response=0",),
-            "the kinds of errors, or published, got 0",
-        ),
+        (("--errors-per-response=0",), "the kinds of errors, or published, got 0"),
     ):
         status, out, error = sets(*given)
         assert (status, out) == (2, "")

@@ -6,7 +6,6 @@ import statistics
 
 import pytest
 
-from faith_jax.datasets.raw.true_benchmark import AVERAGED
 from faith_jax.papers.push import table_forms as nli_tables
 from faith_jax.papers.push import tables_1_2_4 as nli
 from faith_jax.papers.push.table_forms import AVERAGE
@@ -29,10 +28,7 @@ def table(averaged=("frank", "q2")):
     worse = Compared(-0.2, Interval(-0.3, -0.1), 0.01, 0.02)
     cells = {
         "base": {"frank": cell(0.5), "q2": cell(0.6)},
-        "all": {
-            "frank": cell(0.7, base=better, t5_anli=better),
-            "q2": cell(0.4, base=worse),
-        },
+        "all": {"frank": cell(0.7, base=better, t5_anli=better), "q2": cell(0.4, base=worse)},
     }
     same = Compared(0.0, Interval(-0.1, 0.1), 0.5, 1.0)
     average = {"base": cell(0.55), "all": cell(0.55, base=same)}
@@ -152,32 +148,6 @@ def test_draws():
     tidy = {(row[1], row[2], row[3]): row[5] for row in found.tidy.rows}
     assert tidy["draw_1", "q2", "auc"] == 0.9
     assert tidy["draws", "frank", "std"] == pytest.approx(math.sqrt(0.02 / 3))
-
-
-def test_the_papers_averages_are_those_of_its_corpora():
-    """The figures agree with each other as far as the paper's roundings do."""
-    for rows in (METHODS, PUBLISHED["differences"]):
-        for figures in rows.values():
-            assert set(figures) == {*AVERAGED, AVERAGE}
-            mean = statistics.fmean(figures[name] for name in AVERAGED)
-            assert figures[AVERAGE] == pytest.approx(mean, abs=0.11)
-    draws = PUBLISHED["draws"]
-    for field in ("average", "difference", "no augmentation"):
-        mean = statistics.fmean(draws[name][field] for name in AVERAGED)
-        assert draws[AVERAGE][field] == pytest.approx(mean, abs=0.11)
-
-
-def test_the_papers_tables_agree_with_each_other():
-    for name, draws in PUBLISHED["draws"].items():
-        original = METHODS["all"][name]
-        assert draws["difference"] == pytest.approx(draws["average"] - original, abs=0.01)
-        assert draws["min"] <= draws["average"] <= draws["max"]
-    costs = {name: cost["auc"] for name, cost in PUBLISHED["costs"].items()}
-    for name in ("no_mc", "all", "t5_anli"):
-        assert costs[name] == METHODS[name][AVERAGE]
-    # The paper has these two the other way round in its tables 1 and 4.
-    assert costs["q2"] == METHODS["summac_zs"][AVERAGE]
-    assert costs["summac_zs"] == METHODS["q2"][AVERAGE]
 
 
 def test_the_papers_names_are_ours():

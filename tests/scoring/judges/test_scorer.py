@@ -18,11 +18,11 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
 from faith_jax.scoring.judges import scorer as judges
-from faith_jax.scoring.judges.card import Sentences, read_card
-from faith_jax.scoring.judges.chunks import text_chunks
+from faith_jax.scoring.judges.card import read_card
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring.judges.models import HEADS, T5
+from tests.scoring.reference import padded
 
 GROUNDINGS = [
     "Tea is a leaf. It grows in the hills.\nIt is dry and hot.",
@@ -46,9 +46,10 @@ def examples(groundings=GROUNDINGS, responses=RESPONSES):
 def plain_support(name, path, ids, second):
     """The probability of support of one row, by the source's own rules."""
     model = load_model(path)
-    tokens = np.array([ids])
+    # HHEM sees its padding token too.
+    tokens = np.array([ids]) if name == "hhem_2_1_open" else padded(ids, model.pad_id)
     if name in HEADS:
-        types = (np.arange(len(ids)) >= second).astype(int)[None]
+        types = (np.arange(tokens.shape[1]) >= second).astype(int)[None]
         has_types = model.config.num_token_types == 2
         logits = model.classify(tokens, types if has_types else None)[0].astype(np.float64)
         if name == "wecheck_deberta_v3":
@@ -71,7 +72,11 @@ def plain_support(name, path, ids, second):
     return [softmax(logits[places])[0]]
 
 
-@pytest.mark.parametrize("name", [*HEADS, *T5])
+# The forms that judges have, and what they read; others differ in their texts alone.
+FORMS = [name for name in (*HEADS, *T5) if name not in ("trueteacher_t5_11b", "unieval_sum")]
+
+
+@pytest.mark.parametrize("name", FORMS)
 def test_scores_are_what_the_sources_code_would_give(models, name):
     scorer = load_scorer(name, model=models[name])
     card = read_card(name)
@@ -159,11 +164,10 @@ SENTENCES = [f"{subject} {verb} in {place}." for subject, verb, place in zip(
 def test_chunks_that_are_added_never_lower_a_score(judge):
     """More grounding never takes support away; what is read of the old chunks stays the same."""
     response = "The ice melts."
-    for count in range(1, len(SENTENCES)):
+    among = judge.score([" ".join(SENTENCES)], [response])[0]
+    for count in range(2, len(SENTENCES), 2):
         for first in range(len(SENTENCES) - count + 1):
-            inner = SENTENCES[first : first + count]
-            alone = judge.score([" ".join(inner)], [response])[0]
-            among = judge.score([" ".join(SENTENCES)], [response])[0]
+            alone = judge.score([" ".join(SENTENCES[first : first + count])], [response])[0]
             # The batch differs, and with it the last digits.
             assert among.value >= alone.value - 1e-6
     every = {s: judge.score([s], [response])[0].value for s in SENTENCES}
@@ -181,7 +185,7 @@ PART = st.lists(
 
 
 @given(PART, PART, PART)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_unrelated_chunks_leave_support_as_it_is(judge_of_words, front, inner, behind):
     """Exactly: what a model says of a row is replaced by a function of its tokens."""
     response = "The lake freezes."
@@ -214,18 +218,6 @@ def judge_of_words(models, monkeypatch):
     return scorer
 
 
-def test_the_rows_of_chunks_do_not_depend_on_other_chunks(judge):
-    inner, response = " ".join(SENTENCES[2:4]), "The ice melts."
-    alone = judge.read(examples([inner], [response])[0]).rows[0]
-    among = judge.read(examples([" ".join(SENTENCES)], [response])[0]).rows[0]
-    assert [pair.row for pair in alone] == [pair.row for pair in among[2:4]]
-    # Equal rows in equal batches have equal scores, to the last digit.
-    support = np.stack(judge.judge.support(among))
-    assert support[2:4].max() == max(support[2], support[3])
-    again = np.stack(judge.judge.support(list(reversed(among))))
-    np.testing.assert_allclose(again[::-1], support, atol=1e-6)
-
-
 def test_evidence_is_the_chunk_that_decided_in_its_text(judge):
     texts = (" ".join(SENTENCES[:2]), " ".join(SENTENCES[2:4]), " ".join(SENTENCES[4:]))
     score = judge.score([texts], ["The ice melts."])[0]
@@ -235,17 +227,6 @@ def test_evidence_is_the_chunk_that_decided_in_its_text(judge):
     assert passage.score == score.value
     whole = judge.score([passage.word], ["The ice melts."])[0]
     assert whole.value == pytest.approx(score.value, abs=1e-6)
-
-
-@pytest.mark.parametrize("name", ["minicheck_roberta_large", "summac_zs_vitaminc"])
-def test_evidence_of_any_text_is_placed_in_it(name):
-    texts = (" ".join(SENTENCES[:2]), " ".join(SENTENCES[2:4]), " ".join(SENTENCES[4:]))
-    chunks = text_chunks(texts, Sentences(1, "sentences"), len)
-    assert [chunk.text for chunk in chunks] == SENTENCES
-    for chunk in chunks:
-        (passage,) = judges._find_chunk_passages(Grounding(texts), read_card(name), chunk, 0.5)
-        assert passage.word == chunk.text
-        assert texts[passage.text][passage.start : passage.end] == chunk.text
 
 
 def test_a_chunk_of_two_texts_is_a_passage_of_each(models):
@@ -309,17 +290,10 @@ def test_what_a_judge_is_shown_to_read(models):
         ("minicheck_flan_t5_large", {}, "needs a model: give model=FOLDER"),
         ("minicheck_flan_t5_large", {"model": "roberta"}, "is a model of the family roberta, but"),
         ("minicheck_flan_t5_large", {"model": "roberta"}, "Cards for roberta: alignscore, mini"),
-        ("summac_zs_vitaminc", {"model": "t5"}, "but this judge's card is for albert"),
-        ("summac_zs_vitaminc", {"model": "nowhere"}, "nowhere"),
         (
             "minicheck_flan_t5_large",
             {"model": "t5", "cut_policy": "end"},
             "cut_policy: expected know",
-        ),
-        (
-            "minicheck_flan_t5_large",
-            {"model": "t5", "sentences": "max"},
-            "sentences: expected one of",
         ),
         (
             "minicheck_flan_t5_large",

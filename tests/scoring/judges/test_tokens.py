@@ -15,6 +15,7 @@ from faith_jax.scoring.judges.card import PRESETS, Windows, read_card
 from faith_jax.scoring.judges.scorer import token_words
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.scoring.reference import padded
 from tests.tokenizers.special_tokens import encode_row
 
 NAME = "lettucedetect_summary"
@@ -32,7 +33,8 @@ def plain_support(path, grounding, response):
     tokenizer = load_vocabulary(path)
     prompt = f"Summarize the following text:\npassage 1: {grounding}\noutput:"
     ids = encode_row(tokenizer, prompt, response)
-    logits = load_model(path).classify_tokens(np.array([ids]))[0].astype(np.float64)
+    model = load_model(path)
+    logits = model.classify_tokens(padded(ids, model.pad_id))[0, : len(ids)].astype(np.float64)
     exponents = np.exp(logits - logits.max(axis=-1, keepdims=True))
     supported = exponents[:, 0] / exponents.sum(axis=-1)
     # [CLS] prompt [SEP] response [SEP]
@@ -120,7 +122,8 @@ def test_rows_of_all_lengths_have_the_probabilities_of_each_alone(models):
     # Rows share lines, in which they do not see each other.
     assert engine.num_compilations < len(rows)
     for row, probabilities in zip(rows, together, strict=True):
-        logits = model.classify_tokens(np.array([row]))[0].astype(np.float64)
+        logits = model.classify_tokens(padded(row, model.pad_id, 96))[0, : len(row)]
+        logits = logits.astype(np.float64)
         expected = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
         np.testing.assert_allclose(probabilities, expected, atol=1e-5)
 
@@ -145,7 +148,6 @@ def test_a_model_without_a_head_on_its_tokens_is_one_error(models, tmp_path):
     [
         ("pair = [", "text = '{grounding} {response}'\nother = [", "'input.other' is unknown"),
         ("class = 0", "class = 0\nminus = 1", "'reads.minus' is unknown"),
-        ("[reads]", "histogram = {file = 'a', edges = [0.0, 1.0]}\n[reads]", "'input.histogram'"),
     ],
 )
 def test_a_wrong_card_is_one_error(tmp_path, old, new, message):

@@ -35,6 +35,10 @@ DIALOGUE = GroundedExample(
 )
 
 
+# Where it does not matter whether the inputs have an encoder of their own.
+CAUSAL = pytest.mark.parametrize("model", ["gpt2"], indirect=True)
+
+
 @pytest.fixture(scope="module", params=["bart", "gpt2"])
 def model(request, tmp_path_factory):
     # Long enough positions for all that is shown.
@@ -92,6 +96,7 @@ def test_words_of_the_npov_format(model):
     np.testing.assert_allclose(found.values, expected[order], atol=2e-4)
 
 
+@CAUSAL
 def test_words_of_the_dialogue_format(model):
     inputs = "<knowledge> Tea is a leaf. It grows (wild). <wizard> Hi! <seeker> What is tea?"
     found = open_salience(model)([DIALOGUE])[0]
@@ -111,6 +116,7 @@ def test_scorers_of_one_checkpoint_share_its_parameters(model):
     assert salience._compute.engine.model.params is likelihood._prompter.engine.model.params
 
 
+@CAUSAL
 def test_scores_follow_the_definitions(model):
     found = open_salience(model)([NPOV, DIALOGUE])
     for aggregation, mean in (("max", "geometric"), ("sum", "arithmetic")):
@@ -134,6 +140,7 @@ def test_scores_follow_the_definitions(model):
     assert scorer_card("salience_coverage").high == 1
 
 
+@CAUSAL
 def test_scorers_of_the_same_options_compute_the_gradients_once(model, monkeypatch):
     computed, maps = [], SalienceEngine.maps
 
@@ -158,8 +165,9 @@ def test_scorers_of_the_same_options_compute_the_gradients_once(model, monkeypat
     assert computed == [2, 1, 1]
 
 
+@CAUSAL
 def test_batches_and_bounds_do_not_matter(model):
-    examples = [NPOV, DIALOGUE] * 3
+    examples = [NPOV, DIALOGUE, NPOV]
     whole = open_salience(model)(examples)
     parts = open_salience(model, tokens_per_batch=1, max_bytes=1)(examples)
     for a, b in zip(whole, parts, strict=True):
@@ -167,6 +175,7 @@ def test_batches_and_bounds_do_not_matter(model):
     np.testing.assert_array_equal(whole[0].values, whole[2].values)
 
 
+@CAUSAL
 def test_what_has_no_words_has_no_score(model):
     empty = GroundedExample("1", NPOV.grounding, NPOV.history, "  ")
     function_words = GroundedExample("2", NPOV.grounding, NPOV.history, "It is what it is.")
@@ -224,20 +233,8 @@ def test_columns_may_be_chosen(model):
         np.testing.assert_allclose(some, all_[:, columns], atol=1e-6)
 
 
-def test_the_same_shapes_compile_once(tmp_path):
-    folder = tiny_models.write_model(tmp_path / "m", "bart", max_positions=600)
-    engine = SalienceEngine(load_model(folder))
-    rows = [LikelihoodRow([3] * n, [4] * m) for n, m in ((5, 3), (60, 64), (100, 10), (128, 60))]
-    found = engine.maps(rows)
-    assert [m.shape for m in found] == [(8, 3), (124, 64), (110, 10), (188, 60)]
-    assert engine.num_compilations == 1
-    for token_map in found:
-        np.testing.assert_allclose(token_map.sum(axis=0), 1, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["t5_v1_1"])
-def test_parity_of_normalised_maps_of_encoder_decoders(tmp_path, name):
-    model, stored = family_folders.load_case(tmp_path, name)
+def test_parity_of_normalised_maps_of_an_encoder_decoder(tmp_path):
+    model, stored = family_folders.load_case(tmp_path, "t5_v1_1")
     lengths = (stored["encoder_input_tokens"] != 0).sum(1)
     counts = (stored["decoder_target_tokens"] > 0).sum(1)
     rows = [
@@ -254,15 +251,15 @@ def test_parity_of_normalised_maps_of_encoder_decoders(tmp_path, name):
         np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["gpt2_inner_relu", "gemma2_softcaps"])
-def test_parity_of_normalised_maps_of_decoder_only_models(tmp_path, name):
-    model, stored = family_folders.load_case(tmp_path, name)
+def test_parity_of_normalised_maps_of_a_decoder_only_model(tmp_path):
+    model, stored = family_folders.load_case(tmp_path, "gemma2_softcaps")
     tokens = stored["input_tokens"][0].tolist()
     found = SalienceEngine(model).maps([LikelihoodRow(tokens[:6], tokens[6:])])[0]
     expected = salience_scores.normalize_columns(stored["salience"][:-1, 6:])
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+@CAUSAL
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -272,7 +269,6 @@ def test_parity_of_normalised_maps_of_decoder_only_models(tmp_path, name):
         ({"mean": "harmonic"}, "mean: expected one of geometric, arithmetic"),
         ({"max_length": 4096}, "max_length: expected 8 to 512 tokens, the model's positions"),
         ({"max_bytes": 0}, "max_bytes: expected a positive whole number, got 0"),
-        ({"metod": "x"}, r"no option 'metod'. Did you mean 'method'"),
     ],
 )
 def test_wrong_options(model, options, message):

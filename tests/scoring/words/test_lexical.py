@@ -60,14 +60,6 @@ def test_the_baselines_of_q2_compare_with_the_lower_cased_grounding():
         assert score.value == pytest.approx(expected), name
 
 
-def test_stemmed_rouge_l_is_named_so():
-    texts = "he walks to the harbour", "He walked to a harbour"
-    assert value("rougeL_f1_stemmed", *texts) == pytest.approx(4 / 5)  # he walk to harbour
-    assert value("rougeL_f1", *texts) == pytest.approx(3 / 5)
-    assert value("rougeL_f1_stemmed", *texts) == value("rougeL_f1", *texts, use_stemmer=True)
-    assert load_scorer("rougeL_f1_stemmed").card.name == "rougeL_f1_stemmed"
-
-
 def test_a_scorer_that_needs_spacy_is_listed_without_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
     text_metrics.english_tokenizer.cache_clear()
@@ -158,11 +150,7 @@ def test_what_is_undefined_is_nan():
 @needs_shared
 @pytest.mark.parametrize(
     ("corpus", "file", "area"),
-    [
-        ("qags_c", "qags/mturk_cnndm.jsonl", 63.8),
-        ("q2", "q2/cross_annotation.csv", 65.9),
-        ("summeval", "summeval/true_summeval.csv", 61.4),
-    ],
+    [("q2", "q2/cross_annotation.csv", 65.9), ("summeval", "summeval/true_summeval.csv", 61.4)],
 )
 def test_token_f1_on_real_rows(corpus, file, area):
     path = REAL / file

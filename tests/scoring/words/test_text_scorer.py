@@ -21,17 +21,11 @@ UNICODE = [name for name in NAMES if "normalization" in scorer_options(name)]
 # Each response has words of its grounding alone.
 UNSPACED = {
     "Japanese": ("猫が座った。", "猫がマットの上に座った。"),
-    "Chinese": ("茶很热", "这壶茶很热。"),
     "Thai": ("แมวนั่ง", "แมวนั่งบนเสื่อ"),
-    "Lao": ("ແມວນັ່ງ", "ແມວນັ່ງຢູ່ເທິງເສື່ອ"),
-    "Khmer": ("ឆ្មាអង្គុយ", "ឆ្មាអង្គុយលើកន្ទេល"),
-    "Burmese": ("ကြောင်ထိုင်", "ကြောင်ထိုင်နေသည်"),
     "Tibetan": ("ཞི་མི་", "ཞི་མི་འདུག་གོ"),
 }
 SPACED = {
     "Russian": ("Кошка спит", "Кошка спит дома"),
-    "Hindi": ("बिल्ली बैठी", "बिल्ली चटाई पर बैठी"),
-    "Arabic": ("القطة نائمة", "القطة نائمة هنا"),
     "Korean": ("고양이가 잔다", "고양이가 집에서 잔다"),
 }
 
@@ -137,10 +131,3 @@ def test_invisible_characters_change_no_score():
             text = marked[0] if word.text is None else marked[1]
             assert text[word.start : word.end] == word.word
             assert (visible(word.word), word.score) == (other.word, other.score)
-
-
-def test_only_rows_with_a_response_are_scored():
-    scores = load_scorer("token_f1").score(["Tea.", "Tea.", "Milk."], ["Tea", " ", "Tea"])
-    assert [scores[0].value, scores[2].value] == [1, 0]
-    assert math.isnan(scores[1].value)
-    assert [score.undefined for score in scores] == ["", "the response is empty", ""]
