@@ -139,15 +139,11 @@ def test_what_there_is_not_is_said(says, caplog):
     ("fields", "message"),
     [
         ({"num_beams": "4"}, "num_beams: expected a positive whole number, got '4'."),
-        ({"num_beams": True}, "num_beams: expected a positive whole number, got True."),
-        ({"no_repeat_ngram_size": 2.5}, "no_repeat_ngram_size: expected 0 or a positive whole"),
         ({"forced_eos_token_id": []}, "forced_eos_token_id: expected a token id or several"),
         ({"early_stopping": "no"}, "early_stopping: expected True or False or 'never', got 'no'."),
-        ({"length_penalty": "2"}, "length_penalty: expected a number"),
         ({"do_sample": 1}, "do_sample: expected True or False, got 1."),
         ({"max_length": 5, "min_length": 9}, "min_length: expected at most max_length = 4, got 9"),
         ("[1]", "expected a JSON object, got [1]."),
-        ("{", "not valid JSON"),
     ],
 )
 def test_wrong_fields_are_errors_that_name_the_file(says, fields, message):

@@ -16,7 +16,7 @@ from tests.models import tiny
 from tests.paths import REPOSITORY
 from tests.training.processes import free_port
 
-ONE = ("8x1/roberta", "4x2/gpt2", "4x2/roberta", "1x8/t5", "2x2x2/t5")
+ONE = ("8x1/roberta", "4x2/gpt2", "1x8/t5", "2x2x2/t5")
 TWO = "4x2/t5"
 
 

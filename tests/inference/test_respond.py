@@ -63,6 +63,7 @@ def test_options_are_those_of_decoding(model, caplog):
     assert found == written(model, text, other, **pmi)[0]
 
 
+@pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def test_a_batch_has_the_responses_to_each_row(model, caplog):
     queries, pro = ["Is tea good, if it is hot?", "Is it?", "Why?"], ["It is.", ["a", "b"], "c"]
     rows = [
@@ -92,6 +93,7 @@ def test_a_batch_has_the_responses_to_each_row(model, caplog):
     assert model.respond([], knowledge="Ink is blue.", **SHORT) == []
 
 
+@pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def test_samples_of_a_batch_differ_by_row(model):
     sampling = {"temperature": 3.0, "seed": 1, "batch_size": 2}
     samples = model.respond(inputs=["What is it?"] * 4, **sampling, **SHORT)
@@ -101,6 +103,7 @@ def test_samples_of_a_batch_differ_by_row(model):
     assert samples[0] == alone
 
 
+@pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def test_a_long_input_is_cut_as_the_policy_says(model):
     knowledge = "Tea is a leaf that grows on hills. " * 20
     found = model.respond("What is tea?", knowledge=knowledge, max_length=5, max_input_length=48)
@@ -135,6 +138,7 @@ def test_a_long_input_is_cut_as_the_policy_says(model):
         ({"inputs": "a", "max_length": 500}, ConfigError, "max_length: .* the model has 128"),
     ],
 )
+@pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def test_what_is_wrong_is_named(model, given, error, message):
     with pytest.raises(error, match=message):
         model.respond(**given)

@@ -34,7 +34,7 @@ from tests.models import tiny
 FLAGS = "--xla_force_host_platform_device_count=8"
 MESHES = {
     "1x1": (1, 1), "8x1": (8, 1), "4x2": (4, 2), "1x8": (1, 8), "4x2-2d": (4, 2),
-    "2x2x2": (2, 2, 2), "2x2x2-2d": (2, 2, 2),
+    "2x2x2-2d": (2, 2, 2),
 }  # fmt: skip
 STEPS = 4
 ROWS, INPUT_LENGTH, TARGET_LENGTH, STATE_LENGTH = 16, 9, 6, 64
@@ -50,7 +50,6 @@ SCANNED = TransformerConfig(
     num_decoder_layers=2, mlp_activations=("relu",), dropout_rate=0.1, logits_via_embedding=True,
     scan_layers=True, attention_block_length=4,
 )  # fmt: skip
-PROMPTED = UNEVEN.replace(encoder_prompt_length=3, decoder_prompt_length=2)
 
 
 class Case(NamedTuple):
@@ -86,18 +85,12 @@ CASES = {
         packed=True,
         laid_out=("4x2",),
     ),
-    "prompt": Case(
-        PROMPTED,
-        lambda: optimizers.adafactor(0.3, multiply_by_parameter_scale=False),
-        ("1x1", "1x8"),
-        trainable=".*_prompt/.*",
-        decoding=DecodingConfig(max_length=8),
-    ),
-    # Rows of all devices contrast with each other.
+    # Rows of all devices contrast with each other; soft prompts alone are trained.
     "infonce": Case(
-        UNEVEN,
-        lambda: optimizers.adamw(0.003),
-        ("1x1", "8x1"),
+        UNEVEN.replace(encoder_prompt_length=3, decoder_prompt_length=2),
+        lambda: optimizers.adafactor(0.3, multiply_by_parameter_scale=False),
+        ("1x1", "4x2"),
+        trainable=".*_prompt/.*",
         objective=InfoNCE(weight=1.0, context="mean", in_batch_negatives=True),
     ),
     # One quantile for all devices; no dropout, by which losses near it could change sides.
@@ -277,7 +270,7 @@ def gradients() -> dict[str, np.ndarray]:
     config, found = UNEVEN.replace(dropout_rate=0.0), {}
     module, params = tiny.model_and_params(config)
     start = flax.traverse_util.flatten_dict(params, sep=".")
-    for mesh in ("1x1", "2x2x2", "2x2x2-2d"):
+    for mesh in ("1x1", "2x2x2-2d"):
         partitioner = make_partitioner(mesh, config)
         before = partitioner.put(params, parameters.param_shardings(module, partitioner))
         trainer = Trainer(module, CrossEntropy(), optax.sgd(1.0), partitioner)
@@ -296,9 +289,10 @@ def gradients() -> dict[str, np.ndarray]:
 def initial_parameters() -> dict[str, np.ndarray]:
     """Returns freshly drawn parameters, on one device and on eight."""
     found = {}
-    module = tiny.model_and_params(UNEVEN)[0]
+    config = UNEVEN.replace(num_encoder_layers=0)
+    module = tiny.model_and_params(config)[0]
     for mesh in ("1x1", "4x2"):
-        params = parameters.random_params(module, make_partitioner(mesh, UNEVEN), seed=7)
+        params = parameters.random_params(module, make_partitioner(mesh, config), seed=7)
         flat = flax.traverse_util.flatten_dict(params, sep="/")
         found |= {f"initial/{mesh}/{n}": np.asarray(v) for n, v in flat.items()}
     return found
@@ -332,7 +326,7 @@ def state_bytes() -> dict[str, np.ndarray]:
         return lowered.compile().memory_analysis().temp_size_in_bytes
 
     return {
-        f"state_bytes/{dims}": np.asarray((temporaries(5, dims) - temporaries(3, dims)) / 2)
+        f"state_bytes/{dims}": np.asarray(temporaries(4, dims) - temporaries(3, dims))
         for dims in (1, 2)
     }
 

@@ -12,7 +12,7 @@ from faith_jax.training.label_cross_entropy import LabelCrossEntropy
 from faith_jax.training.trainer import Trainer
 from tests.models import families, tiny
 
-CONFIG = families.ENCODERS["roberta"].with_dropout(0.0)
+CONFIG = families.ROBERTA.with_dropout(0.0).replace(num_encoder_layers=1)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,9 @@ def test_equals_the_sum_over_classes(model, smoothing):
 
 
 def test_token_types_reach_the_model():
-    module, params = tiny.model_and_params(families.BERT.with_dropout(0.0))
+    module, params = tiny.model_and_params(
+        families.BERT.with_dropout(0.0).replace(num_encoder_layers=1)
+    )
     row = {"inputs": [2, 7, 3, 9, 8, 3], "second": 3, "label": 1}
     rows = pair_features([row], 8, module.config)
     np.testing.assert_array_equal(rows["token_types"], [[0, 0, 0, 1, 1, 1, 1, 1]])

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import ConfigError, DivergenceError
@@ -83,22 +83,23 @@ def test_two_steps_by_hand(adamw):
     optimizer = optax.adamw(0.01, weight_decay=0.1, mask=optimizers.decayed_parameters)
 
     @jax.jit
-    def mean_and_gradient(params, batch):
+    def step_by_hand(params, opt_state, batch):
         def mean_loss(params):
             total, sums, _ = LOSS(module, params, batch, None)
             return total / sums["weight"]
 
-        return jax.value_and_grad(mean_loss)(params)
+        loss, gradient = jax.value_and_grad(mean_loss)(params)
+        updates, opt_state = optimizer.update(gradient, opt_state, params)
+        norm = optax.global_norm(gradient)
+        return optax.apply_updates(params, updates), opt_state, loss, norm
 
     state, frozen = fresh(adamw)
     opt_state = optimizer.init(params)
     for step in range(2):
         state, metrics = adamw.train_step(state, frozen, batch(step))
-        loss, gradient = mean_and_gradient(params, batch(step))
-        updates, opt_state = optimizer.update(gradient, opt_state, params)
-        params = optax.apply_updates(params, updates)
+        params, opt_state, loss, norm = step_by_hand(params, opt_state, batch(step))
         np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-5)
-        np.testing.assert_allclose(metrics["gradient_norm"], optax.global_norm(gradient), rtol=1e-5)
+        np.testing.assert_allclose(metrics["gradient_norm"], norm, rtol=1e-5)
         assert float(metrics["weight"]) == 24  # 5+3+4+1+0+5+2+4 target tokens
     assert int(state.step) == 2
     # An update is about the rate, 0.01, whatever the gradient: it is compared to a hundredth of it.
@@ -126,8 +127,9 @@ def test_evaluation_adds_up_over_batches(sgd):
     params = fresh(sgd)[0].params
     whole = sgd.eval_step(params, {}, batch())
     halves = [
-        sgd.eval_step(params, {}, {k: v[rows] for k, v in batch().items()})
-        for rows in (slice(0, 4), slice(4, 8))
+        sgd.eval_step(params, {}, {k: np.where(kept, v, 0) for k, v in batch().items()})
+        for first in (True, False)
+        for kept in [(np.arange(8)[:, None] < 4) == first]
     ]
     assert float(whole["weight"]) == 24
     for name, value in whole.items():
@@ -287,7 +289,6 @@ trees = st.recursive(
 ).filter(lambda tree: isinstance(tree, dict))
 
 
-@settings(max_examples=50, deadline=None)
 @given(trees, st.data())
 def test_merge_is_the_inverse_of_split(tree, data):
     flat = by_name(tree)
@@ -384,7 +385,6 @@ def test_a_run_without_a_finite_checkpoint_begins_anew(tmp_path):
     ("keep_best", "saved", "kept"),
     [
         (0, [4, 8, 10], [10]),
-        (1, [3, 4, 5, 8, 10], [5, 10]),
         (2, [3, 4, 5, 6, 8, 10], [5, 6, 10]),
     ],
 )
