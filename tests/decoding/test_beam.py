@@ -57,11 +57,6 @@ def search_table(logits, rows, config):
     return beam_search(table(logits, rows), config)
 
 
-def search_chain(probabilities, config):
-    """Searches with a model whose next token depends on the last one only."""
-    return search_table(np.log(probabilities)[None], config.num_beams, config)
-
-
 @pytest.mark.parametrize(
     ("rule", "penalty"),
     [(False, 1.5), (True, -0.5), ("never", 0.0), ("never", 1.5)],
@@ -141,42 +136,11 @@ def test_the_rules_of_early_stopping_differ():
     assert len(found) == 3
 
 
-def test_a_wider_beam_finds_what_greedy_search_misses():
-    # 0 -> 2 (0.6) or 3 (0.4); 2 -> each of two with 0.5; 3 -> the end for sure.
-    probabilities = np.full((5, 5), 1e-9)
-    probabilities[0, [2, 3]] = 0.6, 0.4
-    probabilities[2, [2, 4]] = 0.5
-    probabilities[3, 1] = probabilities[4, 1] = 1.0
-    options = {"max_length": 3, "length_penalty": 0.0}
-    one = search_chain(probabilities, config_of(num_beams=1, **options))
-    two = search_chain(probabilities, config_of(num_beams=2, **options))
-    np.testing.assert_array_equal(two.tokens, [[3, 1, 0]])
-    np.testing.assert_allclose(two.log_prob, [np.log(0.4)], rtol=1e-5)
-    np.testing.assert_allclose(one.log_prob, [np.log(0.6 * 0.5 * 0.5)], rtol=1e-5)
-
-
 def test_equal_scores_are_ranked_by_beam_and_token():
     config = config_of(max_length=2, num_beams=4, num_return=4, length_penalty=0.0)
-    result = search_chain(np.ones((5, 5)), config)
+    result = search_table(np.zeros((1, 5, 5)), 4, config)
     # The end token's candidate is second of the first step; then ties go by beam and token.
     np.testing.assert_array_equal(result.tokens, [[[1, 0], [0, 0], [0, 1], [0, 2]]])
-
-
-def test_the_length_penalty_decides_between_short_and_long():
-    # 0 -> the end (0.5) or 2 (0.5); 2 -> the end (0.9).
-    probabilities = np.full((3, 3), 1e-9)
-    probabilities[0, [1, 2]] = 0.5
-    probabilities[2, [1, 2]] = 0.9, 0.1
-    found = {}
-    for penalty in (0.0, 1.0):
-        config = config_of(max_length=4, num_beams=2, length_penalty=penalty)
-        found[penalty] = search_chain(probabilities, config)
-    np.testing.assert_array_equal(found[0.0].tokens, [[1, 0, 0, 0]])
-    np.testing.assert_allclose(found[0.0].score, [np.log(0.5)], rtol=1e-5)
-    long = np.log(0.5) + np.log(0.9)
-    np.testing.assert_array_equal(found[1.0].tokens[0, :2], [2, 1])
-    np.testing.assert_allclose(found[1.0].log_prob, [long], rtol=1e-5)
-    np.testing.assert_allclose(found[1.0].score, [long / 2], rtol=1e-5)
 
 
 def test_other_examples_of_the_batch_change_nothing():

@@ -118,7 +118,7 @@ def test_greedy_search_keeps_them(limits, prompt):
 
 @pytest.mark.parametrize(
     ("limits", "prompt", "width"),
-    [*((limits, PROMPTS[1], 4) for limits in LIMITS), (LIMITS[1], PROMPTS[0], 2)],
+    [*((limits, PROMPTS[1], 4) for limits in LIMITS[2:]), (LIMITS[1], PROMPTS[0], 2)],
 )
 def test_beam_search_keeps_them(limits, prompt, width):
     config = config_of(max_length=6, num_beams=width, num_return=width, **limits)
@@ -140,29 +140,6 @@ def bare(config):
     return config_of(
         max_length=config.max_length, num_beams=config.num_beams, num_return=config.num_return
     )
-
-
-def test_a_beam_as_wide_as_all_texts_finds_the_best_without_repetition():
-    prompt, length = (0,), 4
-    width = VOCAB**length
-    config = config_of(
-        max_length=length, num_beams=width, num_return=10, no_repeat_ngram=2, length_penalty=0.0
-    )
-    model, log_probs = model_of(prompt, width, length, seed=5)
-    texts = []
-    for tokens in itertools.product(range(VOCAB), repeat=length):
-        end = tokens.index(1) + 1 if 1 in tokens else length
-        pairs = list(itertools.pairwise((0, *tokens[:end])))
-        if len(set(pairs)) == len(pairs):
-            total = sum(log_probs(tokens[:i])[tokens[i]] for i in range(end))
-            texts.append((total, tokens[:end]))
-    best = sorted(set(texts), reverse=True)[:10]
-    found = decode(model, keys(1), config)
-    np.testing.assert_allclose(found.score[0], [total for total, _ in best], rtol=1e-4)
-    rows = np.asarray(found.tokens[0])
-    assert [tuple(r[: len(t)]) for r, (_, t) in zip(rows, best, strict=True)] == [
-        t for _, t in best
-    ]
 
 
 def test_no_sample_breaks_them():

@@ -11,7 +11,7 @@ from faith_jax.decoding import steps
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.generation import generate
 from faith_jax.decoding.search import copy_keys, decode, next_tokens
-from tests.decoding.toy import chain, config_of, keys, table
+from tests.decoding.toy import chain, config_of, keys
 from tests.models import families, tiny
 
 VOCAB = 7
@@ -42,14 +42,6 @@ def test_greedy_follows_the_largest_logit_and_pads_behind_the_end():
     # Each step: one logit of 2 among seven, the others 0.
     step = 2.0 - np.log(np.exp(2.0) + VOCAB - 1)
     np.testing.assert_allclose(result.log_prob, [3 * step] * 2, rtol=1e-6)
-
-
-def test_rows_that_never_end_have_the_full_length():
-    transition = np.zeros((VOCAB, VOCAB))
-    transition[:, 4] = 1.0
-    result = decoded(transition, 1, config_of(max_length=4))
-    np.testing.assert_array_equal(result.tokens, [[4, 4, 4, 4]])
-    assert int(result.length[0]) == 4
 
 
 def test_the_loop_stops_when_every_row_has_ended():
@@ -196,19 +188,6 @@ def test_several_samples_of_an_example_do_not_depend_on_its_batch():
 def test_copies_have_keys_of_their_own():
     found = jax.random.key_data(copy_keys(keys(6), 4))
     assert len(np.unique(np.asarray(found), axis=0)) == 24
-
-
-def test_a_step_function_may_look_at_its_whole_history():
-    logits = np.random.default_rng(5).normal(size=(3, VOCAB, VOCAB)).astype(np.float32)
-    config = config_of(max_length=3, eos_id=-1)
-    result = jax.jit(lambda: decode(table(logits, 2), keys(2), config))()
-    last, total = 0, 0.0
-    log_probs = np.asarray(jax.nn.log_softmax(jnp.asarray(logits)))
-    for position, token in enumerate(np.asarray(result.tokens)[1]):
-        assert token == logits[position, last].argmax()
-        total += log_probs[position, last, token]
-        last = token
-    np.testing.assert_allclose(result.log_prob, [total] * 2, rtol=1e-5)
 
 
 def test_end_and_padding_tokens_must_be_known():

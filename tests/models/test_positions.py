@@ -165,14 +165,6 @@ def test_debertas_buckets_one_by_one(buckets, max_distance):
             assert found[i, j] == deberta_bucket(i - j, buckets, max_distance), (i, j)
 
 
-@given(st.integers(2, 20), st.integers(1, 300), st.integers(1, 40))
-def test_debertas_buckets_rise_and_are_odd(half, beyond, length):
-    found = log_buckets(distances(length), 2 * half, half + 1 + beyond)
-    assert np.all(np.diff(found[:, 0]) >= 0)
-    np.testing.assert_array_equal(found, -found.T)
-    assert np.all(np.diag(found) == 0)
-
-
 def test_no_buckets_leave_distances_as_they_are():
     np.testing.assert_array_equal(log_buckets(distances(3), 0, 0), distances(3))
 

@@ -302,17 +302,6 @@ def test_separate_output_is_its_own_kernel_unscaled():
     np.testing.assert_array_equal(apply(module, params, method="output_layer").weights, kernel)
 
 
-def test_hidden_states_times_the_output_layer_are_the_logits():
-    module, params = model_and_params(PROMPTS)
-    encoded = apply(module, params, INPUTS, method="encode", enable_dropout=False)
-    assert encoded.shape == (3, 3 + 7, 8)  # the prompt stands in front
-    arguments = (encoded, INPUTS, shift_right(TARGETS), TARGETS)
-    hidden = apply(module, params, *arguments, method="decode_hidden", enable_dropout=False)
-    assert hidden.shape == (3, 6, 8)  # the decoder's prompt is cut off again
-    kernel = apply(module, params, method="output_layer").weights
-    np.testing.assert_allclose(hidden @ kernel, reference_logits(PROMPTS), atol=TOLERANCE)
-
-
 def test_soft_prompts_are_the_same_as_tokens_with_their_embeddings():
     module, params = model_and_params(PROMPTS)
     bare = {name: part for name, part in params.items() if not name.endswith("_prompt")}

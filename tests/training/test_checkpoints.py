@@ -2,7 +2,6 @@ import hashlib
 import importlib.util
 import json
 import logging
-import os
 import pathlib
 import shutil
 import subprocess
@@ -270,39 +269,6 @@ def test_what_a_killed_save_leaves_is_not_seen(saved, tmp_path):
     checkpoints.save(state(9))  # the same step again
     checkpoints.close()
     assert_identical(restore(folder, state()), state(9))
-
-
-KILLED = """
-import os, sys, jax.numpy as jnp
-from faith_jax.training.checkpoints import TrainCheckpoints
-from faith_jax.training.trainer import TrainState
-checkpoints = TrainCheckpoints(sys.argv[1])
-for step in (1, 2):
-    tree = {"w": jnp.full((3_000_000,), step, jnp.float32)}
-    checkpoints.save(TrainState(jnp.int32(step), tree, {"m": jnp.int32(step)}))
-    if step == 1:
-        checkpoints.wait()
-os._exit(9)  # as kill -9: nothing is finished
-"""
-
-
-@pytest.mark.faults
-def test_a_save_that_is_killed_leaves_a_whole_checkpoint(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)],
-        cwd=REPOSITORY,
-        env=os.environ | {"JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 9, done.stderr[-2000:]
-    wanted = TrainState(jnp.int32(0), {"w": jnp.zeros((3_000_000,))}, {"m": jnp.int32(0)})
-    found = restore(tmp_path, wanted)
-    # Either the second was just ready or it is not seen; never a mixture.
-    assert int(found.step) in (1, 2)
-    assert int(found.opt_state["m"]) == int(found.step)
-    assert np.unique(np.asarray(found.params["w"])) == [int(found.step)]
 
 
 SAVED = """

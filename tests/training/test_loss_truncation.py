@@ -78,20 +78,19 @@ def batches_of_losses(draw):
 
 
 appended = jax.jit(RecentLosses.append)
-quantile = jax.jit(RecentLosses.quantile)
 
 
 @given(batches_of_losses(), st.floats(0, 1))
 def test_the_quantile_is_that_of_the_last_examples(drawn, share):
     window, batches = drawn
     state, seen = recent(window), []
-    assert float(quantile(state, share)) == np.inf
+    assert float(state.quantile(share)) == np.inf
     for losses, valid in batches:
         state = appended(state, jnp.asarray(losses, jnp.float32), jnp.asarray(valid))
         seen += [x for x, is_valid in zip(losses, valid, strict=True) if is_valid]
         if seen:
             expected = np.percentile(np.float32(seen[-window:]), 100 * share)
-            np.testing.assert_allclose(quantile(state, share), expected, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(state.quantile(share), expected, rtol=1e-4, atol=1e-5)
     assert int(state.examples) == len(seen)
     assert int(state.steps) == len(batches)
 
@@ -202,23 +201,21 @@ def test_a_checkpoint_without_the_state_is_refused(truncating, plain, tmp_path):
     checkpoints.close()
 
 
-def test_validation_drops_nothing(truncating, plain):
-    params = fresh(plain).params
-    found = truncating.eval_step(params, {}, batch(0))
-    expected = plain.eval_step(params, {}, batch(0))
-    assert found.keys() == expected.keys()
+def test_without_a_window_nothing_is_dropped_and_sums_may_take_the_place_of_means():
+    """As in validation."""
+    module, params = tiny.model_and_params(CONFIG)
+
+    @jax.jit
+    def measured(params):
+        summed = LossTruncation(LOSS, window=20, length_normalized=False)
+        return [of(module, params, batch(0), None)[1:] for of in (summed, LOSS)]
+
+    (metrics, rows), (expected, _) = measured(params)
+    assert metrics.keys() == expected.keys()
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-6)
-
-
-def test_sums_in_place_of_means():
-    objective = LossTruncation(LOSS, window=20, length_normalized=False)
-    trainer = trainer_of(objective)
-    state = fresh(trainer)
-    losses, count = losses_of(state.params, batch(0))
-    state, _ = trained(trainer, state, [0])
-    expected = (losses * count)[count > 0]
-    np.testing.assert_allclose(state.objective.losses[:7], expected, rtol=1e-4)
+        np.testing.assert_allclose(metrics[name], value, rtol=1e-6)
+    losses, count = losses_of(params, batch(0))
+    np.testing.assert_allclose(rows["loss"][count > 0], (losses * count)[count > 0], rtol=1e-4)
 
 
 @pytest.mark.parametrize(
