@@ -58,8 +58,7 @@ def search_table(logits, rows, config):
 
 
 @pytest.mark.parametrize(
-    ("rule", "penalty"),
-    [(False, 1.5), (True, -0.5), ("never", 0.0), ("never", 1.5)],
+    ("rule", "penalty"), [(False, 1.5), (True, -0.5), ("never", 0.0), ("never", 1.5)]
 )
 def test_a_beam_as_wide_as_all_sequences_finds_what_enumeration_finds(rule, penalty):
     vocab, depth = 3, 4

@@ -55,14 +55,7 @@ def test_settings_that_contradict_each_other_are_errors(field, options):
         DecodingConfig(**options)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("alpha", -0.1),
-        ("alpha", NAN),
-        ("p", 0.0),
-    ],
-)
+@pytest.mark.parametrize(("field", "value"), [("alpha", -0.1), ("alpha", NAN), ("p", 0.0)])
 def test_pmi_settings_out_of_range_are_errors_that_name_them(field, value):
     with pytest.raises(ConfigError, match=rf"PMIConfig\.{field}: expected .*, got {value!r}"):
         PMIConfig(**{field: value})

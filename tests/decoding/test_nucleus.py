@@ -50,8 +50,7 @@ def test_nucleus_is_the_smallest_set_that_sums_to_p(logits, top_p):
 
 
 @pytest.mark.parametrize(
-    ("spread", "top_p"),
-    [(0.01, 0.6), (1.0, 0.999), (8.0, 0.6), (60.0, 0.001), (60.0, 0.999)],
+    ("spread", "top_p"), [(0.01, 0.6), (1.0, 0.999), (8.0, 0.6), (60.0, 0.001), (60.0, 0.999)]
 )
 def test_nucleus_of_a_large_vocabulary(spread, top_p):
     logits = np.random.default_rng(3).normal(size=(4, 5000)).astype(np.float32) * spread

@@ -83,10 +83,7 @@ def decoded(module, params, inputs, config, seed=0):
     branches = [inputs, inputs[:, :3]]
     if module.config.is_decoder_only:
         lengths = jnp.sum(inputs > 0, axis=1)
-        branches = [
-            (inputs, lengths),
-            (jnp.roll(inputs, -1, axis=1), jnp.maximum(lengths - 1, 1)),
-        ]
+        branches = [(inputs, lengths), (jnp.roll(inputs, -1, axis=1), jnp.maximum(lengths - 1, 1))]
     return generate(module, params, branches[: 1 + bool(config.pmi)], keys, config)
 
 

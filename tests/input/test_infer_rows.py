@@ -187,10 +187,7 @@ def test_a_dialogue_is_shown_as_the_tasks_show_it(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (
-            {"text": "?"},
-            r"rows.jsonl:1: expected 'query' with .*, got the fields \['text'\]",
-        ),
+        ({"text": "?"}, r"rows.jsonl:1: expected 'query' with .*, got the fields \['text'\]"),
         ({"history": "Why?"}, r"rows.jsonl:1: field 'knowledge' is missing"),
         ({"history": [], "knowledge": "Tea."}, r"field 'history': expected a list of at least 1"),
         ({"history": ["Why?", 3], "knowledge": "Tea."}, r"field 'history.1.': expected a text"),

@@ -185,10 +185,7 @@ def test_stacked_layers_are_split_within_the_layer(runs):
 @pytest.mark.devices
 @pytest.mark.parametrize(
     ("mesh", "kernel", "row", "column"),
-    [
-        ("4x2", (2, 128, 64), (2, 128), (2, 64)),
-        ("4x2-2d", (2, 32, 64), (2, 32), (2, 64)),
-    ],
+    [("4x2", (2, 128, 64), (2, 128), (2, 64)), ("4x2-2d", (2, 32, 64), (2, 32), (2, 64))],
 )
 def test_factored_moments_lie_as_their_parameter(runs, mesh, kernel, row, column):
     shards = of(runs, "adafactor", mesh, "shards/")

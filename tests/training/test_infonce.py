@@ -92,11 +92,9 @@ def read_alone(module, params, inputs, fed):
 def row_scores(model, batch, row, context, temperature=1.0, candidates=None):
     inputs = batch["encoder_input_tokens"][row]
     encoded, hidden = text_state(model, inputs, batch["decoder_target_tokens"][row])
-    c = {
-        "first": encoded[0],
-        "mean": encoded[inputs > 0].mean(0),
-        "decoder_first": hidden[0],
-    }[context]
+    c = {"first": encoded[0], "mean": encoded[inputs > 0].mean(0), "decoder_first": hidden[0]}[
+        context
+    ]
     found = [hidden[-1]] if candidates is None else []
     for text in batch["negatives"][row]:
         if (
@@ -238,10 +236,7 @@ def test_pieces_of_a_batch_add_up(model, batch):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"context": "last"},
-            r"InfoNCE.context: expected one of first, mean, decoder_first",
-        ),
+        ({"context": "last"}, r"InfoNCE.context: expected one of first, mean, decoder_first"),
         ({"temperature": 0.0}, r"InfoNCE.temperature: expected a positive number, got 0.0"),
         ({"weight": -1.0}, r"InfoNCE.weight: expected 0 or a positive number, got -1.0"),
     ],

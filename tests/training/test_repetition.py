@@ -117,11 +117,7 @@ def test_pieces_of_a_batch_add_up():
     found = []
     for pieces in (1, 2):
         trainer = Trainer(
-            module,
-            RepeatedTokens((YES, NO)),
-            optax.sgd(0.1),
-            partitioner,
-            num_microbatches=pieces,
+            module, RepeatedTokens((YES, NO)), optax.sgd(0.1), partitioner, num_microbatches=pieces
         )
         state = trainer.init_state(partitioner.put(params, partitioner.replicated))
         found.append(trainer.train_step(state, {}, partitioner.put_batch(batch())))

@@ -15,14 +15,7 @@ from faith_jax.models.partitioning import make_partitioner
 from faith_jax.training import optimizers
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.objectives import CrossEntropy
-from faith_jax.training.trainer import (
-    Periods,
-    Trainer,
-    TrainState,
-    fit,
-    merge_params,
-    split_params,
-)
+from faith_jax.training.trainer import Periods, Trainer, TrainState, fit, merge_params, split_params
 from tests.models import tiny
 
 CONFIG = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0)
@@ -372,11 +365,7 @@ def test_a_run_without_a_finite_checkpoint_begins_anew(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("keep_best", "saved", "kept"),
-    [
-        (0, [4, 8, 10], [10]),
-        (2, [3, 4, 5, 6, 8, 10], [5, 6, 10]),
-    ],
+    ("keep_best", "saved", "kept"), [(0, [4, 8, 10], [10]), (2, [3, 4, 5, 6, 8, 10], [5, 6, 10])]
 )
 def test_the_lowest_losses_are_kept_between_the_periods_of_checkpoints(
     tmp_path, keep_best, saved, kept
