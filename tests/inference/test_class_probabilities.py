@@ -113,19 +113,6 @@ def test_order_and_batches_change_nothing(model):
         np.testing.assert_allclose(together.sum(axis=1), 1.0, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_dropout_is_the_mean_of_its_passes(model):
-    plain, _ = pair_classifier(model)(PAIRS)
-    none, _ = pair_classifier(model, dropout_passes=2, dropout_rate=1e-9)(PAIRS)
-    np.testing.assert_allclose(none, plain, atol=1e-5)
-    options = {"dropout_rate": 0.3, "seed": 5}
-    first, two = (pair_classifier(model, dropout_passes=k, **options)(PAIRS)[0] for k in (1, 2))
-    assert np.abs(first - plain).max() > 1e-4
-    assert np.abs(first - two).max() > 1e-5
-    again, _ = pair_classifier(model, dropout_passes=2, dropout_rate=0.3, seed=6)(PAIRS)
-    assert np.abs(again - two).max() > 1e-5
-
-
 def test_a_premise_that_is_too_long_loses_its_end(model):
     classify = pair_classifier(model, max_length=80)
     (whole, short), cut = classify([(DOCUMENTS[0] * 30, RESPONSES[0]), PAIRS[0]])
