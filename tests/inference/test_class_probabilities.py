@@ -105,12 +105,11 @@ def test_the_critic_reads_what_its_task_has(model):
 
 
 def test_order_and_batches_change_nothing(model):
-    for passes in (0, 3):
-        options = {"dropout_passes": passes, "seed": 1 if passes else None}
-        together, _ = pair_classifier(model, **options)(PAIRS * 3)
-        alone = [pair_classifier(model, tokens_per_batch=8, **options)([p])[0][0] for p in PAIRS]
-        np.testing.assert_allclose(together, alone * 3, atol=1e-5)
-        np.testing.assert_allclose(together.sum(axis=1), 1.0, atol=1e-5)
+    options = {"dropout_passes": 2, "seed": 1}
+    together, _ = pair_classifier(model, **options)(PAIRS * 3)
+    alone = [pair_classifier(model, tokens_per_batch=8, **options)([p])[0][0] for p in PAIRS]
+    np.testing.assert_allclose(together, alone * 3, atol=1e-5)
+    np.testing.assert_allclose(together.sum(axis=1), 1.0, atol=1e-5)
 
 
 def test_a_premise_that_is_too_long_loses_its_end(model):

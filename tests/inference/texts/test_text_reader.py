@@ -252,15 +252,11 @@ def test_company_and_batches_change_nothing(models):
         EXAMPLE,
         GroundedExample("t", Grounding((DOCUMENT[:300],)), TURNS[:2], "Stone."),
     ]
-    for name, model, options in (
-        ("pmi_faith_sum", "gpt2", {}),
-        ("bertscore", "critic", {"layer": 1}),
-    ):
-        scorer = load_scorer(name, model=models[model], max_length=LENGTH, **options)
-        together = scorer.score(others)
-        alone = [scorer.score([example])[0] for example in others]
-        np.testing.assert_allclose([s.value for s in together], [s.value for s in alone], atol=2e-4)
-        assert [s.cut for s in together] == [s.cut for s in alone]
+    scorer = load_scorer("pmi_faith_sum", model=models["gpt2"], max_length=LENGTH)
+    together = scorer.score(others)
+    alone = [scorer.score([example])[0] for example in others]
+    np.testing.assert_allclose([s.value for s in together], [s.value for s in alone], atol=2e-4)
+    assert [s.cut for s in together] == [s.cut for s in alone]
 
 
 class Tokens:
