@@ -2,8 +2,6 @@ import gc
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
 import weakref
 
 import numpy as np
@@ -23,9 +21,8 @@ from faith_jax.scoring.registry import load_scorer
 from tests.checkpoints.synthetic import tiny_params, write_t5x, write_t5x_orbax
 from tests.models import families
 from tests.models.tiny import TINY
-from tests.paths import REPOSITORY
 from tests.scoring import tiny_models
-from tests.training.processes import free_port
+from tests.training.processes import free_port, output_of, start_module
 
 NLI = ("contradiction", "neutral", "entailment")
 
@@ -149,31 +146,21 @@ def forms(tmp_path_factory):
     return folder
 
 
-def opened(devices, *arguments):
-    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.inference.opening_processes", *map(str, arguments)],
-        cwd=REPOSITORY,
-        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.devices
 def test_every_shard_is_that_part_of_the_whole(forms):
     names = ["t5", "gpt2", "bloom", "native", "t5x", "orbax", "damaged"]
     folders = [forms / name for name in names]
     address = f"127.0.0.1:{free_port()}"
-    runs = [opened(8, *folders)]
-    runs += [opened(4, f"--process={address}/{number}", *folders) for number in range(2)]
-    found = []
-    for run in runs:
-        out, err = run.communicate(timeout=300)
-        assert run.returncode == 0, err[-3000:]
-        found.append([line for line in out.splitlines() if "peer ranks" not in line])
+    name = "tests.inference.opening_processes"
+    runs = [start_module(name, *folders)]
+    runs += [
+        start_module(name, f"--process={address}/{number}", *folders, devices=4)
+        for number in range(2)
+    ]
+    found = [
+        [line for line in output_of(run).splitlines() if "peer ranks" not in line] for run in runs
+    ]
     t5, gpt2, bloom = "40 of 52, 40 of 52", "21 of 36, 21 of 36", "21 of 37, 21 of 37"
     expected = [t5, gpt2, bloom, t5, t5, t5]
     nan = "the parameter token_embedder/embedding: expected finite numbers, but 1 of"

@@ -1,10 +1,6 @@
 import dataclasses
 import functools
 import itertools
-import os
-import pathlib
-import subprocess
-import sys
 
 import jax
 import numpy as np
@@ -18,8 +14,8 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.models import partitioning
 from faith_jax.models.config import TransformerConfig
 from tests.training import mesh_driver
+from tests.training.processes import output_of, start_module
 
-REPOSITORY = pathlib.Path(__file__).parents[2]
 # What takes long is run apart, for the tests that are marked so.
 LONG = ("adamw", "adafactor", "infonce", "state_bytes")
 QUICK = tuple(n for n in (*mesh_driver.CASES, *mesh_driver.OTHERS) if n not in LONG)
@@ -47,16 +43,7 @@ def runs(tmp_path_factory):
     def of_all(names):
         folder = tmp_path_factory.mktemp("meshes")
         output = folder / "runs.npz"
-        flags = f"{os.environ['XLA_FLAGS']} {mesh_driver.FLAGS}"
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.training.mesh_driver", str(output), str(folder), *names],
-            cwd=REPOSITORY,
-            env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
+        output_of(start_module("tests.training.mesh_driver", output, folder, *names))
         with np.load(output) as arrays:
             return dict(arrays)
 

@@ -31,7 +31,6 @@ from faith_jax.training.objectives import CrossEntropy, Objective
 from faith_jax.training.trainer import Trainer, TrainState, merge_params, split_params
 from tests.models import tiny
 
-FLAGS = "--xla_force_host_platform_device_count=8"
 MESHES = {
     "1x1": (1, 1), "8x1": (8, 1), "4x2": (4, 2), "1x8": (1, 8), "4x2-2d": (4, 2),
     "2x2x2-2d": (2, 2, 2),
