@@ -1,6 +1,5 @@
 """Eight devices compute what one does, however rows and parameters lie on them."""
 
-
 import jax
 import numpy as np
 import pytest

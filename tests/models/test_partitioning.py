@@ -129,11 +129,11 @@ def test_slices_share_the_rows_and_each_has_all_parameters(runs):
     one, several = of(runs, "gradients", "1x1"), of(runs, "gradients", "2x2x2-2d")
     np.testing.assert_allclose(several["loss"], one["loss"], rtol=1e-5)
     gradients = [name for name in one if name.startswith("gradient/")]
-    assert len(gradients) > 20
+    assert len(gradients) > 10
     assert max(np.abs(one[name]).max() for name in gradients) > 0.1
     for name in gradients:
         np.testing.assert_allclose(several[name], one[name], rtol=1e-5, atol=1e-5, err_msg=name)
-    assert tuple(several["shards/encoder.layers_0.attention.query.kernel"]) == (12, 12)
+    assert tuple(several["shards/decoder.layers_0.self_attention.query.kernel"]) == (12, 12)
     rows = mesh_driver.ROWS // 4
     assert tuple(several["shards/batch.decoder_target_tokens"]) == (rows, 6)
 
