@@ -94,7 +94,7 @@ def test_how_parameters_lie_changes_nothing():
 REFILLED = {
     "t5": (T5, {}),
     "limits": (families.GPT2, {"no_repeat_ngram": 2, "speculation": "ngram", "draft_length": 2}),
-    "pmi": (GPT2, {"pmi": PMIConfig(), "temperature": 1.0, "num_return": 2}),
+    "sampling": (T5, {"temperature": 1.0, "num_return": 2}),
     "prompts": (
         T5.replace(scan_layers=True, encoder_prompt_length=3, decoder_prompt_length=2),
         {"pmi": PMIConfig(p=1.0), "speculation": "ngram", "draft_length": 2},
