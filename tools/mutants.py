@@ -406,7 +406,7 @@ MODELS = _of(
         "attention/dot_product.py",
         "weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))",
         "weights * keep.astype(weights.dtype)",
-        f"{_PRODUCTS}::test_dropout_drops_keys_for_all_queries_and_scales_the_rest",
+        f"{_PRODUCTS}::test_dropout_drops_keys_and_scales_the_rest",
     ),
     (
         "attention-cached-value",
@@ -427,7 +427,7 @@ MODELS = _of(
         "layers.py",
         "(x * inverse * (expand_rank(scale, x) + self.offset))",
         "(x * inverse * (expand_rank(scale, x) - self.offset))",
-        f"{_LAYERS}::test_norm_with_an_offset_adds_it_to_the_scale",
+        f"{_LAYERS}::test_norm_divides_by_the_root_mean_square_and_subtracts_no_mean",
     ),
     (
         "feed-forward-gate",

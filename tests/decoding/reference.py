@@ -40,6 +40,30 @@ def pmi_scores(with_document, without_document, alpha, p):
     return scores
 
 
+def plain_model(log_probs):
+    """The scores of a search are the log-probabilities."""
+    return lambda tokens: (log_probs(tokens), log_probs(tokens))
+
+
+def pmi_model(with_document, without_document, pmi, banned=lambda tokens: ()):
+    """Those of PMI-Decode, and the log-probabilities with the document.
+
+    Args:
+      with_document: (tokens so far) -> log-probabilities of the next token.
+      without_document: the same.
+      pmi: its config.
+      banned: which tokens may not come next; the others' probabilities sum to 1.
+    """
+
+    def model(tokens):
+        whole = [branch(tokens) for branch in (with_document, without_document)]
+        keep = ~np.isin(np.arange(len(whole[0])), list(banned(tokens)))
+        left = [log_softmax(np.where(keep, log_probs, -np.inf)) for log_probs in whole]
+        return pmi_scores(*left, pmi.alpha, pmi.p), whole[0]
+
+    return model
+
+
 def penalised(score, length, penalty):
     return score / length**penalty
 

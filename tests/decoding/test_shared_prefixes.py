@@ -70,14 +70,10 @@ def decoded(config, inputs, batch, second=None, **options):
 
 
 CASES = {
-    "gpt2": (families.GPT2, {}),
-    "bloom": (families.BLOOM, {"temperature": 1.0}),
-    "llama": (families.LLAMA, {"num_beams": 2, "num_return": 2}),
-    "soft_prompt": (families.GPT2.replace(decoder_prompt_length=3), {}),
-    "blocks": (families.LLAMA.replace(attention_block_length=4), {}),
+    "bloom": (families.BLOOM, {"num_return": 2, "temperature": 1.0}),
+    "scanned": (families.LLAMA.replace(scan_layers=True), {"num_beams": 2, "num_return": 2}),
+    "prompt": (families.GPT2.replace(decoder_prompt_length=3), {"pmi": PMIConfig()}),
     "window": (families.MISTRAL.replace(sliding_window=64, attention_block_length=4), {}),
-    "scanned": (families.LLAMA.replace(scan_layers=True), {"num_return": 2, "temperature": 1.0}),
-    "pmi": (families.GPT2, {"pmi": PMIConfig()}),
     "ngram": (families.GPT2, {"speculation": "ngram", "draft_length": 2}),
 }
 

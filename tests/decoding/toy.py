@@ -6,9 +6,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.generation import row_keys
 from faith_jax.decoding.steps import Prefilled, model_scores
 
 START = 0
+
+
+def config_of(**options):
+    """A config for models with these end and padding tokens."""
+    return DecodingConfig(**options).for_model(eos_id=1, pad_id=0)
+
+
+def keys(count):
+    return row_keys(0, jnp.arange(count))
 
 
 def chain(transition, rows):

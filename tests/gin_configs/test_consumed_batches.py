@@ -13,9 +13,7 @@ from faith_jax.gin_files import config as gin_config
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.input.rows import PAIRS
 from faith_jax.retrieval.dense import Passage, text_row
-from faith_jax.runs import (
-    train,
-)
+from faith_jax.runs import train
 from faith_jax.tasks import lookup
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints
@@ -51,7 +49,7 @@ def last_value(text, macro):
 
 
 TEXTS = {file.name: text_of(file.name) for file in sorted(FOLDER.glob("*.gin"))}
-RECIPES = [n for n, text in TEXTS.items() if "train.train:" in text and n not in BASES]
+ALL = [n for n, text in TEXTS.items() if "train.train:" in text and n not in BASES]
 # One for each kind of row; the others take long together.
 KINDS = (
     "dialfact_dense_finetune.gin",
@@ -59,6 +57,16 @@ KINDS = (
     "npov_generate_prompt_tune.gin",
     AUGMENTED,
 )
+
+
+def kind_of_rows(recipe):
+    """What decides the rows of a recipe: those of one kind are tested with one of them."""
+    text = TEXTS[recipe]
+    task = last_value(text, "MIXTURE_OR_TASK_NAME").removesuffix("_sample")
+    return task, "LABEL_NAMES = (" in text, "doha" in recipe
+
+
+RECIPES = list({kind_of_rows(recipe): recipe for recipe in (*ALL, *KINDS)}.values())
 
 
 @pytest.fixture(scope="module")

@@ -5,17 +5,15 @@ file parses and builds the right network is tested, T5X's half is not (docs/t5x.
 run under real T5X).
 """
 
-import functools
 import sys
 import types
 
 import gin
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, parameter_shapes
 from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
 from tests.paths import REPOSITORY
 
@@ -103,10 +101,7 @@ def test_model_file_wraps_our_network_of_the_published_size(build, file):
     assert isinstance(module, Transformer)
     assert not module.scan_layers  # T5X checkpoints name their layers one by one
     assert module.config.logits_via_embedding == file.startswith("t5_1_0")
-    tokens = jnp.ones((1, 2), jnp.int32)
-    scanned = Transformer(module.config.replace(scan_layers=True))  # as many, counted faster
-    init = functools.partial(scanned.init, enable_dropout=False)
-    params = jax.eval_shape(init, jax.random.key(0), tokens, tokens, tokens)["params"]
+    params = parameter_shapes(module)["params"]
     count = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params))
     assert count == PARAMETERS[file]
     assert isinstance(model.arguments["optimizer_def"], Adafactor)
@@ -128,9 +123,7 @@ def test_other_sizes_ask_for_a_vocabulary(build):
 
 def test_optimizer_has_a_rule_for_every_axis_of_the_network(build):
     model = build("t5x/models/t5_1_1_mini.gin", "SCAN_LAYERS = True", "ENCODER_PROMPT_LENGTH = 2")
-    tokens = jnp.ones((1, 2), jnp.int32)
-    init = functools.partial(model.arguments["module"].init, enable_dropout=False)
-    axes = jax.eval_shape(init, jax.random.key(0), tokens, tokens, tokens)["params_axes"]
+    axes = parameter_shapes(model.arguments["module"])["params_axes"]
     is_axes = lambda node: hasattr(node, "names")  # noqa: E731
     names = {name for leaf in jax.tree.leaves(axes, is_leaf=is_axes) for name in leaf.names}
     rules = model.arguments["optimizer_def"].arguments["logical_factor_rules"]

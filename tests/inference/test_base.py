@@ -37,18 +37,12 @@ def model(request):
             r"pmi=PMIConfig\(alpha=…\)\)\.$",
         ),
         ({"pmi": {"alpha": 1}}, r"pmi: expected a PMIConfig or None, got {'alpha': 1}"),
-        ({"max_length": "3"}, r"max_length: expected a positive whole number, got '3'"),
         ({"seed": "x"}, r"^decoding: seed: expected a whole number from 0 to 2\*\*32 - 1, got 'x'"),
-        ({"seed": 1.5}, r"seed: expected .*, got 1\.5"),
-        ({"seed": None}, r"seed: expected .*, got None"),
-        ({"seed": True}, r"seed: expected .*, got True"),
-        ({"seed": -1}, r"seed: expected .*, got -1"),
         ({"seed": 2**32}, rf"seed: expected .*, got {2**32}"),
         (
             {"eos_id": 50},
             r"eos_id: expected tokens below the model's vocabulary size of 50, got 50",
         ),
-        ({"eos_id": [3, 99]}, r"eos_id: expected tokens below .*, got \(3, 99\)"),
         ({"pad_id": 50}, r"pad_id: expected tokens below the model's vocabulary size"),
     ],
 )
@@ -81,7 +75,8 @@ def test_pmi_belongs_to_decode_pmi_alone(model):
 
 
 def test_the_last_token_of_the_vocabulary_may_end_rows():
-    module, params = tiny.model_and_params()
+    config = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
+    module, params = tiny.model_and_params(config)
     options = {"max_length": 2, "eos_id": (49, -1), "pad_id": 48}
     first = EncoderDecoderModel(module.config, params).generate(TOKENS, **options)[0, 0]
     assert first != 49

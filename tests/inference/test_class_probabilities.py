@@ -105,25 +105,11 @@ def test_the_critic_reads_what_its_task_has(model):
 
 
 def test_order_and_batches_change_nothing(model):
-    for passes in (0, 3):
-        options = {"dropout_passes": passes, "seed": 1 if passes else None}
-        together, _ = pair_classifier(model, **options)(PAIRS * 3)
-        alone = [pair_classifier(model, tokens_per_batch=8, **options)([p])[0][0] for p in PAIRS]
-        np.testing.assert_allclose(together, alone * 3, atol=1e-5)
-        np.testing.assert_allclose(together.sum(axis=1), 1.0, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_dropout_is_the_mean_of_its_passes(model):
-    plain, _ = pair_classifier(model)(PAIRS)
-    none, _ = pair_classifier(model, dropout_passes=2, dropout_rate=1e-9)(PAIRS)
-    np.testing.assert_allclose(none, plain, atol=1e-5)
-    options = {"dropout_rate": 0.3, "seed": 5}
-    first, two = (pair_classifier(model, dropout_passes=k, **options)(PAIRS)[0] for k in (1, 2))
-    assert np.abs(first - plain).max() > 1e-4
-    assert np.abs(first - two).max() > 1e-5
-    again, _ = pair_classifier(model, dropout_passes=2, dropout_rate=0.3, seed=6)(PAIRS)
-    assert np.abs(again - two).max() > 1e-5
+    options = {"dropout_passes": 2, "seed": 1}
+    together, _ = pair_classifier(model, **options)(PAIRS * 3)
+    alone = [pair_classifier(model, tokens_per_batch=8, **options)([p])[0][0] for p in PAIRS]
+    np.testing.assert_allclose(together, alone * 3, atol=1e-5)
+    np.testing.assert_allclose(together.sum(axis=1), 1.0, atol=1e-5)
 
 
 def test_a_premise_that_is_too_long_loses_its_end(model):

@@ -60,28 +60,15 @@ def test_padding_and_buckets_change_nothing(model):
 
 def test_a_likelihood_is_that_of_the_generation(model):
     result = model.decode(INPUTS, max_length=8, temperature=1.0, seed=3)
-    tokens = np.asarray(result.tokens)
+    tokens = model.generate(INPUTS, max_length=8, temperature=1.0, seed=3)
+    assert isinstance(tokens, np.ndarray)
+    assert tokens.dtype == np.int32
+    np.testing.assert_array_equal(tokens, result.tokens)
     inside = np.arange(8) < np.asarray(result.length)[:, None]
     rows = np.all((tokens > 0) | ~inside, axis=1)  # an untrained model may generate padding
     assert rows.sum() >= 2
     log_probs = model.target_log_probs(INPUTS, tokens).sum(axis=1)
     np.testing.assert_allclose(log_probs[rows], np.asarray(result.log_prob)[rows], rtol=1e-4)
-
-
-def test_generate_is_decode_without_the_numbers(model):
-    options = {"max_length": 8, "temperature": 1.0, "seed": 3}
-    found = model.generate(INPUTS, **options)
-    assert isinstance(found, np.ndarray)
-    assert found.dtype == np.int32
-    np.testing.assert_array_equal(found, model.decode(INPUTS, **options).tokens)
-
-
-def test_seeds_and_rows(model):
-    options = {"max_length": 8, "temperature": 1.0, "eos_id": -1}
-    first = model.generate(INPUTS, seed=1, **options)
-    np.testing.assert_array_equal(model.generate(INPUTS, seed=1, **options), first)
-    assert not np.array_equal(model.generate(INPUTS, seed=2, **options), first)
-    np.testing.assert_array_equal(model.generate(INPUTS[:2], seed=1, **options), first[:2])
 
 
 @pytest.mark.slow
@@ -124,13 +111,10 @@ def calls(model, inputs, targets):
     ("inputs", "message"),
     [
         (np.ones(5, np.int32), r"expected an integer array \[batch, length\], got int32 \(5,\)"),
-        (np.ones((2, 2, 2), np.int32), r"got int32 \(2, 2, 2\)"),
         (np.ones((4, 3), np.float32), r"got float32 \(4, 3\)"),
-        (np.ones((4, 3), bool), r"got bool \(4, 3\)"),
         (np.ones((0, 3), np.int32), r"got int32 \(0, 3\)"),
         (np.ones((4, 0), np.int32), r"got int32 \(4, 0\)"),
         ([[1, 2], [3]], r"rows of different lengths.*pad them with 0"),
-        ([["a"]], r"got <U1 \(1, 1\)"),
         (None, r"got object \(\)"),
         ([[1], [50], [2], [3]], r"token 50 at row 1, position 0 .* vocabulary of 50"),
         ([[1, 1], [5, -3], [2, 2], [3, 3]], r"token -3 at row 1, position 1"),

@@ -1,9 +1,5 @@
 """Eight devices compute what one does, however rows and parameters lie on them."""
 
-import os
-import subprocess
-import sys
-
 import jax
 import numpy as np
 import pytest
@@ -13,28 +9,18 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.inference import EncoderDecoderModel, load_model
 from faith_jax.models.partitioning import make_mesh
 from tests.models import tiny
-from tests.paths import REPOSITORY
-from tests.training.processes import free_port
+from tests.training.processes import free_port, output_of, start_module
 
-ONE = ("8x1/roberta", "4x2/gpt2", "4x2/roberta", "1x8/t5", "2x2x2/t5")
+ONE = ("8x1/roberta", "4x2/gpt2", "1x8/t5", "2x2x2/t5")
 TWO = "4x2/t5"
 
 
-def start(devices, *arguments):
-    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.inference.mesh_engines", *map(str, arguments)],
-        cwd=REPOSITORY,
-        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+ENGINES = "tests.inference.mesh_engines"
 
 
 def saved(path, *runs):
     for run in runs:
-        errors = run.communicate(timeout=600)[1]
-        assert run.returncode == 0, errors[-3000:]
+        output_of(run)
     with np.load(path) as arrays:
         return dict(arrays)
 
@@ -44,7 +30,7 @@ def one(tmp_path_factory):
     """What one process with eight devices computes: each kind of model on one device and split."""
     path = tmp_path_factory.mktemp("meshes") / "one.npz"
     cases = [f"1x1/{family}" for family in ("t5", "gpt2", "roberta")]
-    return saved(path, start(8, path, *cases, *ONE))
+    return saved(path, start_module(ENGINES, path, *cases, *ONE))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +38,10 @@ def two(tmp_path_factory):
     """What two processes with four devices each compute."""
     path = tmp_path_factory.mktemp("meshes") / "two.npz"
     address = f"127.0.0.1:{free_port()}"
-    runs = [start(4, f"--process={address}/{number}", path, TWO) for number in range(2)]
+    runs = [
+        start_module(ENGINES, f"--process={address}/{number}", path, TWO, devices=4)
+        for number in range(2)
+    ]
     return saved(path, *runs)
 
 

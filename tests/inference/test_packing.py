@@ -228,15 +228,6 @@ def shapes_of(packer, rows):
     return [(packed.length, packed.size) for packed in batches]
 
 
-def test_small_calls_share_programs():
-    """Of a service, which scores 1 to 4 texts in a call."""
-    packer, rng = Packer(0.001, 2048), np.random.default_rng(5)
-    calls = [rng.integers(20, 200, rng.integers(1, 5)).tolist() for _ in range(40)]
-    shapes = [tuple(shapes_of(packer, call)) for call in calls]
-    assert len(set(shapes[:10])) <= 3
-    assert len(set(shapes)) <= 6
-
-
 def test_shapes_that_are_far_too_large_are_not_used_for_long():
     packer = Packer(0.001, 2048)
     assert shapes_of(packer, [500] * 16) == [(512, 4)]

@@ -166,9 +166,8 @@ def size_of(read):
     return (getattr(read, "keys", None) if hasattr(read, "keys") else read.tokens).size
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bart"])
-def test_too_little_memory_halves_the_batches_once(name, monkeypatch, caplog):
-    model, rows = opened(name), random_rows(5) * 3
+def test_too_little_memory_halves_the_batches_once(monkeypatch, caplog):
+    model, rows = opened("bart"), random_rows(5) * 3
     plain, sizes = row_likelihoods._score_targets, []
     spy = exhausted(plain, lambda read: sizes.append(size_of(read)) is None)
     monkeypatch.setattr(row_likelihoods, "_score_targets", spy)
@@ -220,10 +219,9 @@ def test_other_errors_of_the_device_stay_what_they_are(monkeypatch):
         ClassificationEngine(bert()).probabilities(encoder_rows(3))
 
 
-@pytest.mark.parametrize("compiles", [False, True])
-def test_a_job_of_classes_compiles_three_programs(monkeypatch, compiles):
+def test_a_job_of_classes_compiles_three_programs(monkeypatch):
     """However many windows it has; each row has the probabilities of its own call."""
-    monkeypatch.setattr(packing, "compiles_ahead", lambda: compiles)
+    monkeypatch.setattr(packing, "compiles_ahead", lambda: True)
     program, model, rows = class_probabilities._packed_logits, bert(), encoder_rows(200)
     second = [len(row) // 2 for row in rows]
     expected = ClassificationEngine(model).probabilities(rows, second)
@@ -236,7 +234,7 @@ def test_a_job_of_classes_compiles_three_programs(monkeypatch, compiles):
     np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-5)
     assert engine.num_compilations <= chosen <= 3
     # Programs that compiled ahead are those of the batches.
-    assert program._cache_size() == (chosen if compiles else engine.num_compilations)
+    assert program._cache_size() == chosen
     assert not left_threads()
 
 
@@ -260,10 +258,9 @@ def test_a_job_of_token_classes_runs_the_programs_that_compiled_ahead(monkeypatc
     assert not left_threads()
 
 
-@pytest.mark.parametrize(("name", "compiles"), [("gpt2", True), ("bart", False)])
-def test_a_job_of_likelihoods_compiles_three_programs(name, monkeypatch, compiles):
-    monkeypatch.setattr(packing, "compiles_ahead", lambda: compiles)
-    program, model, rows = row_likelihoods._score_targets, opened(name), random_rows(7) * 8
+def test_a_job_of_likelihoods_compiles_three_programs(monkeypatch):
+    monkeypatch.setattr(packing, "compiles_ahead", lambda: True)
+    program, model, rows = row_likelihoods._score_targets, opened("bart"), random_rows(7) * 8
     expected = LikelihoodEngine(model).log_probs(rows)
     program.clear_cache()
     engine = LikelihoodEngine(model, tokens_per_batch=512)

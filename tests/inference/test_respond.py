@@ -49,6 +49,8 @@ def test_options_are_those_of_decoding(model, caplog):
     beams = model.respond(inputs="What is it?", num_beams=3, num_return=2, **SHORT)
     assert beams == written(model, "What is it?", num_beams=3, num_return=2)
     assert len(beams) == 2
+    options = {"num_beams": 3, "num_return": 2, **SHORT}
+    assert model.respond(inputs=("What is it?",), **options) == [beams]
     assert "2 responses not finished at max_length = 5" in caplog.messages
     sampled = [
         model.respond(inputs="What is it?", temperature=2.0, seed=seed, **SHORT) for seed in (0, 1)
@@ -61,8 +63,11 @@ def test_options_are_those_of_decoding(model, caplog):
     # A decoder-only model reads the tokens behind the document, the space in front included.
     other = f"{' ' * model.config.is_decoder_only}<seeker> What is tea?"
     assert found == written(model, text, other, **pmi)[0]
+    listed = model.respond(["What is tea?"], knowledge="Tea is a leaf.", **pmi, **SHORT)
+    assert listed == [found]
 
 
+@pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def test_a_batch_has_the_responses_to_each_row(model, caplog):
     queries, pro = ["Is tea good, if it is hot?", "Is it?", "Why?"], ["It is.", ["a", "b"], "c"]
     rows = [
@@ -82,16 +87,10 @@ def test_a_batch_has_the_responses_to_each_row(model, caplog):
         for history, text in zip(turns, knowledge, strict=True)
     ]
     assert model.respond(history=turns, knowledge=knowledge, **SHORT) == dialogues
-    beams = {"num_beams": 2, "num_return": 2}
-    assert model.respond(inputs=("What?",), **beams, **SHORT) == [
-        model.respond(inputs="What?", **beams, **SHORT)
-    ]
-    pmi = {"pmi": PMIConfig(alpha=0.5, p=1.0)}
-    single = model.respond("And ink?", knowledge="Ink is blue.", **pmi, **SHORT)
-    assert model.respond(["And ink?"], knowledge="Ink is blue.", **pmi, **SHORT) == [single]
     assert model.respond([], knowledge="Ink is blue.", **SHORT) == []
 
 
+@pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def test_samples_of_a_batch_differ_by_row(model):
     sampling = {"temperature": 3.0, "seed": 1, "batch_size": 2}
     samples = model.respond(inputs=["What is it?"] * 4, **sampling, **SHORT)
@@ -101,6 +100,7 @@ def test_samples_of_a_batch_differ_by_row(model):
     assert samples[0] == alone
 
 
+@pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def test_a_long_input_is_cut_as_the_policy_says(model):
     knowledge = "Tea is a leaf that grows on hills. " * 20
     found = model.respond("What is tea?", knowledge=knowledge, max_length=5, max_input_length=48)
@@ -135,6 +135,7 @@ def test_a_long_input_is_cut_as_the_policy_says(model):
         ({"inputs": "a", "max_length": 500}, ConfigError, "max_length: .* the model has 128"),
     ],
 )
+@pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def test_what_is_wrong_is_named(model, given, error, message):
     with pytest.raises(error, match=message):
         model.respond(**given)

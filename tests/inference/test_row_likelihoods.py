@@ -18,20 +18,16 @@ T5 = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
 CAUSAL = T5.replace(num_encoder_layers=0)
 GPT2, BART = (T5.replace(**FAMILIES[name] | {"max_positions": 128}) for name in ("gpt2", "bart"))
 MODELS = {
-    "t5": T5,
     "t5_prompts": T5.replace(encoder_prompt_length=3, decoder_prompt_length=2),
+    "t5_by_blocks": T5.replace(attention_block_length=32, num_decoder_layers=2, scan_layers=True),
     "bart": BART,
     "gpt2": GPT2,
     "gpt2_prompt": GPT2.replace(decoder_prompt_length=4),
     "alibi": CAUSAL.replace(positions="alibi"),
-    "rotary": CAUSAL.replace(positions="rotary", num_kv_heads=1),
     "sliding_window": CAUSAL.replace(
-        positions="rotary", sliding_window=8, sliding_window_layers=(0,)
+        positions="rotary", num_kv_heads=1, sliding_window=8, sliding_window_layers=(0,)
     ),
-    "biased": CAUSAL,
-    "gpt2_by_blocks": GPT2.replace(attention_block_length=32),
-    "t5_by_blocks": T5.replace(attention_block_length=32),
-    "scanned": T5.replace(num_decoder_layers=2, scan_layers=True),
+    "biased": CAUSAL.replace(attention_block_length=32),
 }
 
 
@@ -52,11 +48,6 @@ def opened(name):
     config = MODELS[name]
     _, params = tiny.model_and_params(config)
     return (CausalModel if config.is_decoder_only else EncoderDecoderModel)(config, params)
-
-
-@pytest.fixture(scope="module", params=MODELS)
-def each_model(request):
-    return opened(request.param)
 
 
 @pytest.fixture(scope="module", params=["gpt2", "bart"])
@@ -81,11 +72,11 @@ def one_by_one(model, rows):
     return [x[s : s + len(r.targets)] for x, s, r in zip(found, starts, rows, strict=True)]
 
 
-def test_every_row_as_if_it_were_alone(each_model):
-    rows = random_rows()
-    engine = LikelihoodEngine(each_model, tokens_per_batch=512)
-    found = engine.log_probs(rows)
-    for scores, expected in zip(found, one_by_one(each_model, rows), strict=True):
+@pytest.mark.parametrize("name", MODELS)
+def test_every_row_as_if_it_were_alone(name):
+    model, rows = opened(name), random_rows()
+    found = LikelihoodEngine(model, tokens_per_batch=512).log_probs(rows)
+    for scores, expected in zip(found, one_by_one(model, rows), strict=True):
         assert scores.shape == expected.shape
         np.testing.assert_allclose(scores, expected, atol=1e-5)
 
@@ -154,15 +145,15 @@ def test_compilations_and_padding_are_told(model, caplog):
     assert sum("compiled" in message for message in caplog.messages) == 1
 
 
-def test_small_calls_share_programs(each_model):
+def test_small_calls_share_programs(model):
     """Of a service: each call has few rows, of any lengths."""
     rows = random_rows(4)
     rows.sort(key=lambda row: -len(row.inputs) - len(row.targets))
-    engine = LikelihoodEngine(each_model)
+    engine = LikelihoodEngine(model)
     calls = [rows[0:3], *(rows[start : start + 2] for start in range(3, len(rows), 2))]
     with sharing_programs():
         scores = [scores for call in calls for scores in engine.log_probs(call)]
-    for of_row, expected in zip(scores, one_by_one(each_model, rows), strict=True):
+    for of_row, expected in zip(scores, one_by_one(model, rows), strict=True):
         np.testing.assert_allclose(of_row, expected, atol=1e-5)
     assert engine.num_compilations <= 3 < len(calls)
 

@@ -13,8 +13,7 @@ from faith_jax.tasks import lookup
 LENGTHS = {"inputs": 8, "targets": 8}
 
 
-@pytest.mark.parametrize("epochs", [0.5, 2, 7.3])
-@pytest.mark.parametrize("rows", [1, 3, 16])
+@pytest.mark.parametrize(("epochs", "rows"), [(0.5, 1), (2, 3), (7.3, 16)])
 def test_steps_read_each_example_so_often(epochs, rows):
     config = DatasetConfig("labelled_responses_classify_sample", LENGTHS, batch_size=rows)
     examples = sum(1 for _ in config.task().source.get_dataset("train", shuffle=False))

@@ -12,7 +12,6 @@ import faith_jax.tasks  # noqa: F401  (registers our tasks)
 from faith_jax.core import templates
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import InputError
-from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.inference.texts.input_rows import InputLayout, InputRow, RowTokens
 from faith_jax.input import infer_rows
 from faith_jax.input.task_batches import DatasetConfig
@@ -62,37 +61,7 @@ def test_lists_in_cells_are_those_of_lines_of_json(tmp_path):
             for row in given:
                 cells = {n: v if isinstance(v, str) else write(v) for n, v in row.items()}
                 writer.writerow(cells)
-        notes = TableNotes()
-        assert list(infer_rows.read_input_file(str(path), "p", 1, 0, notes=notes)) == expected
-        lines = [line for line in notes.report()["lines"] if not line.startswith(str(path))]
-        assert lines == [
-            "history: 2 lists of 0 to 2 texts", "knowledge: 3 lists of 1 to 2 texts",
-            "con: 1 list of 1 text", "pro: 1 list of 2 texts",
-        ]  # fmt: skip
-    path = tmp_path / "documents.csv"
-    path.write_text(
-        "history,knowledge\n"
-        "\"[{'role': 'user', 'content': 'Hi!'}]\",\"[{'text': 'Tea.'}]\"\n"
-        "Hello?,Ink.\n"
-    )
-    notes = TableNotes()
-    rows = infer_rows.read_input_file(str(path), "p", 1, 0, notes=notes)
-    assert [row.fields for row in rows] == [
-        {"history": ["Hi!"], "knowledge": ["Tea."]},
-        {"history": "Hello?", "knowledge": "Ink."},
-    ]
-    assert notes.report()["lines"] == [
-        "history: 1 list of 1 text; 1 other cell of one text",
-        "knowledge: 1 list of 1 text; 1 other cell of one text",
-    ]
-
-
-def test_tables_of_pandas_and_spreadsheets(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("id,query,knowledge,\n1.0,Hot?,Tea.,\n,Why?,Tea.,\n2.0,Who?,Tea.,\n")
-    rows = list(infer_rows.read_input_file(str(path), "p", 1, 0))
-    assert [row.id for row in rows] == ["1", "line 3", "2"]
-    assert rows[1].fields == {"query": "Why?", "knowledge": "Tea."}
+        assert list(infer_rows.read_input_file(str(path), "p", 1, 0)) == expected
 
 
 def test_other_formats_are_one_line(tmp_path):
@@ -168,34 +137,18 @@ def test_whole_inputs_keep_their_knowledge(tmp_path):
 
 def test_a_dialogue_is_shown_as_the_tasks_show_it(tmp_path):
     turns = ["Hi!", "Hello.", "Do you drink tea?", "What is it?"]
-    first, second = read(
-        tmp_path,
-        {"id": "d1", "knowledge": ["Tea is a leaf.", "It is hot."], "history": turns},
-        {"knowledge": "Tea is a leaf.", "history": "What is <it>?", "response": "A leaf."},
-    )
-    assert first.inputs == (
+    (found,) = read(tmp_path, {"knowledge": ["Tea is a leaf.", "It is hot."], "history": turns})
+    assert found.inputs == (
         "<knowledge> Tea is a leaf. It is hot. <seeker> Hello. <wizard> Do you drink tea? "
         "<seeker> What is it?"
     )
-    assert second.inputs == "<knowledge> Tea is a leaf. <seeker> What is (it)?"
-    assert (first.id, second.id, second.target) == ("d1", "2", "A leaf.")
-    assert first.postprocess("A {leaf}.") == "A {leaf}."
-    (alone,) = read(tmp_path, {"knowledge": "Tea is a leaf.", "history": turns})
-    assert dict(alone.fields) == {"knowledge": "Tea is a leaf.", "history": turns}
+    assert (found.id, found.postprocess("A {leaf}.")) == ("1", "A {leaf}.")
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (
-            {"text": "?"},
-            r"rows.jsonl:1: expected 'query' with .*, got the fields \['text'\]",
-        ),
-        ({"history": "Why?"}, r"rows.jsonl:1: field 'knowledge' is missing"),
-        ({"history": [], "knowledge": "Tea."}, r"field 'history': expected a list of at least 1"),
-        ({"history": ["Why?", 3], "knowledge": "Tea."}, r"field 'history.1.': expected a text"),
-        ({"query": "Q?", "pro_arguments": ["A."]}, r"field 'con_arguments' is missing; give"),
-        ({"query": " "}, r"field 'query': expected a text that is not empty"),
+        ({"text": "?"}, r"rows.jsonl:1: expected 'query' with .*, got the fields \['text'\]"),
         ({"inputs": "a", "response": 3}, r"jsonl:1: field 'response': expected a text, got 3"),
     ],
 )

@@ -16,12 +16,8 @@ STEPS = TARGETS.shape[1]
 TOLERANCE = 1e-5
 
 
-def scanned_or_not(config, scan):
-    """Returns the same model with its layers in a list or in a stack."""
-    module, params = model_and_params(config)
-    if not scan:
-        return module, params
-    return Transformer(config.replace(scan_layers=True)), stack_layers(params)
+SMALL = TINY.replace(num_encoder_layers=1, num_decoder_layers=1, encoder_prompt_length=3)
+expected_logits = functools.cache(lambda config: logits(*model_and_params(config), INPUTS, TARGETS))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3))
@@ -59,30 +55,26 @@ def t5x_step(module, variables, encoded, inputs, tokens):
     )
 
 
-@pytest.mark.parametrize(
-    ("encoder_prompt", "decoder_prompt", "scan"), [(0, 2, True), (3, 0, False)]
-)
-def test_decode_steps_give_the_teacher_forced_logits(encoder_prompt, decoder_prompt, scan):
-    config = TINY.replace(
-        encoder_prompt_length=encoder_prompt, decoder_prompt_length=decoder_prompt
-    )
-    expected = logits(*model_and_params(config), INPUTS, TARGETS)
-    module, params = scanned_or_not(config, scan)
+def test_decode_steps_give_the_teacher_forced_logits():
+    config = TINY.replace(encoder_prompt_length=3, decoder_prompt_length=2)
+    module = Transformer(config.replace(scan_layers=True))
+    params = stack_layers(model_and_params(config)[1])
     variables = {"params": params} | start(module, params, INPUTS, STEPS)
-    assert int(variables["cache"]["decoder"]["cache_index"]) == decoder_prompt
+    assert int(variables["cache"]["decoder"]["cache_index"]) == 2
     decoder_inputs = shift_right(TARGETS)
     for i in range(STEPS):
         found, updated = step(module, variables, INPUTS, decoder_inputs[:, i])
-        np.testing.assert_allclose(found, expected[:, i], atol=TOLERANCE)
+        np.testing.assert_allclose(found, expected_logits(config)[:, i], atol=TOLERANCE)
         variables |= updated
-    assert int(variables["cache"]["decoder"]["cache_index"]) == decoder_prompt + STEPS
+    assert int(variables["cache"]["decoder"]["cache_index"]) == 2 + STEPS
 
 
-@pytest.mark.parametrize(("encoder_prompt", "scan"), [(0, True), (3, False)])
-def test_t5x_way_of_decoding_gives_the_teacher_forced_logits(encoder_prompt, scan):
-    config = TINY.replace(encoder_prompt_length=encoder_prompt)
-    expected = logits(*model_and_params(config), INPUTS, TARGETS)
-    module, params = scanned_or_not(config, scan)
+@pytest.mark.parametrize("scan", [False, True])
+def test_t5x_way_of_decoding_gives_the_teacher_forced_logits(scan):
+    expected = expected_logits(SMALL)
+    module, params = model_and_params(SMALL)
+    if scan:
+        module, params = Transformer(SMALL.replace(scan_layers=True)), stack_layers(params)
     assert module.scan_layers == scan  # T5X reads it to find the batch axis of the caches
     encoded = apply(module, params, INPUTS, enable_dropout=False, method="encode")
     make_cache = functools.partial(module.apply, decode=True, enable_dropout=False)
@@ -111,12 +103,12 @@ def test_caches_have_the_batch_in_front_and_room_for_the_prompt():
 
 
 def test_decode_step_refuses_to_run_without_its_caches():
-    module, params = model_and_params()
-    caches = start(module, params, INPUTS, STEPS)
+    module, params = model_and_params(SMALL)
+    caches = jax.eval_shape(functools.partial(start, module, max_decode_length=9), params, INPUTS)
     for name in ("cache", "encoder_cache"):
         variables = {"params": params} | {k: v for k, v in caches.items() if k != name}
         with pytest.raises(ValueError, match=rf"start_decoding makes; missing: \['{name}'\]"):
-            step(module, variables, INPUTS, TARGETS[:, 0])
+            jax.eval_shape(functools.partial(step, module), variables, INPUTS, TARGETS[:, 0])
 
 
 def test_what_t5x_cannot_decode_is_refused():

@@ -48,23 +48,32 @@ def with_prompt(params, name, tokens=PROMPT):
     return dict(params) | {name: {"embedding": params["token_embedder"]["embedding"][tokens]}}
 
 
-# Mistral has all that Llama has, and Gemma 2 all of Gemma.
-DISTINCT = [name for name in FAMILIES if name not in ("llama", "gemma")]
+def shallow(config):
+    """Returns the same model with one layer a stack."""
+    return config.replace(
+        num_encoder_layers=min(1, config.num_encoder_layers),
+        num_decoder_layers=min(1, config.num_decoder_layers),
+        sliding_window_layers=(0,) if config.sliding_window else (),
+    )
 
 
-@pytest.mark.parametrize("name", slow_except(DISTINCT, ["gpt2", "gemma2", "roberta", "doha"]))
+@pytest.mark.parametrize(
+    "name",
+    slow_except(
+        ["gpt2", "gemma2", "roberta", "doha", "bloom", "modernbert", "albert", "deberta_v1"],
+        ["gpt2", "gemma2", "roberta", "doha"],
+    ),
+)
 def test_a_prompt_of_embeddings_is_those_tokens_in_front(name):
-    config = FAMILIES[name]
+    config = shallow(FAMILIES[name])
     module, params = tiny.model_and_params(config)
     encoder, decoder = tokens_of(config)
+    prompt = "decoder_prompt" if config.is_decoder_only else "encoder_prompt"
     if config.is_decoder_only:
-        prompt = "decoder_prompt"
         expected = computed(module, params, encoder, behind(decoder))[:, 3:]
     elif name == "doha":
-        prompt = "encoder_prompt"
         expected = doha_behind_a_prompt(module, params, encoder, decoder)
     else:
-        prompt = "encoder_prompt"
         expected = computed(module, params, behind(encoder), decoder)
     prompted = type(module)(config.replace(**{f"{prompt}_length": 3}))
     found = computed(prompted, with_prompt(params, prompt), encoder, decoder)
@@ -85,115 +94,87 @@ def doha_behind_a_prompt(module, params, encoder, decoder):
     return call(hidden, method="logits")
 
 
-def test_a_decoder_prompt_stands_in_front_of_the_start():
-    config = FAMILIES["bart"]
-    module, params = tiny.model_and_params(config)
-    encoder, decoder = tokens_of(config)
-    prompted = type(module)(config.replace(decoder_prompt_length=3))
-    found = computed(prompted, with_prompt(params, "decoder_prompt"), encoder, decoder)
-    expected = computed(module, params, encoder, behind(decoder))[:, 3:]
-    np.testing.assert_allclose(found, expected, atol=2e-5)
+def classified(module, params, tokens):
+    return tiny.apply(module, params, tokens, enable_dropout=False, method="classify")
 
 
-@pytest.mark.parametrize("name", ["roberta", "deberta_v1"])
-def test_the_head_reads_the_first_token_behind_a_prompt(name):
-    config = FAMILIES[name]
+def head(module, params, states):
+    """Returns the classes of states [texts, embed]."""
+
+    def of(module, states):
+        return module.classifier(states, deterministic=True)
+
+    return module.apply({"params": params}, np.asarray(states), method=of)
+
+
+def test_the_head_reads_the_first_token_behind_a_prompt():
+    config = shallow(FAMILIES["roberta"])
     module, params = tiny.model_and_params(config)
     encoder, _ = tokens_of(config)
     prompted = type(module)(config.replace(encoder_prompt_length=3))
-    found = tiny.apply(
-        prompted,
-        with_prompt(params, "encoder_prompt"),
-        encoder,
-        enable_dropout=False,
-        method="classify",
-    )
+    found = classified(prompted, with_prompt(params, "encoder_prompt"), encoder)
     hidden = computed(module, params, behind(encoder), encoder)
-
-    def head(module, hidden):
-        return module.classifier(hidden, deterministic=True)
-
-    expected = module.apply({"params": params}, hidden[:, 3], method=head)
-    np.testing.assert_allclose(found, expected, atol=2e-5)
+    np.testing.assert_allclose(found, head(module, params, hidden[:, 3]), atol=2e-5)
 
 
-SCANNED = [n for n in DISTINCT if n not in ("doha", "albert", "roberta", "deberta", "modernbert")]
+# A window in layer 1 only: the scan must not give it to the others.
+WINDOW = {"sliding_window": 2, "sliding_window_layers": (1,)}
+SCANNED = {
+    "gemma2": families.GEMMA2.replace(**WINDOW),
+    "t5gemma": families.T5GEMMA.replace(**WINDOW),
+    "deberta_v1": families.DEBERTA_V1,
+    "bloom": families.BLOOM,
+    "bart": families.BART,
+    "modernbert": families.MODERNBERT.replace(
+        first_norm=True, sliding_window_layers=(1,), num_encoder_layers=2
+    ),
+}
 
 
-@pytest.mark.parametrize("name", slow_except(SCANNED, ["bloom", "gemma2", "bart", "deberta_v1"]))
+@pytest.mark.parametrize("name", slow_except(SCANNED, ["gemma2", "t5gemma", "deberta_v1"]))
 def test_scanned_and_rematerialised_layers_compute_the_same(name):
-    config = FAMILIES[name]
+    config = SCANNED[name]
     module, params = tiny.model_and_params(config)
-    encoder, decoder = tokens_of(config)
-    # The shapes of the test of prompts, for which the model is compiled already.
-    if config.is_decoder_only:
-        decoder = behind(decoder)
-    else:
-        encoder = behind(encoder)
-    expected = computed(module, params, encoder, decoder)
-    scanned = type(module)(config.replace(scan_layers=True, remat_policy="full"))
-    found = computed(scanned, tiny.stack_layers(params), encoder, decoder)
+    tokens = tokens_of(config)
+    expected = computed(module, params, *tokens)
+    scanned = config.replace(scan_layers=True, remat_policy="full")
+    found = computed(type(module)(scanned), tiny.stack_layers(params), *tokens)
     # Logits reach 13: 4e-5 is what another order of sums makes of them on some processors.
     np.testing.assert_allclose(found, expected, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        families.GEMMA2.replace(sliding_window=2, sliding_window_layers=(1,)),
-        families.MODERNBERT.replace(first_norm=True, sliding_window_layers=(1,)),
-        families.T5GEMMA.replace(sliding_window=2, sliding_window_layers=(1,)),
-    ],
-    ids=["causal", "bidirectional", "both"],
-)
-def test_windows_of_a_scan_are_those_of_their_own_layers(config):
-    """A window in layer 1 only: the scan must not give it to the others."""
-    module, params = tiny.model_and_params(config)
-    encoder, decoder = tokens_of(config)
-    scanned = type(module)(config.replace(scan_layers=True))
-    found = computed(scanned, tiny.stack_layers(params), encoder, decoder)
-    np.testing.assert_allclose(found, computed(module, params, encoder, decoder), atol=2e-5)
-    other = type(module)(config.replace(scan_layers=True, sliding_window_layers=(0,)))
-    moved = computed(other, tiny.stack_layers(params), encoder, decoder)
-    assert np.abs(moved - found).max() > 1e-3
+    if name == "gemma2":
+        other = type(module)(scanned.replace(sliding_window_layers=(0,)))
+        moved = computed(other, tiny.stack_layers(params), *tokens)
+        assert np.abs(moved - found).max() > 1e-3
 
 
 @pytest.mark.parametrize("name", ["gemma2", "bloom"])
 def test_packed_sequences_do_not_see_each_other(name):
     """Two sequences in one row, told apart by their segments, equal two rows."""
-    config = FAMILIES[name]
-    module, params = tiny.model_and_params(config)
-    first, second = tiny.rows(5, seed=1), tiny.rows(4, seed=2)
-    packed = np.concatenate([first, second], axis=1)
-    segments = np.array([[1] * 5 + [2] * 4])
-    hidden = tiny.apply(
-        module,
-        params,
-        None,
-        None,
-        packed,
-        packed,
-        None,
-        segments,
-        enable_dropout=False,
-        method="decode_hidden",
+    module, params = tiny.model_and_params(shallow(FAMILIES[name]))
+    first, second = tiny.rows(5, seed=1)[0], tiny.rows(4, seed=2)[0]
+    tokens, segments = np.zeros((2, 3, 9), np.int32)
+    for row, (texts, numbers) in enumerate(
+        [((first, second), (1, 2)), ((first,), (1,)), ((second,), (1,))]
+    ):
+        line = np.concatenate(texts)
+        tokens[row, : len(line)] = line
+        segments[row, : len(line)] = np.repeat(numbers, [len(text) for text in texts])
+    arguments = (None, None, tokens, tokens, None, segments)
+    packed, *alone = tiny.apply(
+        module, params, *arguments, enable_dropout=False, method="decode_hidden"
     )
-    for tokens, part in ((first, hidden[:, :5]), (second, hidden[:, 5:])):
-        alone = tiny.apply(
-            module, params, None, None, tokens, enable_dropout=False, method="decode_hidden"
-        )
-        np.testing.assert_allclose(part, alone, atol=2e-5)
+    np.testing.assert_allclose(packed[:5], alone[0][:5], atol=2e-5)
+    np.testing.assert_allclose(packed[5:], alone[1][:4], atol=2e-5)
 
 
-T5 = tiny.TINY.replace(encoder_prompt_length=2, decoder_prompt_length=3)
-ONE = {"num_encoder_layers": 1, "num_decoder_layers": 1}
-LONG = {"t5": T5.replace(**ONE), "deberta": FAMILIES["deberta"]} | {
-    name: FAMILIES[name].replace(decoder_prompt_length=3) for name in ("bloom", "gemma2")
+LONG = {
+    "t5": shallow(tiny.TINY).replace(encoder_prompt_length=2, decoder_prompt_length=3),
+    # Windows of a scan are given to the layers as numbers.
+    "gemma2": families.GEMMA2.replace(decoder_prompt_length=3, scan_layers=True),
+    "modernbert": shallow(families.MODERNBERT),
+    "deberta_v1": shallow(families.DEBERTA_V1),
+    "doha": shallow(families.DOHA),
 }
-LONG["modernbert"] = FAMILIES["modernbert"]
-LONG["deberta_v1"] = FAMILIES["deberta_v1"]
-LONG["doha"] = FAMILIES["doha"].replace(**ONE)
-LONG["t5gemma"] = FAMILIES["t5gemma"].replace(encoder_prompt_length=2)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -210,15 +191,16 @@ def outputs_and_gradients(module, params, tokens, decoder_tokens):
 
 @pytest.mark.parametrize("name", slow_except(LONG, ["t5", "gemma2"]))
 def test_attention_by_blocks_computes_the_same(name):
-    module, params = tiny.model_and_params(LONG[name])
-    encoder, decoder = tokens_of(module.config)
-    if not module.config.is_decoder_only:
+    config = LONG[name]
+    module, params = tiny.model_and_params(config.replace(scan_layers=False))
+    params = tiny.stack_layers(params) if config.scan_layers else params
+    encoder, decoder = tokens_of(config)
+    if not config.is_decoder_only:
         decoder = np.repeat(decoder, 2, axis=0)  # two rows share an encoder's
-    expected, gradients = outputs_and_gradients(module, params, encoder, decoder)
-    blocks = module.config.replace(attention_block_length=4)
-    if name == "gemma2":  # windows of a scan are given to the layers as numbers
-        blocks = blocks.replace(scan_layers=True, remat_policy="full")
-        params, gradients = tiny.stack_layers(params), tiny.stack_layers(gradients)
+    expected, gradients = outputs_and_gradients(type(module)(config), params, encoder, decoder)
+    blocks = config.replace(attention_block_length=4)
+    if config.scan_layers:
+        blocks = blocks.replace(remat_policy="full")
     found, found_gradients = outputs_and_gradients(type(module)(blocks), params, encoder, decoder)
     np.testing.assert_allclose(found, expected, atol=2e-5)
     assert not np.array_equal(found, expected)  # other sums of the same numbers
@@ -229,71 +211,58 @@ def test_attention_by_blocks_computes_the_same(name):
 
 
 @pytest.mark.parametrize(
-    "config",
-    [
-        families.MODERNBERT.replace(sliding_window_layers=(0, 1, 2), num_encoder_layers=2),
-        # Beside a decoder, a window of 3 has 2 tokens on each side.
-        families.T5GEMMA.replace(sliding_window_layers=(0,), num_encoder_layers=1),
-    ],
+    # Beside a decoder, a window of 3 has 2 tokens on each side.
+    ("config", "near"),
+    [(families.MODERNBERT, [10, 11, 12]), (families.T5GEMMA, [9, 10, 11, 12, 13])],
     ids=["alone", "beside a decoder"],
 )
-def test_a_window_of_an_encoder_is_around_each_query(config):
+def test_a_window_of_an_encoder_is_around_each_query(config, near):
     """A token changes the states of its neighbours alone."""
+    config = shallow(config)
     module, params = tiny.model_and_params(config)
-    tokens = tiny.rows(20, seed=1)
-    changed = tokens.copy()
-    changed[0, 10] += 1
+    tokens = tiny.rows(20, seed=1).repeat(2, axis=0)
+    tokens[1, 11] += 1  # the last of a block
     for block_length in (0, 4):
         module = type(module)(config.replace(attention_block_length=block_length))
-        states = [
-            tiny.apply(module, params, rows, enable_dropout=False, method="encode")
-            for rows in (tokens, changed)
-        ]
-        moved = np.abs(np.subtract(*states))[0].max(axis=-1) > 1e-6
-        np.testing.assert_array_equal(np.flatnonzero(moved), [8, 9, 10, 11, 12])
+        states = tiny.apply(module, params, tokens, enable_dropout=False, method="encode")
+        moved = np.abs(states[0] - states[1]).max(axis=-1) > 1e-6
+        np.testing.assert_array_equal(np.flatnonzero(moved), near)
 
 
 def test_each_stack_has_its_own_embedding():
-    config = families.T5GEMMA
+    config = shallow(families.T5GEMMA)
     module, params = tiny.model_and_params(config)
-    encoder, decoder = tokens_of(config)
-    expected = computed(module, params, encoder, decoder)
+    tokens = tokens_of(config)
+    expected = computed(module, params, *tokens)
     assert params["token_embedder"]["embedding"].shape == (config.vocab_size, config.emb_dim)
     both = dict(params) | {"token_embedder": params["decoder"]["token_embedder"]}
-    assert np.abs(computed(module, both, encoder, decoder) - expected).max() > 1e-2
+    found = computed(module, both, *tokens)
+    assert np.abs(found - expected).max() > 1e-2
     one = {**both, "decoder": {k: v for k, v in params["decoder"].items() if k != "token_embedder"}}
     shared = type(module)(config.replace(decoder_embedding=False))
-    np.testing.assert_allclose(
-        computed(shared, one, encoder, decoder), computed(module, both, encoder, decoder), atol=1e-6
-    )
+    np.testing.assert_allclose(computed(shared, one, *tokens), found, atol=1e-6)
 
 
 def test_the_mean_of_a_text_is_of_its_own_tokens():
     """Rows alone, padded, packed into a line, and behind a soft prompt."""
-    config = families.MODERNBERT
+    config = shallow(families.MODERNBERT)
     module, params = tiny.model_and_params(config)
-    texts = [tiny.rows(length, seed=length)[0] for length in (7, 3, 5)]
-    hidden = [computed(module, params, text[None], text[None])[0] for text in texts]
-
-    def head(module, states):
-        return module.classifier(states, deterministic=True)
-
-    means = np.stack([np.mean(states, axis=0) for states in hidden])
-    expected = module.apply({"params": params}, means, method=head)
-    padded = np.full((3, 9), config.pad_id)
-    for row, text in zip(padded, texts, strict=True):
-        row[: len(text)] = text
-    logits = tiny.apply(module, params, padded, enable_dropout=False, method="classify")
-    np.testing.assert_allclose(logits, expected, atol=2e-5)
+    lengths = (7, 3, 5)
+    padded = np.where(rows := tiny.rows(*lengths), rows, config.pad_id)
+    texts = [row[:length] for row, length in zip(padded, lengths, strict=True)]
+    hidden = np.asarray(computed(module, params, padded, padded))
+    means = [states[:length].mean(axis=0) for states, length in zip(hidden, lengths, strict=True)]
+    expected = head(module, params, means)
+    np.testing.assert_allclose(classified(module, params, padded), expected, atol=2e-5)
     line = np.concatenate([*texts, [config.pad_id] * 3])[None]
-    segments = np.repeat([1, 2, 3, 0], [7, 3, 5, 3])[None]
+    segments = np.repeat([1, 2, 3, 0], [*lengths, 3])[None]
     packed = (line, segments, None, np.array([[0, 7, 10, 0]]))
     logits = tiny.apply(module, params, *packed, method="classify_packed")
     np.testing.assert_allclose(logits[0, :3], expected, atol=2e-5)
     # Each text behind the places of a prompt of two vectors, which are no tokens of it.
     prompted = type(module)(config.replace(encoder_prompt_length=2))
     with_vectors = with_prompt(params, "encoder_prompt", PROMPT[:2])
-    alone = tiny.apply(prompted, with_vectors, padded, enable_dropout=False, method="classify")
+    alone = classified(prompted, with_vectors, padded)
     roomy = np.concatenate([np.concatenate([[9, 9], text]) for text in texts])[None]
     packed = (roomy, np.repeat([1, 2, 3], [9, 5, 7])[None], None, np.array([[2, 11, 16]]))
     logits = tiny.apply(prompted, with_vectors, *packed, method="classify_packed")
@@ -301,32 +270,30 @@ def test_the_mean_of_a_text_is_of_its_own_tokens():
     assert np.abs(alone - expected).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", ["bloom", "gemma2"])
-def test_prefill_by_blocks_gives_the_next_tokens_logits(name):
-    config = LONG[name].replace(attention_block_length=4)
-    module, params = tiny.model_and_params(config)
-    tokens = tiny.rows(*LENGTHS, seed=1)
+def test_prefill_by_blocks_gives_the_next_tokens_logits():
+    config = shallow(families.GEMMA2).replace(decoder_prompt_length=3)
+    module, params = tiny.model_and_params(config.replace(attention_block_length=4))
+    encoder, _ = tokens_of(config)
+    tokens, ends = tiny.rows(*LENGTHS, seed=1), np.array(LENGTHS) - 1
+    last = tokens[np.arange(3), ends]
 
-    def step(module, params):
+    @jax.jit
+    def step(params):
         variables = {"params": params}
         collections = ["cache", "prefix_cache"]
-        arguments = (tokens, jnp.array(LENGTHS) - 1, 2)
-        _, caches = module.apply(variables, *arguments, method="prefill", mutable=collections)
-        last = tokens[np.arange(3), np.array(LENGTHS) - 1]
-        found, _ = module.apply(
-            variables | caches, None, last, method="decode_step", mutable=["cache"]
+        _, caches = module.apply(
+            variables, tokens, jnp.array(ends), 2, method="prefill", mutable=collections
         )
-        return found
+        return module.apply(
+            variables | caches, None, last, method="decode_step", mutable=["cache"]
+        )[0]
 
-    found = jax.jit(step, static_argnums=0)(module, params)
-    plain = type(module)(config.replace(attention_block_length=0))
-    expected = computed(plain, params, None, tokens)
-    expected = np.asarray(expected)[np.arange(3), np.array(LENGTHS) - 1]
-    np.testing.assert_allclose(found, expected, atol=2e-5)
+    expected = np.asarray(computed(type(module)(config), params, encoder, tokens))
+    np.testing.assert_allclose(step(params), expected[np.arange(3), ends], atol=2e-5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["t5", "bloom", "gemma2", "deberta", "deberta_v1"])
+@pytest.mark.parametrize("name", ["t5", "gemma2"])
 def test_memory_of_attention_by_blocks_grows_with_the_length(name):
     config = LONG[name].replace(scan_layers=True, max_positions=0, attention_block_length=256)
     module = Transformer(config)
@@ -336,22 +303,14 @@ def test_memory_of_attention_by_blocks_grows_with_the_length(name):
         tokens = jax.ShapeDtypeStruct((1, length), jnp.int32)
 
         def total(params, tokens):
-            return jnp.sum(hidden_states(module, params, tokens))
+            call, encoded, inputs = functools.partial(module.apply, {"params": params}), None, None
+            if not config.is_decoder_only:
+                encoded, inputs = call(tokens, None, False, method="encode"), tokens
+            options = {"enable_dropout": False, "method": "decode_hidden"}
+            return jnp.sum(call(encoded, inputs, tokens, **options))
 
         compiled = jax.jit(jax.grad(total)).lower(params, tokens).compile()
         return compiled.memory_analysis().temp_size_in_bytes
 
     # Four times the length: plain attention would need 16 times as much.
     assert temporaries(4096) < 4.4 * temporaries(1024)
-
-
-def hidden_states(module, params, tokens):
-    """Returns the last hidden states [1, length, embed] of the same tokens in each stack."""
-    config, encoded = module.config, None
-    call = functools.partial(module.apply, {"params": params})
-    inputs = (tokens, tokens) if config.knowledge_attention else tokens
-    if not config.is_decoder_only:
-        encoded = call(inputs, None, False, method="encode")
-    if config.is_encoder_only:
-        return encoded
-    return call(encoded, inputs, tokens, enable_dropout=False, method="decode_hidden")

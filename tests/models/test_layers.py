@@ -4,8 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from jax.ad_checkpoint import print_saved_residuals
 
 from faith_jax.models.config import TransformerConfig
@@ -65,54 +63,21 @@ def test_buckets_are_those_of_the_paper(bidirectional, num_buckets, max_distance
 
 
 @pytest.mark.parametrize(
-    ("relative_position", "bidirectional", "bucket"),
+    ("bidirectional", "buckets"),
     [
-        (0, True, 0),
-        (-1, True, 1),
-        (-7, True, 7),  # the last distance with a bucket of its own
-        (-8, True, 8),
-        (-127, True, 15),
-        (-128, True, 15),
-        (-100_000, True, 15),
-        (1, True, 17),
-        (7, True, 23),
-        (128, True, 31),
-        (1, False, 0),  # the future
-        (0, False, 0),
-        (-15, False, 15),
-        (-16, False, 16),
-        (-127, False, 31),
-        (-128, False, 31),
+        # 7 is the last distance with a bucket of its own.
+        (
+            True,
+            {0: 0, -1: 1, -7: 7, -8: 8, -127: 15, -128: 15, -100_000: 15, 1: 17, 7: 23, 128: 31},
+        ),
+        (False, {1: 0, 0: 0, -15: 15, -16: 16, -127: 31, -128: 31}),  # 1 is the future
     ],
 )
-def test_boundary_values_of_t5s_buckets(relative_position, bidirectional, bucket):
+def test_boundary_values_of_t5s_buckets(bidirectional, buckets):
     found = relative_position_bucket(
-        jnp.array([relative_position]),
-        bidirectional=bidirectional,
-        num_buckets=32,
-        max_distance=128,
+        jnp.array(list(buckets)), bidirectional=bidirectional, num_buckets=32, max_distance=128
     )
-    assert found[0] == bucket
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    num_buckets=st.integers(2, 32).map(lambda n: 2 * n),
-    beyond=st.integers(1, 200),
-    bidirectional=st.booleans(),
-)
-def test_buckets_stay_in_range_and_never_fall_with_the_distance(num_buckets, beyond, bidirectional):
-    found = np.asarray(
-        relative_position_bucket(
-            -np.arange(400),
-            bidirectional=bidirectional,
-            num_buckets=num_buckets,
-            max_distance=num_buckets // 2 + beyond,
-        )
-    )
-    assert found.min() == 0
-    assert found.max() == (num_buckets // 2 if bidirectional else num_buckets) - 1
-    assert np.all(np.diff(found) >= 0)
+    assert found.tolist() == list(buckets.values())
 
 
 def test_position_bias_looks_its_bucket_up_for_each_head():
@@ -126,15 +91,14 @@ def test_position_bias_looks_its_bucket_up_for_each_head():
     np.testing.assert_array_equal(found[0, 1], found[0, 0] + 10)
 
 
-def test_norm_divides_by_the_root_mean_square_and_subtracts_no_mean():
-    found = RMSNorm().apply({"params": {"scale": np.array([1.0, 10.0])}}, jnp.array([3.0, 4.0]))
+@pytest.mark.parametrize(("offset", "scale"), [(0.0, [1.0, 10.0]), (1.0, [0.0, 9.0])])
+def test_norm_divides_by_the_root_mean_square_and_subtracts_no_mean(offset, scale):
+    """Gemma stores scales less 1."""
+    rows = jnp.array([[3.0, 4.0], [0.0, 0.0]])
+    found = RMSNorm(offset=offset).apply({"params": {"scale": np.array(scale)}}, rows)
     root_mean_square = math.sqrt((9 + 16) / 2)
-    np.testing.assert_allclose(found, [3 / root_mean_square, 40 / root_mean_square], rtol=1e-6)
-
-
-def test_norm_of_zeros_is_zero():
-    found = RMSNorm().apply({"params": {"scale": np.ones(2)}}, jnp.zeros(2))
-    np.testing.assert_array_equal(found, [0, 0])
+    expected = [[3 / root_mean_square, 40 / root_mean_square], [0, 0]]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_norm_of_bfloat16_is_computed_in_float32():
@@ -143,15 +107,6 @@ def test_norm_of_bfloat16_is_computed_in_float32():
     found = module.apply({"params": {"scale": np.ones(2000)}}, jnp.ones(2000, jnp.bfloat16))
     assert found.dtype == jnp.bfloat16
     np.testing.assert_array_equal(found.astype(np.float32), np.ones(2000))
-
-
-def test_norm_with_an_offset_adds_it_to_the_scale():
-    """Gemma stores scales less 1."""
-    found = RMSNorm(offset=1.0).apply(
-        {"params": {"scale": np.array([0.0, 9.0])}}, jnp.array([3.0, 4.0])
-    )
-    root_mean_square = math.sqrt((9 + 16) / 2)
-    np.testing.assert_allclose(found, [3 / root_mean_square, 40 / root_mean_square], rtol=1e-6)
 
 
 def test_layer_norm_by_hand():
@@ -190,22 +145,16 @@ def test_activations_by_hand():
     assert ACTIVATION_FUNCTIONS["relu"](jnp.float32(-1.0)) == 0
 
 
-def test_projection_adds_its_bias():
-    params = {"kernel": np.array([[1.0, 2.0]]), "bias": np.array([10.0, 20.0])}
-    module = Projection(2, ("embed", "mlp"), use_bias=True)
-    found = module.apply({"params": params}, jnp.array([[3.0], [0.0]]))
-    np.testing.assert_array_equal(found, [[13.0, 26.0], [10.0, 20.0]])
+def test_projection_has_a_bias_where_asked():
+    kernel, inputs = np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]), jnp.array([[2.0, 1.0]])
+    found = Projection(3, ("embed", "mlp")).apply({"params": {"kernel": kernel}}, inputs)
+    np.testing.assert_array_equal(found, [[12.0, 24.0, 36.0]])
+    params = {"kernel": kernel, "bias": np.array([100.0, 200.0, 300.0])}
+    found = Projection(3, ("embed", "mlp"), use_bias=True).apply({"params": params}, inputs)
+    np.testing.assert_array_equal(found, [[112.0, 224.0, 336.0]])
 
 
-def test_projection_has_no_bias():
-    kernel = np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
-    found = Projection(3, ("embed", "mlp")).apply(
-        {"params": {"kernel": kernel}}, jnp.array([[2.0, 1.0], [0.0, 0.0]])
-    )
-    np.testing.assert_array_equal(found, [[12.0, 24.0, 36.0], [0.0, 0.0, 0.0]])
-
-
-@pytest.mark.parametrize("shape", [(4,), (2, 4), (2, 3, 4)])
+@pytest.mark.parametrize("shape", [(4,), (2, 3, 4)])
 def test_project_has_the_gradients_of_a_matrix_product(shape):
     rng = np.random.default_rng(0)
     inputs, kernel = rng.normal(size=shape), rng.normal(size=(4, 5))
@@ -239,13 +188,9 @@ def gelu(x):
 @pytest.mark.parametrize(
     ("activations", "names", "expected"),
     [
-        (("relu",), ("wi",), [2.0 * 5.0 + 0.0 * 7.0]),
-        (("linear",), ("wi",), [2.0 * 5.0 - 3.0 * 7.0]),
-        (
-            ("gelu", "linear"),
-            ("wi_0", "wi_1"),
-            [gelu(2.0) * 0.5 * 5.0 + gelu(-3.0) * 4.0 * 7.0],
-        ),
+        (("relu",), ("wi",), 2.0 * 5.0 + 0.0 * 7.0),
+        (("linear",), ("wi",), 2.0 * 5.0 - 3.0 * 7.0),
+        (("gelu", "linear"), ("wi_0", "wi_1"), gelu(2.0) * 0.5 * 5.0 + gelu(-3.0) * 4.0 * 7.0),
     ],
 )
 def test_feed_forward_by_hand(activations, names, expected):
@@ -254,21 +199,32 @@ def test_feed_forward_by_hand(activations, names, expected):
     params = {name: {"kernel": k} for name, k in zip(names, kernels, strict=False)}
     params["wo"] = {"kernel": np.array([[5.0], [7.0]])}
     found = module.apply({"params": params}, jnp.ones((1, 1, 1)), deterministic=True)
-    np.testing.assert_allclose(found[0, 0], expected, rtol=1e-6)
+    np.testing.assert_allclose(found[0, 0], [expected], rtol=1e-6)
 
 
-def test_feed_forward_drops_inner_units_for_the_whole_length():
-    module = feed_forward(64, ("linear",), dropout_rate=0.5)
+def test_feed_forward_with_biases_by_hand():
+    module = feed_forward(2, ("relu",), mlp_bias=True)
+    params = {
+        "wi": {"kernel": np.array([[2.0, -3.0]]), "bias": np.array([1.0, 4.0])},
+        "wo": {"kernel": np.array([[5.0], [7.0]]), "bias": np.array([0.5])},
+    }
+    found = module.apply({"params": params}, jnp.ones((1, 1, 1)), deterministic=True)
+    np.testing.assert_allclose(found[0, 0], [3.0 * 5.0 + 1.0 * 7.0 + 0.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_feed_forward_drops_inner_units_for_the_whole_length_or_a_position(broadcast):
+    module = feed_forward(64, ("linear",), dropout_rate=0.5, broadcast_dropout=broadcast)
     params = {"wi": {"kernel": np.ones((1, 64))}, "wo": {"kernel": np.ones((64, 1))}}
     found = module.apply(
         {"params": params},
-        jnp.ones((1, 5, 1)),
+        jnp.ones((1, 8, 1)),
         deterministic=False,
         rngs={"dropout": jax.random.key(0)},
     )
     kept = found[0, :, 0] / 2  # each kept unit counts 1 / (1 - 0.5)
-    assert np.all(kept == kept[0])
-    assert 16 < kept[0] < 48
+    assert np.all((kept > 16) & (kept < 48))
+    assert len(np.unique(kept)) == 1 if broadcast else len(np.unique(kept)) > 3
 
 
 @pytest.mark.parametrize(
@@ -295,25 +251,3 @@ def test_the_backward_pass_keeps_no_intermediate_arrays(module, kept, capsys):
     assert [line.split("[")[1].split("]")[0] for line in inner] == [
         ",".join(map(str, shape)) for shape in kept
     ]
-
-
-def test_feed_forward_with_biases_by_hand():
-    module = feed_forward(2, ("relu",), mlp_bias=True)
-    params = {
-        "wi": {"kernel": np.array([[2.0, -3.0]]), "bias": np.array([1.0, 4.0])},
-        "wo": {"kernel": np.array([[5.0], [7.0]]), "bias": np.array([0.5])},
-    }
-    found = module.apply({"params": params}, jnp.ones((1, 1, 1)), deterministic=True)
-    np.testing.assert_allclose(found[0, 0], [3.0 * 5.0 + 1.0 * 7.0 + 0.5], rtol=1e-6)
-
-
-def test_dropout_of_single_positions_where_it_is_not_broadcast():
-    module = feed_forward(64, ("linear",), dropout_rate=0.5, broadcast_dropout=False)
-    params = {"wi": {"kernel": np.ones((1, 64))}, "wo": {"kernel": np.ones((64, 1))}}
-    found = module.apply(
-        {"params": params},
-        jnp.ones((1, 8, 1)),
-        deterministic=False,
-        rngs={"dropout": jax.random.key(0)},
-    )
-    assert len(np.unique(found)) > 3

@@ -15,7 +15,7 @@ def layer(is_embedding, **options):
 
 
 @pytest.mark.parametrize("is_embedding", [False, True])
-@pytest.mark.parametrize(("scale", "bias", "softcap"), [(1, None, 0), (0.5, BIAS, 0), (2, BIAS, 3)])
+@pytest.mark.parametrize(("scale", "bias", "softcap"), [(0.5, None, 0), (2, BIAS, 3)])
 def test_logits_by_hand(is_embedding, scale, bias, softcap):
     found = layer(is_embedding, scale=float(scale), bias=bias, softcap=float(softcap))
     expected = scale * HIDDEN.astype(np.float64) @ KERNEL + (0 if bias is None else bias)
@@ -29,12 +29,6 @@ def test_logits_by_hand(is_embedding, scale, bias, softcap):
     np.testing.assert_allclose(
         found.logits_of(jnp.asarray(HIDDEN), some), expected[..., [6, 0, 6]], rtol=1e-5, atol=1e-5
     )
-
-
-def test_softcap_bounds_the_logits():
-    found = layer(True, softcap=1.5).logits(jnp.asarray(100 * HIDDEN))
-    assert np.abs(found).max() <= 1.5
-    assert np.abs(found).max() > 1.49
 
 
 @pytest.mark.parametrize("is_embedding", [False, True])

@@ -1,10 +1,6 @@
 import dataclasses
 import functools
 import itertools
-import os
-import pathlib
-import subprocess
-import sys
 
 import jax
 import numpy as np
@@ -18,10 +14,10 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.models import partitioning
 from faith_jax.models.config import TransformerConfig
 from tests.training import mesh_driver
+from tests.training.processes import output_of, start_module
 
-REPOSITORY = pathlib.Path(__file__).parents[2]
 # What takes long is run apart, for the tests that are marked so.
-LONG = ("adamw", "adafactor", "prompt", "infonce", "state_bytes")
+LONG = ("adamw", "adafactor", "infonce", "state_bytes")
 QUICK = tuple(n for n in (*mesh_driver.CASES, *mesh_driver.OTHERS) if n not in LONG)
 
 
@@ -47,16 +43,7 @@ def runs(tmp_path_factory):
     def of_all(names):
         folder = tmp_path_factory.mktemp("meshes")
         output = folder / "runs.npz"
-        flags = f"{os.environ['XLA_FLAGS']} {mesh_driver.FLAGS}"
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.training.mesh_driver", str(output), str(folder), *names],
-            cwd=REPOSITORY,
-            env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
+        output_of(start_module("tests.training.mesh_driver", output, folder, *names))
         with np.load(output) as arrays:
             return dict(arrays)
 
@@ -128,8 +115,6 @@ def test_no_step_compiles_twice(runs, case, mesh):
         ("adamw", "1x8", "encoder.layers_0.mlp.wi_0.kernel", (24, 36)),
         ("adamw", "4x2", "encoder.relpos_bias.rel_embedding", (3, 32)),
         ("adamw", "1x8", "encoder.relpos_bias.rel_embedding", (6, 32)),
-        # Nothing is split over the data axis.
-        ("infonce", "8x1", "token_embedder.embedding", (264, 24)),
     ],
 )
 def test_parameters_and_moments_lie_in_pieces(runs, case, mesh, name, shape):
@@ -140,18 +125,15 @@ def test_parameters_and_moments_lie_in_pieces(runs, case, mesh, name, shape):
 
 
 @pytest.mark.devices
-@pytest.mark.parametrize(
-    ("mesh", "kernel"), [("2x2x2", (24, 12)), ("2x2x2-2d", (12, 12))], ids=["1d", "2d"]
-)
-def test_slices_share_the_rows_and_each_has_all_parameters(runs, mesh, kernel):
-    one, several = of(runs, "gradients", "1x1"), of(runs, "gradients", mesh)
+def test_slices_share_the_rows_and_each_has_all_parameters(runs):
+    one, several = of(runs, "gradients", "1x1"), of(runs, "gradients", "2x2x2-2d")
     np.testing.assert_allclose(several["loss"], one["loss"], rtol=1e-5)
     gradients = [name for name in one if name.startswith("gradient/")]
-    assert len(gradients) > 20
+    assert len(gradients) > 10
     assert max(np.abs(one[name]).max() for name in gradients) > 0.1
     for name in gradients:
         np.testing.assert_allclose(several[name], one[name], rtol=1e-5, atol=1e-5, err_msg=name)
-    assert tuple(several["shards/encoder.layers_0.attention.query.kernel"]) == kernel
+    assert tuple(several["shards/decoder.layers_0.self_attention.query.kernel"]) == (12, 12)
     rows = mesh_driver.ROWS // 4
     assert tuple(several["shards/batch.decoder_target_tokens"]) == (rows, 6)
 
@@ -190,10 +172,7 @@ def test_stacked_layers_are_split_within_the_layer(runs):
 @pytest.mark.devices
 @pytest.mark.parametrize(
     ("mesh", "kernel", "row", "column"),
-    [
-        ("4x2", (2, 128, 64), (2, 128), (2, 64)),
-        ("4x2-2d", (2, 32, 64), (2, 32), (2, 64)),
-    ],
+    [("4x2", (2, 128, 64), (2, 128), (2, 64)), ("4x2-2d", (2, 32, 64), (2, 32), (2, 64))],
 )
 def test_factored_moments_lie_as_their_parameter(runs, mesh, kernel, row, column):
     shards = of(runs, "adafactor", mesh, "shards/")
@@ -216,7 +195,7 @@ def test_what_rematerialisation_keeps_is_split_in_two_dimensions(runs):
 @pytest.mark.slow
 @pytest.mark.devices
 def test_frozen_parameters_have_no_optimizer_state(runs):
-    names = of(runs, "prompt", "1x8", "shards/opt_state/")
+    names = of(runs, "infonce", "4x2", "shards/opt_state/")
     kept = {n.split(".", 2)[2] for n in names if n.count(".") > 1}
     assert kept == {"encoder_prompt.embedding", "decoder_prompt.embedding"}
 
@@ -317,11 +296,6 @@ def test_tpus_in_several_slices_are_a_mesh_of_slices():
         partitioning.make_mesh(devices=jax.devices()[:1], num_slices=2)
 
 
-def test_other_numbers_of_dimensions_are_refused():
-    with pytest.raises(ConfigError, match=r"^parameter_partitioning_dims = 3; expected 1 or 2"):
-        partitioning.make_partitioner(CONFIG, parameter_partitioning_dims=3)
-
-
 def test_rules_of_ones_own_replace_the_standard_ones():
     made = partitioning.make_partitioner(CONFIG, logical_axis_rules=(("batch", "data"),))
     assert made.rules == (("batch", ("data",)),)
@@ -329,10 +303,17 @@ def test_rules_of_ones_own_replace_the_standard_ones():
     assert made.data_parallelism == jax.device_count()
 
 
-@pytest.mark.parametrize("count", [0, -1, 3, 2**10])
-def test_devices_that_do_not_divide_are_an_error(count):
-    with pytest.raises(ConfigError, match=f"NUM_PARTITIONS = {count} does not divide"):
-        partitioning.make_partitioner(CONFIG, num_partitions=count)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"parameter_partitioning_dims": 3}, "^parameter_partitioning_dims = 3; expected 1 or 2"),
+        ({"num_partitions": 0}, "NUM_PARTITIONS = 0 does not divide"),
+        ({"num_partitions": 3}, "NUM_PARTITIONS = 3 does not divide"),
+    ],
+)
+def test_meshes_that_cannot_be_are_errors(options, message):
+    with pytest.raises(ConfigError, match=message):
+        partitioning.make_partitioner(CONFIG, **options)
 
 
 def test_a_batch_that_does_not_divide_is_an_error():

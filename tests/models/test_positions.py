@@ -1,5 +1,6 @@
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -67,9 +68,13 @@ def test_rotation_by_hand():
     # Pairs (1, 0) by 3 and (0, 2) by 3/4; features 0 and 2, 1 and 3 are pairs.
     expected = [math.cos(3), -2 * math.sin(0.75), math.sin(3), 2 * math.cos(0.75)]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+    half = jax.eval_shape(
+        lambda: rotate(x.astype(jnp.bfloat16), rotation(config, jnp.array([[3]])))
+    )
+    assert half.dtype == jnp.bfloat16
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 1000))
 def test_products_of_turned_vectors_depend_on_the_distance_only(first, second, shift):
     config = rotary(head_dim=8, rope_theta=100.0)
@@ -90,20 +95,12 @@ def test_products_of_turned_vectors_depend_on_the_distance_only(first, second, s
     )
 
 
-def test_rotation_keeps_the_dtype():
-    x = jnp.ones((1, 1, 2, 4), jnp.bfloat16)
-    assert rotate(x, rotation(rotary(head_dim=4), jnp.asarray([[0, 1]]))).dtype == jnp.bfloat16
-
-
 @pytest.mark.parametrize(
     ("heads", "exponents"),
     [
-        (1, [8]),
         (2, [4, 8]),
-        (8, [1, 2, 3, 4, 5, 6, 7, 8]),
         # The four of 4 heads, then every other one of 8 heads.
         (6, [2, 4, 6, 8, 1, 3]),
-        (3, [4, 8, 2]),
         (12, [1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5]),
     ],
 )
@@ -131,11 +128,9 @@ def test_t5s_bias_of_rows_at_different_positions():
         np.testing.assert_array_equal(found[row], alone[0])
 
 
-# Few examples: each length is a compilation.
-@settings(max_examples=10, deadline=None)
-@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 100))
-def test_skew_is_a_gather_by_distance(queries, keys, seed):
-    products = np.random.default_rng(seed).normal(size=(2, 1, queries, queries + keys - 1))
+@pytest.mark.parametrize(("queries", "keys"), [(1, 7), (7, 1), (4, 9)])
+def test_skew_is_a_gather_by_distance(queries, keys):
+    products = np.random.default_rng(0).normal(size=(2, 1, queries, queries + keys - 1))
     found = np.asarray(skew(jnp.asarray(products, jnp.float32), queries))
     assert found.shape == (2, 1, queries, keys)
     for i in range(queries):
@@ -168,15 +163,6 @@ def test_debertas_buckets_one_by_one(buckets, max_distance):
     for i in (0, 1, 13, 69):
         for j in range(length):
             assert found[i, j] == deberta_bucket(i - j, buckets, max_distance), (i, j)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(2, 20), st.integers(1, 300), st.integers(1, 40))
-def test_debertas_buckets_rise_and_are_odd(half, beyond, length):
-    found = log_buckets(distances(length), 2 * half, half + 1 + beyond)
-    assert np.all(np.diff(found[:, 0]) >= 0)
-    np.testing.assert_array_equal(found, -found.T)
-    assert np.all(np.diag(found) == 0)
 
 
 def test_no_buckets_leave_distances_as_they_are():

@@ -13,11 +13,10 @@ from tests.models.tiny import TINY, VOCAB_SIZE, model_and_params
 from tests.quick import slow_except
 
 CASES = {
-    "t5": TINY,
-    "tied": TINY.replace(logits_via_embedding=True),
-    "stacked": TINY.replace(scan_layers=True),
-    "gpt2": families.GPT2,
-    "bert": families.BERT,
+    "t5": TINY.replace(num_encoder_layers=1, num_decoder_layers=1),
+    "gpt2": families.GPT2.replace(num_decoder_layers=1),  # its output layer is the embedding
+    "stacked": families.GPT2.replace(scan_layers=True),
+    "bert": families.BERT.replace(num_encoder_layers=1),
 }
 
 

@@ -27,13 +27,6 @@ def test_prompt_stands_in_front_of_every_row():
         assert not np.any(row[2:])
 
 
-def test_prompt_without_initialiser_is_uniform_around_zero():
-    variables = soft_prompt.SoftPrompt(100, 50).init(KEYS[0], jnp.zeros((1, 1, 50)))
-    vectors = np.asarray(variables["params"]["embedding"])
-    assert -0.5 <= vectors.min() < -0.49
-    assert 0.49 < vectors.max() < 0.5
-
-
 def test_uniform_fills_its_range_whatever_the_vocabulary():
     found = np.asarray(soft_prompt.uniform(0.25)(KEYS[0], 200, EMBEDDING))
     assert found.shape == (200, EMB_DIM)
@@ -100,7 +93,7 @@ def test_class_labels_refuse(labels, message):
         soft_prompt.class_labels(labels, encode)(KEYS[0], 2, EMBEDDING)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
 def test_from_npy_gives_the_vectors_of_the_file(tmp_path, dtype):
     path = tmp_path / "prompt.npy"
     vectors = np.linspace(-1, 1, 4 * EMB_DIM).reshape(4, EMB_DIM).astype(dtype)
@@ -112,11 +105,6 @@ def test_from_npy_gives_the_vectors_of_the_file(tmp_path, dtype):
 
 def write_text(path):
     path.write_text("not an array")
-
-
-def write_npz(path):
-    with path.open("wb") as file:
-        np.savez(file, prompt=np.zeros((4, EMB_DIM)))
 
 
 def write_pickle(path):
@@ -139,16 +127,11 @@ def write_infinite(path):
     ("write", "message"),
     [
         (lambda path: None, "No such file"),
-        (lambda path: path.mkdir(), "Is a directory"),
-        (lambda path: path.touch(), "not a readable .npy file"),
         (write_text, "not a readable .npy file"),
-        (write_npz, "not a readable .npy file"),
         (write_pickle, "not a readable .npy file"),
         (write_truncated, "not a readable .npy file"),
         (lambda path: np.save(path, np.zeros((5, EMB_DIM))), r"= \(4, 6\), got \(5, 6\)"),
-        (lambda path: np.save(path, np.zeros((4, 7))), r"= \(4, 6\), got \(4, 7\)"),
         (lambda path: np.save(path, np.zeros((4, EMB_DIM), int)), r"got int64 \(4, 6\)"),
-        (lambda path: np.save(path, np.zeros(4)), r"got float64 \(4,\)"),
         (lambda path: np.save(path, np.full((4, EMB_DIM), 1e300)), "vector 0"),
         (lambda path: path.with_name("promt.npy").touch(), "Did you mean 'promt.npy'"),
         (write_infinite, "vector 2"),

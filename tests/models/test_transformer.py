@@ -16,6 +16,7 @@ from tests.models.tiny import TINY, apply, logits, model_and_params, rows, shift
 from tests.paths import REPOSITORY
 
 PROMPTS = TINY.replace(encoder_prompt_length=3, decoder_prompt_length=2)
+SMALL = TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
 TIED = TINY.replace(mlp_activations=("relu",), logits_via_embedding=True)
 TESTDATA = REPOSITORY / "tests" / "testdata"
 # Two summation orders of the same float32 numbers, over layers of width 8.
@@ -128,24 +129,17 @@ def test_every_valid_input_token_and_no_padding_is_seen():
     np.testing.assert_array_equal(salience > 0.0, INPUTS > 0)
 
 
-@pytest.mark.parametrize("config", [TIED, PROMPTS], ids=["t5_1_0", "prompts"])
-def test_padding_changes_nothing(config):
-    inputs = np.pad(INPUTS, ((0, 0), (0, 5)))
-    targets = np.pad(TARGETS, ((0, 0), (0, 3)))
-    found = logits(*model_and_params(config), inputs, targets)[:, : TARGETS.shape[1]]
-    np.testing.assert_allclose(found[VALID], reference_logits(config)[VALID], atol=TOLERANCE)
-
-
-@pytest.mark.parametrize("config", [TIED, PROMPTS], ids=["t5_1_0", "prompts"])
-def test_rows_of_a_batch_do_not_see_each_other(config):
-    expected = reference_logits(config)
+def test_neither_padding_nor_other_rows_change_a_row():
+    module, params = model_and_params(PROMPTS)
+    expected = reference_logits(PROMPTS)
     inputs, targets = INPUTS.copy(), TARGETS.copy()
     inputs[1:], targets[1:] = rows(7, 7, seed=8), rows(6, 6, seed=9)
-    module, params = model_and_params(config)
-    np.testing.assert_array_equal(logits(module, params, inputs, targets)[0], expected[0])
-    assert not np.allclose(logits(module, params, inputs, targets)[1], expected[1], atol=0.1)
-    alone = logits(module, params, INPUTS[2:], TARGETS[2:])
-    np.testing.assert_allclose(alone[0][VALID[2]], expected[2][VALID[2]], atol=TOLERANCE)
+    beside_others = logits(module, params, inputs, targets)
+    np.testing.assert_array_equal(beside_others[0], expected[0])
+    assert not np.allclose(beside_others[1], expected[1], atol=0.1)
+    padded = (np.pad(x[2:], ((0, 0), (0, more))) for x, more in ((INPUTS, 5), (TARGETS, 3)))
+    alone = logits(module, params, *padded)[0, : TARGETS.shape[1]]
+    np.testing.assert_allclose(alone[VALID[2]], expected[2][VALID[2]], atol=TOLERANCE)
 
 
 def test_packed_rows_give_the_logits_of_unpacked_rows():
@@ -182,12 +176,8 @@ def test_soft_prompts_refuse_packed_inputs():
         logits(module, params, INPUTS, TARGETS, None, (None, segments[1]))
 
 
-@pytest.mark.parametrize(
-    "config",
-    [pytest.param(TIED, marks=pytest.mark.slow), PROMPTS.replace(num_decoder_layers=1)],
-    ids=["t5_1_0", "prompts"],
-)
-def test_scanned_layers_equal_unrolled_layers(config):
+def test_scanned_layers_have_the_gradients_of_unrolled_layers():
+    config = PROMPTS.replace(num_decoder_layers=1)
     module, params = model_and_params(config)
     scanned = Transformer(config.replace(scan_layers=True))
     loss, gradients = loss_and_gradients(module, params)
@@ -197,33 +187,24 @@ def test_scanned_layers_equal_unrolled_layers(config):
 
 
 @functools.cache
-def gradients_with_dropout(config):
-    params = model_and_params(config.replace(scan_layers=False, remat_policy="none"))[1]
-    params = stack_layers(params) if config.scan_layers else params
-    return loss_and_gradients(Transformer(config), params, KEYS[0])
+def gradients_with_dropout(policy):
+    params = model_and_params(SMALL)[1]
+    return loss_and_gradients(Transformer(SMALL.replace(remat_policy=policy)), params, KEYS[0])
 
 
-@pytest.mark.parametrize(
-    ("scan", "policy"),
-    [
-        (False, "minimal"),
-        pytest.param(False, "full", marks=pytest.mark.slow),
-        pytest.param(True, "minimal", marks=pytest.mark.slow),
-    ],
-)
-def test_remat_gives_the_same_gradients_with_the_same_dropout(scan, policy):
-    config = TINY.replace(scan_layers=scan, num_encoder_layers=1, num_decoder_layers=1 + scan)
-    loss, gradients = gradients_with_dropout(config)
-    remat_loss, remat_gradients = gradients_with_dropout(config.replace(remat_policy=policy))
+@pytest.mark.parametrize("policy", ["minimal", pytest.param("full", marks=pytest.mark.slow)])
+def test_remat_gives_the_same_gradients_with_the_same_dropout(policy):
+    loss, gradients = gradients_with_dropout("none")
+    remat_loss, remat_gradients = gradients_with_dropout(policy)
     np.testing.assert_allclose(remat_loss, loss, rtol=1e-6)
     assert_trees_close(remat_gradients, gradients, rtol=1e-4)
 
 
 def test_remat_keeps_fewer_residuals():
-    params = model_and_params()[1]
+    params = model_and_params(SMALL)[1]
 
     def residual_bytes(policy):
-        module = Transformer(TINY.replace(remat_policy=policy))
+        module = Transformer(SMALL.replace(remat_policy=policy))
         apply = functools.partial(module.apply, enable_dropout=False)
         _, pullback = jax.eval_shape(
             lambda p: jax.vjp(lambda p: apply({"params": p}, INPUTS, TARGETS, TARGETS), p), params
@@ -233,11 +214,10 @@ def test_remat_keeps_fewer_residuals():
     assert residual_bytes("full") < residual_bytes("minimal") < residual_bytes("none")
 
 
-@pytest.mark.parametrize(("config", "float32_logits"), [(TIED, False), (PROMPTS, True)])
-def test_bfloat16_is_near_float32(config, float32_logits):
-    expected = reference_logits(config)
-    module = Transformer(config.replace(dtype="bfloat16", float32_attention_logits=float32_logits))
-    found = logits(module, model_and_params(config)[1], INPUTS, TARGETS)
+def test_bfloat16_is_near_float32():
+    expected = reference_logits(TIED)
+    module = Transformer(TIED.replace(dtype="bfloat16"))
+    found = logits(module, model_and_params(TIED)[1], INPUTS, TARGETS)
     assert found.dtype == jnp.float32
     # bfloat16 keeps 8 bits; over two layers errors add up to a few percent of the spread.
     error = np.abs(found - expected)[VALID]
@@ -245,7 +225,7 @@ def test_bfloat16_is_near_float32(config, float32_logits):
 
 
 def test_dropout_only_where_enabled_and_reproducible_from_the_key():
-    module, params = model_and_params()
+    module, params = model_and_params(SMALL)
 
     @functools.partial(jax.jit, static_argnums=(0, 1))
     def run(module, enable_dropout, key):
@@ -258,9 +238,10 @@ def test_dropout_only_where_enabled_and_reproducible_from_the_key():
     first = run(module, True, KEYS[0])
     np.testing.assert_array_equal(first, run(module, True, KEYS[0]))
     assert not np.allclose(first, run(module, True, KEYS[1]), atol=0.1)
-    np.testing.assert_array_equal(run(module, False, KEYS[0]), run(module, False, None))
-    no_rate = Transformer(TINY.replace(dropout_rate=0.0))
-    np.testing.assert_allclose(run(no_rate, True, KEYS[0]), reference_logits(TINY), atol=TOLERANCE)
+    without = run(module, False, KEYS[0])
+    assert not np.allclose(first, without, atol=0.1)
+    no_rate = Transformer(SMALL.replace(dropout_rate=0.0))
+    np.testing.assert_allclose(run(no_rate, True, KEYS[0]), without, atol=TOLERANCE)
     with pytest.raises(InvalidRngError):
         run(module, True, None)
 
@@ -321,26 +302,22 @@ def test_separate_output_is_its_own_kernel_unscaled():
     np.testing.assert_array_equal(apply(module, params, method="output_layer").weights, kernel)
 
 
-def test_hidden_states_times_the_output_layer_are_the_logits():
+def test_soft_prompts_are_the_same_as_tokens_with_their_embeddings():
     module, params = model_and_params(PROMPTS)
-    encoded = apply(module, params, INPUTS, method="encode", enable_dropout=False)
-    assert encoded.shape == (3, 3 + 7, 8)  # the prompt stands in front
-    arguments = (encoded, INPUTS, shift_right(TARGETS), TARGETS)
-    hidden = apply(module, params, *arguments, method="decode_hidden", enable_dropout=False)
-    assert hidden.shape == (3, 6, 8)  # the decoder's prompt is cut off again
-    kernel = apply(module, params, method="output_layer").weights
-    np.testing.assert_allclose(hidden @ kernel, reference_logits(PROMPTS), atol=TOLERANCE)
-
-
-def test_a_soft_prompt_is_the_same_as_tokens_with_its_embeddings():
-    module, params = model_and_params(TINY.replace(encoder_prompt_length=3))
-    tokens = rows(3, seed=11)[0]
+    bare = {name: part for name, part in params.items() if not name.endswith("_prompt")}
+    first, second = rows(3, seed=11), rows(2, seed=12)
     embedding = params["token_embedder"]["embedding"]
-    params = params | {"encoder_prompt": {"embedding": embedding[tokens]}}
-    found = logits(module, params, INPUTS, TARGETS)
-    bare = {name: part for name, part in params.items() if name != "encoder_prompt"}
-    inputs = np.concatenate([np.tile(tokens, (3, 1)), INPUTS], axis=1)
-    expected = logits(model_and_params()[0], bare, inputs, TARGETS)
+    prompts = {"encoder_prompt": first, "decoder_prompt": second}
+    prompts = {name: {"embedding": embedding[tokens[0]]} for name, tokens in prompts.items()}
+    found = logits(module, bare | prompts, INPUTS, TARGETS)
+    assert np.abs(found - reference_logits(PROMPTS))[VALID].max() > 0.1
+
+    def behind(prompt, tokens):
+        return np.concatenate([prompt.repeat(3, axis=0), tokens], axis=1)
+
+    targets = behind(second, TARGETS)
+    inputs = (behind(first, INPUTS), targets, behind(second, shift_right(TARGETS)))
+    expected = logits(Transformer(TINY), bare, *inputs)[:, 2:]
     np.testing.assert_allclose(found[VALID], expected[VALID], atol=TOLERANCE)
 
 

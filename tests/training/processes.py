@@ -16,6 +16,26 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def start_module(name, *arguments, devices=8):
+    """Starts a module as a process with as many devices of this machine's processor."""
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
+    return subprocess.Popen(
+        [sys.executable, "-m", name, *map(str, arguments)],
+        cwd=REPOSITORY,
+        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def output_of(process):
+    """Returns what a process that succeeds prints."""
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err[-3000:]
+    return out
+
+
 def start(folder, name, commands):
     """Starts a process that runs the commands; its output goes to files."""
     path = folder / f"{name}.json"

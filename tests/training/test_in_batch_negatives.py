@@ -8,7 +8,7 @@ from faith_jax.training.in_batch_negatives import InBatchNegatives, in_batch_log
 from faith_jax.training.label_cross_entropy import LabelCrossEntropy
 from tests.models import families, tiny
 
-CONFIG = families.BERT.with_dropout(0.0).replace(label_names=())
+CONFIG = families.BERT.with_dropout(0.0).replace(label_names=(), num_encoder_layers=1)
 MODULE = Transformer(CONFIG)
 
 

@@ -2,17 +2,14 @@ import functools
 
 import jax
 import numpy as np
-import optax
 import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.input.layout import pair_features
-from faith_jax.models.partitioning import make_partitioner
 from faith_jax.training.label_cross_entropy import LabelCrossEntropy
-from faith_jax.training.trainer import Trainer
 from tests.models import families, tiny
 
-CONFIG = families.ENCODERS["roberta"].with_dropout(0.0)
+CONFIG = families.ROBERTA.with_dropout(0.0).replace(num_encoder_layers=1)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +56,9 @@ def test_equals_the_sum_over_classes(model, smoothing):
 
 
 def test_token_types_reach_the_model():
-    module, params = tiny.model_and_params(families.BERT.with_dropout(0.0))
+    module, params = tiny.model_and_params(
+        families.BERT.with_dropout(0.0).replace(num_encoder_layers=1)
+    )
     row = {"inputs": [2, 7, 3, 9, 8, 3], "second": 3, "label": 1}
     rows = pair_features([row], 8, module.config)
     np.testing.assert_array_equal(rows["token_types"], [[0, 0, 0, 1, 1, 1, 1, 1]])
@@ -70,19 +69,6 @@ def test_token_types_reach_the_model():
     np.testing.assert_allclose(metrics["loss"], expected, rtol=1e-5)
     without = call(rows["encoder_input_tokens"])
     assert np.abs(without - logits).max() > 1e-2
-
-
-def test_rows_are_learnt_by_heart(model):
-    module, params = model
-    partitioner = make_partitioner(CONFIG)
-    trainer = Trainer(module, LabelCrossEntropy(), optax.adam(0.01), partitioner)
-    state = trainer.init_state(partitioner.put(params, partitioner.replicated))
-    losses = []
-    for _ in range(40):
-        state, metrics = trainer.train_step(state, {}, partitioner.put_batch(batch()))
-        losses.append(float(metrics["loss"]))
-    assert losses[-1] < 0.2 * losses[0]
-    assert float(metrics["accuracy"]) == 1.0
 
 
 def test_wrong_settings():

@@ -52,21 +52,15 @@ def test_a_resumed_run_drops_the_steps_it_takes_again(tmp_path):
     assert [row["step"] for row in lines(tmp_path)] == [1]
 
 
-@pytest.mark.parametrize("cut", ['{"step": 3, "part": "tr', '{"step"', "{", "null", "3", "\ufffd"])
+@pytest.mark.parametrize(
+    "cut", [b'{"step": 3, "part": "tr', b"null", '{"step": 3, "part": "é'.encode()[:-1]]
+)
 def test_a_line_that_was_cut_is_dropped(tmp_path, cut):
     write(tmp_path, 0, [1, 2])
-    with (tmp_path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(cut)
     write(tmp_path, 3, [4])
     assert [row["step"] for row in lines(tmp_path)] == [1, 2, 4]
-
-
-def test_a_file_that_was_cut_inside_a_character_is_read(tmp_path):
-    write(tmp_path, 0, [1, 2])
-    with (tmp_path / "metrics.jsonl").open("ab") as file:
-        file.write('{"step": 3, "part": "é'.encode()[:-1])
-    write(tmp_path, 2, [3])
-    assert [row["step"] for row in lines(tmp_path)] == [1, 2, 3]
 
 
 def test_infinite_losses_are_written_as_json_can(tmp_path):

@@ -17,11 +17,6 @@ def test_linear_decay_by_hand():
     np.testing.assert_allclose(found, [0.0, 0.025, 0.1, 0.05, 0.0, 0.0], atol=1e-7)
 
 
-def test_decay_without_warmup_starts_at_the_full_rate():
-    schedule = optimizers.linear_decay(0.2, total_steps=10, end_rate=0.1)
-    np.testing.assert_allclose([float(schedule(s)) for s in (0, 5, 10)], [0.2, 0.15, 0.1])
-
-
 def test_constant_and_inverse_square_root():
     np.testing.assert_allclose(float(optimizers.constant(0.3)(123)), 0.3)
     np.testing.assert_allclose(float(optimizers.constant(0.3, warmup_steps=10)(5)), 0.15)
@@ -33,8 +28,8 @@ def test_constant_and_inverse_square_root():
     np.testing.assert_allclose(found, [1.0, 1.0, 0.5], rtol=1e-6)
 
 
-@pytest.mark.parametrize("warmup", [60, 500])
-def test_a_warmup_beyond_the_run_is_scaled_down(caplog, warmup):
+def test_a_warmup_beyond_the_run_is_scaled_down(caplog):
+    warmup = 60
     schedule = optimizers.linear_decay(0.1, warmup, total_steps=60)
     # It warms up for 60 // 20 steps.
     found = [float(schedule(step)) for step in (0, 1, 3, 60)]
@@ -85,11 +80,18 @@ def test_adamw_weight_decay_is_decoupled():
     np.testing.assert_allclose(updates["w"], [-0.1 * 0.5 * 2.0], rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["adamw", "adafactor"])
+ONE = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+
+
 @pytest.mark.parametrize(
-    "config",
-    [TINY, TINY.replace(scan_layers=True), TINY.replace(encoder_prompt_length=3), BART, DEBERTA],
-    ids=["t5", "scanned", "soft_prompt", "bart", "deberta"],
+    ("name", "config"),
+    [
+        ("adamw", BART.replace(**ONE)),
+        ("adamw", TINY.replace(encoder_prompt_length=3, **ONE)),
+        ("adafactor", TINY.replace(scan_layers=True, **ONE)),
+        ("adafactor", DEBERTA.replace(num_encoder_layers=1)),
+    ],
+    ids=["bart", "soft_prompt", "scanned", "deberta"],
 )
 def test_weight_decay_spares_biases_and_norms(name, config):
     _, params = model_and_params(config.replace(scan_layers=False))
@@ -98,8 +100,8 @@ def test_weight_decay_spares_biases_and_norms(name, config):
     spared = {n for n in before if n.endswith(("/bias", "/scale", "_bias", "/rel_embedding"))}
     optimizer = getattr(optimizers, name)(0.1, weight_decay=0.5)
     # Without a gradient nothing but the decay is left.
-    zeros = jax.tree.map(jnp.zeros_like, params)
-    updates, _ = optimizer.update(zeros, optimizer.init(params), params)
+    zeros = jax.tree.map(np.zeros_like, params)
+    updates = jax.jit(lambda p: optimizer.update(zeros, optimizer.init(p), p)[0])(params)
     # AdamW's decay is times the rate of 0.1; Adafactor's comes behind it.
     share = 0.05 if name == "adamw" else 0.5
     for parameter, update in flatten(updates).items():
@@ -135,12 +137,17 @@ def test_adafactor_takes_scanned_layers_apart(options):
     apart = {f"layers_{i}": {"kernel": jnp.asarray(kernel)} for i, kernel in enumerate(kernels)}
     optimizer = optimizers.adafactor(0.1, weight_decay=0.01, **options)
     states = [optimizer.init(stacked), optimizer.init(apart)]
+
+    @jax.jit
+    def move(gradient, state, params):
+        updates, state = optimizer.update(gradient, state, params)
+        return optax.apply_updates(params, updates), state
+
     for gradients in steps.astype(np.float32):
         of_stack = {"encoder": {"layers": {"kernel": jnp.asarray(gradients)}}}
         of_layers = {f"layers_{i}": {"kernel": jnp.asarray(g)} for i, g in enumerate(gradients)}
-        moved, states[0] = optimizer.update(of_stack, states[0], stacked)
-        expected, states[1] = optimizer.update(of_layers, states[1], apart)
-        stacked, apart = optax.apply_updates(stacked, moved), optax.apply_updates(apart, expected)
+        stacked, states[0] = move(of_stack, states[0], stacked)
+        apart, states[1] = move(of_layers, states[1], apart)
     for i in range(3):
         np.testing.assert_allclose(
             stacked["encoder"]["layers"]["kernel"][i], apart[f"layers_{i}"]["kernel"], rtol=1e-5
@@ -153,7 +160,9 @@ def test_adafactor_is_optaxs_without_scanned_layers():
     ours, theirs = optimizers.adafactor(0.1), optax.adafactor(0.1, weight_decay_mask=None)
     gradient = jax.tree.map(lambda leaf: 3 * leaf + 1, params)
     assert jax.tree.structure(ours.init(params)) == jax.tree.structure(theirs.init(params))
-    moved, expected = (o.update(gradient, o.init(params), params)[0] for o in (ours, theirs))
+    moved, expected = (
+        jax.jit(lambda o=o: o.update(gradient, o.init(params), params)[0])() for o in (ours, theirs)
+    )
     jax.tree.map(np.testing.assert_array_equal, moved, expected)
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import ConfigError, DivergenceError
@@ -15,14 +15,7 @@ from faith_jax.models.partitioning import make_partitioner
 from faith_jax.training import optimizers
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.objectives import CrossEntropy
-from faith_jax.training.trainer import (
-    Periods,
-    Trainer,
-    TrainState,
-    fit,
-    merge_params,
-    split_params,
-)
+from faith_jax.training.trainer import Periods, Trainer, TrainState, fit, merge_params, split_params
 from tests.models import tiny
 
 CONFIG = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0)
@@ -83,22 +76,23 @@ def test_two_steps_by_hand(adamw):
     optimizer = optax.adamw(0.01, weight_decay=0.1, mask=optimizers.decayed_parameters)
 
     @jax.jit
-    def mean_and_gradient(params, batch):
+    def step_by_hand(params, opt_state, batch):
         def mean_loss(params):
             total, sums, _ = LOSS(module, params, batch, None)
             return total / sums["weight"]
 
-        return jax.value_and_grad(mean_loss)(params)
+        loss, gradient = jax.value_and_grad(mean_loss)(params)
+        updates, opt_state = optimizer.update(gradient, opt_state, params)
+        norm = optax.global_norm(gradient)
+        return optax.apply_updates(params, updates), opt_state, loss, norm
 
     state, frozen = fresh(adamw)
     opt_state = optimizer.init(params)
     for step in range(2):
         state, metrics = adamw.train_step(state, frozen, batch(step))
-        loss, gradient = mean_and_gradient(params, batch(step))
-        updates, opt_state = optimizer.update(gradient, opt_state, params)
-        params = optax.apply_updates(params, updates)
+        params, opt_state, loss, norm = step_by_hand(params, opt_state, batch(step))
         np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-5)
-        np.testing.assert_allclose(metrics["gradient_norm"], optax.global_norm(gradient), rtol=1e-5)
+        np.testing.assert_allclose(metrics["gradient_norm"], norm, rtol=1e-5)
         assert float(metrics["weight"]) == 24  # 5+3+4+1+0+5+2+4 target tokens
     assert int(state.step) == 2
     # An update is about the rate, 0.01, whatever the gradient: it is compared to a hundredth of it.
@@ -126,8 +120,9 @@ def test_evaluation_adds_up_over_batches(sgd):
     params = fresh(sgd)[0].params
     whole = sgd.eval_step(params, {}, batch())
     halves = [
-        sgd.eval_step(params, {}, {k: v[rows] for k, v in batch().items()})
-        for rows in (slice(0, 4), slice(4, 8))
+        sgd.eval_step(params, {}, {k: np.where(kept, v, 0) for k, v in batch().items()})
+        for first in (True, False)
+        for kept in [(np.arange(8)[:, None] < 4) == first]
     ]
     assert float(whole["weight"]) == 24
     for name, value in whole.items():
@@ -149,16 +144,6 @@ def test_weights_that_sum_to_less_than_one_are_divided_by_their_sum(sgd):
     assert float(less["weight"]) == 0.25
     for name in ("loss", "gradient_norm"):
         np.testing.assert_allclose(less[name], full[name], rtol=1e-5)
-
-
-def test_a_small_batch_is_learnt_by_heart(adamw):
-    state, frozen = fresh(adamw)
-    losses = []
-    for _ in range(60):
-        state, metrics = adamw.train_step(state, frozen, batch())
-        losses.append(float(metrics["negative_log_likelihood"]))
-    assert losses[0] > 3
-    assert losses[-1] < 0.3
 
 
 def test_one_program_for_all_steps(adamw):
@@ -287,7 +272,6 @@ trees = st.recursive(
 ).filter(lambda tree: isinstance(tree, dict))
 
 
-@settings(max_examples=50, deadline=None)
 @given(trees, st.data())
 def test_merge_is_the_inverse_of_split(tree, data):
     flat = by_name(tree)
@@ -381,12 +365,7 @@ def test_a_run_without_a_finite_checkpoint_begins_anew(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("keep_best", "saved", "kept"),
-    [
-        (0, [4, 8, 10], [10]),
-        (1, [3, 4, 5, 8, 10], [5, 10]),
-        (2, [3, 4, 5, 6, 8, 10], [5, 6, 10]),
-    ],
+    ("keep_best", "saved", "kept"), [(0, [4, 8, 10], [10]), (2, [3, 4, 5, 6, 8, 10], [5, 6, 10])]
 )
 def test_the_lowest_losses_are_kept_between_the_periods_of_checkpoints(
     tmp_path, keep_best, saved, kept

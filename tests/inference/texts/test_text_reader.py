@@ -101,7 +101,7 @@ def test_the_last_turn_and_the_whole_response_stay(models, name, model, options,
     assert set(seen.cut) <= {Kind.KNOWLEDGE, Kind.HISTORY}
     assert 0 < seen.cut[Kind.KNOWLEDGE] <= seen.cut.knowledge
     assert not seen.cut.last_turn
-    if not real and not name.startswith("salience"):  # these have tests of their own
+    if not real and (name, model) in (("pmi_faith_sum", "gpt2"), ("nli_e_minus_c", "nli")):
         score = scorer.score([example])[0]
         assert score.cut == by_name(seen.cut)
         assert score.cut_tokens == sum(seen.cut.values())
@@ -109,7 +109,7 @@ def test_the_last_turn_and_the_whole_response_stay(models, name, model, options,
 
 
 @pytest.mark.parametrize("real", REALS)
-@pytest.mark.parametrize("length", [256, 384, 640])
+@pytest.mark.parametrize("length", [256, 640])
 @pytest.mark.parametrize(("model", "form"), [("gpt2", True), ("bart", False), ("bart", True)])
 def test_both_branches_of_pmi_have_the_same_history_and_response(models, model, form, length, real):
     example = examples(real)
@@ -252,16 +252,11 @@ def test_company_and_batches_change_nothing(models):
         EXAMPLE,
         GroundedExample("t", Grounding((DOCUMENT[:300],)), TURNS[:2], "Stone."),
     ]
-    for name, model, options in (
-        ("pmi_faith_sum", "gpt2", {}),
-        ("nli_e_minus_c", "nli", {}),
-        ("bertscore", "critic", {"layer": 1}),
-    ):
-        scorer = load_scorer(name, model=models[model], max_length=LENGTH, **options)
-        together = scorer.score(others)
-        alone = [scorer.score([example])[0] for example in others]
-        np.testing.assert_allclose([s.value for s in together], [s.value for s in alone], atol=2e-4)
-        assert [s.cut for s in together] == [s.cut for s in alone]
+    scorer = load_scorer("pmi_faith_sum", model=models["gpt2"], max_length=LENGTH)
+    together = scorer.score(others)
+    alone = [scorer.score([example])[0] for example in others]
+    np.testing.assert_allclose([s.value for s in together], [s.value for s in alone], atol=2e-4)
+    assert [s.cut for s in together] == [s.cut for s in alone]
 
 
 class Tokens:

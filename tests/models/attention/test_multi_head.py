@@ -5,14 +5,21 @@ from faith_jax.models.attention.multi_head import MultiHeadAttention
 from faith_jax.models.config import TransformerConfig
 
 
+def random_heads(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
 def test_self_attention_equals_attention_over_itself():
     module = MultiHeadAttention(TransformerConfig(9, num_heads=2, head_dim=3))
     x = np.random.default_rng(0).normal(size=(2, 4, 5)).astype(np.float32)
-    variables = jax.jit(lambda: module.init(jax.random.key(0), x, deterministic=True))()
-    apply = jax.jit(lambda *inputs: module.apply(variables, *inputs, deterministic=True))
-    np.testing.assert_allclose(apply(x), apply(x, x), rtol=1e-6)
-    params = variables["params"]
-    kernels = {name: np.asarray(params[name]["kernel"]) for name in params}
+    shapes = {"query": (5, 6), "key": (5, 6), "value": (5, 6), "out": (6, 5)}
+    kernels = {
+        name: random_heads(i, *shape) * 0.4 for i, (name, shape) in enumerate(shapes.items())
+    }
+    params = {name: {"kernel": kernel} for name, kernel in kernels.items()}
+    apply = jax.jit(lambda *x: module.apply({"params": params}, *x, deterministic=True))
+    found = apply(x)
+    np.testing.assert_allclose(found, apply(x, x), rtol=1e-6)
 
     def heads(name):
         return (x @ kernels[name]).reshape(2, 4, 2, 3).transpose(0, 2, 1, 3)
@@ -20,11 +27,7 @@ def test_self_attention_equals_attention_over_itself():
     logits = heads("query") @ heads("key").swapaxes(-1, -2)
     weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     joined = (weights @ heads("value")).transpose(0, 2, 1, 3).reshape(2, 4, 6)
-    np.testing.assert_allclose(apply(x), joined @ kernels["out"], rtol=1e-4, atol=1e-6)
-
-
-def random_heads(seed, *shape):
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+    np.testing.assert_allclose(found, joined @ kernels["out"], rtol=1e-4, atol=1e-6)
 
 
 def test_projections_have_biases_where_asked():
