@@ -32,11 +32,6 @@ def test_packed_files_are_read_from_any_place(form):
     assert file.readline() == b'{"n": 0}\n'
 
 
-def test_several_frames_are_one_file():
-    frames = [pa.compress(part, "zstd", asbytes=True) for part in (b"Tea\n", b"Ink\n")]
-    assert unpack(io.BytesIO(b"".join(frames))).read() == b"Tea\nInk\n"
-
-
 def test_a_zstandard_file_that_is_cut_or_damaged(tmp_path):
     path, packed = tmp_path / "rows.jsonl.zst", PACKED["zstandard"]
     path.write_bytes(packed[: len(packed) // 2])
