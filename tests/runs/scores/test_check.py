@@ -162,9 +162,6 @@ def test_a_data_set_names_what_decides(command, nli, base, responses, tmp_path):
     verdicts = [row["fields"]["verdict"] for row in one]
     counts = {row["verdict"]: row["claims"] for row in json.loads(told.read_text())["verdicts"]}
     assert counts == {name: verdicts.count(name) for name in VERDICTS}
-    page = tmp_path / "page.html"
-    assert command("report", str(tmp_path / "checked/1.0.0"), f"--output={page}")[0] == 0
-    assert "Checked claims" in page.read_text()
 
 
 def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
