@@ -76,32 +76,6 @@ def test_a_package_that_is_broken_stops_only_its_own_command(install, capsys):
     assert "reproduce" in shown.out
 
 
-PLAIN = '''
-import dataclasses
-
-
-@dataclasses.dataclass(frozen=True)
-class Count:
-    """Counts."""
-
-    text: str
-    least: int = 3
-
-    def run(self) -> str:
-        return str(len(self.text.split()) + self.least)
-'''
-
-
-def test_a_command_whose_fields_have_no_help(install, capsys):
-    install("lab_plain", PLAIN, "[faith_jax.commands]\ncount = lab_plain:Count\n")
-    with pytest.raises(SystemExit):
-        cli.main(["--help"])
-    assert "Counts." in capsys.readouterr().out
-    assert cli.main(["count", "two words"]) == 0
-    assert cli.main(["count", "two words", "4"]) == 0
-    assert capsys.readouterr().out == "5\n6\n"
-
-
 def test_the_papers_commands_are_called_as_their_entry_points():
     for name in entry_point_names(cli.COMMAND_ENTRY_POINTS):
         (command,) = cli._named_commands([name])

@@ -46,21 +46,6 @@ def test_scores_of_another_system_in_a_csv_file(tmp_path):
     assert (third["label"], third["scores"]) == (None, {"my_judge": None})
 
 
-def test_ids_of_floats_are_told_once(tmp_path, caplog):
-    path = write(tmp_path / "c.csv", "id,token_f1\n7.0,0.5\n,0.25\n")
-    with caplog.at_level("INFO", "faith_jax"):
-        for _ in range(2):  # as commands do
-            assert [row["id"] for row in read_scored_rows(path)] == ["7", "line 3"]
-    assert caplog.messages == [
-        f"{path}: id: ids such as 1.0 are read as 1, an empty one as its line ('line 3')"
-    ]
-    write(path, "id,token_f1\n7,inf\n")
-    with pytest.raises(
-        InputError, match=r"c.csv:2: field 'token_f1': expected a finite number, or"
-    ):
-        list(read_scored_rows(path))
-
-
 def test_columns_named_as_scorers_are_scores_and_no_texts_are_needed(tmp_path):
     path = write(tmp_path / "c.tsv", "token_f1\tlabel\tmine\n1\t1\t0.5\nnan\t0\t0.25\n")
     assert [row["scores"] for row in read_scored_rows(path)] == [

@@ -129,24 +129,6 @@ def test_prompts_that_cannot_be_imported(
         assert_mistake(result, *parts)
 
 
-def test_files_that_cannot_be_imported(command, models, tmp_path):
-    run, base = tmp_path / "run", f"--base={models / 't5'}"
-    np.save(tmp_path / "narrow.npy", VECTORS[:, :5])
-    np.save(tmp_path / "pickle.npy", np.array([[None]]), allow_pickle=True)
-    for name, parts in {
-        "narrow.npy": ["5 wide", "expects 8"],
-        "pickle.npy": ["pickle.npy", "allow_pickle"],
-        "pickl.npy": ["No such file", "'pickle.npy'"],
-        "nowhere": ["no folder of PEFT's"],
-    }.items():
-        result = refused(command, tmp_path, "import-prompt", tmp_path / name, run, base)
-        assert_mistake(result, *parts)
-    file = tmp_path / "narrow.npy"
-    result = refused(command, tmp_path, "import-prompt", file, tmp_path / "other.npy", base)
-    assert_mistake(result, "a .npy file already")
-    assert_mistake(refused(command, tmp_path, "import-prompt", file, run), "--base")
-
-
 def test_prompts_that_cannot_be_exported(command, models, tmp_path):
     run = prompt_run(tmp_path / "run", tmp_path / "gone")
     peft = tmp_path / "peft"

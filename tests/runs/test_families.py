@@ -71,7 +71,8 @@ def check_features(config, vocabulary):
     assert weights.tolist() == counted + [0] * (width - len(counted))
 
 
-@pytest.mark.parametrize("family", ["gpt2", pytest.param("bart", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["gpt2", "bart"])
 def test_a_prompt_is_trained_and_decoded_with(command, tmp_path, family):
     folder = write(tmp_path, family)
     run, output = tmp_path / "run", tmp_path / "out"

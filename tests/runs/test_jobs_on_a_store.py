@@ -8,9 +8,7 @@ import time
 import pytest
 
 from faith_jax.core import files
-from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import append_rows, count_kept_rows, locks
-from faith_jax.core.files.locks import is_renewed
 from faith_jax.core.files.stores import path_of, versions
 from faith_jax.runs import shards
 from tests.runs.test_shards import begin, compute
@@ -56,34 +54,6 @@ def test_two_processes_make_what_one_makes_on_a_disk(command, gs, tmp_path):
         assert path_of(f"{gs}/{name}/{path.name}").read_bytes() == path.read_bytes(), path.name
     assert len(list((tmp_path / name).glob("*.tfrecord-*-of-00004"))) == 4
     assert not any(".partial" in found or ".lock" in found for found in versions(path_of(gs)))
-
-
-def test_shards_are_computed_by_several_and_joined_by_another_one(gs, short_leases):
-    target = path_of(f"{gs}/out.jsonl")
-    with begin(target) as one, begin(target) as other:
-        first, second = one.take_shards(), other.take_shards()
-        mine, theirs = next(first), next(second)
-        assert (mine.number, theirs.number) == (0, 1)
-        compute(mine)
-        last = next(first)
-        assert last.number == 2
-        compute(last)
-        assert next(first, None) is None  # the other one lives
-        assert is_renewed(theirs.rows.with_name(f".{theirs.rows.name}.lock"))
-        with one.joining() as found:
-            assert found is None
-        with pytest.raises(ConfigError, match=r"1 of 3 shards are not done: gs://.*00001-of-00003"):
-            one.check_done()
-        compute(theirs)
-        assert next(second, None) is None
-    with begin(target, joins_only=True) as joins:
-        joins.check_done()
-        with joins.joining() as found:
-            assert [told["rows"] for told in found] == [2, 2, 2]
-            with files.atomic_file(target) as beside:
-                joins.write_jsonl(beside)
-    assert [json.loads(line)["n"] for line in target.read_text().splitlines()] == list(range(6))
-    assert list(versions(path_of(gs))) == ["out.jsonl"]
 
 
 def test_a_process_that_waits_while_another_joins_is_not_interrupted(gs, short_leases, caplog):

@@ -80,10 +80,6 @@ def task(recipe):
     return name.replace("dialfact_verify_generate", "fact_verify") + "_sample"
 
 
-def test_rows_are_answered_as_they_are_published(t5, command, tmp_path):
-    responds("npov_generate_finetune", t5, command, tmp_path)
-
-
 @pytest.mark.usefixtures("own_seqio_tasks", "uncosted")
 def test_tasks_of_the_users_own_have_no_delimiters(t5, command, tmp_path, caplog):
     def drinks(split, shuffle_files, seed=None):
@@ -218,6 +214,11 @@ def test_unknown_tokens_are_reported(t5, command, tmp_path, caplog):
     )
     command.succeeds(*infer)
     assert caplog.text.count("of the tokens of knowledge are unknown") == 1
+    (written,) = (tmp_path / "out").glob("*.jsonl")
+    # As published, for other programs.
+    assert json.loads(written.read_text())["inputs"] == (
+        "{query: Is ~tea~ good?} {pro: It is `hot`.} {con: It stains.}"
+    )
     out = command.succeeds(*infer, "--dry_run")
     assert re.search(r"unknown tokens of history: 2 of \d+ \(\S+%\), from ~ `", out)
     assert re.search(r"warning: \S+% of the tokens of knowledge are unknown", out)

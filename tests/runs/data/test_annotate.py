@@ -246,41 +246,35 @@ def test_a_filled_sheet_is_not_lost(annotate, responses, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("write", "--input={r}", "--output={t}/a.xlsx"), "a sheet is a .csv or .jsonl file"),
-        (("write", "--input={r}", "--output={r}"), "responses.jsonl would overwrite the input"),
+        ("write --input={r} --output={t}/a.xlsx", "a sheet is a .csv or .jsonl file"),
+        ("write --input={r} --output={r}", "responses.jsonl would overwrite the input"),
+        ("write --input={r} --output={t}/a.csv --sample=9", "from 1 to 8, the responses"),
         (
-            ("write", "--input={r}", "--output={t}/a.csv", "--sample=9"),
-            "from 1 to 8, the responses",
-        ),
-        (
-            ("write", "--input={r}", "--output={t}/a.csv", "--annotators=Ada,ada"),
+            "write --input={r} --output={t}/a.csv --annotators=Ada,ada",
             "--annotators: a name is given twice: Ada, ada",
         ),
         (
-            ("write", "--input={r}", "--output={t}/{{annotator}}.csv"),
+            "write --input={r} --output={t}/{{annotator}}.csv",
             "{annotator} in a name goes with --annotators",
         ),
         (
-            ("write", "--input={r}", "--output={t}/{{annotator}}.csv", "--annotators=a/b"),
+            "write --input={r} --output={t}/{{annotator}}.csv --annotators=a/b",
             "'a/b' cannot be part of a file's name",
         ),
+        ("read {t}/empty.csv --output={t}/m.jsonl", "none of 8 rows is annotated yet; fill"),
         (
-            ("read", "{t}/empty.csv", "--output={t}/m.jsonl"),
-            "none of 8 rows is annotated yet; fill",
-        ),
-        (
-            ("read", "{t}/empty.csv", "--output={t}/m.jsonl", "--complete"),
+            "read {t}/empty.csv --output={t}/m.jsonl --complete",
             "empty.csv:2: not annotated yet, the first of 8 such rows",
         ),
         (
-            ("read", "{t}/empty.csv", "--output={t}/m.jsonl", "--labels={t}/m.jsonl"),
+            "read {t}/empty.csv --output={t}/m.jsonl --labels={t}/m.jsonl",
             "is the output of --output too",
         ),
         (
-            ("read", "{t}/filled.csv", "--output={t}/m.jsonl", "--slices={r}"),
+            "read {t}/filled.csv --output={t}/m.jsonl --slices={r}",
             "--slices: {r}: cannot be written (File exists)",
         ),
-        (("agreement", "{t}/no.csv"), "no.csv: no such file"),
+        ("agreement {t}/no.csv", "no.csv: no such file"),
     ],
 )
 def test_mistakes_are_one_line_and_status_2(annotate, responses, tmp_path, arguments, message):
@@ -290,7 +284,7 @@ def test_mistakes_are_one_line_and_status_2(annotate, responses, tmp_path, argum
     (tmp_path / "filled.csv").write_text(re.sub(r"^([\w-]+),,", r"\1,ada,", filled, flags=re.M))
     before = sorted(tmp_path.iterdir())
     paths = {"r": responses, "t": tmp_path}
-    status, lines, error = annotate(*(argument.format(**paths) for argument in arguments))
+    status, lines, error = annotate(*arguments.format(**paths).split())
     assert (status, lines) == (2, [])
     assert message.replace("{t}", str(tmp_path)).replace("{r}", str(responses)) in error
     assert sorted(tmp_path.iterdir()) == before

@@ -193,16 +193,6 @@ def test_the_tiny_model_is_written_to_try_cards_of_ones_own(few, command, tmp_pa
         assert (status, "goes with a judge of the package" in err) == (2, True)
 
 
-def test_pairs_are_written_for_the_judges_own_code(few, references, command, tmp_path):
-    path = tmp_path / "pairs.jsonl"
-    status, _, err = command("certify", CARD, str(references(CARD)), f"--write-pairs={path}")
-    assert (status, err) == (0, "")
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [row["pair"] for row in rows] == list(range(1, FEW + 1))
-    assert rows[0]["grounding"] == PAIRS[0].texts[0]
-    assert rows[0]["response"] == PAIRS[0].response
-
-
 @pytest.mark.parametrize(
     ("arguments", "rows", "message"),
     [

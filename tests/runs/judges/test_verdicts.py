@@ -59,24 +59,6 @@ def check_columns(table, expected):
     assert list(map(list, table["judge_evidence"])) == [list(v.evidence) for v in expected]
 
 
-def test_records_of_langchain(models, expected):
-    """Their `source_documents`, and the dicts of later versions with question, context, answer."""
-    model = models["minicheck_flan_t5_large"]
-    check_columns(faith_jax.judge(RECORDS, model=model), expected)
-    later = [
-        {
-            "input": row["query"],
-            "context": [document["page_content"] for document in row["source_documents"]],
-            "answer": row["result"],
-        }
-        for row in RECORDS
-    ]
-    check_columns(faith_jax.judge(later, model=model), expected)
-    pairs = [{"context": row["context"], "answer": row["answer"]} for row in later]
-    named = faith_jax.judge(pairs, model=model, columns={"grounding": "context"})
-    check_columns(named, expected)
-
-
 def test_frames_and_columns(models, expected):
     pandas = pytest.importorskip("pandas")
     model = models["minicheck_flan_t5_large"]

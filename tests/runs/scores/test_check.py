@@ -149,15 +149,16 @@ def test_responses_in_other_formats_and_columns(command, nli, base, tmp_path):
     assert (status, "column 'sad' is missing. Did you mean 'said'?" in err) == (2, True)
 
 
-def test_a_data_set_names_what_decides(command, nli, base, responses, tmp_path):
+def test_a_table_names_what_decides(command, nli, base, responses, tmp_path):
     given = ("check", f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
-    (tmp_path / "checked").mkdir()
-    assert command(*given, f"--output={tmp_path / 'checked/1.0.0'}")[0] == 0
+    assert command(*given, f"--output={tmp_path / 'checked.parquet'}")[0] == 0
     assert command(*given, f"--output={tmp_path / 'checked.jsonl'}")[0] == 0
-    one, other = (list(read_scored_rows(tmp_path / n)) for n in ("checked/1.0.0", "checked.jsonl"))
+    one, other = (
+        list(read_scored_rows(tmp_path / f"checked.{form}")) for form in ("parquet", "jsonl")
+    )
     assert [row["fields"] for row in one] == [row["fields"] for row in other]
     told = tmp_path / "told.json"
-    out = command.succeeds("evaluate", str(tmp_path / "checked/1.0.0"), f"--json={told}")
+    out = command.succeeds("evaluate", str(tmp_path / "checked.parquet"), f"--json={told}")
     assert "Checked claims" in out
     verdicts = [row["fields"]["verdict"] for row in one]
     counts = {row["verdict"]: row["claims"] for row in json.loads(told.read_text())["verdicts"]}
@@ -377,21 +378,6 @@ def test_sentences_about_another_subject_do_not_count(nli, tmp_path):
     assert of_guitars not in found("It has six strings.", ["Do you play the cello?"])
     assert of_guitars in found("The guitar has six strings.", ["Do you play the cello?"])
     assert with_cello in found("The guitar is low.")
-
-
-def test_a_title_means_more_than_an_alias(nli, tmp_path):
-    rows = [
-        {"title": "Mercury (planet)", "text": "It is near the Sun."},
-        {"title": "Freddie", "text": "He sang near the Sun.", "aliases": ["Mercury", "Fred"]},
-    ]
-    (tmp_path / "articles.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    build(tmp_path / "articles.jsonl", tmp_path / "base")
-    checker = FactChecker(tmp_path / "base", nli)
-    for claim, titles in (
-        ("Mercury is near the Sun.", ["Mercury (planet)"]),
-        ("Fred sang near the Sun.", ["Freddie"]),
-    ):
-        assert [it.title for it in checker(claim).claims[0].evidence] == titles
 
 
 def test_the_context_finds_what_a_pronoun_means(nli, base):
