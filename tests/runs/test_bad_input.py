@@ -150,7 +150,7 @@ def test_wrong_settings_of_inference(command, tiny_run, tmp_path, binding, parts
 
 def test_wrong_paths_of_inference(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "own.gin").write_text("")
+    (tmp_path / "file").write_text("")
     for name in ("~/nosuch.csv", "*.jsonl"):
         arguments = (f"--gin.INPUT_FILE={name}", "--gin.INFER_OUTPUT_DIR=out")
         status, _, err = command(*INFER, "--gin.CHECKPOINT_PATH=mini", *arguments)
