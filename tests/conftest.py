@@ -171,20 +171,39 @@ def offline_data_dir(data_folder):
         yield data_folder
 
 
+class Command:
+    """Runs `faith-jax` in this process; returns (status, stdout, stderr)."""
+
+    def __init__(self, capfd):
+        self._capfd = capfd
+
+    def __call__(self, *arguments):
+        from faith_jax import cli
+
+        self._capfd.readouterr()
+        status = cli.main([str(a) for a in arguments])
+        return status, *self._capfd.readouterr()
+
+    def succeeds(self, *arguments):
+        """Returns the output of a command that must end with status 0."""
+        status, out, err = self(*arguments)
+        assert status == 0, err
+        return out
+
+    def refuses(self, *arguments):
+        """Returns the one line with which a command must end with status 2."""
+        status, _, err = self(*arguments)
+        assert status == 2, err
+        assert "Traceback" not in err
+        (line,) = (line for line in err.splitlines() if line.startswith("faith-jax: "))
+        return line
+
+
 @pytest.fixture
 def command(data_folder, monkeypatch, capfd):
-    """Runs `faith-jax` in this process; returns (status, stdout, stderr)."""
-    from faith_jax import cli
-
+    """Runs `faith-jax`, see `Command`."""
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(data_folder))
-
-    def run(*arguments):
-        capfd.readouterr()
-        status = cli.main([str(a) for a in arguments])
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return run
+    return Command(capfd)
 
 
 @pytest.fixture(scope="session")

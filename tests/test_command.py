@@ -49,10 +49,6 @@ COMMANDS = {
         "runs.scores.evaluate_scores.has_labels",
         ["rows.jsonl", "--json=OUT.json"],
     ),
-    "annotate": (
-        "runs.data.annotate.write_sheets",
-        ["write", "--input=rows.jsonl", "--output=OUT", "--annotators=a,b"],
-    ),
     "import-checkpoint": ("runs.convert.open_checkpoint", ["mini", "OUT"]),
 }
 
@@ -165,7 +161,6 @@ CLOSED = [
     ("import-checkpoint", "{closed}", "{out}"),
     ("export-checkpoint", "{closed}/model", "{out}"),
     ("check", "--input={rows}", "--knowledge-base={closed}", "--output={out}"),
-    ("prepare", "faithdial", "--raw={closed}", "--data-dir={out}"),
     ("npov", "inputs", "--knowledge={closed}/topics", "--output={out}"),
 ]
 

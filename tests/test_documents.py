@@ -55,7 +55,10 @@ def folder(tmp_path, monkeypatch, offline_data_dir):
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(p, marks=pytest.mark.slow if p == "models.md" else ()) for p in EXAMPLES],
+    [
+        pytest.param(p, marks=pytest.mark.slow if p in ("api.md", "models.md") else ())
+        for p in EXAMPLES
+    ],
 )
 def test_examples_run(page, folder):
     names = {}
@@ -77,8 +80,7 @@ def test_the_users_own_task_is_trained_on(folder, command, tmp_path):
     page = (REPOSITORY / "docs" / "extending.md").read_text("utf-8")
     given = re.search(r"^t5x (train .*?)^```$", page, re.DOTALL | re.MULTILINE)[1]
     seqio.TaskRegistry.remove("colours")  # of the example, which has run before
-    status, out, err = command(*shlex.split(given.replace("\\\n", " ")))
-    assert status == 0, err
+    out = command.succeeds(*shlex.split(given.replace("\\\n", " ")))
     assert "colours" in out
 
 
@@ -99,8 +101,7 @@ def test_the_users_own_files(folder, command, tmp_path):
     assert len(lines) == 6
     printed = []
     for line in lines:
-        status, out, err = command(*shlex.split(line.replace("colours ", "my_colours ")))
-        assert status == 0, err
+        out = command.succeeds(*shlex.split(line.replace("colours ", "my_colours ")))
         printed.append(out)
     assert "number_precision" in printed[0]
     scored = json.loads((tmp_path / "scores.jsonl").read_text("utf-8"))
@@ -115,10 +116,6 @@ def test_the_users_own_files(folder, command, tmp_path):
 def test_the_pages_have_examples():
     assert {"README.md", "api.md", "models.md"} <= set(EXAMPLES)
     assert sum(not b.startswith("# needs") for blocks in EXAMPLES.values() for b in blocks) >= 6
-
-
-def test_values_are_compared():
-    assert run("x = 1\nx + 1\n# 2\nx\n# one\n", {}) == [(2, 2)]
 
 
 def test_the_first_commands_of_the_readme_print_its_table(tmp_path, monkeypatch, capsys):
@@ -143,8 +140,7 @@ def test_the_users_own_judge(folder, command, tmp_path):
     rows = "grounding,response\nTea is a leaf. It is hot.,It is a leaf. It is hot.\n"
     (tmp_path / "answers.csv").write_text(rows)
     given, _ = re.findall(r"^faith-jax (score --scorers=my_judge.*?)^```$", page, re.S | re.M)
-    status, _, err = command(*shlex.split(given.replace("\\\n", " ")))
-    assert status == 0, err
+    command.succeeds(*shlex.split(given.replace("\\\n", " ")))
     (row,) = map(json.loads, (tmp_path / "judged.jsonl").read_text().splitlines())
     assert row["scores"].keys() == {"my_judge", "whole"}
     assert len(row["evidence"]["my_judge"]) == 2

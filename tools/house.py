@@ -21,6 +21,7 @@ imported.
 import argparse
 import ast
 import collections
+import functools
 import inspect
 import io
 import pathlib
@@ -81,6 +82,12 @@ def read_file(path: pathlib.Path, package: pathlib.Path) -> File:
     return File(path.relative_to(package), len(text.splitlines()), len(code), len(guards))
 
 
+@functools.lru_cache(maxsize=1)
+def _nodes(tree: ast.AST) -> list[ast.AST]:
+    """Returns all nodes of a tree, which several counts walk through one after the other."""
+    return list(ast.walk(tree))
+
+
 def _code_lines(text: str) -> set[int]:
     skipped = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
     found: set[int] = set()
@@ -92,14 +99,14 @@ def _code_lines(text: str) -> set[int]:
 
 def _docstring_lines(tree: ast.AST) -> Iterator[int]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
             first = node.body[0]
             yield from range(first.lineno, (first.end_lineno or first.lineno) + 1)
 
 
 def _guard_lines(tree: ast.AST) -> Iterator[int]:
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.If):
             is_guard = isinstance(node.body[-1], ast.Raise) and not node.orelse
         else:
@@ -124,7 +131,7 @@ class Word(NamedTuple):
 
 def bindings(tree: ast.AST) -> Iterator[Word]:
     """Yields the names that parameters, assignments, loops, imports' `as` and so on bind."""
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.arg):
             name = node.arg
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -137,7 +144,7 @@ def bindings(tree: ast.AST) -> Iterator[Word]:
 
 def summaries(tree: ast.AST) -> Iterator[Word]:
     """Yields the first lines of the docstrings of functions and classes."""
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
             first = text.splitlines()[0]
             yield Word(node.lineno, first, bool(_RIDDLE.match(first)))
@@ -145,7 +152,7 @@ def summaries(tree: ast.AST) -> Iterator[Word]:
 
 def function_names(tree: ast.AST) -> Iterator[Word]:
     """Yields the names of functions; one word says nothing if it is private or a participle."""
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if not isinstance(node, ast.FunctionDef) or node.name.startswith("__"):
             continue
         is_value = any("property" in ast.unparse(d) for d in node.decorator_list)

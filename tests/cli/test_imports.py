@@ -10,6 +10,7 @@ import pytest
 from faith_jax import cli
 from faith_jax.core.heavy_imports import _hide_packages
 from tests.paths import REPOSITORY
+from tests.scoring import tiny_models
 
 SLOW = {
     *("absl", "clu", "flax", "gin", "jax", "jaxlib", "matplotlib", "nltk", "numpy", "optax"),
@@ -115,10 +116,11 @@ def test_scores_tables_and_responses_to_a_file_import_no_tensorflow(tmp_path):
     (tmp_path / "own.gin").write_text(f"INPUT_FILE = '{tmp_path}/queries.jsonl'\n")
     salience = ["salience_hallucination", "salience_coverage"]
     score = ["score", f"--scorers=token_f1,{','.join(salience)}", f"--input={tmp_path}/rows.jsonl"]
-    score += [f"--scorer-option={name}.model=mini" for name in salience]
+    model = tiny_models.write_t5(tmp_path / "t5")
+    score += [f"--scorer-option={name}.model={model}" for name in salience]
     score.append(f"--output={tmp_path}/s.jsonl")
     infer = ["infer", "--gin_file=runs/infer_file.gin", f"--gin_file={tmp_path}/own.gin"]
-    infer += ["--gin.CHECKPOINT_PATH=mini", "--gin.DECODE_LENGTH=2"]
+    infer += [f"--gin.CHECKPOINT_PATH={model}", "--gin.DECODE_LENGTH=2"]
     infer.append(f"--gin.INFER_OUTPUT_DIR={tmp_path}/responses")
     output, names = loaded(f"""
 import jax

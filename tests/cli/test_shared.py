@@ -5,8 +5,6 @@ import gc
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from unittest import mock
 
@@ -42,33 +40,6 @@ def test_compiled_programs_are_kept_in_the_users_cache(tmp_path, monkeypatch):
     assert os.environ[CACHE] == "elsewhere"
     assert "JAX_COMPILATION_CACHE_MAX_SIZE" not in os.environ
     assert os.environ[times] == "0"
-
-
-def kept_bytes(folder, **settings):
-    """Returns how much a new process keeps of three programs of some kilobytes each."""
-    code = """
-import sys
-from faith_jax.cli.shared import keep_compiled_programs
-keep_compiled_programs()
-import jax
-for n in (2, 3, 4):
-    jax.jit(lambda x: x ** n + n)(1.0)
-"""
-    environment = {name: it for name, it in os.environ.items() if not name.startswith("JAX_")}
-    environment |= {"XDG_CACHE_HOME": str(folder)} | settings
-    subprocess.run([sys.executable, "-c", code], env=environment, cwd=REPOSITORY, check=True)
-    return sum(path.stat().st_size for path in folder.rglob("*-cache"))
-
-
-@pytest.mark.slow
-def test_what_is_kept_of_programs_is_bounded_and_can_be_turned_off(tmp_path):
-    whole = kept_bytes(tmp_path / "all")
-    assert whole > 0
-    bound = whole * 2 // 3
-    kept = kept_bytes(tmp_path / "some", JAX_COMPILATION_CACHE_MAX_SIZE=str(bound))
-    assert 0 < kept <= bound
-    assert kept_bytes(tmp_path / "no_cache", JAX_ENABLE_COMPILATION_CACHE="false") == 0
-    assert kept_bytes(tmp_path / "no_folder", JAX_COMPILATION_CACHE_DIR="") == 0
 
 
 @pytest.mark.slow
@@ -122,14 +93,6 @@ def test_a_stop_is_one_line_where_what_is_kept_cannot_be_counted(capsys, monkeyp
     assert capsys.readouterr().err == said
 
 
-def test_of_a_long_error_the_middle_is_left_out():
-    told = first_line(InputError(f"rows.csv:1: column {'x' * 100_000} is missing; add it.\nmore"))
-    assert len(told) == 1000
-    assert told.startswith("rows.csv:1: column xxx")
-    assert told.endswith("xxx is missing; add it.")
-    assert first_line(InputError("y" * 1000)) == "y" * 1000
-
-
 ESCAPE = "\x1b[2J"
 
 
@@ -154,3 +117,11 @@ def test_nothing_that_commands_print_moves_the_terminal(command, tmp_path):
     assert [p.name for p in sources if re.search(r"(?<![\w.])print\(", p.read_text())] == [
         "shared.py"
     ]
+
+
+def test_of_a_long_error_the_middle_is_left_out():
+    told = first_line(InputError(f"rows.csv:1: column {'x' * 100_000} is missing; add it.\nmore"))
+    assert len(told) == 1000
+    assert told.startswith("rows.csv:1: column xxx")
+    assert told.endswith("xxx is missing; add it.")
+    assert first_line(InputError("y" * 1000)) == "y" * 1000

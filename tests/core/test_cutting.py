@@ -10,7 +10,6 @@ from faith_jax.core import templates
 from faith_jax.core.cutting import (
     Kind,
     Part,
-    check_policy,
     concatenate_pieces,
     cut,
     fit,
@@ -18,7 +17,7 @@ from faith_jax.core.cutting import (
     one_part,
     parse,
 )
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import InputError
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 TOKENIZER = load_vocabulary("english_4096")
@@ -100,13 +99,6 @@ def test_the_knowledge_loses_its_end_and_nothing_else():
     assert len(found.ids) == len(whole) - 30
 
 
-def test_the_oldest_turn_goes_where_the_history_does_not_fit():
-    text = templates.dialogue_inputs("Tea is a leaf.", TURNS)
-    found = fit(TOKENIZER, text, 43, "knowledge", "row 1")
-    assert "Hi there" not in decoded(found)
-    assert decoded(found).endswith("<wizard> Hello, how are you? <seeker> What is tea made of?")
-
-
 def test_the_policy_history_cuts_turns_before_knowledge():
     text = templates.dialogue_inputs("Tea is a leaf.", TURNS)
     whole = len(TOKENIZER.encode(text))
@@ -117,14 +109,6 @@ def test_the_policy_history_cuts_turns_before_knowledge():
     last = fit(TOKENIZER, text, 30, "history", "row 1")
     assert decoded(last).endswith("<seeker> What is tea made of?")
     assert set(last.cut) == {Kind.KNOWLEDGE, Kind.HISTORY}
-
-
-def test_the_longest_knowledge_is_cut_first():
-    text = templates.npov_generate_inputs("Tea?", ["It is calming and warm for all."], ["Weak."])
-    whole = TOKENIZER.encode(text)
-    found = fit(TOKENIZER, text, len(whole) - 4, "knowledge", "row 1")
-    assert decoded(found).endswith("{con: Weak.}")
-    assert decoded(found).startswith("{query: Tea?} {pro: It is calming")
 
 
 def test_what_stands_outside_known_parts_is_never_cut():
@@ -227,8 +211,3 @@ def test_a_tokenizer_without_offsets_gives_the_same_parts():
     assert in_tokens(parse(text), text, ids, Plain()) == in_tokens(
         parse(text), text, ids, TOKENIZER
     )
-
-
-def test_an_unknown_policy_is_named():
-    with pytest.raises(ConfigError, match="Did you mean 'knowledge'"):
-        check_policy("knowlege")

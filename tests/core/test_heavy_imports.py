@@ -10,7 +10,6 @@ import nltk.tokenize.punkt
 import pytest
 
 from faith_jax.core import heavy_imports
-from faith_jax.core.heavy_imports import light_module
 from faith_jax.core.words import split_sentences
 from faith_jax.statistics.texts.text_metrics import content_words, rouge
 from tests.paths import REPOSITORY
@@ -40,10 +39,6 @@ print(nltk.stem.PorterStemmer().stem("flies"))
     assert sentences == repr(split_sentences(TEXT))
     assert f1 == repr(rouge(TEXT, "flying generalization", use_stemmer=True)["rouge1"].f1)
     assert (loaded, whole) == ("", "fli")  # who imports NLTK later gets all of it
-
-
-def test_where_all_of_nltk_is_there_its_own_modules_are_taken():
-    assert light_module("nltk.tokenize.punkt") is nltk.tokenize.punkt
 
 
 NAMES = {"TPU_ACCELERATOR_TYPE": "v4-8", "TPU_WORKER_HOSTNAMES": "localhost"}

@@ -58,19 +58,6 @@ def test_time_left_knows_that_the_last_rows_are_long(now, caplog):
     ]
 
 
-def test_without_a_length_or_movement_no_time_is_left(now, caplog):
-    reading, stuck = Progress("row"), Progress("step", total=9)
-    for now[0] in (110, 120):
-        reading.add(5)
-        stuck.update(1)
-    assert caplog.messages == [
-        "row 5  0.50/s",
-        "step 1/9    0.10/s",
-        "row 10  0.50/s",
-        "step 1/9    0.00/s",
-    ]
-
-
 def test_clock():
     found = [clock(s) for s in (0, 59.6, 61, 3600, 86399)]
     assert found == ["0:00", "1:00", "1:01", "1:00:00", "23:59:59"]

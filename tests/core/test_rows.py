@@ -14,7 +14,6 @@ from faith_jax.core.rows import (
     read_json,
     read_jsonl,
     read_lines,
-    read_value,
 )
 
 
@@ -38,25 +37,6 @@ def test_bad_rows_are_skipped_counted_and_listed():
     assert list(parse_rows(ROWS, parse, bad_rows)) == [3, 4]
     assert bad_rows.count == 2
     assert [message[:4] for message in bad_rows.messages] == ["f:2:", "f:4:"]
-
-
-def test_only_the_first_messages_are_kept():
-    bad_rows = BadRows(skip=True)
-    list(parse_rows([Row(f"f:{i}", {"n": -1}) for i in range(1000)], parse, bad_rows))
-    assert bad_rows.count == 1000
-    assert len(bad_rows.messages) < 100
-
-
-def test_a_row_that_is_read_again_counts_once():
-    bad_rows = BadRows(skip=True)
-    for _ in range(2):
-        assert list(parse_rows(ROWS, parse, bad_rows)) == [3, 4]
-    assert (bad_rows.count, len(bad_rows.messages)) == (2, 2)
-
-
-def test_other_errors_are_not_bad_rows():
-    with pytest.raises(KeyError):
-        list(parse_rows([Row("f:1", {})], parse, BadRows(skip=True)))
 
 
 def test_only_line_feeds_end_lines(tmp_path):
@@ -89,10 +69,7 @@ def write(tmp_path, content):
 
 def test_rows_come_with_their_line_numbers(tmp_path):
     path = write(tmp_path, b'\xef\xbb\xbf{"a": 1}\r\n\r\n  \n{"a": "\xc3\xa9"}')
-    assert list(read_jsonl(path)) == [
-        (f"{path}:1", {"a": 1}),
-        (f"{path}:4", {"a": "é"}),
-    ]
+    assert list(read_jsonl(path)) == [(f"{path}:1", {"a": 1}), (f"{path}:4", {"a": "é"})]
 
 
 def test_reading_begins_at_any_row(tmp_path, monkeypatch):
@@ -116,10 +93,6 @@ def test_what_was_seen_is_known_in_memory_and_on_disk(monkeypatch):
     ]
 
 
-def test_an_empty_file_has_no_rows(tmp_path):
-    assert list(read_jsonl(write(tmp_path, b""))) == []
-
-
 @given(
     st.lists(
         st.dictionaries(
@@ -139,16 +112,13 @@ def test_whatever_json_writes_is_read_back(tmp_path_factory, rows):
     [
         (b'{"a": 1}\n{"a": }\n', "rows.jsonl:2: not valid JSON: Expecting value at column 7"),
         (b'{"a": 1}\n{"a": "b', "each line must be one whole JSON object. The file ends here."),
-        (b'{"a": 1} {"a": 2}\n', "rows.jsonl:1: not valid JSON: Extra data at column 10"),
         (b'\n["a"]\n', 'rows.jsonl:2: expected a JSON object, got ["a"].'),
         (b'{"a": "\xe9"}\n', "rows.jsonl:1: expected UTF-8, got byte 0xe9 at byte 8"),
-        ('{"a": 1}\n'.encode("utf-16"), "rows.jsonl: expected UTF-8, got UTF-16"),
         (
             b'{"a": ' + b"9" * 5000 + b"}\n",
             "rows.jsonl:1: not valid JSON: a number of more than 4,300",
         ),
         (b'{"a": ' + b"[" * 900 + b"]" * 900 + b"}", "rows.jsonl:1: not valid JSON: nested too"),
-        (b"[" * 100_000, "rows.jsonl:1: not valid JSON: nested too deeply."),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, content, message):
@@ -156,12 +126,6 @@ def test_a_bad_line_is_named(tmp_path, content, message):
         list(read_jsonl(write(tmp_path, content)))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_hundred_levels_are_read(tmp_path):
-    rows = [{"a": json.loads("[" * 99 + '"[["' + "]" * 99)}, {"a": [[]] * 1000}]
-    path = write(tmp_path, "\n".join(map(json.dumps, rows)).encode())
-    assert [row.fields for row in read_jsonl(path)] == rows
 
 
 def test_bad_lines_can_be_skipped_and_counted(tmp_path):
@@ -179,18 +143,11 @@ def test_half_of_a_surrogate_pair_is_no_text(tmp_path):
     assert bad_rows.messages == [f"{path}:2: holds half of a surrogate pair, no character."]
 
 
-def test_an_error_at_the_end_of_a_line_is_told_of_its_column(tmp_path):
-    path = write(tmp_path, b'{"a": 1, "b": 2\n')
-    with pytest.raises(InputError, match=r"rows\.jsonl:1: .* at column 16"):
-        list(read_jsonl(path))
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
         (None, "no such file"),
         (b'{"a":', "not valid JSON: Expecting value at column 6"),
-        (b'{"a": "\xff"}', "expected UTF-8, got byte 0xff"),
         (b"[1]", "expected a JSON object, got \\[1\\]"),
     ],
 )
@@ -203,16 +160,6 @@ def test_what_is_no_json_object(tmp_path, content, problem):
             read_json(path, error)
     path.write_text('{"a": null}')
     assert read_json(path) == {"a": None}
-
-
-def test_a_small_file_is_read_whole(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_bytes(b'\xef\xbb\xbf{"a": [1, "\xc3\xa9"]}')
-    assert read_value(path) == {"a": [1, "\u00e9"]}
-    for content, message in ((b"[", "not valid JSON: Expecting"), (b'"\xff"', "got byte 0xff")):
-        path.write_bytes(content)
-        with pytest.raises(InputError, match=f"a.json: .*{message}"):
-            read_value(path)
 
 
 _TEXT = st.text(max_size=4) | st.sampled_from(["\ud800", "\udc00", "\x00", "\u2028", "\x7f"])
@@ -258,3 +205,10 @@ def test_only_json_judges_what_msgspec_does_not_read(line):
     assert rows._decode_or_none(line, rows._OBJECT) is None
     assert rows._decode_or_none(b'{"a": [1, "b"]}', rows._OBJECT) == {"a": [1, "b"]}
     assert rows._decode_or_none(b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", rows._OBJECT) is None
+
+
+def test_a_row_that_is_read_again_counts_once():
+    bad_rows = BadRows(skip=True)
+    for _ in range(2):
+        assert list(parse_rows(ROWS, parse, bad_rows)) == [3, 4]
+    assert (bad_rows.count, len(bad_rows.messages)) == (2, 2)

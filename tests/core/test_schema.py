@@ -76,9 +76,7 @@ def test_texts_are_stripped_and_null_is_missing():
     ("change", "message"),
     [
         ({"id": " "}, "field 'id': expected a text that is not empty, got \" \"."),
-        ({"id": 3}, "field 'id': expected a text, got 3."),
         ({"id": None}, "field 'id': expected a value, got null."),
-        ({"turns": "Hi"}, "field 'turns': expected a list, got \"Hi\"."),
         ({"turns": []}, "field 'turns': expected a list of at least 1 item, got []."),
         ({"turns": ["Hi"]}, "field 'turns[0]': expected an object, got \"Hi\"."),
         (
@@ -94,14 +92,10 @@ def test_texts_are_stripped_and_null_is_missing():
             {"turns": [TURN | {"number": 2**63}]},
             "field 'turns[0].number': expected a whole number of 64 bits, got 9223372036854775808.",
         ),
-        ({"turns": [TURN | {"number": 1.5}]}, "field 'turns[0].number': expected a whole number,"),
         ({"gold label": "wrong"}, "field 'gold label': expected one of right, not right, got"),
         ({"shown": {"a": ["x"], "b": [" "]}}, "field 'shown['b'][0]': expected a text that is not"),
-        ({"pair": ["a"]}, "field 'pair': expected a list of 2 items, got [\"a\"]."),
         ({"pair": ["a", "b"]}, "field 'pair[1]': expected a number, got \"b\"."),
-        ({"flag": 2}, "field 'flag': expected one of 0, 1, got 2."),
         ({"note": 2}, "field 'note': expected a text or a list, got 2."),
-        ({"arguments": [{"text": ""}]}, "field 'arguments[0].text': expected a text that is not"),
         ({"note": "\ud800"}, "holds half of a surrogate pair, no character."),
     ],
 )
@@ -124,23 +118,6 @@ def test_a_file_is_read_by_its_schema(tmp_path):
         path.write_text(text)
         with pytest.raises(CheckpointError, match=r"turn\.json: (field 'role': )?expected "):
             read_json_as(path, Turn, CheckpointError)
-
-
-def test_rows_of_which_nothing_can_be_made_are_bad():
-    def make(turn, place):
-        yield turn.text
-        if turn.number:
-            raise InputError(f"{place}: numbered")
-        yield place
-
-    rows = [
-        Row(f"f:{n}", TURN | change) for n, change in enumerate([{}, {"number": 1}, {"text": 0}])
-    ]
-    bad_rows = BadRows(skip=True)
-    assert list(read_as(Turn, rows, make, bad_rows)) == ["Hi", "f:0"]
-    assert [message[:3] for message in bad_rows.messages] == ["f:1", "f:2"]
-    with pytest.raises(InputError, match="f:1: numbered"):
-        list(read_as(Turn, rows, make, BadRows()))
 
 
 def test_columns_are_the_required_fields():
@@ -193,3 +170,20 @@ def test_structs_that_a_tag_tells_apart(shape, message):
     with pytest.raises(InputError) as caught:
         convert_row({"shapes": [shape]}, "f:1", Drawing)
     assert message in str(caught.value)
+
+
+def test_rows_of_which_nothing_can_be_made_are_bad():
+    def make(turn, place):
+        yield turn.text
+        if turn.number:
+            raise InputError(f"{place}: numbered")
+        yield place
+
+    rows = [
+        Row(f"f:{n}", TURN | change) for n, change in enumerate([{}, {"number": 1}, {"text": 0}])
+    ]
+    bad_rows = BadRows(skip=True)
+    assert list(read_as(Turn, rows, make, bad_rows)) == ["Hi", "f:0"]
+    assert [message[:3] for message in bad_rows.messages] == ["f:1", "f:2"]
+    with pytest.raises(InputError, match="f:1: numbered"):
+        list(read_as(Turn, rows, make, BadRows()))

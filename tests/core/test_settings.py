@@ -46,21 +46,14 @@ class Outer(Settings):
     [
         ("size", 0, "a positive whole number, got 0"),
         ("size", True, "a positive whole number, got True"),
-        ("size", 2.0, "a positive whole number, got 2.0"),
-        ("size", None, "a positive whole number, got None"),
         ("size", 10**400, "a number of 64 bits, got one of 1,329"),
-        ("number", -(2**63) - 1, "a number of 64 bits, got one of 64"),
         ("number", float("nan"), "a number, got nan"),
-        ("number", float("-inf"), "a number, got -inf"),
         ("number", "3", "a number, got '3'"),
         ("rate", -0.1, "0 or a positive number or None, got -0.1"),
-        ("ends", (), "a token id, several or None, got ()"),
         ("ends", [1, -1], "a token id, several or None, got [1, -1]"),
         ("mode", 1, "True or False or 'never', got 1"),
         ("order", "middle", "one of first, last, got 'middle'"),
         ("inner", {"share": 1}, "a Inner or None, got {'share': 1}"),
-        ("inner", 0.5, "a Inner or None, got 0.5"),
-        ("size", np.dtype("float32"), "a positive whole number, got dtype('float32')"),
         ("size", np.array([3]), "a positive whole number, got array([3])"),
     ],
 )
@@ -85,12 +78,6 @@ def test_right_values_stay_and_lists_become_tuples():
     assert dataclasses.astuple(made)[:6] == (2, -1e30, 0, (3, 4), "never", "last")
     assert made.inner is inner
     assert hash(made) == hash(dataclasses.replace(made))
-
-
-def test_numpys_scalars_become_pythons():
-    made = Outer(size=np.int64(3), number=np.float32(0.5))
-    assert (made.size, made.number) == (3, 0.5)
-    assert [type(made.size), type(made.number)] == [int, float]
 
 
 def test_a_class_made_from_settings_of_a_subclass_is_right_too():

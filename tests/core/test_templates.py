@@ -7,13 +7,7 @@ from hypothesis import strategies as st
 from faith_jax.core import templates
 from faith_jax.core.cutting import parse
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.templates import (
-    CANDIDATES,
-    PUBLISHED,
-    Notation,
-    check_label,
-    choose_notation,
-)
+from faith_jax.core.templates import CANDIDATES, PUBLISHED, Notation, check_label, choose_notation
 
 NOTATIONS = [Notation(*pair) for pair in itertools.product(CANDIDATES["braces"], ("<>", "[]"))]
 TEXTS = st.text(st.sampled_from("ab .[]{}()<>:⁇é\n"), max_size=12)
@@ -85,27 +79,11 @@ def test_writing_and_reading_agree_with_the_published_form(notation, query, pro,
         assert read == templates.npov_response(response)
 
 
-def test_turns_keep_their_published_separator():
-    text = templates.dialfact_claim_inputs(["Hi [1].", "Tea?"], "It is hot.")
-    written = Notation("[]", "[]").to_model_notation(text)
-    assert written == "[context: Hi (1). [EOT] Tea?] [claim: It is hot.]"
-    assert Notation("[]", "[]").to_published_notation(written) == text.replace("[1]", "(1)")
-
-
 def test_extra_ids_are_no_tags():
     text = "<extra_id_99> <extra_id_4> <knowledge> Tea <seeker> Hi!"
     written = Notation("[]", "[]").to_model_notation(text)
     assert written == "<extra_id_99> <extra_id_4> [knowledge] Tea [seeker] Hi!"
     assert Notation("[]", "[]").to_published_notation(written) == text
-
-
-@pytest.mark.parametrize("text", ["premise: a [1] {b} hypothesis: c", "Is a < b [2]?", "", "{}"])
-def test_texts_of_no_format_stay(text):
-    assert (
-        Notation("[]", "[]").to_model_notation(text)
-        == text
-        == Notation("[]", "[]").to_published_notation(text)
-    )
 
 
 @pytest.mark.parametrize(

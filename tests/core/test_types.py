@@ -1,5 +1,3 @@
-import dataclasses
-
 import pytest
 
 from faith_jax.core.labels import ErrorLabel, Faithfulness
@@ -27,12 +25,6 @@ def test_one_text_is_not_several():
         Grounding(("Tea.",), "p")
     with pytest.raises(ValueError, match=r'^GroundedExample\.history: .* of one, \("Hi",\)\.$'):
         GroundedExample("1", Grounding(()), history="Hi")
-
-
-def test_lists_become_tuples():
-    example = GroundedExample("1", Grounding(["a", "b"], ["pro", "con"]), ["Hi"])
-    assert example == GroundedExample("1", Grounding(("a", "b"), ("pro", "con")), ("Hi",))
-    assert hash(example) == hash(dataclasses.replace(example))
 
 
 def test_one_is_faithful_and_no_is_an_error():

@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.core.words import (
-    first_person_count,
-    is_blank,
-    lower_words,
-    unicode_words,
-    visible,
-)
+from faith_jax.core.words import first_person_count, is_blank, lower_words, unicode_words, visible
 
 
 @pytest.mark.parametrize(
@@ -73,7 +67,3 @@ def test_what_is_not_seen():
 )
 def test_first_person_pronouns(text, count):
     assert first_person_count(text) == count
-
-
-def test_the_pronoun_i_alone():
-    assert first_person_count("I'm sure that I lost my hat.", {"i"}) == 2

@@ -130,27 +130,14 @@ def test_fields_keep_their_types_where_the_format_has_them(tmp_path):
             r"field 'cut\[.one.\]\[.history.\]': expected a whole",
         ),
         ({"scores": {"one": "high"}}, r"field 'scores\.one': expected a finite number"),
-        ({"scores": {"one": True}}, r"field 'scores\.one': expected a finite number"),
         ({"scores": {"one": math.inf}}, r"field 'scores\.one': expected a finite number"),
-        ({"scores": {"one": math.nan}}, r"field 'scores\.one': expected a finite number"),
         ({"scores": {}}, "field 'scores': expected an object of scores by scorer, got {}"),
-        ({"scores": {"one": -1e308}}, r"field 'scores\.one': expected a finite number"),
         ({"id": [3]}, "field 'id': expected a whole number or a text"),
-        ({"id": True}, "field 'id': expected a whole number or a text"),
         ({"corpus": 3}, "field 'corpus': expected a text"),
-        ({"generated_text": 3}, "field 'generated_text': expected a text"),
         ({"grounding": [3]}, r"field 'grounding\[0\]': expected a text"),
         ({"fields": 3}, "field 'fields': expected an object"),
         ({"words": {"one": [[0, 1]]}}, r"field 'words\.one': expected \[start, end, score"),
-        ({"words": {"one": [[0, 9, 1, 0]]}}, r"field 'words\.one': expected \[start"),
-        ({"words": {"one": [[0, 1, 1, 5]]}}, r"field 'words\.one': expected \[start"),
         ({"evidence": {"one": [[0, 1, 1, None]]}}, r"field 'evidence\.one': expected \[start"),
-        ({"evidence": {"one": [[0, 9, 1, 0]]}}, r"field 'evidence\.one': expected \[start"),
-        ({"cut": {"one": 3}}, r"field 'cut\[.one.\]': expected an object"),
-        (
-            {"cut": {"one": {"history": "3"}}},
-            r"field 'cut\[.one.\]\[.history.\]': expected a whole",
-        ),
         ({"label": 2}, "field 'label': expected 1, 0 or null, got 2"),
     ],
 )
@@ -201,7 +188,6 @@ def test_usual_rows_are_read_as_all_are(tmp_path, name):
     "more",
     [
         '"id": "2"',
-        '"id": "2", "another": 1',
         '"undefined": {"one": "x", "one": "y"}',
         '"label": null, "corpus": "a", "corpus": "b"',
     ],
@@ -215,18 +201,4 @@ def test_a_key_that_is_there_twice(tmp_path, more):
         list(read_scored_rows(path))
     path.write_text('{"id": "1", "scores": {"one": 1, "one": 0}}\n')
     with pytest.raises(InputError, match='the key "one" is there twice'):
-        list(read_scored_rows(path))
-
-
-def test_rows_of_before_cuts_were_told_by_part(tmp_path):
-    old = {name: value for name, value in ROWS[0].items() if name != "cut"}
-    path = tmp_path / "s.jsonl"
-    path.write_text(json.dumps(old) + "\n")
-    assert list(read_scored_rows(path)) == [ROWS[0] | {"cut": {}}]
-
-
-def test_rows_without_scores(tmp_path):
-    path = tmp_path / "s.jsonl"
-    path.write_text('{"id": "a"}\n')
-    with pytest.raises(InputError, match=r"s\.jsonl:1: field 'scores' is missing"):
         list(read_scored_rows(path))

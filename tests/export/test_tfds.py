@@ -50,8 +50,15 @@ def scored(tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("name", ["dataset_info.json", "features.json", "*.tfrecord*"])
-@pytest.mark.parametrize("how", ["cut", "empty", "garbled"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("dataset_info.json", "cut"),
+        ("features.json", "empty"),
+        ("*.tfrecord*", "cut"),
+        ("*.tfrecord*", "garbled"),
+    ],
+)
 def test_a_broken_folder_is_one_error(scored, tmp_path, name, how):
     broken = shutil.copytree(scored, tmp_path / "broken")
     (path,) = broken.rglob(name)

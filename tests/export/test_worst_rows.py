@@ -3,10 +3,7 @@
 import csv
 import json
 
-import pytest
-
-from faith_jax.core.errors import ConfigError
-from faith_jax.export.worst_rows import check_worst, write_worst
+from faith_jax.export.worst_rows import write_worst
 
 COLUMNS = {"id": "", "corpus": "", "grounding": "contexts", "response": "answer", "history": "",
            "label": ""}  # fmt: skip
@@ -60,15 +57,3 @@ def test_numbers_are_no_formulas(tmp_path):
     (row,) = read(path)
     assert row["a"] == "-0.5"
     assert [row[name] for name in fields] == [*plain, *(f"'{text}" for text in guarded)]
-
-
-def test_no_row_has_a_score(tmp_path):
-    for name in ("worst.csv", "worst.jsonl"):
-        assert write_worst(str(tmp_path / name), [scored(0, None)], ["a"], COLUMNS, 9) == 0
-        assert (tmp_path / name).read_text().strip() == ""
-
-
-def test_other_endings_are_errors():
-    with pytest.raises(ConfigError, match=r"--worst: a.xlsx: name a .csv or .jsonl file"):
-        check_worst("a.xlsx")
-    check_worst("")

@@ -4,7 +4,7 @@ from faith_jax.planning.planner import CompilingProcess
 from faith_jax.planning.topologies import parse_topology
 from faith_jax.planning.worker import PlanRequest, Recipe
 from tests.paths import REPOSITORY
-from tests.runs.conftest import tiny_run  # noqa: F401  (a fixture)
+from tests.runs.conftest import tiny_run, train_once  # noqa: F401  (fixtures)
 
 FOLDERS = (str(REPOSITORY / "tests/testdata/gin"),)
 

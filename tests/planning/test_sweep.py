@@ -1,6 +1,5 @@
 import pytest
 
-from faith_jax.core.errors import ConfigError
 from faith_jax.planning import sweep as sweeps
 from faith_jax.planning.sweep import Tried, choices, least_seconds, recommend, sweep
 from faith_jax.planning.topologies import CHIPS
@@ -137,12 +136,6 @@ def test_parameters_that_do_not_fit_are_asked_for_once():
     )
     list(sweep(ask, facts(), CHIP, (2,), least_free=0.2))
     assert [one["parameter_partitioning_dims"] for one in seen] == [1, 2, 2]
-
-
-def test_a_number_that_does_not_divide_names_those_that_do():
-    ask, _ = asked(lambda choice: 1)
-    with pytest.raises(ConfigError, match=r"--partitions: 3 .* 8 devices .*: 1, 2, 4, 8\."):
-        list(sweep(ask, facts(), CHIP, (3,), 0.2))
 
 
 def tried(partitions, total, seconds, compiled=True, job="infer"):

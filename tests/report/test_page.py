@@ -112,24 +112,3 @@ def test_missing_arguments_are_those_of_scorers_of_whole_texts():
     of_words = row("Tea.", [[0, 3, 0.0, 0], [0, 4, 0.0, 2]], grounding)
     found = data_of(page(whole, of_words, row("Tea.", [[0, 4, 0.0, None]])))
     assert [example["missing"] for example in found] == [[1, 2], [], []]
-
-
-def test_without_labels_nothing_speaks_of_them():
-    found = report_page("Title", {"u": corpus("u", [math.nan] * 4)}, [], [row()])
-    assert ">u: s (4 rows)" in found
-    assert 'id="label"' not in found
-    assert ">Label<" not in found
-    assert "no label (4)" not in found
-    assert 'id="label"' in page(row())
-
-
-def test_names_break_behind_underscores_and_slashes():
-    table = Table("T", ("a_b/c", "_x_"), (("d/e_f", 0.5),))
-    found = report_page("one_two.jsonl", {}, [table], [])
-    for name in ("a_<wbr>b/<wbr>c", "_<wbr>x_<", "d/<wbr>e_<wbr>f", "one_<wbr>two.jsonl"):
-        assert f">{name}" in found
-
-
-def test_examples_that_are_left_out_are_told_of():
-    assert "The first 1 examples; 7 more are left out." in page(row(), left_out=7)
-    assert "left out" not in page(row())

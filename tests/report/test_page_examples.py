@@ -42,16 +42,6 @@ def test_systems_are_corpora_with_the_same_inputs():
     assert page_examples([], ["s"]).rows == "[]"
 
 
-def test_evidence_has_places_as_a_page_counts_them():
-    grounding = ["\U0001f600 Tea is a leaf.", "It is hot."]
-    evidence = {"s": [[2, 16, 0.75, 0], [0, 10, 0.75, 1]], "unshown": [[0, 1, 0.5, 0]]}
-    rows = [row(0) | {"grounding": grounding, "evidence": evidence}, row(1)]
-    first, second = json.loads(page_examples(rows, ["s"]).rows)
-    # The emoji has two units of UTF-16.
-    assert first["evidence"] == {"0": [[3, 17, 0.75, 0], [0, 10, 0.75, 1]]}
-    assert second["evidence"] == {}
-
-
 def written(folder, rows):
     page = folder / "page.html"
     write_page(page, lambda files: page_examples(rows, ["s"], files).folder)

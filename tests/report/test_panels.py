@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.report import panels
-from faith_jax.report.panels import axis_top, bin_edges, histogram_panels, lines_of, roc_panel
+from faith_jax.report.panels import bin_edges, histogram_panels, roc_panel
 from faith_jax.statistics.scored_corpora import Corpus
 
 
@@ -70,9 +70,3 @@ def test_panels_of_a_scorer_share_their_axes():
     assert first.shares["no label"].max() == 1
     assert second.shares["no label"].max() == 0.75
     assert (first.top, second.top, other.top) == (1.0, 1.0, 0.4)
-
-
-def test_lines_and_axes():
-    assert len(set(lines_of([str(n) for n in range(28)]).values())) == 28
-    assert axis_top({"a": np.zeros(3)}) == 1.0
-    assert [axis_top({"a": np.array([x])}) for x in (0.4, 0.41, 0.09, 1.0)] == [0.4, 0.5, 0.1, 1.0]

@@ -10,7 +10,6 @@ from faith_jax.cli import main
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.report.salience import printable, salience_page, salience_picture, salience_text
 from faith_jax.scoring.salience.scorers import open_salience
-from faith_jax.statistics.texts.salience_scores import WordSalience
 from tests.report.salience_example import EXAMPLE, VALUES, word_salience
 from tests.scoring import tiny_models
 
@@ -52,18 +51,6 @@ def test_words_that_no_text_has_are_starred_and_change_no_value():
     assert "Not in the grounding" not in salience_page("Title", [plain])
 
 
-def test_the_heading_says_what_is_the_query():
-    def heading(identifier, history):
-        example = dataclasses.replace(EXAMPLE, id=identifier, history=history)
-        return salience_picture(example, word_salience()).heading
-
-    # A response that was given by itself has no name of its own.
-    assert heading("response", ("Is tea better?",)) == "query: Is tea better?"
-    assert heading("r2", ("Is tea better?",)) == "r2, query: Is tea better?"
-    assert heading("r2", ()) == "r2"
-    assert heading("response", ()) == "response"
-
-
 def test_pieces_are_the_texts():
     picture = salience_picture(EXAMPLE, word_salience())
     assert "".join(piece.text for piece in picture.response.pieces) == EXAMPLE.response
@@ -83,13 +70,6 @@ def test_scores_are_the_papers():
     assert picture.scores["salience_coverage"] == pytest.approx(contributions)
 
 
-def test_titles_without_sides():
-    example = GroundedExample("1", Grounding(("A.", "B.")), (), "C.")
-    empty = WordSalience((), (), np.zeros((0, 0)))
-    shown = salience_picture(example, empty).arguments
-    assert [text.title for text in shown] == ["grounding 1", "grounding 2"]
-
-
 def test_without_colours_marked_words_stand_in_brackets():
     text = salience_text(
         salience_picture(EXAMPLE, word_salience(cut={"knowledge": 2, "history": 1})), False
@@ -104,15 +84,6 @@ def test_without_colours_marked_words_stand_in_brackets():
         "salience_coverage 0.134 (0 to 1, higher = more faithful); low contribution: awake",
     ]
     assert "3 tokens (2 of knowledge, 1 of history) did not fit" in text
-
-
-def test_colours_change_nothing_but_colours():
-    text = salience_text(salience_picture(EXAMPLE, word_salience()), True)
-    bare = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    assert "response: Tea calms, and saves* money*." in bare
-    assert "\x1b[4;31msaves*\x1b[0m" in text
-    # A larger value has a darker ground.
-    assert "\x1b[48;5;69" in text.partition("response")[2] or "\x1b[48;5;27" in text
 
 
 def test_texts_cannot_steer_the_terminal():
@@ -142,14 +113,6 @@ def test_texts_cannot_leave_their_place_in_the_page():
     page = salience_page(SCRIPT, [salience_picture(example, salience)])
     assert "<script" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5
-
-
-def test_no_words_no_map():
-    empty = dataclasses.replace(EXAMPLE, response="It is.")
-    salience = word_salience(empty, np.zeros((5, 0)))
-    page = salience_page("Title", [salience_picture(empty, salience)])
-    assert "No content words, no map." in page
-    assert "salience_<wbr>hallucination undefined" in page
 
 
 @pytest.fixture(scope="module")
@@ -204,14 +167,6 @@ def test_the_rows_with_the_lowest_score_get_maps(model, tmp_path):
     assert f"salience_<wbr>hallucination {found.attribution_score():.3f}" in text
 
 
-def test_the_first_scorer_is_the_first_of_scorers(model, tmp_path):
-    rows = [{"scores": {"s": i, "t": -i}} for i in range(3)]
-    path = write(tmp_path / "s.jsonl", *rows)
-    options = [f"--salience-model={model}", "--salience-rows=1", "--scorers=t,s"]
-    status, page = report(path, *options)
-    assert (status, titles(page)) == (0, ["c: 2"])
-
-
 def test_without_scores_the_first_rows_and_none_that_lack_texts(model, tmp_path):
     # Row 3 makes the file usable; it lacks a response, and so has no map.
     rows = [{"scores": {"s": None}} for _ in range(3)]
@@ -249,28 +204,11 @@ def test_markup_is_text_and_the_policy_stays(model, tmp_path):
     assert "default-src 'none'" in text
 
 
-def test_without_the_option_nothing_is_added(tmp_path):
-    status, page = report(write(tmp_path / "s.jsonl", {}, {}))
-    assert status == 0
-    assert "alience" not in page.read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     ("row", "arguments", "message"),
     [
         ({}, ["--salience-rows=2"], "--salience-rows: goes with --salience-model"),
-        (
-            {},
-            ["{m}", "--salience-rows=0"],
-            "--salience-rows: expected a positive whole number, got 0",
-        ),
-        (
-            {},
-            ["{m}", "--salience-threshold=2"],
-            "--salience-threshold: expected a share in [0, 1], got 2",
-        ),
         ({}, ["{m}", "--salience-method=lime"], "method: expected one of gradient_x_input"),
-        ({}, ["--salience-model=/no/such"], "/no/such"),
         ({"generated_text": None}, ["{m}"], "no row has generated_text and grounding"),
         ({"perspectives": ["pro"]}, ["{m}"], "c, row '0': expected one of perspectives for each"),
     ],

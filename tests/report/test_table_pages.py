@@ -81,10 +81,3 @@ def test_a_methods_name_may_begin_with_a_sign():
     cells = ("+Synth", "+ e\u2212c", "-1+1|x", "+cmd()", "@x", "-")
     lines = render_table(Table("T", ("a",), tuple((cell,) for cell in cells)), "csv").splitlines()
     assert lines == ["a", "+Synth", "+ e\u2212c", "'-1+1|x", "'+cmd()", "'@x", "'-"]
-
-
-def test_the_caption_of_latex_is_text():
-    made = render_table(Table(r"\input{a} 5% of ~$x^2$", ("n",), ((1,),)), "latex")
-    assert (
-        r"\caption{\textbackslash{}input\{a\} 5\% of \textasciitilde{}\$x\textasciicircum{}2\$.}"
-    ) in made

@@ -54,20 +54,51 @@ def uncosted(monkeypatch):
     monkeypatch.setattr(Trainer, "step_cost", lambda *_: cost)
 
 
+def settings(**values):
+    """Returns the arguments of a command that set macros of gin."""
+    return [f"--gin.{name}={value}" for name, value in values.items()]
+
+
 TINY = ("train", "--gin_search_paths=tests/testdata/gin", "--gin_file=tiny.gin")
 
 
 @pytest.fixture(scope="session")
-def tiny_run(succeed, data_folder):
-    """MODEL_DIR of two steps from random parameters, made once for all processes; to be read."""
-    folder = data_folder.with_name("tiny_run")
-    is_done = data_folder.with_name("tiny_run_is_done")
-    with filelock.FileLock(data_folder.with_name("tiny_run.lock")):
-        if not is_done.exists():
-            steps = ("--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=1")
-            succeed(*TINY, *steps, f"--gin.MODEL_DIR={folder}")
-            is_done.touch()
-    return folder
+def train_once(succeed, data_folder):
+    """Trains a MODEL_DIR once for all processes, and returns it, to be read."""
+
+    def train(name, *arguments):
+        folder, is_done = data_folder.with_name(name), data_folder.with_name(f"{name}_is_done")
+        with filelock.FileLock(data_folder.with_name(f"{name}.lock")):
+            if not is_done.exists():
+                succeed(*TINY, *arguments, f"--gin.MODEL_DIR={folder}")
+                is_done.touch()
+        return folder
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def tiny_run(train_once):
+    """MODEL_DIR of two steps from random parameters."""
+    steps = ("--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=1")
+    return train_once("tiny_run", *steps)
+
+
+PROMPT = (
+    "--gin_file=prompts/sampled_vocabulary.gin",
+    "--gin.OPTIMIZER=@optimizers.adamw()",
+    "--gin.LEARNING_RATE=0.1",
+    "--gin.TRAIN_STEPS=4",
+    "--gin.WARMUP_STEPS=0",
+    "--gin.EVAL_PERIOD=2",
+    "--gin.CHECKPOINT_PERIOD=2",
+)
+
+
+@pytest.fixture(scope="session")
+def tuned_run(train_once, tiny_run):
+    """MODEL_DIR of four steps of a prompt of five vectors, on that of `tiny_run`."""
+    return train_once("tuned_run", *PROMPT, f"--gin.INITIAL_CHECKPOINT_PATH={tiny_run}")
 
 
 def read_item(folder):
@@ -99,10 +130,7 @@ def seqio_task(name, dataset, keeps_order=False):
         seqio.TaskRegistry.add(
             name,
             source=seqio.FunctionDataSource(dataset, splits=["train", "validation"]),
-            preprocessors=[
-                seqio.preprocessors.tokenize,
-                seqio.preprocessors.append_eos_after_trim,
-            ],
+            preprocessors=[seqio.preprocessors.tokenize, seqio.preprocessors.append_eos_after_trim],
             output_features={"inputs": feature, "targets": feature},
             shuffle_buffer_size=None if keeps_order else 1000,
         )

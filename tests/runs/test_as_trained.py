@@ -6,10 +6,7 @@ import pytest
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.gin_files import config as gin_config
-from faith_jax.runs import (
-    as_trained,
-    infer,
-)
+from faith_jax.runs import infer
 
 TRAIN = (
     "MIXTURE_OR_TASK_NAME=t",
@@ -60,6 +57,7 @@ def test_a_run_s_decoding_length_and_cut_policy_are_taken(given, tmp_path, caplo
 def test_without_decoding_the_targets_length_counts(given, tmp_path):
     path = model_dir(tmp_path / "m")
     assert given(path) == (DecodingConfig(max_length=9), "knowledge")
+    assert given("mini") == (DecodingConfig(max_length=512), "knowledge")  # of no run
 
 
 def test_what_the_user_says_comes_first(given, tmp_path, caplog):
@@ -75,12 +73,6 @@ def test_what_the_user_says_comes_first(given, tmp_path, caplog):
     assert given(path, files=["decoding/pmi_greedy.gin"])[0] == pmi
 
 
-def test_a_checkpoint_of_no_run_has_the_usual_settings(given, tmp_path, caplog):
-    with caplog.at_level("INFO", logger="faith_jax"):
-        assert given("mini") == (DecodingConfig(max_length=512), "knowledge")
-    assert not caplog.messages
-
-
 def test_runs_that_differ_are_an_error_unless_the_user_decides(given, tmp_path):
     paths = [
         model_dir(tmp_path / n, f"DECODE_LENGTH={n}", files=["decoding/greedy.gin"]) for n in "67"
@@ -91,11 +83,3 @@ def test_runs_that_differ_are_an_error_unless_the_user_decides(given, tmp_path):
     ):
         given(systems)
     assert given(systems, "DECODE_LENGTH=8") == (DecodingConfig(max_length=8), "knowledge")
-
-
-def test_a_decoding_that_cannot_be_read_is_not_taken(tmp_path, caplog):
-    path = model_dir(tmp_path / "m", "DECODE_LENGTH=7", files=["decoding/greedy.gin"])
-    config = tmp_path / "m" / "config.gin"
-    config.write_text(config.read_text().replace("num_beams = %NUM_BEAMS", "width = 3"))
-    assert as_trained.decoding(path, None) == DecodingConfig(max_length=9)
-    assert "is not taken: " in caplog.text

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from faith_jax import cli
-from tests.runs.conftest import TINY
+from tests.runs.conftest import TINY, settings
 
 INFER = ("infer", "--gin_file=runs/infer_file.gin", "--gin.DECODE_LENGTH=4")
 
@@ -22,133 +22,63 @@ def assert_mistake(result, *parts):
 
 
 @pytest.mark.parametrize(
-    ("bindings", "parts"),
+    ("argument", "message"),
     [
-        (["--gin.TRIAN_STEPS=5"], ["TRIAN_STEPS", "'TRAIN_STEPS'"]),
-        ([], ["MODEL_DIR must be set", "--gin.MODEL_DIR="]),
-        (
-            ["--gin.MODEL_DIR={tmp}", "--gin.MIXTURE_OR_TASK_NAME=npov_generat_sample"],
-            ["npov_generat_sample", "npov_generate_sample"],
-        ),
-        (
-            ["--gin.MODEL_DIR={tmp}", "--gin.TASK_FEATURE_LENGTHS={'inputs': 224}"],
-            ["TASK_FEATURE_LENGTHS", "'targets'"],
-        ),
-        (
-            ["--gin.MODEL_DIR={tmp}", "--gin.TASK_FEATURE_LENGTHS={'inputs': 224, 'targets': 40}"],
-            ["npov_generate_sample, split 'train', example ", "40", "tokens"],
-        ),
-        (["--gin.MODEL_DIR={tmp}/file/model"], ["MODEL_DIR", "cannot be written"]),
-        (["--gin.MODEL_DIR={tmp}", "--gin.NUM_PARTITIONS=3"], ["NUM_PARTITIONS = 3", "device"]),
-        (["--gin.MODEL_DIR={tmp}", "--gin.VOCAB_SIZE=32128"], ["4196", "32128", "VOCABULARY"]),
-        (["--gin.MODEL_DIR={tmp}", "--gin.WARMUP_STEPS=-5"], ["WARMUP_STEPS", "got -5 and"]),
-        (
-            ["--gin.MODEL_DIR={tmp}", "--gin.INITIAL_CHECKPOINT_PATH={tmp}/nothing"],
-            ["nothing", "no such checkpoint"],
-        ),
-        (["--gin.MODEL_DIR={tmp}", "--gin.TRAINABLE=('nothing.*',)"], ["TRAINABLE", "nothing.*"]),
-        (["--gin.MODEL_DIR={tmp}", "--gin.NUM_MICROBATCHES=3"], ["NUM_MICROBATCHES = 3"]),
-        (
-            ["--gin.MODEL_DIR={tmp}", "--gin.TRAIN_STEPS=1e2"],
-            ["TRAIN_STEPS: expected a whole number"],
-        ),
-        (["--gin.MODEL_DIR", "{tmp}"], ["--gin.MODEL_DIR: write --gin.MODEL_DIR=VALUE"]),
-        (["--MODEL_DIR={tmp}"], ["write --gin.MODEL_DIR=VALUE"]),
-        (["--gin_folder=x"], ["train has no argument '--gin_folder=x'"]),
-        (["--steps=9"], ["A setting of the gin file is given as --gin.STEPS=9."]),
+        ("--gin.TRIAN_STEPS=5", "'TRAIN_STEPS'"),
+        ("--gin.MIXTURE_OR_TASK_NAME=npov_generat_sample", "npov_generate_sample"),
+        ("--gin.TASK_FEATURE_LENGTHS={'inputs': 224}", "'targets'"),
+        ("--gin.MODEL_DIR={tmp}/own.gin/model", "cannot be written"),
+        ("--gin.NUM_PARTITIONS=3", "NUM_PARTITIONS = 3"),
+        ("--gin.WARMUP_STEPS=-5", "got -5 and"),
+        ("--gin.TRAINABLE=('nothing.*',)", "nothing.*"),
+        ("--gin.NUM_MICROBATCHES=3", "NUM_MICROBATCHES = 3"),
+        ("--gin.KEEP_LAST=0", "KEEP_LAST: expected a positive whole"),
+        ("--gin.MODEL_DIR", "--gin.MODEL_DIR: write --gin.MODEL_DIR=VALUE"),
+        ("--MODEL_DIR={tmp}", "write --gin.MODEL_DIR=VALUE"),
+        ("--steps=9", "A setting of the gin file is given as --gin.STEPS=9."),
+        ("--gin.KEEP_LAST=%NOPE", "%NOPE is used but has no value"),
+        ("--gin.OBJECTIVE=[[[]]]", "OBJECTIVE: expected a reference such as @NAME(), got [[[]]]."),
+        ("--gin.LEARNING_RATE_SCHEDULE='x'", "_SCHEDULE: expected 0 or a positive number"),
+        ("--gin.TRAINABLE=1e400", "TRAINABLE: expected a list such as ('a', 'b'), got inf."),
+        ("--gin.RANDOM_SEED=" + "9" * 400, "RANDOM_SEED: expected a number of 64 bits"),
+        ("--gin.OPTIMIZER=@optimizers.adafactor(", "not closed"),
+        ("--gin.OPTIMIZER=@adafactr()", "No configurable"),
+        ("--gin_search_paths={tmp}/nothing", "--gin_search_paths: {tmp}/nothing: no such folder."),
+        ("--gin_file={tmp}/onw.gin", "Did you mean '{tmp}/own.gin'?"),
     ],
 )
-def test_wrong_settings_of_training(command, tmp_path, bindings, parts):
-    (tmp_path / "file").write_text("in the way")
-    given = [b.replace("{tmp}", str(tmp_path)) for b in bindings]
-    assert_mistake(command(*TINY, *given), *parts)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+def test_wrong_settings_of_training(command, tmp_path, argument, message):
+    (tmp_path / "own.gin").write_text("")
+    given = (f"--gin.MODEL_DIR={tmp_path / 'model'}", argument.replace("{tmp}", str(tmp_path)))
+    assert_mistake(command(*TINY, *given), message.replace("{tmp}", str(tmp_path)))
+    assert [path.name for path in tmp_path.iterdir()] == ["own.gin"]
 
 
-def test_a_missing_gin_file_has_near_names(command):
-    result = command("train", "--gin_file=runs/trian.gin")
-    assert_mistake(result, "runs/trian.gin", "'runs/train.gin'")
-
-
-def test_a_missing_gin_file_has_near_names_beside_it(command, tmp_path):
-    (tmp_path / "colours.gin").touch()
-    result = command("train", f"--gin_file={tmp_path / 'colors.gin'}")
-    assert_mistake(result, f"Did you mean '{tmp_path / 'colours.gin'}'?")
-
-
-def test_a_missing_folder_of_gin_files_is_named(command, tmp_path):
-    result = command(*TINY, f"--gin_search_paths={tmp_path / 'nothing'}")
-    assert_mistake(result, f"--gin_search_paths: {tmp_path / 'nothing'}: no such folder.")
-
-
-def test_no_gin_file_at_all(command):
+def test_what_must_be_given(command):
+    assert_mistake(command(*TINY), "MODEL_DIR must be set", "--gin.MODEL_DIR=")
     assert_mistake(command("train"), "--gin_file=FILE")
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "message"),
     [
-        "BATCH_SIZE = = 3",
-        "\udcff",
-        "from nowhere import nothing",
-        "undefined.thing.x = 1",
+        ("BATCH_SIZE = = 3", "own.gin"),
+        ("from nowhere import nothing", "own.gin"),
+        ("include 'runs/trian.gin'", "'runs/train.gin'"),
+        ("include 'own.gin'", "in a circle: "),
+        (f"A = {'[' * 3000}{']' * 3000}", "own.gin: nested too deeply."),
     ],
 )
-def test_a_broken_gin_file_is_one_line(command, tmp_path, text):
-    (tmp_path / "broken.gin").write_text(
-        f"from __gin__ import dynamic_registration\ninclude 'runs/train.gin'\n{text}\n",
-        encoding="utf-8",
-        errors="surrogateescape",
-    )
-    assert_mistake(command("train", f"--gin_file={tmp_path}/broken.gin"), "broken.gin")
-
-
-def test_a_missing_included_file_is_named(command, tmp_path):
-    (tmp_path / "outer.gin").write_text("include 'runs/trian.gin'\n")
-    result = command("train", f"--gin_file={tmp_path}/outer.gin")
-    assert_mistake(result, "no gin file 'runs/trian.gin'", "'runs/train.gin'")
-
-
-def test_files_that_include_each_other(command, tmp_path):
-    a, b = tmp_path / "a.gin", tmp_path / "b.gin"
-    a.write_text("include 'runs/train.gin'\ninclude 'b.gin'\n")
-    b.write_text("include 'runs/train.gin'\ninclude 'a.gin'\n")
-    result = command("train", f"--gin_file={a}", f"--gin_search_paths={tmp_path}")
-    assert_mistake(result, f"in a circle: {a} includes {b} includes {a}.")
-
-
-def test_a_value_that_is_nested_too_deeply(command, tmp_path):
-    path = tmp_path / "deep.gin"
-    path.write_text(f"A = {'[' * 3000}{']' * 3000}\n")
-    assert_mistake(command("train", f"--gin_file={path}"), f"gin: {path}: nested too deeply.")
-
-
-@pytest.mark.parametrize(
-    ("binding", "parts"),
-    [
-        ("KEEP_LAST=%NOPE", ["%NOPE is used but has no value"]),
-        ("OBJECTIVE=[[[]]]", ["OBJECTIVE: expected a reference such as @NAME(), got [[[]]]."]),
-        ("LEARNING_RATE_SCHEDULE='x'", ["LEARNING_RATE_SCHEDULE: expected 0 or a positive number"]),
-        ("LEARNING_RATE=1e400", ["LEARNING_RATE: expected 0 or a positive number, got inf"]),
-        ("MODEL_DIR=", ["MODEL_DIR: expected a path, got ''"]),
-        ("TRAINABLE=1e400", ["TRAINABLE: expected a list such as ('a', 'b'), got inf."]),
-        ("RANDOM_SEED=" + "9" * 400, ["RANDOM_SEED: expected a number of 64 bits"]),
-        ("syntax error=3", ["--gin.syntax error=3: "]),
-        ("OPTIMIZER=@optimizers.adafactor(", ["--gin.OPTIMIZER=@", "not closed"]),
-        ("OPTIMIZER=@adafactr()", ["--gin.OPTIMIZER=@adafactr()", "No configurable"]),
-    ],
-)
-def test_a_broken_binding_is_one_line(command, tmp_path, binding, parts):
-    given = [f"--gin.MODEL_DIR={tmp_path}", f"--gin.{binding}"]
-    assert_mistake(command(*TINY, *given), *parts)
-    assert not list(tmp_path.iterdir())
+def test_a_broken_gin_file_is_one_line(command, tmp_path, text, message):
+    (tmp_path / "own.gin").write_text(f"include 'runs/train.gin'\n{text}\n")
+    given = (f"--gin_file={tmp_path}/own.gin", f"--gin_search_paths={tmp_path}")
+    assert_mistake(command("train", *given), message)
 
 
 def test_a_checkpoint_of_other_dimensions_names_the_parameter(command, tiny_run, tmp_path):
     result = command(
         *TINY,
-        f"--gin.MODEL_DIR={tmp_path}",
-        f"--gin.INITIAL_CHECKPOINT_PATH={tiny_run}",
+        *settings(MODEL_DIR=tmp_path, INITIAL_CHECKPOINT_PATH=tiny_run),
         "--gin.config.TransformerConfig.mlp_dim=32",
     )
     assert_mistake(result, "/mlp/", "(16, 32)", "(16, 16)")
@@ -158,10 +88,8 @@ def test_a_split_that_is_not_there(command, tiny_run, tmp_path):
     result = command(
         "infer",
         "--gin_file=runs/infer.gin",
-        f"--gin.CHECKPOINT_PATH={tiny_run}",
-        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
-        "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample",
-        "--gin.SPLIT=tset",
+        *settings(CHECKPOINT_PATH=tiny_run, INFER_OUTPUT_DIR=tmp_path / "out"),
+        *settings(MIXTURE_OR_TASK_NAME="npov_generate_sample", SPLIT="tset"),
     )
     assert_mistake(result, "tset", "test")
     assert not (tmp_path / "out").exists()
@@ -171,17 +99,13 @@ def test_a_split_that_is_not_there(command, tiny_run, tmp_path):
     ("line", "parts"),
     [
         ('{"query": "Should', ["rows.jsonl:2"]),
-        ('["a list"]', ["rows.jsonl:2"]),
         ('{"query": "  "}', ["rows.jsonl:2", "query"]),
-        ('{"text": "x"}', ["rows.jsonl:2", "query"]),
         ('{"query": "Should zebras vote?"}', ["rows.jsonl:2", "Should zebras vote?"]),
         (
             '{"query": "Why?", "pro_arguments": ["A."], "con_arguments": []}',
             ["rows.jsonl:2", "con_arguments"],
         ),
-        ('{"query": "Why?", "pro_arguments": ["A."]}', ["rows.jsonl:2", "con_arguments"]),
         ('{"id": "1", "inputs": "x"}', ["rows.jsonl:2", "'1'", "twice"]),
-        ('{"inputs_without_document": ""}', ["rows.jsonl:2", "'inputs'"]),
         (
             '{"inputs": "x", "inputs_without_document": ""}',
             ["rows.jsonl:2", "'inputs_without_document'", "expected a text"],
@@ -194,9 +118,7 @@ def test_bad_rows_name_file_and_line(command, tiny_run, tmp_path, line, parts):
     rows.write_text(f'{{"id": "1", "inputs": "fine"}}\n{line}\n')
     result = command(
         *INFER,
-        f"--gin.INPUT_FILE={rows}",
-        f"--gin.CHECKPOINT_PATH={tiny_run}",
-        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        *settings(INPUT_FILE=rows, CHECKPOINT_PATH=tiny_run, INFER_OUTPUT_DIR=tmp_path / "out"),
     )
     assert_mistake(result, *parts)
     assert not (tmp_path / "out").exists()
@@ -209,9 +131,7 @@ def test_bad_rows_name_file_and_line(command, tiny_run, tmp_path, line, parts):
             "--gin.TEMPERATURE=-1.0",
             ["TEMPERATURE: expected 0 or a positive number or None, got -1.0"],
         ),
-        ("--gin.TOP_P=0.0", ["TOP_P: expected a share in (0, 1] or None, got 0.0"]),
         ("--gin.FORMATS=('csv',)", ["FORMATS", "csv"]),
-        ("--gin.CHECKPOINT_PATH=/dev/null/at/all", ["/dev/null/at/all"]),
         ("--gin.VOCABULARY=englsh_4096", ["englsh_4096", "english_4096"]),
         ("--gin.KNOWLEDGE=procon_npv", ["procon_npv"]),
     ],
@@ -221,9 +141,7 @@ def test_wrong_settings_of_inference(command, tiny_run, tmp_path, binding, parts
     rows.write_text('{"query": "Should wild animals be kept in zoos?"}\n')
     result = command(
         *INFER,
-        f"--gin.INPUT_FILE={rows}",
-        f"--gin.CHECKPOINT_PATH={tiny_run}",
-        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        *settings(INPUT_FILE=rows, CHECKPOINT_PATH=tiny_run, INFER_OUTPUT_DIR=tmp_path / "out"),
         binding,
     )
     assert_mistake(result, *parts)
@@ -233,13 +151,12 @@ def test_wrong_settings_of_inference(command, tiny_run, tmp_path, binding, parts
 def test_wrong_paths_of_inference(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    for name in ("nosuch.jsonl", "~/nosuch.csv", "*.jsonl"):
+    for name in ("~/nosuch.csv", "*.jsonl"):
         arguments = (f"--gin.INPUT_FILE={name}", "--gin.INFER_OUTPUT_DIR=out")
         status, _, err = command(*INFER, "--gin.CHECKPOINT_PATH=mini", *arguments)
         assert (status, err) == (2, f"faith-jax: {name}: no such file.\n")
     arguments = ("--gin.INPUT_FILE=file", "--gin.INFER_OUTPUT_DIR=file/out/a")
-    status, _, err = command(*INFER, "--gin.CHECKPOINT_PATH=mini", *arguments)
-    assert status == 2
+    err = command.refuses(*INFER, "--gin.CHECKPOINT_PATH=mini", *arguments)
     assert err.startswith("faith-jax: INFER_OUTPUT_DIR = 'file/out' cannot be written to (Not a ")
 
 
@@ -268,16 +185,11 @@ def test_rows_of_three_kinds_are_answered_and_keep_their_fields(command, tiny_ru
         f'{{"id": "long", "turn": 9, "inputs": "{long}"}}\n'
     )
     out = tmp_path / "out"
-    status, printed, err = command(
+    printed = command.succeeds(
         *INFER,
-        f"--gin.INPUT_FILE={rows}",
-        f"--gin.CHECKPOINT_PATH={tiny_run}",
-        f"--gin.INFER_OUTPUT_DIR={out}",
-        "--gin.MAX_INPUT_LENGTH=32",
-        "--gin.CUT_POLICY=end",
-        "--gin.FORMATS=('jsonl', 'tfds')",
+        *settings(INPUT_FILE=rows, CHECKPOINT_PATH=tiny_run, INFER_OUTPUT_DIR=out),
+        *settings(MAX_INPUT_LENGTH=32, CUT_POLICY="end", FORMATS="('jsonl', 'tfds')"),
     )
-    assert status == 0, err
     found = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
     assert [line.partition(": ")[0] for line in printed.splitlines()] == [
         "1",
@@ -310,8 +222,7 @@ def test_rows_of_three_kinds_are_answered_and_keep_their_fields(command, tiny_ru
     assert [int(s["inputs_cut_tokens"]) for s in stored] == [r["inputs_cut_tokens"] for r in found]
     # What has a grounding can be scored; a row without any is named.
     score = ("score", "--scorers=token_f1", f"--input={out / 'predictions.jsonl'}")
-    status, _, err = command(*score, f"--output={tmp_path / 'scores.jsonl'}", "--skip-bad-rows")
-    assert status == 0, err
+    command.succeeds(*score, f"--output={tmp_path / 'scores.jsonl'}", "--skip-bad-rows")
     scored = (tmp_path / "scores.jsonl").read_text().splitlines()
     assert [json.loads(line)["fields"]["turn"] for line in scored] == [7, 8]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.runs.conftest import TINY
+from tests.runs.conftest import TINY, settings
 from tests.training.processes import start_pair, statuses_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.devices]
@@ -12,10 +12,8 @@ TASKS = ("bad_rows_long_target", "bad_rows_no_number")
 def command(folder, task):
     return [
         *TINY,
-        "--gin.MIXTURE_OR_TASK_MODULE='tests.runs.bad_rows'",
-        f"--gin.MIXTURE_OR_TASK_NAME={task}",
-        "--gin.TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 16}",
-        f"--gin.MODEL_DIR={folder / task}",
+        *settings(MIXTURE_OR_TASK_MODULE="'tests.runs.bad_rows'", MIXTURE_OR_TASK_NAME=task),
+        *settings(TASK_FEATURE_LENGTHS="{'inputs': 16, 'targets': 16}", MODEL_DIR=folder / task),
     ]
 
 

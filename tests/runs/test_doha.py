@@ -18,6 +18,7 @@ from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.input.task_batches import DatasetConfig, SplitRows
 from faith_jax.models.transformer import Transformer
 from faith_jax.tokenizers import vocabularies
+from tests.runs.conftest import settings
 from tests.scoring import tiny_models
 
 TASK = "faithdial_generate_sample"
@@ -77,18 +78,13 @@ def test_pmi_decode_is_refused(bart):
 def test_rows_are_decoded_with_their_knowledge(command, bart, tmp_path):
     checkpoint = doha_from_bart(open_checkpoint(bart))
     write_native(checkpoint, tmp_path / "doha")
-    status, _, err = command(
+    command.succeeds(
         "infer",
         "--gin_file=runs/infer.gin",
-        f"--gin.CHECKPOINT_PATH={tmp_path / 'doha'}",
-        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
-        f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
-        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
-        "--gin.DECODE_LENGTH=4",
-        "--gin.FORMATS=('jsonl',)",
-        f"--gin.VOCABULARY={bart}",
+        *settings(CHECKPOINT_PATH=tmp_path / "doha", MIXTURE_OR_TASK_NAME=TASK),
+        *settings(TASK_FEATURE_LENGTHS=LENGTHS, INFER_OUTPUT_DIR=tmp_path / "out", DECODE_LENGTH=4),
+        *settings(FORMATS="('jsonl',)", VOCABULARY=bart),
     )
-    assert status == 0, err
     lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
     row = json.loads(lines[0])
     vocabulary = vocabularies.load_vocabulary(bart)
@@ -109,19 +105,15 @@ def test_rows_are_decoded_with_their_knowledge(command, bart, tmp_path):
 def test_rows_without_knowledge_are_one_clear_line(command, bart, tmp_path):
     write_native(doha_from_bart(open_checkpoint(bart)), tmp_path / "doha")
     (tmp_path / "rows.jsonl").write_text('{"id": "7", "inputs": "What is tea?"}\n')
-    status, _, err = command(
-        "infer",
-        "--gin_file=runs/infer_file.gin",
-        f"--gin.CHECKPOINT_PATH={tmp_path / 'doha'}",
-        f"--gin.INPUT_FILE={tmp_path / 'rows.jsonl'}",
-        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
-        "--gin.MAX_INPUT_LENGTH=60",
-        "--gin.DECODE_LENGTH=4",
-        f"--gin.VOCABULARY={bart}",
-    )
-    assert status == 2
     assert (
-        "Row 7: DoHA needs the knowledge, but there is no <knowledge>, and no {key: value}" in err
+        "Row 7: DoHA needs the knowledge, but there is no <knowledge>, and no {key: value}"
+        in command.refuses(
+            "infer",
+            "--gin_file=runs/infer_file.gin",
+            *settings(CHECKPOINT_PATH=tmp_path / "doha", INPUT_FILE=tmp_path / "rows.jsonl"),
+            *settings(INFER_OUTPUT_DIR=tmp_path / "out", MAX_INPUT_LENGTH=60, DECODE_LENGTH=4),
+            *settings(VOCABULARY=bart),
+        )
     )
 
 
@@ -131,21 +123,13 @@ def start_layers(folder):
 
 @pytest.mark.slow
 def test_the_recipe_trains_the_knowledge_attention_and_writes_doha(command, bart, tmp_path):
-    status, _, err = command(
+    command.succeeds(
         "train",
         "--gin_file=faithdial_generate_doha.gin",
-        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
-        f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
-        "--gin.TRAIN_STEPS=2",
-        "--gin.WARMUP_STEPS=0",
-        "--gin.BATCH_SIZE=8",
-        "--gin.DECODING=None",
-        "--gin.LOG_PERIOD=1",
-        f"--gin.INITIAL_CHECKPOINT_PATH={bart}",
-        f"--gin.VOCABULARY={bart}",
-        f"--gin.MODEL_DIR={tmp_path / 'model'}",
+        *settings(MIXTURE_OR_TASK_NAME=TASK, TASK_FEATURE_LENGTHS=LENGTHS, TRAIN_STEPS=2),
+        *settings(WARMUP_STEPS=0, BATCH_SIZE=8, DECODING=None, LOG_PERIOD=1),
+        *settings(INITIAL_CHECKPOINT_PATH=bart, VOCABULARY=bart, MODEL_DIR=tmp_path / "model"),
     )
-    assert status == 0, err
     rows = [json.loads(x) for x in (tmp_path / "model" / "metrics.jsonl").read_text().splitlines()]
     assert len([row for row in rows if row["part"] == "train"]) == 2
     model = faith_jax.load_model(str(tmp_path / "model"))
@@ -166,14 +150,13 @@ def test_the_recipe_trains_the_knowledge_attention_and_writes_doha(command, bart
 
 def test_the_recipe_on_a_model_without_cross_attention_is_one_clear_line(command, tmp_path):
     folder = tiny_models.write_model(tmp_path / "gpt2", "gpt2")
-    status, _, err = command(
-        "train",
-        "--gin_file=faithdial_generate_doha.gin",
-        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
-        f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
-        f"--gin.INITIAL_CHECKPOINT_PATH={folder}",
-        f"--gin.MODEL_DIR={tmp_path / 'model'}",
+    assert (
+        f"{folder}: DoHA is made of an encoder-decoder model (BART), but this one has"
+        in command.refuses(
+            "train",
+            "--gin_file=faithdial_generate_doha.gin",
+            *settings(MIXTURE_OR_TASK_NAME=TASK, TASK_FEATURE_LENGTHS=LENGTHS),
+            *settings(INITIAL_CHECKPOINT_PATH=folder, MODEL_DIR=tmp_path / "model"),
+        )
     )
-    assert status == 2
-    assert f"{folder}: DoHA is made of an encoder-decoder model (BART), but this one has" in err
     assert not (tmp_path / "model").exists()

@@ -15,7 +15,7 @@ from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.checkpoints.synthetic import tiny_params
 from tests.checkpoints.test_native import prompt_run
 from tests.models.tiny import TINY as TINY_CONFIG
-from tests.runs.conftest import TINY
+from tests.runs.conftest import TINY, settings
 from tests.runs.test_bad_input import assert_mistake
 from tests.scoring import tiny_models
 from tests.tokenizers.special_tokens import encode_row
@@ -36,13 +36,11 @@ def train(command, family, run, tmp_path):
         arguments = (
             "train",
             "--gin_file=faithdial_generate_finetune.gin",
-            "--gin.MIXTURE_OR_TASK_NAME=faithdial_generate_sample",
-            f"--gin.INITIAL_CHECKPOINT_PATH={base}",
-            "--gin.TASK_FEATURE_LENGTHS={'inputs': 160, 'targets': 90}",
-            "--gin.DECODE_LENGTH=4",
+            *settings(MIXTURE_OR_TASK_NAME="faithdial_generate_sample"),
+            *settings(INITIAL_CHECKPOINT_PATH=base),
+            *settings(TASK_FEATURE_LENGTHS="{'inputs': 160, 'targets': 90}", DECODE_LENGTH=4),
         )
-    status, _, err = command(*arguments, f"--gin.MODEL_DIR={run}", *SHORT)
-    assert status == 0, err
+    command.succeeds(*arguments, f"--gin.MODEL_DIR={run}", *SHORT)
 
 
 @pytest.mark.parametrize("family", ["t5", "gpt2", "bart"])
@@ -52,8 +50,7 @@ def test_transformers_opens_what_a_run_exports(command, family, tmp_path):
     run, folder = tmp_path / "run", tmp_path / "exported"
     train(command, family, run, tmp_path)
     step = run / "checkpoints" / "1"
-    status, _, err = command("export-checkpoint", step, folder)
-    assert status == 0, err
+    command.succeeds("export-checkpoint", step, folder)
     ours, vocabulary = load_model(folder), load_vocabulary(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     texts = [encode_row(vocabulary, text) for text in TEXTS]
@@ -129,8 +126,7 @@ def test_prompts_that_cannot_be_exported_are_one_line(command, prompted, tmp_pat
     (tmp_path / "file").write_text("")
     assert_mistake(command(export, prompted, tmp_path / "file" / "p.npy"), "cannot be written")
     assert not file.exists()
-    status, _, err = command(export, tmp_path / "both", file, "--prompt=decoder")
-    assert status == 0, err
+    command.succeeds(export, tmp_path / "both", file, "--prompt=decoder")
     assert np.load(file).tolist() == [[2.0] * 8] * 2
     assert_mistake(command(export, tmp_path / "both", file, "--prompt=encoder"), "--overwrite")
     assert np.load(file)[0, 0] == 2
@@ -152,8 +148,7 @@ def test_a_prompt_tuned_run_names_the_commands_that_export_its_parts(command, tm
     assert first == f"faith-jax export-checkpoint '{base}' {target} --dtype=bfloat16"
     assert second == f"faith-jax export-prompt {run} {target}_encoder_prompt --base={target}"
     for line in (first, second):
-        status, _, err = command(*shlex.split(line)[1:])
-        assert status == 0, err
+        command.succeeds(*shlex.split(line)[1:])
     assert (tmp_path / "hf_encoder_prompt" / "adapter_config.json").is_file()
     # PEFT has no prompts before a decoder that an encoder stands beside.
     both = config.replace(encoder_prompt_length=5, decoder_prompt_length=2)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from faith_jax.core.cutting import fit
-from faith_jax.core.errors import ConfigError
 from faith_jax.inference import load_model
 from faith_jax.inference.texts.input_rows import InputLayout
 from faith_jax.input.task_batches import DatasetConfig, SplitRows
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
+from tests.runs.conftest import settings
 from tests.scoring import tiny_models
 
 LENGTHS = {"inputs": 160, "targets": 90}
@@ -19,22 +19,31 @@ LIMITS = f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}"
 TASK = "faithdial_generate_sample"
 
 
-@pytest.fixture(scope="module", params=["gpt2", pytest.param("bart", marks=pytest.mark.slow)])
-def folder(request, tmp_path_factory):
-    return tiny_models.write_model(
-        tmp_path_factory.mktemp("model") / request.param, request.param, max_positions=256
-    )
+def write(folder, family):
+    return tiny_models.write_model(folder / family, family, max_positions=256)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("model"), "gpt2")
+
+
+@pytest.fixture
 def vocabulary(folder):
     found = load_vocabulary(folder)
     with tasks_use(found):
         yield found
 
 
-def test_features(folder, vocabulary):
-    config = load_model(folder).config
+@pytest.mark.parametrize("family", ["gpt2", "bart"])
+def test_features(tmp_path, family):
+    folder = write(tmp_path, family)
+    vocabulary = load_vocabulary(folder)
+    with tasks_use(vocabulary):
+        check_features(load_model(folder).config, vocabulary)
+
+
+def check_features(config, vocabulary):
     dataset = DatasetConfig(TASK, LENGTHS, split="test", batch_size=4, shuffle=False)
     batch = next(SplitRows(dataset, config).evaluation_batches())
     example = next(iter(dataset.task().get_dataset(None, split="test", shuffle=False)))
@@ -62,41 +71,34 @@ def test_features(folder, vocabulary):
     assert weights.tolist() == counted + [0] * (width - len(counted))
 
 
-def test_a_prompt_is_trained_and_decoded_with(command, folder, tmp_path):
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["gpt2", "bart"])
+def test_a_prompt_is_trained_and_decoded_with(command, tmp_path, family):
+    folder = write(tmp_path, family)
     run, output = tmp_path / "run", tmp_path / "out"
     vocabulary = f"--gin.VOCABULARY={folder}"
-    status, _, err = command(
+    command.succeeds(
         "train",
         "--gin_file=npov_generate_prompt_tune.gin",
-        f"--gin.INITIAL_CHECKPOINT_PATH={folder}",
-        f"--gin.MODEL_DIR={run}",
-        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
-        "--gin.TRAIN_STEPS=3",
-        "--gin.WARMUP_STEPS=1",
-        "--gin.BATCH_SIZE=2",
-        "--gin.DECODE_LENGTH=4",
+        *settings(INITIAL_CHECKPOINT_PATH=folder, MODEL_DIR=run, MIXTURE_OR_TASK_NAME=TASK),
+        *settings(TRAIN_STEPS=3, WARMUP_STEPS=1, BATCH_SIZE=2, DECODING=None),
         vocabulary,
         LIMITS,
     )
-    assert status == 0, err
     described = json.loads((run / "model.json").read_text())
     config = json.loads((pathlib.Path(folder) / "config.json").read_text())
     assert described["family"] == config["model_type"]
     model = load_model(str(run))
     prompts = (model.config.encoder_prompt_length, model.config.decoder_prompt_length)
     assert prompts == ((0, 5) if model.config.is_decoder_only else (5, 0))
-    status, _, err = command(
+    command.succeeds(
         "infer",
         "--gin_file=runs/infer.gin",
-        f"--gin.CHECKPOINT_PATH={run}",
-        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
-        f"--gin.INFER_OUTPUT_DIR={output}",
-        "--gin.DECODE_LENGTH=4",
-        "--gin.FORMATS=('jsonl',)",
+        *settings(CHECKPOINT_PATH=run, MIXTURE_OR_TASK_NAME=TASK, INFER_OUTPUT_DIR=output),
+        *settings(DECODE_LENGTH=4, FORMATS="('jsonl',)"),
         vocabulary,
         LIMITS,
     )
-    assert status == 0, err
     assert rows_of(output)
 
 
@@ -108,19 +110,14 @@ def rows_of(output):
 @pytest.mark.slow
 def test_infer_with_pmi_decode(command, folder, vocabulary, tmp_path):
     output = tmp_path / "out"
-    status, _, err = command(
+    command.succeeds(
         "infer",
         "--gin_file=runs/infer.gin",
         "--gin_file=decoding/pmi_beam.gin",
-        f"--gin.CHECKPOINT_PATH={folder}",
-        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
-        f"--gin.INFER_OUTPUT_DIR={output}",
-        "--gin.DECODE_LENGTH=5",
-        "--gin.FORMATS=('jsonl',)",
-        f"--gin.VOCABULARY={folder}",
+        *settings(CHECKPOINT_PATH=folder, MIXTURE_OR_TASK_NAME=TASK, INFER_OUTPUT_DIR=output),
+        *settings(DECODE_LENGTH=5, FORMATS="('jsonl',)", VOCABULARY=folder),
         LIMITS,
     )
-    assert status == 0, err
     row = rows_of(output)[0]
     model = load_model(folder)
     layout = InputLayout.of(model.config, vocabulary)
@@ -144,55 +141,25 @@ def test_rows_without_a_document_are_refused(command, folder, tmp_path):
         "infer",
         "--gin_file=runs/infer_file.gin",
         "--gin_file=decoding/pmi_greedy.gin",
-        f"--gin.CHECKPOINT_PATH={folder}",
-        f"--gin.INPUT_FILE={rows}",
-        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
-        f"--gin.VOCABULARY={folder}",
-        "--gin.MAX_INPUT_LENGTH=64",
-        "--gin.DECODE_LENGTH=3",
+        *settings(CHECKPOINT_PATH=folder, INPUT_FILE=rows, INFER_OUTPUT_DIR=tmp_path / "out"),
+        *settings(VOCABULARY=folder, MAX_INPUT_LENGTH=64, DECODE_LENGTH=3),
     )
-    status, _, err = command(*arguments)
-    assert status == 2
-    assert "Row 7: PMI-Decode needs the input without its document" in err
+    assert "Row 7: PMI-Decode needs the input without its document" in command.refuses(*arguments)
     assert not (tmp_path / "out").exists()
-    rows.write_text('{"inputs": "Tea. What is tea?", "inputs_without_document": "What is tea?"}\n')
-    status, _, err = command(*arguments)
-    assert status == 0, err
-    assert len(rows_of(tmp_path / "out")) == 1
-
-
-def test_lengths_beyond_the_table_and_packing_are_refused(folder):
-    config = load_model(folder).config
-    dataset = DatasetConfig(TASK, {"inputs": 300, "targets": 64}, batch_size=2)
-    with pytest.raises(ConfigError, match=r"take \d+ positions .*, but the model has 256"):
-        next(SplitRows(dataset, config).evaluation_batches())
-    packed = DatasetConfig(TASK, LENGTHS, batch_size=2, pack=True)
-    with pytest.raises(ConfigError, match="only T5's examples can be packed"):
-        next(SplitRows(packed, config).training_batches(0))
 
 
 def test_a_run_that_is_refused_writes_nothing(command, folder, tmp_path):
-    for number, (setting, message) in enumerate(
-        (
-            ("TASK_FEATURE_LENGTHS={'inputs': 300, 'targets': 64}", "but the model has 256"),
-            ("PACK=True", "only T5's examples can be packed"),
-            ("DECODE_LENGTH=400", "but the model has 256"),
-        )
-    ):
-        status, _, err = command(
-            "train",
-            "--gin_file=faithdial_generate_finetune.gin",
-            f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
-            f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
-            "--gin.DECODE_LENGTH=4",
-            f"--gin.INITIAL_CHECKPOINT_PATH={folder}",
-            f"--gin.MODEL_DIR={tmp_path / str(number)}",
-            f"--gin.{setting}",
-        )
-        assert status == 2
-        assert message in err
-        assert "Training" not in err
-        assert not list(tmp_path.glob("*/*"))
+    status, _, err = command(
+        "train",
+        "--gin_file=faithdial_generate_finetune.gin",
+        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
+        LIMITS,
+        *settings(DECODE_LENGTH=400, INITIAL_CHECKPOINT_PATH=folder, MODEL_DIR=tmp_path / "model"),
+    )
+    assert status == 2
+    assert "but the model has 256" in err
+    assert "Training" not in err
+    assert not list(tmp_path.iterdir())
 
 
 def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabulary, tmp_path):
@@ -202,23 +169,14 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
         "infer",
         "--gin_file=runs/infer_file.gin",
         "--gin_file=decoding/beam.gin",
-        f"--gin.CHECKPOINT_PATH={folder}",
-        f"--gin.INPUT_FILE={rows}",
-        "--gin.MAX_INPUT_LENGTH=32",
-        "--gin.DECODE_LENGTH=5",
+        *settings(CHECKPOINT_PATH=folder, INPUT_FILE=rows, MAX_INPUT_LENGTH=32, DECODE_LENGTH=5),
     )
-    one, several = tmp_path / "one", tmp_path / "several"
-    status, _, err = command(*common, f"--gin.INFER_OUTPUT_DIR={one}")
-    assert status == 0, err
-    status, _, err = command(
-        *common,
-        f"--gin.INFER_OUTPUT_DIR={several}",
-        "--gin.NUM_RETURN=3",
-        "--gin.FORMATS=('jsonl', 'tfds')",
+    several = tmp_path / "several"
+    command.succeeds(
+        *common, *settings(INFER_OUTPUT_DIR=several, NUM_RETURN=3, FORMATS="('jsonl', 'tfds')")
     )
-    assert status == 0, err
-    (single,), (row,) = rows_of(one), rows_of(several)
-    assert list(single) == [
+    (row,) = rows_of(several)
+    assert [name for name in row if name != "predictions"] == [
         "id",
         "inputs",
         "prediction",
@@ -230,8 +188,6 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
         "inputs_cut_history",
         "inputs_cut_response",
     ]
-    # The best one is what is written alone.
-    assert {name: row[name] for name in single} == single
     model = load_model(folder)
     layout = InputLayout.of(model.config, vocabulary)
     inputs = np.array([layout.inputs(vocabulary.encode(text))])
@@ -245,6 +201,7 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
         assert response["score"] == pytest.approx(float(found.score[0, i]), abs=1e-3)
     scores = [response["score"] for response in row["predictions"]]
     assert scores == sorted(scores, reverse=True)
+    # The best one is what is written alone.
     first = row["predictions"][0]
     assert {name: first[name] for name in ("prediction", "log_prob", "num_tokens")} == {
         name: row[name] for name in ("prediction", "log_prob", "num_tokens")
@@ -263,14 +220,6 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
     [
         (("--gin.MAX_INPUT_LENGTH=300",), ["MAX_INPUT_LENGTH", "take 30"]),
         (("--gin.DECODE_LENGTH=300",), ["DECODE_LENGTH: ", "responses take 3"]),
-        (
-            ("--gin.MAX_INPUT_LENGTH=0",),
-            ["MAX_INPUT_LENGTH: expected a positive whole number, got 0"],
-        ),
-        (
-            ("--gin.BATCH_SIZE=0",),
-            ["BATCH_SIZE: expected a whole number from 1 to 1,048,576, got 0"],
-        ),
     ],
 )
 def test_limits_are_named_by_the_runs_own_macros(command, folder, tmp_path, bindings, parts):
@@ -279,11 +228,8 @@ def test_limits_are_named_by_the_runs_own_macros(command, folder, tmp_path, bind
     status, _, err = command(
         "infer",
         "--gin_file=runs/infer_file.gin",
-        f"--gin.CHECKPOINT_PATH={folder}",
-        f"--gin.INPUT_FILE={rows}",
-        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
-        "--gin.MAX_INPUT_LENGTH=32",
-        "--gin.DECODE_LENGTH=5",
+        *settings(CHECKPOINT_PATH=folder, INPUT_FILE=rows, INFER_OUTPUT_DIR=tmp_path / "out"),
+        *settings(MAX_INPUT_LENGTH=32, DECODE_LENGTH=5),
         *bindings,
     )
     assert status == 2
@@ -297,8 +243,7 @@ def test_metrics_are_of_one_response_within_the_positions(command, folder):
         "eval",
         "--gin_file=runs/eval.gin",
         "--gin_file=decoding/beam.gin",
-        f"--gin.CHECKPOINT_PATH={folder}",
-        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
+        *settings(CHECKPOINT_PATH=folder, MIXTURE_OR_TASK_NAME=TASK),
         LIMITS,
     )
     status, _, err = command(*arguments, "--gin.DECODE_LENGTH=4", "--gin.NUM_RETURN=2")

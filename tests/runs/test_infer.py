@@ -9,13 +9,13 @@ import pytest
 import scipy.special
 
 import faith_jax
-from faith_jax.core.files import output_lock
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.dialfact import verification
 from faith_jax.papers.dialfact.verification import verification_table
 from faith_jax.runs import infer, setup
 from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.runs.conftest import settings
 from tests.scoring import tiny_models
 
 
@@ -34,14 +34,10 @@ def arguments(tiny_run, out, *more):
     return (
         "infer",
         "--gin_file=runs/infer.gin",
-        f"--gin.CHECKPOINT_PATH={tiny_run}",
-        f"--gin.INFER_OUTPUT_DIR={out}",
+        *settings(CHECKPOINT_PATH=tiny_run, INFER_OUTPUT_DIR=out),
         TASK,
-        "--gin.SPLIT=validation",
-        "--gin.DECODE_LENGTH=6",
-        "--gin.TEMPERATURE=1.0",
-        "--gin.BATCH_SIZE=4",
-        "--gin.FORMATS=('jsonl',)",
+        *settings(SPLIT="validation", DECODE_LENGTH=6, TEMPERATURE=1.0, BATCH_SIZE=4),
+        *settings(FORMATS="('jsonl',)"),
         *more,
     )
 
@@ -103,8 +99,7 @@ def test_a_killed_run_goes_on_where_it_was(command, tiny_run, tmp_path, unbroken
         infer, "append_rows", lambda path, rows: calls.append(1) or append(path, rows)
     )
     calls.clear()
-    status, _, err = command(*arguments(tiny_run, out))
-    assert status == 0, err
+    command.succeeds(*arguments(tiny_run, out))
     # 18 rows in batches of 4 are five batches, of which two were done.
     assert len(calls) == 3
     assert (out / "predictions.jsonl").read_bytes() == unbroken
@@ -112,7 +107,7 @@ def test_a_killed_run_goes_on_where_it_was(command, tiny_run, tmp_path, unbroken
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("lines", "redone"), [(11, 3), (16, 1), (18, 0)])
+@pytest.mark.parametrize(("lines", "redone"), [(11, 3), (16, 1)])
 def test_a_file_is_cut_back_to_whole_batches(
     command, tiny_run, tmp_path, unbroken, monkeypatch, lines, redone
 ):
@@ -133,52 +128,10 @@ def test_a_file_is_cut_back_to_whole_batches(
     monkeypatch.setattr(
         infer, "append_rows", lambda path, rows: calls.append(1) or append(path, rows)
     )
-    status, _, err = command(*arguments(tiny_run, out))
-    assert status == 0, err
+    command.succeeds(*arguments(tiny_run, out))
     assert len(calls) == redone
     assert (out / "predictions.jsonl").read_bytes() == unbroken
     assert sorted(path.name for path in out.iterdir()) == ["predictions.jsonl", "summary.json"]
-
-
-@pytest.mark.faults
-def test_an_output_has_one_writer_and_rows_of_another_run_are_kept(
-    command, tiny_run, tmp_path, unbroken, monkeypatch
-):
-    out, partial = tmp_path / "out", tmp_path / "out.partial"
-    partial.mkdir()
-    with output_lock(partial / "rows.jsonl"):
-        status, _, err = command(*arguments(tiny_run, out))
-    assert status == 2
-    assert err.endswith(
-        f"INFER_OUTPUT_DIR: another run is writing {out}; wait for it, or name another output.\n"
-    )
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(infer, "_write_output", interrupted)
-    status, _, err = command(*arguments(tiny_run, out))
-    told = "faith-jax: interrupted; responses so far are kept; the same command resumes there.\n"
-    assert (status, err[-len(told) :]) == (130, told)
-    monkeypatch.undo()
-    status, _, err = command(*arguments(tiny_run, out, "--gin.RANDOM_SEED=1"))
-    assert status == 2
-    assert (
-        f"{partial} keeps 18 rows of another run (another value of RANDOM_SEED (0, not 1))" in err
-    )
-    assert (partial / "rows.jsonl").read_bytes() == unbroken
-    status, _, err = command(*arguments(tiny_run, out, "--gin.RANDOM_SEED=1", "--restart"))
-    assert status == 0, err
-    assert (out / "predictions.jsonl").read_bytes() != unbroken
-    status, _, err = command(*arguments(tiny_run, out))
-    assert (status, "holds responses with another value of RANDOM_SEED (1, not 0)" in err) == (
-        2,
-        True,
-    )
-    half = ("--gin.RANDOM_SEED=1", "--gin.PARAMS_DTYPE=bfloat16")
-    status, _, err = command(*arguments(tiny_run, out, *half))
-    assert status == 2
-    assert "another value of PARAMS_DTYPE (float32, not bfloat16)" in err
 
 
 @pytest.mark.slow
@@ -200,8 +153,7 @@ def test_a_run_stays_with_the_step_with_which_it_began(command, tiny_run, tmp_pa
     monkeypatch.undo()
     second.rename(model / "checkpoints" / "2")
     left = shutil.copytree(f"{out}.partial", tmp_path / "left")
-    status, _, err = command(*arguments(model, out))
-    assert status == 0, err
+    command.succeeds(*arguments(model, out))
     whole = (tmp_path / "unbroken" / "predictions.jsonl").read_bytes()
     assert (out / "predictions.jsonl").read_bytes() == whole
     step = json.loads((out / "summary.json").read_text())["run"]["checkpoint"]["step"]
@@ -211,33 +163,27 @@ def test_a_run_stays_with_the_step_with_which_it_began(command, tiny_run, tmp_pa
     assert (tmp_path / "second" / "predictions.jsonl").read_bytes() != whole
     shutil.rmtree(model / "checkpoints" / "1")
     left.rename(tmp_path / "gone.partial")
-    status, _, err = command(*arguments(model, tmp_path / "gone"))
-    assert status == 2
-    assert "the run began with step 1, which is gone; step 2 is there now" in err
+    assert "the run began with step 1, which is gone; step 2 is there now" in command.refuses(
+        *arguments(model, tmp_path / "gone")
+    )
 
 
 def test_an_output_that_is_there_is_not_touched(command, tiny_run, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    status, _, err = command(*arguments(tiny_run, tmp_path))
-    assert status == 2
-    assert "is not empty" in err
-    status, out, err = command(*arguments(tiny_run, tmp_path, "--dry-run"))
-    assert status == 0, err
+    assert "is not empty" in command.refuses(*arguments(tiny_run, tmp_path))
+    out = command.succeeds(*arguments(tiny_run, tmp_path, "--dry-run"))
     assert out.startswith("npov_generate_sample: ")
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
 def test_evaluation_is_the_mean_over_target_tokens(command, tiny_run, tmp_path):
-    status, _, err = command(
+    command.succeeds(
         "eval",
         "--gin_file=runs/eval.gin",
-        f"--gin.CHECKPOINT_PATH={tiny_run}",
-        f"--gin.EVAL_OUTPUT_DIR={tmp_path}",
+        *settings(CHECKPOINT_PATH=tiny_run, EVAL_OUTPUT_DIR=tmp_path),
         TASK,
-        "--gin.DECODE_LENGTH=4",
-        "--gin.TASK_FEATURE_LENGTHS={'inputs': 224, 'targets': 224}",
+        *settings(DECODING=None, TASK_FEATURE_LENGTHS="{'inputs': 224, 'targets': 224}"),
     )
-    assert status == 0, err
     described = json.loads((tmp_path / "evaluation.json").read_text())
     metrics = described["metrics"]
     losses = {
@@ -254,16 +200,15 @@ def test_evaluation_is_the_mean_over_target_tokens(command, tiny_run, tmp_path):
         .get_dataset(None, split="validation", shuffle=False)
         .as_numpy_iterator()
     )
-    model, total, count = faith_jax.load_model(str(tiny_run)), 0.0, 0
-    for example in examples:
-        pair = [example[name] for name in ("inputs", "targets")]
-        padded = [np.pad(ids, (0, 224 - len(ids)))[None] for ids in pair]  # one shape to compile
-        total -= model.target_log_probs(*padded).sum()
-        count += len(example["targets"])
+    model = faith_jax.load_model(str(tiny_run))
+    padded = [
+        np.stack([np.pad(example[name], (0, 224 - len(example[name]))) for example in examples])
+        for name in ("inputs", "targets")
+    ]
+    total = -model.target_log_probs(*padded).sum()
+    count = sum(len(example["targets"]) for example in examples)
     assert metrics["weight"] == count
     np.testing.assert_allclose(metrics["negative_log_likelihood"], total / count, rtol=1e-5)
-    assert 0 <= metrics["token_f1"] <= 1
-    assert {"rouge1", "rougeL", "argument_recall", "argument_precision"} <= set(metrics)
 
 
 TEXTS = ["{label: NO}", "Use {x} or {y}.", "  spaces \n", "", "{response: Views differ.} x"]
@@ -293,17 +238,13 @@ def forced(gpt2, monkeypatch):
 
 
 def responses(command, gpt2, out, *more, file="infer_file"):
-    status, _, err = command(
+    command.succeeds(
         "infer",
         f"--gin_file=runs/{file}.gin",
-        f"--gin.CHECKPOINT_PATH={gpt2}",
-        f"--gin.VOCABULARY={gpt2}",
-        f"--gin.INFER_OUTPUT_DIR={out}",
-        "--gin.DECODE_LENGTH=20",
-        "--gin.BATCH_SIZE=2",
+        *settings(CHECKPOINT_PATH=gpt2, VOCABULARY=gpt2, INFER_OUTPUT_DIR=out, DECODE_LENGTH=20),
+        *settings(BATCH_SIZE=2),
         *more,
     )
-    assert status == 0, err
     return rows_of((out / "predictions.jsonl").read_bytes())
 
 
@@ -335,11 +276,10 @@ def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_pa
     stored = list(tfds.as_numpy(builder.as_dataset(split="rows")))
     assert [row["prediction"].decode() for row in stored] == [row["prediction"] for row in found]
     assert [bool(row["finished"]) for row in stored] == finished
-    status, _, err = command(
+    command.succeeds(
         "score", "--scorers=token_f1,rouge1_precision", f"--input={out / 'predictions.jsonl'}",
         f"--output={tmp_path / 'scores.jsonl'}",
     )  # fmt: skip
-    assert status == 0, err
     scored = rows_of((tmp_path / "scores.jsonl").read_bytes())
     # Around what is scored there is no white space.
     expected = [text.strip() for text in TEXTS[:4]] + ["Views differ."]
@@ -348,20 +288,15 @@ def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_pa
     assert scored[1]["scores"]["token_f1"] == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_respond_gives_what_infer_writes(command, gpt2, tmp_path, dtype):
+def test_respond_gives_what_infer_writes(command, gpt2, tmp_path):
     rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
-    asked = [
-        {"query": "Is tea better?", "pro": "It is calming.", "con": ["It is weak.", "It stains."]},
-        {"knowledge": "Tea is a leaf. " * 12, "history": ["Hi!", "What is tea?"]},
-    ]
-    rows.write_text("".join(json.dumps(row) + "\n" for row in asked))
+    asked = {"knowledge": "Tea is a leaf. " * 12, "history": ["Hi!", "What is tea?"]}
+    rows.write_text(json.dumps(asked) + "\n")
     options = (f"--gin.INPUT_FILE={rows}", "--gin.MAX_INPUT_LENGTH=96", "--gin.FORMATS=('jsonl',)")
-    found = responses(command, gpt2, out, *options, f"--gin.PARAMS_DTYPE={dtype}")
-    assert found[1]["inputs_cut_knowledge"] > 0
-    model = faith_jax.load_model(gpt2, params_dtype=None if dtype == "float32" else dtype)
-    limits = {"max_length": 20, "max_input_length": 96}
-    assert [row["prediction"] for row in found] == [model.respond(**r, **limits) for r in asked]
+    (found,) = responses(command, gpt2, out, *options, "--gin.PARAMS_DTYPE=int8")
+    assert found["inputs_cut_knowledge"] > 0
+    model = faith_jax.load_model(gpt2, params_dtype="int8")
+    assert found["prediction"] == model.respond(**asked, max_length=20, max_input_length=96)
 
 
 @pytest.mark.parametrize("second", [None, "Tea?"])

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.runs.conftest import settings
 from tests.scoring import tiny_models
 from tests.training.processes import end, start_pair
 
@@ -18,13 +19,9 @@ def arguments(folder, name, options):
     return [
         "infer",
         "--gin_file=runs/infer_file.gin",
-        f"--gin.CHECKPOINT_PATH={folder / 'gpt2'}",
-        f"--gin.INPUT_FILE={folder / 'rows.jsonl'}",
-        f"--gin.INFER_OUTPUT_DIR={folder / name}",
-        "--gin.MAX_INPUT_LENGTH=24",
-        "--gin.DECODE_LENGTH=6",
-        "--gin.TEMPERATURE=1.0",
-        "--gin.BATCH_SIZE=4",
+        *settings(CHECKPOINT_PATH=folder / "gpt2", INPUT_FILE=folder / "rows.jsonl"),
+        *settings(INFER_OUTPUT_DIR=folder / name, MAX_INPUT_LENGTH=24, DECODE_LENGTH=6),
+        *settings(TEMPERATURE=1.0, BATCH_SIZE=4),
         *options,
     ]
 
@@ -87,8 +84,7 @@ def test_processes_with_a_model_each_write_shards_of_their_own(folder, command):
     alone, both, killed = folder / "alone", folder / "both", folder / "shared"
     assert killed.with_name("shared.partial").exists()
     for name in ("alone", "shared"):
-        status, _, err = command(*arguments(folder, name, SHARED))
-        assert status == 0, err
+        command.succeeds(*arguments(folder, name, SHARED))
     expected = lines(alone / "predictions.jsonl")
     assert [json.loads(line)["id"] for line in expected] == [str(i + 1) for i in range(10)]
     for output in (both, killed):
@@ -103,8 +99,7 @@ def test_processes_with_a_model_each_write_shards_of_their_own(folder, command):
 
 def test_scores_of_two_processes_are_those_of_one(folder, command):
     """With a model each, to the bit; with one that is split over both, to rounding."""
-    status, _, err = command(*score(folder, "one", 1))
-    assert status == 0, err
+    command.succeeds(*score(folder, "one", 1))
     assert lines(folder / "own.jsonl") == lines(folder / "one.jsonl")
     one, split = (list(map(json.loads, lines(folder / f"{n}.jsonl"))) for n in ("one", "split"))
     scores = [[row.pop("scores") for row in rows] for rows in (one, split)]

@@ -8,13 +8,10 @@ import time
 import pytest
 
 from faith_jax.core import files
-from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import append_rows, count_kept_rows, locks
-from faith_jax.core.files.locks import is_renewed
 from faith_jax.core.files.stores import path_of, versions
 from faith_jax.runs import shards
 from tests.runs.test_shards import begin, compute
-from tests.stores import SECRET
 
 ROWS = 40
 
@@ -31,8 +28,7 @@ def short_leases(monkeypatch):
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("form", ["jsonl", "tfds"])
-def test_two_processes_make_what_one_makes_on_a_disk(command, gs, tmp_path, form):
+def test_two_processes_make_what_one_makes_on_a_disk(command, gs, tmp_path):
     rows = [
         {"id": str(n), "grounding": "Tea is a leaf.", "generated_text": f"Tea {n}."}
         for n in range(ROWS)
@@ -40,7 +36,7 @@ def test_two_processes_make_what_one_makes_on_a_disk(command, gs, tmp_path, form
     text = "".join(json.dumps(row) + "\n" for row in rows)
     path_of(f"{gs}/rows.jsonl").write_text(text)
     (tmp_path / "rows.jsonl").write_text(text)
-    name = "s.jsonl" if form == "jsonl" else "scores"
+    name = "scores"
     given = arguments(f"{gs}/rows.jsonl", f"{gs}/{name}")
     started = [
         subprocess.Popen(
@@ -53,43 +49,11 @@ def test_two_processes_make_what_one_makes_on_a_disk(command, gs, tmp_path, form
         # Who begins when the other one has joined all finds the output.
         assert process.returncode == 0 or "exists already" in err, err
     assert 0 in [process.returncode for process in started]
-    status, _, err = command(*arguments(tmp_path / "rows.jsonl", tmp_path / name))
-    assert status == 0, err
-    if form == "jsonl":
-        assert path_of(f"{gs}/{name}").read_bytes() == (tmp_path / name).read_bytes()
-        return
+    command.succeeds(*arguments(tmp_path / "rows.jsonl", tmp_path / name))
     for path in (tmp_path / name).iterdir():
         assert path_of(f"{gs}/{name}/{path.name}").read_bytes() == path.read_bytes(), path.name
     assert len(list((tmp_path / name).glob("*.tfrecord-*-of-00004"))) == 4
     assert not any(".partial" in found or ".lock" in found for found in versions(path_of(gs)))
-
-
-def test_shards_are_computed_by_several_and_joined_by_another_one(gs, short_leases):
-    target = path_of(f"{gs}/out.jsonl")
-    with begin(target) as one, begin(target) as other:
-        first, second = one.take_shards(), other.take_shards()
-        mine, theirs = next(first), next(second)
-        assert (mine.number, theirs.number) == (0, 1)
-        compute(mine)
-        last = next(first)
-        assert last.number == 2
-        compute(last)
-        assert next(first, None) is None  # the other one lives
-        assert is_renewed(theirs.rows.with_name(f".{theirs.rows.name}.lock"))
-        with one.joining() as found:
-            assert found is None
-        with pytest.raises(ConfigError, match=r"1 of 3 shards are not done: gs://.*00001-of-00003"):
-            one.check_done()
-        compute(theirs)
-        assert next(second, None) is None
-    with begin(target, joins_only=True) as joins:
-        joins.check_done()
-        with joins.joining() as found:
-            assert [told["rows"] for told in found] == [2, 2, 2]
-            with files.atomic_file(target) as beside:
-                joins.write_jsonl(beside)
-    assert [json.loads(line)["n"] for line in target.read_text().splitlines()] == list(range(6))
-    assert list(versions(path_of(gs))) == ["out.jsonl"]
 
 
 def test_a_process_that_waits_while_another_joins_is_not_interrupted(gs, short_leases, caplog):
@@ -139,22 +103,3 @@ def test_another_input_is_found_by_its_version(command, gs):
         seen.append(files.stamp([str(path)]))
     assert seen[0] != seen[1] != seen[2]
     assert files.stamp([str(path)]) == seen[2]
-
-
-def test_a_job_on_a_bucket_that_cannot_be_used_is_one_error(command, gs):
-    bucket, told = SECRET, "no permission to list"
-    path_of(f"{gs}/rows.jsonl").write_text('{"grounding": "Tea.", "generated_text": "Tea."}\n')
-    for more in ((), ("--join",)):
-        output = f"gs://{bucket}/s.jsonl"
-        status, out, err = command(*arguments(f"{gs}/rows.jsonl", output, *more))
-        assert (status, out) == (2, "")
-        (line,) = err.strip().splitlines()
-        assert line.startswith(f"faith-jax: {output}: {told}")
-    queries = path_of(f"{gs}/q.jsonl")
-    queries.write_text('{"query": "Tea?", "pro": ["Yes."], "con": ["No."]}\n')
-    status, _, err = command(
-        *("infer", "--gin_file=runs/infer_file.gin", f"--gin.INPUT_FILE='{queries}'"),
-        *("--gin.CHECKPOINT_PATH='mini'", f"--gin.INFER_OUTPUT_DIR='gs://{bucket}/out'"),
-    )
-    assert status == 2
-    assert err.strip().splitlines()[-1].startswith(f"faith-jax: gs://{bucket}/out: {told}")

@@ -20,7 +20,10 @@ from tests.runs.conftest import TINY, seqio_task
 
 pytestmark = pytest.mark.usefixtures("own_seqio_tasks")
 
-NUMBERS = {"train": [*range(300), *range(300)], "validation": [*range(300, 308), 7, 8]}
+NUMBERS = {
+    "train": [*range(100, 160), *range(100, 160)],
+    "validation": [*range(160, 168), 107, 108],
+}
 
 
 def facts(split, shuffle_files, seed=None):
@@ -36,31 +39,25 @@ def report(name, steps, inputs=40, validation=True):
     return training_report(SplitRows(config, model), steps, judged, load_vocabulary())
 
 
-def test_rows_that_file_order_never_reaches_are_named():
-    found = report(seqio_task("preflight_in_order", facts, keeps_order=True), steps=20)
-    warnings = "\n".join(found["warnings"])
-    assert "400 of 600 rows are never read: the run ends after 0.33 epochs" in warnings
-    assert "in its own order" in warnings
-
-
-def test_a_run_of_less_than_an_epoch_says_how_many_rows_it_never_reads():
-    found = report(seqio_task("preflight_shuffled", facts), steps=20)
+@pytest.mark.parametrize(("name", "in_order"), [("in_order", True), ("shuffled", False)])
+def test_a_run_of_less_than_an_epoch_says_how_many_rows_it_never_reads(name, in_order):
+    task = seqio_task(f"preflight_{name}", facts, keeps_order=in_order)
+    found = report(task, steps=4)
     (member,) = found["members"]
-    assert member["read"] == 200
-    assert member["epochs"] == round(1 / 3, 4)
-    assert member["never_read"] == 400
-    assert any("ends after 0.33 epochs" in warning for warning in found["warnings"])
-    assert not any("in its own order" in warning for warning in found["warnings"])
+    assert (member["read"], member["epochs"], member["never_read"]) == (40, 0.3333, 80)
+    warnings = "\n".join(found["warnings"])
+    assert "80 of 120 rows are never read: the run ends after 0.33 epochs" in warnings
+    assert ("in its own order" in warnings) == in_order
 
 
 def test_a_run_of_whole_epochs_warns_of_nothing_but_shared_groundings():
-    found = report(seqio_task("preflight_shuffled", facts), steps=120)
+    found = report(seqio_task("preflight_shuffled", facts), steps=24)
     assert found["members"][0]["epochs"] == 2.0
     assert found["validation"]["shared_groundings"] == 2
     assert found["warnings"] == [
         "2 of 10 rows of validation have a grounding that training rows have too."
     ]
-    assert report("preflight_shuffled", 120, validation=False)["warnings"] == []
+    assert report("preflight_shuffled", 24, validation=False)["warnings"] == []
 
 
 def test_the_first_examples_are_those_that_the_model_sees_first():
@@ -76,11 +73,11 @@ def test_the_first_examples_are_those_that_the_model_sees_first():
 
 def test_what_is_cut_is_told_by_part(capsys):
     whole = len(load_vocabulary().encode("<knowledge> Fact 100. <seeker> Why?")) + 1
-    found = report(seqio_task("preflight_shuffled", facts), steps=60, inputs=whole - 2)
+    found = report(seqio_task("preflight_shuffled", facts), steps=12, inputs=whole - 2)
     cut = found["cut"]["knowledge"]
     assert set(found["cut"]) == {"knowledge"}
     assert cut["max"] == 2
-    assert cut["rows"] == pytest.approx(600 * cut["share"])
+    assert cut["rows"] == pytest.approx(120 * cut["share"])
     tell(found | {"task": "\x1b[2Jtask"}, None, dry_run=True)
     out = capsys.readouterr().out
     assert "cut of knowledge" in out
@@ -90,13 +87,13 @@ def test_what_is_cut_is_told_by_part(capsys):
 
 def test_lengths_that_are_mostly_padding_are_told(capsys):
     task = seqio_task("preflight_shuffled", facts)
-    lengths = report(task, steps=60, inputs=100)["shorter_lengths"]
+    found = report(task, steps=12, inputs=100)
+    lengths = found["shorter_lengths"]
     longest = len(load_vocabulary().encode("<knowledge> Fact 100. <seeker> Why?")) + 1
     assert lengths["inputs"] % 8 == 0
     assert longest <= lengths["inputs"] < longest + 8
     assert lengths["targets"] == 8
-    assert report(task, steps=60, inputs=lengths["inputs"])["shorter_lengths"] == {}
-    found = report(task, steps=60, inputs=100)
+    assert report(task, steps=12, inputs=lengths["inputs"])["shorter_lengths"] == {}
     tell(found, None, dry_run=True)
     out = capsys.readouterr().out
     assert f"TASK_FEATURE_LENGTHS = {lengths} has room for all rows" in out
@@ -137,19 +134,16 @@ def test_inputs_that_lose_most_of_their_knowledge_or_their_last_turn_are_warned_
     ]
 
 
+@pytest.mark.usefixtures("uncosted")
 def test_a_dry_run_trains_nothing_and_says_what_it_would(command, tmp_path):
     folder = tmp_path / "model"
-    status, out, err = command(*TINY, "--dry_run", f"--gin.MODEL_DIR={folder}")
-    assert status == 0, err
+    out = command.succeeds(*TINY, "--dry_run", f"--gin.MODEL_DIR={folder}")
     assert out.startswith("npov_generate_sample, split 'train': 48 examples in 12 steps of 4 rows")
     assert "warning: npov_generate_sample: 60 of 108 rows are never read" in out
     assert [path.name for path in tmp_path.iterdir()] == ["model.preflight.json"]
     found = json.loads((tmp_path / "model.preflight.json").read_text())
     assert found["model"]["frozen"] == 0
     assert found["model"]["trained"] > 1000
-    assert found["model"]["step_operations"] > 1e6
-    # At the least, parameters and a batch are in memory.
-    assert found["model"]["step_bytes"] > 4 * found["model"]["trained"]
     assert len(found["examples"]) == 3
     assert found["members"][0]["never_read"] == found["members"][0]["rows"] - 48
 
@@ -157,10 +151,8 @@ def test_a_dry_run_trains_nothing_and_says_what_it_would(command, tmp_path):
 @pytest.mark.parametrize(
     ("binding", "message"),
     [
-        ("CUT_POLICY=knowlege", "expected one of knowledge, history, end, error"),
         ("CUT_POLICY=error", "example "),
         ("TASK_FEATURE_LENGTHS={'inputs': 12, 'targets': 224}", "no room for the last turn"),
-        ("TASK_FEATURE_LENGTHS={'inputs': 224, 'targets': 20}", "the target has "),
     ],
 )
 def test_data_that_a_run_cannot_read_is_one_line_and_leaves_nothing(
@@ -169,8 +161,5 @@ def test_data_that_a_run_cannot_read_is_one_line_and_leaves_nothing(
     more = ["--gin.TASK_FEATURE_LENGTHS={'inputs': 90, 'targets': 224}"]
     more = more if binding == "CUT_POLICY=error" else []
     folder = tmp_path / "model"
-    status, _, err = command(*TINY, f"--gin.MODEL_DIR={folder}", f"--gin.{binding}", *more)
-    assert status == 2
-    assert message in err
-    assert "Traceback" not in err
+    assert message in command.refuses(*TINY, f"--gin.MODEL_DIR={folder}", f"--gin.{binding}", *more)
     assert list(tmp_path.iterdir()) == []

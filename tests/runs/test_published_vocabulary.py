@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from faith_jax.tokenizers.vocabularies import load_vocabulary
-from tests.runs.conftest import TINY
+from tests.runs.conftest import TINY, settings
 from tests.runs.test_bad_input import assert_mistake
 from tests.scoring import tiny_models
 from tests.tokenizers import published_tokenizers
@@ -25,10 +25,7 @@ def bart(tmp_path):
 
 
 # A T5 that is made for BART's tokenizer.
-SPECIAL = (
-    "--gin.config.TransformerConfig.eos_ids=(2,)",
-    "--gin.config.TransformerConfig.pad_id=1",
-)
+SPECIAL = ("--gin.config.TransformerConfig.eos_ids=(2,)", "--gin.config.TransformerConfig.pad_id=1")
 
 
 @pytest.mark.slow
@@ -36,8 +33,7 @@ def test_a_run_trains_with_a_published_tokenizer_and_keeps_it(command, bart, tmp
     model, rows, output = tmp_path / "model", tmp_path / "rows.jsonl", tmp_path / "out"
     run = (f"--gin.MODEL_DIR={model}", "--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0", LENGTHS)
     train = (*TINY, *run, "--gin.VOCAB_SIZE=448", *SPECIAL)
-    status, _, err = command(*train, f"--gin.VOCABULARY={bart}")
-    assert status == 0, err
+    command.succeeds(*train, f"--gin.VOCABULARY={bart}")
     loss = float(re.search(r"step 1/1  loss (\S+)", caplog.text)[1])
     assert loss == pytest.approx(6.1, abs=1.5)  # about log 448, untrained
     assert load_vocabulary(model).fingerprint() == load_vocabulary(bart).fingerprint()
@@ -47,8 +43,7 @@ def test_a_run_trains_with_a_published_tokenizer_and_keeps_it(command, bart, tmp
     infer = ("infer", "--gin_file=runs/infer_file.gin", f"--gin.INPUT_FILE={rows}")
     infer = (*infer, f"--gin.INFER_OUTPUT_DIR={output}", "--gin.DECODE_LENGTH=4")
     step = f"--gin.CHECKPOINT_PATH={model / 'checkpoints' / '1'}"
-    status, _, err = command(*infer, step)
-    assert status == 0, err
+    command.succeeds(*infer, step)
     assert f"VOCABULARY: {model / 'tokenizer.json'}, which the checkpoint carries" in caplog.text
     (written,) = output.glob("*.jsonl")
     assert len(written.read_text(encoding="utf-8").splitlines()) == 1
@@ -65,38 +60,14 @@ def test_a_run_trains_with_a_published_tokenizer_and_keeps_it(command, bart, tmp
     assert_mistake(result, "began with another vocabulary", str(model), str(roberta))
 
 
-@pytest.mark.parametrize(
-    ("vocabulary", "size", "parts"),
-    [
-        ("{tmp}/bart", 4224, ["421", "4224", "VOCABULARY"]),
-        ("{tmp}", 448, ["the folder has none of", "tokenizer.json"]),
-        ("{tmp}/bart/tokenizr.json", 448, ["there is no such file", "'tokenizer.json'"]),
-    ],
-)
-def test_a_wrong_vocabulary_is_one_clear_line(vocabulary, size, parts, command, bart, tmp_path):
-    given = vocabulary.format(tmp=tmp_path)
-    found = command(
-        *TINY,
-        f"--gin.MODEL_DIR={tmp_path / 'model'}",
-        LENGTHS,
-        f"--gin.VOCABULARY={given}",
-        f"--gin.VOCAB_SIZE={size}",
-    )
-    assert_mistake(found, *parts)
-
-
 def infer(checkpoint, tmp_path, *more, text="Is tea better than coffee?"):
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps({"id": "7", "inputs": text}) + "\n")
     return (
         "infer",
         "--gin_file=runs/infer_file.gin",
-        f"--gin.INPUT_FILE={rows}",
-        f"--gin.CHECKPOINT_PATH={checkpoint}",
-        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
-        "--gin.DECODE_LENGTH=4",
-        "--gin.MAX_INPUT_LENGTH=32",
-        "--gin.FORMATS=('jsonl',)",
+        *settings(INPUT_FILE=rows, CHECKPOINT_PATH=checkpoint, INFER_OUTPUT_DIR=tmp_path / "out"),
+        *settings(DECODE_LENGTH=4, MAX_INPUT_LENGTH=32, FORMATS="('jsonl',)"),
         *more,
     )
 
@@ -134,8 +105,7 @@ def test_a_tokenizer_of_more_ids_than_the_model_has_embeddings(command, tmp_path
     config = {"vocab_size": 420}
     folder = tiny_models.write_model(tmp_path / "cnn", "bart", **config)
     assert load_vocabulary(folder).vocab_size == 421
-    status, _, err = command(*infer(folder, tmp_path))
-    assert status == 0, err
+    command.succeeds(*infer(folder, tmp_path))
     assert "has 1 ids that the model has no embedding for, from 420 on" in caplog.text
     shutil.rmtree(tmp_path / "out")
     result = command(*infer(folder, tmp_path, text="Is <mask> better?"))

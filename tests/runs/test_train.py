@@ -69,11 +69,11 @@ def test_a_warm_up_may_begin_without_moving_the_prompt(caplog, step, final, told
     assert sum("has not moved" in message for message in caplog.messages) == told
 
 
-def test_a_loss_that_is_not_finite_is_one_line(command, uncosted, monkeypatch, tmp_path):
+def test_a_loss_that_is_not_finite_is_one_line(command, monkeypatch, tmp_path):
     def diverge(*_):
         raise DivergenceError("Step 4 is not saved.")
 
-    monkeypatch.setattr(train, "fit", diverge)
+    monkeypatch.setattr(train, "_check_datasets", diverge)
     status, _, err = command(*TINY, f"--gin.MODEL_DIR={tmp_path / 'run'}")
     assert (status, err.splitlines()[-1]) == (1, "faith-jax: Step 4 is not saved.")
     assert "Traceback" not in err

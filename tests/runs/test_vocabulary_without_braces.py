@@ -24,36 +24,22 @@ from faith_jax.scoring.salience.inputs import SalienceEncoder
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.paths import REAL, needs_shared
 from tests.quick import slow_except
-from tests.runs.conftest import seqio_task
-from tests.runs.test_bad_input import assert_mistake
+from tests.runs.conftest import seqio_task, settings
 from tests.tokenizers import without_braces
 
 SQUARE = Notation("[]", "[]")
+# One for each way to write rows.
 RECIPES = (
     "dialfact_verify_generate_finetune",
-    "dialogue_generate_finetune",
     "faithdial_generate_ctrl",
-    "faithdial_generate_finetune",
     "faithdial_generate_infonce",
-    "faithdial_generate_loss_truncation",
     "multidoc2dial_generate_finetune",
-    "npov_coverage_finetune",
     "npov_coverage_prompt_tune",
     "npov_generate_finetune",
-    "npov_generate_prompt_tune",
-    "npov_hallucination_finetune",
-    "npov_hallucination_prompt_tune",
     "topical_chat_generate_finetune",
-    "wizard_of_wikipedia_generate_ctrl",
 )
-# One for each way to write rows, to train and to be scored.
-WHOLE = (
-    "dialfact_verify_generate_finetune",
-    "faithdial_generate_infonce",
-    "npov_generate_prompt_tune",
-    "npov_hallucination_finetune",
-    "wizard_of_wikipedia_generate_ctrl",
-)
+# One for each way to be scored.
+WHOLE = ("npov_generate_prompt_tune", "npov_hallucination_finetune")
 LENGTHS = {"inputs": 192, "targets": 192}
 
 
@@ -81,15 +67,9 @@ def train(recipe, t5, model_dir, *more):
     return (
         "train",
         f"--gin_file={recipe}.gin",
-        f"--gin.INITIAL_CHECKPOINT_PATH={t5}",
-        f"--gin.MODEL_DIR={model_dir}",
-        f"--gin.MIXTURE_OR_TASK_NAME={task(recipe)}",
-        f"--gin.TASK_FEATURE_LENGTHS={lengths}",
-        "--gin.TRAIN_STEPS=2",
-        "--gin.WARMUP_STEPS=0",
-        "--gin.BATCH_SIZE=2",
-        "--gin.NUM_MICROBATCHES=1",
-        "--gin.DECODING=None",
+        *settings(INITIAL_CHECKPOINT_PATH=t5, MODEL_DIR=model_dir),
+        *settings(MIXTURE_OR_TASK_NAME=task(recipe), TASK_FEATURE_LENGTHS=lengths, TRAIN_STEPS=2),
+        *settings(WARMUP_STEPS=0, BATCH_SIZE=2, NUM_MICROBATCHES=1, DECODING=None),
         *more,
     )
 
@@ -97,12 +77,7 @@ def train(recipe, t5, model_dir, *more):
 def task(recipe):
     """The task of a recipe over the embedded sample."""
     name = recipe.removesuffix("_finetune").removesuffix("_prompt_tune")
-    others = {
-        "dialfact_verify_generate": "fact_verify",
-        "dialogue_generate": "faithdial_generate",
-        "faithdial_generate_loss_truncation": "faithdial_generate",
-    }
-    return others.get(name, name) + "_sample"
+    return name.replace("dialfact_verify_generate", "fact_verify") + "_sample"
 
 
 @pytest.mark.usefixtures("own_seqio_tasks", "uncosted")
@@ -115,20 +90,15 @@ def test_tasks_of_the_users_own_have_no_delimiters(t5, command, tmp_path, caplog
     lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 24, 'targets': 16}"
     model = tmp_path / "model"
     named = f"--gin.MIXTURE_OR_TASK_NAME={task}"
-    status, _, err = command(*train(RECIPES[0], t5, model), named, lengths, "--dry_run")
-    assert status == 0, err
+    command.succeeds(*train(RECIPES[0], t5, model), named, lengths, "--dry_run")
     assert f"VOCABULARY: {t5 / 'spiece.model'}, which the checkpoint carries" in caplog.text
     assert "Delimiters" not in caplog.text
 
 
 @pytest.mark.usefixtures("uncosted")
-@pytest.mark.parametrize(
-    "recipe",
-    slow_except(RECIPES, [RECIPES[0], "npov_coverage_prompt_tune"]),
-)
+@pytest.mark.parametrize("recipe", slow_except(RECIPES, ["npov_coverage_prompt_tune"]))
 def test_each_recipe_writes_its_rows_with_other_delimiters(recipe, t5, command, tmp_path, caplog):
-    status, _, err = command(*train(recipe, t5, tmp_path / "model"), "--dry_run")
-    assert status == 0, err
+    command.succeeds(*train(recipe, t5, tmp_path / "model"), "--dry_run")
     for published in ("{}", "<>"):
         assert f"Delimiters: [] in place of {published}" in caplog.text
     report = json.loads((tmp_path / "model.preflight.json").read_text())
@@ -139,11 +109,11 @@ def test_each_recipe_writes_its_rows_with_other_delimiters(recipe, t5, command, 
         assert not set("{}<⁇") & set(inputs + example["targets"]), example
 
 
-@pytest.mark.parametrize("recipe", slow_except(WHOLE, ["npov_hallucination_finetune"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", WHOLE)
 def test_a_recipe_trains_responds_and_is_scored(recipe, t5, command, tmp_path):
     model = tmp_path / "model"
-    status, _, err = command(*train(recipe, t5, model))
-    assert status == 0, err
+    command.succeeds(*train(recipe, t5, model))
     assert load_vocabulary(model).notation == SQUARE
     predictions = responds(recipe, model, command, tmp_path)
     is_scored(recipe, model, predictions, command, tmp_path / "scored.jsonl")
@@ -152,19 +122,13 @@ def test_a_recipe_trains_responds_and_is_scored(recipe, t5, command, tmp_path):
 def responds(recipe, model, command, tmp_path):
     """Responds to the recipe's rows, and finds neither delimiters nor other tags in any text."""
     output = tmp_path / "out"
-    status, _, err = command(
+    command.succeeds(
         "infer",
         "--gin_file=runs/infer.gin",
-        f"--gin.CHECKPOINT_PATH={model}",
-        f"--gin.MIXTURE_OR_TASK_NAME={task(recipe)}",
-        "--gin.SPLIT='train'",
-        f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
-        f"--gin.INFER_OUTPUT_DIR={output}",
-        "--gin.DECODE_LENGTH=4",
-        "--gin.BATCH_SIZE=8",
-        "--gin.FORMATS=('jsonl',)",
+        *settings(CHECKPOINT_PATH=model, MIXTURE_OR_TASK_NAME=task(recipe), SPLIT="'train'"),
+        *settings(TASK_FEATURE_LENGTHS=LENGTHS, INFER_OUTPUT_DIR=output, DECODE_LENGTH=4),
+        *settings(BATCH_SIZE=8, FORMATS="('jsonl',)"),
     )
-    assert status == 0, err
     (written,) = output.glob("*.jsonl")
     rows = [json.loads(line) for line in written.read_text().splitlines()]
     assert rows
@@ -185,10 +149,7 @@ def is_scored(recipe, model, predictions, command, output):
     else:
         scorer, source = "token_f1", (f"--input={predictions}", "--skip-bad-rows")
         options = ("--response-column=target",)
-    status, _, err = command(
-        "score", *source, f"--scorers={scorer}", *options, f"--output={output}"
-    )
-    assert status == 0, err
+    command.succeeds("score", *source, f"--scorers={scorer}", *options, f"--output={output}")
     scores = [json.loads(line)["scores"][scorer] for line in output.read_text().splitlines()]
     assert len(scores) > 2
     assert all(0 <= score <= 1 for score in scores)
@@ -241,35 +202,6 @@ def test_salience_finds_the_same_words(t5):
     assert tokenizer.decode(mine.row.targets) == "[response: Some say tea calms.]"
 
 
-def test_without_any_delimiter_is_one_line(t5, command, tmp_path):
-    folder = tmp_path / "t5"
-    shutil.copytree(t5, folder)
-    without_braces.write(folder, "{}[]()<>")
-    (folder / "manifest.json").unlink(missing_ok=True)
-    result = command(*train("npov_generate_finetune", folder, tmp_path / "model"))
-    assert_mistake(result, "can write none of the delimiters", "{} [] () <>")
-    assert not (tmp_path / "model").exists()
-
-
-@pytest.mark.parametrize(
-    ("label", "parts"),
-    [
-        ("NO]", ("npov.error_labels.error = 'NO]'", "contains ]")),
-        ("~NO", ("~NO", "does not know ~")),
-    ],
-)
-def test_a_label_that_is_not_read_back_is_one_line(label, parts, t5, command, tmp_path):
-    labels = tmp_path / "labels.gin"
-    labels.write_text(
-        "from __gin__ import dynamic_registration\nfrom faith_jax.tasks import npov\n"
-        f"npov.error_labels.error = {label!r}\n"
-    )
-    result = command(
-        *train("npov_hallucination_finetune", t5, tmp_path / "model"), f"--gin_file={labels}"
-    )
-    assert_mistake(result, *parts)
-
-
 def test_unknown_tokens_are_reported(t5, command, tmp_path, caplog):
     rows = tmp_path / "rows.jsonl"
     row = {"query": "Is ~tea~ good?", "pro": "It is `hot`.", "con": "It stains."}
@@ -277,16 +209,17 @@ def test_unknown_tokens_are_reported(t5, command, tmp_path, caplog):
     infer = (
         "infer",
         "--gin_file=runs/infer_file.gin",
-        f"--gin.INPUT_FILE={rows}",
-        f"--gin.CHECKPOINT_PATH={t5}",
-        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
-        "--gin.DECODE_LENGTH=4",
+        *settings(INPUT_FILE=rows, CHECKPOINT_PATH=t5, INFER_OUTPUT_DIR=tmp_path / "out"),
+        *settings(DECODE_LENGTH=4),
     )
-    status, out, err = command(*infer)
-    assert status == 0, err
+    command.succeeds(*infer)
     assert caplog.text.count("of the tokens of knowledge are unknown") == 1
-    status, out, err = command(*infer, "--dry_run")
-    assert status == 0, err
+    (written,) = (tmp_path / "out").glob("*.jsonl")
+    # As published, for other programs.
+    assert json.loads(written.read_text())["inputs"] == (
+        "{query: Is ~tea~ good?} {pro: It is `hot`.} {con: It stains.}"
+    )
+    out = command.succeeds(*infer, "--dry_run")
     assert re.search(r"unknown tokens of history: 2 of \d+ \(\S+%\), from ~ `", out)
     assert re.search(r"warning: \S+% of the tokens of knowledge are unknown", out)
     assert "[query: Is  ⁇ tea ⁇  good?]".replace("  ", " ") in re.sub(" +", " ", out)
@@ -296,8 +229,7 @@ def test_unknown_tokens_are_reported(t5, command, tmp_path, caplog):
 def test_a_run_of_a_former_version_reads_as_it_was_trained(t5, command, tmp_path, caplog):
     """It had trained with unknown braces, and named no delimiters in its folder."""
     model = tmp_path / "model"
-    status, _, err = command(*train("npov_generate_finetune", t5, model))
-    assert status == 0, err
+    command.succeeds(*train("npov_generate_finetune", t5, model))
     config = json.loads((model / "tokenizer_config.json").read_text())
     assert config.pop("faith_jax_notation") == {"braces": "[]", "tags": "[]"}
     former = tmp_path / "former"
@@ -313,25 +245,16 @@ def test_a_run_of_a_former_version_reads_as_it_was_trained(t5, command, tmp_path
 
 @pytest.mark.slow
 @needs_shared
-@pytest.mark.parametrize("form", ["hugging_face", "t5x"])
-def test_t5s_published_vocabulary(form, command, tmp_path):
+def test_t5s_published_vocabulary(command, tmp_path):
     """32,128 embeddings for 32,100 ids, as published T5s have."""
-    vocabulary, folder, more = REAL / "t5_vocabulary", tmp_path / "t5", ()
-    model = tiny_t5(vocab_size=32128)
-    if form == "hugging_face":
-        write_huggingface(model, folder)
-        for file in vocabulary.iterdir():
-            shutil.copyfile(file, folder / file.name)
-    else:
-        folder = tmp_path / "checkpoint_1000000"
-        folder.mkdir()
-        state = {"step": np.int32(1_000_000), "param_states": {}}
-        content = {"version": 3, "optimizer": {"target": model.params, "state": state}}
-        (folder / "checkpoint").write_bytes(msgpack_serialize(content))
-        more = (f"--gin.VOCABULARY={vocabulary}",)
-    run = tmp_path / "run"
-    status, _, err = command(*train("npov_generate_finetune", folder, run, *more))
-    assert status == 0, err
+    folder, run = tmp_path / "checkpoint_1000000", tmp_path / "run"
+    folder.mkdir()
+    state = {"step": np.int32(1_000_000), "param_states": {}}
+    target = tiny_t5(vocab_size=32128).params
+    content = {"version": 3, "optimizer": {"target": target, "state": state}}
+    (folder / "checkpoint").write_bytes(msgpack_serialize(content))
+    more = (f"--gin.VOCABULARY={REAL / 't5_vocabulary'}",)
+    command.succeeds(*train("npov_generate_finetune", folder, run, *more))
     assert load_vocabulary(run).notation == SQUARE
     report = json.loads((run / "preflight.json").read_text())
     assert report["examples"][0]["inputs"].startswith("[query: ")

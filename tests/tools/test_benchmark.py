@@ -58,14 +58,6 @@ def test_ratios_are_of_medians_and_the_first_turn_does_not_count(monkeypatch):
     assert found["share_of_peak"] == pytest.approx(benchmark.part_flops()["train"] / 3.0 / peak)
 
 
-def test_what_is_measured_before_the_limit_is_kept(monkeypatch):
-    sides = Sides(ours_train=[1.0, 2.0], hugging_face_train=TimeoutError())
-    *_, found = last("train", sides, monkeypatch)
-    assert (found["ours_s"], found["ratios"]) == (None, {})
-    assert found["notes"] == ["hugging face train: no time"]
-    assert sides.closed == ["hugging face"]
-
-
 def test_a_side_that_fails_is_told_and_left_out(monkeypatch):
     sides = Sides(ours_train=2.0, hugging_face_train=RuntimeError("ValueError: no"), t5x_train=4.0)
     *_, found = last("train", sides, monkeypatch)
@@ -73,11 +65,6 @@ def test_a_side_that_fails_is_told_and_left_out(monkeypatch):
     assert found["notes"] == ["hugging face train: ValueError: no"]
     *_, alone = last("train", Sides(ours_train=2.0), monkeypatch, installed=("ours",))
     assert alone["notes"] == ["hugging face: not installed", "t5x: not installed"]
-
-
-def test_a_part_beside_another_of_ours(monkeypatch):
-    *_, found = last("pmi_greedy", Sides(ours_pmi_greedy=3.0, ours_plain_greedy=2.0), monkeypatch)
-    assert found["ratios"] == {"ours plain_greedy": 2 / 3}
 
 
 def test_a_program_that_takes_too_long_leaves_its_lines():
@@ -90,18 +77,6 @@ def test_a_program_that_takes_too_long_leaves_its_lines():
     assert failing["notes"] == ["failed: ModuleNotFoundError: No module named 'no_such_module'"]
 
 
-def test_the_tables_stand_between_the_marks(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{benchmark.BEGIN}\nold\n{benchmark.END}\nafter\n")
-    benchmark.write_docs(page, "new")
-    assert page.read_text() == f"before\n{benchmark.BEGIN}\n\nnew\n\n{benchmark.END}\nafter\n"
-    page.write_text("no marks\n")
-    with pytest.raises(SystemExit, match="has no marks"):
-        benchmark.write_docs(page, "new")
-    assert page.read_text() == "no marks\n"
-    assert benchmark.BEGIN in benchmark.DOCS.read_text()
-
-
 def test_every_program_is_there():
     for part in benchmark.PROGRAMS:
         for quick in (False, True):
@@ -109,26 +84,23 @@ def test_every_program_is_there():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stopped", [False, True])
-def test_a_run_of_a_tiny_shape(tmp_path, stopped):
+def test_a_run_of_a_tiny_shape_that_is_stopped(tmp_path):
     path = tmp_path / "found.json"
     path.write_text(json.dumps({"parts": {"beam": {"notes": ["earlier"]}}}))
-    rounds = 10**6 if stopped else 1
     command = [sys.executable, str(PROGRAM), "--shape=tiny", "--parts=score", f"--json={path}"]
     process = subprocess.Popen(
-        [*command, f"--rounds={rounds}"],
+        [*command, "--rounds=1000000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
     )
-    if stopped:
-        end = time.monotonic() + 120
-        while time.monotonic() < end and not re.search(r'"matmul_gflops": \d', path.read_text()):
-            time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
+    end = time.monotonic() + 120
+    while time.monotonic() < end and not re.search(r'"matmul_gflops": \d', path.read_text()):
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
     told = process.communicate(timeout=120)[0]
-    assert process.returncode == (143 if stopped else 0)
+    assert process.returncode == 143
     parts = json.loads(path.read_text())["parts"]
     assert parts["beam"] == {"notes": ["earlier"]}
     found = parts["score"]
@@ -136,5 +108,4 @@ def test_a_run_of_a_tiny_shape(tmp_path, stopped):
     # Its rate is of the tiny matrix.
     fastest = min(found["seconds"]["ours matmul"])
     assert found["matmul_gflops"] == pytest.approx(2 * 64**3 / fastest / 1e9)
-    assert told.startswith("| part | ours |") or stopped
     assert "score" in told

@@ -2,7 +2,7 @@ import pytest
 
 from faith_jax.scoring.judges.card import read_card
 from faith_jax.scoring.judges.chunks import text_chunks
-from tools import benchmark, benchmark_judges
+from tools import benchmark_judges
 
 
 def plain_words(text):
@@ -26,9 +26,3 @@ def test_the_loop_reads_the_chunks_of_the_card(judge, count):
         expected = [chunk.text for chunk in text_chunks([row["grounding"]], rule, len)]
         assert [between.join(sentences) for sentences in chunks] == expected
         assert len(chunks) in (4, 5)  # a word more for each full stop
-
-
-def test_judges_are_a_part_of_the_benchmark():
-    assert benchmark.program_of("judges", quick=True)[1:] == [
-        benchmark_judges.__file__, "--rows", "4", "--tiny",
-    ]  # fmt: skip

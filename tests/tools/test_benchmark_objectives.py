@@ -1,4 +1,3 @@
-import importlib.util
 import json
 import statistics
 import sys
@@ -6,13 +5,7 @@ import sys
 import pytest
 
 from tests.models.tiny import TINY
-from tests.paths import REPOSITORY
-
-_SPEC = importlib.util.spec_from_file_location(
-    "benchmark_objectives", REPOSITORY / "tools" / "benchmark_objectives.py"
-)
-benchmark = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(benchmark)
+from tools import benchmark_objectives as benchmark
 
 
 @pytest.mark.slow
@@ -35,10 +28,3 @@ def test_ratios_are_of_medians_of_one_run(tmp_path, capsys, monkeypatch):
     assert 1 < rows["ctrl"]["operations"] < 2
     assert rows["loss_truncation"]["operations"] == pytest.approx(1, abs=0.05)
     assert capsys.readouterr().out.count("\n") == 5
-
-
-def test_sizes_that_cannot_be(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["tool", "--rounds=0"])
-    with pytest.raises(SystemExit) as ended:
-        benchmark.main()
-    assert ended.value.code == 2

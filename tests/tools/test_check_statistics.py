@@ -21,13 +21,6 @@ def test_the_truth_is_that_of_a_very_large_sample(name):
     assert sample.null.value == pytest.approx(0, abs=0.01)
 
 
-def test_rows_of_a_group_resemble_each_other():
-    units = np.repeat(np.arange(20_000), 2)
-    values = check_statistics.correlated(np.random.default_rng(0), units)
-    assert np.corrcoef(values[::2], values[1::2])[0, 1] == pytest.approx(0.3, abs=0.02)
-    assert values.var() == pytest.approx(1, abs=0.02)
-
-
 def test_a_small_run(capsys, tmp_path):
     check_statistics.main(
         ["--samples=20", "--figure=mean with", f"--markdown={tmp_path / 'table.md'}"]

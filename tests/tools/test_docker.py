@@ -33,9 +33,7 @@ def test_what_is_named_exists(path):
     version = re.fullmatch(r"python:(3\.\d+)-slim", base)[1]
     (install,) = (words for name, words in found if name == "RUN")
     constraints = f"tools/constraints-{version}.txt"
-    assert install == [
-        *("pip", "install", "--no-cache-dir", "-c", constraints, ".[${EXTRAS}]"),
-    ]
+    assert install == [*("pip", "install", "--no-cache-dir", "-c", constraints, ".[${EXTRAS}]")]
     (extra,) = (words[0].partition("EXTRAS=")[2] for name, words in found if name == "ARG")
     assert extra == path.stem
     settings = configparser.ConfigParser()

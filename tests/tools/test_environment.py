@@ -90,11 +90,7 @@ def installs(tmp_path):
 
 @pytest.mark.parametrize(
     ("installed", "chosen", "taken"),
-    [
-        (["3.11", "3.12", "3.13"], "", "3.11"),
-        (["3.10", "3.12", "3.13", "3.14"], "", "3.12"),
-        (["3.11", "3.13"], "python3.13", "3.13"),
-    ],
+    [(["3.10", "3.12", "3.13", "3.14"], "", "3.12"), (["3.11", "3.13"], "python3.13", "3.13")],
 )
 def test_the_lowest_accepted_python_is_taken_or_the_chosen_one(
     prepare, tmp_path, installed, chosen, taken
@@ -103,36 +99,6 @@ def test_the_lowest_accepted_python_is_taken_or_the_chosen_one(
     assert process.returncode == 0, process.stderr
     assert f"with Python {taken} " in process.stdout
     assert installs(tmp_path) == [(taken, "")]
-
-
-def test_the_newest_packages_have_an_environment_of_their_own(prepare, tmp_path):
-    assert prepare("3.11").returncode == 0
-    more = ".venv-3.13-newest newest"
-    for _ in range(2):  # the second time there is nothing to do
-        process = prepare("3.11", "3.13", chosen="python3.13", more=more, extras="[dev]")
-        assert process.returncode == 0, process.stderr
-    (line,) = (tmp_path / ".venv-3.13-newest/bin/installs").read_text().splitlines()
-    assert "--constraint /dev/null --editable" in line
-    assert line.endswith("[dev]")
-    assert installs(tmp_path) == [("3.11", "")]
-
-
-@pytest.mark.parametrize(
-    ("installed", "chosen", "found"),
-    [
-        (["3.10", "3.14"], "", "none of them"),
-        (["3.11", "3.14"], "python3.14", "python3.14"),
-        (["3.11"], "/no/python", "/no/python"),
-    ],
-)
-def test_another_python_is_one_clear_error(prepare, tmp_path, installed, chosen, found):
-    process = prepare(*installed, chosen=chosen)
-    assert process.returncode == 1
-    assert process.stderr == (
-        f"faith_jax: expected Python 3.11, 3.12, 3.13, found {found}; set FAITH_JAX_PYTHON to the "
-        "path of one.\n"
-    )
-    assert not (tmp_path / ".venv").exists()
 
 
 def test_an_environment_keeps_its_python_until_another_is_chosen(prepare, tmp_path):

@@ -1,16 +1,8 @@
 """What the figures of the package's size count."""
 
-import importlib.util
-import sys
-
 import pytest
 
-from tests.paths import REPOSITORY
-
-_SPEC = importlib.util.spec_from_file_location("house", REPOSITORY / "tools" / "house.py")
-house = importlib.util.module_from_spec(_SPEC)
-sys.modules["house"] = house
-_SPEC.loader.exec_module(house)
+from tools import house
 
 CODE = '''"""A module."""
 
@@ -55,18 +47,6 @@ def test_the_report_marks_what_is_too_much(package):
     assert lines[1] == "guards: 23.1% of the code !"
     assert any(line.endswith("23.1% guards  shapes !") for line in lines)
     assert lines[-1].split() == ["17", "files", "shapes", "!"]
-
-
-@pytest.mark.slow
-def test_the_way_of_a_command(capsys):
-    called = house.way(["scorers"])
-    assert ("cli/__init__.py", "main") in called
-    assert ("scoring/registry.py", "scorer_names") in called
-    names = {name for file, name in called if file == "scoring/base.py"}
-    assert "BaseScorer" not in names  # the body of a class, while its module is imported
-    assert "token_f1" in capsys.readouterr().out
-    assert house.run([]) == 0
-    assert f"{len(list((REPOSITORY / 'faith_jax').rglob('*.py')))} files" in capsys.readouterr().out
 
 
 def test_names_and_summaries_that_say_nothing(tmp_path, monkeypatch, capsys):

@@ -1,5 +1,3 @@
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -8,13 +6,7 @@ from faith_jax.checkpoints.checkpoint import Checkpoint, flatten
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError
 from tests.models import tiny
-from tests.paths import REPOSITORY
-
-_SPEC = importlib.util.spec_from_file_location(
-    "join_checkpoints", REPOSITORY / "tools" / "join_checkpoints.py"
-)
-tool = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(tool)
+from tools import join_checkpoints as tool
 
 
 def test_each_parameter_is_of_the_one_or_the_other():

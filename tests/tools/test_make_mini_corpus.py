@@ -1,18 +1,9 @@
-import importlib.util
 import json
 import random
 import re
 
-import pytest
-
 from faith_jax.tokenizers.vocabularies import load_vocabulary
-from tests.paths import REPOSITORY
-
-_SPEC = importlib.util.spec_from_file_location(
-    "make_mini_corpus", REPOSITORY / "tools" / "make_mini_corpus.py"
-)
-corpus = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(corpus)
+from tools import make_mini_corpus as corpus
 
 SENTENCES = [
     "The lake freezes in winter.",
@@ -39,17 +30,6 @@ def test_targets_fill_the_gaps():
         assert re.findall(r"<extra_id_\d+>", example.inputs) == marks[:-1]
 
 
-def test_copies_and_orders_have_the_inputs_sentences():
-    for seed in range(10):
-        copied = corpus.copy(SENTENCES, TEXT, random.Random(seed))
-        assert copied.targets in [" ".join(SENTENCES), *SENTENCES]
-        assert copied.inputs.endswith(" ".join(SENTENCES))
-        ordered = corpus.reorder(SENTENCES, TEXT, random.Random(seed))
-        order = [int(n) - 1 for n in ordered.inputs.partition(":")[0].split()[1:]]
-        assert ordered.targets == " ".join(SENTENCES[n] for n in order)
-        assert "(4) Each hut has a small stove." in ordered.inputs
-
-
 def test_merged_text_has_the_words_of_what_is_told():
     for seed in range(30):
         example = corpus.merge(SENTENCES, TEXT, random.Random(seed))
@@ -62,56 +42,6 @@ def test_merged_text_has_the_words_of_what_is_told():
             assert places == sorted(places)
         for sentence in SENTENCES:
             assert sentence in example.inputs
-
-
-def test_comparisons_name_the_sentence():
-    for seed in range(30):
-        example = corpus.compare(SENTENCES, TEXT, random.Random(seed))
-        kind, _, named = example.targets.partition(": ")
-        counts = [example.inputs.count(s.partition(" ")[2]) for s in SENTENCES]
-        assert counts == [1 if s == named else 2 for s in SENTENCES]
-        assert (kind == "same") == (named == "")
-        if named:
-            telling = re.search(
-                r"(?:told|retold|version): (.*?)(?:}| \||;|$)", example.inputs
-            ).group(1)
-            if example.inputs.startswith("compare {"):
-                assert (named.partition(" ")[2] in telling) == (kind == "added")
-
-
-def test_words_that_need_no_capital():
-    told = ["Now the boats in May lie on the shore.", "Here may be boats.", "In May it rains."]
-    assert corpus.mini_texts.lower_case_words(told) >= {"the", "boats", "be", "on"}
-    assert not corpus.mini_texts.lower_case_words(told) & {"may", "May", "Now", "now", "Here"}
-
-
-def test_sentences_that_stand_alone():
-    text = 'It rains. "Stay here!" Some people did. They waited for the ferry until noon.'
-    parts = ["It rains.", '"Stay here!"', "Some people did.", SENTENCES[1]]
-    assert corpus.mini_texts.sentences_of(text)[:3] == parts[:3]
-    assert [corpus.mini_texts.is_plain(s) for s in parts] == [False, False, False, True]
-    assert not corpus.mini_texts.is_plain("lower case starts do not count here.")
-    assert not corpus.mini_texts.is_plain("A brace {here} would end a field.")
-
-
-def test_a_share_of_questions(tmp_path, capsys):
-    source = tmp_path / "text.txt"
-    lines = [" ".join([*SENTENCES, f"Here number {n} is told."]) for n in range(250)]
-    source.write_text("\n".join(lines))
-    command = [str(source), "--examples=200", f"--output={tmp_path}"]
-    assert corpus.main([*command, "--checks=0.5"]) == 0
-    rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
-    asked = [row for row in rows if row["targets"] in ("yes", "no")]
-    assert 60 < len(asked) < 140
-    assert corpus.main([*command, "--checks=1", "--check_materials", "lists"]) == 0
-    rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
-    assert {row["targets"] for row in rows} == {"yes", "no"}
-    assert not any("." in row["inputs"] for row in rows)  # no sentence
-    capsys.readouterr()
-    assert corpus.main([*command, "--checks=1.5"]) == 2
-    assert capsys.readouterr().err == (
-        "make_mini_corpus: --checks=1.5: expected a share in [0, 1].\n"
-    )
 
 
 def test_responses_and_versions_of_a_book(tmp_path, capsys):
@@ -165,22 +95,3 @@ def test_the_command_writes_the_same_bytes_again(tmp_path, capsys):
     assert all(len(encode(row[part])) < 192 for row in rows for part in ("inputs", "targets"))
     # What is kept for validation is in no training example.
     assert not any("number 0 is" in row["inputs"] for row in rows)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"Too short.", "validation part has 0 sentences of 5 to 32 words, expected 6 or more"),
-        (b"\xff\xfe", "cannot be read as UTF-8"),
-        (None, "cannot be read as UTF-8 text: .*No such file"),
-    ],
-)
-def test_bad_texts_are_one_line(tmp_path, capsys, content, message):
-    source = tmp_path / "text.txt"
-    if content is not None:
-        source.write_bytes(content)
-    assert corpus.main([str(source), f"--output={tmp_path / 'out'}"]) == 2
-    error = capsys.readouterr().err
-    assert re.search(message, error)
-    assert error.count("\n") == 1
-    assert not list(tmp_path.glob("out/*"))

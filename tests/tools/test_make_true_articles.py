@@ -57,10 +57,3 @@ def test_missing_articles_are_named_and_nothing_is_written(make, tmp_path, corpu
     assert status == 2
     assert f"1 of 2 articles are not there, {articles(corpus)[1]['id']} the first" in err
     assert not (tmp_path / f"{corpus}_articles.jsonl").exists()
-
-
-def test_mnbm_needs_a_file(make, tmp_path):
-    (tmp_path / ANNOTATIONS["mnbm"]).write_bytes((SAMPLE / ANNOTATIONS["mnbm"]).read_bytes())
-    status, out, err = make("mnbm", f"--raw={tmp_path}")
-    assert (status, out) == (2, "")
-    assert "mnbm needs --articles=FILE" in err

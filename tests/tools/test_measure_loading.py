@@ -1,15 +1,8 @@
-import importlib.util
 import re
 
 import pytest
 
-from tests.paths import REPOSITORY
-
-_SPEC = importlib.util.spec_from_file_location(
-    "measure_loading", REPOSITORY / "tools" / "measure_loading.py"
-)
-measure_loading = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(measure_loading)
+from tools import measure_loading
 
 
 @pytest.mark.slow

@@ -1,18 +1,12 @@
 """The list of faults is well formed, and the tool tells caught ones from those that tests miss."""
 
-import importlib.util
 import subprocess
-import sys
 
 import pytest
 
 from tests.paths import REPOSITORY
+from tools import mutation_check
 
-_SPEC = importlib.util.spec_from_file_location(
-    "mutation_check", REPOSITORY / "tools" / "mutation_check.py"
-)
-mutation_check = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(mutation_check)
 MUTANTS, Outcome = mutation_check.MUTANTS, mutation_check.Outcome
 
 TEST_FILE = "tests/test_sums.py"
@@ -160,11 +154,3 @@ def test_areas_and_ids_choose():
         m for m in decoding if m.id == "pmi-sign"
     ]
     assert len(mutation_check.select_mutants([], [])) == len(MUTANTS)
-
-
-def test_help_has_examples():
-    process = subprocess.run(
-        [sys.executable, str(REPOSITORY / "tools" / "mutation_check.py"), "--help"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "--area=decoding --area=models --jobs=1" in process.stdout

@@ -1,13 +1,6 @@
-import importlib.util
 import json
 
-from tests.paths import REPOSITORY
-
-_SPEC = importlib.util.spec_from_file_location(
-    "plot_training", REPOSITORY / "tools" / "plot_training.py"
-)
-plot_training = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(plot_training)
+from tools import plot_training
 
 
 def test_losses_by_step(tmp_path, capsys):
@@ -23,9 +16,3 @@ def test_losses_by_step(tmp_path, capsys):
     assert plot_training.main([str(run), f"--output={output}"]) == 0
     assert output.read_bytes().startswith(b"\x89PNG")
     assert capsys.readouterr().out == f"{output}\n"
-
-
-def test_a_folder_without_metrics(tmp_path, capsys):
-    assert plot_training.main([str(tmp_path), f"--output={tmp_path / 'x.png'}"]) == 2
-    assert "no loss is logged there; give a run's MODEL_DIR" in capsys.readouterr().err
-    assert not (tmp_path / "x.png").exists()

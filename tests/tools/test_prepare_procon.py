@@ -1,6 +1,5 @@
 import json
 import re
-import subprocess
 import sys
 
 import pytest
@@ -84,11 +83,3 @@ def test_mistakes_are_one_line_and_status_2(prepare, pages, tmp_path, capsys):
         prepare(pages, *given)
     assert stopped.value.code == 2
     assert "expected a positive number, got 0" in capsys.readouterr().err
-
-
-def test_help_has_an_example():
-    """Of the script, as a user calls it."""
-    command = [sys.executable, REPOSITORY / "tools" / "prepare_procon.py", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "python tools/prepare_procon.py procon_pages" in done.stdout
-    assert "--output ~/tensorflow_datasets/downloads/manual/procon_npov" in done.stdout

@@ -1,7 +1,6 @@
 """The checks of docs/reliability.md in a short form, and that they see what goes wrong."""
 
 import argparse
-import importlib.util
 import os
 import shutil
 import signal
@@ -9,12 +8,7 @@ import sys
 
 import pytest
 
-from tests.paths import REPOSITORY
-
-_SPEC = importlib.util.spec_from_file_location("torture", REPOSITORY / "tools" / "torture.py")
-torture = importlib.util.module_from_spec(_SPEC)
-sys.modules["torture"] = torture
-_SPEC.loader.exec_module(torture)
+from tools import torture
 
 
 @pytest.mark.faults

@@ -1,15 +1,7 @@
-import importlib.util
-
 import pytest
 
 from faith_jax.tokenizers import vocabularies
-from tests.paths import REPOSITORY
-
-_SPEC = importlib.util.spec_from_file_location(
-    "train_vocabulary", REPOSITORY / "tools" / "train_vocabulary.py"
-)
-train_vocabulary = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(train_vocabulary)
+from tools import train_vocabulary
 
 
 @pytest.fixture
@@ -28,14 +20,6 @@ def test_training_twice_gives_the_same_bytes(text, tmp_path, capsys):
     vocabulary = vocabularies.load_vocabulary(tmp_path / "a.model", extra_ids=10)
     assert vocabulary.vocab_size == 610
     assert vocabulary.decode(vocabulary.encode("{Zoë 1/2}")) == "{Zoë 1/2}"
-
-
-def test_bad_input_leaves_no_output(text, tmp_path, capsys):
-    output = tmp_path / "a.model"
-    assert train_vocabulary.main([str(tmp_path / "none.txt"), "--output", str(output)]) == 2
-    assert train_vocabulary.main([str(text), "--output", str(output), "--vocab_size", "99"]) == 2
-    assert not output.exists()
-    assert "none.txt" in capsys.readouterr().err
 
 
 def test_tokens_per_word_by_hand():

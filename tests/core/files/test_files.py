@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.cli import main
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import (
     ROWS,
     append_rows,
@@ -25,7 +25,6 @@ from faith_jax.core.files import (
     count_kept_rows,
     count_whole_rows,
     difference,
-    make_output_folder,
     output_lock,
     partial_folder,
     resumable_output,
@@ -153,25 +152,6 @@ def test_a_run_that_scored_nothing_is_in_nobodys_way(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_output_that_another_run_finished_meanwhile(tmp_path):
-    target = tmp_path / "s.jsonl"
-    target.write_text("")
-    with pytest.raises(ConfigError, match="exists already"), resumable_output(target, RUN):
-        pass
-    assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
-
-
-def test_the_rows_are_counted_before_they_are_the_output(tmp_path, monkeypatch):
-    source, target = rows_file(tmp_path / "rows.jsonl"), tmp_path / "s.jsonl"
-    append = run.append_rows
-    monkeypatch.setattr(
-        run, "append_rows", lambda path, rows: (append(path, rows), append(path, rows))
-    )
-    with pytest.raises(InputError, match="has 12 rows, the input 6: it changed while"):
-        run.score(ScoreInput(input=(str(source),)), {"bleu": {}}, ScoreOptions(output=str(target)))
-    assert not target.exists()
-
-
 def test_a_run_that_is_asked_to_end_says_what_is_kept(tmp_path):
     source = rows_file(tmp_path / "rows.jsonl", 1500, " ".join(f"word{i}" for i in range(400)))
     target = tmp_path / "s.jsonl"
@@ -199,18 +179,6 @@ def test_counting_what_is_kept_touches_nothing(tmp_path):
     rows.write_text('{"a": 1}\n{"a"')
     assert count_kept_rows(target) == 1
     assert rows.read_text().endswith('{"a"')
-
-
-def test_a_run_that_is_stopped_before_it_scored(capsys, tmp_path, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run.preflights, "scoring_report", stop)
-    source = rows_file(tmp_path / "rows.jsonl")
-    arguments = ("--scorers=bleu", f"--input={source}", f"--output={tmp_path}/s.jsonl")
-    status, _, error = score(capsys, *arguments)
-    assert (status, error) == (130, "faith-jax: interrupted; nothing was scored yet.")
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
@@ -243,42 +211,6 @@ def test_settings_are_read_as_they_were_written(tmp_path):
     kept = json.loads((tmp_path / "settings.json").read_text())
     assert kept == {"seeds": [0, 1], "folder": str(tmp_path), "scorers": {"näher": {}}}
     check_settings(tmp_path / "settings.json", settings, "draws")
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (None, "keeps draws with other settings, which are not readable"),
-        ("no json", "keeps draws with other settings, which are not readable"),
-        ("[1]", "keeps draws with other settings, which are not readable"),
-        ("{}", r"keeps draws with another value of seed \(None, not 0\)"),
-    ],
-)
-def test_what_is_no_settings_file(tmp_path, text, problem):
-    path = tmp_path / "settings.json"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(ConfigError, match=problem):
-        check_settings(path, {"seed": 0}, "draws")
-
-
-def test_another_value_is_named(tmp_path):
-    path = tmp_path / "settings.json"
-    write_json(path, {"seed": 0, "model": "a", "former": 1})
-    check_settings(path, {"seed": 0}, "draws")
-    with pytest.raises(ConfigError, match=r"keeps draws with another value of model \(a, not b\)"):
-        check_settings(path, {"seed": 0, "model": "b"}, "draws")
-    before, now = ({"models": {"a.model": {"digest": text * 64, "step": 1}}} for text in "de")
-    assert difference(before, now) == "other contents of models.a.model"
-    with pytest.raises(ConfigError, match=r"another value of later \(None, not 2\)"):
-        check_settings(path, {"later": 2}, "draws")
-
-
-def test_a_folder_that_cannot_be_made(tmp_path):
-    assert make_output_folder(tmp_path / "a" / "b").is_dir()
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=r"--output: .*file: cannot be written \(File exists\)"):
-        make_output_folder(tmp_path / "file")
 
 
 LINES = [{"id": "1", "text": "a\nb \u2028 c"}, {"id": "2", "text": "\u00e9"}]
@@ -344,3 +276,23 @@ def test_what_is_no_regular_file_is_written_to_and_not_replaced(tmp_path, capsys
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
     write_text("-", "tea\n")
     assert capsys.readouterr().out == "tea\n"
+
+
+def test_an_output_that_another_run_finished_meanwhile(tmp_path):
+    target = tmp_path / "s.jsonl"
+    target.write_text("")
+    with pytest.raises(ConfigError, match="exists already"), resumable_output(target, RUN):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
+
+
+def test_another_value_is_named(tmp_path):
+    path = tmp_path / "settings.json"
+    write_json(path, {"seed": 0, "model": "a", "former": 1})
+    check_settings(path, {"seed": 0}, "draws")
+    with pytest.raises(ConfigError, match=r"keeps draws with another value of model \(a, not b\)"):
+        check_settings(path, {"seed": 0, "model": "b"}, "draws")
+    before, now = ({"models": {"a.model": {"digest": text * 64, "step": 1}}} for text in "de")
+    assert difference(before, now) == "other contents of models.a.model"
+    with pytest.raises(ConfigError, match=r"another value of later \(None, not 2\)"):
+        check_settings(path, {"later": 2}, "draws")

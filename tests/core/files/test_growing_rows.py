@@ -58,9 +58,9 @@ def ids(target, run=RUN):
 
 @pytest.mark.faults
 @pytest.mark.parametrize("seconds", [0.0, 100.0])  # each row is an object; or those of a run
-def test_a_stopped_run_resumes_on_another_machine(store, monkeypatch, tmp_path, seconds):
+def test_a_stopped_run_resumes_on_another_machine(gs, monkeypatch, tmp_path, seconds):
     monkeypatch.setattr(kept, "SECONDS", seconds)
-    target = path_of(f"{store}/s.jsonl")
+    target = path_of(f"{gs}/s.jsonl")
     stop(target, range(4))
     monkeypatch.setenv("FAITH_JAX_STAGING", str(tmp_path / "elsewhere"))
     assert partial_note(target)["scorers"] == {"bleu": {}}
@@ -78,7 +78,7 @@ def test_a_stopped_run_resumes_on_another_machine(store, monkeypatch, tmp_path, 
         sync(folder / ROWS)
         move_into_place(folder / ROWS, target)
     assert [row.fields["id"] for row in read_jsonl(target)] == [90, 91, 1]
-    assert list(versions(path_of(store))) == ["s.jsonl"]
+    assert list(versions(path_of(gs))) == ["s.jsonl"]
 
 
 def test_a_killed_run_has_kept_its_rows(gs, monkeypatch):
@@ -133,14 +133,6 @@ def test_objects_that_no_run_has_made_are_not_touched(gs):
         with pytest.raises(ConfigError, match=told), resumable_output(target, RUN, restart):
             pass
     assert list(versions(path_of(gs))) == ["s.jsonl.partial/thesis.txt"]
-
-
-def test_an_output_that_is_there_is_kept(gs):
-    target = path_of(f"{gs}/s.jsonl")
-    target.write_text("{}\n")
-    with pytest.raises(ConfigError, match="exists already"), resumable_output(target, RUN):
-        pass
-    assert list(versions(path_of(gs))) == ["s.jsonl"]
 
 
 def test_a_finished_file_is_one_object(store, monkeypatch):

@@ -33,15 +33,15 @@ def test_an_output_of_a_store_has_one_writer(store):
         assert lease.exists()
 
 
-def test_a_lease_is_renewed(store):
-    target = path_of(f"{store}/s.jsonl")
+def test_a_lease_is_renewed(gs):
+    target = path_of(f"{gs}/s.jsonl")
     with output_lock(target):
         time.sleep(2 * LASTS)
         assert json.loads(content(target.with_name(".s.jsonl.lock")))["renewed"] > 2
 
 
-def test_an_expired_lease_is_taken_over(store):
-    target = path_of(f"{store}/s.jsonl")
+def test_an_expired_lease_is_taken_over(gs):
+    target = path_of(f"{gs}/s.jsonl")
     lease = target.with_name(".s.jsonl.lock")
     left = b'{"token": "of a killed process"}'
     lease.write_bytes(left)
@@ -52,8 +52,8 @@ def test_an_expired_lease_is_taken_over(store):
     assert not lease.exists()
 
 
-def test_of_two_that_take_over_one_succeeds(store):
-    target = path_of(f"{store}/s.jsonl")
+def test_of_two_that_take_over_one_succeeds(gs):
+    target = path_of(f"{gs}/s.jsonl")
     target.with_name(".s.jsonl.lock").write_bytes(b"{}")
     barrier, found = threading.Barrier(2), []
 
@@ -74,8 +74,8 @@ def test_of_two_that_take_over_one_succeeds(store):
     assert sorted(found) == ["refused", "taken"]
 
 
-def test_who_waits_gets_the_right_after_the_other(store):
-    target, order = path_of(f"{store}/s.jsonl"), []
+def test_who_waits_gets_the_right_after_the_other(gs):
+    target, order = path_of(f"{gs}/s.jsonl"), []
 
     def second():
         with output_lock(target, wait="until_free"):

@@ -160,21 +160,9 @@ def stop(folder, rows=""):
     raise RuntimeError
 
 
-def test_what_another_kind_of_run_has_made_is_kept(tmp_path):
-    with pytest.raises(RuntimeError), resumable_output(tmp_path / "u1", RUN) as folder:
-        stop(folder, '{"id": "1"}\n')
-    with (
-        pytest.raises(ConfigError, match="keeps 1 row of another run"),
-        atomic_folder(tmp_path / "u1", "a checkpoint"),
-    ):
-        pass
-    assert (folder / ROWS).read_text() == '{"id": "1"}\n'
-
-
 @pytest.mark.parametrize(
     ("before", "now", "told"),
     [
-        ({"a": 1, "b": 2}, {"a": 1}, ""),
         ({"a": 1}, {"a": 2}, "another value of a (1, not 2)"),
         (
             {"decoding": {"top_p": 0.9, "beam": 1}},
@@ -304,14 +292,6 @@ def test_a_power_cut_loses_no_output_and_no_order(capsys, tmp_path):
     assert whole == (tmp_path / "unbroken.jsonl").read_bytes()
 
 
-def test_a_folder_of_outputs_has_one_writer(tmp_path):
-    with working_folder(tmp_path / "sets") as (folder, _):
-        assert folder.is_dir()
-        with pytest.raises(ConfigError, match="another run is writing"), working_folder(folder):
-            pass
-    assert not list(folder.iterdir())
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_waits_for_the_end_of_a_write(number):
     done = []
@@ -324,16 +304,6 @@ def test_a_signal_waits_for_the_end_of_a_write(number):
         assert signal.getsignal(number) is not before
     finally:
         signal.signal(number, before)
-
-
-def test_a_note_that_a_kill_cut_is_nobodys(tmp_path):
-    folder = tmp_path / "u1.partial"
-    folder.mkdir()
-    (folder / ".run.json.a_b_c_d_.partial").mkdir()
-    (folder / ".run.json.a_b_c_d_.partial" / "run.json").write_text('{"made_')
-    with resumable_output(tmp_path / "u1", RUN):
-        pass
-    assert not list(tmp_path.iterdir())
 
 
 def test_room_on_the_disk_is_checked(tmp_path):

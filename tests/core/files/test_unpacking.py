@@ -9,7 +9,7 @@ import pytest
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.files.unpacking import recode_to_utf8, unpack
-from faith_jax.core.rows import open_text, read_jsonl
+from faith_jax.core.rows import read_jsonl
 
 LINES = b"".join(b'{"n": %d}\n' % number for number in range(50_000))
 PACKED = {
@@ -32,11 +32,6 @@ def test_packed_files_are_read_from_any_place(form):
     assert file.readline() == b'{"n": 0}\n'
 
 
-def test_several_frames_are_one_file():
-    frames = [pa.compress(part, "zstd", asbytes=True) for part in (b"Tea\n", b"Ink\n")]
-    assert unpack(io.BytesIO(b"".join(frames))).read() == b"Tea\nInk\n"
-
-
 def test_a_zstandard_file_that_is_cut_or_damaged(tmp_path):
     path, packed = tmp_path / "rows.jsonl.zst", PACKED["zstandard"]
     path.write_bytes(packed[: len(packed) // 2])
@@ -54,13 +49,3 @@ def test_other_encodings_become_utf_8(encoding):
     assert file.read().decode() == text
     file.seek(0)
     assert file.readline().decode() == "Tee für 3 Ä\n"
-
-
-def test_bytes_of_another_encoding_are_an_error(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_bytes(b"Tea\xff\xfe")
-    with (
-        pytest.raises(InputError, match=r"rows.csv: expected the encoding ascii, .* --encoding"),
-        open_text(path, "ascii") as file,
-    ):
-        file.read()

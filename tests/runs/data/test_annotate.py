@@ -170,18 +170,6 @@ def test_agreement(annotate, responses, tmp_path):
     assert annotate("agreement", ada, ben, "--resamples=200")[1] == lines
 
 
-def test_one_annotator_has_nobody_to_agree_with(annotate, responses, tmp_path):
-    sheet = tmp_path / "sheet.csv"
-    annotate("write", f"--input={responses}", f"--output={sheet}", "--annotators=ada")
-    fill(sheet, truth)
-    status, lines, _ = annotate("agreement", sheet)
-    assert status == 0
-    assert lines[-1] == "No response has two annotators, without whom there is no agreement."
-    assert [line.split()[:3] for line in lines if line.startswith("coverage")] == [
-        ["coverage", "0", "25.0"]
-    ]
-
-
 def test_a_sample_is_drawn_by_its_seed(annotate, responses, tmp_path):
     drawn = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
@@ -193,15 +181,6 @@ def test_a_sample_is_drawn_by_its_seed(annotate, responses, tmp_path):
     assert drawn[0] == drawn[1] != drawn[2]
     order = [row["id"] for row in RESPONSES]
     assert drawn[0] == sorted(drawn[0], key=order.index)
-
-
-def test_arguments_that_cannot_be_told_apart_are_told(annotate, tmp_path):
-    path, sheet = tmp_path / "predictions.jsonl", tmp_path / "sheet.csv"
-    row = {"id": "1", "inputs": "{query: Tea?} {pro: Calm.} {con: Weak.}", "prediction": "So."}
-    path.write_text(json.dumps(row))
-    status, lines, _ = annotate("write", f"--input={path}", f"--output={sheet}")
-    assert status == 0
-    assert lines[1].startswith("1 response with arguments that are not in procon_npov: there, each")
 
 
 def tie(identifier):
@@ -267,57 +246,35 @@ def test_a_filled_sheet_is_not_lost(annotate, responses, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("write", "--input={r}", "--output={t}/a.xlsx"), "a sheet is a .csv or .jsonl file"),
-        (("write", "--input={t}/no.jsonl", "--output={t}/a.csv"), "no.jsonl: no such file"),
-        (("write", "--input={r}", "--output={r}"), "responses.jsonl would overwrite the input"),
-        (("write", "--input={r}", "--output={t}/no/a.csv"), "cannot be written (no such folder)"),
+        ("write --input={r} --output={t}/a.xlsx", "a sheet is a .csv or .jsonl file"),
+        ("write --input={r} --output={r}", "responses.jsonl would overwrite the input"),
+        ("write --input={r} --output={t}/a.csv --sample=9", "from 1 to 8, the responses"),
         (
-            ("write", "--input={r}", "--output={t}/a.csv", "--sample=9"),
-            "from 1 to 8, the responses",
-        ),
-        (
-            ("write", "--input={r}", "--output={t}/a.csv", "--seed=-1"),
-            "--seed: expected 0 or a positive whole number",
-        ),
-        (
-            ("write", "--input={r}", "--output={t}/a.csv", "--annotators=Ada,ada"),
+            "write --input={r} --output={t}/a.csv --annotators=Ada,ada",
             "--annotators: a name is given twice: Ada, ada",
         ),
         (
-            ("write", "--input={r}", "--output={t}/{{annotator}}.csv"),
+            "write --input={r} --output={t}/{{annotator}}.csv",
             "{annotator} in a name goes with --annotators",
         ),
         (
-            ("write", "--input={r}", "--output={t}/{{annotator}}.csv", "--annotators=a/b"),
+            "write --input={r} --output={t}/{{annotator}}.csv --annotators=a/b",
             "'a/b' cannot be part of a file's name",
         ),
+        ("read {t}/empty.csv --output={t}/m.jsonl", "none of 8 rows is annotated yet; fill"),
         (
-            ("read", "{t}/empty.csv", "--output={t}/m.jsonl"),
-            "none of 8 rows is annotated yet; fill",
-        ),
-        (
-            ("read", "{t}/empty.csv", "--output={t}/m.jsonl", "--complete"),
+            "read {t}/empty.csv --output={t}/m.jsonl --complete",
             "empty.csv:2: not annotated yet, the first of 8 such rows",
         ),
-        (("read", "{t}/empty.csv", "--output={t}/m.csv"), "--output: {t}/m.csv: JSON lines are"),
         (
-            ("read", "{t}/empty.csv", "--output={t}/m.jsonl", "--labels={t}/m.jsonl"),
+            "read {t}/empty.csv --output={t}/m.jsonl --labels={t}/m.jsonl",
             "is the output of --output too",
         ),
         (
-            ("read", "{t}/filled.csv", "--output={t}/m.jsonl", "--slices={r}"),
+            "read {t}/filled.csv --output={t}/m.jsonl --slices={r}",
             "--slices: {r}: cannot be written (File exists)",
         ),
-        (("agreement", "{t}/no.csv"), "no.csv: no such file"),
-        (
-            ("agreement", "{t}/empty.csv", "--confidence=95"),
-            "--confidence: expected a share in (0, 1)",
-        ),
-        (
-            ("agreement", "{t}/empty.csv", "--resamples=9"),
-            "--resamples: expected a whole number from 100 to 1,000,000",
-        ),
-        (("agreement", "{t}/empty.csv", "--sed=1"), "has no argument '--sed=1'"),
+        ("agreement {t}/no.csv", "no.csv: no such file"),
     ],
 )
 def test_mistakes_are_one_line_and_status_2(annotate, responses, tmp_path, arguments, message):
@@ -327,15 +284,7 @@ def test_mistakes_are_one_line_and_status_2(annotate, responses, tmp_path, argum
     (tmp_path / "filled.csv").write_text(re.sub(r"^([\w-]+),,", r"\1,ada,", filled, flags=re.M))
     before = sorted(tmp_path.iterdir())
     paths = {"r": responses, "t": tmp_path}
-    status, lines, error = annotate(*(argument.format(**paths) for argument in arguments))
+    status, lines, error = annotate(*arguments.format(**paths).split())
     assert (status, lines) == (2, [])
     assert message.replace("{t}", str(tmp_path)).replace("{r}", str(responses)) in error
     assert sorted(tmp_path.iterdir()) == before
-
-
-@pytest.mark.parametrize("part", ["write", "read", "agreement", "ratings"])
-def test_help_has_examples(capsys, part):
-    with pytest.raises(SystemExit) as stopped:
-        main(["annotate", part, "--help"])
-    assert stopped.value.code == 0
-    assert f"examples:\n  faith-jax annotate {part} " in capsys.readouterr().out

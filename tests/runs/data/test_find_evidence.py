@@ -11,7 +11,7 @@ from faith_jax.datasets.samples import sample_folder
 from faith_jax.retrieval.documents import Query
 from faith_jax.retrieval.sentence_ranking import Candidate
 from faith_jax.runs.data import find_evidence as evidence
-from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
+from faith_jax.scoring.pair_classifier import pair_classifier
 from tests.paths import REPOSITORY
 from tests.retrieval.encyclopedia import built
 from tests.scoring import tiny_models
@@ -49,8 +49,7 @@ def rows_of(path):
 
 def test_evidence_is_written_and_recall_is_told(command, base, claims, tmp_path):
     output, told = tmp_path / "evidence.jsonl", tmp_path / "recall.json"
-    status, out, err = command("evidence", claims, base, f"--output={output}", f"--json={told}")
-    assert status == 0, err
+    out = command.succeeds("evidence", claims, base, f"--output={output}", f"--json={told}")
     figures = json.loads(told.read_text())["rows"]
     assert [row["what"] for row in figures] == ["entities", "bm25", "fused", "sentences"]
     assert {(row["recall"], row["low"], row["high"], row["claims"]) for row in figures} == {
@@ -75,21 +74,6 @@ def test_evidence_is_written_and_recall_is_told(command, base, claims, tmp_path)
     assert fourth["documents"] == ["Oslo"]
     read = dialfact.read_retrieved(output, BadRows())
     assert read["1"][0] == dialfact.Evidence(title, url, sentence, score)
-
-
-def test_claims_are_read_as_check_reads_them(command, base, claims, tmp_path):
-    """The columns that mean the same give the same evidence, in every format."""
-    table, output, other = (tmp_path / name for name in ("a.csv", "a.jsonl", "b.jsonl"))
-    said = json.dumps(CLAIM["context"]).replace('"', '""')
-    table.write_text(f'number,said,history\n1,{CLAIM["response"]},"{said}"\n2,,\n2,,\n')
-    given = ("evidence", str(table), base, "--response-column=said", "--id-column=number")
-    assert "'2' occurs twice" in command(*given, f"--output={output}")[2]
-    status, out, err = command(*given, f"--output={output}", "--skip-bad-rows")
-    assert status == 0, err
-    assert "1 bad row skipped:" in out
-    assert command("evidence", claims, base, f"--output={other}")[0] == 0
-    assert rows_of(output)[0] == rows_of(other)[0]
-    assert rows_of(output)[0]["documents"]
 
 
 def test_the_context_is_left_out_where_it_is_told(command, base, claims, tmp_path):
@@ -144,8 +128,7 @@ def test_a_classifier_ranks_sentences(command, base, claims, tmp_path):
     model = tiny_models.write_model(tmp_path / "model", "bert", label_names=names)
     output = tmp_path / "evidence.jsonl"
     given = (f"--evidence-model={model}", "--sentences=20", "--documents=3", f"--output={output}")
-    status, _, err = command("evidence", claims, base, *given)
-    assert status == 0, err
+    command.succeeds("evidence", claims, base, *given)
     turns, claim = CLAIM["context"][-2:], CLAIM["response"]
     found = rows_of(output)[0]["evidence"]
     assert len(found) > 3
@@ -156,26 +139,6 @@ def test_a_classifier_ranks_sentences(command, base, claims, tmp_path):
     expected = 2 * classify.probabilities(rows)[:, 1] - 1
     np.testing.assert_allclose([row[-1] for row in found], expected, atol=1e-6)
     assert sorted(expected, reverse=True) == pytest.approx(list(expected))
-
-
-def test_a_classifier_is_prepared_by_claims_of_the_whole_file(command, base, tmp_path, monkeypatch):
-    names = ("irrelevant", "relevant")
-    model = tiny_models.write_model(tmp_path / "model", "bert", label_names=names)
-    path, output, jobs = tmp_path / "many.jsonl", tmp_path / "evidence.jsonl", []
-    rows = [CLAIMS[n % 4] | {"id": str(n)} for n in range(70)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    choose = PairClassifier.choose_shapes
-
-    def remembers(self, claims, *job):
-        jobs.append((len(claims), *job))
-        choose(self, claims, *job)
-
-    monkeypatch.setattr(PairClassifier, "choose_shapes", remembers)
-    given = (f"--evidence-model={model}", f"--output={output}")
-    status, _, err = command("evidence", str(path), base, *given)
-    assert status == 0, err
-    # Each third claim of all; the sentences of a claim are a call.
-    assert jobs == [(24, 1, 70)]
 
 
 @pytest.mark.parametrize(
@@ -213,11 +176,6 @@ def test_bad_claims_are_one_line(command, base, tmp_path):
 )
 def test_the_class_of_relevant_sentences(names, place):
     assert evidence.relevant_class(names) == place
-
-
-def test_a_classifier_of_other_classes_is_refused():
-    with pytest.raises(ValueError, match="has the classes entailment, neutral; expected one"):
-        evidence.relevant_class(("entailment", "neutral"))
 
 
 class Classifier:

@@ -108,21 +108,3 @@ def test_prepare_names_what_it_does_not_read(capsys, tmp_path):
     assert (status, said in line.partition("no such file")[0]) == (2, True)
     status, lines, _ = run(capsys, "prepare", "faithdial/sample", *arguments[2:])
     assert (status, len(lines)) == (0, 4)
-
-
-def test_prepare_looks_into_the_data_sets_own_folder(capsys, tmp_path):
-    """In a folder for several data sets, and in TFDS's manual folder."""
-    data = tmp_path / "data"
-    for raw in (tmp_path / "downloads", data / "downloads" / "manual"):
-        own = shutil.copytree(sample_folder("begin_2021"), raw / "begin_2021")
-        (raw / "others.zip").write_text("")
-        for number in range(8):
-            (own / f"copy {number}.tsv").write_text("")
-    said = (
-        "begin_2021: begin_2021 does not read copy 0.tsv, copy 1.tsv, copy 2.tsv, copy 3.tsv, "
-        "copy 4.tsv, copy 5.tsv and 2 more; its files are dev_05_24_21.tsv, test_05_24_21.tsv."
-    )
-    for more in ((f"--raw={tmp_path / 'downloads'}",), ()):
-        where = data if not more else tmp_path / "elsewhere"
-        status, lines, _ = run(capsys, "prepare", "begin_2021", f"--data-dir={where}", *more)
-        assert (status, lines[-2].endswith(said)) == (0, True)

@@ -79,8 +79,8 @@ def test_every_card_has_a_reference_of_every_pair():
         assert np.nanstd(scores) > 0.1  # what is read wrongly shows
 
 
-# An encoder, an encoder-decoder, windows of tokens, and sentences with a histogram.
-QUICK = ("minicheck_roberta_large", "true_t5_xxl", "scale_flan_t5", "summac_conv_vitaminc")
+# An encoder, windows of tokens of an encoder-decoder, and sentences with a histogram.
+QUICK = ("minicheck_roberta_large", "scale_flan_t5", "summac_conv_vitaminc")
 
 
 @pytest.mark.parametrize("name", slow_except(preset_names(), QUICK))
@@ -193,22 +193,11 @@ def test_the_tiny_model_is_written_to_try_cards_of_ones_own(few, command, tmp_pa
         assert (status, "goes with a judge of the package" in err) == (2, True)
 
 
-def test_pairs_are_written_for_the_judges_own_code(few, references, command, tmp_path):
-    path = tmp_path / "pairs.jsonl"
-    status, _, err = command("certify", CARD, str(references(CARD)), f"--write-pairs={path}")
-    assert (status, err) == (0, "")
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [row["pair"] for row in rows] == list(range(1, FEW + 1))
-    assert rows[0]["grounding"] == PAIRS[0].texts[0]
-    assert rows[0]["response"] == PAIRS[0].response
-
-
 @pytest.mark.parametrize(
     ("arguments", "rows", "message"),
     [
         (["minichek_roberta_large"], None, "is no judge. Did you mean 'minicheck_roberta_large'"),
         ([CARD, "ROBERTA"], None, "Cards for roberta: alignscore, minicheck_roberta_large"),
-        ([CARD, "nowhere"], None, "nowhere"),
         ([CARD, "FOLDER", "--dtype=float32"], None, "give --references=FILE, or another dtype"),
         ([CARD, "--references=ROWS"], '{"pair": 1, "score": 0.5}', "goes with the FOLDER"),
         (
@@ -217,12 +206,9 @@ def test_pairs_are_written_for_the_judges_own_code(few, references, command, tmp
             "expected 1 to 6, got",
         ),
         ([CARD, "FOLDER", "--references=ROWS"], '{"score": 0.5}', "field 'pair'"),
-        ([CARD, "FOLDER", "--references=ROWS"], '{"pair": 1, "score": "a"}', "field 'score'"),
         ([CARD, "FOLDER", "--references=ROWS"], '{"pair": 1}\n{"pair": 1}', "1 is given twice"),
         ([CARD, "FOLDER", "--references=ROWS"], "", "has no rows"),
-        ([CARD, "FOLDER", "--references=nowhere.jsonl"], None, "nowhere.jsonl"),
         ([CARD, "FOLDER", "--references=ROWS", "--write-pairs=ROWS"], "{}", "would overwrite the"),
-        ([CARD, "--tolerance=2"], None, "--tolerance: expected a share in (0, 1)"),
         (["CARDFILE"], None, "a card of your own has no tiny model; give its FOLDER"),
     ],
 )

@@ -5,7 +5,7 @@ import types
 import pytest
 
 import faith_jax
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError
 from faith_jax.scoring.registry import load_scorer
 
 TEXTS = ["Tea is a leaf. It grows in the hills.", "The lake freezes in winter."], "It is a leaf."
@@ -21,24 +21,6 @@ def test_a_verdict_is_that_of_the_cards_threshold(models):
     assert (found.cut_tokens, found.undefined) == (0, "")
 
 
-def test_scores_on_both_sides_of_a_threshold(models, tmp_path):
-    name = "minicheck_flan_t5_large"
-    (found,) = faith_jax.judge([TEXTS[0]], [TEXTS[1]], model=models[name])
-    card = (
-        'what = "Ours."\narchitectures = ["t5"]\nsize = "1"\ncheckpoint = "ours"\n'
-        'licence = "none"\nsource = "https://example.org"\nmax_length = 2048\n'
-        'threshold = LIMIT\nthreshold_source = "ours"\n[input]\n'
-        'text = "predict: {grounding}</s>{response}"\nspecial_tokens = ["</s>"]\n'
-        '[reads]\nform = "words"\nwords = ["1", "0"]\n'
-    )
-    path = tmp_path / "mine.toml"
-    for limit, expected in ((found.score - 0.01, True), (found.score + 0.01, False)):
-        path.write_text(card.replace("LIMIT", str(limit)))
-        (mine,) = faith_jax.judge([TEXTS[0]], [TEXTS[1]], judge=str(path), model=models[name])
-        assert mine.score == pytest.approx(found.score, abs=1e-6)
-        assert mine.supported is expected
-
-
 def test_without_a_threshold_or_a_score_there_is_no_verdict(models):
     (found,) = faith_jax.judge(
         [TEXTS[0]], [TEXTS[1]], judge="unieval_fact", model=models["unieval_fact"]
@@ -49,15 +31,6 @@ def test_without_a_threshold_or_a_score_there_is_no_verdict(models):
     assert found.supported is None
     assert math.isnan(found.score)
     assert found.undefined == "the response is empty"
-
-
-def test_what_is_no_judge(models):
-    with pytest.raises(ConfigError, match=r"judge: 'token_f1' is no judge\..* There are: alig"):
-        faith_jax.judge(["a"], ["b"], judge="token_f1", model=models["unieval_fact"])
-    with pytest.raises(ConfigError, match="minicheck_flan_t5_large: needs a model"):
-        faith_jax.judge(["a"], ["b"])
-    with pytest.raises(ValueError, match="Expected as many of each"):
-        faith_jax.judge(["a"], ["b", "c"], model=models["minicheck_flan_t5_large"])
 
 
 RECORDS = [
@@ -84,24 +57,6 @@ def check_columns(table, expected):
     assert list(table["judge_score"]) == pytest.approx([v.score for v in expected], abs=1e-6)
     assert list(table["judge_supported"]) == [v.supported for v in expected]
     assert list(map(list, table["judge_evidence"])) == [list(v.evidence) for v in expected]
-
-
-def test_records_of_langchain(models, expected):
-    """Their `source_documents`, and the dicts of later versions with question, context, answer."""
-    model = models["minicheck_flan_t5_large"]
-    check_columns(faith_jax.judge(RECORDS, model=model), expected)
-    later = [
-        {
-            "input": row["query"],
-            "context": [document["page_content"] for document in row["source_documents"]],
-            "answer": row["result"],
-        }
-        for row in RECORDS
-    ]
-    check_columns(faith_jax.judge(later, model=model), expected)
-    pairs = [{"context": row["context"], "answer": row["answer"]} for row in later]
-    named = faith_jax.judge(pairs, model=model, columns={"grounding": "context"})
-    check_columns(named, expected)
 
 
 def test_frames_and_columns(models, expected):
@@ -212,17 +167,3 @@ def test_a_row_without_a_grounding_has_no_score(models, caplog):
     assert list(judged["judge_undefined"]) == ["the grounding is empty", ""]
     assert [math.isnan(score) for score in judged["judge_score"]] == [True, False]
     assert "1 row of 2 without a grounding: their scores are undefined" in caplog.text
-
-
-def test_wrong_tables(models):
-    model = models["minicheck_flan_t5_large"]
-    with pytest.raises(ValueError, match="responses: a table has them in a column"):
-        faith_jax.judge({"passages": ["Tea."]}, ["Tea."], model=model)
-    with pytest.raises(InputError, match="response"):
-        faith_jax.judge([{"passages": ["Tea."]}], model=model)
-    with pytest.raises(ValueError, match=r"columns: expected .* got 'answers'"):
-        faith_jax.judge(RECORDS, model=model, columns={"answers": "result"})
-    with pytest.raises(ValueError, match="leave out responses"):
-        faith_jax.judge(["Tea."], ["Tea."], model=model, columns={"response": "result"})
-    with pytest.raises(ValueError, match="leave out histories"):
-        faith_jax.judge(RECORDS, model=model, histories=[["a"], ["b"]])

@@ -21,7 +21,6 @@ from faith_jax.runs.options import FindingOptions
 from faith_jax.runs.scores import check
 from faith_jax.runs.scores.fact_checker import FactChecker, claims_of, verdict_of
 from faith_jax.scoring.claims import ClaimVerifier
-from faith_jax.statistics.texts.text_metrics import lexical_overlap
 from tests.paths import REPOSITORY
 from tests.runs.test_as_trained import model_dir
 from tests.scoring import reference, tiny_models
@@ -69,8 +68,7 @@ def rows_of(path):
 def test_a_file_of_responses(command, nli, base, responses, tmp_path):
     output, page = tmp_path / "checked.jsonl", tmp_path / "checked.html"
     given = (f"--model={nli}", f"--knowledge-base={base}", f"--output={output}", f"--html={page}")
-    status, out, err = command("check", f"--input={responses}", *given)
-    assert status == 0, err
+    out = command.succeeds("check", f"--input={responses}", *given)
     rows = rows_of(output)
     assert [row["id"] for row in rows] == ["a#0", "a#1", "b#0", "c#0"]
     assert [row["fields"]["response_id"] for row in rows] == ["a", "a", "b", "c"]
@@ -94,11 +92,7 @@ def test_a_file_of_responses(command, nli, base, responses, tmp_path):
     assert [sum(map(int, column)) for column in zip(*counts, strict=True)] == [3, 4]
     html = page.read_text()
     assert "Tea is a hot drink." in html
-    told = (
-        f"Responses: {responses}",
-        f"Knowledge base: {base} (2 articles)",
-        f"Verifier: {nli}, ",
-    )
+    told = (f"Responses: {responses}", f"Knowledge base: {base} (2 articles)", f"Verifier: {nli}, ")
     assert all(line in html for line in told)
     assert sorted(p.name for p in tmp_path.iterdir()) == [page.name, output.name, responses.name]
     # Python says the same.
@@ -124,17 +118,13 @@ def test_a_file_of_responses(command, nli, base, responses, tmp_path):
 
 def test_a_single_claim(command, nli, base):
     given = (f"--model={nli}", f"--knowledge-base={base}", "--claim=It is made of leaves.")
-    status, out, err = command("check", *given, "--history=What is tea?")
-    assert status == 0, err
+    out = command.succeeds("check", *given, "--history=What is tea?")
     verdict, first, *_ = out.splitlines()
     assert verdict.partition(":")[0] in {*DialFactLabel, "NOT VERIFIABLE"}
     assert "It is made of leaves. (supports 0." in verdict
     assert first == "  [decides] Tea: It is made of leaves."
-
-
-def test_a_response_of_several_sentences_has_a_verdict(command, nli, base):
-    given = (f"--model={nli}", f"--knowledge-base={base}", "--claim=It is made of leaves. Qwxyz.")
-    _, out, _ = command("check", *given)
+    # A response of several sentences has a verdict.
+    _, out, _ = command("check", *given[:2], "--claim=It is made of leaves. Qwxyz.")
     first, *others, last = out.splitlines()
     reason = "(at most 0% of its words are in one sentence)"
     assert f"NOT VERIFIABLE: Qwxyz. {reason}" in others
@@ -148,8 +138,7 @@ def test_responses_in_other_formats_and_columns(command, nli, base, tmp_path):
     columns = ("--response-column=said", "--id-column=number")
     status, _, err = command(*given, *columns)
     assert (status, f"{path}:3" in err, err.count("\n")) == (2, True, 1)
-    status, out, err = command(*given, *columns, f"--output={output}", "--skip-bad-rows")
-    assert status == 0, err
+    out = command.succeeds(*given, *columns, f"--output={output}", "--skip-bad-rows")
     assert "1 bad row skipped:" in out
     rows = list(read_scored_rows(output))
     assert [(row["id"], row["corpus"], row["history"]) for row in rows] == [
@@ -160,23 +149,20 @@ def test_responses_in_other_formats_and_columns(command, nli, base, tmp_path):
     assert (status, "column 'sad' is missing. Did you mean 'said'?" in err) == (2, True)
 
 
-def test_a_data_set_names_what_decides(command, nli, base, responses, tmp_path):
+def test_a_table_names_what_decides(command, nli, base, responses, tmp_path):
     given = ("check", f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
-    (tmp_path / "checked").mkdir()
-    assert command(*given, f"--output={tmp_path / 'checked/1.0.0'}")[0] == 0
+    assert command(*given, f"--output={tmp_path / 'checked.parquet'}")[0] == 0
     assert command(*given, f"--output={tmp_path / 'checked.jsonl'}")[0] == 0
-    one, other = (list(read_scored_rows(tmp_path / n)) for n in ("checked/1.0.0", "checked.jsonl"))
+    one, other = (
+        list(read_scored_rows(tmp_path / f"checked.{form}")) for form in ("parquet", "jsonl")
+    )
     assert [row["fields"] for row in one] == [row["fields"] for row in other]
     told = tmp_path / "told.json"
-    status, out, err = command("evaluate", str(tmp_path / "checked/1.0.0"), f"--json={told}")
-    assert status == 0, err
+    out = command.succeeds("evaluate", str(tmp_path / "checked.parquet"), f"--json={told}")
     assert "Checked claims" in out
     verdicts = [row["fields"]["verdict"] for row in one]
     counts = {row["verdict"]: row["claims"] for row in json.loads(told.read_text())["verdicts"]}
     assert counts == {name: verdicts.count(name) for name in VERDICTS}
-    page = tmp_path / "page.html"
-    assert command("report", str(tmp_path / "checked/1.0.0"), f"--output={page}")[0] == 0
-    assert "Checked claims" in page.read_text()
 
 
 def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
@@ -189,8 +175,7 @@ def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
         {"response": "The lake freezes.", "verdict": None, "topic": "a"},
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
-    status, out, err = command(*given, "--label-column=verdict", f"--output={output}")
-    assert status == 0, err
+    out = command.succeeds(*given, "--label-column=verdict", f"--output={output}")
     made = rows_of(output)
     assert made[0]["fields"]["input_verdict"] == ["supports", "NOT_VERIFIABLE"]
     gold = [[it["fields"].get(name) for it in made] for name in (GOLD, GOLD_RESPONSE)]
@@ -234,8 +219,7 @@ def test_other_labels_and_the_turns_of_a_chat(command, nli, base, tmp_path):
         assert "--label-values: expected LABEL=VERDICT" in command(
             *given, f"--label-values={values}"
         )[2]  # fmt: skip
-    status, _, err = command(*given, "--label-values=ok=supports, nay = Refutes")
-    assert status == 0, err
+    command.succeeds(*given, "--label-values=ok=supports, nay = Refutes")
     made = rows_of(output)
     expected = ["SUPPORTS", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
     assert [row["fields"][GOLD_RESPONSE] for row in made] == expected
@@ -255,28 +239,6 @@ def test_claims_without_evidence_are_no_rows_to_score(command, nli, base, respon
         "score", f"--input={output}", "--scorers=a=claim_supports", "--output=other.jsonl"
     )
     assert "--scorer-option=a.model=FOLDER" in err
-
-
-def test_a_stopped_run_resumes(command, nli, base, responses, tmp_path, monkeypatch):
-    given = (f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
-    given += ("--batch-size=1",)
-    assert command("check", *given, f"--output={tmp_path / 'whole.jsonl'}")[0] == 0
-    output, verdicts, seen = tmp_path / "checked.jsonl", ClaimVerifier.verdicts, []
-
-    def stops(self, rows):
-        seen.append(len(rows))
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-        return verdicts(self, rows)
-
-    monkeypatch.setattr(ClaimVerifier, "verdicts", stops)
-    assert command("check", *given, f"--output={output}")[0] == 130
-    assert not output.exists()
-    status, _, err = command("check", *given, f"--output={output}", "--documents=3")
-    assert (status, "another value of documents (10, not 3)" in err) == (2, True)
-    assert command("check", *given, f"--output={output}")[0] == 0
-    assert seen == [2, 1, 1, 1]  # the first response is not checked again
-    assert output.read_text() == (tmp_path / "whole.jsonl").read_text().replace("whole", "checked")
 
 
 def test_few_sizes_are_compiled_however_often_a_run_stops(
@@ -312,12 +274,12 @@ def test_few_sizes_are_compiled_however_often_a_run_stops(
     monkeypatch.setattr(ClaimVerifier, "verdicts", stopping)
     monkeypatch.setattr(ClaimVerifier, "choose_shapes", remembers)
     assert command("check", *given, f"--output={outputs[0]}")[0] == 0
-    for stops[:] in ([2], [4], []):
+    for stops[:] in ([2], []):
         assert command("check", *given, f"--output={outputs[1]}")[0] == (130 if stops else 0)
     whole, resumed = (output.read_text() for output in outputs)
     assert resumed.replace("stopped", "whole") == whole
     assert 1 <= max(compiled) <= MOST_SHAPES
-    assert len(jobs) == 4
+    assert len(jobs) == 3
     assert all(job == jobs[0] for job in jobs)
 
 
@@ -334,18 +296,13 @@ def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, res
     assert sorted(path.name for path in tmp_path.iterdir()) == [page.name, responses.name]
 
 
-def test_a_response_of_nothing_claims_nothing(nli, base):
-    assert FactChecker(base, nli).check_all(["", "  "], [None, []]) == [("NOT VERIFIABLE", [])] * 2
-
-
 def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path):
     path, out, page = (tmp_path / name for name in ("r.jsonl", "o.jsonl", "o.html"))
     path.write_text('{"id": "a", "response": " "}\n{"id": "b", "response": "Tea."}\n')
-    status, told, _ = command(
+    told = command.succeeds(
         "check", f"--input={path}", f"--output={out}", f"--model={nli}",
         f"--knowledge-base={base}", f"--html={page}",
     )  # fmt: skip
-    assert status == 0
     assert "1 response without a sentence, and so without claims" in told
     assert "1 response without a sentence, and so without claims" in page.read_text()
     assert len(out.read_text().splitlines()) == 1
@@ -394,33 +351,6 @@ def test_texts_in_place_of_lists_are_told(nli, base):
         checker.check_all(["Tea.", "Tea."], [["Hi."]])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"verifiable": 20}, "verifiable: expected a share in"),
-        ({"form": "claim_only"}, "form: expected one of nli, dialfact, got 'claim_only'"),
-        ({"modle": "mini"}, "there is no option 'modle'. Did you mean 'model'"),
-        ({"sentences": 3}, r"sentences: give it as finding=FindingOptions\(sentences=…\)"),
-        ({"finding": {"sentences": 3}}, "finding: expected a FindingOptions"),
-        (
-            {"finding": FindingOptions(retrievers="bm25")},
-            "retrievers: expected a list, each a text",
-        ),
-        ({"model": "mini"}, "mini was not trained on NLI; --model=mini_nli with --form=nli"),
-    ],
-)
-def test_wrong_options_in_python(base, options, message):
-    with pytest.raises(ConfigError, match=message):
-        FactChecker(base, **options)
-
-
-def test_a_file_of_articles_is_no_knowledge_base(tmp_path):
-    path = tmp_path / "articles.jsonl"
-    path.write_text("")
-    with pytest.raises(ConfigError, match=f"make one of it with `faith-jax index {path} FOLDER`"):
-        FactChecker(path)
-
-
 def test_few_words_in_the_evidence_are_no_verifiable_claim():
     assert verdict_of(0.2, (0.1, 0.2, 0.7), 0.2) == "NOT ENOUGH INFO"
     assert verdict_of(0.19, (0.1, 0.2, 0.7), 0.2) == "NOT VERIFIABLE"
@@ -450,29 +380,6 @@ def test_sentences_about_another_subject_do_not_count(nli, tmp_path):
     assert with_cello in found("The guitar is low.")
 
 
-def test_a_title_means_more_than_an_alias(nli, tmp_path):
-    rows = [
-        {"title": "Mercury (planet)", "text": "It is near the Sun."},
-        {"title": "Freddie", "text": "He sang near the Sun.", "aliases": ["Mercury", "Fred"]},
-    ]
-    (tmp_path / "articles.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    build(tmp_path / "articles.jsonl", tmp_path / "base")
-    checker = FactChecker(tmp_path / "base", nli)
-    for claim, titles in (
-        ("Mercury is near the Sun.", ["Mercury (planet)"]),
-        ("Fred sang near the Sun.", ["Freddie"]),
-    ):
-        assert [it.title for it in checker(claim).claims[0].evidence] == titles
-
-
-def test_sentences_with_few_words_of_a_claim_do_not_decide(nli, base):
-    claim = "Tea, lakes, snow, ice, frost, wind and rain are what children skate on."
-    (found,) = FactChecker(base, nli, verifiable=0.15).check_all([claim])[0].claims
-    shares = [lexical_overlap(claim, [it.sentence]) for it in found.evidence]
-    assert min(shares) < 0.15 <= max(shares)
-    assert lexical_overlap(claim, [found.decisive.sentence]) >= 0.15
-
-
 def test_the_context_finds_what_a_pronoun_means(nli, base):
     finding = FindingOptions(retrievers=("bm25",), sentences=1)
     checker = FactChecker(base, nli, finding=finding)
@@ -484,8 +391,7 @@ def test_the_context_finds_what_a_pronoun_means(nli, base):
 
 def test_mini_nli_and_the_encyclopedia_need_nothing(command, new_user_cache, caplog):
     claim = "The accordion has bellows and keys. I have played it for ten years."
-    status, out, err = command("check", f"--claim={claim}", "--history=What instrument is that?")
-    assert status == 0, err
+    out = command.succeeds("check", f"--claim={claim}", "--history=What instrument is that?")
     page = (REPOSITORY / "docs" / "checking.md").read_text("utf-8")
     shown = page.partition("```text\n")[2].partition("  …")[0]
     assert shown.startswith("SUPPORTS: The accordion")
@@ -499,24 +405,14 @@ def test_mini_nli_and_the_encyclopedia_need_nothing(command, new_user_cache, cap
     ("arguments", "message"),
     [
         ([], "Give either --input or --claim."),
-        (["--claim=a", "--input=b"], "Give either --input or --claim."),
         (["--input=b.jsonl", "--history=a"], "--history: goes with --claim"),
         (["--claim=Tea.", "--knowledge-base=nowhere"], "nowhere: no knowledge base"),
-        (["--claim=Tea.", "--retrievers=spell"], "--retrievers: there is no 'spell'"),
-        (["--claim=Tea.", "--model=nowhere"], "nowhere"),
-        (["--claim=Tea.", "--verifiable=2"], "--verifiable"),
         (["--claim=Tea.", "--label-column=x"], "--label-column: goes with --input"),
-        (["--claim=Tea.", "--grounding-column=x"], "--grounding-column: goes with --input"),
         (
             ["--input=b.csv", "--grounding-column=x", "--knowledge-base=base"],
             "--knowledge-base: goes with a knowledge base, in whose place --grounding-column is",
         ),
-        (
-            ["--input=b.csv", "--grounding-column=x", "--retrievers=bm25"],
-            "--retrievers: goes with a knowledge base",
-        ),
         (["--claim=Tea.", "--output=no/x.jsonl"], "(no such folder); make its folder first"),
-        (["--input=none.jsonl", "--output=x.jsonl"], "none.jsonl"),
     ],
 )
 def test_wrong_options(command, tmp_path, monkeypatch, arguments, message):
@@ -535,8 +431,7 @@ def test_labels_of_two_kinds(command, nli, tmp_path):
     lines += ["Tea is a hot drink.,Tea is a hot drink.,Faithful", "Tea is hot.,Qwxyz.,"]
     path.write_text("\n".join(lines))
     given = ("check", f"--input={path}", f"--model={nli}", "--grounding-column=context")
-    status, out, err = command(*given, f"--output={output}")
-    assert status == 0, err
+    out = command.succeeds(*given, f"--output={output}")
     made = rows_of(output)
     gold = [row["fields"].get(GOLD_RESPONSE) for row in made]
     assert gold == ["UNSUPPORTED", "SUPPORTS", "SUPPORTS", None]
@@ -554,8 +449,7 @@ def test_claims_are_checked_by_the_grounding_of_their_response(command, tmp_path
     answers = REPOSITORY / "docs" / "first_steps" / "answers.csv"
     output, page = tmp_path / "checked.jsonl", tmp_path / "checked.html"
     given = ("check", f"--input={answers}", "--grounding-column=context")
-    status, _, err = command(*given, f"--output={output}", f"--html={page}")
-    assert status == 0, err
+    command.succeeds(*given, f"--output={output}", f"--html={page}")
     rows = list(read_scored_rows(output))
     verdicts = {row["id"]: row["fields"]["verdict"] for row in rows}
     # What mini_nli gets right: three of the answers that are supported, and one that is invented.
@@ -573,9 +467,9 @@ def test_claims_are_checked_by_the_grounding_of_their_response(command, tmp_path
     text = page.read_text()
     assert "Grounding: context of each response" in text
     assert "<li>: " not in text
-    status, _, err = command(*given[:2], "--grounding-column=contxt")
-    assert status == 2
-    assert "column 'contxt' is missing. Did you mean 'context'?" in err
+    assert "column 'contxt' is missing. Did you mean 'context'?" in command.refuses(
+        *given[:2], "--grounding-column=contxt"
+    )
 
 
 def test_groundings_in_python(nli, base):
@@ -593,15 +487,6 @@ def test_groundings_in_python(nli, base):
         checker.check_all([said])
     with pytest.raises(ConfigError, match="groundings: give them without a knowledge base"):
         FactChecker(base, nli).check_all([said], groundings=[tea])
-
-
-def test_an_id_that_is_given_twice(command, nli, base, tmp_path):
-    path = tmp_path / "twice.jsonl"
-    path.write_text('{"id": "a", "response": "Tea."}\n{"id": "a", "response": "Tea!"}\n')
-    given = (f"--model={nli}", f"--knowledge-base={base}")
-    status, _, err = command("check", f"--input={path}", *given)
-    assert status == 2
-    assert "twice.jsonl:2: field 'id': 'a' occurs twice" in err
 
 
 def test_a_t5_that_was_trained_for_another_form(nli, base, t5, tmp_path, caplog):

@@ -148,18 +148,12 @@ def test_outputs_overwrite_no_input_and_not_each_other(capsys, tmp_path, monkeyp
             "verifiable, not with auc or systems",
         ),
         (["--group-field=x"], "--group-field: goes with --protocol=begin"),
-        (["--dataset=x"], "--dataset: goes with --protocol=dialfact"),
-        (["--split=dev"], "--split: goes with --protocol=dialfact"),
         (["--test=delong"], "--test: goes with --baseline"),
         (["--protocol=pronouns", "--baseline=s"], "--baseline: goes with --protocol=auc"),
-        (["--protocol=pronouns", "--seed=1"], "--seed: goes with --protocol=accuracy or auc"),
-        (["--protocol=begin", "--cluster-field=x"], "--cluster-field: goes with --protocol=acc"),
-        (["--confidence=0"], "--confidence: expected a share in (0, 1), got 0"),
         (
             ["--roc-curves=curve.pdf"],
             "--roc-curves: curve.pdf: what is written is PNG; name a .png",
         ),
-        (["--histograms=h.jpg"], "--histograms: h.jpg: what is written is PNG"),
     ],
 )
 def test_options_that_say_nothing_are_refused(capsys, tmp_path, arguments, message):
@@ -173,7 +167,6 @@ def test_options_that_say_nothing_are_refused(capsys, tmp_path, arguments, messa
     ("protocol", "told", "message"),
     [
         ("systems", {"columns": {"A": {"scorer": "s", "digit": 1}}}, "unknown field `digit`"),
-        ("systems", {"columns": {"A": {"digits": "1"}}}, "Expected `int`, got `str`"),
         ("accuracy", {"headings": ["a"]}, "Expected `array` of length 2 - at `$.headings`"),
     ],
 )
@@ -190,43 +183,6 @@ def test_a_table_that_is_described_wrongly(capsys, tmp_path, protocol, told, mes
     status, lines, _ = evaluate(capsys, good, "--protocol=systems", table)
     assert (status, lines[0]) == (0, "T")
     assert lines[4].split() == ["rows", "c", "(published)", "9"]
-
-
-def test_columns_of_a_table_know_the_ranges_of_their_scorers(capsys, tmp_path):
-    """A share stays within 0 and 100%, whoever describes the table."""
-    values = {"a": [0, 0, 0, 0, 0.3], "b": [0, 0, 0, 0.2, 0.4]}
-    rows = [
-        {"id": str(n), "corpus": "c", "fields": {"system": system}, "scores": {"token_f1": score}}
-        for system, scores in values.items()
-        for n, score in enumerate(scores)
-    ]
-    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    columns = {"F1, %": {"scorer": "token_f1", "high": 0.01, "digits": 1}}
-    (tmp_path / "t.json").write_text(json.dumps({"columns": columns}))
-    given = tmp_path / "s.jsonl", "--protocol=systems", "--scorers=token_f1"
-    _, plain, _ = evaluate(capsys, *given)
-    _, described, _ = evaluate(capsys, *given, f"--table={tmp_path / 't.json'}")
-    mean = next(line for line in plain if line.startswith("c ")).split()[2:4]
-    assert mean == ["0.060", "(0.006\u20130.404)"]
-    assert next(line for line in described if line.startswith("c ")).split()[2:] == [
-        "6.0", "(0.6\u201340.4)",
-    ]  # fmt: skip
-
-
-def test_a_folder_that_holds_no_scores(capsys, tmp_path):
-    (tmp_path / "empty").mkdir()
-    status, _, error = evaluate(capsys, tmp_path / "empty")
-    assert (status, error.endswith("empty: no TFDS data set.")) == (2, True)
-
-
-def test_parquet_by_another_name(capsys, tmp_path):
-    path = tmp_path / "s.jsonl"
-    parquet.write_table(pa.Table.from_pylist([{"id": "1", "scores": {"s": 1.0}}]), path)
-    status, _, error = evaluate(capsys, path)
-    assert status == 2
-    assert "s.jsonl: a Parquet file by what it holds; let its name end in .parquet" in error
-    (tmp_path / "s.txt").write_text("")
-    assert "expected scores as .jsonl, .csv or .parquet" in evaluate(capsys, tmp_path / "s.txt")[2]
 
 
 @pytest.mark.parametrize(
@@ -254,10 +210,3 @@ def test_responses_without_scores_are_to_be_scored_first(capsys, tmp_path, name,
     status, lines, error = evaluate(capsys, path)
     assert (status, lines) == (2, [])
     assert error == f"faith-jax: {path}{problem} {command}"
-
-
-def test_integers_of_any_size_are_no_scores(capsys, tmp_path):
-    path = tmp_path / "in.jsonl"
-    path.write_text('{"id": "a", "label": 1, "scores": {"m": 1' + "0" * 400 + "}}\n")
-    status, _, error = evaluate(capsys, path)
-    assert (status, "field 'scores.m': expected a finite number or null" in error) == (2, True)

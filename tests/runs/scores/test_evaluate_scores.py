@@ -111,17 +111,6 @@ def test_which_claims_can_be_verified(capsys, tmp_path):
     assert "goes with --protocol=begin" in evaluate(capsys, test, *arguments, "--group-field=x")[2]
 
 
-def test_accuracy_says_of_which_rows_it_is(capsys, tmp_path):
-    scores = [None if i % 2 else 0.1 for i in range(30)] + [0.9 * (i % 2) for i in range(10)]
-    file = write(tmp_path / "a.jsonl", scores, [i % 2 for i in range(40)])
-    _, lines, _ = evaluate(capsys, file, "--protocol=accuracy")
-    assert "s, c: of 40 rows, s undefined in 15." in lines
-    one = write(tmp_path / "one.jsonl", [0.9], [1])
-    _, lines, _ = evaluate(capsys, one, "--protocol=accuracy")
-    assert cells_of(lines[3]) == ["s", "100.0"]  # of one row there is no interval
-    assert any("1 row can say little" in line for line in lines)
-
-
 def test_scores_that_one_half_cannot_divide_are_warned_of(capsys, tmp_path):
     file = write(tmp_path / "likert.jsonl", [1, 2, 3, 4, 5, 3], LABELS)
     for protocol in ("accuracy", "hallucinations"):
@@ -169,13 +158,6 @@ def test_a_random_half_does_not_divide_documents(capsys, tmp_path):
     assert "--development=split: 8 rows with the same grounding cannot be divided" in message
 
 
-def test_the_protocol_of_pronouns(capsys, tmp_path):
-    path = write(tmp_path / "s.jsonl", SCORES, LABELS)
-    status, lines, _ = evaluate(capsys, path, "--protocol=pronouns")
-    assert (status, [line.split()[0] for line in lines[3:]]) == (0, ["label", "s", "c:"])
-    assert lines[-1] == "c: 6 rows can say little: figures may change much."
-
-
 def test_a_corpus_of_one_class_and_undefined_scores(capsys, tmp_path):
     one = write(tmp_path / "one.jsonl", [0.1, 0.2], [1, 1], corpus="single")
     two = write(tmp_path / "two.jsonl", [*SCORES[:5], None], LABELS)
@@ -201,28 +183,18 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
         ((tmp_path / "none.jsonl",), "none.jsonl: no such file"),
         ((good, fewer), "fewer.jsonl lacks '5', one of 1 row that only one of them has; if they"),
         ((good, again), "again.jsonl both have scores of s on 'c'; if they are of different sys"),
-        ((good, "--slice-field=x"), "not with auc or systems, one of which is chosen without --pr"),
         ((tmp_path / "nan.jsonl",), "nan.jsonl:1: field 'scores.s': expected a finite number"),
         ((tmp_path / "twice.jsonl",), "corpus 'c' has the id '0' twice"),
         ((bare, "--protocol=auc"), "c: no row has a label (1 or 0), which the figures need"),
         ((bare, bare), f"{bare} is given 2 times; name each file once."),
         ((bare, "--below=s"), "--below: expected SCORER:VALUE, such as coverage:0.5, got 's'"),
-        ((bare, "--below=t:0.5"), "--below: there are no scores of 't'"),
         ((bare, "--test=delong", "--baseline=c"), "--test: goes with --protocol=auc, not with sys"),
-        ((good, "--below=s:0.5"), "--below: goes with --protocol=systems, not with auc"),
         ((good, "--baseline=best"), "The baseline 'best' is none of s"),
         (
             (good, "--baseline=s", "--cluster-field=doc", "--test=hanley_mcneil"),
             "randomization and delong can",
         ),
-        ((good, "--cluster-field=doc"), "has no field 'doc'"),
-        (
-            (good, "--resamples=0"),
-            "--resamples: expected a whole number from 100 to 1,000,000",
-        ),
-        ((good, "--seed=-1"), "--seed: expected 0 or a positive whole number, got -1"),
         ((good, "--scorers=t"), "c has no scores of 't', only of s"),
-        ((good, "--confidence=2"), "--confidence: expected a share in (0, 1), got 2"),
         ((good, f"--json={tmp_path}/no/f.json"), "cannot be written (no such folder)"),
     ):
         status, lines, error = evaluate(capsys, *arguments)
@@ -323,21 +295,6 @@ def test_scored_claims_are_predictions(capsys, tmp_path, offline_data_dir):
     )
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"id": "3___1--0"}', "predictions.jsonl:2: field 'prediction' is missing"),
-        ('{"id": "3___1--1", "prediction": ""}', "predictions.jsonl:2: field 'id': '3___1--1' occ"),
-    ],
-)
-def test_bad_predictions(capsys, tmp_path, offline_data_dir, line, message):
-    path = tmp_path / "predictions.jsonl"
-    path.write_text(f'{{"id": "3___1--1", "prediction": "SUPPORTS"}}\n{line}\n')
-    arguments = (path, "--protocol=dialfact", "--dataset=dialfact/sample")
-    status, _, error = evaluate(capsys, *arguments)
-    assert (status, message in error) == (2, True), error
-
-
 def test_an_ensemble_is_a_further_scorer(capsys, tmp_path):
     e_minus_c = [2 * score - 1 for score in SCORES[::-1]]
     one = write(tmp_path / "one.jsonl", SCORES, LABELS, scorer="token_f1")
@@ -364,9 +321,7 @@ def test_an_ensemble_is_a_further_scorer(capsys, tmp_path):
     ("option", "message"),
     [
         ("both=token_f1", "SCORER or SCORER:LOW:HIGH, got 'both=token_f1'"),
-        ("token_f1,mine", "expected NAME=SCORER,SCORER"),
         ("x=token_f1,mine:0", "SCORER or SCORER:LOW:HIGH, got 'x=token_f1,mine:0'"),
-        ("x=token_f1,mine:a:b", "SCORER or SCORER:LOW:HIGH"),
         ("x=token_f1,mine", "mine has no known finite range; say it: mine:LOW:HIGH"),
         ("mine=token_f1,mine:0:1", "is a scorer's name; give the ensemble another"),
     ],
@@ -378,17 +333,6 @@ def test_ensembles_that_there_cannot_be(capsys, tmp_path, option, message):
     assert status == 2
     assert error.startswith("faith-jax: --ensemble: ")
     assert message in error
-
-
-def test_ensembles_go_with_some_protocols(capsys, tmp_path):
-    one = write(tmp_path / "one.jsonl", SCORES, LABELS)
-    status, _, error = evaluate(capsys, one, "--ensemble=x=a,b", "--protocol=npov")
-    assert (status, "--ensemble: goes with --protocol=auc or balanced_accuracy or" in error) == (
-        2,
-        True,
-    )
-    status, _, error = evaluate(capsys, one, "--ensemble=x=a,b", "--ensemble=x=a,b")
-    assert (status, "each name once" in error) == (2, True)
 
 
 def write_answers(path, answers, scorer="token_f1", first=0):
@@ -466,21 +410,6 @@ def test_the_worst_answers_have_their_query_and_each_stands_once(capsys, tmp_pat
     ]
 
 
-def test_the_worst_answers_of_many(capsys, tmp_path):
-    scores = [(7 * i % 50) / 100 for i in range(50)]
-    answers = {f"text {i}": [(score, f"answer {i % 25}")] for i, score in enumerate(scores)}
-    path = write_answers(tmp_path / "mine.jsonl", answers)
-    _, lines, _ = evaluate(capsys, path, "--worst=3")
-    lowest = {}
-    for i, score in enumerate(scores):
-        lowest[i % 25] = min(lowest.get(i % 25, 1), score)
-    expected = sorted(lowest.items(), key=lambda it: it[1])[:3]
-    other = {i % 25: str(i) for i, score in enumerate(scores) if score > lowest[i % 25]}
-    assert [cells_of(line)[2:] for line in lines[-3:]] == [
-        [f"{score:.2f}", f"answer {number} (also {other[number]})"] for number, score in expected
-    ]
-
-
 def test_two_files_of_the_same_rows_are_compared(capsys, tmp_path):
     generator = random.Random(0)
     scores = [generator.uniform(0, 0.8) for _ in range(40)]
@@ -544,46 +473,6 @@ def test_retrievers_are_compared_on_the_questions_that_they_share(capsys, tmp_pa
     assert any("In 29 rows the systems have other groundings for the same" in x for x in lines)
 
 
-def test_rows_with_the_same_grounding_are_one_unit(capsys, tmp_path):
-    answers = {f"text {i}": [(0.1 * i, "x")] * 5 for i in range(10)}
-    path = write_answers(tmp_path / "mine.jsonl", answers)
-    _, lines, _ = evaluate(capsys, path, "--scorers=own")
-    note = "Rows with the same grounding are one unit: 10 groups of 50 rows."
-    assert note in lines
-    low, high = (float(x) for x in re.search(r"\((.*)\u2013(.*)\)", lines[3]).groups())
-    assert high - low > 3  # of 50 independent rows it would be 1.6
-
-
-def test_rows_with_labels_have_areas(capsys, tmp_path):
-    path = write(tmp_path / "labelled.jsonl", SCORES, LABELS)
-    assert evaluate(capsys, path)[1][0].startswith("ROC AUC")
-    assert evaluate(capsys, path, "--protocol=systems")[1][0] == "Systems"
-
-
-def test_scores_beyond_the_range_of_the_scorer_of_their_name(capsys, tmp_path):
-    """F1 in per cent, as SQuAD's script writes it."""
-    generator = random.Random(0)
-    for name in ("old", "new"):
-        rows = (f"{i},{generator.uniform(20, 90)}\n" for i in range(30))
-        (tmp_path / f"{name}.csv").write_text("id,token_f1\n" + "".join(rows))
-    files = (tmp_path / "old.csv", tmp_path / "new.csv")
-    _, lines, _ = evaluate(capsys, *files, "--scorers=token_f1")
-    assert cells_of(lines[1]) == ["system", "token_f1"]  # without a share below 0.5
-    value, low, high = map(float, re.findall(r"[\d.]+", cells_of(lines[3])[1]))
-    assert low < value < high
-    assert any("are beyond the range of the scorer of this name, 0 to 1" in x for x in lines)
-
-
-def test_lowest_rows_without_texts_are_not_alike(capsys, tmp_path):
-    (tmp_path / "own.csv").write_text("id,right\n" + "".join(f"{i},{i / 9}\n" for i in range(9)))
-    _, lines, _ = evaluate(capsys, tmp_path / "own.csv", "--scorers=right", "--worst=3")
-    assert [cells_of(line)[1:3] for line in lines[-3:]] == [
-        ["0", "0.00"],
-        ["1", "0.11"],
-        ["2", "0.22"],
-    ]
-
-
 def test_a_system_has_one_baseline(capsys, tmp_path):
     systems = [write(tmp_path / f"{s}.jsonl", SCORES, [None] * 6, system=[s] * 6) for s in "abcd"]
     for options, other in ((("--compare=c:a",), "a"), (("--baseline=d",), "d")):
@@ -629,23 +518,6 @@ def test_systems_of_other_scorers(capsys, tmp_path):
     assert [cells_of(line)[0] for line in lines[3:5]] == ["one", "two"]
 
 
-def test_two_systems_whose_answers_have_the_same_name(capsys, tmp_path):
-    """As `score` writes them of old/answers.csv and new/answers.csv: both are of "answers"."""
-    answers = {f"text {i}": [(0.1 * (i % 8), "x")] for i in range(24)}
-    for name, scores in (("old", answers), ("new", answers)):
-        (tmp_path / name).mkdir()
-        write_answers(tmp_path / name / "answers.jsonl", scores)
-    paths = [tmp_path / name / "answers.jsonl" for name in ("old", "new")]
-    moved = [path.rename(tmp_path / f"{path.parent.name}.jsonl") for path in paths]
-    status, lines, _ = evaluate(capsys, *moved)
-    assert status == 0
-    assert [cells_of(line)[:2] for line in lines[3:6]] == [
-        ["answers", "old"],
-        ["answers", "new"],
-        ["answers", "new \u2212 old"],
-    ]
-
-
 def write_systems(folder, scores, **columns):
     """Writes unlabelled rows of several systems: {system: scores}; columns have a value a row."""
     paths = []
@@ -684,9 +556,7 @@ def test_one_shared_document_allows_no_test(capsys, tmp_path):
     assert "p = " not in "".join(lines)
 
 
-@pytest.mark.parametrize(
-    ("field", "groups"), [("id", 24), ("none", 24), ("", 24), ("question", 12), ("topic", 3)]
-)
+@pytest.mark.parametrize(("field", "groups"), [("none", 24), ("question", 12), ("topic", 3)])
 def test_any_field_is_the_unit(capsys, tmp_path, field, groups):
     scores = two_systems()
     topics = [str(number // 8) for number in range(24)]
@@ -704,16 +574,6 @@ def test_any_field_is_the_unit(capsys, tmp_path, field, groups):
     assert cells_of(lines[5]) == ["new \u2212 old", shown]
     few = [line for line in lines if "allows no p-value below 2/2^3 = 0.25" in line]
     assert len(few) == (groups == 3)
-
-
-def test_a_unit_that_two_systems_do_not_share(capsys, tmp_path):
-    scores = two_systems(4)
-    old, new = write_systems(tmp_path, scores, topic=["a", "a", "b", "b"])
-    new.write_text(new.read_text().replace('"topic": "b"', '"topic": "c"', 1))
-    status, lines, error = evaluate(capsys, old, new, "--cluster-field=topic")
-    assert (status, lines) == (2, [])
-    assert "--cluster-field=topic: row 'q2' has another topic in " in error
-    assert "('b' and 'c')" in error
 
 
 def test_what_there_is_nothing_to_compare_of(capsys, tmp_path):
@@ -751,16 +611,3 @@ def test_undefined_scores_count_as_what_the_user_says(capsys, tmp_path):
     status, _, error = evaluate(capsys, *run, "--undefined=nan")
     assert (status, "--undefined: expected a finite number" in error) == (2, True)
     assert "--undefined: goes with" in evaluate(capsys, old, "--protocol=npov", "--undefined=0")[2]
-
-
-def test_begin_without_its_sources_says_what_to_do(capsys, tmp_path):
-    test = write(tmp_path / "test.jsonl", SCORES, LABELS, topic=list("aabbcc"))
-    for development in (test, "split"):
-        status, _, error = evaluate(
-            capsys, test, "--protocol=begin", f"--development={development}"
-        )
-        assert status == 2
-        assert "has no field 'source'; it has: topic. F1 is also shown for each value" in error
-        assert (
-            "name another field (--group-field=NAME), or leave this out (--group-field=)" in error
-        )

@@ -48,18 +48,6 @@ def figures(outcome):
     return {(r["of"], r["scorer"], r["figure"]): r["value"] for r in outcome.figures["rows"]}
 
 
-def test_words_side_by_side_are_one_span():
-    words = words_of(TEXT, ("on", "trees", "Rome."))
-    start = TEXT.index("on trees")
-    rome = TEXT.index("Rome.")
-    assert called_spans(words, TEXT, 0.5) == [
-        (start, start + len("on trees")),
-        (rome, rome + len("Rome.")),
-    ]
-    # A word of the grounding is none of the response, and a score at the cut is not below it.
-    assert called_spans([[0, 3, 0.0, 0], [4, 6, 0.5, None]], TEXT, 0.5) == []
-
-
 def test_responses_and_characters(tmp_path):
     """Characters of all responses are pooled, as in RAGTruth."""
     start = TEXT.index("trees in Rome")
@@ -140,9 +128,7 @@ def test_rows_without_spans_or_words(tmp_path):
     assert "No row of characters for judge: the rows have no scores of its words" in notes
 
 
-@pytest.mark.parametrize(
-    "spans", ["[[40, 46]]", "[[3, 1]]", "[[-1, 2]]", "[[1]]", "no JSON", '[["a", "b"]]']
-)
+@pytest.mark.parametrize("spans", ["[[40, 46]]", "[[3, 1]]", "[[1]]", "no JSON"])
 def test_spans_that_are_none(tmp_path, spans):
     rows = [row(i, i % 2, 0.1, []) for i in range(3)]
     rows[1]["fields"]["hallucinated_spans"] = spans
@@ -168,7 +154,7 @@ def test_a_planted_effect_shows_and_vanishes(tmp_path):
     generator = np.random.default_rng(0)
     for is_planted in (True, False):
         rows = []
-        for number in range(2700):
+        for number in range(900):
             words = TEXT.split()
             is_wrong = generator.random(len(words)) < 0.2
             marked, scored, start = [], [], 0
@@ -192,3 +178,15 @@ def test_a_planted_effect_shows_and_vanishes(tmp_path):
             assert f1["low"] < 0.2 < f1["high"]
             assert abs(precision["value"] - 0.2) < 0.03
         assert not math.isnan(f1["low"])
+
+
+def test_words_side_by_side_are_one_span():
+    words = words_of(TEXT, ("on", "trees", "Rome."))
+    start = TEXT.index("on trees")
+    rome = TEXT.index("Rome.")
+    assert called_spans(words, TEXT, 0.5) == [
+        (start, start + len("on trees")),
+        (rome, rome + len("Rome.")),
+    ]
+    # A word of the grounding is none of the response, and a score at the cut is not below it.
+    assert called_spans([[0, 3, 0.0, 0], [4, 6, 0.5, None]], TEXT, 0.5) == []

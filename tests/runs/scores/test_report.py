@@ -100,34 +100,12 @@ def test_corpora_of_other_scorers_have_tables_of_their_own(capsys, tmp_path):
     assert "\u2212" not in html  # corpora with labels are no systems
 
 
-def test_the_page_says_what_scores_mean(capsys, tmp_path):
-    path = write(tmp_path / "s.jsonl", "token_f1", labels=(None, None))
-    page = tmp_path / "report.html"
-    assert report(capsys, path, f"--output={page}")[0] == 0
-    html = page.read_text(encoding="utf-8")
-    assert "<dt><strong>token_<wbr>f1</strong></dt>" in html
-    assert " 0 to 1; higher = more faithful.</dd>" in html
-    path = write(tmp_path / "own.jsonl", "my_model", labels=(None, None))
-    assert report(capsys, path, f"--output={page}")[0] == 0
-    assert "<dl" not in page.read_text(encoding="utf-8")
-
-
-def test_more_examples_than_the_page_holds(capsys, tmp_path):
-    path = write(tmp_path / "s.jsonl", "s")
-    page = tmp_path / "report.html"
-    assert report(capsys, path, f"--output={page}", "--most-examples=2")[0] == 0
-    assert "The first 2 examples; 1 more are left out." in page.read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["none.jsonl"], "none.jsonl: no such file"),
         (["{s}", "--baseline=x"], "The baseline 'x' is none of s"),
-        (
-            ["{s}", "--resamples=0"],
-            "--resamples: expected a whole number from 100 to 1,000,000",
-        ),
+        (["{s}", "--resamples=0"], "--resamples: expected a whole number from 100 to 1,000,000"),
         (["{s}", "--most-examples=0"], "--most-examples: expected a positive whole number, got 0"),
         (["{s}", "--output=/no/where.html"], "cannot be written (no such folder)"),
     ],
@@ -139,28 +117,6 @@ def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, arguments, me
     assert (status, output) == (2, "")
     assert message in error
     assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
-
-
-def test_tests_clusters_and_confidence_are_options(tmp_path, capsys):
-    rows = [
-        {
-            "id": str(n),
-            "label": n % 2,
-            "scores": {"a": n % 3, "b": n},
-            "fields": {"doc": str(n // 4)},
-        }
-        for n in range(40)
-    ]
-    source, page = tmp_path / "s.jsonl", tmp_path / "r.html"
-    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    options = ["--baseline=a", "--test=delong", "--cluster-field=doc", "--confidence=0.8"]
-    run = ["report", str(source), f"--output={page}", "--resamples=100"]
-    assert main([*run, *options]) == 0
-    text = page.read_text(encoding="utf-8")
-    assert "with 80% intervals" in text
-    assert "s: rows with the same doc are one unit: 10 groups of 40 rows." in text
-    assert main([*run[:2], f"--output={tmp_path / 'x.html'}", "--test=delong"]) == 2
-    assert "give --baseline=SCORER" in capsys.readouterr().err
 
 
 def test_errors_of_npov_responses_are_labels(capsys, tmp_path):

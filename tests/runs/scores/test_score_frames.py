@@ -112,14 +112,6 @@ def test_a_frame_of_pandas_keeps_its_index_and_columns():
     assert score(named, scorers=["token_f1"], columns={"response": "text"})["token_f1"][7] == 1.0
 
 
-def test_rows_without_a_grounding_have_no_scores(caplog):
-    groundings = ["Tea is hot.", None, float("nan"), " "]
-    frame = pandas.DataFrame({"passages": groundings, "answer": ["Tea is hot."] * 4})
-    values = score(frame, scorers=["token_f1"])["token_f1"]
-    assert values.fillna(-1).tolist() == [1.0, -1.0, -1.0, -1.0]
-    assert "3 rows of 4 without a grounding: their scores are undefined" in caplog.text
-
-
 def test_the_index_of_any_series_is_kept_and_is_the_same_for_all():
     documents = pandas.Series(["Tea is hot.", "Ink is blue."], index=["x", "y"])
     responses = ["Tea is hot.", "Ink."]
@@ -131,15 +123,6 @@ def test_the_index_of_any_series_is_kept_and_is_the_same_for_all():
         score(documents, swapped, ["token_f1"])
     scores = score(documents, swapped.reindex(documents.index), ["token_f1"])
     assert scores["token_f1"]["x"] == 1.0
-
-
-def test_columns_of_a_frame_keep_their_index():
-    frame = pandas.DataFrame(FRAME, index=[7, 3, 5]).iloc[:1]
-    found = score(
-        frame["retrieved_contexts"], frame["response"], ["token_f1"], histories=frame["user_input"]
-    )
-    assert frame.join(found["token_f1"])["token_f1"].to_dict() == {7: 1.0}
-    assert found["history"].tolist() == ["Is tea hot?"]
 
 
 def test_tables_of_arrow_and_lists():
@@ -154,15 +137,6 @@ def test_tables_of_arrow_and_lists():
     assert score(again, scorers=["token_f1", "token_recall"]).column_names == [
         *FRAME, "token_f1", "token_recall"
     ]  # fmt: skip
-
-
-def test_iterators_are_read_once():
-    rows = [dict(zip(FRAME, row, strict=True)) for row in zip(*FRAME.values(), strict=True)]
-    (first, *_) = score_rows((row for row in rows), scorers=["token_f1", "token_recall"])
-    assert first == rows[0] | {"token_f1": 1.0, "token_recall": 1.0}
-    texts = (iter(FRAME[name]) for name in ("retrieved_contexts", "response"))
-    (first, *_) = score_rows(*texts, ["token_f1"], labels=iter(FRAME["label"]))
-    assert (first["label"], first["token_f1"]) == (1, 1.0)
 
 
 def test_remedies_are_arguments(caplog):
@@ -211,26 +185,3 @@ def test_wrong_tables_are_named(changes, message):
     given = {"groundings": [{"contexts": ["a"], "response": "b"}], "scorers": ["token_f1"]}
     with pytest.raises((ValueError, TypeError), match=message):
         score(**(given | changes))
-
-
-def test_cells_of_a_csv_are_lists():
-    (row,) = score_rows(["['Ink is blue.' 'Tea is hot.']"], ["Tea is hot."], ["token_recall"])
-    assert row["grounding"] == ["Ink is blue.", "Tea is hot."]
-    with pytest.raises(ValueError, match=r"^row 1: field 'grounding': expected a list as Python"):
-        score(["['Ink.', 'Tea.']", "['Ink.' 'Tea.']"], ["a", "b"], ["token_recall"])
-
-
-def test_texts_that_look_like_lists_stay_beside_others(caplog):
-    texts = ["It prints red.", '["red", "green"]']
-    rows = score_rows(texts, ["Red."] * 2, ["token_recall"])
-    assert [row["grounding"] for row in rows] == texts
-    table = [{"contexts": text, "answer": "Red."} for text in [*texts, "nan"]]
-    assert [row["contexts"] for row in score_rows(table, scorers=["token_recall"])] == [
-        *texts,
-        "nan",
-    ]
-    assert [record.getMessage()[:45] for record in caplog.records] == [
-        "grounding: texts that look like lists, as in ",
-        "contexts: texts that look like lists, as in f",
-        "contexts: 1 'nan' scored as the text of a gro",
-    ]

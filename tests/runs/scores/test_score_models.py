@@ -48,7 +48,7 @@ def rows(tmp_path):
 def test_scores_and_cuts(command, models, rows, tmp_path):
     output = tmp_path / "scores.jsonl"
     options = [f"--scorer-option={name}.model={model}" for name, model in models.items()]
-    status, out, err = command(
+    out = command.succeeds(
         "score",
         f"--scorers={','.join(models)}",
         f"--input={rows}",
@@ -56,7 +56,6 @@ def test_scores_and_cuts(command, models, rows, tmp_path):
         f"--output={output}",
         *options,
     )
-    assert status == 0, err
     assert "pmi_faith_mean cut the input of 1 of 3 rows, which was too long: " in out
     assert "nli_e_minus_c is undefined in 1 of 3 rows" in out
     found = [json.loads(line) for line in output.read_text().splitlines()]
@@ -79,8 +78,7 @@ def test_scores_and_cuts(command, models, rows, tmp_path):
                 assert value == pytest.approx(score.value, abs=1e-4)
 
 
-@pytest.mark.parametrize(("kept", "again"), [(6, 7), (8, 3)])
-def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch, kept, again):
+def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch):
     """Its rows are scored together, so that all scores have the bits of an unbroken run."""
     source = tmp_path / "rows.jsonl"
     # The first row of each batch of 4 is long, so that the others are padded to its length.
@@ -99,14 +97,14 @@ def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch, kept, again
     whole = scored("whole.jsonl")
 
     def torn(job, *_):
-        job.shards[0].rows.write_bytes(b"".join(whole.splitlines(True)[:kept]) + b'{"id": "1')
+        job.shards[0].rows.write_bytes(b"".join(whole.splitlines(True)[:6]) + b'{"id": "1')
         raise KeyboardInterrupt
 
     monkeypatch.setattr(score_run, "_write_output", torn)
     with pytest.raises(KeyboardInterrupt):
         scored("torn.jsonl")
     monkeypatch.undo()
-    message = rf"{kept} rows of another run \(another value of --batch-size \(4, not 5\)\)"
+    message = r"6 rows of another run \(another value of --batch-size \(4, not 5\)\)"
     with pytest.raises(ConfigError, match=message):
         scored("torn.jsonl", batch_size=5)
     append, appended = score_run.append_rows, []
@@ -114,7 +112,7 @@ def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch, kept, again
         score_run, "append_rows", lambda path, rows: appended.extend(rows) or append(path, rows)
     )
     assert scored("torn.jsonl") == whole
-    assert len(appended) == again
+    assert len(appended) == 11 - 4
 
 
 def test_a_job_of_models_compiles_three_shapes_and_resumes_where_it_stopped(
@@ -183,8 +181,7 @@ def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, capl
         f"--output={output}",
         f"--scorer-option=pmi_faith_mean.model={model}",
     ]
-    status, out, err = command(*arguments, "--dry-run")
-    assert status == 0, err
+    out = command.succeeds(*arguments, "--dry-run")
     assert f"Written: {output}.preflight.json" in caplog.messages
     assert {path.name for path in tmp_path.iterdir()} == {
         "long.jsonl",
@@ -235,8 +232,7 @@ def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, capl
     assert told["warnings"] == warnings
     assert lines[-2:] == [f"warning: {warning}" for warning in warnings]
     # A real run says the same first.
-    status, out, err = command(*arguments)
-    assert status == 0, err
+    out = command.succeeds(*arguments)
     warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert warned == warnings
     assert set(lines[:-2]) <= set(caplog.messages)
@@ -265,95 +261,22 @@ def test_a_row_without_room_is_an_error_before_anything_is_scored(command, model
         assert [path.name for path in tmp_path.iterdir()] == ["long.jsonl"]
 
 
-def test_line_breaks_in_prompts(command, models, rows, tmp_path):
-    """Two characters on the command line, as a shell's single quotes leave them."""
-    model = models["pmi_faith_mean"]
-    scorer = load_scorer("pmi_faith_mean", model=model, document_prompt="Text: {document}\n\n")
-    row = ([ROWS[0]["grounding"]], [ROWS[0]["generated_text"]], [ROWS[0]["history"]])
-    expected = scorer.score(*row)[0].value
-    literal = load_scorer("pmi_faith_mean", model=model, document_prompt=r"Text: {document}\n\n")
-    assert abs(literal.score(*row)[0].value - expected) > 1e-3
-    for number, prompt in enumerate((r"Text: {document}\n\n", r'"Text: {document}\n\n"')):
-        output = tmp_path / f"{number}.jsonl"
-        status, _, err = command(
-            "score",
-            "--scorers=pmi_faith_mean",
-            f"--input={rows}",
-            f"--output={output}",
-            f"--scorer-option=pmi_faith_mean.model={model}",
-            f"--scorer-option=pmi_faith_mean.document_prompt={prompt}",
-            "--history-column=history",
-        )
-        assert status == 0, err
-        found = json.loads(output.read_text().splitlines()[0])["scores"]["pmi_faith_mean"]
-        assert found == pytest.approx(expected, abs=1e-4)
-
-
 @pytest.mark.parametrize(
     ("scorers", "options", "message"),
     [
         ("nli_entailment", [], "nli_entailment: needs a model: give model=FOLDER"),
         ("bertscore", ["bertscore.model={gpt2}"], "expected an encoder-only model"),
         ("pmi_faith_sum", ["pmi_faith_sum.model={nli}"], "expected a language model, got an enc"),
-        ("pmi_faith_sum", ["pmi_faith_sum.model=nowhere"], "nowhere: there is no such checkpoint"),
         ("summac_zs", ["summac_zs.model={nli}", "summac_zs.labels=a,b"], "got 'a,b'"),
     ],
 )
 def test_wrong_options(command, models, rows, tmp_path, scorers, options, message):
     folders = {"gpt2": models["pmi_faith_mean"], "nli": models["nli_e_minus_c"]}
-    status, _, err = command(
+    assert message in command.refuses(
         "score",
         f"--scorers={scorers}",
         f"--input={rows}",
         f"--output={tmp_path / 'scores.jsonl'}",
         *(f"--scorer-option={option.format(**folders)}" for option in options),
     )
-    assert status == 2
-    assert message in err
-    assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "scores.jsonl").exists()
-
-
-def test_folders_without_tokenizer_or_config(command, models, rows, tmp_path):
-    import pathlib
-    import shutil
-
-    for missing, message in (
-        (
-            "tokenizer.json",
-            "there is no tokenizer with it; say where its folder or file is with vocabulary=",
-        ),
-        ("config.json", "config.json: no such file"),
-    ):
-        folder = tmp_path / missing.partition(".")[0]
-        shutil.copytree(models["pmi_faith_mean"], folder)
-        for name in (missing, "vocab.json") if missing.startswith("tok") else (missing,):
-            pathlib.Path(folder / name).unlink()
-        status, _, err = command(
-            "score",
-            "--scorers=pmi_faith_sum",
-            f"--input={rows}",
-            f"--output={tmp_path / 'scores.jsonl'}",
-            f"--scorer-option=pmi_faith_sum.model={folder}",
-        )
-        assert status == 2, err
-        assert message in err
-
-
-def test_runs_need_a_language_model(command, models, tmp_path):
-    model = models["nli_e_minus_c"]
-    arguments = (
-        f"--gin.VOCABULARY={model}",
-        "--gin.MIXTURE_OR_TASK_NAME=faithdial_generate_sample",
-    )
-    for message, *run in (
-        ("CrossEntropy is not for an encoder", "train", "--gin_file=npov_generate_prompt_tune.gin",
-         f"--gin.MODEL_DIR={tmp_path / 'a'}", f"--gin.INITIAL_CHECKPOINT_PATH={model}"),
-        ("is an encoder-only model (BERT, RoBERTa …), which cannot generate", "infer",
-         "--gin_file=runs/infer.gin", f"--gin.INFER_OUTPUT_DIR={tmp_path / 'b'}",
-         f"--gin.CHECKPOINT_PATH={model}"),
-    ):  # fmt: skip
-        status, _, err = command(*run, *arguments)
-        assert status == 2
-        assert message in err
-        assert not list(tmp_path.iterdir())

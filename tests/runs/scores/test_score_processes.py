@@ -6,16 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-import tracemalloc
 
-import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.core.files import count_kept_rows
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.input.score_input import ScoreInput
-from faith_jax.runs import infer, shards
-from faith_jax.runs.options import ScoreOptions
 from faith_jax.runs.scores import score as run
 
 ROWS = 400
@@ -58,8 +53,7 @@ def test_two_processes_share_the_rows_and_one_is_killed(command, tmp_path):
     assert other.returncode == 0, errors
     assert len(before) < 8
     # The other one has taken the shard that was free again, and joined all.
-    status, _, err = command(*arguments(tmp_path, "alone.jsonl"))
-    assert status == 0, err
+    command.succeeds(*arguments(tmp_path, "alone.jsonl"))
     assert output.read_bytes() == (tmp_path / "alone.jsonl").read_bytes()
     assert [row["id"] for row in read_scored_rows(output)] == [str(n + 1) for n in range(ROWS)]
     assert not folder.exists()
@@ -110,50 +104,6 @@ def test_a_missing_shard_is_named_at_the_join(command, tmp_path, monkeypatch):
         "command without --join to compute them."
     )
     kept.rename(lost)
-    status, out, err = command(*told, "--join")
-    assert status == 0, err
+    out = command.succeeds(*told, "--join")
     assert out.startswith(f"{tmp_path / 'scores.jsonl'}: 400 rows, 1 scorer")
     assert len((tmp_path / "scores.jsonl").read_text().splitlines()) == ROWS
-
-
-def peak_of(run):
-    """The most memory in bytes that Python's objects take while something runs."""
-    tracemalloc.start()
-    try:
-        run()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
-    """Neither of scoring nor of the reading that `infer` plans by."""
-    source, output = tmp_path / "rows.jsonl", tmp_path / "scores.jsonl"
-
-    def write(count):
-        with source.open("w") as file:
-            for number in range(count):
-                texts = {"grounding": WORDS, "generated_text": f"Tea {number}", "inputs": "x"}
-                file.write(json.dumps(texts) + "\n")
-
-    def score():
-        given = ScoreInput(input=(str(source),))
-        run.score(
-            given, {"token_f1": {}}, ScoreOptions(output=str(output), batch_size=20, shards=1)
-        )
-        output.unlink()
-
-    def plan():
-        given = infer._file_source(infer.InputFile(path=str(source), max_length=64), "end", 0)
-        assert len(infer._plan_shards(given, 0, 3)["shards"]) == 3
-
-    monkeypatch.setattr(shards, "MOST_SHARDS", 8)  # so that few digests are kept
-    monkeypatch.setattr(run, "_SAMPLE", 100)
-    for job in (score, plan):
-        peaks = []
-        for count in (2000, 200, 2000):  # the first fills caches of words
-            write(count)
-            peaks.append(peak_of(job))
-        # Kept rows would be 2 MB more; what remains is what the garbage collector has not met.
-        assert peaks[2] < peaks[1] + 400_000, (job, peaks)

@@ -57,28 +57,6 @@ def test_lists_in_cells_are_scored_as_lists(capsys, caplog, tmp_path, source):
     assert precisions(output) == PRECISIONS
 
 
-def test_a_dry_run_tells_what_was_found_out(capsys, tmp_path, source):
-    write_table(source, "utf-16", ";")
-    status, lines, _ = score(capsys, source, tmp_path / "scores.jsonl", "--dry-run")
-    assert status == 0
-    assert lines[:3] == [
-        f"{source}: 4 rows to score",
-        f"  {source}: read as utf-16; --encoding names another",
-        f"  {source}: read with a semicolon between its cells; --separator names another",
-    ]
-
-
-def test_one_wrong_cell_is_one_line_and_nothing_is_written(capsys, tmp_path, source):
-    with open(source, "a", encoding="utf-8") as file:
-        file.write("Is it late?,['It is' 'late.'],Yes.,4\n")
-    for options in ((), ("--skip-bad-rows",)):
-        status, _, errors = score(capsys, source, tmp_path / "scores.jsonl", *options)
-        assert status == 2
-        (line,) = errors.splitlines()
-        assert f"{source}:6: field 'retrieved_contexts': expected a list as Python wr" in line
-    assert [path.name for path in tmp_path.iterdir()] == ["answers.csv"]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -95,32 +73,6 @@ def test_wrong_options_are_one_line(capsys, tmp_path, source, options, message):
     status, _, errors = score(capsys, source, tmp_path / "scores.jsonl", *options)
     assert (status, len(errors.splitlines())) == (2, 1)
     assert message in errors
-
-
-def test_a_column_that_may_be_another_names_the_option(capsys, tmp_path, source):
-    source.write_text(source.read_text("utf-8").replace(",run", ",output"), "utf-8")
-    status, _, errors = score(capsys, source, tmp_path / "scores.jsonl")
-    assert status == 2
-    assert "'response' and 'output' may both hold the response; say which does with" in errors
-    given = "--response-column=response"
-    assert score(capsys, source, tmp_path / "scores.jsonl", given)[0] == 0
-    assert precisions(tmp_path / "scores.jsonl") == PRECISIONS
-
-
-def test_a_folder_of_parts_in_shards_is_scored_as_one_file(capsys, tmp_path, source):
-    folder = tmp_path / "parts"
-    folder.mkdir()
-    with open(source, newline="", encoding="utf-8") as file:
-        header, *lines = csv.reader(file)
-    for number, row in enumerate(lines * 5):
-        with open(folder / f"part-{number:05d}.csv", "w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([header, row])
-    (folder / "_SUCCESS").touch()
-    assert score(capsys, folder, tmp_path / "scores.jsonl", "--shards=7")[0] == 0
-    rows = list(read_scored_rows(tmp_path / "scores.jsonl"))
-    assert [row["id"] for row in rows] == [str(number) for number in range(1, 21)]
-    assert {row["corpus"] for row in rows} == {"parts"}
-    assert precisions(tmp_path / "scores.jsonl") == PRECISIONS * 5
 
 
 def test_the_worst_rows_have_the_columns_of_the_input(capsys, tmp_path, source):
@@ -161,41 +113,3 @@ def test_the_worst_rows_as_json_lines_with_labels_and_sides(capsys, tmp_path):
         "coverage": None,
     }  # fmt: skip
     assert (second["key"], second["rouge1_precision (score)"]) == ("k0", 1.0)
-
-
-def test_answers_of_other_programs(capsys, tmp_path):
-    """Chat turns, documents and objects, without an option."""
-    cases = {
-        "langsmith": {
-            "inputs": {"question": "Open?"}, "outputs": {"answer": "It opens at ten.",
-            "documents": [{"page_content": "It opens at ten.", "metadata": {"page": 1}}]},
-        },
-        "openai": {
-            "item": {"question": "Open?", "context": "It opens at ten."},
-            "sample": {"output_text": "It opens at ten."},
-        },
-        "phoenix": {
-            "attributes.input.value": "Open?", "attributes.output.value": "It opens at ten.",
-            "attributes.retrieval.documents": [{"document.content": "It opens at ten."}],
-        },
-        "langchain": {
-            "input": "Open?", "answer": "It opens at ten.",
-            "context": "[Document(metadata={'page': 1}, page_content='It opens at ten.')]",
-        },
-        "llamaindex": {
-            "query": "Open?", "response": "It opens at ten.",
-            "source_nodes": [{"node": {"text": "It opens at ten.", "id_": "1"}, "score": 0.8}],
-        },
-        "chat": {
-            "user_input": [{"role": "user", "content": "Open?"}], "response": "It opens at ten.",
-            "retrieved_contexts": ["It opens at ten."],
-        },
-    }  # fmt: skip
-    for name, row in cases.items():
-        source, output = tmp_path / f"{name}.json", tmp_path / f"{name}.scores.jsonl"
-        source.write_text(json.dumps([row]))
-        assert score(capsys, source, output)[0] == 0, name
-        (found,) = read_scored_rows(output)
-        assert found["grounding"] == ["It opens at ten."], name
-        assert found["history"] == ["Open?"], name
-        assert found["scores"]["rouge1_precision"] == 1.0

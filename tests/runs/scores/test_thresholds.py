@@ -44,23 +44,10 @@ def test_wishes_are_fulfilled_on_held_out_rows_where_the_scorer_sees(scored, tmp
     assert f"<= {catch['threshold']:.4g}" in printed
 
 
-def test_shares_are_shown_as_they_were_asked_for(scored, capsys):
-    options = ("--catch=0.995", "--risk=0.025", "--confidence=0.995")
-    assert main(["evaluate", str(scored), "--protocol=thresholds", *options]) == 0
-    printed = capsys.readouterr().out
-    for text in ("read 99.5% of the errors", "with at most 2.5% errors", "99.5% intervals"):
-        assert text in printed
-
-
 @pytest.mark.parametrize("option", ["--catch=0", "--catch=2", "--risk=1", "--risk=x"])
 def test_wrong_wishes(scored, option, capsys):
     assert main(["evaluate", str(scored), "--protocol=thresholds", option]) == 2
     assert f"{option.partition('=')[0]}: expected" in capsys.readouterr().err
-
-
-def test_options_of_thresholds_go_with_them(scored, capsys):
-    assert main(["evaluate", str(scored), "--catch=0.8"]) == 2
-    assert "--catch: goes with --protocol=thresholds" in capsys.readouterr().err
 
 
 def test_nothing_is_invented_where_no_rows_can_be_held_out(scored, tmp_path, capsys):

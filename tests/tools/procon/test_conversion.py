@@ -65,26 +65,6 @@ def test_the_same_pages_and_seed_give_the_same_bytes(pages, tmp_path):
     assert content(tmp_path / "a") != content(tmp_path / "c")
 
 
-def test_options_reach_their_place(pages, tmp_path):
-    conversion = convert(
-        pages,
-        tmp_path / "deep" / "out",
-        questions={"golf": "Golf?"},
-        split="proportional",
-        responses_per_topic=2,
-        seed=4,
-    )
-    assert {topic.question for topic in conversion.topics} >= {"Golf?"}
-    assert conversion.split_reason == "proportional (seed 4)"
-    assert len(conversion.responses) == 6
-
-
-def test_no_responses(pages, tmp_path):
-    conversion = convert(pages, tmp_path / "out", responses="none")
-    assert conversion.responses == ()
-    assert list(content(tmp_path / "out")) == ["topics.jsonl"]
-
-
 def test_written_responses(pages, tmp_path):
     row = {"id": "w", "topic": "golf", "pro": [0], "con": [2], "response": "Both."}
     given = tmp_path / "mine.jsonl"
@@ -116,65 +96,6 @@ def test_an_output_is_replaced_only_when_asked_to_and_only_a_conversion(pages, t
         convert(pages, out / "thesis.txt", overwrite=True)
     with pytest.raises(ConfigError, match="cannot be written"):
         convert(pages, out / "thesis.txt" / "deeper")
-
-
-def test_a_bad_page_leaves_the_output_as_it_was(pages, tmp_path):
-    convert(pages, tmp_path / "out")
-    before = content(tmp_path / "out")
-    write_page(pages, "Zoos", con=0)
-    with pytest.raises(InputError, match=r"Zoos\.json: no usable con argument"):
-        convert(pages, tmp_path / "out", overwrite=True)
-    assert content(tmp_path / "out") == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "pages"]
-
-
-def test_repeated_pages(pages, tmp_path):
-    copy = pages / "Golf-copy.json"
-    copy.write_bytes((pages / "Golf.json").read_bytes())
-    conversion = convert([pages, pages / "Golf.json"], tmp_path / "out")
-    assert len(conversion.topics) == 3
-    (note,) = conversion.notes
-    assert "the same page as" in note
-    write_page(pages, "Golf-copy", title="Golf")
-    with pytest.raises(InputError, match=r"topic 'Golf' is also that of .* with other arguments"):
-        convert(pages, tmp_path / "other")
-
-
-def test_two_titles_of_one_topic_need_their_own_questions(pages, tmp_path):
-    write_page(pages, "Natural Gas")
-    with pytest.raises(InputError, match=r"Natural Gas\.json: asks the same question as .*Frack"):
-        convert(pages, tmp_path / "out")
-    convert(pages, tmp_path / "out", questions={"Natural Gas": "Is natural gas clean?"})
-
-
-def test_sources_that_hold_no_pages(tmp_path):
-    with pytest.raises(InputError, match=r"holds no \.json pages"):
-        convert(tmp_path, tmp_path / "out")
-    with pytest.raises(InputError, match="nowhere: no such file"):
-        convert(tmp_path / "nowhere", tmp_path / "out")
-    with pytest.raises(InputError, match="No pages given"):
-        convert([], tmp_path / "out")
-    path = write_page(tmp_path / "pages", "\u00e9\u00e8")
-    path = path.rename(path.with_name("\u65e5.json"))
-    path.write_text(path.read_text().replace("\\u00e9\\u00e8 - ", "\\u65e5 - "))
-    with pytest.raises(InputError, match="neither its title nor its name has a letter for an id"):
-        convert(path, tmp_path / "out")
-
-
-def test_tables_of_texts(tmp_path):
-    path = tmp_path / "questions.json"
-    path.write_text('\ufeff{"Golf": "Is it\\n a sport?"}', encoding="utf-8")
-    assert procon_conversion.read_texts_by_name(path) == {"Golf": "Is it a sport?"}
-    for content, message in (
-        ("[]", r"expected a JSON object, got \[\]"),
-        ('{"Golf": ""}', "field 'Golf': expected a text that is not empty"),
-        ("{", "not valid JSON"),
-    ):
-        path.write_text(content, encoding="utf-8")
-        with pytest.raises(InputError, match=message):
-            procon_conversion.read_texts_by_name(path)
-    with pytest.raises(InputError, match=r"none\.json: no such file"):
-        procon_conversion.read_texts_by_name(tmp_path / "none.json")
 
 
 @needs_shared

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.procon.text import LostWords, argument_text, flat_texts, joined
+from tools.procon.text import LostWords, argument_text
 
 
 def text_of(*fragments):
@@ -16,18 +16,14 @@ def text_of(*fragments):
     ("fragments", "text"),
     [
         (["\n", "Zoos teach. ", "\n"], "Zoos teach."),
-        (["Zoos teach"], "Zoos teach."),
         (["Zoos  \n\t teach\u00a0people,"], "Zoos teach people."),
         (["zoos teach."], "Zoos teach."),
         (["eBay helps collectors."], "eBay helps collectors."),
-        (["Are zoos needed?"], "Are zoos needed?"),
         (['Zoos are "fun"'], 'Zoos are "fun".'),
-        (['Zoos are "fun."'], 'Zoos are "fun."'),
         (["Zoos teach.."], "Zoos teach."),
         (["Zoos teach, entertain, etc..."], "Zoos teach, entertain, etc..."),
         # fragments
         (["Zoos ", "teach", " people."], "Zoos teach people."),
-        (["Zoos", "teach", "people", "."], "Zoos teach people."),
         (["The ", "Endangered Species Act", " saves animals."], None),
         (["Zoos teach.", "They also entertain."], "Zoos teach. They also entertain."),
         (["In zoos, ", " animals are fed."], "In zoos, animals are fed."),
@@ -35,13 +31,9 @@ def text_of(*fragments):
         (["It costs 1.", "5 million."], "It costs 1.5 million."),
         # numbering and labels
         (["1. Zoos teach."], "Zoos teach."),
-        (["Pro 1", "Zoos teach."], "Zoos teach."),
         (["Con #12: Zoos teach."], "Zoos teach."),
-        (["PRO 2: 2. Zoos teach."], "Zoos teach."),
-        (["Argument 3 - Zoos teach."], "Zoos teach."),
         (["\u2022 Zoos teach."], "Zoos teach."),
         (["81% of teachers like zoos."], "81% of teachers like zoos."),
-        (["1.5 million people visit zoos."], "1.5 million people visit zoos."),
         (["Pro-zoo groups are honest."], "Pro-zoo groups are honest."),
         (["Con artists love zoos."], "Con artists love zoos."),
         # characters
@@ -54,8 +46,6 @@ def text_of(*fragments):
         (["Cafe\u0301s in zoos pay."], "Cafés in zoos pay."),
         # nothing to argue
         ([" ", "\n"], ""),
-        (["3."], ""),
-        (["Pro 1"], ""),
         (["Read More"], ""),
     ],
 )
@@ -69,12 +59,9 @@ def test_arguments_become_sentences(fragments, text):
     [
         ["The decision in ", " was wrong."],  # a link's words are gone
         ["The law, which", "The"],
-        ["According to the ", ", zoos teach."],
         ["A study in ", "."],
-        ["The", ", zoos say, are good."],
         ["Polls by ", " show that zoos teach."],
         ["The decision in  was wrong."],
-        [" was wrong."],
         [", which is wrong."],
         ["Zoos are protected by the "],
         ["Zoos te\ufffdch."],
@@ -120,18 +107,3 @@ def test_repairs_are_counted():
         "capitals given": 1,
         "full stops given": 1,
     }
-
-
-def test_gaps_are_marked_where_words_are_lost():
-    repairs = collections.Counter()
-    fragments = ["\n", "A study in ", ", found it. ", " ", " It was in ", " twice.", "\n"]
-    assert joined(fragments, repairs, gap="[...]") == (
-        "A study in [...], found it. It was in [...] twice."
-    )
-    assert repairs["gaps in explanations marked"] == 2
-
-
-def test_flat_texts():
-    assert flat_texts([["a", None], "b", []]) == ["a", "b"]
-    assert flat_texts("a") == ["a"]
-    assert flat_texts(None) == []
