@@ -174,3 +174,34 @@ def test_an_adapter_of_a_method_that_is_not_read_is_named(tmp_path):
     (tmp_path / "adapter_config.json").write_text('{"peft_type": "ADALORA"}')
     with pytest.raises(CheckpointError, match=r'"ADALORA".*this method is not read; .*merge'):
         import_checkpoint(str(tmp_path), str(tmp_path / "out"), base="mini")
+
+
+def test_the_old_target_is_put_back_where_the_new_one_cannot_be_renamed(
+    tmp_path, source, monkeypatch
+):
+    target = write_folder(tmp_path / "target", random_tensors(seed=1))
+    before, replace = stored(target), os.replace
+
+    def refuse(old, new):
+        if str(old).endswith("target.partial/made"):
+            raise OSError(13, "Permission denied")
+        replace(old, new)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(ConfigError, match="Permission denied"):
+        export_checkpoint(str(source), str(target), overwrite=True)
+    assert stored(target) == before
+    assert names(tmp_path) == {"source", "target"}
+
+
+def test_leftovers_of_a_killed_conversion_do_not_matter(tmp_path, source):
+    with atomic_folder(tmp_path / "target", "a checkpoint"):
+        shutil.copytree(tmp_path / "target.partial", tmp_path / "left")
+    assert names(tmp_path) == {"source", "left"}
+    (tmp_path / "left").rename(tmp_path / "target.partial")
+    (tmp_path / "target.partial" / "made").mkdir()
+    (tmp_path / "target.partial" / "made" / "junk").write_text("of a run that was killed")
+    (tmp_path / "target").mkdir()
+    import_checkpoint(str(source), str(tmp_path / "target"), overwrite=True)
+    assert names(tmp_path) == {"source", "target"}
+    assert names(tmp_path / "target") == {"model.json", "manifest.json", "params", *COMPANIONS}

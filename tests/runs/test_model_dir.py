@@ -275,3 +275,41 @@ def test_a_line_that_a_kill_cut_is_passed_over(tmp_path):
     nothing = RunLog(tmp_path / "nowhere")
     assert len(nothing.training("loss").steps) == 0
     assert nothing.vectors("p_norms", 2).values.shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("bindings", "parts"),
+    [
+        (["KEEP_LAST=0"], ["KEEP_LAST: expected a positive whole number, got 0"]),
+        (
+            [
+                "OBJECTIVE=@contrastive.InfoNCE()",
+                "MIXTURE_OR_TASK_NAME=faithdial_generate_infonce_sample",
+            ],
+            ["InfoNCE: the batches have no negatives", "'negatives': (8, 64)"],
+        ),
+        (
+            ["OBJECTIVE=@truncation.LossTruncation()", "PACK=True"],
+            ["LossTruncation: packed examples"],
+        ),
+    ],
+)
+def test_a_refused_run_makes_no_folder(command, tmp_path, bindings, parts):
+    files = ("infonce", "loss_truncation")
+    given = [f"--gin_file=objectives/{name}.gin" for name in files]
+    given += [f"--gin.{binding}" for binding in bindings]
+    result = command(*RUN, *given, f"--gin.MODEL_DIR={tmp_path / 'model'}")
+    assert_mistake(result, *parts)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_new_run_keeps_its_start(tmp_path):
+    assert read_prompt_starts(tmp_path) == (None, {})
+    same(read_or_write_prompt_starts(tmp_path, OTHER, ORIGIN, resumed=False), OTHER)
+    same(
+        read_or_write_prompt_starts(tmp_path, STARTS, ORIGIN, resumed=False), STARTS
+    )  # nothing was trained before
+    kept, origin = read_prompt_starts(tmp_path)
+    same(kept, STARTS)
+    assert origin == ORIGIN
+    assert [path.name for path in tmp_path.iterdir()] == [PROMPT_START]

@@ -261,3 +261,32 @@ def test_t5s_published_vocabulary(command, tmp_path):
     assert report["examples"][0]["targets"].startswith("[response: ")
     assert not report["unknown"]
     responds("npov_generate", run, command, tmp_path)
+
+
+def test_without_any_delimiter_is_one_line(t5, command, tmp_path):
+    folder = tmp_path / "t5"
+    shutil.copytree(t5, folder)
+    without_braces.write(folder, "{}[]()<>")
+    (folder / "manifest.json").unlink(missing_ok=True)
+    result = command(*train("npov_generate_finetune", folder, tmp_path / "model"))
+    assert_mistake(result, "can write none of the delimiters", "{} [] () <>")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("label", "parts"),
+    [
+        ("NO]", ("npov.error_labels.error = 'NO]'", "contains ]")),
+        ("~NO", ("~NO", "does not know ~")),
+    ],
+)
+def test_a_label_that_is_not_read_back_is_one_line(label, parts, t5, command, tmp_path):
+    labels = tmp_path / "labels.gin"
+    labels.write_text(
+        "from __gin__ import dynamic_registration\nfrom faith_jax.tasks import npov\n"
+        f"npov.error_labels.error = {label!r}\n"
+    )
+    result = command(
+        *train("npov_hallucination_finetune", t5, tmp_path / "model"), f"--gin_file={labels}"
+    )
+    assert_mistake(result, *parts)

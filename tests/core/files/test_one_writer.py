@@ -325,3 +325,24 @@ def test_a_failure_leaves_no_empty_folder(tmp_path):
     with pytest.raises(TypeError), working_folder(tmp_path / "new") as (folder, _):
         (folder / "kept.txt").open("w").write(1)
     assert (tmp_path / "new" / "kept.txt").exists()
+
+
+def test_what_another_kind_of_run_has_made_is_kept(tmp_path):
+    with pytest.raises(RuntimeError), resumable_output(tmp_path / "u1", RUN) as folder:
+        stop(folder, '{"id": "1"}\n')
+    with (
+        pytest.raises(ConfigError, match="keeps 1 row of another run"),
+        atomic_folder(tmp_path / "u1", "a checkpoint"),
+    ):
+        pass
+    assert (folder / ROWS).read_text() == '{"id": "1"}\n'
+
+
+def test_a_note_that_a_kill_cut_is_nobodys(tmp_path):
+    folder = tmp_path / "u1.partial"
+    folder.mkdir()
+    (folder / ".run.json.a_b_c_d_.partial").mkdir()
+    (folder / ".run.json.a_b_c_d_.partial" / "run.json").write_text('{"made_')
+    with resumable_output(tmp_path / "u1", RUN):
+        pass
+    assert not list(tmp_path.iterdir())

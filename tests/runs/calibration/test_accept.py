@@ -133,3 +133,18 @@ def test_what_cannot_be_decided(run, rows, options, message):
     assert status == 2
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_scores_outside_of_the_range_of_the_calibration(tmp_path, capsys):
+    scored = [{**row, "scores": {"token_f1": row["label"] * 0.5}} for row in scored_rows(300)]
+    path = write_rows(tmp_path / "labelled.jsonl", scored)
+    output = tmp_path / "calibration.json"
+    assert main(["calibrate", str(path), f"--output={output}", "--target=0.1"]) == 0
+    new = write_rows(tmp_path / "new.jsonl", [{**scored[0], "scores": {"token_f1": -0.1}}])
+    decided = tmp_path / "decided.jsonl"
+    status = main(["accept", str(new), f"--calibration={output}", f"--output={decided}"])
+    assert status == 2
+    assert "expected a number from 0 to 1, the range of this scorer, got -0.1" in (
+        capsys.readouterr().err
+    )
+    assert not decided.exists()

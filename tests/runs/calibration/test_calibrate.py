@@ -179,3 +179,17 @@ def test_the_picture_is_written(run, tmp_path):
     figure = tmp_path / "accepted.png"
     assert run(scored_rows(300), "--target=0.1", f"--figure={figure}", CONFORMAL)[0] == 0
     assert figure.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_rows_without_a_grounding_are_warned_of(tmp_path, command):
+    lines = [f"{n},{n % 10 / 10},{int(n % 10 > 3)},{n // 2}\n" for n in range(200)]
+    path = tmp_path / "a.csv"
+    path.write_text("id,mine,label,question\n" + "".join(lines))
+    options = ("calibrate", path, "--scorer=mine", f"--output={tmp_path / 'c.json'}")
+    status, out, _ = command(*options)
+    assert status == 0
+    assert "a: the rows have no grounding, so that each counts as independent" in out
+    for field in ("question", "none"):
+        status, out, _ = command(*options, f"--cluster-field={field}")
+        assert status == 0
+        assert "no grounding" not in out

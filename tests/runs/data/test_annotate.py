@@ -288,3 +288,12 @@ def test_mistakes_are_one_line_and_status_2(annotate, responses, tmp_path, argum
     assert (status, lines) == (2, [])
     assert message.replace("{t}", str(tmp_path)).replace("{r}", str(responses)) in error
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_arguments_that_cannot_be_told_apart_are_told(annotate, tmp_path):
+    path, sheet = tmp_path / "predictions.jsonl", tmp_path / "sheet.csv"
+    row = {"id": "1", "inputs": "{query: Tea?} {pro: Calm.} {con: Weak.}", "prediction": "So."}
+    path.write_text(json.dumps(row))
+    status, lines, _ = annotate("write", f"--input={path}", f"--output={sheet}")
+    assert status == 0
+    assert lines[1].startswith("1 response with arguments that are not in procon_npov: there, each")

@@ -509,3 +509,46 @@ def test_a_t5_that_was_trained_for_another_form(nli, base, t5, tmp_path, caplog)
             FactChecker(base, str(run), form=wrong)
     assert "was trained on npov_generate, which does not look like NLI" in caplog.text
     assert "trained on nli_dnli, which" not in caplog.text
+
+
+def test_a_response_of_several_sentences_has_a_verdict(command, nli, base):
+    given = (f"--model={nli}", f"--knowledge-base={base}", "--claim=It is made of leaves. Qwxyz.")
+    _, out, _ = command("check", *given)
+    first, *others, last = out.splitlines()
+    reason = "(at most 0% of its words are in one sentence)"
+    assert f"NOT VERIFIABLE: Qwxyz. {reason}" in others
+    assert last == f"The response: {first.partition(':')[0]}"
+
+
+def test_a_stopped_run_resumes(command, nli, base, responses, tmp_path, monkeypatch):
+    given = (f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
+    given += ("--batch-size=1",)
+    assert command("check", *given, f"--output={tmp_path / 'whole.jsonl'}")[0] == 0
+    output, verdicts, seen = tmp_path / "checked.jsonl", ClaimVerifier.verdicts, []
+
+    def stops(self, rows):
+        seen.append(len(rows))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return verdicts(self, rows)
+
+    monkeypatch.setattr(ClaimVerifier, "verdicts", stops)
+    assert command("check", *given, f"--output={output}")[0] == 130
+    assert not output.exists()
+    status, _, err = command("check", *given, f"--output={output}", "--documents=3")
+    assert (status, "another value of documents (10, not 3)" in err) == (2, True)
+    assert command("check", *given, f"--output={output}")[0] == 0
+    assert seen == [2, 1, 1, 1]  # the first response is not checked again
+    assert output.read_text() == (tmp_path / "whole.jsonl").read_text().replace("whole", "checked")
+
+
+def test_a_response_of_nothing_claims_nothing(nli, base):
+    assert FactChecker(base, nli).check_all(["", "  "], [None, []]) == [("NOT VERIFIABLE", [])] * 2
+
+
+def test_sentences_with_few_words_of_a_claim_do_not_decide(nli, base):
+    claim = "Tea, lakes, snow, ice, frost, wind and rain are what children skate on."
+    (found,) = FactChecker(base, nli, verifiable=0.15).check_all([claim])[0].claims
+    shares = [lexical_overlap(claim, [it.sentence]) for it in found.evidence]
+    assert min(shares) < 0.15 <= max(shares)
+    assert lexical_overlap(claim, [found.decisive.sentence]) >= 0.15

@@ -210,3 +210,31 @@ def test_responses_without_scores_are_to_be_scored_first(capsys, tmp_path, name,
     status, lines, error = evaluate(capsys, path)
     assert (status, lines) == (2, [])
     assert error == f"faith-jax: {path}{problem} {command}"
+
+
+def test_columns_of_a_table_know_the_ranges_of_their_scorers(capsys, tmp_path):
+    """A share stays within 0 and 100%, whoever describes the table."""
+    values = {"a": [0, 0, 0, 0, 0.3], "b": [0, 0, 0, 0.2, 0.4]}
+    rows = [
+        {"id": str(n), "corpus": "c", "fields": {"system": system}, "scores": {"token_f1": score}}
+        for system, scores in values.items()
+        for n, score in enumerate(scores)
+    ]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns = {"F1, %": {"scorer": "token_f1", "high": 0.01, "digits": 1}}
+    (tmp_path / "t.json").write_text(json.dumps({"columns": columns}))
+    given = tmp_path / "s.jsonl", "--protocol=systems", "--scorers=token_f1"
+    _, plain, _ = evaluate(capsys, *given)
+    _, described, _ = evaluate(capsys, *given, f"--table={tmp_path / 't.json'}")
+    mean = next(line for line in plain if line.startswith("c ")).split()[2:4]
+    assert mean == ["0.060", "(0.006\u20130.404)"]
+    assert next(line for line in described if line.startswith("c ")).split()[2:] == [
+        "6.0", "(0.6\u201340.4)",
+    ]  # fmt: skip
+
+
+def test_integers_of_any_size_are_no_scores(capsys, tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"id": "a", "label": 1, "scores": {"m": 1' + "0" * 400 + "}}\n")
+    status, _, error = evaluate(capsys, path)
+    assert (status, "field 'scores.m': expected a finite number or null" in error) == (2, True)

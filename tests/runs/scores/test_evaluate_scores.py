@@ -611,3 +611,88 @@ def test_undefined_scores_count_as_what_the_user_says(capsys, tmp_path):
     status, _, error = evaluate(capsys, *run, "--undefined=nan")
     assert (status, "--undefined: expected a finite number" in error) == (2, True)
     assert "--undefined: goes with" in evaluate(capsys, old, "--protocol=npov", "--undefined=0")[2]
+
+
+def test_accuracy_says_of_which_rows_it_is(capsys, tmp_path):
+    scores = [None if i % 2 else 0.1 for i in range(30)] + [0.9 * (i % 2) for i in range(10)]
+    file = write(tmp_path / "a.jsonl", scores, [i % 2 for i in range(40)])
+    _, lines, _ = evaluate(capsys, file, "--protocol=accuracy")
+    assert "s, c: of 40 rows, s undefined in 15." in lines
+    one = write(tmp_path / "one.jsonl", [0.9], [1])
+    _, lines, _ = evaluate(capsys, one, "--protocol=accuracy")
+    assert cells_of(lines[3]) == ["s", "100.0"]  # of one row there is no interval
+    assert any("1 row can say little" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "3___1--0"}', "predictions.jsonl:2: field 'prediction' is missing"),
+        ('{"id": "3___1--1", "prediction": ""}', "predictions.jsonl:2: field 'id': '3___1--1' occ"),
+    ],
+)
+def test_bad_predictions(capsys, tmp_path, offline_data_dir, line, message):
+    path = tmp_path / "predictions.jsonl"
+    path.write_text(f'{{"id": "3___1--1", "prediction": "SUPPORTS"}}\n{line}\n')
+    arguments = (path, "--protocol=dialfact", "--dataset=dialfact/sample")
+    status, _, error = evaluate(capsys, *arguments)
+    assert (status, message in error) == (2, True), error
+
+
+def test_the_worst_answers_of_many(capsys, tmp_path):
+    scores = [(7 * i % 50) / 100 for i in range(50)]
+    answers = {f"text {i}": [(score, f"answer {i % 25}")] for i, score in enumerate(scores)}
+    path = write_answers(tmp_path / "mine.jsonl", answers)
+    _, lines, _ = evaluate(capsys, path, "--worst=3")
+    lowest = {}
+    for i, score in enumerate(scores):
+        lowest[i % 25] = min(lowest.get(i % 25, 1), score)
+    expected = sorted(lowest.items(), key=lambda it: it[1])[:3]
+    other = {i % 25: str(i) for i, score in enumerate(scores) if score > lowest[i % 25]}
+    assert [cells_of(line)[2:] for line in lines[-3:]] == [
+        [f"{score:.2f}", f"answer {number} (also {other[number]})"] for number, score in expected
+    ]
+
+
+def test_scores_beyond_the_range_of_the_scorer_of_their_name(capsys, tmp_path):
+    """F1 in per cent, as SQuAD's script writes it."""
+    generator = random.Random(0)
+    for name in ("old", "new"):
+        rows = (f"{i},{generator.uniform(20, 90)}\n" for i in range(30))
+        (tmp_path / f"{name}.csv").write_text("id,token_f1\n" + "".join(rows))
+    files = (tmp_path / "old.csv", tmp_path / "new.csv")
+    _, lines, _ = evaluate(capsys, *files, "--scorers=token_f1")
+    assert cells_of(lines[1]) == ["system", "token_f1"]  # without a share below 0.5
+    value, low, high = map(float, re.findall(r"[\d.]+", cells_of(lines[3])[1]))
+    assert low < value < high
+    assert any("are beyond the range of the scorer of this name, 0 to 1" in x for x in lines)
+
+
+def test_two_systems_whose_answers_have_the_same_name(capsys, tmp_path):
+    """As `score` writes them of old/answers.csv and new/answers.csv: both are of "answers"."""
+    answers = {f"text {i}": [(0.1 * (i % 8), "x")] for i in range(24)}
+    for name, scores in (("old", answers), ("new", answers)):
+        (tmp_path / name).mkdir()
+        write_answers(tmp_path / name / "answers.jsonl", scores)
+    paths = [tmp_path / name / "answers.jsonl" for name in ("old", "new")]
+    moved = [path.rename(tmp_path / f"{path.parent.name}.jsonl") for path in paths]
+    status, lines, _ = evaluate(capsys, *moved)
+    assert status == 0
+    assert [cells_of(line)[:2] for line in lines[3:6]] == [
+        ["answers", "old"],
+        ["answers", "new"],
+        ["answers", "new \u2212 old"],
+    ]
+
+
+def test_begin_without_its_sources_says_what_to_do(capsys, tmp_path):
+    test = write(tmp_path / "test.jsonl", SCORES, LABELS, topic=list("aabbcc"))
+    for development in (test, "split"):
+        status, _, error = evaluate(
+            capsys, test, "--protocol=begin", f"--development={development}"
+        )
+        assert status == 2
+        assert "has no field 'source'; it has: topic. F1 is also shown for each value" in error
+        assert (
+            "name another field (--group-field=NAME), or leave this out (--group-field=)" in error
+        )

@@ -435,3 +435,31 @@ def test_trues_own_file(capsys, tmp_path):
     assert "occurs twice; choose another --id-column, or --id-column= for" in errors
     status, lines, _ = score(capsys, *arguments, "--id-column=")
     assert (status, lines) == (0, [f"{output}: 1,600 rows, 1 scorer"])
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"generated_text": b"Tea"}, "field 'generated_text': expected a text, got \"b'Tea'\""),
+        (
+            {"label": datetime.date(2024, 5, 1)},
+            "field 'label': expected 1 or yes (faithful), 0 or no, ",
+        ),
+    ],
+)
+def test_parquet_of_other_types_is_one_line(capsys, tmp_path, row, message):
+    source, output = tmp_path / "rows.parquet", tmp_path / "scores.jsonl"
+    rows = [{"grounding": "Tea", "generated_text": "Tea"} | row]
+    parquet.write_table(pa.Table.from_pylist(rows), source)
+    status, _, errors = score(capsys, "--scorers=bleu", f"--input={source}", f"--output={output}")
+    assert status == 2
+    assert message in errors.splitlines()[-1]
+
+
+def test_a_row_of_another_system_is_an_error(capsys, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("system,knowledge,response\nours,a,a\nothers,a,b\n")
+    arguments = (f"--input={path}", "--scorers=token_f1", f"--output={tmp_path / 's.jsonl'}")
+    status, _, error = score(capsys, *arguments, "--system=ours")
+    assert (status, "row '2' is of the system 'others', as its field" in error) == (2, True), error
+    assert not (tmp_path / "s.jsonl").exists()

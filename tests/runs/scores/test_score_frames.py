@@ -185,3 +185,45 @@ def test_wrong_tables_are_named(changes, message):
     given = {"groundings": [{"contexts": ["a"], "response": "b"}], "scorers": ["token_f1"]}
     with pytest.raises((ValueError, TypeError), match=message):
         score(**(given | changes))
+
+
+def test_rows_without_a_grounding_have_no_scores(caplog):
+    groundings = ["Tea is hot.", None, float("nan"), " "]
+    frame = pandas.DataFrame({"passages": groundings, "answer": ["Tea is hot."] * 4})
+    values = score(frame, scorers=["token_f1"])["token_f1"]
+    assert values.fillna(-1).tolist() == [1.0, -1.0, -1.0, -1.0]
+    assert "3 rows of 4 without a grounding: their scores are undefined" in caplog.text
+
+
+def test_columns_of_a_frame_keep_their_index():
+    frame = pandas.DataFrame(FRAME, index=[7, 3, 5]).iloc[:1]
+    found = score(
+        frame["retrieved_contexts"], frame["response"], ["token_f1"], histories=frame["user_input"]
+    )
+    assert frame.join(found["token_f1"])["token_f1"].to_dict() == {7: 1.0}
+    assert found["history"].tolist() == ["Is tea hot?"]
+
+
+def test_iterators_are_read_once():
+    rows = [dict(zip(FRAME, row, strict=True)) for row in zip(*FRAME.values(), strict=True)]
+    (first, *_) = score_rows((row for row in rows), scorers=["token_f1", "token_recall"])
+    assert first == rows[0] | {"token_f1": 1.0, "token_recall": 1.0}
+    texts = (iter(FRAME[name]) for name in ("retrieved_contexts", "response"))
+    (first, *_) = score_rows(*texts, ["token_f1"], labels=iter(FRAME["label"]))
+    assert (first["label"], first["token_f1"]) == (1, 1.0)
+
+
+def test_texts_that_look_like_lists_stay_beside_others(caplog):
+    texts = ["It prints red.", '["red", "green"]']
+    rows = score_rows(texts, ["Red."] * 2, ["token_recall"])
+    assert [row["grounding"] for row in rows] == texts
+    table = [{"contexts": text, "answer": "Red."} for text in [*texts, "nan"]]
+    assert [row["contexts"] for row in score_rows(table, scorers=["token_recall"])] == [
+        *texts,
+        "nan",
+    ]
+    assert [record.getMessage()[:45] for record in caplog.records] == [
+        "grounding: texts that look like lists, as in ",
+        "contexts: texts that look like lists, as in f",
+        "contexts: 1 'nan' scored as the text of a gro",
+    ]

@@ -280,3 +280,29 @@ def test_wrong_options(command, models, rows, tmp_path, scorers, options, messag
         *(f"--scorer-option={option.format(**folders)}" for option in options),
     )
     assert not (tmp_path / "scores.jsonl").exists()
+
+
+def test_folders_without_tokenizer_or_config(command, models, rows, tmp_path):
+    import pathlib
+    import shutil
+
+    for missing, message in (
+        (
+            "tokenizer.json",
+            "there is no tokenizer with it; say where its folder or file is with vocabulary=",
+        ),
+        ("config.json", "config.json: no such file"),
+    ):
+        folder = tmp_path / missing.partition(".")[0]
+        shutil.copytree(models["pmi_faith_mean"], folder)
+        for name in (missing, "vocab.json") if missing.startswith("tok") else (missing,):
+            pathlib.Path(folder / name).unlink()
+        status, _, err = command(
+            "score",
+            "--scorers=pmi_faith_sum",
+            f"--input={rows}",
+            f"--output={tmp_path / 'scores.jsonl'}",
+            f"--scorer-option=pmi_faith_sum.model={folder}",
+        )
+        assert status == 2, err
+        assert message in err

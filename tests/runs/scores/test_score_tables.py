@@ -113,3 +113,57 @@ def test_the_worst_rows_as_json_lines_with_labels_and_sides(capsys, tmp_path):
         "coverage": None,
     }  # fmt: skip
     assert (second["key"], second["rouge1_precision (score)"]) == ("k0", 1.0)
+
+
+def test_a_folder_of_parts_in_shards_is_scored_as_one_file(capsys, tmp_path, source):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    with open(source, newline="", encoding="utf-8") as file:
+        header, *lines = csv.reader(file)
+    for number, row in enumerate(lines * 5):
+        with open(folder / f"part-{number:05d}.csv", "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([header, row])
+    (folder / "_SUCCESS").touch()
+    assert score(capsys, folder, tmp_path / "scores.jsonl", "--shards=7")[0] == 0
+    rows = list(read_scored_rows(tmp_path / "scores.jsonl"))
+    assert [row["id"] for row in rows] == [str(number) for number in range(1, 21)]
+    assert {row["corpus"] for row in rows} == {"parts"}
+    assert precisions(tmp_path / "scores.jsonl") == PRECISIONS * 5
+
+
+def test_answers_of_other_programs(capsys, tmp_path):
+    """Chat turns, documents and objects, without an option."""
+    cases = {
+        "langsmith": {
+            "inputs": {"question": "Open?"}, "outputs": {"answer": "It opens at ten.",
+            "documents": [{"page_content": "It opens at ten.", "metadata": {"page": 1}}]},
+        },
+        "openai": {
+            "item": {"question": "Open?", "context": "It opens at ten."},
+            "sample": {"output_text": "It opens at ten."},
+        },
+        "phoenix": {
+            "attributes.input.value": "Open?", "attributes.output.value": "It opens at ten.",
+            "attributes.retrieval.documents": [{"document.content": "It opens at ten."}],
+        },
+        "langchain": {
+            "input": "Open?", "answer": "It opens at ten.",
+            "context": "[Document(metadata={'page': 1}, page_content='It opens at ten.')]",
+        },
+        "llamaindex": {
+            "query": "Open?", "response": "It opens at ten.",
+            "source_nodes": [{"node": {"text": "It opens at ten.", "id_": "1"}, "score": 0.8}],
+        },
+        "chat": {
+            "user_input": [{"role": "user", "content": "Open?"}], "response": "It opens at ten.",
+            "retrieved_contexts": ["It opens at ten."],
+        },
+    }  # fmt: skip
+    for name, row in cases.items():
+        source, output = tmp_path / f"{name}.json", tmp_path / f"{name}.scores.jsonl"
+        source.write_text(json.dumps([row]))
+        assert score(capsys, source, output)[0] == 0, name
+        (found,) = read_scored_rows(output)
+        assert found["grounding"] == ["It opens at ten."], name
+        assert found["history"] == ["Open?"], name
+        assert found["scores"]["rouge1_precision"] == 1.0

@@ -115,3 +115,13 @@ def test_the_real_pages_take_the_papers_split(tmp_path):
     assert sum(len(t.pro) for t in conversion.topics) == 120
     assert sum(len(t.con) for t in conversion.topics) == 120
     assert len(conversion.responses) == 96
+
+
+def test_a_bad_page_leaves_the_output_as_it_was(pages, tmp_path):
+    convert(pages, tmp_path / "out")
+    before = content(tmp_path / "out")
+    write_page(pages, "Zoos", con=0)
+    with pytest.raises(InputError, match=r"Zoos\.json: no usable con argument"):
+        convert(pages, tmp_path / "out", overwrite=True)
+    assert content(tmp_path / "out") == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "pages"]
