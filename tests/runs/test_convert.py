@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 
 import numpy as np
@@ -8,6 +9,7 @@ from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, flatten
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError, StorageError
+from faith_jax.core.files import atomic_folder
 from faith_jax.runs import convert
 from faith_jax.runs.convert import export_checkpoint, import_checkpoint
 from tests.checkpoints.synthetic import (

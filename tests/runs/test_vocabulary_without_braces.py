@@ -268,8 +268,8 @@ def test_without_any_delimiter_is_one_line(t5, command, tmp_path):
     shutil.copytree(t5, folder)
     without_braces.write(folder, "{}[]()<>")
     (folder / "manifest.json").unlink(missing_ok=True)
-    result = command(*train("npov_generate_finetune", folder, tmp_path / "model"))
-    assert_mistake(result, "can write none of the delimiters", "{} [] () <>")
+    line = command.refuses(*train("npov_generate_finetune", folder, tmp_path / "model"))
+    assert "can write none of the delimiters" in line and "{} [] () <>" in line
     assert not (tmp_path / "model").exists()
 
 
@@ -286,7 +286,7 @@ def test_a_label_that_is_not_read_back_is_one_line(label, parts, t5, command, tm
         "from __gin__ import dynamic_registration\nfrom faith_jax.tasks import npov\n"
         f"npov.error_labels.error = {label!r}\n"
     )
-    result = command(
+    line = command.refuses(
         *train("npov_hallucination_finetune", t5, tmp_path / "model"), f"--gin_file={labels}"
     )
-    assert_mistake(result, *parts)
+    assert all(part in line for part in parts)

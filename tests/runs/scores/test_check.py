@@ -21,6 +21,7 @@ from faith_jax.runs.options import FindingOptions
 from faith_jax.runs.scores import check
 from faith_jax.runs.scores.fact_checker import FactChecker, claims_of, verdict_of
 from faith_jax.scoring.claims import ClaimVerifier
+from faith_jax.statistics.texts.text_metrics import lexical_overlap
 from tests.paths import REPOSITORY
 from tests.runs.test_as_trained import model_dir
 from tests.scoring import reference, tiny_models

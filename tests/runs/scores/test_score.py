@@ -1,7 +1,9 @@
+import datetime
 import json
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
