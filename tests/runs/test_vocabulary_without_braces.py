@@ -269,7 +269,8 @@ def test_without_any_delimiter_is_one_line(t5, command, tmp_path):
     without_braces.write(folder, "{}[]()<>")
     (folder / "manifest.json").unlink(missing_ok=True)
     line = command.refuses(*train("npov_generate_finetune", folder, tmp_path / "model"))
-    assert "can write none of the delimiters" in line and "{} [] () <>" in line
+    assert "can write none of the delimiters" in line
+    assert "{} [] () <>" in line
     assert not (tmp_path / "model").exists()
 
 
