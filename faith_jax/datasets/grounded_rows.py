@@ -352,8 +352,9 @@ class _RowReader(NamedTuple):
         identifier = self.read_id() or str(number)
         grounding = self._read_grounding()
         notes.count_grounding(names["grounding"], grounding.texts)
-        history = self._read_texts(names["history"]) if names["history"] else []
-        history = list(filter(None, history)) + self._read_question(history[-1:], notes)
+        turns = self._read_texts(names["history"]) if names["history"] else []
+        history = list(filter(None, turns))
+        history += self._read_question(history[-1:], notes)
         if names["history"] in TEXTS_OR_OBJECTS:
             for text in history:
                 notes.count_object("history", names["history"], text)

@@ -117,7 +117,8 @@ def document_text(item: Any) -> str | None:
     for name in _ITEM_TEXTS:
         if isinstance(text := item.get(name), str):
             return text
-    return next(filter(None, (document_text(item.get(name)) for name in _INNER)), None)
+    texts = (document_text(item.get(name)) for name in _INNER)
+    return next((text for text in texts if text is not None), None)
 
 
 def _parse_literals(texts: list[str]) -> list[Any]:

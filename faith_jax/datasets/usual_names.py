@@ -59,8 +59,6 @@ USUAL: Mapping[str, tuple[tuple[str, ...], ...]] = {
 # both names of a pair, as Phoenix has them. Elsewhere `reference` is an ideal answer, and in
 # DeepEval's rows, which have a `retrieval_context`, `context` is the ideal evidence.
 _QUESTIONS = ("query", "question", "user_input", "input")
-# In a column of these, earlier turns stand, and the question in another one.
-_EARLIER_TURNS = ("history", "chathistory", "conversationhistory")
 _BESIDE_REFERENCE = (("input", "output"), ("query", "response"))
 # Objects in which rows keep their values, in the order in which a part is looked for in them.
 _OBJECTS: Mapping[str, tuple[str, ...]] = {
@@ -135,7 +133,8 @@ def question_beside(history: str, fields: Iterable[str]) -> str:
     'inputs.question'
     """
     prefix, dot, name = history.rpartition(".")
-    if _normalize_name(name) not in _EARLIER_TURNS:
+    earlier_turns = (*USUAL["history"][0], *USUAL["history"][1])
+    if _normalize_name(name) not in map(_normalize_name, earlier_turns):
         return ""
     by_name = {_normalize_name(field): field for field in fields}
     questions = (_normalize_name(prefix + dot + question) for question in _QUESTIONS[:-1])

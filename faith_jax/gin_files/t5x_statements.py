@@ -159,10 +159,10 @@ class T5XConfig:
             self.add_text(text, path)
             self._reading.remove(path)
         elif (root := name.partition("/")[0]) in ROOTS:
-            known = [each for each in stand_in_names() if each.startswith(f"{root}/")]
+            counterparts = [n for n in stand_in_names() if n.startswith(f"{root}/")]
             raise ConfigError(
                 f"gin: {where}: include '{name}': there is no counterpart of this file here."
-                f"{did_you_mean(name, known)} docs/t5x.md lists those that have one."
+                f"{did_you_mean(name, counterparts)} docs/t5x.md lists those that have one."
             )
         else:
             self._add_statement(Statement(where, include=name, is_users=is_users))

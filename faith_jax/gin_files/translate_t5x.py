@@ -169,9 +169,10 @@ def _translate_statements(config: T5XConfig, script: str) -> list[tuple[Statemen
 
 
 def _comes_late(statement: Statement) -> tuple[bool, bool]:
-    """Whether a statement follows the defaults of a decoder and a prompt's initialiser, and others.
+    """Returns a key that sorts statements: what chooses defaults first, what is in a scope last.
 
-    In a scope, what is bound in it holds, whatever is bound outside of it later.
+    Those that choose are of a decoder or of a prompt's initialiser; what is bound in a scope holds
+    there, whatever is bound outside of it later.
     """
     chooses = statement.name in ("decode_fn", "prompt_init")
     is_scoped = bool(statement.scope) and statement.selector != t5x_counterparts.DATASET

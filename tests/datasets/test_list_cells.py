@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
-from faith_jax.datasets.list_cells import JSON, NUMPY, PYTHON, ListColumns, is_plain_text, read_list
+from faith_jax.datasets.list_cells import (
+    JSON,
+    NUMPY,
+    PYTHON,
+    ListColumns,
+    document_text,
+    is_plain_text,
+    read_list,
+)
 from faith_jax.datasets.table_notes import TableNotes
 
 TEXTS = st.lists(
@@ -236,3 +244,8 @@ def test_lists_of_one_form_are_read_everywhere():
 )
 def test_a_call_with_words_behind_it_is_a_text(text):
     assert ListColumns(TableNotes()).read("c", text, "a:1") == text
+
+
+def test_a_document_whose_inner_text_is_blank_is_one():
+    assert document_text({"node": {"text": ""}, "score": 0.1}) == ""
+    assert document_text({"kwargs": {"content": "Hi!"}}) == "Hi!"

@@ -133,9 +133,9 @@ def input_row(
     if "inputs" in row:
         whole_input = convert_row(row, where, _WholeInput, strip=False)
         without = whole_input.inputs_without_document
-        found = build_row(whole_input.inputs, whole_input.response, without, row)
+        as_it_stands = build_row(whole_input.inputs, whole_input.response, without, row)
         knowledge = " ".join(_as_list(whole_input.knowledge or []))
-        return dataclasses.replace(found, knowledge=knowledge)
+        return dataclasses.replace(as_it_stands, knowledge=knowledge)
     # With knowledge and without arguments, a query is the last turn of a dialogue, see below.
     has_sides = any(side in row for side in (*SIDE_FIELDS, *SIDES))
     if "query" in row and (has_sides or "knowledge" not in row):
