@@ -20,6 +20,8 @@ from faith_jax.core.settings import (
     PositiveShare,
     check_value,
 )
+from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS
+from faith_jax.datasets.task_data import TASKS
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.gin_files.values import Reference
 from faith_jax.inference.checkpoint_decoding import from_checkpoint
@@ -63,6 +65,20 @@ def cut_policy(path: Paths) -> str:
         return policy.value
 
     return _find_agreed_setting(path, "CUT_POLICY", of_run, _POLICY)
+
+
+def control_tokens(path: Paths) -> tuple[str, ...]:
+    """Returns INPUT_CONTROL_TOKENS for rows of a file; raises as `decode_length`.
+
+    They ask for a faithful response if the checkpoint's run had control tokens in its inputs.
+    """
+
+    def of_run(settings: Mapping[str, Setting]) -> tuple[str, ...] | None:
+        task = settings.get(f"{_DATA}.mixture_or_task_name")
+        data_sets = TASKS.get(task.value, ()) if task and isinstance(task.value, str) else ()
+        return FAITHFUL_TOKENS if any("/control_tokens" in name for name in data_sets) else None
+
+    return _find_agreed_setting(path, "INPUT_CONTROL_TOKENS", of_run, ())
 
 
 def decoding(

@@ -42,7 +42,11 @@ from faith_jax.core.processes import number_of_first_process, wait_for_all
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive, how_to_quote
 from faith_jax.core.types import PyTree
-from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
+from faith_jax.datasets.control_tokens import (
+    CONTROL_TOKENS,
+    check_control_tokens,
+    extra_id_texts,
+)
 from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.datasets.tables import PREDICTIONS, SUMMARY
 from faith_jax.decoding.config import DecodingConfig
@@ -167,7 +171,8 @@ def infer(
       batch_size: rows decoded at once; one that has ended gives its place to the next.
       seed: of sampling, to which a replicate adds its number, and of the choice of arguments.
       cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
-      control_tokens: in front of all inputs, one of each kind (`datasets.control_tokens`).
+      control_tokens: in front of inputs without any, one of each kind
+        (`datasets.control_tokens`).
       limit: only the first rows; 0 = all.
       restart: discard what a stopped run with other settings has made.
       dry_run: only report what the model would read, also to OUTPUT.preflight.json.
@@ -195,7 +200,8 @@ def infer(
         made_in = folder.parent if dry_run else system.output.parent
         make_folder(str(made_in), "INFER_OUTPUT_DIR")
         tokenizer = source.tokenizer(vocabulary)
-        system = system._replace(prefix=_control_prefix(control_tokens, tokenizer))
+        if control_tokens:
+            system = system.with_control_tokens(control_tokens, getattr(tokenizer, "extra_ids", 0))
         load = functools.partial(
             _Responder.load, models, system, source, decoding, batch_size, seed, vocabulary,
             tokenizer,
@@ -328,22 +334,14 @@ def _plan_shards(source: _Source, limit: int, shards: int) -> dict[str, Any]:
     return {"shards": planned, "fields": fields.kinds}
 
 
-def _control_prefix(control_tokens: Sequence[str], vocabulary: Any) -> str:
-    """Returns control tokens as a vocabulary has them, as text in front of inputs."""
-    if not control_tokens:
-        return ""
-    check_control_tokens(control_tokens)
-    texts = extra_id_texts(getattr(vocabulary, "extra_ids", 0))
-    return "".join(f"{texts.get(token, token)} " for token in control_tokens)
-
-
 class _System(NamedTuple):
     """A checkpoint, where its responses go, and what its rows say of it."""
 
     checkpoint: str
     output: pathlib.Path
     fields: Mapping[str, str]
-    prefix: str = ""  # of inputs
+    prefix: str = ""  # of inputs: control tokens
+    first_tokens: tuple[str, ...] = ()  # with which an input begins that has its own
 
     def with_pinned_step(self, note: Mapping[str, Any]) -> "_System":
         """Returns this with the step of its checkpoint that a stopped run noted, or that is there.
@@ -360,11 +358,23 @@ class _System(NamedTuple):
             return self
         return self._replace(checkpoint=str(pin_step(self.checkpoint, number)))
 
+    def with_control_tokens(self, tokens: Sequence[str], extra_ids: int) -> "_System":
+        """Returns this with control tokens, as a vocabulary with so many extra ids writes them."""
+        check_control_tokens(tokens)
+        texts = extra_id_texts(extra_ids)
+        prefix = "".join(f"{texts.get(token, token)} " for token in tokens)
+        first_tokens = tuple(texts.get(token, token) for token in CONTROL_TOKENS[0])
+        return self._replace(prefix=prefix, first_tokens=first_tokens)
+
     def row(self, row: InputRow) -> InputRow:
         """Returns a row with these fields, and with the prefix of its inputs."""
         fields = {**row.fields, **self.fields}
-        inputs, second = self.prefix + row.inputs, row.second_inputs
-        second = None if second is None else self.prefix + second
+
+        def add_prefix(inputs: str) -> str:
+            return inputs if inputs.startswith(self.first_tokens) else self.prefix + inputs
+
+        inputs = add_prefix(row.inputs)
+        second = None if row.second_inputs is None else add_prefix(row.second_inputs)
         return dataclasses.replace(row, inputs=inputs, second_inputs=second, fields=fields)
 
 

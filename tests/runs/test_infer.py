@@ -9,6 +9,7 @@ import pytest
 import scipy.special
 
 import faith_jax
+from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.dialfact import verification
@@ -301,10 +302,14 @@ def test_respond_gives_what_infer_writes(command, gpt2, tmp_path):
 
 @pytest.mark.parametrize("second", [None, "Tea?"])
 def test_control_tokens_stand_before_the_inputs_of_both_branches(second):
-    system = infer._System("", pathlib.Path(), {}, prefix="<entailed> ")
+    system = infer._System("", pathlib.Path(), {}).with_control_tokens(FAITHFUL_TOKENS, 100)
     row = system.row(InputRow("1", "Is tea hot?", second_inputs=second))
-    assert row.inputs == "<entailed> Is tea hot?"
-    assert row.second_inputs == (second and "<entailed> Tea?")
+    prefix = "<extra_id_99> <extra_id_95> <extra_id_94> "
+    assert row.inputs == f"{prefix}Is tea hot?"
+    assert row.second_inputs == (second and f"{prefix}Tea?")
+    assert system.row(row) == row
+    own = InputRow("2", "<extra_id_98> <extra_id_97> <extra_id_94> Tea?")
+    assert system.row(own) == own
 
 
 def test_dialfact_s_table_reads_labels_as_they_were_decoded(tmp_path):
