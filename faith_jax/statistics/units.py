@@ -60,8 +60,11 @@ class Units(NamedTuple):
             return f"Verdict by {size}: {text}."
         return f"Verdict: {text}; {size}."
 
-    def notes(self, corpus: str) -> tuple[str, ...]:
-        """Returns notes that name the unit and warn where there are few of them."""
+    def notes(self, corpus: str, resampled: bool = False) -> tuple[str, ...]:
+        """Returns notes that name the unit and warn where there are few of them.
+
+        `resampled`: intervals are percentiles of a bootstrap over units, without tests.
+        """
         count, rows = self.total, pluralize(len(self.numbers), "row")
         if count == 1 and self.field:
             return (
@@ -76,14 +79,26 @@ class Units(NamedTuple):
                 f"{pluralize(count, 'group')} of {rows}."
             )
         if 1 < count < ENOUGH_UNITS:
+            few = f"{corpus}: with only {count} {self.kind}, "
             remedy = "; --cluster-field names another unit" if self.field else ""
-            notes.append(
-                f"{corpus}: with only {count} {self.kind}, intervals and p-values rest on their "
-                "values being about normal; exchanging whole units of two systems allows no "
-                f"p-value below 2/2^{count} = {smallest_exchange(count):.2g}"
-                f"{remedy}."
-            )
+            consequence = "intervals, resampled from so few, are too narrow"
+            if not resampled:
+                consequence = (
+                    "intervals and p-values rest on their values being about normal; exchanging "
+                    "whole units of two systems allows no p-value below "
+                    f"2/2^{count} = {smallest_exchange(count):.2g}"
+                )
+            notes.append(f"{few}{consequence}{remedy}.")
         return tuple(notes)
+
+
+def group_rows(values: Sequence[Hashable], field: str) -> Units:
+    """Returns the units of rows with these values of a field: [rows].
+
+    Where no two rows share a value, units are rows, and are called so.
+    """
+    is_shared = len(set(values)) < len(values)
+    return Units(cluster_numbers(len(values), values), field if is_shared else "")
 
 
 def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
@@ -105,8 +120,7 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
         # 0 stands for no grounding, which no rows share: such rows are a unit each.
         hashes = first.hashes.get("grounding", np.zeros(len(first.ids), np.int64)).tolist()
         shared = [(key, 0) if key else (0, number) for number, key in enumerate(hashes)]
-        is_shared = len(set(shared)) < len(shared)
-        return Units(cluster_numbers(len(shared), shared), "grounding" if is_shared else "")
+        return group_rows(shared, "grounding")
     values = _list_field_values(first, field)
     for corpus in corpora[1:]:
         # A paired test leaves out a unit of both systems at once, so both must have it.
@@ -121,9 +135,7 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
                     f"than in {first.name}{values_note}; rows that are compared must be of "
                     "the same unit."
                 )
-    # Without a value that two rows share, units are rows, and are called so.
-    numbers = cluster_numbers(len(values), values)
-    return Units(numbers, field if len(set(values)) < len(values) else "")
+    return group_rows(values, field)
 
 
 def _list_field_values(corpus: Corpus, field: str) -> Sequence[Hashable]:

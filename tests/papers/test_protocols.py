@@ -313,17 +313,21 @@ def test_claims_of_a_dialogue_are_drawn_together():
     low, high = (f"3-way Acc {end}" for end in ("low", "high"))
     assert verified(together, "all")[low] == 0 < verified(alone, "all")[low]
     assert verified(together, "all")[high] > verified(alone, "all")[high]
-    note = "Claims with the same context_id are drawn together: 2 groups of 60 claims."
     assert together.notes == (
         "Intervals: 95% percentile bootstrap over groups, 1,000 resamples.",
-        note,
+        "The claims: rows with the same context_id are one unit: 2 groups of 60 rows.",
+        "The claims: with only 2 groups, intervals, resampled from so few, are too narrow; "
+        "--cluster-field names another unit.",
     )
     assert alone.notes == ("Intervals: 95% percentile bootstrap over claims, 1,000 resamples.",)
     # Claims without a dialogue, as FEVER's, depend on no other.
     without = [c | {"context_id": ""} for c in claims]
     assert verification_table(without, said).rows == alone.rows
-    with pytest.raises(InputError, match="0: the claim has no field 'topic'"):
+    with pytest.raises(InputError, match="the claim '0' has no topic, like 60 of 60 claims"):
         verification_table(claims, said, cluster_field="topic")
+    shared = [c | {"evidence": ["Tea is hot."]} for c in claims]
+    notes = verification_table(shared, said, cluster_field="evidence").notes
+    assert "all 60 rows have the same evidence: one group" in notes[1]
 
 
 def test_predictions_of_two_labels():

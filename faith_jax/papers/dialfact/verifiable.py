@@ -121,7 +121,10 @@ def verifiable_table(
             (scorer, *cut.texts, *(figures[place].text for place in order))
             for scorer, cut, figures in rows
         ),
-        (interval_note(draws.confidence, draws.resamples, units.kind), *units.notes(test.name)),
+        (
+            interval_note(draws.confidence, draws.resamples, units.kind),
+            *units.notes(test.name, resampled=True),
+        ),
         Table(
             "",
             ("scorer", "threshold", "direction", "F1 development", *ends),

@@ -2,7 +2,7 @@
 
 import collections
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -29,7 +29,7 @@ from faith_jax.statistics.classification import (
     Figure,
     call_figures,
 )
-from faith_jax.statistics.units import AUTO, ROWS
+from faith_jax.statistics.units import AUTO, ROWS, Units, group_rows
 
 _THREE = tuple(label.value for label in DialFactLabel)
 _TWO = (DialFactLabel.SUPPORTS.value, NOT_SUPPORTED)
@@ -59,7 +59,8 @@ def verification_table(
     """
     if not claims:
         raise InputError("There are no claims to compare predictions with.")
-    clusters, field = _clusters_of(claims, cluster_field)
+    units = _units_of_claims(claims, cluster_field)
+    clusters = dict(zip((claim["id"] for claim in claims), units.numbers.tolist(), strict=True))
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
     for system, by_id in predictions.items():
@@ -80,30 +81,29 @@ def verification_table(
     columns = [f"{part} {figure}" for part in _PARTS for figure in (ACCURACY, MACRO_F1)]
     named = [f"{column}{end}" for column in columns for end in ("", " low", " high")]
     title = "Claim verification: accuracy and macro F1 in per cent (Gupta 2022, section 5.3)"
-    notes = [interval_note(draws.confidence, draws.resamples, "groups" if field else "claims")]
-    if field:
-        groups = pluralize(len(set(clusters.values())), "group")
-        notes.append(
-            f"Claims with the same {field} are drawn together: {groups} of {len(claims)} claims."
-        )
+    notes = (
+        interval_note(draws.confidence, draws.resamples, "groups" if units.field else "claims"),
+        *units.notes("The claims", resampled=True),
+    )
     plain = Table("", (*heads, *named), tuple(tidy))
-    return Table(title, (*heads, *columns), tuple(rows), tuple(notes), plain)
+    return Table(title, (*heads, *columns), tuple(rows), notes, plain)
 
 
-def _clusters_of(claims: Sequence[Claim], field: str) -> tuple[dict[str, Hashable], str]:
-    """Returns the group of each claim by its id, and the field that a group shares, "" = none."""
-    clusters: dict[str, Hashable] = {claim["id"]: claim["id"] for claim in claims}
+def _units_of_claims(claims: Sequence[Claim], field: str) -> Units:
     if field in (ROWS, ""):
-        return clusters, ""
+        return Units(np.arange(len(claims)))
     if field == AUTO:
-        field = _DIALOGUE
         # A claim without a dialogue, such as FEVER's, depends on no other.
-        clusters = {c["id"]: (c.get(field, ""), "" if c.get(field) else c["id"]) for c in claims}
-    else:
-        if lacking := [claim["id"] for claim in claims if field not in claim]:
-            raise InputError(f"{lacking[0]}: the claim has no field {field!r}.")
-        clusters = {claim["id"]: claim[field] for claim in claims}
-    return clusters, field if len(set(clusters.values())) < len(clusters) else ""
+        keys = [(claim.get(_DIALOGUE), claim["id"]) for claim in claims]
+        keys = [(dialogue, "") if dialogue else ("", id_) for dialogue, id_ in keys]
+        return group_rows(keys, _DIALOGUE)
+    if lacking := [c["id"] for c in claims if c.get(field) in (None, "", [])]:
+        raise InputError(
+            f"--cluster-field={field}: the claim {lacking[0]!r} has no {field}, like "
+            f"{len(lacking):,} of {pluralize(len(claims), 'claim')}."
+        )
+    values = (claim[field] for claim in claims)
+    return group_rows([tuple(v) if isinstance(v, list) else v for v in values], field)
 
 
 def confusion_table(claims: Sequence[Claim], predictions: Mapping[str, Mapping[str, str]]) -> Table:
@@ -156,7 +156,7 @@ def _verification_figures(
     claims: Sequence[Claim],
     predictions: Mapping[str, str],
     draws: Draws,
-    clusters: Mapping[str, Hashable],
+    clusters: Mapping[str, int],
 ) -> dict[tuple[str, str], Figure]:
     """Returns the figures by part of the claims and by what they are."""
     by_part: dict[tuple[str, str], Figure] = {}

@@ -121,7 +121,7 @@ def accuracy_table(
             drawn = resamples, confidence, seed, units.numbers
             cells[corpora[name]] = accuracy(scores, part.labels, *drawn)
             kinds.add(units.kind)
-            unit_notes |= dict.fromkeys(units.notes(corpora[name]))
+            unit_notes |= dict.fromkeys(units.notes(corpora[name], resampled=True))
         marks = {c: layout.marks.get(system, {}).get(c, "") for c in columns}
         row_cells = (_accuracy_text(cells[c], marks[c]) if c in cells else "" for c in columns)
         rows.append((system, *row_cells))

@@ -113,7 +113,7 @@ def _unit_notes(
     kinds = " or ".join(sorted({of_slice.kind for of_slice in units.values()}))
     yield interval_note(options.confidence, options.resamples, kinds)
     for name, of_slice in units.items():
-        yield from of_slice.notes(name)
+        yield from of_slice.notes(name, resampled=True)
 
 
 def _notes_without_spans(corpora: Mapping[str, Corpus], slice_field: str) -> tuple[str, ...]:
