@@ -1,6 +1,7 @@
 """The run `eval`: loss and decoded metrics of a checkpoint on a split."""
 
 import functools
+import json
 import logging
 import math
 import pathlib
@@ -127,7 +128,9 @@ def _log_and_write_metrics(
             value_text = f"{value:,.0f} (target tokens; rows of a head's classes)"
         logger.info("%s %s: %s", measured["split"], name, value_text)
     if folder is not None and jax.process_index() == 0:
-        plain_metrics = {name: json_value(value) for name, value in metrics.items()}
+        text = json.dumps({name: json_value(value) for name, value in metrics.items()})
+        # JSON has no NaN, which a metric of the user's own may be: it becomes null.
+        plain_metrics = json.loads(text, parse_constant=lambda _: None)
         write_json(folder / "evaluation.json", {**measured, "metrics": plain_metrics})
 
 

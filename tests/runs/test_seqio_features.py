@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import math
 
 import numpy as np
 import pytest
@@ -524,7 +525,10 @@ def test_eval_writes_the_metrics_that_do_not_fail(command, tmp_path, tiny_run):
     def fails(targets, predictions):
         return unstable(targets, predictions)
 
-    task = register("unstable_in_eval", metric_fns=[fails, length])
+    def undefined(targets, predictions):
+        return {"undefined": math.nan}
+
+    task = register("unstable_in_eval", metric_fns=[fails, length, undefined])
     status, _, err = command(
         "eval", "--gin_file=runs/eval.gin", f"--gin.CHECKPOINT_PATH={tiny_run}", SHORT[0],
         SHORT[-1], f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.EVAL_OUTPUT_DIR={tmp_path}",
@@ -534,7 +538,7 @@ def test_eval_writes_the_metrics_that_do_not_fail(command, tmp_path, tiny_run):
     assert err.splitlines()[-1] == f"faith-jax: {failure}"
     metrics = json.loads((tmp_path / "evaluation.json").read_text())["metrics"]
     assert metrics["failed"] == failure
-    assert metrics["targets"] == 6.0
+    assert (metrics["targets"], metrics["undefined"]) == (6.0, None)  # JSON has no NaN
 
 
 def test_infer_tries_the_postprocessor_before_it_responds(command, tmp_path, tiny_run):
