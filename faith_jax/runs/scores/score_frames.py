@@ -1,5 +1,6 @@
 """Scores of texts by several scorers, as a table."""
 
+import dataclasses
 import functools
 import logging
 import math
@@ -9,7 +10,7 @@ from typing import Any, ClassVar
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
 from faith_jax.core.settings import sharing_programs
-from faith_jax.core.types import Grounding, Score
+from faith_jax.core.types import GroundedExample, Grounding, Score
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, text_columns
 from faith_jax.datasets.list_cells import ListColumns, is_plain_text
 from faith_jax.datasets.table_notes import TableNotes
@@ -27,7 +28,7 @@ Texts = str | Sequence[str] | Mapping[str, Sequence[str]] | Grounding
 def score(
     groundings: Sequence[Texts] | Any,
     responses: Sequence[str] | None = None,
-    scorers: Sequence[str] | Mapping[str, Mapping[str, Any]] = (),
+    scorers: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("groundedness",),
     histories: Sequence[Sequence[str] | str] | None = None,
     labels: Sequence[int | None] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -37,8 +38,8 @@ def score(
 
     Args:
       groundings: of each response: a text, several, or a text or several by perspective, such as
-        {"pro": […], "con": […]}. Or, without responses, a table that has both: a pandas or Polars
-        frame, an Arrow table, or mappings.
+        {"pro": […], "con": […]}. Or, without responses, a table that has both (a pandas or Polars
+        frame, an Arrow table, mappings), or `GroundedExample`s.
       responses: as many as groundings. None, NaN and NA are empty texts here and there.
       scorers: names of scorers; or options by name, of which "NAME=SCORER" is called NAME.
       histories: of each response the turns before it, oldest first, or the only one.
@@ -70,7 +71,15 @@ def score(
         list(values) if isinstance(values, Iterator) else values for values in arguments
     )
     if responses is None:
-        examples = [row.example for row in table_examples(groundings, columns or {})]
+        is_sequence = isinstance(groundings, list | tuple)
+        if is_sequence and isinstance(next(iter(groundings), None), GroundedExample):
+            examples = groundings
+            groundings = [
+                {**dataclasses.asdict(example), **dataclasses.asdict(example.grounding)}
+                for example in examples
+            ]
+        else:
+            examples = [row.example for row in table_examples(groundings, columns or {})]
         with sharing_programs():
             values = {
                 name: _collect_score_values(name, scorer.score(examples))
@@ -231,7 +240,8 @@ def check_options(options: Mapping[str, Any], names: Sequence[str]) -> None:
     """Raises ConfigError for an option that is not known, perhaps an argument's name in error."""
     for option in options:
         if option not in names:
-            hint = did_you_mean(option, [*names, "groundings", "responses", "histories", "columns"])
+            arguments = ("groundings", "responses", "scorers", "histories", "columns")
+            hint = did_you_mean(option, [*names, *arguments])
             choices = f" There are: {', '.join(dict.fromkeys(names))}." if names else ""
             raise ConfigError(f"no scorer has an option {option!r}.{hint}{choices}")
 
@@ -240,9 +250,8 @@ def _load_scorers(
     scorers: Sequence[str] | Mapping[str, Mapping[str, Any]], options: Mapping[str, Any]
 ) -> dict[str, BaseScorer]:
     if isinstance(scorers, str) or not scorers:
-        hint = " The argument is scorers, not scorer." if "scorer" in options else ""
         raise ConfigError(
-            f"scorers: expected a list of names, such as ['token_f1'], got {scorers!r}.{hint}"
+            f"scorers: expected a list of names, such as ['token_f1'], got {scorers!r}."
         )
     options_by_name = scorers if isinstance(scorers, Mapping) else {name: {} for name in scorers}
     option_names = {name: scorer_options(name.rpartition("=")[2]) for name in options_by_name}

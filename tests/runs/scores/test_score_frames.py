@@ -6,7 +6,7 @@ import pandas
 import pytest
 
 from faith_jax.core.errors import CheckpointError, ConfigError, InputError
-from faith_jax.core.types import Grounding
+from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.runs.scores.score_frames import score
 from faith_jax.scoring.registry import load_scorer
 
@@ -64,7 +64,7 @@ def test_perspectives_are_lists_by_name():
 def test_scorers_have_options_of_their_own_and_shared_ones():
     with pytest.raises(ConfigError, match=r"^no scorer has an option 'modle'"):
         score(GROUNDINGS, RESPONSES, ["token_f1", "nli_entailment"], modle="x")
-    with pytest.raises(ConfigError, match="The argument is scorers, not scorer"):
+    with pytest.raises(ConfigError, match="option 'scorer'. Did you mean 'scorers'"):
         score(GROUNDINGS, RESPONSES, scorer="token_f1")
     with pytest.raises(ConfigError, match=r"option 'history'\. Did you mean 'histories'\?"):
         score(GROUNDINGS, RESPONSES, ["token_f1"], history=["Hi!"])
@@ -137,6 +137,15 @@ def test_tables_of_arrow_and_lists():
     assert score(again, scorers=["token_f1", "token_recall"]).column_names == [
         *FRAME, "token_f1", "token_recall"
     ]  # fmt: skip
+
+
+def test_examples_are_rows():
+    sides = Grounding.two_sided(["Tea is hot."], ["It is wet."])
+    example = GroundedExample("a", sides, ("Hi!",), "Tea is hot.", 1)
+    (row,) = score_rows([example], scorers=["rouge1_precision"])
+    assert (row["id"], row["response"], row["label"]) == ("a", "Tea is hot.", 1)
+    assert list(row["perspectives"]) == ["pro", "con"]
+    assert row["rouge1_precision"] == 1.0
 
 
 def test_remedies_are_arguments(caplog):
