@@ -64,7 +64,7 @@ def test_perspectives_are_lists_by_name():
 def test_scorers_have_options_of_their_own_and_shared_ones():
     with pytest.raises(ConfigError, match=r"^no scorer has an option 'modle'"):
         score(GROUNDINGS, RESPONSES, ["token_f1", "nli_entailment"], modle="x")
-    with pytest.raises(ConfigError, match="option 'scorer'. Did you mean 'scorers'"):
+    with pytest.raises(ConfigError, match=r"option 'scorer'\. Did you mean 'scorers'"):
         score(GROUNDINGS, RESPONSES, scorer="token_f1")
     with pytest.raises(ConfigError, match=r"option 'history'\. Did you mean 'histories'\?"):
         score(GROUNDINGS, RESPONSES, ["token_f1"], history=["Hi!"])
