@@ -65,10 +65,16 @@ def missing_message(path: pathlib.Path) -> str:
     beside = path.parent.iterdir() if path.parent.is_dir() else []
     near = [*names, *(p.name for p in beside if any((p / sign).exists() for sign in _SIGNS))]
     named = f", or one of the package's models: {', '.join(names)}" if names else ""
+    download = ""
+    if len(path.parts) == 2 and not path.parent.exists():  # perhaps a name on the hub
+        download = (
+            f" (a model of the Hugging Face hub: hf download {path} "
+            f"--local-dir checkpoints/{path.name})"
+        )
     return (
         f"{path}: there is no such checkpoint.{did_you_mean(path.name, near)} Give the path of "
         "a Hugging Face folder, a T5X checkpoint, an imported checkpoint or a run's MODEL_DIR"
-        f"{named}; nothing is fetched from a network."
+        f"{named}; nothing is fetched from a network{download}."
     )
 
 
