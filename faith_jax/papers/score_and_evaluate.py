@@ -85,7 +85,7 @@ def make_table(table: ScorerTable, options: ScorerTableOptions) -> str:
         result = dataclasses.replace(result, table=final, figures=figures)
         tables = {form: f"{path}.{ending}" for form, ending in ENDINGS.items()}
         write_evaluation(result, f"{path}.json", tables)
-        return render_table(result.table)
+        return "\n".join(render_table(part) for part in (result.table, *result.further))
 
 
 def _score_and_evaluate(

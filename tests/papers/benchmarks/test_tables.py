@@ -84,6 +84,7 @@ def test_parts_bear_the_benchmark_s_names_by_a_field(capsys, tmp_path):
     assert re.search("threshold +scorer +news +podcast +average +billsum", text)
     assert "Averages of ours are without billsum, " in text
     assert "podcast: of 3 rows, mine undefined in 1." in text
+    assert "Undefined scores of the rows with a label" in text  # a further table
     assert "News (2), podcast (2): so few rows can say little" in text
     figures, text = made("--slice-field=domain", "--undefined=0")
     assert figures == {"News": 1.0, "podcast": 0.25, "average": 0.625}
