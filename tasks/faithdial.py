@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from faith_jax.core import templates
 from faith_jax.core.labels import CriticLabel, Faithfulness
-from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
+from faith_jax.datasets.augmentation.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.tasks.metrics import CLASSIFICATION, GENERATION
 from faith_jax.tasks.preprocessors import apply_template, label_text
 from faith_jax.tasks.registering import Example, add_with_sample

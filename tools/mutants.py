@@ -905,7 +905,7 @@ STATISTICS = _of(
 _ERRORS = "tests/papers/npov/test_training_sets.py"
 _SELECTION = "tests/papers/dialfact/test_selection.py"
 _CLAIMS = "tests/papers/dialfact/test_claim_mutation.py"
-_CONTROL = "tests/datasets/test_control_tokens.py"
+_CONTROL = "tests/datasets/augmentation/test_control_tokens.py"
 
 DATA = _of(
     "data",
@@ -989,14 +989,14 @@ DATA = _of(
     ),
     (
         "control-tercile",
-        "datasets/control_tokens.py",
+        "datasets/augmentation/control_tokens.py",
         "for end in (low, medium)",
         "for end in (low + 1, medium)",
         _CONTROL,
     ),
     (
         "control-case",
-        "datasets/control_tokens.py",
+        "datasets/augmentation/control_tokens.py",
         "set(english_tokens(knowledge))",
         "set(english_tokens(knowledge.lower()))",
         _CONTROL,
@@ -1038,7 +1038,7 @@ DATA = _of(
     ),
     (
         "control-entailed",
-        "datasets/control_tokens.py",
+        "datasets/augmentation/control_tokens.py",
         "entailed = NliLabel(nli) is NliLabel.ENTAILMENT",
         "entailed = NliLabel(nli) is not NliLabel.CONTRADICTION",
         _CONTROL,

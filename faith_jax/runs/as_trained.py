@@ -20,7 +20,7 @@ from faith_jax.core.settings import (
     PositiveShare,
     check_value,
 )
-from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS
+from faith_jax.datasets.augmentation.control_tokens import FAITHFUL_TOKENS
 from faith_jax.datasets.task_data import TASKS
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.gin_files.values import Reference

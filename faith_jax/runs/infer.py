@@ -42,7 +42,7 @@ from faith_jax.core.processes import number_of_first_process, wait_for_all
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive, how_to_quote
 from faith_jax.core.types import PyTree
-from faith_jax.datasets.control_tokens import (
+from faith_jax.datasets.augmentation.control_tokens import (
     CONTROL_TOKENS,
     check_control_tokens,
     extra_id_texts,
@@ -172,7 +172,7 @@ def infer(
       seed: of sampling, to which a replicate adds its number, and of the choice of arguments.
       cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
       control_tokens: in front of inputs without any, one of each kind
-        (`datasets.control_tokens`).
+        (`datasets.augmentation.control_tokens`).
       limit: only the first rows; 0 = all.
       restart: discard what a stopped run with other settings has made.
       dry_run: only report what the model would read, also to OUTPUT.preflight.json.

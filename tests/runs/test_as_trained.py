@@ -4,7 +4,7 @@ import gin
 import pytest
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS
+from faith_jax.datasets.augmentation.control_tokens import FAITHFUL_TOKENS
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.gin_files import config as gin_config
 from faith_jax.runs import infer

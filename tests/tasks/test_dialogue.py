@@ -5,7 +5,7 @@ import pytest
 from faith_jax.core import templates
 from faith_jax.core.cutting import Kind, parse
 from faith_jax.core.rows import BadRows
-from faith_jax.datasets.control_tokens import extra_id_texts
+from faith_jax.datasets.augmentation.control_tokens import extra_id_texts
 from faith_jax.datasets.raw.cmu_dog import CMU_DOG
 from faith_jax.datasets.raw.multidoc2dial import MULTIDOC2DIAL
 from faith_jax.datasets.raw.topical_chat import PERSONAL, TOPICAL_CHAT_POST_BUILD

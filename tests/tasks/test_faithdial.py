@@ -5,7 +5,7 @@ import seqio
 import tensorflow as tf
 
 from faith_jax.core import templates
-from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS, extra_id_texts
+from faith_jax.datasets.augmentation.control_tokens import FAITHFUL_TOKENS, extra_id_texts
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.tasks import faithdial, lookup
 from tests.tasks.examples import examples, texts

@@ -12,8 +12,8 @@ import msgspec
 
 from faith_jax.core.rows import BadRows
 from faith_jax.core.schema import Text, Whole, read_as
-from faith_jax.datasets import control_tokens
-from faith_jax.datasets.control_tokens import ControlTokens
+from faith_jax.datasets.augmentation import control_tokens
+from faith_jax.datasets.augmentation.control_tokens import ControlTokens
 from faith_jax.datasets.json_items import item_number, read_array
 from faith_jax.datasets.raw_dataset import Examples, each_file, load_card
 

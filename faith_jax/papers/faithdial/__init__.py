@@ -22,7 +22,7 @@ table 4, the critics' transfer
     `.knowledge_perturbation`, `.negatives`
     `faith-jax negatives`
 5.2, CTRL's control tokens
-    `faith_jax.datasets.control_tokens`, `.control_tokens`
+    `faith_jax.datasets.augmentation.control_tokens`, `.control_tokens`
     `faith-jax control-tokens`; faithdial_generate_ctrl.gin
 5.2, loss truncation
     `faith_jax.training.loss_truncation`

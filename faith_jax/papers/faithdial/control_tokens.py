@@ -21,7 +21,7 @@ from faith_jax.core.labels import NliLabel
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Text, convert_row
-from faith_jax.datasets.control_tokens import (
+from faith_jax.datasets.augmentation.control_tokens import (
     control_tokens,
     lexical_precision,
     name_with_tokens,

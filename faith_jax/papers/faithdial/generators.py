@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS
+from faith_jax.datasets.augmentation.control_tokens import FAITHFUL_TOKENS
 from faith_jax.papers.faithdial.options import Faithdial
 from faith_jax.papers.judges import JudgedTable, Scored, check_scorers
 from faith_jax.papers.options import check_names

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.datasets.control_tokens import CONTROL_TOKENS, extra_id_texts
+from faith_jax.datasets.augmentation.control_tokens import CONTROL_TOKENS, extra_id_texts
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.papers.faithdial import control_tokens
 from faith_jax.scoring.pair_classifier import pair_classifier

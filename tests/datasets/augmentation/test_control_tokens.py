@@ -6,7 +6,7 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.datasets.control_tokens import (
+from faith_jax.datasets.augmentation.control_tokens import (
     FAITHFUL_TOKENS,
     Terciles,
     control_tokens,
