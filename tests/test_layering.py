@@ -20,7 +20,7 @@ FLOORS = {
     "decoding": 2,
     "statistics": 2,
     "tokenizers": 3,
-    "datasets": 4,
+    "datasets": 3,
     "inference": 4,
     "training": 4,
     "annotation": 5,

@@ -30,13 +30,14 @@ import numpy as np
 
 import faith_jax
 from faith_jax.datasets import npov
+from faith_jax.datasets.input_rows import input_row
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.generation import generate, row_keys
 from faith_jax.inference import CausalModel, EncoderDecoderModel
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.opening import open_tokenizer
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
-from faith_jax.inference.texts.input_rows import RowTokens, input_row
+from faith_jax.inference.texts.row_tokens import RowTokens
 from faith_jax.models import parameters
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import make_partitioner

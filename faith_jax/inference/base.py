@@ -213,9 +213,10 @@ class GenerativeModel(BaseModel):
           ConfigError: on a model without a tokenizer, and on wrong options.
         """
         # Here, since `opening` imports this module.
+        from faith_jax.datasets.input_rows import input_row
         from faith_jax.inference.batch_decoder import decoded_rows
         from faith_jax.inference.opening import input_limit, open_tokenizer
-        from faith_jax.inference.texts.input_rows import RowTokens, input_row
+        from faith_jax.inference.texts.row_tokens import RowTokens
 
         if knowledge is not None and reads_two_sides(self.path or ""):
             logger.warning(TWO_SIDES_ONLY, self.path)

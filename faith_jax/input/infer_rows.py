@@ -13,10 +13,10 @@ from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import Row, Seen, read_jsonl
 from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import cell_text
+from faith_jax.datasets.input_rows import LISTS, InputRow, input_row
 from faith_jax.datasets.list_cells import ListColumns, document_text
 from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.datasets.tables import file_form, named_form, read_rows
-from faith_jax.inference.texts.input_rows import LISTS, InputRow, input_row
 from faith_jax.input.numpy_examples import feature_text, plain, utf8_in
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.input.task_examples import TaskExamples, postprocessor

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from faith_jax.inference.batching import FilledLines, pad_rows, token_types
-from faith_jax.inference.texts.input_rows import InputLayout
+from faith_jax.inference.texts.row_tokens import InputLayout
 from faith_jax.models.config import TransformerConfig
 
 

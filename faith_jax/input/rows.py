@@ -13,7 +13,7 @@ from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.templates import npov_label
 from faith_jax.inference.opening import LONGEST_PAIR, check_ids, input_limit
-from faith_jax.inference.texts.input_rows import InputLayout
+from faith_jax.inference.texts.row_tokens import InputLayout
 from faith_jax.inference.texts.text_pairs import PairEncoder
 from faith_jax.input.numpy_examples import feature_text, plain, utf8_in
 from faith_jax.input.task_examples import TaskExamples

@@ -29,7 +29,7 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files.stores import is_remote
 from faith_jax.core.settings import BatchSize
 from faith_jax.core.user_modules import import_user_module
-from faith_jax.inference.texts.input_rows import InputLayout
+from faith_jax.inference.texts.row_tokens import InputLayout
 from faith_jax.input.layout import (
     batch_features,
     packed_features,

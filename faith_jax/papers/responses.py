@@ -9,8 +9,8 @@ from typing import Any
 from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.core.files import is_finished
+from faith_jax.datasets.input_rows import InputRow
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.papers.options import GeneratorOptions
 from faith_jax.runs import setup

@@ -47,11 +47,12 @@ from faith_jax.datasets.augmentation.control_tokens import (
     check_control_tokens,
     extra_id_texts,
 )
+from faith_jax.datasets.input_rows import InputRow
 from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.datasets.tables import PREDICTIONS, SUMMARY
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
-from faith_jax.inference.texts.input_rows import InputRow, RowTokens
+from faith_jax.inference.texts.row_tokens import RowTokens
 from faith_jax.input.infer_rows import FieldKinds, read_input_file, task_rows
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.partitioning import Partitioner, make_partitioner, own_devices

@@ -32,7 +32,8 @@ from faith_jax.tokenizers.unknown import (
 from faith_jax.tokenizers.vocabularies import special_id
 
 if TYPE_CHECKING:  # `score` without a model starts without JAX
-    from faith_jax.inference.texts.input_rows import InputRow, RowTokens
+    from faith_jax.datasets.input_rows import InputRow
+    from faith_jax.inference.texts.row_tokens import RowTokens
     from faith_jax.input.row_cache import RowCache
     from faith_jax.input.task_batches import SplitRows
 

@@ -29,7 +29,7 @@ from faith_jax.datasets.task_data import TASKS
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.inference.checkpoint_decoding import log_ignored
-from faith_jax.inference.texts.input_rows import RowTokens
+from faith_jax.inference.texts.row_tokens import RowTokens
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.parameters import param_shardings, random_params

@@ -12,7 +12,8 @@ import faith_jax.tasks  # noqa: F401  (registers our tasks)
 from faith_jax.core import templates
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import InputError
-from faith_jax.inference.texts.input_rows import InputLayout, InputRow, RowTokens
+from faith_jax.datasets.input_rows import InputRow
+from faith_jax.inference.texts.row_tokens import InputLayout, RowTokens
 from faith_jax.input import infer_rows
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.runs.preflight import inference_report

@@ -8,7 +8,7 @@ import pytest
 
 from faith_jax.core.cutting import fit
 from faith_jax.inference import load_model
-from faith_jax.inference.texts.input_rows import InputLayout
+from faith_jax.inference.texts.row_tokens import InputLayout
 from faith_jax.input.task_batches import DatasetConfig, SplitRows
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
 from tests.runs.conftest import settings

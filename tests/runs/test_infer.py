@@ -10,8 +10,8 @@ import scipy.special
 
 import faith_jax
 from faith_jax.datasets.augmentation.control_tokens import FAITHFUL_TOKENS
+from faith_jax.datasets.input_rows import InputRow
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
-from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.dialfact import verification
 from faith_jax.papers.dialfact.verification import verification_table
 from faith_jax.runs import infer, setup

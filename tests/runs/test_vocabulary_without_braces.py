@@ -14,7 +14,8 @@ from faith_jax.checkpoints.hugging_face.folder import write_huggingface
 from faith_jax.core import templates
 from faith_jax.core.templates import PUBLISHED, Notation
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.inference.texts.input_rows import RowTokens, input_row
+from faith_jax.datasets.input_rows import input_row
+from faith_jax.inference.texts.row_tokens import RowTokens
 from faith_jax.inference.texts.text_reader import TextReader
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, parameter_shapes

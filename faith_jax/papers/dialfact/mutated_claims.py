@@ -37,10 +37,10 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import lower_words
 from faith_jax.datasets.augmentation.draws import draw, draw_order
 from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
+from faith_jax.datasets.input_rows import InputRow
 from faith_jax.datasets.raw.dialfact import PoolEntry, from_elsewhere
 from faith_jax.datasets.raw.wizard_of_wikipedia import read_turns
 from faith_jax.datasets.samples import SAMPLE, sample_folder
-from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.dialfact import claim_mutation as mutation
 from faith_jax.papers.dialfact.antonyms import load_antonyms
 from faith_jax.papers.dialfact.senses import load_senses

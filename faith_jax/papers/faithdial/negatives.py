@@ -29,10 +29,10 @@ from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.templates import dialogue_inputs, one_space
 from faith_jax.datasets.augmentation.tagging import load_tagger
+from faith_jax.datasets.input_rows import InputRow
 from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw.faithdial import read_turns
 from faith_jax.datasets.samples import SAMPLE, sample_folder
-from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.faithdial import knowledge_perturbation as perturbation
 from faith_jax.papers.responses import Responder, check, new_run
 from faith_jax.runs.data.tasks import prepare

@@ -3,7 +3,7 @@
 import pytest
 
 from faith_jax.core.errors import InputError
-from faith_jax.inference.texts.input_rows import input_row
+from faith_jax.datasets.input_rows import input_row
 
 SIDES = {"query": "Is it?", "pro_arguments": ["It is."], "con_arguments": ["It is not.", "No."]}
 INPUTS = "{query: Is it?} {pro: It is.} {con: It is not. No.}"
