@@ -4,15 +4,20 @@ The samples have these forms. ANLI and MultiNLI themselves are read from TFDS.
 """
 
 import hashlib
+import pathlib
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
+from faith_jax.core import templates
 from faith_jax.core.errors import field_error
 from faith_jax.core.labels import NliLabel
-from faith_jax.core.rows import BadRows, read_jsonl
-from faith_jax.core.schema import Text
-from faith_jax.datasets.grounded_rows import Columns, file_examples
-from faith_jax.datasets.raw_dataset import Examples, Paths, each_row, load_card
+from faith_jax.core.rows import BadRows, parse_rows, read_jsonl
+from faith_jax.core.schema import Text, convert_row
+from faith_jax.datasets.grounded_rows import Columns, cell_text, file_examples
+from faith_jax.datasets.input_rows import input_row
+from faith_jax.datasets.raw_dataset import Examples, Paths, each_file, each_row, load_card
 from faith_jax.datasets.tables import TableForm, file_form
 
 
@@ -38,9 +43,31 @@ class _Pair(msgspec.Struct):
 class _TextToText(msgspec.Struct):
     """The input and the target of a model; `tools/make_mini_corpus.py` writes such rows."""
 
-    id: Text
     inputs: Text
     targets: Text
+
+
+def _read_texts(path: pathlib.Path, bad_rows: BadRows) -> Examples:
+    """Yields inputs and targets: a row has these, or is a row to respond to with its `response`.
+
+    A row without an id has the number of its line.
+    """
+
+    def parse(fields: Mapping[str, Any], place: str) -> dict[str, Any]:
+        identifier = cell_text(fields.get("id"), place, "id") or place.rpartition(":")[2]
+        if fields.get("targets") is not None:
+            texts = convert_row(fields, place, _TextToText)
+            return {"id": identifier, **msgspec.structs.asdict(texts)}
+        row = input_row(fields, place, identifier)
+        if not row.target:
+            remedy = "give a response to learn, or 'inputs' and 'targets'"
+            raise field_error(place, "response", "a text", row.target, remedy)
+        # The response to arguments of two sides is in the format of the input.
+        has_format = row.postprocess is templates.npov_response
+        targets = templates.npov_generate_targets(row.target) if has_format else row.target
+        return {"id": identifier, "inputs": row.inputs, "targets": targets}
+
+    yield from parse_rows(read_jsonl(path, bad_rows=bad_rows), parse, bad_rows)
 
 
 def _read_labelled(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
@@ -68,4 +95,4 @@ def _read_labelled(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
 
 LABELLED_RESPONSES = load_card("labelled_responses", _read_labelled)
 NLI = load_card("nli", each_row(read_jsonl, _Pair))
-TEXT_TO_TEXT = load_card("text_to_text", each_row(read_jsonl, _TextToText))
+TEXT_TO_TEXT = load_card("text_to_text", each_file(_read_texts))

@@ -1,10 +1,12 @@
 import csv
+import json
 
 import pytest
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
-from faith_jax.datasets.raw.own_files import LABELLED_RESPONSES
+from faith_jax.datasets.input_rows import input_row
+from faith_jax.datasets.raw.own_files import LABELLED_RESPONSES, TEXT_TO_TEXT
 
 SPLITS = ("train", "validation", "test")
 
@@ -59,3 +61,44 @@ def test_rows_without_a_label_are_errors(tmp_path):
     bad_rows = BadRows(skip=True)
     assert sum(map(len, read(paths, bad_rows).values())) == 1
     assert bad_rows.count == 1
+
+
+ROWS = [
+    {"history": ["Hi!", "What is tea?"], "knowledge": ["Tea is a leaf.", "It grows."],
+     "response": "A leaf."},
+    {"id": "b", "query": "Is it free?", "pro": "It helps.", "con": ["It costs."],
+     "response": "Yes."},
+    {"inputs": "copy: tea", "response": "tea"},
+    {"id": 7, "inputs": "read this", "targets": "write that", "response": None},
+]  # fmt: skip
+
+
+def read_texts(tmp_path, rows, bad_rows=None):
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return list(TEXT_TO_TEXT.examples({path.name: path}, "train", bad_rows))
+
+
+def test_rows_to_respond_to_are_texts_to_train_on(tmp_path):
+    examples = read_texts(tmp_path, ROWS)
+    assert [tuple(example.values()) for example in examples] == [
+        (
+            "1",
+            "<knowledge> Tea is a leaf. It grows. <wizard> Hi! <seeker> What is tea?",
+            "A leaf.",
+        ),
+        ("b", "{query: Is it free?} {pro: It helps.} {con: It costs.}", "{response: Yes.}"),
+        ("3", "copy: tea", "tea"),
+        ("7", "read this", "write that"),
+    ]
+    # As `infer` reads them.
+    assert examples[1]["inputs"] == input_row(ROWS[1], "", "b").inputs
+
+
+def test_rows_without_a_response_are_errors(tmp_path):
+    rows = [*ROWS, {**ROWS[0], "response": ""}, {"inputs": "a"}, {"query": "Is it?"}]
+    with pytest.raises(InputError, match=r"train.jsonl:5: field 'response': expected a text"):
+        read_texts(tmp_path, rows)
+    bad_rows = BadRows(skip=True)
+    assert len(read_texts(tmp_path, rows, bad_rows)) == 4
+    assert bad_rows.count == 3
