@@ -35,6 +35,8 @@ _F32 = np.dtype(np.float32)
 _PREFIX = "base_model.model."
 _PARTS = re.compile(r"(.*)\.(lora_A|lora_B|lora_embedding_A|lora_embedding_B)(\.weight)?")
 # Variants that compute something else, by their fields.
+# PEFT's wrappers of a module, which its names of biases and embeddings have in them.
+_WRAPPERS = re.compile(r"\.(base_layer|modules_to_save\.\w+)(?=\.)")
 _VARIANTS = (
     "alora_invocation_tokens",
     "layer_replication",
@@ -116,7 +118,9 @@ def read_lora(folder: pathlib.Path) -> Lora:
     for name, tensor in adapter_tensors(folder).items():
         array = tensor.floats()
         dtypes.add(array.dtype)
-        name = name.removeprefix(_PREFIX)
+        name = _WRAPPERS.sub("", name.removeprefix(_PREFIX))
+        if ".original_module." in name:  # what the module of `modules_to_save` has replaced
+            continue
         match = _PARTS.fullmatch(name)
         if match is None:
             if "lora_" in name:
@@ -186,13 +190,13 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
         change = transpose(change) if is_kernel and not tensor.turned else change
         for name, part in split(tensor, change, module).items():
             params[name] = _add_change(params[name], part)
+    source = str(lora.folder.absolute())
+    metadata = {**base.metadata, "source": source, "format": "peft", "base": where}
+    return Checkpoint(config, unflatten(params), metadata, base.family)
     for name, array in lora.replacements.items():
         dtype = next(iter(params.values())).dtype
         parts = split(find_map(name), array, name)
         params |= {n: part.astype(dtype) for n, part in parts.items()}
-    source = str(lora.folder.absolute())
-    metadata = {**base.metadata, "source": source, "format": "peft", "base": where}
-    return Checkpoint(config, unflatten(params), metadata, base.family)
 
 
 def _multiply_lora_matrices(

@@ -122,13 +122,16 @@ def test_kernels_in_one_and_embeddings(tmp_path):
     more = {
         "transformer.wpe.lora_embedding_A": first.astype(np.float32),
         "transformer.wpe.lora_embedding_B": second.astype(np.float32),
-        f"{module}.bias": bias,
+        f"{module}.base_layer.bias": bias,  # as PEFT calls what it has wrapped
+        "transformer.ln_f.modules_to_save.default.bias": 2 * bias[:16],
+        "transformer.ln_f.original_module.bias": 3 * bias[:16],
     }
     changes = {"task_type": "CAUSAL_LM", "fan_in_fan_out": True, "bias": "lora_only"}
     products = write_lora(tmp_path / "lora", turned, changes, [module], more=more)
     changed = {
         f"{module}.weight": tensors[f"{module}.weight"] + 8 * products[f"{module}.weight"].T,
         f"{module}.bias": bias,
+        "transformer.ln_f.bias": 2 * bias[:16],
         "transformer.wpe.weight": tensors["transformer.wpe.weight"] + 8 * (second @ first).T,
     }
     changed = {name: array.astype(np.float32) for name, array in changed.items()}
