@@ -139,6 +139,25 @@ def test_kernels_in_one_and_embeddings(tmp_path):
     close(open_checkpoint(tmp_path / "lora", base=str(base)).params, expected.params)
 
 
+def test_an_output_layer_that_was_tied(tmp_path):
+    """It is then one of its own, and the embedding may change beside it."""
+    tensors = draw(tensor_shapes(TIED))
+    base = write(tmp_path / "base", TIED, tensors)
+    own = {name: 2 * tensors["shared.weight"] for name in ("shared.weight", "lm_head.weight")}
+    own["lm_head.weight"] = own["lm_head.weight"] + 1
+    write_lora(tmp_path / "lora", tensor_shapes(TIED), modules=MODULES[:1], more=own)
+    products = write_lora(tmp_path / "head", {"lm_head.weight": (24, 6)}, modules=["lm_head"])
+    changed = {"lm_head.weight": tensors["shared.weight"] + 8 * products["lm_head.weight"]}
+    product = write_lora(tmp_path / "q", tensor_shapes(TIED), modules=MODULES[:1])
+    own |= {name: tensors[name] + 8 * array for name, array in product.items()}
+    for name, expected_tensors in {"lora": own, "head": changed}.items():
+        expected = open_checkpoint(write(tmp_path / f"as_{name}", TIED, tensors | expected_tensors))
+        opened = open_checkpoint(tmp_path / name, base=str(base))
+        assert opened.config == expected.config
+        assert opened.config.scale_own_logits
+        close(opened.params, expected.params)
+
+
 def test_dtypes(tmp_path):
     half = {n: a.astype(ml_dtypes.bfloat16) for n, a in draw(tensor_shapes()).items()}
     base = write(tmp_path / "base", CONFIG, half)
@@ -259,4 +278,7 @@ def test_a_tied_embedding_is_refused(tmp_path):
         "shared.lora_embedding_B": np.ones((6, 2), np.float32),
     }
     write_lora(tmp_path / "lora", tensor_shapes(TIED), modules=(), more=more)
+    assert "shared.weight, which is the output layer" in error_of(tmp_path / "lora", base)
+    more = {"shared.weight": np.ones((24, 6), np.float32)}
+    write_lora(tmp_path / "lora", tensor_shapes(TIED), modules=MODULES[:1], more=more)
     assert "shared.weight, which is the output layer" in error_of(tmp_path / "lora", base)
