@@ -17,6 +17,7 @@ import numpy as np
 
 from faith_jax.checkpoints.checkpoint import (
     Checkpoint,
+    check_params,
     expected_shapes,
     flatten,
     unflatten,
@@ -60,6 +61,7 @@ class _LoraConfig(msgspec.Struct):
     alpha_pattern: dict[str, float] | None = None
     rank_pattern: dict[str, int] | None = None
     base_model_name_or_path: str = ""
+    task_type: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +163,10 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
         scaled = config.scale_tied_logits
         config = config.replace(logits_via_embedding=False, scale_own_logits=scaled)
         params["decoder/logits_dense/kernel"] = transpose(params[embedding])
+    new_heads = [name for c in family.classifiers if (name := f"{c}.weight") in lora.replacements]
+    if new_heads and not config.label_names and lora.config.task_type == "SEQ_CLS":
+        count = lora.replacements[new_heads[0]].shape[0]
+        config = config.replace(label_names=tuple(f"LABEL_{i}" for i in range(count)))
     shapes = expected_shapes(config)
     maps = {tensor.published_name: tensor for tensor in family.tensor_maps(config, shapes)}
     is_same_dtype = {array.dtype for array in params.values()} == {lora.dtype}
@@ -202,6 +208,7 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
         for name, part in split(tensor, change, module).items():
             params[name] = _add_change(params[name], part)
     source = str(lora.folder.absolute())
+    check_params(config, unflatten(params), source)
     metadata = {**base.metadata, "source": source, "format": "peft", "base": where}
     return Checkpoint(config, unflatten(params), metadata, base.family)
 

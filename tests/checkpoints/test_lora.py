@@ -158,6 +158,28 @@ def test_an_output_layer_that_was_tied(tmp_path):
         close(opened.params, expected.params)
 
 
+def test_a_new_classification_head(tmp_path):
+    case = "roberta_base_model"
+    base = write(
+        tmp_path / "base",
+        family_folders.config_of(case),
+        draw(family_folders.shapes_of(case)),
+    )
+    head = {"classifier.dense.weight": (16, 16), "classifier.dense.bias": (16,)}
+    head |= {"classifier.out_proj.weight": (3, 16), "classifier.out_proj.bias": (3,)}
+    module = "roberta.encoder.layer.0.attention.self.query"
+    shapes = {f"{module}.weight": (16, 16)}
+    changes = {"task_type": "SEQ_CLS"}
+    write_lora(tmp_path / "lora", shapes, changes, [module], more=draw(head))
+    opened = open_checkpoint(tmp_path / "lora", base=str(base))
+    assert opened.config.label_names == ("LABEL_0", "LABEL_1", "LABEL_2")
+    found = np.asarray(opened.params["classifier"]["out"]["kernel"])
+    np.testing.assert_array_equal(found.T, draw(head)["classifier.out_proj.weight"])
+    del head["classifier.dense.bias"]
+    write_lora(tmp_path / "lora", shapes, changes, [module], more=draw(head))
+    assert "classifier/dense/bias (16,) is missing" in error_of(tmp_path / "lora", base)
+
+
 def test_dtypes(tmp_path):
     half = {n: a.astype(ml_dtypes.bfloat16) for n, a in draw(tensor_shapes()).items()}
     base = write(tmp_path / "base", CONFIG, half)
