@@ -17,13 +17,14 @@ import numpy as np
 
 from faith_jax.checkpoints.checkpoint import (
     Checkpoint,
+    check_params,
     expected_shapes,
     flatten,
     unflatten,
     unstack_layers,
 )
 from faith_jax.checkpoints.hugging_face.families import family_of_config
-from faith_jax.checkpoints.hugging_face.family import TensorMap
+from faith_jax.checkpoints.hugging_face.family import HEAD, TensorMap
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy, transpose
 from faith_jax.checkpoints.manifest import check_finite
 from faith_jax.checkpoints.peft import CONFIG, WEIGHTS, adapter_tensors
@@ -34,6 +35,8 @@ from faith_jax.core.schema import read_json_as
 _F32 = np.dtype(np.float32)
 _PREFIX = "base_model.model."
 _PARTS = re.compile(r"(.*)\.(lora_A|lora_B|lora_embedding_A|lora_embedding_B)(\.weight)?")
+# PEFT's wrappers of a module, which its names of biases and embeddings have in them.
+_WRAPPERS = re.compile(r"\.(base_layer|modules_to_save\.\w+)(?=\.)")
 # Variants that compute something else, by their fields.
 _VARIANTS = (
     "alora_invocation_tokens",
@@ -58,6 +61,7 @@ class _LoraConfig(msgspec.Struct):
     alpha_pattern: dict[str, float] | None = None
     rank_pattern: dict[str, int] | None = None
     base_model_name_or_path: str = ""
+    task_type: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +120,9 @@ def read_lora(folder: pathlib.Path) -> Lora:
     for name, tensor in adapter_tensors(folder).items():
         array = tensor.floats()
         dtypes.add(array.dtype)
-        name = name.removeprefix(_PREFIX)
+        name = _WRAPPERS.sub("", name.removeprefix(_PREFIX))
+        if ".original_module." in name:  # what the module of `modules_to_save` has replaced
+            continue
         match = _PARTS.fullmatch(name)
         if match is None:
             if "lora_" in name:
@@ -149,6 +155,18 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
     params = unstack_layers(base.params) if base.config.scan_layers else base.params
     config = base.config.replace(scan_layers=False)
     params = {name: lazy(array) for name, array in flatten(params).items()}
+    embedder = "decoder/token_embedder" if config.decoder_embedding else "token_embedder"
+    embedding = f"{embedder}/embedding"
+    changed = {*lora.replacements, *(f"{module}.weight" for module in lora.pairs)}
+    if config.logits_via_embedding and HEAD in changed:
+        # The output layer that the adapter changes begins as the embedding.
+        scaled = config.scale_tied_logits
+        config = config.replace(logits_via_embedding=False, scale_own_logits=scaled)
+        params["decoder/logits_dense/kernel"] = transpose(params[embedding])
+    new_heads = [name for c in family.classifiers if (name := f"{c}.weight") in lora.replacements]
+    if new_heads and not config.label_names and lora.config.task_type == "SEQ_CLS":
+        count = lora.replacements[new_heads[0]].shape[0]
+        config = config.replace(label_names=tuple(f"LABEL_{i}" for i in range(count)))
     shapes = expected_shapes(config)
     maps = {tensor.published_name: tensor for tensor in family.tensor_maps(config, shapes)}
     is_same_dtype = {array.dtype for array in params.values()} == {lora.dtype}
@@ -157,6 +175,11 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
 
     def find_map(name: str) -> TensorMap:
         for full in (name, family.prefix + name, name.removeprefix(family.prefix)):
+            if full in maps and config.logits_via_embedding and maps[full].ours == (embedding,):
+                raise CheckpointError(
+                    f"{lora.folder}: the adapter changes {full}, which is the output layer of "
+                    f"{where} too; merge it with PEFT, merge_and_unload()."
+                )
             if full in maps:
                 return maps[full]
         raise CheckpointError(
@@ -172,25 +195,20 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
             )
         return tensor.split(array)
 
+    for name, array in lora.replacements.items():
+        dtype = next(iter(params.values())).dtype
+        parts = split(find_map(name), array, name)
+        params |= {n: part.astype(dtype) for n, part in parts.items()}
     for module, (first, second) in lora.pairs.items():
         tensor = find_map(f"{module}.weight")
-        embedder = "decoder/token_embedder" if config.decoder_embedding else "token_embedder"
-        if config.logits_via_embedding and tensor.ours == (f"{embedder}/embedding",):
-            raise CheckpointError(
-                f"{lora.folder}: the adapter changes {tensor.published_name}, which is the output "
-                f"layer of {where} too; merge it with PEFT, merge_and_unload()."
-            )
         # Kernels that are stored as [inputs, outputs] take the change the other way round.
         is_kernel = tensor.ours[0].endswith("/kernel")
         change = _multiply_lora_matrices(module, first, second, lora.config)
         change = transpose(change) if is_kernel and not tensor.turned else change
         for name, part in split(tensor, change, module).items():
             params[name] = _add_change(params[name], part)
-    for name, array in lora.replacements.items():
-        dtype = next(iter(params.values())).dtype
-        parts = split(find_map(name), array, name)
-        params |= {n: part.astype(dtype) for n, part in parts.items()}
     source = str(lora.folder.absolute())
+    check_params(config, unflatten(params), source)
     metadata = {**base.metadata, "source": source, "format": "peft", "base": where}
     return Checkpoint(config, unflatten(params), metadata, base.family)
 

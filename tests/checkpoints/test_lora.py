@@ -122,18 +122,62 @@ def test_kernels_in_one_and_embeddings(tmp_path):
     more = {
         "transformer.wpe.lora_embedding_A": first.astype(np.float32),
         "transformer.wpe.lora_embedding_B": second.astype(np.float32),
-        f"{module}.bias": bias,
+        f"{module}.base_layer.bias": bias,  # as PEFT calls what it has wrapped
+        "transformer.ln_f.modules_to_save.default.bias": 2 * bias[:16],
+        "transformer.ln_f.original_module.bias": 3 * bias[:16],
     }
     changes = {"task_type": "CAUSAL_LM", "fan_in_fan_out": True, "bias": "lora_only"}
     products = write_lora(tmp_path / "lora", turned, changes, [module], more=more)
     changed = {
         f"{module}.weight": tensors[f"{module}.weight"] + 8 * products[f"{module}.weight"].T,
         f"{module}.bias": bias,
+        "transformer.ln_f.bias": 2 * bias[:16],
         "transformer.wpe.weight": tensors["transformer.wpe.weight"] + 8 * (second @ first).T,
     }
     changed = {name: array.astype(np.float32) for name, array in changed.items()}
     expected = open_checkpoint(write(tmp_path / "expected", config, tensors | changed))
     close(open_checkpoint(tmp_path / "lora", base=str(base)).params, expected.params)
+
+
+def test_an_output_layer_that_was_tied(tmp_path):
+    """It is then one of its own, and the embedding may change beside it."""
+    tensors = draw(tensor_shapes(TIED))
+    base = write(tmp_path / "base", TIED, tensors)
+    own = {name: 2 * tensors["shared.weight"] for name in ("shared.weight", "lm_head.weight")}
+    own["lm_head.weight"] = own["lm_head.weight"] + 1
+    write_lora(tmp_path / "lora", tensor_shapes(TIED), modules=MODULES[:1], more=own)
+    products = write_lora(tmp_path / "head", {"lm_head.weight": (24, 6)}, modules=["lm_head"])
+    changed = {"lm_head.weight": tensors["shared.weight"] + 8 * products["lm_head.weight"]}
+    product = write_lora(tmp_path / "q", tensor_shapes(TIED), modules=MODULES[:1])
+    own |= {name: tensors[name] + 8 * array for name, array in product.items()}
+    for name, expected_tensors in {"lora": own, "head": changed}.items():
+        expected = open_checkpoint(write(tmp_path / f"as_{name}", TIED, tensors | expected_tensors))
+        opened = open_checkpoint(tmp_path / name, base=str(base))
+        assert opened.config == expected.config
+        assert opened.config.scale_own_logits
+        close(opened.params, expected.params)
+
+
+def test_a_new_classification_head(tmp_path):
+    case = "roberta_base_model"
+    base = write(
+        tmp_path / "base",
+        family_folders.config_of(case),
+        draw(family_folders.shapes_of(case)),
+    )
+    head = {"classifier.dense.weight": (16, 16), "classifier.dense.bias": (16,)}
+    head |= {"classifier.out_proj.weight": (3, 16), "classifier.out_proj.bias": (3,)}
+    module = "roberta.encoder.layer.0.attention.self.query"
+    shapes = {f"{module}.weight": (16, 16)}
+    changes = {"task_type": "SEQ_CLS"}
+    write_lora(tmp_path / "lora", shapes, changes, [module], more=draw(head))
+    opened = open_checkpoint(tmp_path / "lora", base=str(base))
+    assert opened.config.label_names == ("LABEL_0", "LABEL_1", "LABEL_2")
+    found = np.asarray(opened.params["classifier"]["out"]["kernel"])
+    np.testing.assert_array_equal(found.T, draw(head)["classifier.out_proj.weight"])
+    del head["classifier.dense.bias"]
+    write_lora(tmp_path / "lora", shapes, changes, [module], more=draw(head))
+    assert "classifier/dense/bias (16,) is missing" in error_of(tmp_path / "lora", base)
 
 
 def test_dtypes(tmp_path):
@@ -256,4 +300,7 @@ def test_a_tied_embedding_is_refused(tmp_path):
         "shared.lora_embedding_B": np.ones((6, 2), np.float32),
     }
     write_lora(tmp_path / "lora", tensor_shapes(TIED), modules=(), more=more)
+    assert "shared.weight, which is the output layer" in error_of(tmp_path / "lora", base)
+    more = {"shared.weight": np.ones((24, 6), np.float32)}
+    write_lora(tmp_path / "lora", tensor_shapes(TIED), modules=MODULES[:1], more=more)
     assert "shared.weight, which is the output layer" in error_of(tmp_path / "lora", base)
