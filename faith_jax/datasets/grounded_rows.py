@@ -41,6 +41,7 @@ from faith_jax.datasets.usual_names import (
     usual_name,
 )
 
+_BYTES = re.compile(r"b(['\"]).*\1", re.DOTALL)
 _TEXTS = ("grounding", "response", "history")  # of which a column holds one
 # Labels that say which rows are faithful, or, with --labels-are-errors, which have an error.
 _ANSWERS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "0,0": 0, "1,0": 1}  # also with a decimal comma
@@ -359,7 +360,7 @@ class _RowReader(NamedTuple):
             for text in history:
                 notes.count_object("history", names["history"], text)
         answer = self._read_part("response")
-        if not isinstance(answer, str | None):
+        if answer is not None and not _is_text(answer):
             hints = "; ".join(key_hints("response", {names["response"]: answer}))
             raise field_error(self.place, names["response"], "a text", answer, hints)
         response = (answer or "").strip()
@@ -484,7 +485,7 @@ class _RowReader(NamedTuple):
         for item in items:
             document = document_text(item)
             text = item if document is None else document
-            if not isinstance(text, str) and not is_missing(text):
+            if not _is_text(text) and not is_missing(text):
                 raise field_error(self.place, name, "a text", text)
             texts.append(text.strip() if isinstance(text, str) else "")
         return texts
@@ -574,6 +575,11 @@ def _parse_perspectives(spec: str) -> dict[str, str]:
     if "=" not in spec:
         return {"": spec}
     return dict(part.split("=", 1) for part in spec.split(",") if "=" in part)
+
+
+def _is_text(value: Any) -> bool:
+    """Returns whether a value is a text, and not what bytes print, such as b'Tea'."""
+    return isinstance(value, str) and _BYTES.fullmatch(value) is None
 
 
 def _to_text(value: Any) -> str:

@@ -87,6 +87,13 @@ def test_a_query_is_the_last_utterance_of_a_history(turns, columns, history):
     assert row.example.history == history
 
 
+@pytest.mark.parametrize("name", ["knowledge", "prediction", "history"])
+def test_what_bytes_print_is_no_text(name):
+    fields = {"knowledge": "K.", "prediction": "r", "history": "h", name: "b'Tea is hot.'"}
+    with pytest.raises(InputError, match=f"field '{name}': expected a text, got "):
+        examples(fields)
+
+
 def test_columns_of_ones_own():
     fields = {"doc": "D", "answer": "a", "faithful": "1.0", "key": 7, "set": "mine", "x": True}
     fields |= {"grounding": "g", "skipped": ["list"], "": "index", "none": None}
