@@ -121,15 +121,18 @@ def begin_or_resume(
     return folder
 
 
-def is_finished(target: pathlib.Path) -> bool:
-    """Whether an output is there; what a kill has left beside it, but no rows, is removed then."""
+def is_finished(target: pathlib.Path, done: bool = False) -> bool:
+    """Whether an output is there; what a kill has left beside it is removed then.
+
+    Rows are kept, unless the run that made them is `done`.
+    """
     if not is_complete(target):
         return False
     if not is_remote(target):
         beside = target.parent.glob(f".{glob.escape(target.name)}.*")
         if partial_folder(target).exists() or any(beside):
             with contextlib.suppress(ConfigError), output_lock(target):
-                release_partial(target)
+                release_partial(target, done)
     return True
 
 
