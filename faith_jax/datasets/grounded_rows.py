@@ -44,8 +44,7 @@ from faith_jax.datasets.usual_names import (
 _BYTES = re.compile(r"b(['\"]).*\1", re.DOTALL)
 _TEXTS = ("grounding", "response", "history")  # of which a column holds one
 # Labels that say which rows are faithful, or, with --labels-are-errors, which have an error.
-_ANSWERS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "0,0": 0, "1,0": 1}  # also with a decimal comma
-_ANSWERS |= {"false": 0, "true": 1, "no": 0, "yes": 1}
+_ANSWERS = {"0": 0, "1": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
 # Labels that say it themselves.
 _SAYING = {
     **dict.fromkeys(("faithful", "supported", "consistent", "attributable"), 1),
@@ -121,7 +120,7 @@ class Columns:
             if not (name and equals and value in ("0", "1", "")):
                 expected = "expected LABEL=1, LABEL=0 or LABEL="
                 raise ConfigError(f"--label-values: {expected}, got {part!r}.")
-            label_meanings[name.lower()] = int(value) if value else None
+            label_meanings[_label_text(name)] = int(value) if value else None
         return label_meanings
 
     def find_id_column(self, fields: tuple[str, ...]) -> str:
@@ -504,10 +503,7 @@ class _RowReader(NamedTuple):
 
     def _read_label(self) -> int | None:
         value, columns = self._read_part("label"), self.columns
-        meanings, text = columns.known_labels, _to_text(value).strip().lower()
-        if text not in meanings:
-            with contextlib.suppress(ValueError):
-                text = f"{float(text):g}"  # such as 1.00, of decimal columns
+        meanings, text = columns.known_labels, _label_text(value)
         if text not in meanings:
             user_labels = "".join(
                 f"{label}, " for label in meanings if label and label not in KNOWN_LABELS
@@ -586,6 +582,14 @@ def _to_text(value: Any) -> str:
     """Returns a value as text; "" for none and for a blank text."""
     text = "" if value is None else str(value)
     return text if text.strip() else ""
+
+
+def _label_text(value: Any) -> str:
+    """Returns a label in lower case; a number in its shortest form, also of a decimal comma."""
+    text = _to_text(value).strip().lower()
+    with contextlib.suppress(ValueError):
+        return str(float(text.replace(",", "."))).removesuffix(".0")
+    return text
 
 
 def _json_text(value: Any) -> str:
