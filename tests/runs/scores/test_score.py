@@ -435,6 +435,9 @@ def test_words_stay_as_they_were_typed():
         "faithful_label": 0,
         "form": "1",
     }
+    options = ["npov_coverage.error_label=None", "npov_coverage.no_error_label=0"]
+    words = scorer_options(["npov_coverage"], options)["npov_coverage"]
+    assert words == {"error_label": "None", "no_error_label": "0"}
 
 
 def test_prompts_may_hold_line_breaks():
