@@ -40,6 +40,8 @@ _DIGEST = re.compile(r"[0-9a-f]{32,}")
 
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
     """Returns the folder that keeps what is made of an output; the root of a disk has none."""
+    if str(target) == "-":
+        raise ConfigError("-: standard output is no place for an output that is made in parts.")
     if not is_remote(target) and target.name in ("", ".."):
         target = target.resolve()
         if not target.name:
