@@ -12,11 +12,11 @@ from faith_jax.runs.options import CheckOptions, EvidenceOptions
 class Index:
     """Makes a knowledge base of Wikipedia, in which evidence is found.
 
-    WIKIPEDIA is a MediaWiki XML dump (.xml, .bz2 or .gz), KILT's JSON lines, JSON lines with title
-    and text (aliases and url, where they are known), a folder of such files, a folder of a TFDS
-    data set, or sample, the embedded encyclopedia. FOLDER gets one SQLite file of the articles,
-    their names and a BM25 index. A run that was stopped resumes when the same command is given
-    again.
+    WIKIPEDIA is a MediaWiki XML dump (.xml, .bz2 or .gz), KILT's JSON lines, JSON lines or a
+    table with title and text (aliases and url, where they are known), a folder of such files, a
+    folder of a TFDS data set, or sample, the embedded encyclopedia. FOLDER gets one SQLite file of
+    the articles, their names and a BM25 index. A run that was stopped resumes when the same command
+    is given again.
 
     Attributes:
       wikipedia (WIKIPEDIA): what the articles are read from

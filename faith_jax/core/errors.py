@@ -22,6 +22,8 @@ _BAD_PATHS = (
     errno.ENOTDIR,
 )
 _STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+# What libraries say of it in their texts; the last two are SQLite's.
+_STORAGE_TEXTS = (*map(os.strerror, _STORAGE), "database or disk is full", "disk I/O error")
 
 
 class FaithJaxError(ValueError):
@@ -110,9 +112,8 @@ def storage_failure(error: BaseException) -> str:
         if isinstance(link, OSError) and link.errno in _STORAGE:
             place = f"{link.filename}: " if link.filename else ""
             return f"{place}{os.strerror(link.errno)}"
-        for number in _STORAGE:
-            if os.strerror(number) in str(link):
-                return os.strerror(number)
+        if text := next((text for text in _STORAGE_TEXTS if text in str(link)), ""):
+            return text
     return ""
 
 

@@ -41,10 +41,10 @@ from faith_jax.datasets.usual_names import (
     usual_name,
 )
 
+_BYTES = re.compile(r"b(['\"]).*\1", re.DOTALL)
 _TEXTS = ("grounding", "response", "history")  # of which a column holds one
 # Labels that say which rows are faithful, or, with --labels-are-errors, which have an error.
-_ANSWERS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "0,0": 0, "1,0": 1}  # also with a decimal comma
-_ANSWERS |= {"false": 0, "true": 1, "no": 0, "yes": 1}
+_ANSWERS = {"0": 0, "1": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
 # Labels that say it themselves.
 _SAYING = {
     **dict.fromkeys(("faithful", "supported", "consistent", "attributable"), 1),
@@ -120,7 +120,7 @@ class Columns:
             if not (name and equals and value in ("0", "1", "")):
                 expected = "expected LABEL=1, LABEL=0 or LABEL="
                 raise ConfigError(f"--label-values: {expected}, got {part!r}.")
-            label_meanings[name.lower()] = int(value) if value else None
+            label_meanings[_label_text(name)] = int(value) if value else None
         return label_meanings
 
     def find_id_column(self, fields: tuple[str, ...]) -> str:
@@ -359,7 +359,7 @@ class _RowReader(NamedTuple):
             for text in history:
                 notes.count_object("history", names["history"], text)
         answer = self._read_part("response")
-        if not isinstance(answer, str | None):
+        if answer is not None and not _is_text(answer):
             hints = "; ".join(key_hints("response", {names["response"]: answer}))
             raise field_error(self.place, names["response"], "a text", answer, hints)
         response = (answer or "").strip()
@@ -484,7 +484,7 @@ class _RowReader(NamedTuple):
         for item in items:
             document = document_text(item)
             text = item if document is None else document
-            if not isinstance(text, str) and not is_missing(text):
+            if not _is_text(text) and not is_missing(text):
                 raise field_error(self.place, name, "a text", text)
             texts.append(text.strip() if isinstance(text, str) else "")
         return texts
@@ -503,10 +503,7 @@ class _RowReader(NamedTuple):
 
     def _read_label(self) -> int | None:
         value, columns = self._read_part("label"), self.columns
-        meanings, text = columns.known_labels, _to_text(value).strip().lower()
-        if text not in meanings:
-            with contextlib.suppress(ValueError):
-                text = f"{float(text):g}"  # such as 1.00, of decimal columns
+        meanings, text = columns.known_labels, _label_text(value)
         if text not in meanings:
             user_labels = "".join(
                 f"{label}, " for label in meanings if label and label not in KNOWN_LABELS
@@ -576,10 +573,23 @@ def _parse_perspectives(spec: str) -> dict[str, str]:
     return dict(part.split("=", 1) for part in spec.split(",") if "=" in part)
 
 
+def _is_text(value: Any) -> bool:
+    """Returns whether a value is a text, and not what bytes print, such as b'Tea'."""
+    return isinstance(value, str) and _BYTES.fullmatch(value) is None
+
+
 def _to_text(value: Any) -> str:
     """Returns a value as text; "" for none and for a blank text."""
     text = "" if value is None else str(value)
     return text if text.strip() else ""
+
+
+def _label_text(value: Any) -> str:
+    """Returns a label in lower case; a number in its shortest form, also of a decimal comma."""
+    text = _to_text(value).strip().lower()
+    with contextlib.suppress(ValueError):
+        return str(float(text.replace(",", "."))).removesuffix(".0")
+    return text
 
 
 def _json_text(value: Any) -> str:

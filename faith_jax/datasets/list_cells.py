@@ -34,10 +34,10 @@ _LIST = re.compile(
 _ITEM = re.compile(_TEXT, re.DOTALL)
 _ARRAY = re.compile(r"array\((?P<list>\[.*\])\s*,\s*dtype=[\w<>.'|]+\)", re.DOTALL)
 _JOINED = re.compile(r"\0\s+\0")  # texts without a comma, in a list that has others with one
-# Of a list of texts, objects, lists, tuples, or calls such as `Document(page_content=`; but a call
-# with words behind it is prose, such as `[Note(type=x) said`.
+# Of a list of texts, bytes, objects, lists, tuples, or calls such as `Document(page_content=`; but
+# a call with words behind it is prose, such as `[Note(type=x) said`.
 _BEGINNING = re.compile(
-    r"\s*\[[\s\[(]*(?:(?:\{\s*|[\w.]+\([\[{]*)?['\"]|[A-Z]\w{3,}\(\w+="
+    r"\s*\[[\s\[(]*(?:(?:\{\s*|[\w.]+\([\[{]*)?b?['\"]|[A-Z]\w{3,}\(\w+="
     rf"(?!(?>{_TEXT}|[^'\"()])*+\)[\s\])]*+(?!,|[A-Z]\w*\(|\Z)))",
     re.DOTALL,
 )
@@ -71,6 +71,9 @@ def read_list(cell: str) -> _TextList | None:
       InputError: the list was shortened when it was printed; the message is without a place.
     """
     text = cell.strip()
+    if text[:1] == '"':  # a list that was written as a text twice
+        with contextlib.suppress(ValueError, RecursionError):
+            text = str(json.loads(text)).strip()
     if text[:1] not in ("[", "(") and not text.startswith("array("):
         return None
     if array := _ARRAY.fullmatch(text):

@@ -30,7 +30,7 @@ from faith_jax.core.settings import check_value, describe_type, how_to_quote
 from faith_jax.gin_files import t5x_files, t5x_statements, translate_t5x
 from faith_jax.gin_files.former_names import with_present_names
 from faith_jax.gin_files.safety import IMPORTABLE, check_calls, check_imports, check_macros_end
-from faith_jax.gin_files.values import PARSE_ERRORS, parse_statements
+from faith_jax.gin_files.values import PARSE_ERRORS, gin_problem, parse_statements
 
 logger = logging.getLogger("faith_jax")
 _CHECKED = (int, float, bool, str, type(None))
@@ -440,9 +440,7 @@ def _strip_annotation(hint: Any) -> Any:
 
 def _gin_message(error: BaseException, paths: Sequence[str]) -> str:
     """Makes one line of gin's errors, with the nearest names where a name is wrong."""
-    text = " ".join(str(error).split())
-    expected = "expected a value: a number, a text in quotes, a list, @NAME or %NAME."
-    text = re.sub(r"malformed node or string.*? object at \w+>", expected, text)
+    text = gin_problem(str(error))
     missing = re.search(r"[Uu]nable to (?:open|find) file:? ?'?([^ ',]+?)[.]?(?:[ ',]|$)", text)
     if missing:
         _check_file(missing.group(1), paths)

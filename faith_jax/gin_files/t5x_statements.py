@@ -10,7 +10,14 @@ from gin import config_parser
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.progress import log_once
 from faith_jax.gin_files.t5x_files import stand_in, stand_in_names
-from faith_jax.gin_files.values import PARSE_ERRORS, Macro, Reference, parse_statements, resolve
+from faith_jax.gin_files.values import (
+    PARSE_ERRORS,
+    Macro,
+    Reference,
+    gin_problem,
+    parse_statements,
+    resolve,
+)
 
 ROOTS = (
     "t5x", "prompt_tuning", "__main__", "t5", "flaxformer", "t5x_retrieval", "mesh_tensorflow"
@@ -243,5 +250,5 @@ def _parse_text(text: str, path: str, quietly: bool = False) -> Iterator[Any]:
             return
         if isinstance(error, RecursionError):
             raise ConfigError(f"gin: {path}: nested too deeply.") from None
-        line = error.args[1].line_num if isinstance(error, SyntaxError) else "?"
-        raise ConfigError(f"gin: {path}, line {line}: {error.args[0]}") from None
+        line = error.lineno if isinstance(error, SyntaxError) else "?"
+        raise ConfigError(f"gin: {path}, line {line}: {gin_problem(str(error.args[0]))}") from None

@@ -1,6 +1,7 @@
 """Values of gin files, made without looking up or running anything that they name."""
 
 import dataclasses
+import re
 import tokenize
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -48,6 +49,16 @@ class _Values(config_parser.ParserDelegate):
 def parse_statements(text: str) -> Iterator[Any]:
     """Yields gin's statements of a text; references and macros are those of this module."""
     yield from config_parser.ConfigParser(text, _Values())
+
+
+def gin_problem(text: str) -> str:
+    """Returns what gin says of a text that it cannot read, on one line and without Python's names.
+
+    >>> gin_problem("malformed node or string on line 1: <ast.Name object at 0x7f0a>")
+    'expected a value: a number, a text in quotes, a list, @NAME or %NAME.'
+    """
+    expected = "expected a value: a number, a text in quotes, a list, @NAME or %NAME."
+    return re.sub(r"malformed node or string.*? object at \w+>", expected, " ".join(text.split()))
 
 
 def resolve(value: Any, macros: Mapping[str, Any]) -> Any:

@@ -3,12 +3,14 @@
 import itertools
 import logging
 import pathlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from faith_jax.core.files import atomic_file, report_write_errors
+from faith_jax.core.table import printable
 from faith_jax.report.panels import (
     CLASS_COLOURS,
     CLASSES,
@@ -53,7 +55,8 @@ def _draw_histogram(axes: Any, panel: HistogramPanel) -> None:
         axes.stairs(100 * shares, places, label=label, linewidth=1.8, **style)
     ticks = places[:: max(1, len(places) // 4)]
     axes.set_xticks(ticks, [f"{panel.edges[place]:.3g}" for place in ticks])
-    axes.set(title=f"{panel.corpus}\n{panel.scorer}", xlabel="score", ylabel="% of the class")
+    title = f"{_plain_label(panel.corpus)}\n{_plain_label(panel.scorer)}"
+    axes.set(title=title, xlabel="score", ylabel="% of the class")
     # Room for the legend above the bars.
     axes.set(xlim=(0, places[-1]), ylim=(0, 130 * panel.top))
     axes.legend(loc="upper center", ncols=2, fontsize="small", columnspacing=1)
@@ -70,9 +73,9 @@ def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[p
     def draw(axes: Any, panel: RocPanel) -> None:
         axes.plot([0, 1], [0, 1], linewidth=1, color="grey", label="chance (50.0)")
         for scorer, curve in panel.curves.items():
-            label = f"{scorer} ({100 * panel.areas[scorer]:.1f})"
+            label = f"{_plain_label(scorer)} ({100 * panel.areas[scorer]:.1f})"
             axes.plot(*curve, label=label, **_build_line_style(lines[scorer]))
-        title = f"{panel.corpus} ({panel.rows:,} rows)"
+        title = f"{_plain_label(panel.corpus)} ({panel.rows:,} rows)"
         axes.set(title=title, xlabel="unfaithful taken for faithful", ylabel="faithful found")
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         count = len(panel.curves)
@@ -104,15 +107,13 @@ def save_curves(panels: Sequence[CurvePanel], path: pathlib.Path) -> list[pathli
 def _draw_steps(axes: Any, panel: CurvePanel) -> None:
     for name, curve in panel.curves.items():
         marker = "." if len(curve.steps) < 30 else ""
-        # Matplotlib leaves out names that begin with "_".
-        label = _escape_math(f"./{name}" if name.startswith("_") else name)
         style = _build_line_style(panel.lines[name])
-        axes.plot(curve.steps, curve.values, marker=marker, label=label, **style)
+        axes.plot(curve.steps, curve.values, marker=marker, label=_plain_label(name), **style)
     if panel.logarithmic:
         axes.set_yscale("log")
     axes.locator_params(axis="x", integer=True)
     axes.set(xlabel="step", ylabel=panel.quantity)
-    axes.set_title(_escape_math(panel.title), fontsize="medium", wrap=True)
+    axes.set_title(_plain_label(panel.title), fontsize="medium", wrap=True)
     # Beside the curves, whose ends it would cover.
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
 
@@ -133,7 +134,7 @@ def save_acceptance(panels: Sequence[AcceptancePanel], path: pathlib.Path) -> li
         target = f"the target, {100 * panel.target:.6g}%"
         colour = CLASS_COLOURS[CLASSES[1]]
         axes.axvline(100 * panel.target, label=target, color=colour, linestyle=":")
-        axes.set_title(_escape_math(panel.title), fontsize="medium")
+        axes.set_title(_plain_label(panel.title), fontsize="medium")
         axes.set(xlabel=panel.risk, ylabel="% of the responses accepted")
         axes.set(xlim=(0, 100 * panel.targets[-1]), ylim=(0, 102))
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize="small")
@@ -141,9 +142,12 @@ def save_acceptance(panels: Sequence[AcceptancePanel], path: pathlib.Path) -> li
     return save_pages(panels, draw, path, columns=2, lines=3, size=(6.0, 4.6))
 
 
-def _escape_math(text: str) -> str:
-    """Returns a text that Matplotlib does not take for mathematics."""
-    return text.replace("$", r"\$")
+def _plain_label(text: str) -> str:
+    """Returns a text that Matplotlib shows as it is, and in a legend.
+
+    It takes dollar signs for mathematics, and leaves names out that begin with "_".
+    """
+    return (" " * text.startswith("_") + printable(text)).replace("$", r"\$")
 
 
 def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
@@ -192,7 +196,7 @@ def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
 
 
 def _shorten_text(text: str, max_length: int = 80) -> str:
-    text = _escape_math(text)
+    text = _plain_label(text)
     return text if len(text) <= max_length else text[: max_length - 1] + "\u2026"
 
 
@@ -244,9 +248,12 @@ def save_figure(figure: Any, path: pathlib.Path) -> None:
 
     A file that cannot be written is a ConfigError.
     """
-    figure.tight_layout()
     try:
-        with report_write_errors(path), atomic_file(path) as beside:
-            figure.savefig(beside, format="png", dpi=150)
+        with warnings.catch_warnings(record=True) as caught:
+            figure.tight_layout()
+            with report_write_errors(path), atomic_file(path) as beside:
+                figure.savefig(beside, format="png", dpi=150)
     finally:
         _import_pyplot().close(figure)
+    if caught:  # mostly of characters that its font lacks
+        logger.warning("%s: %s", path, printable(str(caught[0].message)))

@@ -7,7 +7,8 @@
 - KILT's knowledge source: JSON lines with `wikipedia_title` and `text`, a list of paragraphs;
 - JSON lines with `title` and `text` (paragraphs between blank lines, or a list of them), and
   `aliases` and `url` where they are known: exports of TFDS's and Hugging Face's `wikipedia`, or
-  your own.
+  your own;
+- tables with these columns: a JSON array, CSV, TSV, Parquet or Arrow.
 
 Each may be packed by gzip or bzip2. A folder is read file by file, in the order of their names.
 """
@@ -19,7 +20,6 @@ import itertools
 import multiprocessing
 import pathlib
 import re
-import shlex
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from faith_jax.core.rows import Row, open_text, read_jsonl
 from faith_jax.core.schema import Text, convert_row
 from faith_jax.core.templates import one_space
 from faith_jax.core.words import split_sentences
+from faith_jax.datasets.tables import named_form, read_rows
 
 _BATCH = 1000  # pages of a dump that are parsed at once
 WIKIPEDIA = "https://en.wikipedia.org/wiki/"
@@ -162,21 +163,11 @@ def read_file(
         return _read_dump(path, first, max_paragraphs, processes)
     if begin == b"{":
         return articles_of(read_jsonl(path, first=first), max_paragraphs)
-    problem, rows, suffix = "it is neither", "", path.suffix.lower()
-    if begin == b"[":
-        problem, rows = "it is one JSON array", "json.load(sys.stdin)"
-    elif suffix in (".csv", ".tsv"):
-        delimiter = ", delimiter='\\t'" if suffix == ".tsv" else ""
-        problem = f"it is a table ({suffix})"
-        rows = f"csv.DictReader(sys.stdin{delimiter})"
-    if rows:
-        lines = shlex.quote(f"{path.with_suffix('')}.jsonl")
-        problem += (
-            f'; make lines of it: python -c "import csv, json, sys; [print(json.dumps(row)) for '
-            f'row in {rows}]" < {shlex.quote(str(path))} > {lines}'
-        )
+    if form := named_form(path) or ("json" if begin == b"[" else ""):
+        return articles_of(read_rows(path, form, first=first), max_paragraphs)
     raise InputError(
-        f"{path}: expected a MediaWiki XML dump, or JSON lines with title and text; {problem}."
+        f"{path}: expected a MediaWiki XML dump, or JSON lines or a table with title and text; it "
+        "is neither."
     )
 
 

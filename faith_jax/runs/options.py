@@ -129,7 +129,9 @@ def _option_value(scorer: str, option: str, text: str) -> Any:
         is_list = scorer in registry.scorer_names() and registry.takes_words(scorer, option) is list
         return split_names(text) if is_list else text
     parts = value if isinstance(value, tuple | list) else [value]
-    if value is None or all(isinstance(part, str) for part in parts):
+    if value is None:
+        return value if registry.takes_none(scorer, option) else text
+    if all(isinstance(part, str) for part in parts):
         return value
     words = registry.takes_words(scorer, option)
     if words and text.strip()[0] in "[(":

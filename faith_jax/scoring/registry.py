@@ -95,16 +95,29 @@ def scorer_options(name: str) -> list[str]:
 def takes_words(name: str, option: str) -> type | None:
     """Returns how a scorer's option takes words as they are typed: `str`, `list` or not at all.
 
-    Not at all means that it may be a number. If no scorer has this name (a table has names for
-    models), any scorer's option of that name tells.
+    Not at all means that it may be a number.
     """
-    scorers = [name] if name in _FACTORIES or is_judge(name) else scorer_names()
-    types = (_option_types(scorer).get(option) for scorer in scorers)
-    hint = next((hint for hint in types if hint is not None), None)
+    hint = _option_type(name, option)
     if hint == Sequence[str]:
         return list
     kinds = set(typing.get_args(hint) or (hint,))
     return str if str in kinds and kinds <= {str, Sequence[str], type(None)} else None
+
+
+def takes_none(name: str, option: str) -> bool:
+    """Returns whether a scorer's option may be None, which is a word to one that is a text."""
+    return _option_type(name, option) is not str
+
+
+def _option_type(name: str, option: str) -> Any:
+    """Returns the type of a scorer's option.
+
+    If no scorer has this name (a table has names for models), any scorer's option of that name
+    tells.
+    """
+    scorers = [name] if name in _FACTORIES or is_judge(name) else scorer_names()
+    types = (_option_types(scorer).get(option) for scorer in scorers)
+    return next((hint for hint in types if hint is not None), None)
 
 
 def _option_types(name: str) -> dict[str, Any]:

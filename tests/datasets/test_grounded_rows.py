@@ -87,6 +87,20 @@ def test_a_query_is_the_last_utterance_of_a_history(turns, columns, history):
     assert row.example.history == history
 
 
+@pytest.mark.parametrize("name", ["knowledge", "prediction", "history"])
+def test_what_bytes_print_is_no_text(name):
+    fields = {"knowledge": "K.", "prediction": "r", "history": "h", name: "b'Tea is hot.'"}
+    with pytest.raises(InputError, match=f"field '{name}': expected a text, got "):
+        examples(fields)
+
+
+@pytest.mark.parametrize("value", [2, 2.0, "2.0", "2,0", 1, 1.0, "1.0", "1,0"])
+@pytest.mark.parametrize("named", ["1=0,2=1", "1.0=0,2.0=1"])
+def test_meanings_of_numbers_hold_however_they_are_written(value, named):
+    (row,) = examples(TRUE_ROW | {"label": value}, label_values=named)
+    assert row.example.label == (0 if str(value)[0] == "1" else 1)
+
+
 def test_columns_of_ones_own():
     fields = {"doc": "D", "answer": "a", "faithful": "1.0", "key": 7, "set": "mine", "x": True}
     fields |= {"grounding": "g", "skipped": ["list"], "": "index", "none": None}

@@ -50,6 +50,7 @@ def test_quotes_escapes_and_line_breaks(form):
     cell = read_list(written(HARD, form))
     assert cell.texts == HARD
     assert form in cell.forms
+    assert read_list(json.dumps(written(HARD, form))) == cell  # a text, written as one again
 
 
 @given(rows=st.lists(TEXTS.filter(bool), min_size=1, max_size=5))
@@ -192,6 +193,7 @@ def test_a_first_cell_that_is_cut_off_is_an_error():
     "cell",
     [
         "[['Tea', 'Ink']]",
+        "[b'Tea', b'Ink']",
         "[{'name': 'Tea'}]",
         "[{'text': 'Te",
         "[NodeWithScore(node=TextNode(id_='1', text='Te",

@@ -695,6 +695,19 @@ def test_a_missing_file_is_named_before_what_it_would_bring(parsed):
         parsed("from t5x import utils\ninclude '/t5x/t5x/configs/runs/finetune.gin'\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("étapes = 3", "Malformatted scope or selector"),
+        ("from . import tasks", "Malformatted scope or selector"),
+        ("USE_CACHED_TASKS = false", "expected a value: .* token 'false'"),
+    ],
+)
+def test_what_gin_cannot_read_is_named_by_its_line(parsed, line, problem):
+    with pytest.raises(ConfigError, match=rf", line 2: {problem}"):
+        parsed(f"include 't5x/configs/runs/finetune.gin'\n{line}\n")
+
+
 def test_flags_of_t5x_are_taken_or_explained(capsys):
     status = cli.t5x_main(
         ["train", "--logtostderr", "--run_mode=train", "--v=1", "--gin_bindings=MODEL_DIR = 'a'",

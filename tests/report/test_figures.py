@@ -6,9 +6,15 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.report import figures
-from faith_jax.report.figures import save_curves, save_heat_map
+from faith_jax.report.figures import (
+    save_curves,
+    save_heat_map,
+    save_histograms,
+    save_roc_curves,
+)
 from faith_jax.report.prompts import prompt_panels
 from faith_jax.report.salience import salience_picture
+from faith_jax.statistics.scored_corpora import Corpus
 from tests.report.salience_example import EXAMPLE, word_salience
 from tests.statistics.prompt_examples import healthy_run
 
@@ -42,6 +48,21 @@ def test_a_picture_is_written_whole(tmp_path):
     assert all(file.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" for file in files)
     with pytest.raises(ConfigError, match="cannot be written"):
         save_curves(panels[:1], tmp_path / "nowhere" / "curves.png")
+
+
+def test_names_are_shown_as_they_are(tmp_path, monkeypatch, caplog):
+    drawn = []
+    save = figures.save_figure
+    monkeypatch.setattr(figures, "save_figure", lambda f, p: (drawn.append(f), save(f, p)))
+    names = ("_a $_$", "m\x1b[2J\u4e2d")
+    scores = {name: np.linspace(0, 1, 4) for name in names}
+    corpus = Corpus("c$_$", tuple("abcd"), np.array([0.0, 1, 0, 1]), scores, tuple("abcd"))
+    save_histograms({"c": corpus}, tmp_path / "h.png")
+    save_roc_curves({"c": corpus}, tmp_path / "r.png")
+    legend = [text.get_text() for text in drawn[1].axes[0].get_legend().get_texts()]
+    assert legend[1:] == [r" _a \$_\$ (75.0)", "m\\x1b[2J\u4e2d (75.0)"]
+    assert "\x1b" not in caplog.text
+    assert "missing from font" in caplog.text
 
 
 def pixels(path):

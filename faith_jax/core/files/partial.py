@@ -40,6 +40,8 @@ _DIGEST = re.compile(r"[0-9a-f]{32,}")
 
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
     """Returns the folder that keeps what is made of an output; the root of a disk has none."""
+    if str(target) == "-":
+        raise ConfigError("-: standard output is no place for an output that is made in parts.")
     if not is_remote(target) and target.name in ("", ".."):
         target = target.resolve()
         if not target.name:
@@ -121,15 +123,18 @@ def begin_or_resume(
     return folder
 
 
-def is_finished(target: pathlib.Path) -> bool:
-    """Whether an output is there; what a kill has left beside it, but no rows, is removed then."""
+def is_finished(target: pathlib.Path, done: bool = False) -> bool:
+    """Whether an output is there; what a kill has left beside it is removed then.
+
+    Rows are kept, unless the run that made them is `done`.
+    """
     if not is_complete(target):
         return False
     if not is_remote(target):
         beside = target.parent.glob(f".{glob.escape(target.name)}.*")
         if partial_folder(target).exists() or any(beside):
             with contextlib.suppress(ConfigError), output_lock(target):
-                release_partial(target)
+                release_partial(target, done)
     return True
 
 

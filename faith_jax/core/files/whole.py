@@ -17,6 +17,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sys
@@ -57,10 +58,16 @@ def atomic_file(path: str | pathlib.Path) -> Iterator[pathlib.Path]:
         yield beside
         if not beside.exists():
             return
-        if str(target) == "-":
+        if str(target) == "-" and (stream := getattr(sys.stdout, "buffer", None)):
+            sys.stdout.flush()
+            stream.write(beside.read_bytes())
+        elif str(target) == "-":  # of a notebook
             sys.stdout.write(beside.read_text(encoding="utf-8"))
         elif is_stream(target):
-            with open(beside, "rb") as file, open(target, "wb", buffering=0) as stream:
+            number = _open_file(target)
+            sys.stdout.flush()  # which comes before, if it is the same file
+            place = target if number is None else os.dup(number)
+            with open(beside, "rb") as file, open(place, "wb", buffering=0) as stream:
                 shutil.copyfileobj(file, stream)
         else:
             move_into_place(beside, target)
@@ -301,10 +308,26 @@ def link_error(path: pathlib.Path, option: str) -> ConfigError:
 
 
 def is_stream(path: pathlib.Path) -> bool:
-    """Whether a path is "-", or of a device, a pipe or a socket, or leads to one."""
+    """Whether a path is "-", or of a device, a pipe or a socket, or leads to one.
+
+    Links to what this process has open are too, such as /dev/stdout, also where it is a file.
+    """
     if is_remote(path):
         return False
-    return str(path) == "-" or (path.exists() and not (path.is_file() or path.is_dir()))
+    is_special = path.exists() and not (path.is_file() or path.is_dir())
+    return str(path) == "-" or is_special or _open_file(path) is not None
+
+
+def _open_file(path: pathlib.Path) -> int | None:
+    """Returns the number of an open file of this process that a path leads to; None = none."""
+    for _ in range(40):  # as many links as Linux follows
+        place = os.path.join(os.path.realpath(path.parent), path.name)
+        if match := re.fullmatch(rf"/proc/{os.getpid()}/fd/(\d+)", place):
+            return int(match[1])
+        if not path.is_symlink():
+            return None
+        path = path.parent / os.readlink(path)
+    return None
 
 
 def upload_folder(source: pathlib.Path, target: Any) -> None:

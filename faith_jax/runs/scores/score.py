@@ -114,6 +114,7 @@ def score(
         has_worst = not options.worst or (form == "jsonl" and "columns" in finished)
         if stamps == finished["stamp"] and has_costs and has_worst:
             logger.info("%s is finished: these rows, scorers and options", target)
+            is_finished(target, done=not difference(partial_note(target), run))
             bad_rows.take(*finished["bad_rows"])
             return _summarize_finished(finished, target, names, options)
 
@@ -174,8 +175,8 @@ def score(
                     summary.worst_rows = write_worst(
                         options.worst, rows, names, columns, options.worst_rows
                     )
-                _write_output(job, target, form, names, data_set)
-                _note_finished(job, run, summary, options.costs)
+                note = functools.partial(_note_finished, job, run, summary, options.costs)
+                _write_output(job, target, form, names, data_set, note)
             summary.is_whole = is_complete(target)
     if several:
         wait_for_all(f"{target} is written")
@@ -186,15 +187,18 @@ def score(
 def _read_finished(target: pathlib.Path) -> dict[str, Any]:
     """Returns what a finished run noted of an output that is still as it was; else nothing."""
     note = read_json_or_none(_finished_path(target)) or {}
-    is_of_output = note and is_complete(target) and note["output"] == _output_stamp(target)
+    is_of_output = note and is_complete(target) and note["output"] == _output_stamp(target, target)
     return note if is_of_output else {}
 
 
-def _note_finished(job: Job, run: Mapping[str, Any], summary: ScoreSummary, costs: str) -> None:
+def _note_finished(
+    job: Job, run: Mapping[str, Any], summary: ScoreSummary, costs: str, made: pathlib.Path
+) -> None:
+    """Notes what the output is of, of which `made` has all, before it is at its place."""
     note = {
         "run": run,
         "stamp": job.stamp,
-        "output": _output_stamp(job.target),
+        "output": _output_stamp(job.target, made),
         "left_out": job.known["left_out"],
         "bad_rows": job.known["bad_rows"],
         "rows": len(job),
@@ -413,9 +417,11 @@ def _finished_path(target: pathlib.Path) -> pathlib.Path:
     return partial.with_name(f".{partial.stem}.finished.json")
 
 
-def _output_stamp(target: pathlib.Path) -> list[list[Any]]:
-    files = sorted(path for path in target.rglob("*") if path.is_file())
-    return stamp([target] if target.is_file() else files)
+def _output_stamp(target: pathlib.Path, made: pathlib.Path) -> list[list[Any]]:
+    """Returns the stamp of an output that is, or will be, what is `made`."""
+    files = [made] if made.is_file() else sorted(p for p in made.rglob("*") if p.is_file())
+    names = (path.relative_to(made) for path in files)
+    return [[str(target / name), *of] for name, (_, *of) in zip(names, stamp(files), strict=True)]
 
 
 def _pin_checkpoints(
@@ -486,18 +492,34 @@ def _read_all_rows(job: Job) -> Iterator[ScoredRow]:
 
 
 def _write_output(
-    job: Job, target: pathlib.Path, form: str, scorers: Sequence[str], data_set: "DataSet | None"
+    job: Job,
+    target: pathlib.Path,
+    form: str,
+    scorers: Sequence[str],
+    data_set: "DataSet | None",
+    note: Callable[[pathlib.Path], None],
 ) -> None:
-    """Turns the rows into the output, which appears whole."""
+    """Turns the rows into the output, which appears whole; `note` is called with what it is of.
+
+    A disk has the note first: a kill between the two leaves no output that nobody knows.
+    """
+    is_known_before = not is_remote(target)  # a store says the version
     if data_set is not None:
-        data_set.write_metadata(job.folder / TFDS, [shard.count for shard in job.shards])
-        move_into_place(job.folder / TFDS, target)
-        return
-    with atomic_file(target) as beside:
-        if form == "jsonl":
-            job.write_jsonl(beside)
-        else:
-            write_parquet(_read_all_rows(job), beside, scorers)
+        made = job.folder / TFDS
+        data_set.write_metadata(made, [shard.count for shard in job.shards])
+        if is_known_before:
+            note(made)
+        move_into_place(made, target)
+    else:
+        with atomic_file(target) as beside:
+            if form == "jsonl":
+                job.write_jsonl(beside)
+            else:
+                write_parquet(_read_all_rows(job), beside, scorers)
+            if is_known_before:
+                note(beside)
+    if not is_known_before:
+        note(target)
 
 
 def _write_costs(

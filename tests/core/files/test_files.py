@@ -278,6 +278,26 @@ def test_what_is_no_regular_file_is_written_to_and_not_replaced(tmp_path, capsys
     assert capsys.readouterr().out == "tea\n"
 
 
+def test_links_to_what_is_open_are_written_to(tmp_path):
+    """As /dev/stdout is one, also where standard output is a file."""
+    link, further, file = tmp_path / "link", tmp_path / "further", tmp_path / "out.txt"
+    with open(file, "w", encoding="utf-8") as out:
+        link.symlink_to(f"/proc/self/fd/{out.fileno()}")
+        further.symlink_to(link)
+        out.write("tea, ")
+        out.flush()
+        write_text(link, "ink, ")
+        write_text(further, "ale")
+    assert file.read_text(encoding="utf-8") == "tea, ink, ale"
+    assert link.is_symlink()
+    assert further.is_symlink()
+
+
+def test_parts_of_an_output_are_not_kept_for_standard_output():
+    with pytest.raises(ConfigError, match=r"-: standard output is no place"):
+        partial_folder(pathlib.Path("-"))
+
+
 def test_an_output_that_another_run_finished_meanwhile(tmp_path):
     target = tmp_path / "s.jsonl"
     target.write_text("")

@@ -9,6 +9,7 @@ import pathlib
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 
@@ -210,6 +211,8 @@ def test_a_full_disk_is_told_from_other_failures():
     assert storage_failure(saving) == "/data/s.jsonl: No space left on device"
     told = ValueError("RESOURCE_EXHAUSTED: writing failed [No space left on device]")
     assert storage_failure(told) == "No space left on device"
+    for told in ("database or disk is full", "disk I/O error"):  # such as of its temporary tables
+        assert storage_failure(sqlite3.OperationalError(told)) == told
     assert storage_failure(OSError(errno.EACCES, "Permission denied")) == ""
     with (
         pytest.raises(StorageError, match=r"x: cannot be written \(No space left"),

@@ -1,5 +1,7 @@
+import contextlib
 import datetime
 import json
+import pydoc
 import subprocess
 import sys
 
@@ -302,6 +304,29 @@ def test_a_finished_run_is_left_as_it_is(capsys, tmp_path, rows_file, output, ca
     assert contents == {path: path.stat().st_mtime_ns for path in (target, *target.rglob("*"))}
 
 
+@pytest.mark.parametrize("output", ["s.jsonl", "1.0.0"])
+@pytest.mark.parametrize("last", ["core.files.whole.sync_entry", "runs.shards.release_partial"])
+def test_a_run_that_was_stopped_when_its_output_was_there_is_finished(
+    capsys, tmp_path, rows_file, output, last, monkeypatch
+):
+    target = tmp_path / output
+    run = (f"--input={rows_file}", f"--output={target}", "--scorers=token_f1")
+    done = pydoc.locate(f"faith_jax.{last}")
+
+    def stop(*args, **more):
+        if target.exists():
+            raise MemoryError
+        return done(*args, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"faith_jax.{last}", stop)
+        with contextlib.suppress(MemoryError):
+            score(capsys, *run)
+    assert (tmp_path / f"{output}.partial").is_dir()
+    assert score(capsys, *run)[0] == 0
+    assert not [*tmp_path.glob("*.partial"), *tmp_path.glob(".*.partial")]
+
+
 def test_another_file_in_the_place_of_an_output_is_not_taken_for_it(capsys, tmp_path, rows_file):
     target, worst = tmp_path / "s.jsonl", tmp_path / "worst.csv"
     run = (f"--input={rows_file}", f"--output={target}", "--scorers=token_f1", f"--worst={worst}")
@@ -410,6 +435,9 @@ def test_words_stay_as_they_were_typed():
         "faithful_label": 0,
         "form": "1",
     }
+    options = ["npov_coverage.error_label=None", "npov_coverage.no_error_label=0"]
+    words = scorer_options(["npov_coverage"], options)["npov_coverage"]
+    assert words == {"error_label": "None", "no_error_label": "0"}
 
 
 def test_prompts_may_hold_line_breaks():
