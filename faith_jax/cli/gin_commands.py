@@ -102,11 +102,11 @@ class Train(_WithDryRun):
     r"""Trains a model, or only its soft prompt, as gin files say.
 
     Examples:
-      %(prog)s --gin_file=quickstart.gin --gin.MODEL_DIR=runs/quickstart
+      %(prog)s --gin_file=quickstart.gin --gin.MODEL_DIR=runs/first
       %(prog)s --gin_file=models/t5_1_1_base.gin --gin_file=npov_generate_prompt_tune.gin \
           --gin.INITIAL_CHECKPOINT_PATH=checkpoints/t5_1_1_base \
           --gin.MODEL_DIR=runs/npov
-      %(prog)s --dry_run --gin_file=quickstart.gin --gin.MODEL_DIR=runs/quickstart
+      %(prog)s --dry_run --gin_file=quickstart.gin --gin.MODEL_DIR=runs/first
     """
 
     stops_together: ClassVar = True
