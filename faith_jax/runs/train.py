@@ -163,7 +163,8 @@ def train(
     Raises:
       Stopped: after a SIGTERM, when the state is saved.
       MetricError: a metric of the task failed; training ended as if it had not.
-      DivergenceError: the loss or the gradient is not finite; this step is not saved.
+      DivergenceError: the loss, the gradient or parameters are not finite; this step is not
+        saved.
     """
     folder = path_of(output.model_dir)
     evaluation = _drop_empty_split(evaluation)
@@ -228,6 +229,7 @@ def train(
         )
         batch = next(_read_global_batches(rows, partitioner, 0))
         sizes = {"trained": setup.count_params(trained), "frozen": setup.count_params(frozen)}
+        logger.info("Compiling the training step; large models take minutes")
         cost = trainer.step_cost(state, frozen, batch)
         if report is not None:
             platform = kernel_platform(partitioner.mesh.devices.flat[0])
@@ -254,7 +256,7 @@ def train(
         is_resumed = saved.step is not None
         prompt_starts = read_or_write_prompt_starts(folder, prompts, origin, is_resumed)
         logger.info(
-            "Training %s of %s parameters on %s, %s a batch; the first step takes longest",
+            "Training %s of %s parameters on %s, %s a batch",
             f"{sizes['trained']:,}",
             f"{sum(sizes.values()):,}",
             pluralize(jax.device_count(), "device"),

@@ -117,8 +117,10 @@ class TrainCheckpoints:
         return self._manager.latest_step()
 
     def best_step(self) -> int | None:
-        """Returns the step with the lowest loss, or None."""
-        return self._manager.best_step()
+        """Returns the step with the lowest loss; None = no finite loss was measured."""
+        step = self._manager.best_step()
+        metrics = self._metrics_by_step.get(step, {})
+        return step if math.isfinite(self._score_metrics(metrics)) else None
 
     def all_steps(self) -> list[int]:
         """Returns the kept steps, in order."""

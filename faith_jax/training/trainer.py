@@ -350,7 +350,8 @@ def fit(
 
     Raises:
       Stopped: after a SIGTERM, when the state is saved.
-      DivergenceError: the loss or the gradient is not finite; this step is not saved.
+      DivergenceError: the loss, the gradient or parameters are not finite; this step is not
+        saved.
       StorageError: the disk has no room for a checkpoint.
     """
     with _catch_termination() as is_asked_to_stop:
@@ -367,7 +368,7 @@ def fit(
             stopping = is_asked_to_stop(step)
             is_best = validation is not None and checkpoints.is_among_best(validation)
             if final or stopping or is_best or step % periods.checkpoint == 0:
-                _check_finite(step, metrics, checkpoints)
+                _check_finite(step, metrics, checkpoints, state.params)
                 checkpoints.save(state, validation)
             if final or stopping:
                 # Saving goes on in the background, and must end before the process does.
@@ -381,13 +382,24 @@ def fit(
     return state
 
 
-def _check_finite(step: int, metrics: Metrics, checkpoints: "TrainCheckpoints") -> None:
-    """Raises DivergenceError where a step's loss or gradient is NaN or infinite.
+@jax.jit
+def _are_finite(params: PyTree) -> Array:
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(params)]).all()
+
+
+def _check_finite(
+    step: int, metrics: Metrics, checkpoints: "TrainCheckpoints", params: PyTree = None
+) -> None:
+    """Raises DivergenceError where a step's loss, gradient or `params` are NaN or infinite.
 
     Its state would replace a good checkpoint, and be resumed from.
     """
     loss, norm = float(metrics["loss"]), float(metrics["gradient_norm"])
-    if math.isfinite(loss) and math.isfinite(norm):
+    if not (math.isfinite(loss) and math.isfinite(norm)):
+        reason = f"its loss is {loss:.4g} and its gradient's norm {norm:.4g}"
+    elif params is not None and not _are_finite(params):
+        reason = "its parameters are NaN or infinite"
+    else:
         return
     advice = "lower LEARNING_RATE or clip the gradient"
     newest = checkpoints.latest_step()
@@ -399,10 +411,7 @@ def _check_finite(step: int, metrics: Metrics, checkpoints: "TrainCheckpoints") 
             f"own settings only: in another one, {advice}, and train from the start or from "
             f"INITIAL_CHECKPOINT_PATH={checkpoints.folder / str(newest)}."
         )
-    raise DivergenceError(
-        f"Step {step:,} is not saved, since its loss is {loss:.4g} and its gradient's norm "
-        f"{norm:.4g}; {remedy}"
-    )
+    raise DivergenceError(f"Step {step:,} is not saved, since {reason}; {remedy}")
 
 
 @contextlib.contextmanager

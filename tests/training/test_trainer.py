@@ -358,6 +358,20 @@ def test_a_step_that_is_not_finite_is_not_saved(tmp_path, broken, log):
     assert [path for path in tmp_path.iterdir() if path.name.isdecimal()] == [good]
 
 
+def test_infinite_parameters_are_not_saved(tmp_path, monkeypatch):
+    step = CountingTrainer.train_step
+
+    def overflow(self, state, frozen, batch):
+        state, metrics = step(self, state, frozen, batch)
+        params = jax.tree.map(lambda x: jnp.where(state.step > 3, jnp.inf, x), state.params)
+        return state._replace(params=params), metrics
+
+    monkeypatch.setattr(CountingTrainer, "train_step", overflow)
+    message = "Step 4 is not saved, since its parameters are NaN or infinite; the newest"
+    with pytest.raises(DivergenceError, match=message):
+        fit_counting(tmp_path, Periods(8, 100, 2), [(1.0, 1.0)] * 8)
+
+
 def test_a_run_without_a_finite_checkpoint_begins_anew(tmp_path):
     message = r"Step 2 .*; no checkpoint was saved before: lower LEARNING_RATE.* run this again\."
     with pytest.raises(DivergenceError, match=message):

@@ -31,7 +31,7 @@ def test_a_dump_becomes_a_knowledge_base(command, tmp_path):
     ("content", "message"),
     [
         (DUMP[:150], "the dump ends in the middle or is damaged"),
-        ("title\n", "expected a MediaWiki XML dump, or JSON lines with title and text"),
+        ("title\n", "expected a MediaWiki XML dump, or JSON lines or a table with title and text"),
     ],
 )
 def test_a_bad_source_is_one_line_and_leaves_nothing(command, tmp_path, content, message):
