@@ -44,7 +44,8 @@ def pmi_scores(
 ) -> Float[Array, "rows vocab"]:
     """Returns the scores of next tokens, -inf for tokens that may not be selected.
 
-    The arguments are natural log-probabilities, given the document and without it.
+    The arguments are natural log-probabilities, given the document and without it. Of a token that
+    is impossible without the document, log P(v | h, r) counts as -10,000.
     """
     allowed = keep_most_probable(with_document, 0, config.p)
     # (1 - alpha) a + alpha (a - b) = a - alpha b, which is exactly a if alpha is 0.

@@ -24,7 +24,7 @@ from faith_jax.report.panels import (
     roc_panel,
     scorers_of,
 )
-from faith_jax.report.salience import STAR, SaliencePicture
+from faith_jax.report.salience import STAR, SaliencePicture, is_low
 from faith_jax.statistics.scored_corpora import Corpus
 
 logger = logging.getLogger("faith_jax")
@@ -153,8 +153,8 @@ def _plain_label(text: str) -> str:
 def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
     """Draws a salience map as PNG, contributions at the side and attributions on top.
 
-    Words below the threshold have a red name, and words of the response that are not in the
-    grounding a star. A file that cannot be written is a ConfigError.
+    Words that are marked as low have a red name, and words of the response that are not in the
+    grounding a star too. A file that cannot be written is a ConfigError.
     """
     values = picture.salience.values
     rows, columns = values.shape
@@ -185,10 +185,11 @@ def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
     middle.set_yticks([])
     middle.set_xticks(np.arange(columns), column_names, rotation=90, fontsize=points)
     labels = [*side.get_yticklabels(), *middle.get_xticklabels()]
+    all_words = [*words, *picture.salience.response_words]
     shares = [*picture.contributions, *picture.attributions]
     foreign = [*(False for _ in row_names), *picture.foreign]
-    for label, share, is_foreign in zip(labels, shares, foreign, strict=True):
-        if share < picture.threshold or is_foreign:
+    for label, word, share, is_foreign in zip(labels, all_words, shares, foreign, strict=True):
+        if is_foreign or is_low(word, share, picture.threshold):
             label.set_color(_MARKED)
     figure.colorbar(image, cax=grid[1, 2], label="share of the gradients")
     figure.suptitle(_shorten_text(picture.heading), fontsize="medium")

@@ -127,10 +127,10 @@ class SaliencePicture:
 
     def _low_words(self, words: Sequence[PlacedWord], values: Floats) -> tuple[str, ...]:
         pairs = zip(words, values, strict=True)
-        return tuple(word.text for word, value in pairs if _is_low(word, value, self.threshold))
+        return tuple(word.text for word, value in pairs if is_low(word, value, self.threshold))
 
 
-def _is_low(word: PlacedWord, value: float, threshold: float) -> bool:
+def is_low(word: PlacedWord, value: float, threshold: float) -> bool:
     """Whether a word's value is below the threshold; framing words ("argue") come from no text."""
     return bool(value < threshold) and word.text.lower() not in FRAMING_WORDS
 
@@ -184,7 +184,7 @@ def _cut_into_pieces(
         if word.start > place:
             yield TextStretch(text[place : word.start], None, False)
         word_text = text[word.start : word.end]
-        is_marked = is_foreign or _is_low(word, value, threshold)
+        is_marked = is_foreign or is_low(word, value, threshold)
         yield TextStretch(word_text, float(value), is_marked, is_foreign)
         place = word.end
     if place < len(text):

@@ -158,7 +158,7 @@ def train(
     written to MODEL_DIR/preflight.json; a dry run only does this, to MODEL_DIR.preflight.json.
 
     Returns:
-      The last evaluation's metrics.
+      The last evaluation's metrics; none after a dry run, and where nothing is left to train.
 
     Raises:
       Stopped: after a SIGTERM, when the state is saved.
@@ -193,9 +193,15 @@ def train(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
     trainer = Trainer(
-        model, objective, optimization.optimizer, partitioner, optimization.seed, num_microbatches,
-        optimization.use_hardware_rng, optimization.loss_normalizing_factor,
-    )  # fmt: skip
+        model,
+        objective,
+        optimization.optimizer,
+        partitioner,
+        seed=optimization.seed,
+        num_microbatches=num_microbatches,
+        use_hardware_rng=optimization.use_hardware_rng,
+        loss_normalizing_factor=optimization.loss_normalizing_factor,
+    )
 
     _check_optimizer(optimization.optimizer, trained)
 
@@ -203,11 +209,11 @@ def train(
     changed = check_former_run(folder, model.config, base, has_frozen, tokenizer)
     saved = _find_saved_state(folder, evaluation, optimization.total_steps)
     if saved.is_last and not (dry_run or saved.is_unmeasured):
-        reason = f"TRAIN_STEPS is {optimization.total_steps:,}"
+        ending = f"TRAIN_STEPS is {optimization.total_steps:,}"
         if saved.has_converged:
-            reason = f"its loss did not fall in {evaluation.patience} measurements (PATIENCE)"
+            ending = f"its loss did not fall in {evaluation.patience} measurements (PATIENCE)"
         finished = "%s is already at step %s; %s, nothing to train"
-        logger.info(finished, folder, f"{saved.step:,}", reason)
+        logger.info(finished, folder, f"{saved.step:,}", ending)
         return {}
     log_changes(folder, changed)
 
@@ -268,9 +274,19 @@ def train(
         writer = MetricsWriter(folder if jax.process_index() == 0 else None, kept_until)
         progress = Progress("step", saved.end, first_step)
         watcher = _Watcher(
-            writer, progress, rows.config.split or "", prompt_starts, trainer, frozen, evaluation,
-            evaluated, decoded, saved.end, optimization.learning_rate, saved.losses,
-        )  # fmt: skip
+            writer=writer,
+            progress=progress,
+            split=rows.config.split or "",
+            prompt_starts=prompt_starts,
+            trainer=trainer,
+            frozen=frozen,
+            evaluation=evaluation,
+            evaluated=evaluated,
+            decoded=decoded,
+            last_step=saved.end,
+            learning_rate=optimization.learning_rate,
+            losses=saved.losses,
+        )
         periods = Periods(saved.end, output.log_period, output.checkpoint_period)
         try:
             if saved.is_unmeasured:

@@ -38,7 +38,8 @@ from faith_jax.statistics.significance import (
 )
 from faith_jax.statistics.units import AUTO, ROWS, Units, settling_text, units_of
 
-TESTS = ("t", "approximate_randomization", "delong", "hanley_mcneil")
+T_TEST, RANDOMIZATION = "t", "approximate_randomization"
+TESTS = (T_TEST, RANDOMIZATION, "delong", "hanley_mcneil")
 ONE_CLASS, ALL_EQUAL = "one class", "all scores equal"
 _SHARE = (0.0, 1.0)  # the ends of an AUC's scale
 _ROUNDING = 1e-12  # of a difference of areas
@@ -180,7 +181,7 @@ class AucTable:
     averaged: tuple[str, ...] = ()
     average: Mapping[str, AucCell] = dataclasses.field(default_factory=dict)
     tested: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    test: str = TESTS[0]
+    test: str = T_TEST
     resamples: int = 1000
     confidence: float = 0.95
     seed: int = 0
@@ -213,7 +214,7 @@ def auc_table(
     resamples: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
-    test: str = TESTS[0],
+    test: str = T_TEST,
     cluster_field: str = AUTO,
     averaged: Collection[str] | None = None,
     undefined: float = math.nan,
@@ -384,7 +385,7 @@ def _compute_columns(
     """Returns the AUCs of each corpus with their tests."""
     # Approximate randomization exchanges scores; the tests of published tables need that for their
     # average alone.
-    needs_exchanges = test == TESTS[1] or (test != TESTS[0] and len(used) > 1)
+    needs_exchanges = test == RANDOMIZATION or (test != T_TEST and len(used) > 1)
     rounds = resamples if needs_exchanges else 0
     return {
         # Seeds of their own, else corpora of one size would be exchanged alike.
@@ -413,7 +414,7 @@ def _compute_column(
     constant = list(itertools.compress(scorers, is_constant))
     areas = np.where(is_constant, math.nan, components.areas)
     column = _Column(scorers, areas, constant, components.estimate, units)
-    if test == TESTS[0] or not column.num_defined:
+    if test == T_TEST or not column.num_defined:
         return column
     p_values, exchanged = {}, {}
     for scorer, baseline in pairs:
@@ -603,9 +604,10 @@ def auc_rows(table: AucTable) -> Table:
         for corpus, cell in cells.items():
             # For machines: one figure in each cell.
             counts = table.rows.get(corpus), table.left_out.get(corpus)
-            *figures, better = cell.figures(table.baseline).values()
-            is_better = None if figures[-1] is None else int(better)
-            tidy.append((scorer, corpus, *counts, *figures, is_better))
+            figures = cell.figures(table.baseline)
+            is_better = None if figures["p_value"] is None else int(figures["better"])
+            values = (figures[name] for name in ("auc", "low", "high", "p_value"))
+            tidy.append((scorer, corpus, *counts, *values, is_better))
     for label, texts_by_corpus in table.missing_shares.items():
         rows.append((label, *(texts_by_corpus.get(c, "") for c in table.columns)))
     sizes_by_name = {"rows": table.rows}
@@ -675,7 +677,7 @@ def _format_verdicts(table: AucTable) -> Iterator[str]:
 def _collect_table_notes(table: AucTable) -> tuple[str, ...]:
     """Returns the verdicts, and what the figures and marks mean."""
     notes = [*_format_verdicts(table), *table.warnings]
-    more = "" if table.test != TESTS[0] else " and p-values"
+    more = "" if table.test != T_TEST else " and p-values"
     notes.append(
         f"Intervals{more}: DeLong's standard error, for groups as Obuchowski 1997, and Student's t."
     )
@@ -700,13 +702,13 @@ def _collect_table_notes(table: AucTable) -> tuple[str, ...]:
         f"{SIGNIFICANT:g} by {test}, with Holm's correction for the "
         f"{pluralize(count, 'comparison')} of each {columns} on its own."
     )
-    if table.test != TESTS[0]:
+    if table.test != T_TEST:
         notes.append(
             f"Marks and p-values are by {test}, as --test asks; they decide where the interval, "
             "which is by another procedure, says otherwise."
         )
-    is_drawn = table.test == TESTS[1]
-    if table.average and table.test not in TESTS[:2]:
+    is_drawn = table.test == RANDOMIZATION
+    if table.average and table.test not in (T_TEST, RANDOMIZATION):
         notes.append(f"Averages are compared by {rounds}.")
         is_drawn = True
     # The smallest p-value is 1 / (rounds + 1), and Holm's first step multiplies it by the

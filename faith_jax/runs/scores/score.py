@@ -24,7 +24,7 @@ from multiprocessing.process import BaseProcess
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError
+from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError, first_duplicate
 from faith_jax.core.files import (
     append_rows,
     atomic_file,
@@ -358,8 +358,15 @@ def _fork_workers(
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     count = min(cores, len(job.undone()) // _SHARDS_OF_A_PROCESS) - 1
-    alone = threading.active_count() == 1 and not {"jax", "tensorflow"} & sys.modules.keys()
-    if count < 1 or not alone or is_remote(job.folder):
+    if count < 1 or is_remote(job.folder):
+        yield []
+        return
+    first_row = next(scoring.read(job.shards[0].place))
+    for scorer in scoring.scorers.values():
+        with contextlib.suppress(FaithJaxError):  # which the shard with this row reports
+            scorer.score([first_row.example])  # imports what it needs, once for all
+    # Of these libraries' threads Python knows nothing.
+    if threading.active_count() > 1 or {"jax", "tensorflow", "torch"} & sys.modules.keys():
         yield []
         return
     parent = os.getpid()
@@ -375,10 +382,6 @@ def _fork_workers(
                     return
                 scoring.score_shard(shard, True, shard.done_rows(), own_job.progress)
 
-    first_row = next(scoring.read(job.shards[0].place))
-    for scorer in scoring.scorers.values():
-        with contextlib.suppress(FaithJaxError):  # which the shard with this row reports
-            scorer.score([first_row.example])  # imports what it needs, once for all
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=work, daemon=True) for _ in range(count)]
     for worker in workers:
@@ -466,20 +469,21 @@ def _load_scorers(
 ) -> dict[str, BaseScorer]:
     if not scorers:
         raise ConfigError("--scorers: name at least one scorer.")
-    loaded: dict[str, BaseScorer] = {}
-    for named, options in scorers.items():
-        name, _, scorer = named.partition("=")
-        if name in loaded:
-            raise ConfigError(f"--scorers: {name!r} is given twice; rename one as NAME=SCORER.")
-        try:
-            loaded[name] = load_scorer(scorer or name, **options)
-        except ConfigError as error:
-            raise ConfigError(str(error).replace("=NAME.model=", f"={name}.model=")) from None
-    if is_finished(target):
+    twice = first_duplicate([named.partition("=")[0] for named in scorers])
+    if twice is not None:
+        raise ConfigError(f"--scorers: {twice!r} is given twice; rename one as NAME=SCORER.")
+    if is_finished(target):  # before models are loaded
         raise ConfigError(
             f"{target} exists already; remove it or name another output (--restart discards what "
             "an unfinished run has kept, not a finished output)."
         )
+    loaded: dict[str, BaseScorer] = {}
+    for named, options in scorers.items():
+        name, _, scorer = named.partition("=")
+        try:
+            loaded[name] = load_scorer(scorer or name, **options)
+        except ConfigError as error:
+            raise ConfigError(str(error).replace("=NAME.model=", f"={name}.model=")) from None
     return loaded
 
 
