@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from faith_jax.runs.scores.fact_checker import FactChecker
     from faith_jax.runs.scores.frames import compare, evaluate, write_report
     from faith_jax.runs.scores.score_frames import score
-    from faith_jax.scoring.plugins import scorer
     from faith_jax.scoring.registry import load_scorer, scorer_names
+    from faith_jax.scoring.user_scorers import scorer
     from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 quiet_libtpu()  # before anything makes JAX load it
@@ -73,7 +73,7 @@ _LAZY = {
     "load_scorer": "faith_jax.scoring.registry",
     "load_vocabulary": "faith_jax.tokenizers.vocabularies",
     "score": "faith_jax.runs.scores.score_frames",
-    "scorer": "faith_jax.scoring.plugins",
+    "scorer": "faith_jax.scoring.user_scorers",
     "scorer_names": "faith_jax.scoring.registry",
     "write_report": "faith_jax.runs.scores.frames",
 }

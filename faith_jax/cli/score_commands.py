@@ -81,7 +81,7 @@ class Score(ScoreInput, ScoreOptions, OneOfSeveral):
 
         digests = {}  # of the code of scorers and cards of the user's own
         for place in self.scorer_module:
-            from faith_jax.scoring.plugins import load_scorer_module
+            from faith_jax.scoring.user_scorers import load_scorer_module
 
             digests[place] = load_scorer_module(place)
         names = split_scorers(self.scorers)
@@ -125,7 +125,7 @@ class Scorers:
 
         from faith_jax.scoring import registry
         from faith_jax.scoring.judges.card import read_card
-        from faith_jax.scoring.plugins import load_scorer_module
+        from faith_jax.scoring.user_scorers import load_scorer_module
 
         for place in self.scorer_module:
             load_scorer_module(place)

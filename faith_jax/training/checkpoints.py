@@ -1,6 +1,7 @@
-"""Checkpoints of a training run, with Orbax; `runs.train` decides whether a run resumes.
+"""Checkpoints of a training run, with Orbax: saved while it trains, restored where it resumes.
 
-MODEL_DIR/checkpoints/<step>/ holds the items `params` (trainable parameters only), `opt_state` and,
+MODEL_DIR/checkpoints/<step>/ holds the items `params` (trainable parameters only, of prompt-tuning
+the soft prompt), `opt_state` and,
 for objectives that have a state, `objective`, and a manifest of all their arrays; a checkpoint that
 was being written when a run was killed is not seen again.
 """

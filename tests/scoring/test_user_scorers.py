@@ -12,7 +12,6 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.types import GroundedExample, Score, WordScore
 from faith_jax.scoring import registry
 from faith_jax.scoring.base import BaseScorer
-from faith_jax.scoring.plugins import scorer
 from faith_jax.scoring.registry import (
     load_scorer,
     scorer_card,
@@ -20,6 +19,7 @@ from faith_jax.scoring.registry import (
     scorer_options,
     takes_words,
 )
+from faith_jax.scoring.user_scorers import scorer
 
 pytestmark = pytest.mark.usefixtures("own_scorers")
 
