@@ -1,9 +1,8 @@
 """Checkpoints of a training run, with Orbax: saved while it trains, restored where it resumes.
 
 MODEL_DIR/checkpoints/<step>/ holds the items `params` (trainable parameters only, of prompt-tuning
-the soft prompt), `opt_state` and,
-for objectives that have a state, `objective`, and a manifest of all their arrays; a checkpoint that
-was being written when a run was killed is not seen again.
+the soft prompt), `opt_state` and, for objectives that have a state, `objective`, and a manifest of
+all their arrays; a checkpoint that was being written when a run was killed is not seen again.
 """
 
 import math
