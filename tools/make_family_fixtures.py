@@ -163,6 +163,19 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         _LLAMA | {"sliding_window": None, "hidden_act": "gelu_pytorch_tanh"},
         {},
     ),
+    "qwen2_tied": (
+        "Qwen2ForCausalLM",
+        _LLAMA | {"tie_word_embeddings": True, "eos_token_id": [2, 3]},
+        # The form of the published models.
+        {
+            "rope_parameters": None,
+            "rope_theta": 100.0,
+            "sliding_window": 8,
+            "max_window_layers": 2,
+            "layer_types": None,
+        },
+    ),
+    "qwen3_biases": ("Qwen3ForCausalLM", _LLAMA | {"head_dim": 6, "attention_bias": True}, {}),
     "gemma_legacy_gelu": (
         "GemmaForCausalLM",
         _GEMMA | {"num_key_value_heads": 1},

@@ -1,4 +1,4 @@
-"""Decoder-only models with their parameters: GPT-2, DialoGPT, BLOOM, Gemma, Llama, Mistral."""
+"""Decoder-only models and their parameters: GPT-2, DialoGPT, BLOOM, Gemma, Llama, Mistral, Qwen."""
 
 import functools
 from typing import Any

@@ -119,7 +119,7 @@ def load_model(
 
     Returns:
       A `EncoderDecoderModel` (encoder-decoder: T5, BART), a `CausalModel` (decoder-only: GPT-2,
-      BLOOM, Gemma, Llama, Mistral) or an `EncoderModel` (BERT, ALBERT, DPR, RoBERTa, DeBERTa).
+      BLOOM, Gemma, Llama, Mistral, Qwen) or `EncoderModel` (BERT, ALBERT, DPR, RoBERTa, DeBERTa).
 
     Raises:
       CheckpointError: on a checkpoint that is missing, foreign, truncated or mis-shaped, that

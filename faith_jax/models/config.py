@@ -101,6 +101,8 @@ class TransformerConfig(Settings):
         they have this width already.
       shared_layers: all encoder layers have the same parameters, those of `layers_0` (ALBERT).
       attention_bias: the attention's projections have biases.
+      attention_output_bias: if so, the output's has one, too (not in Qwen2).
+      query_key_norm: each head's queries and keys have a norm (Qwen3).
       mlp_bias: the feed-forward layer has biases.
       attention_scale: factor of query-key products; 1 in T5, `head_dim ** -0.5` in others.
       attention_softcap: c in c * tanh(x / c) of attention logits (Gemma 2); 0 = none.
@@ -184,6 +186,8 @@ class TransformerConfig(Settings):
     embedding_dim: NotNegative = 0
     shared_layers: bool = False
     attention_bias: bool = False
+    attention_output_bias: bool = True
+    query_key_norm: bool = False
     mlp_bias: bool = False
     attention_scale: PositiveNumber = 1.0
     attention_softcap: NotNegativeNumber = 0.0

@@ -134,16 +134,18 @@ class RMSNorm(nn.Module):
       epsilon: added to the mean square.
       dtype: of the output.
       offset: added to the scale, which then multiplies in float32 (Gemma stores scale - 1).
+      axis: the logical name of the scale's axis.
     """
 
     epsilon: float = 1e-6
     dtype: str = "float32"
     offset: float = 0.0
+    axis: str = "embed"
 
     @nn.compact
     def __call__(self, inputs: Array) -> Array:
         """Normalises [..., embed] to root mean square 1 and scales it."""
-        scale = param_with_axes("scale", nn.initializers.ones, inputs.shape[-1:], ("embed",))
+        scale = param_with_axes("scale", nn.initializers.ones, inputs.shape[-1:], (self.axis,))
 
         @_recompute_in_backward
         def normalise(inputs: Array, scale: Array) -> Array:

@@ -161,6 +161,7 @@ DECODERS = {
     "bloom": BLOOM,
     "llama": LLAMA,
     "mistral": MISTRAL,
+    "qwen3": LLAMA.replace(query_key_norm=True),
     "gemma": GEMMA,
     "gemma2": GEMMA2,
 }

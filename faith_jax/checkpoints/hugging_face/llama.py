@@ -1,4 +1,7 @@
-"""Llama, Mistral, Gemma and Gemma 2: decoder-only, rotary positions, gated feed-forward layers."""
+"""Llama, Mistral, Qwen2, Qwen3, Gemma and Gemma 2: decoder-only, rotary, gated feed-forward layers.
+
+Qwen2 is a Llama with biases of queries, keys and values, Qwen3 one with norms of queries and keys.
+"""
 
 from faith_jax.checkpoints.hugging_face.family import (
     CAUSAL,
@@ -13,7 +16,12 @@ from faith_jax.checkpoints.hugging_face.family import (
 )
 from faith_jax.models.config import ROPE_TYPES, TransformerConfig
 
-_ROTARY = {"is_decoder_only": True, "positions": "rotary"}
+_ROTARY = {
+    "is_decoder_only": True,
+    "positions": "rotary",
+    "attention_output_bias": True,
+    "query_key_norm": False,
+}
 ORIGINAL_LENGTH = "original_max_position_embeddings"
 # Settings of rotary positions, with their defaults and names.
 _ROPE = {
@@ -25,7 +33,7 @@ _ROPE = {
 
 
 def _read_llama(fields: ConfigFields, base_settings: Settings) -> Settings:
-    """Reads the settings of all four; those of rotary positions may have an old form.
+    """Reads the settings of all; those of rotary positions may have an old form.
 
     As in Transformers 5, the old form counts where both are there, and Llama 3's original length
     may be a field of its own, which comes first, or missing.
@@ -162,6 +170,33 @@ MISTRAL = LLAMA.replace(
     marks={**_ROTARY, "norm_offset": 0.0},
     read=_read_mistral,
     write=lambda config: _write_llama(config) | {"sliding_window": config.sliding_window or None},
+)
+QWEN2 = LLAMA.replace(
+    name="Qwen2",
+    model_type="qwen2",
+    architecture="Qwen2ForCausalLM",
+    marks={**LLAMA.marks, "attention_output_bias": False},
+    fields=LLAMA.fields | {"attention_bias": (True, "attention_bias")},
+    constants=LLAMA.constants | {"attention_output_bias": False},
+    required={"use_sliding_window": (False, False)},
+    end=None,
+)
+QWEN3 = LLAMA.replace(
+    name="Qwen3",
+    model_type="qwen3",
+    architecture="Qwen3ForCausalLM",
+    marks={**LLAMA.marks, "query_key_norm": True},
+    fields=LLAMA.fields | {"head_dim": (128, "head_dim")},
+    constants=LLAMA.constants | {"query_key_norm": True},
+    required=QWEN2.required,
+    end=None,
+    layers={
+        ("model.layers", "decoder/layers"): _LLAMA_LAYER
+        | {
+            "self_attn.q_norm": "self_attention/query_norm",
+            "self_attn.k_norm": "self_attention/key_norm",
+        }
+    },
 )
 GEMMA = LLAMA.replace(
     name="Gemma",

@@ -26,6 +26,7 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import (
     Initializer,
     Projection,
+    RMSNorm,
     fan_in_normal,
     with_sharding_constraint,
 )
@@ -190,12 +191,18 @@ class MultiHeadAttention(nn.Module):
         init = _query_kernel_init(cfg.head_dim) if folded else fan_in_normal
         axes, width = ("embed", "joined_kv"), heads * cfg.head_dim
         x = Projection(width, axes, cfg.dtype, init, cfg.attention_bias, name=name)(x)
-        return split_heads(x, heads)
+        x = split_heads(x, heads)
+        if not cfg.query_key_norm or name == "value":
+            return x
+        offset = cfg.norm_offset
+        norm = RMSNorm(cfg.layer_norm_epsilon, cfg.dtype, offset, "kv", name=f"{name}_norm")
+        return norm(x)
 
     def _project_out(self, x: Array, width: int) -> Array:
         """Maps [batch, heads, length, head_dim] to [batch, length, embed]."""
         cfg, axes = self.config, ("joined_kv", "embed")
-        out = Projection(width, axes, cfg.dtype, fan_in_normal, cfg.attention_bias, name="out")
+        bias = cfg.attention_bias and cfg.attention_output_bias
+        out = Projection(width, axes, cfg.dtype, fan_in_normal, bias, name="out")
         return out(join_heads(x))
 
     def _write_cache(self, collection: str, key: Array, value: Array) -> None:

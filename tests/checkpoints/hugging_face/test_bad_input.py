@@ -106,6 +106,7 @@ UNSUPPORTED = [
     ("gpt2_inner_relu", "scale_attn_by_inverse_layer_idx", True),
     ("llama_rope_llama3", "rope_parameters", {"rope_type": "yarn", "factor": 2.0}),
     ("llama_rope_llama3", "rope_scaling", {"type": "yarn", "factor": 2.0}),
+    ("qwen2_tied", "use_sliding_window", True),
     ("roberta_types", "is_decoder", True),
     ("albert_nli", "num_hidden_groups", 2),
     ("dpr_context", "projection_dim", 8),

@@ -16,7 +16,8 @@ from tests.checkpoints import family_folders
 TOLERANCE = 1e-4
 SEARCHED = ("bloom_6_heads", "gpt2_inner_relu", "mistral_window")
 CASES = family_folders.cases()
-CAUSAL = [c for c in CASES if c.startswith(("bloom", "gemma", "gpt2", "llama", "mistral"))]
+_OF_DECODERS = ("bloom", "gemma", "gpt2", "llama", "mistral", "qwen")
+CAUSAL = [c for c in CASES if c.startswith(_OF_DECODERS)]
 ENCODER_DECODERS = [c for c in CASES if c.startswith(("bart", "t5gemma"))]
 ENCODERS = [c for c in CASES if c not in (*CAUSAL, *ENCODER_DECODERS)]
 # Heads and settings that another case has too: only their tensors are read and written.

@@ -94,6 +94,11 @@ def _mistral(rng):
     return "MistralForCausalLM", _rotary(rng) | {"sliding_window": window}
 
 
+def _qwen(rng):
+    family = str(rng.choice(["Qwen2", "Qwen3"]))
+    return f"{family}ForCausalLM", _rotary(rng) | {"rope_parameters": {"rope_theta": 20.0}}
+
+
 def _gemma(rng):
     return "GemmaForCausalLM", _rotary(rng) | {
         "tie_word_embeddings": True,
@@ -191,7 +196,7 @@ def _deberta(rng):
     }
 
 
-DRAWN = [_gpt2, _bloom, _llama, _mistral, _gemma, _gemma2, _bart, _bert_or_albert]
+DRAWN = [_gpt2, _bloom, _llama, _mistral, _qwen, _gemma, _gemma2, _bart, _bert_or_albert]
 DRAWN += [_roberta, _deberta, _deberta_v1]
 
 
