@@ -14,6 +14,7 @@ from faith_jax.checkpoints.hugging_face.family import (
     attention_modules,
     usual_head_dim,
 )
+from faith_jax.core.errors import format_value
 from faith_jax.models.config import ROPE_TYPES, TransformerConfig
 
 _ROTARY = {
@@ -42,7 +43,7 @@ def _read_llama(fields: ConfigFields, base_settings: Settings) -> Settings:
     rope_fields = fields.get(name, default={})
     kind = rope_fields.get("rope_type", rope_fields.get("type", "default"))
     if kind not in ROPE_TYPES:
-        raise fields.error(name, f"a rope_type of {list(ROPE_TYPES)}")
+        raise fields.error(name, f"a rope_type of {list(ROPE_TYPES)} and not {format_value(kind)}")
     if kind == "llama3":
         inside = rope_fields.get(ORIGINAL_LENGTH) or base_settings["max_positions"]
         rope_fields = rope_fields | {ORIGINAL_LENGTH: fields.fields.get(ORIGINAL_LENGTH) or inside}

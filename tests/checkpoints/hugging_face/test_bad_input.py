@@ -128,6 +128,12 @@ def test_a_setting_that_is_not_supported_is_named(tmp_path, case, field, value):
     assert field in message
 
 
+def test_an_unknown_rotary_scaling_is_named_however_long_its_settings_are(tmp_path):
+    yarn = {"factor": 4.0, "original_max_position_embeddings": 32768, "rope_type": "yarn"}
+    message = refused(changed(tmp_path, "llama_rope_llama3", {"rope_parameters": yarn}))
+    assert "'llama3'] and not \"yarn\", got {" in message
+
+
 @pytest.mark.parametrize(
     ("case", "architecture", "expected"),
     [
