@@ -1,7 +1,9 @@
 """The labels of each data set, and what they mean; 1 is faithful everywhere."""
 
+import contextlib
 import enum
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 class Faithfulness(enum.IntEnum):
@@ -123,6 +125,18 @@ _VERDICTS = {name: name for name in (*VERDICTS, UNSUPPORTED)} | {
     "NEUTRAL": DialFactLabel.NOT_ENOUGH_INFO.value,
     "NEI": DialFactLabel.NOT_ENOUGH_INFO.value,
 }
+
+
+def label_text(value: Any) -> str:
+    """Returns a label in lower case, and a number in its shortest form; "" = none.
+
+    >>> label_text(" Yes"), label_text(1.0), label_text("0,0"), label_text(None)
+    ('yes', '1', '0', '')
+    """
+    text = "" if value is None else str(value).strip().lower()
+    with contextlib.suppress(ValueError):
+        return str(float(text.replace(",", "."))).removesuffix(".0")
+    return text
 
 
 def parse_verdict(text: str) -> str | None:

@@ -1,6 +1,5 @@
 """Makes examples to score of rows of any form: of a table, a frame, or a data set."""
 
-import contextlib
 import dataclasses
 import datetime
 import decimal
@@ -17,6 +16,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, field_error, pluralize
+from faith_jax.core.labels import label_text
 from faith_jax.core.rows import BadRows, Row, Seen, parse_rows
 from faith_jax.core.settings import unescape
 from faith_jax.core.types import GroundedExample, Grounding
@@ -120,7 +120,7 @@ class Columns:
             if not (name and equals and value in ("0", "1", "")):
                 expected = "expected LABEL=1, LABEL=0 or LABEL="
                 raise ConfigError(f"--label-values: {expected}, got {part!r}.")
-            label_meanings[_label_text(name)] = int(value) if value else None
+            label_meanings[label_text(name)] = int(value) if value else None
         return label_meanings
 
     def find_id_column(self, fields: tuple[str, ...]) -> str:
@@ -503,7 +503,7 @@ class _RowReader(NamedTuple):
 
     def _read_label(self) -> int | None:
         value, columns = self._read_part("label"), self.columns
-        meanings, text = columns.known_labels, _label_text(value)
+        meanings, text = columns.known_labels, label_text(value)
         if text not in meanings:
             user_labels = "".join(
                 f"{label}, " for label in meanings if label and label not in KNOWN_LABELS
@@ -582,14 +582,6 @@ def _to_text(value: Any) -> str:
     """Returns a value as text; "" for none and for a blank text."""
     text = "" if value is None else str(value)
     return text if text.strip() else ""
-
-
-def _label_text(value: Any) -> str:
-    """Returns a label in lower case; a number in its shortest form, also of a decimal comma."""
-    text = _to_text(value).strip().lower()
-    with contextlib.suppress(ValueError):
-        return str(float(text.replace(",", "."))).removesuffix(".0")
-    return text
 
 
 def _json_text(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.labels import UNSUPPORTED, VERDICTS, parse_verdict
+from faith_jax.core.labels import UNSUPPORTED, VERDICTS, label_text, parse_verdict
 from faith_jax.core.settings import (
     InputFormat,
     NotNegative,
@@ -323,7 +323,7 @@ class CheckOptions(FindingOptions, ClaimColumns):
                 verdicts = ", ".join((*VERDICTS, UNSUPPORTED))
                 expected = f"LABEL=VERDICT, a verdict being one of {verdicts}"
                 raise ConfigError(f"--label-values: expected {expected}; got {part!r}.")
-            by_label[label.lower()] = verdict
+            by_label[label_text(label)] = verdict
         return by_label
 
 

@@ -28,6 +28,7 @@ from faith_jax.core.labels import (
     VERDICTS,
     DialFactLabel,
     DialFactType,
+    label_text,
     parse_verdict,
     response_verdict,
 )
@@ -201,14 +202,14 @@ def _read_gold_verdicts(row: ExampleRow, options: CheckOptions, place: str = "")
     if column is None and row.fields.get("type_label") == DialFactType.PERSONAL:
         value = NOT_VERIFIABLE
     values = value if isinstance(value, list) else [value]
-    texts = ["" if label is None else str(label).strip() for label in values]
+    texts = [label_text(label) for label in values]
     of_answers = {1: DialFactLabel.SUPPORTS.value, 0: UNSUPPORTED}  # by the labels of `score`
     verdicts = [
         text
         and (
-            options.verdicts.get(text.lower())
+            options.verdicts.get(text)
             or parse_verdict(text)
-            or of_answers.get(KNOWN_LABELS.get(text.lower(), -1))
+            or of_answers.get(KNOWN_LABELS.get(text, -1))
         )
         for text in texts
     ]

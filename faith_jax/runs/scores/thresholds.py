@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from faith_jax.core.errors import pluralize
 from faith_jax.core.table import Table
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.protocols import (
@@ -11,6 +12,7 @@ from faith_jax.runs.scores.protocols import (
     check_several_rows,
     chosen_corpora,
     cluster_fields,
+    counting_undefined,
 )
 from faith_jax.statistics.scored_corpora import check_usable, only_fields
 from faith_jax.statistics.thresholds import Wish, held_out_figures
@@ -22,7 +24,8 @@ _TIDY = ("corpus", "scorer", "wish", "threshold", "share", "low", "high", "rows"
 
 def _evaluate_thresholds(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     corpora = chosen_corpora(files, options, only_fields(*cluster_fields(options)))
-    check_usable(corpora)
+    filled = counting_undefined(corpora, options)
+    check_usable(filled)
     check_several_rows({name: corpus.ids for name, corpus in corpora.items()})
     wishes = (
         (Wish.CATCH, options.catch, f"read {100 * options.catch:g}% of the errors"),
@@ -33,9 +36,17 @@ def _evaluate_thresholds(files: Sequence[str], options: EvaluateOptions) -> Eval
         f"On held-out rows: by cross-validation, with {100 * options.confidence:g}% intervals. A "
         "threshold holds for answers like these; label some again when the system changes."
     ]
-    for part in (corpus.part(corpus.usable()) for corpus in corpora.values()):
+    for corpus in filled.values():
+        part = corpus.part(corpus.usable())
         units = units_of([part], options.cluster_field)
         notes += units.notes(part.name)
+        errors, of_part = (int((labels == 0).sum()) for labels in (corpus.labels, part.labels))
+        if of_part < errors:
+            notes.append(
+                f"{part.name}: {errors - of_part} of {pluralize(errors, 'error')} have no score, "
+                "and are in no share; read rows without a score too, or count them as VALUE with "
+                "--undefined=VALUE."
+            )
         for scorer, scores in part.scores.items():
             for wish, share, name in wishes:
                 figures = held_out_figures(
@@ -74,5 +85,7 @@ def _evaluate_thresholds(files: Sequence[str], options: EvaluateOptions) -> Eval
 
 THRESHOLDS = EvaluationProtocol(
     _evaluate_thresholds,
-    frozenset(("catch", "risk", "cluster_field", "confidence", "seed", "scorers", "ensemble")),
+    frozenset(
+        ("catch", "risk", "cluster_field", "confidence", "seed", "scorers", "ensemble", "undefined")
+    ),
 )

@@ -210,7 +210,7 @@ def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
 def test_other_labels_and_the_turns_of_a_chat(command, nli, base, tmp_path):
     path, output = tmp_path / "r.jsonl.gz", tmp_path / "c.jsonl"
     chat = [{"role": "user", "content": "Is tea hot?"}, {"role": "assistant", "content": " Yes."}]
-    labels = ["entailment", "ok", "Nay", "neutral"]
+    labels = ["entailment", "ok", "Nay", "neutral", 2.0, 1.0]
     rows = [{"response": "Tea is hot.", "history": chat, "truth": label} for label in labels]
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
     given = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
@@ -220,9 +220,9 @@ def test_other_labels_and_the_turns_of_a_chat(command, nli, base, tmp_path):
         assert "--label-values: expected LABEL=VERDICT" in command(
             *given, f"--label-values={values}"
         )[2]  # fmt: skip
-    command.succeeds(*given, "--label-values=ok=supports, nay = Refutes")
+    command.succeeds(*given, "--label-values=ok=supports, nay = Refutes, 2=refutes")
     made = rows_of(output)
-    expected = ["SUPPORTS", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
+    expected = ["SUPPORTS", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO", "REFUTES", "SUPPORTS"]
     assert [row["fields"][GOLD_RESPONSE] for row in made] == expected
     assert made[0]["history"] == ["Is tea hot?", "Yes."]
 

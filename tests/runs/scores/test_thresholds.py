@@ -67,3 +67,20 @@ def test_nothing_is_invented_where_no_rows_can_be_held_out(scored, tmp_path, cap
         assert "0.0%" not in printed
     # The same rows as units of their own have figures.
     assert 0 < figures(path, tmp_path, "--cluster-field=none")["good", "read"]["rows"] < 1
+
+
+def test_errors_without_a_score_are_told_and_can_be_counted(scored, tmp_path, capsys):
+    rows = [json.loads(line) for line in scored.read_text().splitlines()]
+    errors = [row for row in rows if row["label"] == 0]
+    for row in errors[::2]:
+        row["scores"]["good"] = None
+    scored.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    silent = len(errors[::2])
+    figures(scored, tmp_path, "--scorers=good")
+    note = f"bot: {silent} of {len(errors)} errors have no score, and are in no share"
+    assert note in capsys.readouterr().out
+    counted = figures(scored, tmp_path, "--scorers=good", "--undefined=-9", "--catch=0.5")
+    printed = capsys.readouterr().out
+    assert "have no score" not in printed
+    assert "Undefined scores count as -9." in printed
+    assert counted["good", "read"]["rows"] == pytest.approx(silent / len(rows), abs=0.02)
