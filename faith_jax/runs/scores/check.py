@@ -68,7 +68,7 @@ from faith_jax.tokenizers.unknown import unknown_warnings
 logger = logging.getLogger("faith_jax")
 
 _TINY = (
-    f"{MINI_NLI} is a small model to try things out: it is often wrong and always sure; "
+    f"{MINI_NLI} is a small model to try things out: it is often wrong, also where it is sure; "
     "give your own verifier as --model"
 )
 DIALFACT_LABEL, LABEL = "response_label", "label"
