@@ -1,8 +1,9 @@
 """The area under the ROC curve (AUC): how well scores tell faithful responses from others.
 
-`area_components` gives an AUC with the parts of its interval (see `statistics.estimates`) and of
-its tests, which the tables of scorers show; `auc_of_weights` is for `statistics.bootstrap`, which
-resamples rows with all that belongs to them, such as words.
+`area_components` gives an AUC with DeLong's standard error, for its interval and its tests in the
+tables of scorers. The interval is `Estimate.interval(bounds=(0, 1))` of `statistics.estimates`:
+Wilson's, with Student's t, at the number of rows that this error stands for. `auc_of_weights` is
+for `statistics.bootstrap`, which resamples rows with all that belongs to them, such as words.
 
 Labels are 1 (faithful) and 0; scores are higher for what is more faithful. Ties count half.
 
