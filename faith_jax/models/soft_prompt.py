@@ -4,8 +4,8 @@ Reference: Lester 2021; Chang 2024, appendix B (5 vectors, initialised with a ra
 5,000 most frequent vocabulary embeddings).
 
 A training saves its prompt in the item `params` of MODEL_DIR/checkpoints/<step>/
-(`faith_jax.training.checkpoints`); `faith_jax.runs.convert.export_prompt` writes it alone, as a .npy
-file, float32 [length, embed], or as a folder of PEFT's.
+(`faith_jax.training.checkpoints`); `faith_jax.runs.convert.export_prompt` writes it alone, as a
+.npy file, float32 [length, embed], or as a folder of PEFT's.
 """
 
 import functools
