@@ -300,7 +300,8 @@ def quote_value(binding: str) -> str:
     name, _, value = binding.partition("=")
     if value.lstrip()[:1] not in ("@", "%"):
         try:
-            ast.literal_eval(value.strip())
+            literal = ast.literal_eval(value.strip())
+            return f"{name}={literal!r}" if isinstance(literal, tuple) else binding  # 1,0 as (1, 0)
         except (ValueError, SyntaxError):
             try:  # references and macros inside of a list, say; no 'train[:9%]'
                 list(parse_statements(f"value = {value}"))

@@ -148,7 +148,7 @@ def _sample_embeddings(
 
 
 def class_labels(
-    labels: Sequence[str],
+    labels: Sequence[str | int],
     encode: Callable[[str], Sequence[int]],
     fill: PromptInitializer | None = None,
 ) -> PromptInitializer:
@@ -161,14 +161,17 @@ def class_labels(
     """
     # Lester 2021: labels begin the prompt, and sampled vocabulary fills it up.
     fill = fill or sampled_vocabulary()
+    # As --gin.CLASS_LABELS=yes,no and =1,0 give them.
+    parts = labels.split(",") if isinstance(labels, str) else labels
+    texts = [str(part).strip() for part in parts]
 
     def initialize(key: Array, length: int, embedding: Array) -> Array:
-        if len(labels) > length:
+        if len(texts) > length:
             raise ConfigError(
-                f"class_labels: {len(labels)} labels do not fit a prompt of {length} vectors."
+                f"class_labels: {len(texts)} labels do not fit a prompt of {length} vectors."
             )
         rows = []
-        for label in labels:
+        for label in texts:
             tokens = encode(label)
             if not len(tokens):
                 raise ConfigError(f"class_labels: the label {label!r} has no tokens.")

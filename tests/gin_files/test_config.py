@@ -240,6 +240,7 @@ def test_paper_settings_of_dialogue_decoding(name, split):
         ("A=%B", "A=%B"),
         ("LENGTHS={'inputs': 3}", "LENGTHS={'inputs': 3}"),
         ("PAIR=(%A, @b.c())", "PAIR=(%A, @b.c())"),
+        ("CLASS_LABELS=1,0", "CLASS_LABELS=(1, 0)"),
         ("SPLIT=train[:25%]", "SPLIT='train[:25%]'"),
         ("MODEL_DIR=runs/me@home 50%", "MODEL_DIR='runs/me@home 50%'"),
     ],

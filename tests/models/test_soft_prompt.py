@@ -67,7 +67,9 @@ def test_sampled_vocabulary_refuses_more_vectors_than_tokens():
 
 
 def encode(text):
-    return {"YES": [10], "NO": [20, 30], "": [], "odd": [VOCAB_SIZE]}[text]
+    return {"YES": [10], "NO": [20, 30], "": [], "odd": [VOCAB_SIZE], "1": [10], "0": [20, 30]}[
+        text
+    ]
 
 
 def test_class_labels_are_the_means_of_their_tokens_and_the_rest_is_filled():
@@ -78,6 +80,9 @@ def test_class_labels_are_the_means_of_their_tokens_and_the_rest_is_filled():
     np.testing.assert_array_equal(found[2:], soft_prompt.uniform()(KEYS[0], 3, EMBEDDING))
     exactly = np.asarray(initialize(KEYS[0], 2, EMBEDDING))
     np.testing.assert_array_equal(exactly, found[:2])
+    for labels in ("YES, NO", (1, 0)):  # as gin gives them
+        again = soft_prompt.class_labels(labels, encode)(KEYS[0], 2, EMBEDDING)
+        np.testing.assert_array_equal(again, exactly)
 
 
 @pytest.mark.parametrize(
