@@ -21,7 +21,7 @@ from faith_jax.datasets.tables import frame_rows
 from faith_jax.export.read_scored import ScoredColumns, score_columns, scored_fields
 from faith_jax.runs.options import EvaluateOptions, ReportOptions
 from faith_jax.runs.scores.evaluate_scores import evaluation
-from faith_jax.runs.scores.score_frames import as_frame, named_columns
+from faith_jax.runs.scores.score_frames import as_frame, check_names, named_columns
 
 
 def evaluate(
@@ -168,6 +168,7 @@ def _write_frames(
 
     Frames that are compared must have rows in common.
     """
+    check_names(scorers)
     files, ids = [], dict[str, dict[str, None]]()
     for name, frame in systems.items():
         if not name or {"/", "\\"} & set(name):

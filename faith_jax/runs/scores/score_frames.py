@@ -236,6 +236,14 @@ def with_columns(table: Any, values: Mapping[str, list[Any]]) -> Any:
     return as_frame(rows, list(dict.fromkeys(name for row in rows for name in row)))
 
 
+def check_names(scorers: Any) -> None:
+    """Raises ConfigError unless scorers are a list of names, or options by name."""
+    if isinstance(scorers, str) or not all(isinstance(name, str) for name in scorers):
+        raise ConfigError(
+            f"scorers: expected a list of names, such as ['token_f1'], got {scorers!r}."
+        )
+
+
 def check_options(options: Mapping[str, Any], names: Sequence[str]) -> None:
     """Raises ConfigError for an option that is not known, perhaps an argument's name in error."""
     for option in options:
@@ -249,10 +257,9 @@ def check_options(options: Mapping[str, Any], names: Sequence[str]) -> None:
 def _load_scorers(
     scorers: Sequence[str] | Mapping[str, Mapping[str, Any]], options: Mapping[str, Any]
 ) -> dict[str, BaseScorer]:
-    if isinstance(scorers, str) or not scorers:
-        raise ConfigError(
-            f"scorers: expected a list of names, such as ['token_f1'], got {scorers!r}."
-        )
+    check_names(scorers)
+    if not scorers:
+        raise ConfigError("scorers: name at least one scorer.")
     options_by_name = scorers if isinstance(scorers, Mapping) else {name: {} for name in scorers}
     option_names = {name: scorer_options(name.rpartition("=")[2]) for name in options_by_name}
     check_options(options, [name for names in option_names.values() for name in names])

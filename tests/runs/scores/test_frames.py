@@ -107,6 +107,7 @@ def test_a_page_is_written(systems, tmp_path):
     [
         (lambda a, b: faith_jax.evaluate(a[["response"]]), ConfigError, "no column of frame is na"),
         (lambda a, b: faith_jax.evaluate(a, scorers=["tokn"]), ConfigError, "no column 'tokn'"),
+        (lambda a, b: faith_jax.evaluate(a, scorers="tok"), ConfigError, "a list of names"),
         (lambda a, b: faith_jax.compare(a, b, names=["a"]), ConfigError, "expected 2 different"),
         (lambda a, b: faith_jax.compare(a, b, names=["a", "b/c"]), ConfigError, "without slashes"),
         (lambda a, b: faith_jax.compare(a, b, baselin="a"), ConfigError, "Did you mean 'baseline'"),

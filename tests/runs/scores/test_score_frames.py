@@ -82,6 +82,7 @@ def test_scorers_have_options_of_their_own_and_shared_ones():
     ("changes", "message"),
     [
         ({"scorers": "token_f1"}, "expected a list of names, such as .*, got 'token_f1'"),
+        ({"scorers": [load_scorer("token_f1")]}, "expected a list of names"),
         ({"scorers": ["token_f"]}, "There is no scorer 'token_f'. Did you mean 'token_f1'"),
         ({"labels": [1]}, "2 responses, 1 labels"),
         ({"responses": ["a"]}, "2 groundings, 1 responses"),
