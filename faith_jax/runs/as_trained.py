@@ -23,9 +23,9 @@ from faith_jax.core.settings import (
 from faith_jax.datasets.augmentation.control_tokens import FAITHFUL_TOKENS
 from faith_jax.datasets.task_data import TASKS
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.gin_files.run_settings import Setting, read_settings
 from faith_jax.gin_files.values import Reference
 from faith_jax.inference.checkpoint_decoding import from_checkpoint
-from faith_jax.runs.run_settings import Setting, read_settings
 
 logger = logging.getLogger("faith_jax")
 

@@ -35,8 +35,7 @@ from faith_jax.core.files import atomic_file, working_folder, write_text
 from faith_jax.core.files.stores import is_remote, path_of, reason, storage_errors
 from faith_jax.core.files.whole import remove_tree
 from faith_jax.core.processes import on_first_process
-from faith_jax.models.config import TransformerConfig
-from faith_jax.runs.run_settings import (
+from faith_jax.gin_files.run_settings import (
     CONFIG,
     TRAIN_STEPS,
     SettingDifference,
@@ -44,6 +43,7 @@ from faith_jax.runs.run_settings import (
     read_settings,
     settings_of,
 )
+from faith_jax.models.config import TransformerConfig
 from faith_jax.runs.setup import BaseCheckpoint
 from faith_jax.statistics.prompt_health import Curve
 from faith_jax.tokenizers.base import Tokenizer

@@ -14,6 +14,7 @@ from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError, FaithJaxError, first_duplicate
 from faith_jax.core.files import reserve_outputs, write_json, write_text
 from faith_jax.core.files.stores import path_of
+from faith_jax.gin_files.run_settings import read_settings
 from faith_jax.gin_files.values import Reference
 from faith_jax.models.soft_prompt import prompt_embedding
 from faith_jax.report.figures import save_curves
@@ -29,7 +30,6 @@ from faith_jax.report.table_pages import render_table
 from faith_jax.runs.convert import read_prompts
 from faith_jax.runs.model_dir import RunLog, read_prompt_starts
 from faith_jax.runs.options import PromptReportOptions
-from faith_jax.runs.run_settings import read_settings
 from faith_jax.statistics import prompt_health
 from faith_jax.statistics.prompt_health import PromptHealth, RunHealth, VocabularyPiece
 from faith_jax.tokenizers.carried import carried_vocabulary

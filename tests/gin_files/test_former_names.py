@@ -9,8 +9,8 @@ import pytest
 from faith_jax.gin_files import config as gin_config
 from faith_jax.gin_files import former_names
 from faith_jax.gin_files.former_names import with_present_names
+from faith_jax.gin_files.run_settings import differences, settings_of
 from faith_jax.runs import infer, setup, train
-from faith_jax.runs.run_settings import differences, settings_of
 from faith_jax.training.infonce import InfoNCE
 from tests.paths import REPOSITORY
 

@@ -347,7 +347,7 @@ def _check_form(model: str, form: str) -> None:
     run = path.parent.parent if path.parent.name == "checkpoints" else path
     task = None
     if (run / "config.gin").is_file():
-        from faith_jax.runs.run_settings import read_settings
+        from faith_jax.gin_files.run_settings import read_settings
 
         task = (read_settings(run) or {}).get("dataset.mixture_or_task_name")
     if task is None:

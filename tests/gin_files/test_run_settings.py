@@ -4,7 +4,7 @@ import gin
 import pytest
 
 from faith_jax.gin_files import config as gin_config
-from faith_jax.runs.run_settings import (
+from faith_jax.gin_files.run_settings import (
     Reference,
     SettingDifference,
     differences,
