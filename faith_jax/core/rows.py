@@ -78,7 +78,8 @@ class BadRows:
         """Counts a bad row; raises the error unless bad rows are skipped."""
         if not self.skip:
             raise error
-        message = str(error)  # names the row
+        # Names the row; the option that skips it is given already.
+        message = str(error).partition("; --skip-bad-rows")[0]
         self._seen = self._seen or Seen()
         if self._seen.add(message):
             self.take(1, [message])
