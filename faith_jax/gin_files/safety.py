@@ -27,7 +27,6 @@ CALLABLE = (
     "faith_jax.models.partitioning",
     "faith_jax.models.soft_prompt",
     "faith_jax.models.transformer",
-    "faith_jax.runs.as_trained.control_tokens",
     "faith_jax.runs.as_trained.cut_policy",
     "faith_jax.runs.as_trained.decode_length",
     "faith_jax.runs.as_trained.decoding",

@@ -67,10 +67,10 @@ def cut_policy(path: Paths) -> str:
     return _find_agreed_setting(path, "CUT_POLICY", of_run, _POLICY)
 
 
-def control_tokens(path: Paths) -> tuple[str, ...]:
-    """Returns INPUT_CONTROL_TOKENS for rows of a file; raises as `decode_length`.
+def control_tokens(checkpoint: str) -> tuple[str, ...]:
+    """Returns the control tokens that ask a checkpoint for a faithful response.
 
-    They ask for a faithful response if the checkpoint's run had control tokens in its inputs.
+    There are none where its run had none in its inputs, or where it is of no run.
     """
 
     def of_run(settings: Mapping[str, Setting]) -> tuple[str, ...] | None:
@@ -78,7 +78,7 @@ def control_tokens(path: Paths) -> tuple[str, ...]:
         data_sets = TASKS.get(task.value, ()) if task and isinstance(task.value, str) else ()
         return FAITHFUL_TOKENS if any("/control_tokens" in name for name in data_sets) else None
 
-    return _find_agreed_setting(path, "INPUT_CONTROL_TOKENS", of_run, ())
+    return _find_agreed_setting(checkpoint, "INPUT_CONTROL_TOKENS", of_run, ())
 
 
 def decoding(

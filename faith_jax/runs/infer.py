@@ -57,7 +57,7 @@ from faith_jax.input.infer_rows import FieldKinds, read_input_file, task_rows
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.partitioning import Partitioner, make_partitioner, own_devices
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs import preflight, processes, setup
+from faith_jax.runs import as_trained, preflight, processes, setup
 from faith_jax.runs.model_dir import make_folder
 from faith_jax.runs.shards import Job, Place, Shard, digest_of, split
 from faith_jax.tokenizers.carried import RunVocabulary
@@ -146,7 +146,7 @@ def infer(
     batch_size: BatchSize = 16,
     seed: NotNegative = 0,
     cut_policy: str = "knowledge",
-    control_tokens: Sequence[str] = (),
+    control_tokens: Sequence[str] | None = (),
     limit: NotNegative = 0,
     restart: bool = False,
     dry_run: bool = False,
@@ -173,7 +173,8 @@ def infer(
       seed: of sampling, to which a replicate adds its number, and of the choice of arguments.
       cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
       control_tokens: in front of inputs without any, one of each kind
-        (`datasets.augmentation.control_tokens`).
+        (`datasets.augmentation.control_tokens`); None = of each model those that it was trained
+        with, see `as_trained.control_tokens`.
       limit: only the first rows; 0 = all.
       restart: discard what a stopped run with other settings has made.
       dry_run: only report what the model would read, also to OUTPUT.preflight.json.
@@ -201,8 +202,11 @@ def infer(
         made_in = folder.parent if dry_run else system.output.parent
         make_folder(str(made_in), "INFER_OUTPUT_DIR")
         tokenizer = source.tokenizer(vocabulary)
-        if control_tokens:
-            system = system.with_control_tokens(control_tokens, getattr(tokenizer, "extra_ids", 0))
+        tokens = control_tokens
+        if tokens is None:
+            tokens = as_trained.control_tokens(system.checkpoint)
+        if tokens:
+            system = system.with_control_tokens(tokens, getattr(tokenizer, "extra_ids", 0))
         load = functools.partial(
             _Responder.load, models, system, source, decoding, batch_size, seed, vocabulary,
             tokenizer,

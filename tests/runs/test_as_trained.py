@@ -7,7 +7,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.datasets.augmentation.control_tokens import FAITHFUL_TOKENS
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.gin_files import config as gin_config
-from faith_jax.runs import infer
+from faith_jax.runs import as_trained, infer
 
 TRAIN = (
     "MIXTURE_OR_TASK_NAME=t",
@@ -55,17 +55,15 @@ def test_a_run_s_decoding_length_and_cut_policy_are_taken(given, tmp_path, caplo
     assert given(f"{path}/checkpoints/4") == given(path)
 
 
-def test_rows_of_a_file_get_the_control_tokens_of_a_model_trained_with_them(tmp_path):
-    def tokens(path, *bindings):
-        required = ("INPUT_FILE=i", "INFER_OUTPUT_DIR=o", *bindings)
-        gin_config.parse(["runs/infer_file.gin"], [f"CHECKPOINT_PATH={path}", *required])
-        return gin.get_bindings(infer.infer)["control_tokens"]
-
+def test_control_tokens_are_those_of_each_model(given, tmp_path):
     task = "MIXTURE_OR_TASK_NAME=wizard_of_wikipedia_generate_ctrl_sample"
     ctrl = model_dir(tmp_path / "c", task)
     other = model_dir(tmp_path / "o", "MIXTURE_OR_TASK_NAME=faithdial_generate")
-    assert tokens(ctrl) == FAITHFUL_TOKENS
-    assert tokens(other) == tokens("mini") == tokens(ctrl, "INPUT_CONTROL_TOKENS=()") == ()
+    of_each = [as_trained.control_tokens(path) for path in (ctrl, f"{ctrl}/checkpoints/4", other)]
+    assert of_each == [FAITHFUL_TOKENS, FAITHFUL_TOKENS, ()]
+    assert as_trained.control_tokens("mini") == ()
+    given({"a": ctrl, "b": other})  # may respond to the same rows
+    assert gin.get_bindings(infer.infer)["control_tokens"] is None
 
 
 def test_without_decoding_the_targets_length_counts(given, tmp_path):

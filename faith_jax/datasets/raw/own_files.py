@@ -59,7 +59,7 @@ def _read_texts(path: pathlib.Path, bad_rows: BadRows) -> Examples:
             texts = convert_row(fields, place, _TextToText)
             return {"id": identifier, **msgspec.structs.asdict(texts)}
         row = input_row(fields, place, identifier)
-        if not row.target:
+        if not (row.target or "").strip():
             remedy = "give a response to learn, or 'inputs' and 'targets'"
             raise field_error(place, "response", "a text", row.target, remedy)
         # The response to arguments of two sides is in the format of the input.

@@ -192,13 +192,13 @@ def _read_finished(target: pathlib.Path) -> dict[str, Any]:
 
 
 def _note_finished(
-    job: Job, run: Mapping[str, Any], summary: ScoreSummary, costs: str, made: pathlib.Path
+    job: Job, run: Mapping[str, Any], summary: ScoreSummary, costs: str, contents: pathlib.Path
 ) -> None:
-    """Notes what the output is of, of which `made` has all, before it is at its place."""
+    """Notes what the output is of; its contents may not have been moved to its place yet."""
     note = {
         "run": run,
         "stamp": job.stamp,
-        "output": _output_stamp(job.target, made),
+        "output": _output_stamp(job.target, contents),
         "left_out": job.known["left_out"],
         "bad_rows": job.known["bad_rows"],
         "rows": len(job),
@@ -420,10 +420,11 @@ def _finished_path(target: pathlib.Path) -> pathlib.Path:
     return partial.with_name(f".{partial.stem}.finished.json")
 
 
-def _output_stamp(target: pathlib.Path, made: pathlib.Path) -> list[list[Any]]:
-    """Returns the stamp of an output that is, or will be, what is `made`."""
-    files = [made] if made.is_file() else sorted(p for p in made.rglob("*") if p.is_file())
-    names = (path.relative_to(made) for path in files)
+def _output_stamp(target: pathlib.Path, contents: pathlib.Path) -> list[list[Any]]:
+    """Returns the stamp of an output whose contents are, or will be, moved to its place."""
+    is_file = contents.is_file()
+    files = [contents] if is_file else sorted(p for p in contents.rglob("*") if p.is_file())
+    names = (path.relative_to(contents) for path in files)
     return [[str(target / name), *of] for name, (_, *of) in zip(names, stamp(files), strict=True)]
 
 
@@ -509,11 +510,11 @@ def _write_output(
     """
     is_known_before = not is_remote(target)  # a store says the version
     if data_set is not None:
-        made = job.folder / TFDS
-        data_set.write_metadata(made, [shard.count for shard in job.shards])
+        folder = job.folder / TFDS
+        data_set.write_metadata(folder, [shard.count for shard in job.shards])
         if is_known_before:
-            note(made)
-        move_into_place(made, target)
+            note(folder)
+        move_into_place(folder, target)
     else:
         with atomic_file(target) as beside:
             if form == "jsonl":

@@ -96,7 +96,7 @@ def test_rows_to_respond_to_are_texts_to_train_on(tmp_path):
 
 
 def test_rows_without_a_response_are_errors(tmp_path):
-    rows = [*ROWS, {**ROWS[0], "response": ""}, {"inputs": "a"}, {"query": "Is it?"}]
+    rows = [*ROWS, {**ROWS[0], "response": " "}, {"inputs": "a"}, {"query": "Is it?"}]
     with pytest.raises(InputError, match=r"train.jsonl:5: field 'response': expected a text"):
         read_texts(tmp_path, rows)
     bad_rows = BadRows(skip=True)
