@@ -59,12 +59,13 @@ def _read_texts(path: pathlib.Path, bad_rows: BadRows) -> Examples:
             texts = convert_row(fields, place, _TextToText)
             return {"id": identifier, **msgspec.structs.asdict(texts)}
         row = input_row(fields, place, identifier)
-        if not (row.target or "").strip():
+        response = row.target or ""
+        if not response.strip():
             remedy = "give a response to learn, or 'inputs' and 'targets'"
             raise field_error(place, "response", "a text", row.target, remedy)
         # The response to arguments of two sides is in the format of the input.
         has_format = row.postprocess is templates.npov_response
-        targets = templates.npov_generate_targets(row.target) if has_format else row.target
+        targets = templates.npov_generate_targets(response) if has_format else response
         return {"id": identifier, "inputs": row.inputs, "targets": targets}
 
     yield from parse_rows(read_jsonl(path, bad_rows=bad_rows), parse, bad_rows)
