@@ -40,10 +40,15 @@ _LENGTH_BYTES = 8
 _BLOCK_BYTES = 2**24  # that are read at once
 
 
+_FileName = Annotated[
+    str, msgspec.Meta(pattern="^[^/]+$", description="the name of a file in the folder")
+]
+
+
 class _Index(msgspec.Struct):
     """The file of each tensor; a checkpoint must not make us read files elsewhere."""
 
-    weight_map: dict[str, Annotated[str, msgspec.Meta(pattern="^[^/]+$")]]
+    weight_map: dict[str, _FileName]
 
 
 def weight_files(folder: pathlib.Path, whole: str, index: str) -> list[pathlib.Path]:

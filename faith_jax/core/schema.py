@@ -15,16 +15,13 @@ faith_jax.core.errors.InputError: topics.jsonl:3: field 'side': expected one of 
 "por". Did you mean 'pro'?
 """
 
-import atexit
 import dataclasses
 import enum
-import gc
 import pathlib
-import re
 import tomllib
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -33,42 +30,21 @@ from faith_jax.core.errors import (
     FaithJaxError,
     InputError,
     did_you_mean,
-    field_error,
     format_value,
 )
 from faith_jax.core.rows import BadRows, Row, open_text, parse_rows, read_json
-from faith_jax.core.settings import expand_union
+from faith_jax.core.settings import describe_type, expand_union, list_choices
 
-# At the end of Python, collecting what msgspec has made of a `Meta` can crash the process, after
-# all its work (msgspec issue 717); what is frozen is not collected.
-atexit.register(gc.freeze)
-
-Text = Annotated[str, msgspec.Meta(pattern=r"\S")]  # not empty, nor blank
+# No `pattern`: in a union, msgspec 0.22 gives up its expression once too often, and Python crashes.
+Text = Annotated[str, msgspec.Meta(min_length=1, description="a text that is not empty")]
 Texts = Annotated[list[Text], msgspec.Meta(min_length=1)]
-Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Flag = Literal[0, 1] | bool
+Whole = Annotated[
+    int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, description="a whole number of 64 bits")
+]
+Flag = Annotated[Literal[0, 1] | bool, msgspec.Meta(description="0, 1, true or false")]
 
 Schema = TypeVar("Schema")
 _Made = TypeVar("_Made")
-
-# What msgspec calls a type, and what its messages say of it.
-_KINDS = {
-    "str": "a text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "an object",
-}
-_WORDS = {
-    r" matching regex '\\\\S'": " that is not empty",
-    r" of length >= 1(?!\d)": " of at least 1 item",
-    r" of length >= (\d+)": r" of at least \1 items",
-    r" of length (\d+)": r" of \1 items",
-    r" <= 9223372036854775807| >= -9223372036854775808": " of 64 bits",
-    r", got .*$": "",
-}
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
 def convert_row(
@@ -86,7 +62,11 @@ def convert_row(
     except UnicodeEncodeError:
         raise InputError(f"{place}: holds half of a surrogate pair, no character.") from None
     except msgspec.ValidationError as error:
-        raise _input_error(str(error), fields, place, schema) from None
+        if not isinstance(fields, Mapping):
+            problem = f"expected a JSON object, got {format_value(fields)}."
+        else:
+            problem = _explain_refusal(fields, schema, "", strip, error)
+        raise InputError(f"{place}: {problem}") from None
 
 
 def read_json_as(
@@ -133,11 +113,15 @@ def read_as(
 
 
 def _drop_nulls(value: Any, strip: bool) -> Any:
-    """Returns a value without nulls in objects; UnicodeEncodeError for half a surrogate pair."""
+    """Returns a value without nulls in objects, and with "" for texts of white space.
+
+    Raises:
+      UnicodeEncodeError: a text has half a surrogate pair.
+    """
     if isinstance(value, str):
         if not value.isascii():
             value.encode()
-        return value.strip() if strip else value
+        return value.strip() if strip or value.isspace() else value
     if isinstance(value, Mapping):
         return {
             _drop_nulls(name, strip=False): _drop_nulls(inner, strip)
@@ -147,118 +131,93 @@ def _drop_nulls(value: Any, strip: bool) -> Any:
     return [_drop_nulls(inner, strip) for inner in value] if isinstance(value, list) else value
 
 
-def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: Any) -> InputError:
-    """Returns the error for a row, given msgspec's message."""
-    problem, _, path = problem.partition(" - at `$")
-    value: Any = fields
-    field, kind = "", schema
-    for name, item in _STEP.findall(path.removesuffix("`")):
-        step, kind = _follow_step(value, kind, name, item)
-        value = value.get(step) if isinstance(value, Mapping) else value[step]
-        field += f".{step}" if name or not field else f"[{step!r}]"
-    field = field.removeprefix(".")
-    if not field and not isinstance(fields, Mapping):
-        return InputError(f"{place}: expected a JSON object, got {format_value(fields)}.")
-    if missing := re.fullmatch(r"Object missing required field `(.+)`", problem):
-        name = missing[1]
-        field = f"{field}.{name}" if field else name
-        if name not in value:
-            structs = (
-                alternative
-                for alternative in _plain_types(kind)
-                if hasattr(alternative, "__struct_fields__")
-            )
-            other_names = set(value).difference(
-                *(alternative.__struct_encode_fields__ for alternative in structs)
-            )
-            hint = did_you_mean(name, sorted(other_names))
-            return InputError(f"{place}: field '{field}' is missing.{hint}")
-        value, problem = None, "Expected a value"
-    if extra := re.fullmatch(r"Object contains unknown field `(.+)`", problem):
-        name = f"{field}.{extra[1]}" if field else extra[1]
-        names = _field_names(value, kind)
-        hint = did_you_mean(extra[1], names)
-        return InputError(
-            f"{place}: field '{name}' is unknown.{hint} There are: {', '.join(names)}."
-        )
-    if problem.startswith(("Invalid enum value", "Invalid value")):  # the second of a tag
-        # Of a number and its text, once.
-        choices = dict[str, None]()
-        for alternative in _plain_types(kind):
-            values: Iterable[Any] = ()
-            if isinstance(alternative, enum.EnumType):
-                values = [choice.value for choice in typing.cast(type[enum.Enum], alternative)]
-            elif typing.get_origin(alternative) is Literal:
-                values = typing.get_args(alternative)
-            choices |= dict.fromkeys(map(str, values))
-        hint = did_you_mean(value, choices) if isinstance(value, str) else ""
-        error = field_error(place, field, f"one of {', '.join(choices)}", value)
-        return InputError(f"{error}{hint}")
-    expected = re.sub(
-        r"`([\w |]+)`",
-        lambda kinds: " or ".join(_KINDS.get(k, k) for k in kinds[1].split(" | ") if k != "null"),
-        problem,
-    )
-    for pattern, words in _WORDS.items():
-        expected = re.sub(pattern, words, expected)
-    return field_error(place, field, expected.removeprefix("Expected "), value)
+class _Field(NamedTuple):
+    """A field that an object is to have."""
+
+    hint: Any  # the type of its values
+    is_required: bool
 
 
-def _plain_types(kind: Any) -> list[Any]:
-    """Returns the types that a type hint stands for, without annotations."""
-    return [
-        typing.get_args(alternative)[0]
-        if typing.get_origin(alternative) is Annotated
-        else alternative
-        for alternative in expand_union(kind)
+def _explain_refusal(
+    value: Any, hint: Any, path: str, strip: bool, error: msgspec.ValidationError
+) -> str:
+    """Returns what is wrong with a value that its type refuses: with the first part that is.
+
+    The `path` of the value in its row is such as `turns[1].role`.
+    """
+    kinds = [
+        typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
+        for kind in expand_union(hint)
     ]
-
-
-def _follow_step(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]:
-    """Returns the key or index of a step in msgspec's path, and the type below it."""
-    structs = [s for s in _plain_types(kind) if hasattr(s, "__struct_config__")]
-    # Of several Structs, the one that the value's tag names comes first.
-    named = [s for s in structs if _has_tag_of(value, s)]
-    for alternative in [*named, *_plain_types(kind)]:
-        if name and dataclasses.is_dataclass(alternative):
-            return name, typing.get_type_hints(alternative, include_extras=True)[name]
-        if name and isinstance(alternative, type) and issubclass(alternative, msgspec.Struct):
-            inner = {field.encode_name: field.type for field in msgspec.structs.fields(alternative)}
-            return name, inner.get(name) or Literal[
-                tuple(sorted(struct.__struct_config__.tag for struct in structs))
-            ]
-        if item and item != "..." and typing.get_origin(alternative) in (list, tuple):
-            return int(item), typing.get_args(alternative)[0]
-        if item == "...":  # msgspec does not say which key of a dictionary it is
-            inner_kind = typing.get_args(alternative)[1]
-            return _first_bad(value, inner_kind), inner_kind
-    return int(item), Any  # of a tuple
-
-
-def _has_tag_of(value: Any, struct: Any) -> bool:
-    config = struct.__struct_config__
-    has_tag = config.tag is not None and isinstance(value, Mapping)
-    return has_tag and value.get(config.tag_field) == config.tag
-
-
-def _field_names(value: Any, kind: Any) -> list[str]:
-    """Returns the names of the fields of a Struct, of several that which the value's tag names."""
-    names = list[str]()
-    for struct in (s for s in _plain_types(kind) if hasattr(s, "__struct_config__")):
-        config = struct.__struct_config__
-        if config.tag is None or _has_tag_of(value, struct):
-            names = [*struct.__struct_encode_fields__]
-            return names if config.tag is None else [config.tag_field, *names]
-    return names
-
-
-def _first_bad(values: Mapping[str, Any], kind: Any) -> str:
-    for key, value in values.items():
+    parts = dict[str, tuple[Any, Any]]()  # what the value holds with its type, by the paths
+    fields, unknown, missing = dict[str, _Field](), list[str](), list[str]()
+    if isinstance(value, Mapping):
+        fields, has_others = _fields_of(value, kinds)
+        parts = {
+            _join_path(path, name): (value[name], field.hint)
+            for name, field in fields.items()
+            if value.get(name) is not None
+        }
+        unknown = [] if has_others else [name for name in value if name not in fields]
+        missing = [name for name in fields if fields[name].is_required and value.get(name) is None]
+    for kind in kinds:
+        origin, types = typing.get_origin(kind), typing.get_args(kind)
+        if origin is dict and isinstance(value, Mapping):
+            for key, inner in value.items():
+                parts[f"{path}[{key!r}]" if path else key] = inner, types[1]
+        if origin in (list, tuple) and isinstance(value, list):
+            is_fixed = origin is tuple and Ellipsis not in types
+            item_types = types if is_fixed else types[:1] * len(value)
+            for number, item in enumerate(zip(value, item_types, strict=False)):
+                parts[f"{path}[{number}]"] = item
+    for part_path, (part, part_hint) in parts.items():
         try:
-            msgspec.convert(_drop_nulls(value, strip=True), kind)
-        except msgspec.ValidationError:
-            return key
-    return next(iter(values))
+            msgspec.convert(_drop_nulls(part, strip), part_hint)
+        except msgspec.ValidationError as refusal:
+            return _explain_refusal(part, part_hint, part_path, strip, refusal)
+    if unknown:
+        field, near = _join_path(path, unknown[0]), did_you_mean(unknown[0], fields)
+        return f"field '{field}' is unknown.{near} There are: {', '.join(fields)}."
+    if missing and missing[0] in value:
+        return f"field '{_join_path(path, missing[0])}': expected a value, got null."
+    if missing:
+        field = _join_path(path, missing[0])
+        near = did_you_mean(missing[0], sorted(set(value).difference(fields)))
+        return f"field '{field}' is missing.{near}"
+    near = did_you_mean(value, list_choices(hint)) if isinstance(value, str) else ""
+    # What is wrong with an object that has the right fields is said by its class.
+    expected = str(error).partition(" - at `$")[0] if fields else describe_type(hint, of_json=True)
+    return f"field '{path}': expected {expected}, got {format_value(value)}.{near}"
+
+
+def _join_path(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _fields_of(value: Mapping[str, Any], kinds: list[Any]) -> tuple[dict[str, _Field], bool]:
+    """Returns the fields that an object of some kinds is to have, and whether it may have others.
+
+    Of several Structs it is that which the object's tag names.
+    """
+    by_tag = {
+        kind.__struct_config__.tag: kind for kind in kinds if hasattr(kind, "__struct_config__")
+    }
+    fields, tags = dict[str, _Field](), tuple(tag for tag in by_tag if tag is not None)
+    struct = by_tag.get(None)
+    if tags:
+        tag_field = by_tag[tags[0]].__struct_config__.tag_field
+        fields[tag_field] = _Field(Literal[tags], is_required=True)
+        struct = by_tag.get(str(value.get(tag_field)))
+    if struct:
+        for field in msgspec.structs.fields(struct):
+            fields[field.encode_name] = _Field(field.type, field.required)
+        return fields, not struct.__struct_config__.forbid_unknown_fields
+    for kind in filter(dataclasses.is_dataclass, kinds):
+        hints = typing.get_type_hints(kind, include_extras=True)
+        for part in dataclasses.fields(kind):
+            is_required = part.default is part.default_factory is dataclasses.MISSING
+            fields[part.name] = _Field(hints[part.name], is_required)
+    return fields, True
 
 
 def columns_of(schema: Any) -> list[str]:

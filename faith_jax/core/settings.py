@@ -13,6 +13,7 @@ faith_jax.core.errors.ConfigError: Search.width: expected a positive whole numbe
 import contextlib
 import contextvars
 import dataclasses
+import enum
 import functools
 import re
 import sys
@@ -23,7 +24,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, pluralize
 
 _MAX = sys.float_info.max
 Positive = Annotated[int, msgspec.Meta(ge=1, description="a positive whole number")]
@@ -167,18 +168,55 @@ def unescape(text: str) -> str:
     return re.sub(r"\\[nt\\]", lambda match: characters[match.group()], text)
 
 
-def describe_type(hint: Any) -> str:
-    """Returns a description of the values that a type hint allows."""
-    alternatives = expand_union(hint)
-    if len(alternatives) > 1:
-        *words, last = map(describe_type, alternatives)
-        return f"{', '.join(words)} or {last}"
-    if typing.get_origin(hint) is Annotated:
-        return hint.__metadata__[0].description
-    if typing.get_origin(hint) is Literal:
-        choices = [str(choice) for choice in typing.get_args(hint)]
-        return f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0])
-    if typing.get_origin(hint) is tuple:
-        return f"a list, each {describe_type(typing.get_args(hint)[0])}"
-    names = {bool: "True or False", str: "a text", int: "a whole number", float: "a number"}
-    return names.get(hint) or ("None" if hint is type(None) else f"a {hint.__name__}")
+def list_choices(hint: Any) -> list[str]:
+    """Returns the values of a type hint that lists them, of a number and its text once."""
+    choices = list[str]()
+    for kind in expand_union(hint):
+        if typing.get_origin(kind) is Literal:
+            choices += map(str, typing.get_args(kind))
+        elif isinstance(kind, enum.EnumType):
+            choices += [str(choice.value) for choice in typing.cast(type[enum.Enum], kind)]
+    return list(dict.fromkeys(choices))
+
+
+def describe_type(hint: Any, of_json: bool = False) -> str:
+    """Returns a description of the values that a type hint allows, in Python or in JSON."""
+    *words, last = _describe_kinds(hint, of_json)
+    return f"{', '.join(words)} or {last}" if words else last
+
+
+def _describe_kinds(hint: Any, of_json: bool) -> Iterator[str]:
+    names = {str: "a text", int: "a whole number", float: "a number", type(None): "None"}
+    names |= {bool: "true or false" if of_json else "True or False", dict: "an object"}
+    for kind in expand_union(hint):
+        origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+        if of_json and kind is type(None):  # null counts as missing
+            continue
+        if origin is Annotated:
+            meta = kind.__metadata__[0]
+            yield (
+                meta.description
+                or f"{describe_type(arguments[0], of_json)}{_describe_limits(meta)}"
+            )
+        elif origin is Literal or isinstance(kind, enum.EnumType):
+            continue
+        elif origin in (list, tuple):
+            is_fixed = origin is tuple and Ellipsis not in arguments
+            each = "" if of_json else f", each {describe_type(arguments[0])}"
+            yield f"a list of {pluralize(len(arguments), 'item')}" if is_fixed else f"a list{each}"
+        elif of_json and (dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct)):
+            yield "an object"
+        else:
+            yield names.get(origin) or f"a {kind.__name__}"
+    if choices := list_choices(hint):
+        yield f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0])
+
+
+def _describe_limits(limits: msgspec.Meta) -> str:
+    """Returns the limits of an annotation that does not describe itself."""
+    if limits.min_length is not None:
+        least = "" if limits.min_length == limits.max_length else "at least "
+        return f" of {least}{pluralize(limits.min_length, 'item')}"
+    if limits.ge is not None and limits.le is not None:
+        return f" from {limits.ge:,} to {limits.le:,}"
+    return f" of at least {limits.ge:,}" if limits.ge is not None else ""

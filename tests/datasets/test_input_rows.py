@@ -121,11 +121,14 @@ def test_passages_of_a_retrieval_system_are_not_passed_over(name):
         ({"history": "?"}, "field 'knowledge' is missing"),
         (
             {"history": [], "knowledge": "Tea."},
-            r"field 'history': expected a list of at least 1 item, got \[\]\.",
+            r"field 'history': expected a text .* or a list of at least 1 item, got \[\]\.",
         ),
         ({**SIDES, "pro": "x"}, "field 'pro' is another name of 'pro_arguments'; give one of them"),
         ({"query": "?", "con": "x"}, "field 'pro_arguments' is missing; give both sides"),
-        ({"query": "?", "con": ["x", 1], "pro": "y"}, r"field 'con\[1\]': expected a text, got 1"),
+        (
+            {"query": "?", "con": ["x", 1], "pro": "y"},
+            r"field 'con\[1\]': expected a text that is not empty",
+        ),
     ],
 )
 def test_wrong_fields_are_named(fields, message):

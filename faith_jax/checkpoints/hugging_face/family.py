@@ -4,15 +4,16 @@ import dataclasses
 import json
 import pathlib
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from faith_jax.checkpoints.lazy_arrays import LazyArray, entry, parts, transpose
 from faith_jax.checkpoints.tensors import UNQUANTISED
 from faith_jax.core.errors import CheckpointError, ConfigError, format_value
+from faith_jax.core.settings import Number, describe_type
 from faith_jax.models.config import TransformerConfig
 
 HEAD = "lm_head.weight"
@@ -40,14 +41,8 @@ _TASKS = {
     "ForTokenClassification": "use a ModernBERT",
     "ForMultipleChoice": "no family's is",
 }
-# What a field of a config.json may be, by the type of its default.
-_EXPECTED: dict[type, tuple[str, tuple[type, ...]]] = {
-    bool: ("true or false", (bool,)),
-    int: ("a whole number", (int,)),
-    float: ("a number", (int, float)),
-    str: (f"one of {sorted(ACTIVATIONS)}", (str,)),
-    dict: ("an object", (dict,)),
-}
+# What a field of a config.json may be, where that is not the type of its default.
+_TYPES: dict[type, Any] = {float: Number, str: Literal[tuple(sorted(ACTIVATIONS))]}
 
 
 class ConfigFields:
@@ -71,13 +66,12 @@ class ConfigFields:
         name = next((name for name in names if self.fields.get(name) is not None), names[0])
         value = self.fields.get(name)
         value = default if value is None else value
-        expected, types = _EXPECTED[type(default)]
-        right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
-        if right and float in types:
-            right = abs(value) <= sys.float_info.max  # not NaN, nor infinite, nor of 400 digits
-        if not right or (str in types and value not in ACTIVATIONS):
-            raise self.error(name, expected)
-        return ACTIVATIONS[value] if str in types else float(value) if float in types else value
+        hint = _TYPES.get(type(default), type(default))
+        try:
+            value = msgspec.convert(value, hint)
+        except msgspec.ValidationError:
+            raise self.error(name, describe_type(hint, of_json=True)) from None
+        return ACTIVATIONS[value] if isinstance(value, str) else value
 
     def require(self, name: str, default: Any, *allowed: Any) -> None:
         """Checks that a setting has a value that is supported."""

@@ -12,7 +12,6 @@ file demands this; a folder that others have uploaded has none, and is read as i
 
 import contextlib
 import errno
-import fcntl
 import glob
 import json
 import os
@@ -282,18 +281,18 @@ def _remove_private_folder(folder: pathlib.Path) -> None:
 
 def lock_file(path: pathlib.Path, wait: bool = False) -> int | None:
     """Returns the descriptor of a file that is locked now; None = another process has locked it."""
-    block = 0 if wait else fcntl.LOCK_NB
+    from filelock import lock_descriptor  # imports asyncio
+
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | block)
+            is_locked = lock_descriptor(file, blocking=wait)
             with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file), path.lstat()):
+                if is_locked and os.path.samestat(os.fstat(file), path.lstat()):
                     return file
-            os.close(file)  # of another run, which ended just then and has removed it
-        except BlockingIOError:
-            os.close(file)
-            return None
+            os.close(file)  # of another run, which may have ended just then and removed it
+            if not is_locked:
+                return None
         except OSError:
             os.close(file)
             path.unlink(missing_ok=True)

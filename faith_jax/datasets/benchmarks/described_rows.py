@@ -134,17 +134,6 @@ class _Schema:
         return getters
 
 
-# Types are kept: Python can crash where it collects those of msgspec (see `core/schema.py`).
-_SCHEMAS: dict[str, _Schema] = {}
-
-
-def _schema_of(kinds: Mapping[str, Any]) -> _Schema:
-    key = repr(kinds)
-    if key not in _SCHEMAS:
-        _SCHEMAS[key] = _Schema(kinds)
-    return _SCHEMAS[key]
-
-
 def load_row_card(name: str, part: str = "") -> RawDataset:
     """Returns the data set of a card with a `row`, or one of its `parts`."""
     about = card(name)
@@ -152,7 +141,7 @@ def load_row_card(name: str, part: str = "") -> RawDataset:
     fields = convert_row(about["row"], f"cards/{name}.toml: row", RowFields, strip=False)
 
     def read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-        schema = _schema_of(fields.kinds())  # here: Beam's workers get the function, not its types
+        schema = _Schema(fields.kinds())  # here: Beam's workers get the function, not its types
         ending = fields.texts.ending if fields.texts else None
         text_files = [path for path in paths.values() if ending and path.name.endswith(ending)]
         text_of = text_finder(fields.texts, text_files) if fields.texts else None
@@ -215,7 +204,7 @@ def _file_examples(
 
 def text_finder(texts: OtherTexts, files: Iterable[pathlib.Path]) -> Callable[[str, str], str]:
     """Returns a function from the name of a text, and the place that names it, to the text."""
-    schema = _schema_of({texts.key: Text, texts.text: Text})
+    schema = _Schema({texts.key: Text, texts.text: Text})
     by_name: dict[str, str] = {}
     names = []
     for file in files:

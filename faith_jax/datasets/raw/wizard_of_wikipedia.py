@@ -28,7 +28,13 @@ class _Utterance(msgspec.Struct):
     files have some empty ones.
     """
 
-    speaker: Annotated[str, msgspec.Meta(pattern=f"{_WIZARD}|{_APPRENTICE}")]
+    speaker: Annotated[
+        str,
+        msgspec.Meta(
+            pattern=f"{_WIZARD}|{_APPRENTICE}",
+            description=f"a text that holds {_WIZARD!r} or {_APPRENTICE!r}",
+        ),
+    ]
     text: Text
     retrieved_passages: list[dict[str, list[str]]] = []
     checked_sentence: dict[str, str] = {}

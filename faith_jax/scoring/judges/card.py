@@ -22,6 +22,9 @@ ENDING = ".toml"
 GROUNDING, RESPONSE, QUERY = "grounding", "response", "query"
 _FIELD = re.compile(r"\{(\w+)\}")
 _ID = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_Address = Annotated[
+    str, msgspec.Meta(pattern=r"^https?://\S+$", description="an address of the web")
+]
 
 
 class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -205,7 +208,7 @@ class JudgeCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: Text
     checkpoint: Text
     licence: Text
-    source: Annotated[str, msgspec.Meta(pattern=r"^https?://\S+$")]
+    source: _Address
     max_length: Annotated[int, msgspec.Meta(ge=8, le=2**20)]
     input: Input
     reads: ReadClass | ReadTokens | ReadWords

@@ -118,7 +118,7 @@ def test_an_object_within_a_row(tmp_path):
     row = {"label": "supported", "claim": "Tea.", "evidence": ["Tea.", ""], "meta": {}}
     with pytest.raises(InputError, match=r"test\.jsonl:1: field 'meta\.id' is missing"):
         examples(lines(tmp_path / "test.jsonl", row), WICE["claims"])
-    row["label"] = "refuted"
+    row |= {"label": "refuted", "meta": {"id": "1"}}
     message = "expected one of supported, partially_supported, not_supported, got"
     with pytest.raises(InputError, match=message):
         examples(lines(tmp_path / "test.jsonl", row), WICE["claims"])
@@ -177,9 +177,3 @@ def test_readers_reach_the_workers_of_beam(dataset):
     pickler = pytest.importorskip("apache_beam.internal.pickler")
     copy = pickler.loads(pickler.dumps(dataset))
     assert sample_examples(copy, "test") == sample_examples(dataset, "test")
-
-
-def test_types_are_kept():
-    """Python can crash where it collects types of msgspec."""
-    kinds = {"doc": str, "meta.id": int}
-    assert described_rows._schema_of(kinds) is described_rows._schema_of(dict(kinds))

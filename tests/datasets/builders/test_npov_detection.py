@@ -46,7 +46,10 @@ def test_tfds_reads_all_configs(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"has_hallucination": 2}, "field 'has_hallucination': expected one of 0, 1, got 2"),
+        (
+            {"has_hallucination": 2},
+            "'has_hallucination': expected 0, 1, true or false, got 2",
+        ),
         ({"error": "halucination"}, "expected one of .* Did you mean 'hallucination'"),
         ({"added_argument": [1]}, r"field 'added_argument\[0\]': expected a text"),
     ],

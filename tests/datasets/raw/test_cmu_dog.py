@@ -92,7 +92,7 @@ def test_both_may_read(tmp_path):
         ({"whoSawDoc": ["user3"]}, r"'whoSawDoc\[0\]': expected one of user1, user2"),
         (
             {"history": [said("user1", "a", 4)]},
-            r"history\[0\].docIdx': expected a whole number <= 3",
+            r"history\[0\].docIdx': expected a whole number from 0 to 3",
         ),
     ],
 )

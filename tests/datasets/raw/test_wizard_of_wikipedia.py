@@ -111,7 +111,7 @@ def test_the_sentence_that_was_ticked(tmp_path, sentence, passage, expected):
     [
         (
             dialogue(apprentice("x") | {"speaker": "Seeker"}),
-            r"speaker': expected a text matching regex 'Wizard.Apprentice",
+            r"speaker': expected a text that holds 'Wizard' or 'Apprentice'",
         ),
         (dialogue(wizard("")), r"\[1\]: field 'dialog\[0\].text': expected a text"),
         (dialogue(wizard("x", [1])), "checked_sentence': expected an object"),

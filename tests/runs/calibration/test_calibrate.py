@@ -141,13 +141,13 @@ def changed(value, path, new):
 @pytest.mark.parametrize(
     ("path", "new", "message"),
     [
-        (["format"], "calibration 0", "field 'format': expected one of faith_jax calibration 1"),
+        (["format"], "calibration 0", "field 'format': expected 'faith_jax calibration 1'"),
         (["scorer"], None, "field 'scorer' is missing"),
         (["guarantee"], "learn", "field 'guarantee': expected one of learn_then_test"),
         (["corpora", "bot", "accept"], "0.5", "field 'corpora['bot'].accept': expected a number"),
         (["corpora", "bot", "accept"], -9.0, "a threshold of accept above that of reject"),
         (["corpora", "bot", "sample"], [], "field 'corpora['bot'].sample': expected a list of at"),
-        (["corpora", "bot", "probabilities"], {"form": "x"}, "one of beta, isotonic, platt"),
+        (["corpora", "bot", "probabilities"], {"form": "x"}, "one of platt, beta, isotonic"),
     ],
 )
 def test_a_file_that_is_no_calibration_names_the_field(written, tmp_path, path, new, message):

@@ -104,7 +104,7 @@ def test_a_card_of_a_file(tmp_path):
         (
             'method = "sentences"',
             'method = "sentance"',
-            "field 'chunks.method': expected one of even, sentences, windows, got \"sentance\". "
+            "field 'chunks.method': expected one of sentences, windows, even, got \"sentance\". "
             "Did you mean 'sentences'?",
         ),
         (
