@@ -205,6 +205,25 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         },
         {},
     ),
+    "gemma3_scaled": (
+        "Gemma3ForCausalLM",
+        _GEMMA
+        | {
+            "num_hidden_layers": 3,
+            "sliding_window": 3,
+            "sliding_window_pattern": 2,
+            "query_pre_attn_scalar": 10,
+            "head_dim": 8,
+        },
+        # The form of the published models.
+        {
+            "rope_parameters": None,
+            "layer_types": None,
+            "rope_theta": 50.0,
+            "rope_local_base_freq": 10.0,
+            "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        },
+    ),
     "t5gemma_windows": (
         "T5GemmaForConditionalGeneration",
         {

@@ -78,7 +78,7 @@ class TransformerConfig(Settings):
         0 = one for each query head.
       norm: "rms" (T5's, no mean and no bias) or "layer".
       norm_position: "pre" (before each part of a layer), "post" (after the residual sum: BART,
-        RoBERTa), or "sandwich" (before and after, inside the residual: Gemma 2). Only "post" has
+        RoBERTa), or "sandwich" (before and after, inside the residual: Gemma 2 and 3). Only "post" has
         no norm after the last layer.
       norm_offset: added to the norm's scale; Gemma stores scale - 1.
       norm_bias: layer norms have biases.
@@ -102,7 +102,7 @@ class TransformerConfig(Settings):
       shared_layers: all encoder layers have the same parameters, those of `layers_0` (ALBERT).
       attention_bias: the attention's projections have biases.
       attention_output_bias: if so, the output's has one, too (not in Qwen2).
-      query_key_norm: each head's queries and keys have a norm (Qwen3).
+      query_key_norm: each head's queries and keys have a norm (Qwen3, Gemma 3).
       mlp_bias: the feed-forward layer has biases.
       attention_scale: factor of query-key products; 1 in T5, `head_dim ** -0.5` in others.
       attention_softcap: c in c * tanh(x / c) of attention logits (Gemma 2); 0 = none.
@@ -112,7 +112,8 @@ class TransformerConfig(Settings):
         the encoder's queries see as many behind them as in front of them.
       sliding_window_layers: numbers of the layers with a sliding window.
       rope_theta: base of the rotary frequencies.
-      rope_window_theta: the same in `sliding_window_layers`; 0 = `rope_theta`.
+      rope_window_theta: the same in `sliding_window_layers`, of "default" type (ModernBERT,
+        Gemma 3); 0 = as in the other layers.
       rope_type: "default"; "linear" divides all frequencies by `rope_factor`; "llama3" divides only
         low frequencies, according to the next four fields (Llama 3.1).
       rope_factor: see `rope_type`.

@@ -126,7 +126,8 @@ class _Stack(nn.Module):
             case "rotary":
                 around = around._replace(rotation=position_schemes.rotation(cfg, query_positions))
                 if cfg.rope_window_theta:
-                    of_windows = cfg.replace(rope_theta=cfg.rope_window_theta)
+                    theta = cfg.rope_window_theta
+                    of_windows = cfg.replace(rope_theta=theta, rope_type="default")
                     rotation = position_schemes.rotation(of_windows, query_positions)
                     around = around._replace(window_rotation=rotation)
                 return around

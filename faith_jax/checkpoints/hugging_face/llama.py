@@ -1,4 +1,4 @@
-"""Llama, Mistral, Qwen2, Qwen3, Gemma and Gemma 2: decoder-only, rotary, gated feed-forward layers.
+"""Llama, Mistral, Qwen2, Qwen3 and Gemma 1 to 3: decoder-only, rotary, gated feed-forward layers.
 
 Qwen2 is a Llama with biases of queries, keys and values, Qwen3 one with norms of queries and keys.
 """
@@ -116,6 +116,41 @@ def _write_gemma2(config: TransformerConfig) -> Settings:
     }
 
 
+def _read_gemma3(fields: ConfigFields, base_settings: Settings) -> Settings:
+    """Reads a Gemma 3, whose layers with windows have rotary positions of their own, unscaled.
+
+    As in Transformers 5, an older `rope_scaling` is of the other layers, and comes first.
+    """
+    period = fields.get("sliding_window_pattern", default=6)
+    if period < 1:
+        raise fields.error("sliding_window_pattern", "a positive whole number")
+    layers = range(1, base_settings["num_decoder_layers"] + 1)
+    by_kind = fields.get("rope_parameters", default={})
+    of_windows = ConfigFields(by_kind.get(SLIDING) or {}, fields.path)
+    if of_windows.fields.get("rope_type", "default") != "default":
+        raise fields.error("rope_parameters", f'a rope_type of "default" for {SLIDING}')
+    defaults: Settings = {
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+        "layer_types": [SLIDING if number % period else FULL for number in layers],
+        "rope_theta": 1_000_000.0,
+    }
+    not_null = {name: value for name, value in fields.fields.items() if value is not None}
+    rope = (by_kind.get(FULL) or {}) | fields.get("rope_scaling", default={})
+    as_gemma2 = defaults | not_null | {"rope_parameters": rope, "rope_scaling": None}
+    theta = fields.get("rope_local_base_freq", default=10_000.0)
+    return _read_gemma2(ConfigFields(as_gemma2, fields.path), base_settings) | {
+        "rope_window_theta": of_windows.get("rope_theta", default=theta)
+    }
+
+
+def _write_gemma3(config: TransformerConfig) -> Settings:
+    settings = _write_gemma2(config)
+    theta = config.rope_window_theta or config.rope_theta
+    of_windows = {"rope_theta": theta, "rope_type": "default"}
+    return settings | {"rope_parameters": {FULL: settings["rope_parameters"], SLIDING: of_windows}}
+
+
 _LLAMA_LAYER = attention_modules(
     "self_attn", "self_attention", ("q_proj", "k_proj", "v_proj", "o_proj")
 ) | {
@@ -172,6 +207,10 @@ MISTRAL = LLAMA.replace(
     read=_read_mistral,
     write=lambda config: _write_llama(config) | {"sliding_window": config.sliding_window or None},
 )
+_QUERY_KEY_NORMS = {
+    "self_attn.q_norm": "self_attention/query_norm",
+    "self_attn.k_norm": "self_attention/key_norm",
+}
 QWEN2 = LLAMA.replace(
     name="Qwen2",
     model_type="qwen2",
@@ -191,13 +230,7 @@ QWEN3 = LLAMA.replace(
     constants=LLAMA.constants | {"query_key_norm": True},
     required=QWEN2.required,
     end=None,
-    layers={
-        ("model.layers", "decoder/layers"): _LLAMA_LAYER
-        | {
-            "self_attn.q_norm": "self_attention/query_norm",
-            "self_attn.k_norm": "self_attention/key_norm",
-        }
-    },
+    layers={("model.layers", "decoder/layers"): _LLAMA_LAYER | _QUERY_KEY_NORMS},
 )
 GEMMA = LLAMA.replace(
     name="Gemma",
@@ -218,6 +251,11 @@ GEMMA = LLAMA.replace(
         _write_llama(config) | {"hidden_act": PUBLISHED_ACTIVATIONS[config.mlp_activations[0]]}
     ),
 )
+_SANDWICHED_LAYER = _LLAMA_LAYER | {
+    "post_attention_layernorm": "post_self_attention_layer_norm",
+    "pre_feedforward_layernorm": "pre_mlp_layer_norm",
+    "post_feedforward_layernorm": "post_mlp_layer_norm",
+}
 GEMMA2 = GEMMA.replace(
     name="Gemma 2",
     model_type="gemma2",
@@ -227,12 +265,27 @@ GEMMA2 = GEMMA.replace(
     constants=GEMMA.constants | {"norm_position": "sandwich"},
     read=_read_gemma2,
     write=_write_gemma2,
-    layers={
-        ("model.layers", "decoder/layers"): _LLAMA_LAYER
-        | {
-            "post_attention_layernorm": "post_self_attention_layer_norm",
-            "pre_feedforward_layernorm": "pre_mlp_layer_norm",
-            "post_feedforward_layernorm": "post_mlp_layer_norm",
-        }
+    layers={("model.layers", "decoder/layers"): _SANDWICHED_LAYER},
+)
+GEMMA3 = GEMMA2.replace(
+    name="Gemma 3",
+    model_type="gemma3_text",
+    architecture="Gemma3ForCausalLM",
+    marks={**GEMMA2.marks, "query_key_norm": True, "attention_softcap": 0.0},
+    fields=GEMMA2.fields
+    | {
+        "vocab_size": (262_208, "vocab_size"),
+        "emb_dim": (2304, "hidden_size"),
+        "num_heads": (8, "num_attention_heads"),
+        "num_decoder_layers": (26, "num_hidden_layers"),
+        "num_kv_heads": (4, "num_key_value_heads"),
+        "head_dim": (256, "head_dim"),
+        "mlp_dim": (9216, "intermediate_size"),
+        "max_positions": (131_072, "max_position_embeddings"),
     },
+    constants=GEMMA2.constants | {"query_key_norm": True},
+    required=GEMMA2.required | {"attn_logit_softcapping": (None, None)},
+    read=_read_gemma3,
+    write=_write_gemma3,
+    layers={("model.layers", "decoder/layers"): _SANDWICHED_LAYER | _QUERY_KEY_NORMS},
 )

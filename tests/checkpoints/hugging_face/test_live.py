@@ -119,6 +119,15 @@ def _gemma2(rng):
     }
 
 
+def _gemma3(rng):
+    _, settings = _gemma2(rng)
+    window = {"rope_type": "default", "rope_theta": float(rng.uniform(5, 50))}
+    full = {"rope_type": str(rng.choice(["default", "linear"])), "rope_theta": 100.0, "factor": 3.0}
+    rope = {"sliding_attention": window, "full_attention": full}
+    changes = {"rope_parameters": rope, "attn_logit_softcapping": None}
+    return "Gemma3ForCausalLM", settings | changes
+
+
 def _bart(rng):
     heads, _, width = _heads(rng)
     mlp = int(rng.integers(3, 30))
@@ -196,7 +205,7 @@ def _deberta(rng):
     }
 
 
-DRAWN = [_gpt2, _bloom, _llama, _mistral, _qwen, _gemma, _gemma2, _bart, _bert_or_albert]
+DRAWN = [_gpt2, _bloom, _llama, _mistral, _qwen, _gemma, _gemma2, _gemma3, _bart, _bert_or_albert]
 DRAWN += [_roberta, _deberta, _deberta_v1]
 
 
