@@ -78,8 +78,8 @@ class TransformerConfig(Settings):
         0 = one for each query head.
       norm: "rms" (T5's, no mean and no bias) or "layer".
       norm_position: "pre" (before each part of a layer), "post" (after the residual sum: BART,
-        RoBERTa), or "sandwich" (before and after, inside the residual: Gemma 2 and 3). Only "post" has
-        no norm after the last layer.
+        RoBERTa), or "sandwich" (before and after, inside the residual: Gemma 2 and 3). Only "post"
+        has no norm after the last layer.
       norm_offset: added to the norm's scale; Gemma stores scale - 1.
       norm_bias: layer norms have biases.
       first_norm: the first encoder layer has a norm before its attention; without, that of the

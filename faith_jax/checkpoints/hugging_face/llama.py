@@ -284,7 +284,7 @@ GEMMA3 = GEMMA2.replace(
         "max_positions": (131_072, "max_position_embeddings"),
     },
     constants=GEMMA2.constants | {"query_key_norm": True},
-    required=GEMMA2.required | {"attn_logit_softcapping": (None, None)},
+    required={**GEMMA2.required, "attn_logit_softcapping": (None, None)},
     read=_read_gemma3,
     write=_write_gemma3,
     layers={("model.layers", "decoder/layers"): _SANDWICHED_LAYER | _QUERY_KEY_NORMS},
