@@ -275,6 +275,9 @@ _KNOWN: dict[str, Counterpart] = {
     "t5x.adafactor.Adafactor.weight_decay_rate": _set_value("optimizers.adafactor.weight_decay"),
     "t5x.adafactor.Adafactor.logical_factor_rules": _without_effect(_STRUCTURE),
     "t5x.examples.t5.network.Transformer.config": _reference_to(T5_CONFIG),
+    f"{T5_CONFIG}.scale_attn_logits": _one_of(
+        False, otherwise="expected False: a T5's logits of attention are not scaled."
+    ),
     "t5x.partitioning.PjitPartitioner.num_partitions": _set_or(1, "NUM_PARTITIONS"),
     "t5x.partitioning.PjitPartitioner.model_parallel_submesh": _set_submesh,
     "t5x.partitioning.PjitPartitioner.logical_axis_rules": _without_effect(_STRUCTURE),

@@ -24,6 +24,7 @@ ROOTS = (
 )  # fmt: skip
 # T5X's files import these too; they are dropped from a translated file.
 _BESIDE = (*ROOTS, "seqio", "clu", "jax", "flax", "__gin__", "gin")
+_SAME_NETWORK = re.compile(r"^t5x\.(examples\.scalable_t5|contrib\.gpu\.t5)\.")
 _MACRO_USE = re.compile(r"%([A-Za-z_]\w*)")
 # Returns the path and the text of a gin file that is not the library's; None for others.
 Read = Callable[[str], tuple[str, str] | None]
@@ -224,7 +225,7 @@ class T5XConfig:
         if first in aliases:
             full = f"{aliases[first]}.{rest}" if rest else aliases[first]
             # The same network; whether its layers are scanned is an argument of the configuration.
-            return full.replace("t5x.examples.scalable_t5.", "t5x.examples.t5.")
+            return re.sub(_SAME_NETWORK, "t5x.examples.t5.", full)
         names = [n for n in self._configurables if f".{n}".endswith(f".{selector}")]
         return min(names, key=len, default=selector)
 

@@ -547,12 +547,17 @@ network.T5Config:
 """
 
 
-def test_a_copy_of_t5xs_model_file(parsed):
-    value = parsed(COPIED, "DROPOUT_RATE=0.2")
+@pytest.mark.parametrize("package", ["examples.scalable_t5", "contrib.gpu.t5"])
+def test_a_copy_of_t5xs_model_file(parsed, package):
+    text = COPIED.replace("examples.scalable_t5", package)
+    value = parsed(text, "DROPOUT_RATE=0.2")
     assert value("VOCABULARY/macro.value") == "byt5"
     assert value("faith_jax.models.config.TransformerConfig.emb_dim") == 24
     assert value("SCAN_LAYERS/macro.value") is True
     assert value("DROPOUT_RATE/macro.value") == 0.2
+    if package == "contrib.gpu.t5":  # NVIDIA's
+        with pytest.raises(ConfigError, match="scale_attn_logits = True: expected False"):
+            parsed(f"{text}  scale_attn_logits = True\n", "DROPOUT_RATE=0.2")
 
 
 def test_a_file_on_the_search_path_is_read_where_none_stands_for_it(tmp_path):

@@ -104,7 +104,7 @@ def _path_class(scheme: str) -> type:
             f"{scheme}:// needs packages that are not installed: install faith_jax[{extra}]."
         ) from None
     fsspec.config.conf.setdefault(extra, {}).setdefault("use_listings_cache", False)
-    logging.getLogger(client).setLevel(logging.ERROR)
+    logging.getLogger(client).setLevel(logging.CRITICAL)  # it logs tracebacks of what it raises
     return cast(type, upath.UPath)
 
 
