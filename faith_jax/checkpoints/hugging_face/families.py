@@ -22,6 +22,7 @@ from faith_jax.checkpoints.hugging_face.llama import (
     MISTRAL,
     QWEN2,
     QWEN3,
+    SEES_IMAGES,
 )
 from faith_jax.checkpoints.hugging_face.modernbert import MODERNBERT
 from faith_jax.checkpoints.hugging_face.t5 import MT5, T5
@@ -40,7 +41,7 @@ def family_of_fields(fields: ConfigFields) -> Family:
     """Returns the family of a config.json, by its `model_type` and `architectures`."""
     of_type = [family for family in _ALL if family.model_type == fields.fields.get("model_type")]
     if not of_type:
-        choices = sorted({family.model_type for family in _ALL})
+        choices = sorted({SEES_IMAGES, *(family.model_type for family in _ALL)})
         raise fields.error("model_type", f"one of {choices}; other families are not supported")
     matching = [f for f in of_type if f.kind in str(fields.fields.get("architectures"))]
     if not matching:

@@ -34,6 +34,11 @@ from faith_jax.checkpoints.hugging_face.family import (
     Family,
     TensorMap,
 )
+from faith_jax.checkpoints.hugging_face.llama import (
+    SEES_IMAGES,
+    language_model_fields,
+    language_model_name,
+)
 from faith_jax.checkpoints.lazy_arrays import LazyArray
 from faith_jax.checkpoints.peft import is_peft
 from faith_jax.core.errors import CheckpointError
@@ -78,6 +83,10 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     folder = path_of(folder).absolute()
     manifest.check_files(folder)
     fields = read_json(folder / CONFIG, CheckpointError)
+    sees_images = fields.get("model_type") == SEES_IMAGES
+    if sees_images:
+        logger.info("%s: of this model of texts and images the language model is read.", folder)
+        fields = language_model_fields(ConfigFields(fields, folder / CONFIG))
     family = family_of_fields(ConfigFields(fields, folder / CONFIG))
     config = family.read_config(fields, folder / CONFIG)
     # The oldest files of BERT name norms as TensorFlow does.
@@ -85,6 +94,9 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         re.sub(r"LayerNorm\.(gamma|beta)$", lambda m: _LAYER_NORMS[m[0]], name): tensor
         for name, tensor in weights_of(folder).items()
     }
+    if sees_images:
+        renamed = {language_model_name(name): tensor for name, tensor in stored.items()}
+        stored = {name: tensor for name, tensor in renamed.items() if name}
     if not any(name.startswith(family.prefix) for name in stored):
         # The file lacks the base model's prefix.
         heads = ("lm_head.", "score.", *family.heads)

@@ -3,6 +3,8 @@
 Qwen2 is a Llama with biases of queries, keys and values, Qwen3 one with norms of queries and keys.
 """
 
+import re
+
 from faith_jax.checkpoints.hugging_face.family import (
     CAUSAL,
     FULL,
@@ -24,6 +26,7 @@ _ROTARY = {
     "query_key_norm": False,
 }
 ORIGINAL_LENGTH = "original_max_position_embeddings"
+SEES_IMAGES = "gemma3"  # the `model_type` of a Gemma 3 with a language model and more
 # Settings of rotary positions, with their defaults and names.
 _ROPE = {
     "rope_factor": (1.0, "factor"),
@@ -289,3 +292,21 @@ GEMMA3 = GEMMA2.replace(
     write=_write_gemma3,
     layers={("model.layers", "decoder/layers"): _SANDWICHED_LAYER | _QUERY_KEY_NORMS},
 )
+
+
+def language_model_fields(fields: ConfigFields) -> Settings:
+    """Returns config.json of the language model in a Gemma 3 that sees images (`SEES_IMAGES`)."""
+    of_all = ("bos_token_id", "eos_token_id", "pad_token_id", "quantization_config")
+    return fields.get("text_config", default={}) | {
+        "architectures": [GEMMA3.architecture],
+        "model_type": GEMMA3.model_type,
+        **{name: fields.fields[name] for name in of_all if name in fields.fields},
+    }
+
+
+def language_model_name(name: str) -> str:
+    """Returns the name in the language model of a tensor; "" for one of what reads images."""
+    if re.match(r"(model\.)?(vision_tower|multi_modal_projector)\.", name):
+        return ""
+    name = re.sub(r"^(model\.language_model|language_model\.model)\.", "model.", name)
+    return name.removeprefix("language_model.")

@@ -1,6 +1,7 @@
 """Published folders of every family but T5: what `load_model` computes, beside Transformers."""
 
 import functools
+import json
 
 import jax
 import numpy as np
@@ -110,6 +111,26 @@ def test_fields_that_contradict_each_other_count_as_in_transformers(
     is_encoder = isinstance(model, EncoderModel)
     logits = model.classify(tokens)[0] if is_encoder else model.logits(tokens)[0, -1]
     np.testing.assert_allclose(logits[:3], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("prefix", ["language_model.model.", "model.language_model."])
+def test_the_language_model_of_a_gemma_3_that_sees_images(opened, tmp_path, prefix):
+    model, expected = opened("gemma3_scaled")
+    text = family_folders.config_of("gemma3_scaled")
+    config = {"model_type": "gemma3", "text_config": text | {"eos_token_id": 7}}
+    config |= {"architectures": ["Gemma3ForConditionalGeneration"], "eos_token_id": [1, 2]}
+    tensors = family_folders.draw(family_folders.shapes_of("gemma3_scaled"))
+    tensors = {name.replace("model.", prefix, 1): array for name, array in tensors.items()}
+    beside = "model." if prefix.startswith("model.") else ""
+    tensors |= {f"{beside}vision_tower.x.weight": np.ones(3, np.float32)}
+    folder = family_folders.write(tmp_path / "published", config, tensors)
+    assert load_model(folder).config == model.config
+    found, valid = load_model(folder).logits(expected["input_tokens"]), expected["input_mask"] > 0
+    np.testing.assert_allclose(found[valid], expected["logits"][valid], atol=TOLERANCE)
+    write_huggingface(open_checkpoint(folder).read(), tmp_path / "exported")
+    assert (
+        json.loads((tmp_path / "exported/config.json").read_text())["model_type"] == "gemma3_text"
+    )
 
 
 @pytest.mark.parametrize("name", SEARCHED)
