@@ -1,21 +1,12 @@
 """The commands about data sets: tasks, prepare and describe."""
 
-import collections
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import ClassVar
 
 from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.core.settings import Positive
-from faith_jax.datasets.task_data import (
-    MIXTURES,
-    TASK_ENTRY_POINTS,
-    TASKS,
-    TFDS_SPLITS,
-    check_task_name,
-    task_sizes,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,45 +42,24 @@ class Tasks:
 
     def run(self) -> Iterable[str]:
         from faith_jax.core.user_modules import entry_point_names, import_user_module
+        from faith_jax.datasets import task_data
 
-        has_others = bool(self.task_module) or entry_point_names(TASK_ENTRY_POINTS)
+        has_others = bool(self.task_module) or entry_point_names(task_data.TASK_ENTRY_POINTS)
         if self.task and not has_others:
-            check_task_name(self.task, "TASK")  # before TensorFlow is imported, which takes seconds
+            # Before TensorFlow is imported, which takes seconds.
+            task_data.check_task_name(self.task, "TASK")
         if self.task or has_others:
             quiet_tensorflow()
         if self.task_module:
             import_user_module(self.task_module, "--task_module")
         if not (self.task or has_others):
-            return _list_tasks()
+            return task_data.describe_tasks()
         from faith_jax.runs.data.tasks import list_user_tasks, task_rows
 
         if not self.task:
-            return itertools.chain(_list_tasks(), list_user_tasks())
+            return itertools.chain(task_data.describe_tasks(), list_user_tasks())
         lengths = {"inputs": self.inputs_length, "targets": self.targets_length}
         return task_rows(self.task, self.split, self.rows, lengths)
-
-
-def _list_tasks() -> Iterator[str]:
-    """Yields lines that show all tasks with their splits and sizes, in alphabetical order.
-
-    Data that is not prepared is not touched; its line says what prepares it.
-    """
-    for name in sorted({*TASKS, *MIXTURES}):
-        parts = MIXTURES.get(name, (name,))
-        sizes = {part: task_sizes(part) for part in parts}
-        if missing := next((part for part, size in sizes.items() if size is None), None):
-            data_sets = TASKS[missing]
-            remedy = f"faith-jax prepare {data_sets[0]}"
-            if data_sets in TFDS_SPLITS:
-                remedy = f"TFDS fetches {', '.join(data_sets)} when it is read"
-            yield f"{name}  (not prepared: {remedy})"
-            continue
-        counts = collections.Counter[str]()
-        for part_sizes in sizes.values():
-            counts.update(part_sizes or {})
-        yield f"{name}  ({', '.join(f'{split} {count:,}' for split, count in counts.items())})"
-        if name in MIXTURES:
-            yield f"    a mixture of {', '.join(sorted(parts))}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,9 +3,10 @@
 `faith_jax.tasks` makes them; listing them needs no more than this page.
 """
 
+import collections
 import functools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files import read_json_or_none
@@ -182,3 +183,26 @@ def _prepared_sizes(name: str) -> dict[str, int]:
     infos = [read_json_or_none(path) for path in sorted(folder.glob("*/dataset_info.json"))]
     splits = infos[-1].get("splits", ()) if infos and infos[-1] else ()
     return {split["name"]: sum(map(int, split["shardLengths"])) for split in splits}
+
+
+def describe_tasks() -> Iterator[str]:
+    """Yields lines that show all tasks with their splits and sizes, in alphabetical order.
+
+    Data that is not prepared is not touched; its line says what prepares it.
+    """
+    for name in sorted({*TASKS, *MIXTURES}):
+        parts = MIXTURES.get(name, (name,))
+        sizes = {part: task_sizes(part) for part in parts}
+        if missing := next((part for part, size in sizes.items() if size is None), None):
+            data_sets = TASKS[missing]
+            remedy = f"faith-jax prepare {data_sets[0]}"
+            if data_sets in TFDS_SPLITS:
+                remedy = f"TFDS fetches {', '.join(data_sets)} when it is read"
+            yield f"{name}  (not prepared: {remedy})"
+            continue
+        counts = collections.Counter[str]()
+        for part_sizes in sizes.values():
+            counts.update(part_sizes or {})
+        yield f"{name}  ({', '.join(f'{split} {count:,}' for split, count in counts.items())})"
+        if name in MIXTURES:
+            yield f"    a mixture of {', '.join(sorted(parts))}"
