@@ -1,4 +1,4 @@
-"""Top-k and nucleus selection of tokens, without sorting the vocabulary."""
+"""Top-k and nucleus selection of tokens to draw (`search.next_tokens`), without sorting all."""
 
 from typing import NamedTuple
 

@@ -4,6 +4,8 @@ Segment ids keep the rows of a line apart, and positions begin anew in each. Row
 input are a *group*, whose input a line has once. Lines have few lengths, since each shape costs a
 compilation. Which are chosen depends on the rows of the call alone, but for `sharing_programs`.
 
+These are rows to score; the rows of a training are packed by `input.packing`.
+
 Reference: Krell 2021 (best fit, the longest first).
 """
 

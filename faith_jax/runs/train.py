@@ -1,7 +1,8 @@
 """The run `train`: from a gin config to checkpoints, metrics and a trained model in MODEL_DIR.
 
-A run that is killed at any point and started again ends in the same place, bit for bit on one
-platform: batches, dropout and prompts are functions of the config, its seed and the step.
+A run that is killed at any point and started again resumes from its newest checkpoint, and ends in
+the same place, bit for bit on one platform: batches, dropout and prompts are functions of the
+config, its seed and the step.
 """
 
 import contextlib

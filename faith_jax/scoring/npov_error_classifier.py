@@ -70,7 +70,10 @@ class NpovLabelOptions(ModelOptions, total=False):
 
 
 class NpovErrorClassifier(ModelScorer[ReadText]):
-    """The probability of the label for no error, of the two.
+    """The probability of YES: exp(y) / (exp(y) + exp(n)), behind the input.
+
+    y and n are the mean log-probabilities of the tokens of the label for no error and of that for
+    an error (`inference.class_probabilities`).
 
     By default the perspectives of a longer input lose their ends, the longer one first, while query
     and response stay. A warning is logged where the model hardly ever writes one of the labels, see

@@ -4,7 +4,7 @@ Two wishes: to find a share of the errors by reading the rows with low scores, a
 rows with high scores so that few of them are wrong. A threshold that all labelled rows choose
 fulfils its wish on these rows by construction; what it does on others is told by cross-validation:
 the units (all rows of a grounding) are cut into folds, and the rows of each fold are judged by the
-threshold that the others choose.
+threshold that the others choose. Thresholds with a guarantee are in `calibration.guarantees`.
 
 Reference: Stone 1974, Cross-validatory choice and assessment of statistical predictions.
 

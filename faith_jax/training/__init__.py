@@ -1,1 +1,1 @@
-"""Training: objectives, optimizers, train state, trainer, checkpoints and partitioning."""
+"""Training: objectives, optimizers, train state, trainer and checkpoints."""

@@ -3,6 +3,7 @@
 MODEL_DIR/checkpoints/<step>/ holds the items `params` (trainable parameters only, of prompt-tuning
 the soft prompt), `opt_state` and, for objectives that have a state, `objective`, and a manifest of
 all their arrays; a checkpoint that was being written when a run was killed is not seen again.
+`runs.train` resumes from the newest one, if `runs.model_dir.check_former_run` finds the same run.
 """
 
 import math

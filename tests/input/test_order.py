@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.input.order import Order, Packing
+from faith_jax.input.order import Order
+from faith_jax.input.packing import Packing
 
 
 def order(sizes, weights=None, shuffled=None, seed=0):

@@ -316,5 +316,5 @@ _READERS: dict[str, Reader] = {
 }
 # All corpora by name, in the order of TRUE's tables.
 CORPORA = {name: _build_corpus(name, read) for name, read in _READERS.items()}
-# TRUE's averages leave out what many models were trained on.
+# TRUE's averages (`statistics.auc_table`) leave out what many models were trained on.
 AVERAGED = tuple(name for name in CORPORA if name not in ("fever", "vitaminc"))

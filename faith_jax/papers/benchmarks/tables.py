@@ -1,4 +1,7 @@
-"""The tables of benchmarks; the .json file beside this describes them."""
+"""The tables of AggreFact, FaithBench, RAGTruth and SummEdits, which the .json file here describes.
+
+That of TRUE is in `papers.push.published_scores`.
+"""
 
 from faith_jax.papers.tables import read_tables
 

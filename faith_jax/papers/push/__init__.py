@@ -13,7 +13,7 @@ command or scorer that runs it.
     `faith_jax.scoring.nli`
     scorer `nli_e_minus_c`
 3, TRUE
-    `faith_jax.datasets.raw.true_benchmark`
+    `faith_jax.datasets.raw.true_benchmark` (`AVERAGED`: the corpora of the average)
     `faith-jax prepare true_benchmark`; mixture `true_all`
 tables 1, 2 and 4, figure 1
     `.tables_1_2_4`, `.table_forms`

@@ -1,4 +1,7 @@
-"""The run `calibrate`: probabilities, and thresholds with a guarantee, from labelled scores."""
+"""The run `calibrate`: probabilities, and thresholds with a guarantee, from labelled scores.
+
+The thresholds are computed by `statistics.calibration.guarantees`, the probabilities by `.maps`.
+"""
 
 import logging
 import math
