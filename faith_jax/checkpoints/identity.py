@@ -28,6 +28,7 @@ from faith_jax.checkpoints.open import unknown_form_message
 from faith_jax.checkpoints.t5x import FILE, STEP, is_t5x, newest_t5x, orbax_tree
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files.stores import is_remote, path_of, stamp, versions
+from faith_jax.core.rows import read_json
 
 _WHOLE_BYTES = 256 * 2**20  # a checkpoint of at most so many bytes is read whole
 _END_BYTES, _BLOCK_BYTES, _BLOCKS = 2**20, 2**16, 32  # what is read of each file of a larger one
@@ -72,7 +73,9 @@ def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
     if is_native(place.root):
         described = read_model_json(place.root)
         base = (described.base or {}).get("content_hash")
-        content.append((described.config.to_dict(), described.family, base))
+        # As it is written there: a later version's configs have more fields.
+        config = read_json(place.root / MODEL_JSON, CheckpointError)["config"]
+        content.append((config, described.family, base))
     text = json.dumps(content, sort_keys=True)
     return {"step": place.step, "digest": hashlib.sha256(text.encode()).hexdigest()}
 

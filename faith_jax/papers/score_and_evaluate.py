@@ -69,7 +69,8 @@ def make_table(table: ScorerTable, options: ScorerTableOptions) -> str:
             scorers = {scorer: table.defaults.get(scorer, {}) for scorer in sorted(systems)}
         else:
             result = _score_and_evaluate(table, options, folder, scorers)
-        title = f"{table.title}: {result.table.title}"
+        source = table.title.partition(":")[0]
+        title = f"{table.title}: {result.table.title.removesuffix(f' ({source})')}"
         final = result.table._replace(title=title, notes=(*result.table.notes, *missing_notes))
         path = folder / options.file_name
         if options.sample:

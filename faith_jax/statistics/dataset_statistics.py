@@ -168,7 +168,7 @@ def _average_words(texts: Iterable[str]) -> float:
 
 
 def count_table(title: str, splits: Splits, fields: Sequence[str]) -> Table:
-    """Returns how many examples of each split have each combination of the fields' values."""
+    """Returns how many examples each split has, also by the combinations of the fields' values."""
     counts = {
         name: collections.Counter(
             tuple(
@@ -179,10 +179,10 @@ def count_table(title: str, splits: Splits, fields: Sequence[str]) -> Table:
         )
         for name, examples in splits.items()
     }
-    keys = sorted({key for counter in counts.values() for key in counter})
+    keys = sorted({key for counter in counts.values() for key in counter if key})
     rows = [(*key, *(counts[name][key] for name in splits)) for key in keys]
     total = ("all", *[""] * (len(fields) - 1), *(len(examples) for examples in splits.values()))
-    return Table(title, (*fields, *splits), (*rows, total))
+    return Table(title, (*(fields or ("",)), *splits), (*rows, total))
 
 
 def true_table(corpora: Mapping[str, Sequence[Example]]) -> Table:

@@ -18,6 +18,7 @@ from faith_jax.checkpoints.identity import (
 from faith_jax.checkpoints.native import write_model_json, write_native
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files.stores import path_of
+from faith_jax.models.config import TransformerConfig
 from tests.checkpoints.synthetic import tiny_params, write_t5x
 from tests.models.tiny import TINY
 from tests.stores import record_requests
@@ -112,6 +113,14 @@ def test_the_model_counts_and_its_place_does_not(tmp_path):
     assert len({it["digest"] for it in digests}) == 3
     write_model_json(run, Checkpoint(TINY.replace(max_positions=77), {}))
     assert checkpoint_digest(run) != first
+
+
+def test_fields_that_a_later_version_adds_do_not_count(tmp_path, monkeypatch):
+    """What an earlier version began with a model goes on with it."""
+    run = write_run(tmp_path / "run", {3: b"3"})
+    first, to_dict = checkpoint_digest(run), TransformerConfig.to_dict
+    monkeypatch.setattr(TransformerConfig, "to_dict", lambda self: {**to_dict(self), "later": 0})
+    assert checkpoint_digest(run) == first
 
 
 def test_an_embedded_model():

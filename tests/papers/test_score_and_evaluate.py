@@ -63,6 +63,7 @@ def test_words_whose_errors_are_not_known(capsys, tmp_path):
     """The sample says nothing of hallucinated words, which is said in the place of the cells."""
     arguments = ("npov_words", "--sample", f"--output={tmp_path}")
     _, lines, _ = reproduce(capsys, *arguments)
+    assert lines[0].count("Chang 2024, table 3") == 1
     assert any(line.startswith("Hallucinations: left out for npov_errors") for line in lines)
     scorer = "--scorers=npov_rouge1_hallucination"
     status, _, errors = reproduce(capsys, *arguments[:2], f"--output={tmp_path / 'x'}", scorer)

@@ -44,10 +44,13 @@ _COUNTED = {
     "dialogue_nli": ("pair_type", "label"),
     "faith_critic": ("source", "label"),
     "faithdial_audit": ("begin_labels",),
+    "labelled_responses": ("label",),
     "multidoc2dial": ("domain", "dialogue_act"),
     "nli": ("label",),
+    "npov_detection": ("error",),
     "npov_errors": ("error",),
     "procon_npov": ("topic",),
+    "text_to_text": (),
     "topical_chat": ("config",),
     "wizard_of_wikipedia": ("wizard_eval",),
 }
@@ -111,7 +114,8 @@ def _build_dataset_tables(
         yield tables.share_by_class({"Wizard of Wikipedia": turns})
     else:
         fields = _COUNTED[name]
-        yield tables.count_table(f"{name}: examples by {', '.join(fields)}", splits, fields)
+        title = f"{name}: examples" + (f" by {', '.join(fields)}" if fields else "")
+        yield tables.count_table(title, splits, fields)
     if name == "faithdial_audit":
         yield tables.share_by_class(splits)
     if name in _CLAIMS:
@@ -130,6 +134,7 @@ _KNOWLEDGE = {
     "begin_2021": lambda example: example["knowledge"],
     "faithdial": lambda example: example["knowledge"],
     "faith_critic": lambda example: example["knowledge"],
+    "labelled_responses": lambda example: example["knowledge"],
     **dict.fromkeys(_CLAIMS, lambda example: " ".join(example["evidence"])),
     "procon_npov": lambda e: " ".join([*e["pro_arguments"], *e["con_arguments"]]),
     **dict.fromkeys(_JUDGED, lambda example: example["grounding"]),

@@ -53,6 +53,20 @@ def test_dialfacts_sample_has_counts_bigrams_and_extractiveness(capsys):
     assert any(line.split() == ["all", "101", "104"] for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("labelled_responses/sample", ["40", "4", "4"]),
+        ("npov_detection/dev_sample", ["32", "16", "16"]),
+        ("text_to_text/sample", ["12", "4", "4"]),
+    ],
+)
+def test_data_of_ones_own_is_counted(capsys, name, counts):
+    status, lines, _ = run(capsys, name)
+    assert status == 0
+    assert ["all", *counts] in [line.split() for line in lines]
+
+
 @pytest.mark.slow
 def test_every_corpus_of_true_that_is_at_hand(capsys):
     status, lines, _ = run(capsys, "true_benchmark/sample")
