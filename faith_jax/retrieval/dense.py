@@ -22,7 +22,13 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Float, Integer
 
 from faith_jax.core.errors import ConfigError, pluralize
-from faith_jax.core.files import move_into_place, read_json_or_none, resumable_output, write_json
+from faith_jax.core.files import (
+    is_moved,
+    move_output,
+    read_json_or_none,
+    resumable_output,
+    write_json,
+)
 from faith_jax.core.progress import Progress
 from faith_jax.core.schema import read_json_as
 from faith_jax.core.templates import dense_query
@@ -228,38 +234,49 @@ def embed(
         if vectors.model != model:
             raise ConfigError(f"--model: the vectors in {target} were made by {vectors.model}.")
     else:
-        base_manifest = msgspec.to_builtins(base.manifest)
-        run = {"vectors": base_manifest, "model": model, "vocabulary": vocabulary}
-        numbers = range(1, len(base) + 1)
-        counts = [len(passages(base.article(number))) for number in numbers]
-        articles = np.repeat(np.fromiter(numbers, np.int32, len(counts)), counts)
-        shape = (len(articles), encode.model.config.emb_dim)
+        knowledge_base = msgspec.to_builtins(base.manifest)
+        run = {"vectors": knowledge_base, "model": model, "vocabulary": vocabulary}
         with resumable_output(target, run, restart, option="FOLDER") as partial:
-            new_folder = partial / "made"
-            new_folder.mkdir(exist_ok=True)
-            state, file = partial / "place.json", new_folder / VECTORS
-            place = (read_json_or_none(state) or {}) if file.is_file() else {}
-            mode: Any = "r+" if place else "w+"
-            values = np.lib.format.open_memmap(file, mode, dtype=np.float32, shape=shape)
-            done, first = place.get("passages", 0), place.get("articles", 0)
-            progress = Progress("passage", shape[0], done)
-            for last, batch in _batch_passages(base, numbers[first:]):
-                values[done : done + len(batch)] = encode(batch)
-                values.flush()
-                done += len(batch)
-                write_json(state, {"passages": done, "articles": last})
-                progress.update(done)
-            del values
-            np.save(new_folder / ARTICLES, articles, allow_pickle=False)
-            manifest = _VectorsManifest(
-                model=model, passages=shape[0], width=shape[1], knowledge_base=base_manifest
-            )
-            write_json(new_folder / MANIFEST, msgspec.to_builtins(manifest))
-            move_into_place(new_folder, target)
+            if not is_moved(target):
+                move_output(_write_vectors(base, model, encode, partial), target)
         vectors = Vectors.open(target, base)
     if factory:
         approximate.build(target / VECTORS, factory)
     return vectors
+
+
+def _write_vectors(
+    base: KnowledgeBase, model: str, encode: TextVectors, partial: pathlib.Path
+) -> pathlib.Path:
+    """Writes those of all passages that a stopped run has not kept; returns their folder."""
+    numbers = range(1, len(base) + 1)
+    counts = [len(passages(base.article(number))) for number in numbers]
+    articles = np.repeat(np.fromiter(numbers, np.int32, len(counts)), counts)
+    shape = (len(articles), encode.model.config.emb_dim)
+    new_folder = partial / "made"
+    new_folder.mkdir(exist_ok=True)
+    state, file = partial / "place.json", new_folder / VECTORS
+    place = (read_json_or_none(state) or {}) if file.is_file() else {}
+    mode: Any = "r+" if place else "w+"
+    values = np.lib.format.open_memmap(file, mode, dtype=np.float32, shape=shape)
+    done, first = place.get("passages", 0), place.get("articles", 0)
+    progress = Progress("passage", shape[0], done)
+    for last, batch in _batch_passages(base, numbers[first:]):
+        values[done : done + len(batch)] = encode(batch)
+        values.flush()
+        done += len(batch)
+        write_json(state, {"passages": done, "articles": last})
+        progress.update(done)
+    del values
+    np.save(new_folder / ARTICLES, articles, allow_pickle=False)
+    manifest = _VectorsManifest(
+        model=model,
+        passages=shape[0],
+        width=shape[1],
+        knowledge_base=msgspec.to_builtins(base.manifest),
+    )
+    write_json(new_folder / MANIFEST, msgspec.to_builtins(manifest))
+    return new_folder
 
 
 def _batch_passages(

@@ -17,8 +17,9 @@ import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, StorageError
 from faith_jax.core.files import (
+    is_moved,
     make_output_folder,
-    move_into_place,
+    move_output,
     remove_new_folders_on_error,
     resumable_output,
     stamp,
@@ -123,6 +124,8 @@ def build_from(
         held.enter_context(remove_new_folders_on_error(target.parent))
         make_output_folder(target.parent, "FOLDER")
         partial = held.enter_context(resumable_output(target, run, restart, option="FOLDER"))
+        if is_moved(target):
+            return KnowledgeBase.open(target)
         new_folder = partial / "made"
         new_folder.mkdir(exist_ok=True)
         with _open_database(new_folder / DATABASE, target) as database:
@@ -141,7 +144,7 @@ def build_from(
             left_out=+left_out,
         )
         write_json(new_folder / MANIFEST, msgspec.structs.asdict(manifest))
-        move_into_place(new_folder, target)
+        move_output(new_folder, target)
     return KnowledgeBase.open(target)
 
 

@@ -104,7 +104,7 @@ def test_a_killed_run_resumes_without_loss(tmp_path, monkeypatch, after):
 
 def test_a_run_killed_at_the_end_resumes(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(index, "move_into_place", lambda *_: (_ for _ in ()).throw(Killed))
+        patched.setattr(index, "move_output", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             built(tmp_path)
     base = index.build(str(tmp_path / "articles.jsonl"), str(tmp_path / "base"))

@@ -30,6 +30,8 @@ from faith_jax.core.files.partial import (
     difference,
     has_contents,
     is_finished,
+    is_moved,
+    move_output,
     note_later,
     partial_folder,
     partial_note,

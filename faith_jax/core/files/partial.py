@@ -33,7 +33,7 @@ from faith_jax.core.files.whole import (
 )
 
 ROWS, PLAN = "rows.jsonl", "plan.json"
-_NOTE = "run.json"
+_NOTE, _MOVED = "run.json", "moved"  # the note, and what it says of an output in its place
 _PARTIAL, _REPLACED = ".partial", "replaced"
 _DIGEST = re.compile(r"[0-9a-f]{32,}")
 
@@ -118,9 +118,32 @@ def begin_or_resume(
             if not is_remote(folder):
                 folder.mkdir()
             write_json(folder / _NOTE, {**OURS, **run})
-    if is_complete(target) and not replaces:
+    if is_complete(target) and not replaces and not is_moved(target):
         raise ConfigError(f"{target} exists already; remove it or name another output.")
     return folder
+
+
+def move_output(made: pathlib.Path, target: pathlib.Path) -> None:
+    """Moves what a run has made to its place, and notes it: after a kill, a rerun may end it."""
+    note = partial_note(target)
+    write_json(partial_folder(target) / _NOTE, {**note, _MOVED: _describe_files(made)})
+    move_into_place(made, target)
+
+
+def is_moved(target: pathlib.Path) -> bool:
+    """Whether an output is what the run has made that was killed before its end."""
+    moved = partial_note(target).get(_MOVED)
+    return moved is not None and is_complete(target) and moved == _describe_files(target)
+
+
+def _describe_files(path: pathlib.Path) -> list[list[Any]]:
+    """Returns the name, the size and, on a disk, the time of each file of an output."""
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    stats = [(str(file).removeprefix(str(path)), file.stat()) for file in files]
+    return [
+        [name, status.st_size, *([] if is_remote(path) else [status.st_mtime_ns])]
+        for name, status in stats
+    ]
 
 
 def is_finished(target: pathlib.Path, done: bool = False) -> bool:

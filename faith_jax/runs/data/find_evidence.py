@@ -18,7 +18,7 @@ import numpy as np
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
 from faith_jax.core.files import (
     check_outputs,
-    move_into_place,
+    move_output,
     resumable_output,
     stamp,
     write_json,
@@ -112,11 +112,11 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         evidence_rows = [dict(row.fields) for row in read_jsonl(rows)]
         recalled = [row.pop("recall") for row in evidence_rows]
         write_jsonl(folder / "made", evidence_rows)
-        move_into_place(folder / "made", target)
+        move_output(folder / "made", target)
+        table = _recall_table(recalled, options)
+        if options.json:
+            write_json(options.json, {"rows": (table.tidy or table).records()})
     yield f"{target}: evidence of {pluralize(len(evidence_rows), 'claim')}"
-    table = _recall_table(recalled, options)
-    if options.json:
-        write_json(options.json, {"rows": (table.tidy or table).records()})
     if table.rows:
         yield render_table(table)
     yield from bad_rows.describe_skipped()

@@ -16,7 +16,8 @@ from faith_jax.core.errors import ConfigError, InputError, did_you_mean, field_e
 from faith_jax.core.files import (
     check_outputs,
     is_finished,
-    move_into_place,
+    is_moved,
+    move_output,
     resumable_output,
     scratch_place,
     write_text,
@@ -86,9 +87,10 @@ def check(options: CheckOptions) -> Iterator[str]:
     outputs = {"--output": options.output, "--html": options.html}
     check_outputs(options.input, outputs)
     complete = [o for o, output in outputs.items() if output and is_finished(path_of(output))]
-    # As a run leaves it that is killed between its two outputs.
-    lacks_page = bool(options.html) and complete == ["--output"]
-    if complete and not lacks_page:
+    # A run that was killed before its end makes both again.
+    ends = "--output" in complete and is_moved(path_of(options.output))
+    lacks_page = bool(options.html) and complete == ["--output"] and not ends
+    if complete and not lacks_page and not ends:
         option = complete[0]
         raise ConfigError(f"{option}: {outputs[option]} exists already; remove it or name another.")
     if options.claim:
@@ -116,6 +118,12 @@ def check(options: CheckOptions) -> Iterator[str]:
         if options.model == MINI_NLI:
             logger.warning("%s.", _TINY)
         claims = functools.partial(read_scored_rows, target)
+
+        def write_page() -> None:
+            if options.html:
+                page = claims_page("Claims and evidence", claims(), CLAIM_SCORERS, notes + lines)
+                write_text(options.html, page)
+
         lines = []
         if silent:
             responses = pluralize(silent, "response")
@@ -123,6 +131,7 @@ def check(options: CheckOptions) -> Iterator[str]:
         if lacks_page:
             logger.info("%s is there already: %s is made of it", target, options.html)
             notes, unknown = [f"Claims: {target}"], None
+            write_page()
         else:
             knowledge_base = None if options.grounding_column else options.knowledge_base
             checker = FactChecker(
@@ -139,10 +148,8 @@ def check(options: CheckOptions) -> Iterator[str]:
                 )
                 with scratch_place(draft) as beside:
                     write_scored(claim_rows, beside, form, (*CLAIM_SCORERS, OVERLAP))
-                    move_into_place(beside, target)
-        if options.html:
-            page = claims_page("Claims and evidence", claims(), CLAIM_SCORERS, notes + lines)
-            write_text(options.html, page)
+                    move_output(beside, target)
+                write_page()
         if options.claim:
             yield from _claim_lines(claims())
         else:

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import math
 import multiprocessing
@@ -25,6 +26,8 @@ from faith_jax.core.files import (
     count_kept_rows,
     count_whole_rows,
     difference,
+    is_moved,
+    move_output,
     output_lock,
     partial_folder,
     resumable_output,
@@ -304,6 +307,26 @@ def test_an_output_that_another_run_finished_meanwhile(tmp_path):
     with pytest.raises(ConfigError, match="exists already"), resumable_output(target, RUN):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
+
+
+def test_a_run_that_is_killed_behind_its_output_is_ended(tmp_path):
+    target = tmp_path / "kb"
+    with contextlib.suppress(KeyboardInterrupt), resumable_output(target, RUN) as folder:
+        made = folder / "made"
+        made.mkdir()
+        for path in (folder / ROWS, made / "rows"):
+            path.write_text("{}\n")
+        move_output(made, target)
+        raise KeyboardInterrupt
+    foreign = target.rename(tmp_path / "foreign")
+    target.mkdir()
+    with pytest.raises(ConfigError, match="exists already"), resumable_output(target, RUN):
+        pass
+    target.rmdir()
+    foreign.rename(target)
+    with resumable_output(target, RUN):
+        assert is_moved(target)
+    assert [path.name for path in tmp_path.iterdir()] == ["kb"]
 
 
 def test_another_value_is_named(tmp_path):

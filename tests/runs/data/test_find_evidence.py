@@ -111,6 +111,23 @@ def test_a_stopped_run_resumes(command, base, claims, tmp_path, monkeypatch):
     assert output.read_text() == (tmp_path / "whole").read_text()
 
 
+def test_a_run_that_is_killed_behind_its_output_is_ended(
+    command, base, claims, tmp_path, monkeypatch
+):
+    output, told = tmp_path / "evidence.jsonl", tmp_path / "recall.json"
+    given = ("evidence", claims, base, f"--output={output}", f"--json={told}")
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evidence, "write_json", killed)
+        assert command(*given)[0] == 130
+    assert command(*given)[0] == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"claims.jsonl", output.name, told.name}
+
+
 def test_the_documentation_shows_what_the_sample_prints(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (REPOSITORY / "docs" / "retrieval.md").read_text("utf-8")

@@ -308,7 +308,7 @@ def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path):
     assert "1 response without a sentence, and so without claims" in told
     assert "1 response without a sentence, and so without claims" in page.read_text()
     assert len(out.read_text().splitlines()) == 1
-    # A run that was killed between its outputs has made the first one.
+    # The page is made of an output that is there.
     before = page.read_text()
     page.unlink()
     given = (f"--model={nli}", f"--knowledge-base={base}", f"--html={page}")
@@ -317,6 +317,26 @@ def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path):
     start = before.index("<table")
     assert before[start:] == page.read_text()[page.read_text().index("<table") :]
     assert f"Claims: {out}" in page.read_text()
+
+
+def test_a_run_that_is_killed_behind_its_output_is_ended(
+    command, nli, base, responses, tmp_path, monkeypatch
+):
+    output, page = tmp_path / "o.jsonl", tmp_path / "o.html"
+    given = ("check", f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
+    given += (f"--output={output}", f"--html={page}")
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(check, "claims_page", killed)
+        assert command(*given)[0] == 130
+    before = output.read_bytes()
+    assert command(*given)[0] == 0
+    assert output.read_bytes() == before
+    assert {p.name for p in tmp_path.iterdir()} == {responses.name, output.name, page.name}
+    assert f"--output: {output} exists already" in command(*given)[2]
 
 
 @pytest.mark.parametrize(
