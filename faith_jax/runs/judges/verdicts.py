@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.errors import ConfigError, did_you_mean, format_value
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.settings import sharing_programs
 from faith_jax.core.types import WordScore
@@ -47,6 +47,9 @@ class JudgedResponse:
 
 def check_is_judge(name: str, where: str = "") -> None:
     """Raises ConfigError for a name that is no judge's; `where` begins its message."""
+    if not isinstance(name, str):
+        given = format_value(name)
+        raise ConfigError(f"{where}expected a name, got {given}; it follows what is judged.")
     if not is_judge(name):
         names = preset_names()
         raise ConfigError(

@@ -130,6 +130,11 @@ def test_a_calibration_gives_probabilities(models, expected, tmp_path, caplog):
         faith_jax.judge(*texts, model=model, calibration=other)
 
 
+def test_the_name_of_a_judge_is_not_first():
+    with pytest.raises(ConfigError, match=r'judge: expected a name, got \["Tea"\]; it follows'):
+        faith_jax.judge("alignscore", ["Tea"], ["Tea"])
+
+
 @pytest.mark.parametrize("column", ["source_documents", "source_nodes"])
 def test_documents_of_langchain_and_llamaindex_are_read(models, expected, column):
     class Document:
