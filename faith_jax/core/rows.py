@@ -49,6 +49,7 @@ _ARRAY_REMEDY = "; of one JSON array, `jq -c '.[]' FILE` makes lines"
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _BLANKS = " \t\r\n"
 _KEY = re.compile(rb'"\s*:')
+_ROW_NUMBER = re.compile(r"(?<=[: ])\d+(?=: )")
 _MOST_LEVELS = 100  # of lists and objects in each other; all of our code is safe with these
 
 
@@ -91,10 +92,15 @@ class BadRows:
         return InputError(f"{missing}{why}")
 
     def describe_skipped(self) -> Iterator[str]:
-        """Yields lines about the rows that were skipped, where there are any."""
+        """Yields lines about the rows that were skipped, where there are any: each problem once."""
         if self.count:
             yield f"{pluralize(self.count, 'bad row')} skipped:"
-            yield from (f"  {message}" for message in self.messages)
+        alike: dict[str, list[str]] = {}
+        for message in self.messages:
+            alike.setdefault(_ROW_NUMBER.sub("", message, count=1), []).append(message)
+        for first, *others in alike.values():
+            rows = [number for other in others for number in _ROW_NUMBER.findall(other)[:1]]
+            yield f"  {first}" + (f" (the same: {', '.join(rows)})" if rows else "")
 
     def take(self, count: int, messages: Iterable[str]) -> None:
         """Counts rows that were skipped elsewhere, such as when data was prepared."""

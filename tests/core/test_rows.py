@@ -37,6 +37,10 @@ def test_bad_rows_are_skipped_counted_and_listed():
     assert list(parse_rows(ROWS, parse, bad_rows)) == [3, 4]
     assert bad_rows.count == 2
     assert [message[:4] for message in bad_rows.messages] == ["f:2:", "f:4:"]
+    bad_rows.take(3, ["b, test: row 1: no text", "f:5: no text", "b, test: row 12: no text"])
+    *_, first, second = bad_rows.describe_skipped()
+    assert first == "  b, test: row 1: no text (the same: 12)"
+    assert second == "  f:5: no text"
 
 
 def test_only_line_feeds_end_lines(tmp_path):
