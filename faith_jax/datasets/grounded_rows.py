@@ -584,9 +584,11 @@ def _to_text(value: Any) -> str:
     return text if text.strip() else ""
 
 
-def _json_text(value: Any) -> str:
+def _json_text(value: Any) -> str | float:
     if isinstance(value, datetime.date | datetime.time):  # and datetime.datetime
         return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
     if isinstance(value, decimal.Decimal):
         return str(value)
     raise TypeError

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import os
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -399,12 +400,28 @@ def _read_parquet(path: pathlib.Path, first: int) -> Iterator[Row]:
 
     with _reported_errors(path, "Parquet"):
         source = open_binary(path) if is_remote(path) else path
-        with parquet.ParquetFile(source) as file:
+        with parquet.ParquetFile(source, metadata=_parquet_metadata(path)) as file:
             number, groups = 0, list(range(file.metadata.num_row_groups))
             while groups and number + file.metadata.row_group(groups[0]).num_rows <= first:
                 number += file.metadata.row_group(groups.pop(0)).num_rows
             batches = file.iter_batches(batch_size=_ROWS, row_groups=groups)
             yield from _arrow_rows(path, batches, number, first)
+
+
+def _parquet_metadata(path: pathlib.Path) -> Any:
+    """Returns the metadata of a Parquet file, without Arrow's types if lists have a fixed size.
+
+    Arrow refuses such lists where one is null; without its types they are lists of any size.
+    """
+    from pyarrow import BufferReader, parquet
+
+    with open_binary(path) as file:
+        metadata = parquet.read_metadata(file)
+        if "fixed_size_list" not in str(metadata.schema.to_arrow_schema()):
+            return metadata
+        file.seek(-8 - metadata.serialized_size, os.SEEK_END)
+        footer = file.read().replace(b"ARROW:schema", b"other:schema")
+    return parquet.read_metadata(BufferReader(b"PAR1" + footer))
 
 
 def _read_arrow(path: pathlib.Path, first: int) -> Iterator[Row]:

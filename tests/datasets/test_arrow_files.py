@@ -34,6 +34,13 @@ def test_arrow_and_parquet(tmp_path):
         fields_of(tmp_path / "cut.arrow")
 
 
+def test_lists_of_a_fixed_size_may_be_null(tmp_path):
+    vectors = [[1, 2], None, [3, None]]
+    column = pa.array(vectors, pa.list_(pa.int32(), 2))
+    parquet.write_table(pa.table({"vector": column}), tmp_path / "rows.parquet")
+    assert [row["vector"] for row in fields_of(tmp_path / "rows.parquet")] == vectors
+
+
 NOT_UTF_8 = pa.Array.from_buffers(
     pa.string(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, 1)), pa.py_buffer(b"\xff")]
 )

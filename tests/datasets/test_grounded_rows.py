@@ -105,6 +105,7 @@ def test_columns_of_ones_own():
     fields = {"doc": "D", "answer": "a", "faithful": "1.0", "key": 7, "set": "mine", "x": True}
     fields |= {"grounding": "g", "skipped": ["list"], "": "index", "none": None}
     fields |= {"spans": [[0, 3], [5, 9]], "nested": {"a": [1.5, None]}, "photo": b"\xff"}
+    fields |= {"took": datetime.timedelta(seconds=2)}
     fields |= {"day": datetime.date(2024, 5, 1), "price": decimal.Decimal("1.20"), "nan": math.nan}
     named = {"grounding": "doc", "response": "answer", "label": "faithful", "id": "key"}
     (row,) = examples(fields, corpus="set", **named)
@@ -119,6 +120,7 @@ def test_columns_of_ones_own():
         "nested": {"a": [1.5, None]},
         "day": "2024-05-01",
         "price": "1.20",
+        "took": 2.0,
         "": "index",
     }
     assert row.left_out == {"photo": "bytes"}
