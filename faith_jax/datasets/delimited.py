@@ -1,8 +1,8 @@
 """Reads CSV and TSV files whose first line names the columns.
 
 The caller states the format: research data sets disagree on whether a quote mark in a TSV file
-quotes. A byte order mark, blank lines and Windows line ends are accepted, and so is a first line
-`sep=;`, which tells Excel the separator.
+quotes. A byte order mark, blank lines, also of separators alone as spreadsheets write them, and
+Windows line ends are accepted, and so is a first line `sep=;`, which tells Excel the separator.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _SAMPLE_LINES = 1000
 _MOST_RECORDS = 0.9
 _QUOTED = frozenset('"\t\n\r')  # what a cell without quotes cannot hold
 _NUMBER = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
-_SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*', re.IGNORECASE)
+_SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?\1*[ \r\n]*', re.IGNORECASE)
 
 # The first line of a record, and its cells or what is wrong with it.
 _Record = tuple[int, list[str] | str]
@@ -72,7 +72,7 @@ def read_csv(
         stripped = ((line_number, line.rstrip("\r\n")) for line_number, line in lines)
         records = ((n, line.split(delimiter)) for n, line in stripped if line)
     header: list[str] = []
-    for number, (line_number, record) in enumerate(records):
+    for number, (line_number, record) in enumerate(itertools.filterfalse(_is_blank, records)):
         if header and number <= first:
             continue
         place = f"{path}:{line_number}"
@@ -219,6 +219,12 @@ def _quoted_records(
             return
         if cells:
             yield start, cells
+
+
+def _is_blank(numbered: _Record) -> bool:
+    """Whether a record has nothing but separators; a single empty cell may be an answer."""
+    _, record = numbered
+    return isinstance(record, list) and len(record) > 1 and not any(record)
 
 
 def _check_record(record: list[str] | str, place: str) -> list[str]:

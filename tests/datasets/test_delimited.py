@@ -39,7 +39,9 @@ def test_whatever_csv_writes_is_read_back(tmp_path_factory, rows, end):
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(TSV_CELL, TSV_CELL), max_size=5), st.sampled_from(["\n", "\r\n"]))
+@given(
+    st.lists(st.tuples(TSV_CELL, TSV_CELL).filter(any), max_size=5), st.sampled_from(["\n", "\r\n"])
+)
 def test_whatever_is_joined_by_tabs_is_read_back(tmp_path_factory, rows, end):
     text = end.join("\t".join(row) for row in [("a", "b"), *rows]) + end
     path = write(tmp_path_factory.mktemp("tsv"), text)
@@ -83,7 +85,7 @@ def test_one_bad_row_is_named_or_skipped(tmp_path_factory, rows, data, bad):
 
 @settings(deadline=None, max_examples=40)
 @given(
-    st.lists(st.tuples(TSV_CELL, TSV_CELL), max_size=6),
+    st.lists(st.tuples(TSV_CELL, TSV_CELL).filter(any), max_size=6),
     st.data(),
     st.sampled_from([b"1\n", b"1\t2\t3\n", b"1\t\xe4\r\n", b"\xed\xa0\x80\t2\n"]),
 )
@@ -114,6 +116,17 @@ def test_columns_that_nobody_asked_for_are_read_too(tmp_path):
         {"x": "3", "a": "4"},
     ]
     assert [r.place for r in read_csv(path, ("a",))] == [f"{path}:2", f"{path}:4"]
+
+
+@pytest.mark.parametrize("reader", [read_csv, read_tsv])
+def test_lines_of_separators_alone_are_blank(tmp_path, reader):
+    mark = "," if reader is read_csv else "\t"
+    lines = ["", "", "a b", "  ", "1 2", "  ", "3 4", " "]
+    path = write(tmp_path, "\n".join(lines).replace(" ", mark))
+    assert [r.fields["a"] for r in reader(path, ("a",))] == ["1", "3"]
+    assert [r.place for r in reader(path, ("a",), first=1)] == [f"{path}:7"]
+    path = write(tmp_path, 'a\n""\n')
+    assert len(list(read_csv(path, ("a",)))) == 1
 
 
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)

@@ -208,7 +208,7 @@ def test_commas_in_cells_and_names_hide_no_semicolon(tmp_path):
 )
 def test_the_first_line_may_state_the_separator(tmp_path, mark, shown, end):
     path = tmp_path / "rows.csv"
-    for first in (f"sep={mark}", f'"sep={mark}"'):
+    for first in (f"sep={mark}", f'"sep={mark}"', f"sep={mark}{mark}"):
         lines = [first, mark.join(["question", "answer"]), mark.join(["Hot?", '"a,b"'])]
         path.write_bytes(end.join(lines).encode())
         rows, notes = fields_of(path)
