@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("faith_jax")
 
+_VERSION = 2  # of what a run notes and keeps; those of others do not resume
 _TIMED_ROWS = 64  # of `costs`
 _SAMPLE = 1000  # first rows, which the report looks at
 _SHAPED = 500  # of these, by which the shapes of the models' batches are chosen
@@ -95,7 +96,8 @@ def score(
     finished = {} if options.restart else _read_finished(target)
     former = {} if options.restart else finished.get("run") or partial_note(target)
     try:
-        pinned, digests = _pin_checkpoints(scorers, former)
+        is_ours = former.get("version") == _VERSION
+        pinned, digests = _pin_checkpoints(scorers, former if is_ours else {})
     except CheckpointError:
         _load_scorers(scorers, target)  # says all that is wrong with the models of a scorer
         raise
@@ -104,7 +106,7 @@ def score(
         run["--batch-size"] = options.batch_size
     if modules:
         run["--scorer-module"] = dict(modules)
-    run |= {"--shards": options.shards, "--format": form}
+    run |= {"--shards": options.shards, "--format": form, "version": _VERSION}
     if finished and not difference(former, run):
         stamps = json.loads(json.dumps(score_input.stamp()))
         has_costs = not options.costs or (

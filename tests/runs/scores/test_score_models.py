@@ -107,6 +107,13 @@ def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch):
     message = r"6 rows of another run \(another value of --batch-size \(4, not 5\)\)"
     with pytest.raises(ConfigError, match=message):
         scored("torn.jsonl", batch_size=5)
+    note = tmp_path / "torn.jsonl.partial" / "run.json"
+    noted = json.loads(note.read_text())
+    for others in ({"version": 1}, {"version": None, "models": [{"step": 5}]}):  # as of `check`
+        note.write_text(json.dumps(noted | others))
+        with pytest.raises(ConfigError, match=r"6 rows of another run"):
+            scored("torn.jsonl")
+    note.write_text(json.dumps(noted))
     append, appended = score_run.append_rows, []
     monkeypatch.setattr(
         score_run, "append_rows", lambda path, rows: appended.extend(rows) or append(path, rows)
