@@ -122,6 +122,11 @@ def test_outputs_without_a_name(command, tmp_path, monkeypatch, output, message)
     assert list(tmp_path.iterdir()) == [rows]
 
 
+def test_names_of_files_are_utf_8(command):
+    status, _, err = command("report", "s\udce4.jsonl", "--output=page.html")
+    assert (status, r"faith-jax: 's\udce4.jsonl': not UTF-8" in err) == (2, True)
+
+
 def test_a_signal_while_a_command_imports_modules(tmp_path):
     """An extension would turn the exception into an ImportError, or abort."""
     number, kind = SIGNALS[0]

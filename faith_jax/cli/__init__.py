@@ -157,6 +157,11 @@ def _run_command_line(parser: CommandParser, command_line: Sequence[str]) -> int
     if not command_line:
         parser.print_help()
         return 0
+    for argument in command_line:
+        if argument != argument.encode("utf-8", "replace").decode():
+            problem = f"{argument!r}: not UTF-8, as names of files must be; rename the file."
+            show(f"{parser.prog}: {problem}", sys.stderr)
+            return 2
     split = [
         [BINDING, a.removeprefix("--gin.")] if a.startswith("--gin.") and "=" in a else [a]
         for a in command_line
