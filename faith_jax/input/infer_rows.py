@@ -10,7 +10,7 @@ import numpy as np
 from faith_jax.core.cutting import notation_of
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files.stores import path_of
-from faith_jax.core.rows import Row, Seen, read_jsonl
+from faith_jax.core.rows import Row, Seen
 from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import cell_text
 from faith_jax.datasets.input_rows import LISTS, InputRow, input_row
@@ -129,14 +129,14 @@ def _file_rows(path: str, first: int, notes: TableNotes) -> Iterator[Row]:
     """
     table = path_of(path)
     form = file_form(table, named_form(table) or "jsonl").form
-    if form == "jsonl":
-        yield from read_jsonl(path, first=first)
+
+    def note(sentence: str) -> None:
+        notes.add(sentence.partition("; --")[0])  # without the options of other commands
+
+    if form in ("jsonl", "json"):
+        yield from read_rows(table, form, first=first, note=note)
     elif form in ("csv", "tsv"):
         lists = ListColumns(notes)
-
-        def note(sentence: str) -> None:
-            notes.add(sentence.partition("; --")[0])  # without the options of other commands
-
         rows = read_rows(table, form, first=first, note=note, id_column_of=lambda _: "id")
         for where, row in rows:
             fields = {name: None if value == "" else value for name, value in row.items()}
@@ -150,8 +150,8 @@ def _file_rows(path: str, first: int, notes: TableNotes) -> Iterator[Row]:
             yield Row(where, fields)
     else:
         raise InputError(
-            f"{path}: INPUT_FILE is .jsonl, .csv or .tsv; write the rows of this file as one of "
-            "these, such as by pandas' to_json(orient='records', lines=True)."
+            f"{path}: INPUT_FILE is .jsonl, .json, .csv or .tsv; write its rows as one of these, "
+            "such as by pandas' to_json(orient='records', lines=True)."
         )
 
 
@@ -163,7 +163,7 @@ def read_input_file(
     place: tuple[int, int] = (0, 0),
     notes: TableNotes | None = None,
 ) -> Iterator[InputRow]:
-    """Yields rows of a JSONL, CSV or TSV file (`docs/data_formats.md`), see `input_row`.
+    """Yields rows of a JSON, CSV or TSV file (`docs/data_formats.md`), see `input_row`.
 
     For a `query` alone, `arguments_per_side` are drawn from `knowledge`. Rows come from a place of
     theirs on. `notes` collects what is found out about a table.
@@ -182,7 +182,8 @@ def read_input_file(
     rows = _file_rows(path, place[1], notes or TableNotes())
     for number, (where, row) in enumerate(rows, place[1]):
         named_id = cell_text(row.get("id"), where, "id")
-        identifier = named_id or where.rpartition(":")[2]
+        line = where.rpartition(":")[2]
+        identifier = named_id or (line if line.isdigit() else str(number + 1))
         if not seen.add(identifier):
             problem = f"{where}: field 'id': {identifier!r} occurs twice"
             if not named_id:

@@ -28,6 +28,15 @@ def read(tmp_path, *rows):
     return list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
 
 
+@pytest.mark.parametrize("name", ["array.json", "array.jsonl"])
+def test_an_array_is_read_as_lines_of_json_are(tmp_path, name):
+    rows = [{"inputs": "a"}, {"id": "x", "inputs": "b"}, {"inputs": "c"}]
+    (tmp_path / name).write_text(json.dumps(rows))
+    found = list(infer_rows.read_input_file(str(tmp_path / name), "procon_npov", 1, 0))
+    assert found == read(tmp_path, *rows)
+    assert [row.id for row in found] == ["1", "x", "3"]
+
+
 @pytest.mark.parametrize(("name", "comma"), [("rows.csv", ","), ("rows.tsv", "\t")])
 def test_tables_are_read_as_lines_of_json_are(tmp_path, name, comma):
     path = tmp_path / name
@@ -70,7 +79,7 @@ def test_other_formats_are_one_line(tmp_path):
     with pytest.raises(InputError, match=r"rows.parquet: no such file\."):
         list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
     path.write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"rows.parquet: INPUT_FILE is .jsonl, .csv or .tsv; wri"):
+    with pytest.raises(InputError, match=r"rows.parquet: INPUT_FILE is .jsonl, .json, .csv or .tsv; wri"):
         list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
 
 
