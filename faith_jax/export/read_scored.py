@@ -24,7 +24,7 @@ from faith_jax.core.schema import convert_row
 from faith_jax.core.table import printable
 from faith_jax.datasets.grounded_rows import Columns, example_rows, file_text_columns
 from faith_jax.datasets.table_notes import TableNotes
-from faith_jax.datasets.tables import FORMATS, decimal_commas, file_form, read_rows
+from faith_jax.datasets.tables import decimal_commas, file_form, named_form, read_rows
 from faith_jax.export.scored_rows import ScoredRow, field_texts
 from faith_jax.scoring.registry import scorer_names
 
@@ -48,19 +48,20 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
         finite.
     """
     check_readable(path)
+    form = named_form(path)
     if path.is_dir():
         from faith_jax.export.tfds import read_scored_tfds
 
         rows: Iterator[Row] = read_scored_tfds(path)
-    elif path.suffix in (".json", ".parquet", ".arrow", ".csv", ".tsv"):
+    elif form == "jsonl":
+        file_form(path, form)  # an error for Parquet
+        rows = read_jsonl(path, usual=_DECODER)
+    elif form:
         rows = read_rows(
             path,
             note=lambda line: log_once(printable(line)),  # a run may read the file several times
             id_column_of=ScoredColumns().find_id_column,
         )
-    elif path.suffix == ".jsonl":
-        file_form(path, "jsonl")  # an error for Parquet
-        rows = read_jsonl(path, usual=_DECODER)
     else:
         expected = "expected scores as .jsonl, .csv or .parquet, or a folder of TFDS"
         raise InputError(f"{path}: {expected}.{_score_first(path)}")
@@ -68,7 +69,7 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
     if first is None:
         return
     rows = itertools.chain([first], rows)
-    has_cells = path.suffix in (".csv", ".tsv")  # which hold no objects, whatever their names
+    has_cells = form in ("csv", "tsv")  # which hold no objects, whatever their names
     if isinstance(first.fields, Mapping) and (has_cells or first.fields.get("scores") is None):
         columns = score_columns(list(first.fields), scorers)
         if columns:
@@ -93,7 +94,7 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
 
 def _score_first(path: pathlib.Path, advice: str = "Score") -> str:
     """Returns advice on how to score the responses of a file; "" = it holds none."""
-    if path.suffix not in FORMATS:
+    if not named_form(path):
         return ""
     quoted = shlex.quote(str(path))
     command = f"faith-jax score --scorers=NAMES --input={quoted} --output=scores.jsonl"

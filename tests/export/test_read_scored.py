@@ -1,6 +1,7 @@
 """Tables with a column for each scorer are read as scored rows."""
 
 import decimal
+import gzip
 import json
 
 import pyarrow.parquet
@@ -64,6 +65,9 @@ def test_tables_of_other_forms_have_columns_of_scores_too(tmp_path):
     path = write(tmp_path / "a.jsonl", '{"id": "x", "token_f1": 0.5, "label": 1}\n')
     (row,) = read_scored_rows(path)
     assert row["scores"] == {"token_f1": 0.5}
+    for name in ("a.ndjson", "A.JSONL", "a.jsonl.gz"):  # packed or not, as the content says
+        (packed := tmp_path / name).write_bytes(gzip.compress(path.read_bytes()))
+        assert list(read_scored_rows(packed)) == [row | {"corpus": packed.stem}]
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     table = arrow.table({"answer": ["a", "b"], "mine": [0.5, None]})

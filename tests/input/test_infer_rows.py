@@ -79,7 +79,9 @@ def test_other_formats_are_one_line(tmp_path):
     with pytest.raises(InputError, match=r"rows.parquet: no such file\."):
         list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
     path.write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"rows.parquet: INPUT_FILE is .jsonl, .json, .csv or .tsv; wri"):
+    with pytest.raises(
+        InputError, match=r"rows.parquet: INPUT_FILE is .jsonl, .json, .csv or .tsv; wri"
+    ):
         list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
 
 
