@@ -459,6 +459,7 @@ def preflight(
     """Prints what `score` would see, and writes it to OUTPUT.preflight.json; nothing is scored."""
     target = path_of(options.output)
     form_of(target, options.format or "")
+    partial_folder(target)  # an error where there can be none
     loaded = _load_scorers(scorers, target)
     notes = TableNotes()
     rows = score_input.rows(bad_rows, notes=notes)

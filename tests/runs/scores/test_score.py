@@ -404,6 +404,8 @@ def test_a_bad_row_at_the_end_is_found_before_anything_is_scored(capsys, tmp_pat
         assert status == 2
         assert "no rows to score: 1 bad row skipped. The first one: " in errors
         assert "rows.jsonl:1: field 'grounding'" in errors
+        errors = score(capsys, *arguments[:2], "--output=-", *more)[2]
+        assert "-: standard output is no place" in errors
 
 
 def test_words_stay_as_they_were_typed():
