@@ -145,9 +145,9 @@ def test_equal_scores_are_ranked_by_beam_and_token():
 def test_other_examples_of_the_batch_change_nothing():
     logits = np.random.default_rng(8).normal(size=(4, 6, 9, 9)) * 2
     config = config_of(max_length=6, num_beams=3, num_return=2)
-    together = search_table(logits, 12, config)
+    together = jax.device_get(search_table(logits, 12, config))
     for example in range(4):
-        alone = search_table(logits[example], 3, config)
+        alone = jax.device_get(search_table(logits[example], 3, config))
         for one, many in zip(alone, together, strict=True):
             np.testing.assert_allclose(one[0], many[example], rtol=1e-6)
 

@@ -46,14 +46,17 @@ def test_what_is_forbidden_is_what_hugging_face_forbids(size):
         assert set(np.flatnonzero(found[row])) == expected
 
 
+def decoded(model, count, config):
+    """Decodes in one program."""
+    return jax.device_get(jax.jit(lambda: decode(model, keys(count), config))())
+
+
 def model_of(prompt, rows, length, seed=0):
     """A model over whole histories with a prompt, and its scores as the reference takes them."""
     tables = hash_tables(length + 1, VOCAB, seed)
     model = history_model(tables, rows)
-    first = jnp.full((rows,), prompt[-1], jnp.int32)
-    model = model._replace(
-        first_tokens=first, prompt=jnp.tile(jnp.asarray(prompt, jnp.int32), (rows, 1))
-    )
+    first = np.full(rows, prompt[-1], np.int32)
+    model = model._replace(first_tokens=first, prompt=np.tile(np.int32(prompt), (rows, 1)))
 
     @functools.cache
     def log_probs(tokens):
@@ -89,10 +92,7 @@ def scores_of(log_probs, prompt, config):
 
 LIMITS = [
     {"no_repeat_ngram": 1},
-    {"no_repeat_ngram": 2},
     {"no_repeat_ngram": 3, "min_length": 6},
-    {"forced_bos_id": 3},
-    {"forced_eos_id": 1},
     {"no_repeat_ngram": 2, "min_length": 3, "forced_bos_id": 4, "forced_eos_id": 1},
 ]
 
@@ -107,7 +107,7 @@ def test_greedy_search_keeps_them(limits, prompt):
     config = config_of(max_length=7, **limits)
     model, log_probs = model_of(prompt, 1, 7)
     expected = reference.greedy_search(scores_of(log_probs, prompt, config), bare(config))
-    found = decode(model, keys(1), config)
+    found = decoded(model, 1, config)
     length = len(expected.tokens)
     if not np.isfinite(expected.score):  # nothing may be chosen any more: the row ends
         length -= 1
@@ -118,13 +118,13 @@ def test_greedy_search_keeps_them(limits, prompt):
 
 @pytest.mark.parametrize(
     ("limits", "prompt", "width"),
-    [*((limits, PROMPTS[1], 4) for limits in LIMITS[2:]), (LIMITS[1], PROMPTS[0], 2)],
+    [*((limits, PROMPTS[1], 4) for limits in LIMITS[1:]), (LIMITS[0], PROMPTS[0], 2)],
 )
 def test_beam_search_keeps_them(limits, prompt, width):
     config = config_of(max_length=6, num_beams=width, num_return=width, **limits)
     model, log_probs = model_of(prompt, width, 6, seed=3)
     expected = reference.beam_search(scores_of(log_probs, prompt, config), bare(config))
-    found = decode(model, keys(1), config)
+    found = decoded(model, 1, config)
     tokens = np.asarray(found.tokens).reshape(width, -1)
     for row, hypothesis in zip(tokens, expected, strict=False):
         assert row[: len(hypothesis.tokens)].tolist() == list(hypothesis.tokens)
@@ -148,7 +148,7 @@ def test_no_sample_breaks_them():
         max_length=length, temperature=1.5, no_repeat_ngram=2, forced_bos_id=2, forced_eos_id=1
     )
     model, _ = model_of(prompt, 200, length)
-    found = decode(model, keys(200), config)
+    found = decoded(model, 200, config)
     tokens, lengths = np.asarray(found.tokens), np.asarray(found.length)
     assert len({row.tobytes() for row in tokens}) > 30
     for row, count in zip(tokens, lengths, strict=True):
@@ -169,7 +169,7 @@ def test_where_only_a_repetition_may_be_chosen_the_models_next_best_token_is():
         return StepScores(jnp.asarray(only_three, jnp.float32)[None], scored.log_probs), cache
 
     config = config_of(max_length=3, no_repeat_ngram=1)
-    result = decode(model._replace(step=step), keys(1), config)
+    result = decoded(model._replace(step=step), 1, config)
     np.testing.assert_array_equal(result.tokens, [[3, 2, 1]])
     np.testing.assert_allclose(result.score, [log_probs[2] + log_probs[1]], rtol=1e-6)
 
@@ -178,7 +178,7 @@ def test_several_last_tokens_leave_the_best_of_them():
     transition = np.zeros((VOCAB, VOCAB))
     transition[:, 2] = 3.0
     config = config_of(max_length=3, eos_id=(1, 4), forced_eos_id=[4, 1])
-    result = decode(chain(transition, 1), keys(1), config)
+    result = decoded(chain(transition, 1), 1, config)
     # Both have the score 0; of equal ones the smaller is taken.
     np.testing.assert_array_equal(result.tokens, [[2, 2, 1]])
     np.testing.assert_allclose(result.score, 2 * reference.log_softmax(transition[0])[2], rtol=1e-5)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,11 +39,11 @@ def kept_tokens(logits, top_k, top_p):
     # Thousandths: logits that differ by less may have equal probabilities, which tie otherwise.
     st.lists(st.integers(-4000, 4000), min_size=VOCAB, max_size=VOCAB),
     # Few, for each is a program to compile.
-    st.sampled_from([0.05, 0.5, 0.9, 0.99]),
+    st.sampled_from([0.3, 0.95]),
 )
 def test_nucleus_is_the_smallest_set_that_sums_to_p(logits, top_p):
     logits = np.asarray(logits, np.float32) / 1000
-    probabilities = np.asarray(jax.nn.softmax(logits), np.float64)
+    probabilities = scipy.special.softmax(logits.astype(np.float64))
     sums = np.cumsum(np.sort(probabilities)[::-1])
     if np.any(np.abs(sums - top_p) < 1e-5):
         return  # on the edge float32 and float64 may differ by a token
@@ -50,7 +51,7 @@ def test_nucleus_is_the_smallest_set_that_sums_to_p(logits, top_p):
 
 
 @pytest.mark.parametrize(
-    ("spread", "top_p"), [(0.01, 0.6), (1.0, 0.999), (8.0, 0.6), (60.0, 0.001), (60.0, 0.999)]
+    ("spread", "top_p"), [(0.01, 0.6), (1.0, 0.999), (8.0, 0.6), (60.0, 0.999)]
 )
 def test_nucleus_of_a_large_vocabulary(spread, top_p):
     logits = np.random.default_rng(3).normal(size=(4, 5000)).astype(np.float32) * spread
@@ -97,27 +98,27 @@ def test_ties_of_many_tokens_in_front_of_the_last_one():
 
 
 def test_logits_of_few_bits():
-    logits = np.random.default_rng(5).normal(size=(3, 4000)).astype(jnp.bfloat16)
-    kept = np.isfinite(np.asarray(kept_of(logits.astype(np.float32), 0, 0.7)))
+    logits = np.random.default_rng(5).normal(size=(4, 5000)).astype(jnp.bfloat16)
+    kept = np.isfinite(np.asarray(kept_of(logits.astype(np.float32), 0, 0.6)))
     for row, inside in zip(logits.astype(np.float64), kept, strict=True):
         probabilities = np.exp(row) / np.exp(row).sum()
-        expected = brute_force_nucleus(probabilities, 0.7)
+        expected = brute_force_nucleus(probabilities, 0.6)
         assert abs(len(expected) - inside.sum()) <= 1  # the sums are of float32
         order = np.argsort(-row, kind="stable")
         assert inside[order[: inside.sum()]].all()
 
 
 def test_logits_that_are_no_numbers_end_the_search():
-    assert kept_of(np.full((2, 100), np.nan, np.float32), 0, 0.5).shape == (2, 100)
+    assert kept_of(np.full((4, 5000), np.nan, np.float32), 0, 0.6).shape == (4, 5000)
 
 
 def test_an_empty_range_ends_at_its_upper_end():
     # Sums that rounding keeps below p leave no token to look at: none may be added for it.
-    logits = jnp.pad(jnp.log(jnp.float32([[0.5, 0.3, 0.2]])), ((0, 0), (0, 61)), mode="minimum")
+    logits = np.log(np.float32([[0.5, 0.3, *[0.2] * 62]]))
     high = logits[:, 1:2]
-    bounds = _Range(high, high, high, jnp.zeros((1, 1), jnp.int32), jnp.zeros((1, 1), bool))
+    bounds = _Range(high, high, high, np.zeros((1, 1), np.int32), np.zeros((1, 1), bool))
     search = jax.jit(_search_best_tokens, static_argnums=3)
-    seen = search(bounds, logits, jax.nn.softmax(logits), 0.999)
+    seen = search(bounds, logits, scipy.special.softmax(logits, axis=-1), 0.999)
     assert bool(seen.is_found[0, 0])
     np.testing.assert_array_equal(seen.last, high)
     assert int(seen.last_id[0, 0]) >= 1

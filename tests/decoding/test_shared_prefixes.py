@@ -70,11 +70,15 @@ def decoded(config, inputs, batch, second=None, **options):
 
 
 CASES = {
-    "bloom": (families.BLOOM, {"num_return": 2, "temperature": 1.0}),
+    "samples": (
+        families.BLOOM.replace(decoder_prompt_length=3),
+        {"pmi": PMIConfig(), "num_return": 2, "temperature": 1.0},
+    ),
     "scanned": (families.LLAMA.replace(scan_layers=True), {"num_beams": 2, "num_return": 2}),
-    "prompt": (families.GPT2.replace(decoder_prompt_length=3), {"pmi": PMIConfig()}),
-    "window": (families.MISTRAL.replace(sliding_window=64, attention_block_length=4), {}),
-    "ngram": (families.GPT2, {"speculation": "ngram", "draft_length": 2}),
+    "window": (
+        families.MISTRAL.replace(sliding_window=64, attention_block_length=4),
+        {"speculation": "ngram", "draft_length": 2},
+    ),
 }
 
 
