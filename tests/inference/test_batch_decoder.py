@@ -14,7 +14,6 @@ from tests.quick import slow_except
 
 # One layer: more would only compile for longer.
 T5 = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
-GPT2 = families.GPT2.replace(num_decoder_layers=1)
 INPUTS = [[5, 6, 7], [9, 4], [3, 8, 20, 21]]
 
 
@@ -24,23 +23,20 @@ def decoded(config, inputs=INPUTS, **options):
     return BatchDecoder(module, make_partitioner(config), decoding, 3)(params, inputs)
 
 
-@pytest.mark.parametrize("config", [T5, GPT2])
-def test_a_response_is_finished_where_the_model_ends_it(config):
+def test_a_response_is_finished_where_the_model_ends_it():
     """The end token is what the model itself writes third, then one that it never writes."""
-    whole = [row[0] for row in decoded(config, max_length=6, eos_id=-1)]
+    whole = [row[0] for row in decoded(T5, max_length=6, eos_id=-1)]
     assert [len(row.tokens) for row in whole] == [6, 6, 6]
     assert [row.finished for row in whole] == [False] * 3
     end = int(whole[0].tokens[2])
-    for row, found in zip(whole, decoded(config, max_length=6, eos_id=end), strict=True):
+    for row, found in zip(whole, decoded(T5, max_length=6, eos_id=end), strict=True):
         places = np.flatnonzero(row.tokens == end)
         assert len(found[0].tokens) == (places[0] + 1 if len(places) else 6)
         assert found[0].finished == bool(len(places))
-    if config is not T5:
-        return
     first = int(np.flatnonzero(whole[0].tokens == end)[0])
     # At the limit, the end token counts where the model wrote it, not where it is forced.
-    at_limit = decoded(config, INPUTS[:1], max_length=first + 1, eos_id=end)[0][0]
-    forced = decoded(config, INPUTS[:1], max_length=4, eos_id=49, forced_eos_id=49)[0][0]
+    at_limit = decoded(T5, INPUTS[:1], max_length=first + 1, eos_id=end)[0][0]
+    forced = decoded(T5, INPUTS[:1], max_length=4, eos_id=49, forced_eos_id=49)[0][0]
     assert (at_limit.finished, int(forced.tokens[-1]), forced.finished) == (True, 49, False)
 
 
@@ -49,13 +45,12 @@ def test_each_of_several_responses_says_it():
     assert [one.finished for one in row] == [int(one.tokens[-1]) == 1 for one in row]
 
 
-@pytest.mark.parametrize("size", [3, 1])  # a batch, or places that are refilled
-def test_seeds_share_programs(size):
+def test_seeds_share_programs():
     module, params = tiny.model_and_params(T5)
     decoding = DecodingConfig(max_length=6, eos_id=-1, temperature=1.0)
     partitioner, samples = make_partitioner(T5), []
     for seed in (0, 1, 2**32 - 1):
-        decoder = BatchDecoder(module, partitioner, decoding, size, seed)
+        decoder = BatchDecoder(module, partitioner, decoding, 1, seed)  # places are refilled
         samples.append([rows[0].tokens.tolist() for rows in decoder(params, INPUTS)])
         assert bool(decoder.num_compilations) == (seed == 0)
     assert samples[0] != samples[1] != samples[2] != samples[0]
@@ -69,40 +64,36 @@ def test_how_parameters_lie_changes_nothing():
     expected = decoder(params, INPUTS)
     assert decoder.laid_out(params, 4) is params  # on a CPU
 
-    def chosen():
-        (formats, *others), _ = decoder.compile(params, 4).input_formats
-        assert len(others) == 3
-        return formats
-
     def columns_first(x):
         order = tuple(reversed(range(x.ndim)))
         return Format(Layout(major_to_minor=order), x.sharding)
 
-    for formats in (chosen(), jax.tree.map(columns_first, params)):
-        given = jax.tree.map(lambda x: x + 0, params)
-        placed = _with_formats(given, formats)
-        shapes = jax.tree.map(np.shape, params)
-        assert jax.tree.map(np.shape, placed) == shapes
-        same = jax.tree.map(lambda x, f: x.format.layout.major_to_minor == f.layout.major_to_minor,
-                            placed, formats)  # fmt: skip
-        assert all(jax.tree.leaves(same))
-        for row, before in zip(decoder(placed, INPUTS), expected, strict=True):
-            np.testing.assert_array_equal(row[0].tokens, before[0].tokens)
-            np.testing.assert_allclose(row[0].log_prob, before[0].log_prob, rtol=1e-6)
+    formats = jax.tree.map(columns_first, params)
+    given = partitioner.put(jax.device_get(params), partitioner.replicated)
+    placed = _with_formats(given, formats)
+    assert jax.tree.map(np.shape, placed) == jax.tree.map(np.shape, params)
+    same = jax.tree.map(
+        lambda x, f: x.format.layout.major_to_minor == f.layout.major_to_minor, placed, formats
+    )
+    assert all(jax.tree.leaves(same))
+    for row, before in zip(decoder(placed, INPUTS), expected, strict=True):
+        np.testing.assert_array_equal(row[0].tokens, before[0].tokens)
+        np.testing.assert_allclose(row[0].log_prob, before[0].log_prob, rtol=1e-6)
 
 
+DRAFTS = {"speculation": "ngram", "draft_length": 2}
 REFILLED = {
-    "t5": (T5, {}),
-    "limits": (families.GPT2, {"no_repeat_ngram": 2, "speculation": "ngram", "draft_length": 2}),
+    "t5": (T5, {"no_repeat_ngram": 2, **DRAFTS}),
+    "gpt2": (families.GPT2, {}),
     "sampling": (T5, {"temperature": 1.0, "num_return": 2}),
     "prompts": (
         T5.replace(scan_layers=True, encoder_prompt_length=3, decoder_prompt_length=2),
-        {"pmi": PMIConfig(p=1.0), "speculation": "ngram", "draft_length": 2},
+        {"pmi": PMIConfig(p=1.0), **DRAFTS},
     ),
 }
 
 
-@pytest.mark.parametrize("case", slow_except(REFILLED, ["t5", "limits"]))
+@pytest.mark.parametrize("case", slow_except(REFILLED, ["t5"]))
 def test_rows_that_take_places_of_others_have_the_same_responses(case, monkeypatch):
     """As one by one, whoever is beside them, and at any length of their inputs and the cache."""
     config, options = REFILLED[case]

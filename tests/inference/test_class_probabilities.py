@@ -9,7 +9,7 @@ from faith_jax.inference import EncoderModel, class_probabilities, load_model
 from faith_jax.inference.batching import pad_rows, token_types
 from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
-from faith_jax.inference.texts.text_pairs import CRITIC_FORM, NLI_FORM, label_tokens
+from faith_jax.inference.texts.text_pairs import label_tokens
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
@@ -66,10 +66,9 @@ def test_berts_second_text_has_token_type_1(tmp_path):
     assert 0 < np.abs(dropped[0] - found[0]).max() < np.abs(found[0] - without).max() / 2
 
 
-@pytest.mark.parametrize("words", [NLI, ["1", "0"]])
-def test_the_softmax_of_the_words_likelihoods(model, words):
-    found, cut = pair_classifier(model, label_words=words)(PAIRS)
-    expected = [softmax(likelihoods(model, templates.nli_inputs(*p), words)) for p in PAIRS]
+def test_the_softmax_of_the_words_likelihoods(model):
+    found, cut = pair_classifier(model, label_words=NLI)(PAIRS)
+    expected = [softmax(likelihoods(model, templates.nli_inputs(*p), NLI)) for p in PAIRS]
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert cut == [{}, {}]
 
@@ -104,11 +103,12 @@ def test_the_critic_reads_what_its_task_has(model):
     assert yes[0].value == pytest.approx(expected, abs=1e-5)
 
 
-def test_order_and_batches_change_nothing(model):
-    options = {"dropout_passes": 2, "seed": 1}
-    together, _ = pair_classifier(model, **options)(PAIRS * 3)
-    alone = [pair_classifier(model, tokens_per_batch=8, **options)([p])[0][0] for p in PAIRS]
-    np.testing.assert_allclose(together, alone * 3, atol=1e-5)
+def test_the_order_changes_nothing(model):
+    classify = pair_classifier(model, dropout_passes=2, seed=1)
+    together, _ = classify(PAIRS * 3)
+    backwards, _ = classify(PAIRS[::-1] * 3)
+    np.testing.assert_allclose(together, backwards[::-1], atol=1e-5)
+    np.testing.assert_allclose(together, np.tile(together[:2], (3, 1)), atol=1e-5)
     np.testing.assert_allclose(together.sum(axis=1), 1.0, atol=1e-5)
 
 
@@ -168,15 +168,10 @@ def test_encoders_have_no_words_and_causal_models_no_classes(tmp_path):
         load_scorer("nli_entailment", model=causal)
 
 
-def test_the_forms_classes_are_the_tasks_targets():
-    assert NLI_FORM.classes == ("entailment", "neutral", "contradiction")
-    assert CRITIC_FORM.classes == ("faithful", "unfaithful")
-
-
-@pytest.fixture(scope="module", params=["gpt2", "bart"])
-def language_model(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "m"
-    return load_model(tiny_models.write_model(folder, request.param))
+    return load_model(tiny_models.write_model(folder, "gpt2"))
 
 
 INPUTS = [[5, 6, 7], [8], [9, 4] * 9]
@@ -187,7 +182,6 @@ INPUTS = [[5, 6, 7], [8], [9, 4] * 9]
     [
         ([[3], [4], [11]], [12, 5], "sum"),
         ([[3], [4, 10], [4, 9, 7]], [12, 5], "mean"),
-        ([[3], [4, 10], [4, 9, 7]], [], "sum"),
     ],
 )
 def test_label_texts_are_compared_by_their_sum_or_mean(
@@ -204,8 +198,8 @@ def test_label_texts_are_compared_by_their_sum_or_mean(
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("labels", [[[3], [4]], [[3], [4, 10]]])
-def test_the_mass_of_labels_is_what_they_have_of_all_probability(language_model, labels):
+def test_the_mass_of_labels_is_what_they_have_of_all_probability(language_model):
+    labels = [[3], [4, 10]]
     engine = ClassificationEngine(language_model, LabelTexts.of(labels, "mean", [12]))
     rows = [LikelihoodRow(row, [12, *label]) for row in INPUTS for label in labels]
     log_probs = [scores[1:].sum() for scores in LikelihoodEngine(language_model).log_probs(rows)]
@@ -252,9 +246,6 @@ def test_rare_labels_are_told_once(language_model, caplog, monkeypatch):
 
 
 HEADS = {
-    "bert": {},
-    "roberta": {},
-    "deberta_nli": {},
     "deberta_v1": {"separate_positions": True, "max_positions": 512},
     "prompted": {"encoder_prompt_length": 3},
 }

@@ -8,8 +8,7 @@ from tests.models import families, tiny
 
 CONFIGS = {
     "roberta": families.ROBERTA.replace(num_encoder_layers=1, max_positions=24),
-    "deberta": families.DEBERTA.replace(num_encoder_layers=1),
-    "deberta_v1": families.DEBERTA_V1.replace(num_encoder_layers=1),
+    "deberta": families.DEBERTA_V1.replace(num_encoder_layers=1),
 }
 
 

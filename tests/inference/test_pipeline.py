@@ -167,7 +167,7 @@ def size_of(read):
 
 
 def test_too_little_memory_halves_the_batches_once(monkeypatch, caplog):
-    model, rows = opened("bart"), random_rows(5) * 3
+    model, rows = opened("gpt2"), random_rows(5) * 3
     plain, sizes = row_likelihoods._score_targets, []
     spy = exhausted(plain, lambda read: sizes.append(size_of(read)) is None)
     monkeypatch.setattr(row_likelihoods, "_score_targets", spy)
@@ -260,7 +260,7 @@ def test_a_job_of_token_classes_runs_the_programs_that_compiled_ahead(monkeypatc
 
 def test_a_job_of_likelihoods_compiles_three_programs(monkeypatch):
     monkeypatch.setattr(packing, "compiles_ahead", lambda: True)
-    program, model, rows = row_likelihoods._score_targets, opened("bart"), random_rows(7) * 8
+    program, model, rows = row_likelihoods._score_targets, opened("gpt2"), random_rows(7) * 8
     expected = LikelihoodEngine(model).log_probs(rows)
     program.clear_cache()
     engine = LikelihoodEngine(model, tokens_per_batch=512)

@@ -31,6 +31,7 @@ def written(model, text, other=None, **options):
     return [tokenizer.decode(row[:n].tolist()) for row, n in zip(tokens, lengths, strict=True)]
 
 
+@pytest.mark.parametrize("model", ["bart"], indirect=True)
 def test_texts_become_the_inputs_of_the_tasks(model):
     dialogue = {"knowledge": ["Tea is a leaf."], "history": ("Hi!", "What is tea?")}
     text = "<knowledge> Tea is a leaf. <seeker> What is tea?"
@@ -96,8 +97,6 @@ def test_samples_of_a_batch_differ_by_row(model):
     samples = model.respond(inputs=["What is it?"] * 4, **sampling, **SHORT)
     assert len(set(samples)) > 1
     assert model.respond(inputs=["What is it?"] * 4, **sampling, **SHORT) == samples
-    alone = model.respond(inputs="What is it?", temperature=3.0, seed=1, **SHORT)
-    assert samples[0] == alone
 
 
 @pytest.mark.parametrize("model", ["gpt2"], indirect=True)

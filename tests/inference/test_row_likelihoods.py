@@ -1,3 +1,4 @@
+import functools
 import itertools
 import logging
 import types
@@ -18,16 +19,18 @@ T5 = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
 CAUSAL = T5.replace(num_encoder_layers=0)
 GPT2, BART = (T5.replace(**FAMILIES[name] | {"max_positions": 128}) for name in ("gpt2", "bart"))
 MODELS = {
-    "t5_prompts": T5.replace(encoder_prompt_length=3, decoder_prompt_length=2),
-    "t5_by_blocks": T5.replace(attention_block_length=32, num_decoder_layers=2, scan_layers=True),
+    "t5": T5.replace(
+        encoder_prompt_length=3,
+        decoder_prompt_length=2,
+        attention_block_length=32,
+        scan_layers=True,
+    ),
     "bart": BART,
-    "gpt2": GPT2,
-    "gpt2_prompt": GPT2.replace(decoder_prompt_length=4),
-    "alibi": CAUSAL.replace(positions="alibi"),
+    "gpt2": GPT2.replace(decoder_prompt_length=4),
+    "alibi": CAUSAL.replace(positions="alibi", attention_block_length=32),
     "sliding_window": CAUSAL.replace(
         positions="rotary", num_kv_heads=1, sliding_window=8, sliding_window_layers=(0,)
     ),
-    "biased": CAUSAL.replace(attention_block_length=32),
 }
 
 
@@ -50,9 +53,20 @@ def opened(name):
     return (CausalModel if config.is_decoder_only else EncoderDecoderModel)(config, params)
 
 
-@pytest.fixture(scope="module", params=["gpt2", "bart"])
-def model(request):
-    return opened(request.param)
+@functools.cache
+def plain(name):
+    config = {"gpt2": GPT2, "bart": BART}[name]
+    _, params = tiny.model_and_params(config)
+    return (CausalModel if config.is_decoder_only else EncoderDecoderModel)(config, params)
+
+
+@pytest.fixture
+def model():
+    """A decoder; tests that differ for an encoder-decoder take both."""
+    return plain("gpt2")
+
+
+BOTH = pytest.mark.parametrize("model", [plain("gpt2"), plain("bart")], ids=["gpt2", "bart"])
 
 
 def filled_up(rows, pad_id):
@@ -102,6 +116,7 @@ def test_order_batches_and_pieces_change_nothing(model, monkeypatch):
         np.testing.assert_allclose(scores, others, atol=1e-5)
 
 
+@BOTH
 def test_windows_change_nothing(model, monkeypatch):
     rows = random_rows(2)
     engine = LikelihoodEngine(model, tokens_per_batch=512)
@@ -118,6 +133,7 @@ def test_windows_change_nothing(model, monkeypatch):
     assert [len(window) for window in read] == [7, 7, len(rows) - 14]
 
 
+@BOTH
 def test_an_input_of_many_rows_is_computed_once(model):
     inputs = [5, 6, 7] * 20
     rows = [LikelihoodRow(inputs, [number, 9, number]) for number in range(10, 26)]

@@ -1,3 +1,4 @@
+import jax
 import numpy as np
 import pytest
 
@@ -9,6 +10,7 @@ from tests.checkpoints import family_folders
 from tests.scoring import tiny_models
 from tests.tokenizers.special_tokens import encode_row
 
+spans = jax.jit(best_spans, static_argnums=3)
 TEXT = "The bridge over the river was closed for repairs in 1994."
 QUESTIONS = [
     TextQuestion("Which bridge?", TEXT),
@@ -34,7 +36,7 @@ def test_the_best_span_is_that_of_all_spans(longest):
     logits = rng.integers(-2, 3, (40, 9, 2)).astype(np.float32)  # with ties
     first = rng.integers(1, 8, 40).astype(np.int32)
     behind = np.minimum(first + rng.integers(1, 8, 40), 9).astype(np.int32)
-    found = best_spans(logits, first, behind, longest)
+    found = spans(logits, first, behind, longest)
     rows = zip(logits, first, behind, strict=True)
     expected = [brute_force(*row, longest) for row in rows]
     np.testing.assert_array_equal(
@@ -51,7 +53,7 @@ def test_spans_are_those_of_transformers(case):
     """Its choice among the second half of each row, and whether "no answer" is better."""
     expected = family_folders.expected_of(case)
     behind = expected["input_mask"].sum(axis=1).astype(np.int32)
-    found = best_spans(expected["span_logits"], behind // 2, behind, 3)
+    found = spans(expected["span_logits"], behind // 2, behind, 3)
     none = np.asarray(found.null > found.score)
     np.testing.assert_array_equal(
         np.stack([found.start, found.end, none], axis=1), expected["best_spans"]
