@@ -60,8 +60,7 @@ def shallow(config):
 @pytest.mark.parametrize(
     "name",
     slow_except(
-        ["gpt2", "gemma2", "roberta", "doha", "bloom", "modernbert", "albert", "deberta_v1"],
-        ["gpt2", "gemma2", "roberta", "doha"],
+        ["gemma2", "doha", "bloom", "modernbert", "albert", "deberta_v1"], ["gemma2", "doha"]
     ),
 )
 def test_a_prompt_of_embeddings_is_those_tokens_in_front(name):
@@ -98,13 +97,14 @@ def classified(module, params, tokens):
     return tiny.apply(module, params, tokens, enable_dropout=False, method="classify")
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def head(module, params, states):
     """Returns the classes of states [texts, embed]."""
 
     def of(module, states):
         return module.classifier(states, deterministic=True)
 
-    return module.apply({"params": params}, np.asarray(states), method=of)
+    return module.apply({"params": params}, jnp.asarray(states), method=of)
 
 
 def test_the_head_reads_the_first_token_behind_a_prompt():
@@ -131,7 +131,7 @@ SCANNED = {
 }
 
 
-@pytest.mark.parametrize("name", slow_except(SCANNED, ["gemma2", "t5gemma", "deberta_v1"]))
+@pytest.mark.parametrize("name", slow_except(SCANNED, ["gemma2", "deberta_v1"]))
 def test_scanned_and_rematerialised_layers_compute_the_same(name):
     config = SCANNED[name]
     module, params = tiny.model_and_params(config)
@@ -189,7 +189,7 @@ def outputs_and_gradients(module, params, tokens, decoder_tokens):
     return found, gradients
 
 
-@pytest.mark.parametrize("name", slow_except(LONG, ["t5", "gemma2"]))
+@pytest.mark.parametrize("name", slow_except(LONG, ["gemma2"]))
 def test_attention_by_blocks_computes_the_same(name):
     config = LONG[name]
     module, params = tiny.model_and_params(config.replace(scan_layers=False))
@@ -225,6 +225,7 @@ def test_a_window_of_an_encoder_is_around_each_query(config, near):
     for block_length in (0, 4):
         module = type(module)(config.replace(attention_block_length=block_length))
         states = tiny.apply(module, params, tokens, enable_dropout=False, method="encode")
+        states = np.asarray(states)
         moved = np.abs(states[0] - states[1]).max(axis=-1) > 1e-6
         np.testing.assert_array_equal(np.flatnonzero(moved), near)
 

@@ -12,6 +12,8 @@ from tests.models import families
 from tests.models.tiny import TINY, VOCAB_SIZE, model_and_params
 from tests.quick import slow_except
 
+rounded_to_8_bits = jax.jit(round_to_int8, static_argnums=1)
+multiplied = jax.jit(product, static_argnums=2)
 CASES = {
     "t5": TINY.replace(num_encoder_layers=1, num_decoder_layers=1),
     "gpt2": families.GPT2.replace(num_decoder_layers=1),  # its output layer is the embedding
@@ -62,40 +64,47 @@ def test_a_product_is_of_whole_numbers_and_scales(axis):
     rng = np.random.default_rng(2)
     inputs = rng.normal(size=(2, 3, 300)).astype(np.float32) * [[[1], [100], [0]]]
     floats = rng.normal(size=(300, 7) if axis == 0 else (7, 300)).astype(np.float32)
-    matrix = round_to_int8(jnp.asarray(floats), axis)
+    matrix = rounded_to_8_bits(floats, axis)
     scale = np.abs(inputs).max(-1, keepdims=True) / 127
     whole = np.round(inputs / np.where(scale, scale, 1)).astype(np.int64)
     columns = np.asarray(matrix.values, np.int64)
     columns = columns if axis == 0 else columns.T
     expected = (whole @ columns) * scale * np.asarray(matrix.scale).reshape(-1)
-    result = product(jnp.asarray(inputs, jnp.float32), matrix, axis)
+    inputs = inputs.astype(np.float32)
+    result = np.asarray(multiplied(inputs, matrix, axis))
     np.testing.assert_allclose(result, expected, rtol=1e-5)
-    assert (np.asarray(result)[:, 2] == 0).all()  # zeros, and no division by zero
+    assert (result[:, 2] == 0).all()  # zeros, and no division by zero
     # A position's result does not depend on what is computed beside it.
-    alone = product(jnp.asarray(inputs[1:, :1], jnp.float32), matrix, axis)
+    alone = multiplied(inputs[1:, :1], matrix, axis)
     np.testing.assert_array_equal(alone, result[1:, :1])
 
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_the_gradient_is_that_of_the_product_without_rounding(axis):
     rng = np.random.default_rng(3)
-    inputs = jnp.asarray(rng.normal(size=(4, 6)), jnp.float32)
-    matrix = round_to_int8(jnp.asarray(rng.normal(size=(6, 5) if axis == 0 else (5, 6))), axis)
+    inputs = rng.normal(size=(4, 6)).astype(np.float32)
+    floats = rng.normal(size=(6, 5) if axis == 0 else (5, 6)).astype(np.float32)
+    matrix = rounded_to_8_bits(floats, axis)
     factors = rng.normal(size=(4, 5)).astype(np.float32)
-    gradient = jax.grad(lambda x: jnp.sum(product(x, matrix, axis) * factors))(inputs)
-    kernel = matrix.to_float() if axis == 0 else matrix.to_float().T
+    gradient = jax.jit(jax.grad(lambda x: jnp.sum(product(x, matrix, axis) * factors)))(inputs)
+    kernel = np.asarray(matrix.to_float())
+    kernel = kernel if axis == 0 else kernel.T
     np.testing.assert_allclose(gradient, factors @ kernel.T, rtol=1e-5)
 
 
 def test_logits_of_a_few_tokens_are_those_of_their_rows():
     rng = np.random.default_rng(4)
-    embedding = round_to_int8(jnp.asarray(rng.normal(size=(9, 4))), 1)
-    hidden = jnp.asarray(rng.normal(size=(3, 4)), jnp.float32)
-    few = OutputLayer(embedding, True).logits_of(hidden, jnp.array([7, 0]))
-    np.testing.assert_allclose(few, hidden @ embedding.to_float()[np.array([7, 0])].T, rtol=1e-5)
-    np.testing.assert_array_equal(
-        embedding.take(jnp.array([-1, 20]), 0), embedding.to_float()[np.array([0, 8])]
-    )
+    embedding = rounded_to_8_bits(rng.normal(size=(9, 4)).astype(np.float32), 1)
+    hidden = rng.normal(size=(3, 4)).astype(np.float32)
+
+    @jax.jit
+    def found(embedding):
+        few = OutputLayer(embedding, True).logits_of(hidden, np.array([7, 0]))
+        return few, embedding.take(np.array([-1, 20]), 0), embedding.to_float()
+
+    few, taken, whole = map(np.asarray, found(embedding))
+    np.testing.assert_allclose(few, hidden @ whole[[7, 0]].T, rtol=1e-5)
+    np.testing.assert_array_equal(taken, whole[[0, 8]])
 
 
 @pytest.mark.parametrize("name", slow_except(CASES, ["t5", "gpt2"]))
