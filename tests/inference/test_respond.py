@@ -1,4 +1,4 @@
-"""From texts to a response as text; `tests/runs/test_infer.py` compares it with `infer`."""
+"""From texts to a response as text; `tests/runs/test_families.py` compares it with `infer`."""
 
 import numpy as np
 import pytest

@@ -1,3 +1,4 @@
+import functools
 import os
 import subprocess
 import sys
@@ -8,6 +9,9 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
+from faith_jax.models import parameters
+from faith_jax.models.partitioning import make_partitioner
+from faith_jax.runs import setup
 from faith_jax.runs.data import knowledge
 from faith_jax.training.trainer import Trainer
 from tests.paths import REPOSITORY
@@ -47,11 +51,42 @@ def new_user_cache(tmp_path, monkeypatch):
     knowledge._sample_base.cache_clear()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def random_params_once():
+    """Draws random parameters once for all runs of a model: their initializers take a second."""
+
+    @functools.cache
+    def drawn(module, seed, part):
+        return jax.device_get(
+            parameters.random_params(module, make_partitioner(module.config), seed, part)
+        )
+
+    def placed(module, partitioner, seed, part=None):
+        shardings = parameters.param_shardings(module, partitioner)
+        shardings = shardings if part is None else shardings[part]
+        return partitioner.put(drawn(module, seed, part), shardings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setup, "random_params", placed)
+        yield
+
+
 @pytest.fixture
 def uncosted(monkeypatch):
     """Spares a dry run the program that says what a step costs: it would only compile it."""
     cost = {"step_operations": 0.0, "step_bytes": 0.0}
     monkeypatch.setattr(Trainer, "step_cost", lambda *_: cost)
+
+
+@pytest.fixture
+def untrained(uncosted, monkeypatch):
+    """Spares a training its program: steps are counted, and change nothing."""
+
+    def step(self, state, frozen, batch):
+        metrics = {"loss": 1.0, "gradient_norm": 1.0, "weight": 1.0}
+        return state._replace(step=state.step + 1), metrics
+
+    monkeypatch.setattr(Trainer, "train_step", step)
 
 
 def settings(**values):

@@ -164,18 +164,19 @@ def test_a_run_that_is_refused_writes_nothing(command, folder, tmp_path):
 
 def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabulary, tmp_path):
     rows, text = tmp_path / "rows.jsonl", "Is tea better than coffee?"
-    rows.write_text(json.dumps({"inputs": text}) + "\n")
+    asked = {"knowledge": "Tea is a leaf. " * 12, "history": ["Hi!", "What is tea?"]}
+    rows.write_text(json.dumps({"inputs": text}) + "\n" + json.dumps(asked) + "\n")
     common = (
         "infer",
         "--gin_file=runs/infer_file.gin",
         "--gin_file=decoding/beam.gin",
-        *settings(CHECKPOINT_PATH=folder, INPUT_FILE=rows, MAX_INPUT_LENGTH=32, DECODE_LENGTH=5),
+        *settings(CHECKPOINT_PATH=folder, INPUT_FILE=rows, MAX_INPUT_LENGTH=96, DECODE_LENGTH=5),
     )
     several = tmp_path / "several"
     command.succeeds(
         *common, *settings(INFER_OUTPUT_DIR=several, NUM_RETURN=3, FORMATS="('jsonl', 'tfds')")
     )
-    (row,) = rows_of(several)
+    row, of_dialogue = rows_of(several)
     assert [name for name in row if name != "predictions"] == [
         "id",
         "inputs",
@@ -191,7 +192,13 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
     model = load_model(folder)
     layout = InputLayout.of(model.config, vocabulary)
     inputs = np.array([layout.inputs(vocabulary.encode(text))])
-    found = model.decode(inputs, max_length=5, num_beams=4, num_return=3)
+    search = {"max_length": 5, "num_beams": 4, "num_return": 3}
+    # `respond` writes and cuts the same.
+    assert of_dialogue["inputs_cut_knowledge"] > 0
+    assert model.respond(**asked, max_input_length=96, **search) == [
+        response["prediction"] for response in of_dialogue["predictions"]
+    ]
+    found = model.decode(inputs, **search)
     assert len(row["predictions"]) == 3
     for i, response in enumerate(row["predictions"]):
         tokens = np.asarray(found.tokens)[0, i, : int(found.length[0, i])]
@@ -209,7 +216,7 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
     import tensorflow_datasets as tfds
 
     builder = tfds.builder_from_directory(str(several / "tfds"))
-    (stored,) = tfds.as_numpy(builder.as_dataset(split="rows"))
+    stored, _ = tfds.as_numpy(builder.as_dataset(split="rows"))
     texts = [text.decode() for text in stored["predictions"]["prediction"]]
     assert texts == [response["prediction"] for response in row["predictions"]]
     np.testing.assert_allclose(stored["predictions"]["score"], scores, rtol=1e-6)

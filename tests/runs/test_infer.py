@@ -289,17 +289,6 @@ def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_pa
     assert scored[1]["scores"]["token_f1"] == pytest.approx(0.4)
 
 
-def test_respond_gives_what_infer_writes(command, gpt2, tmp_path):
-    rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
-    asked = {"knowledge": "Tea is a leaf. " * 12, "history": ["Hi!", "What is tea?"]}
-    rows.write_text(json.dumps(asked) + "\n")
-    options = (f"--gin.INPUT_FILE={rows}", "--gin.MAX_INPUT_LENGTH=96", "--gin.FORMATS=('jsonl',)")
-    (found,) = responses(command, gpt2, out, *options, "--gin.PARAMS_DTYPE=int8")
-    assert found["inputs_cut_knowledge"] > 0
-    model = faith_jax.load_model(gpt2, params_dtype="int8")
-    assert found["prediction"] == model.respond(**asked, max_length=20, max_input_length=96)
-
-
 @pytest.mark.parametrize("second", [None, "Tea?"])
 def test_control_tokens_stand_before_the_inputs_of_both_branches(second):
     system = infer._System("", pathlib.Path(), {}).with_control_tokens(FAITHFUL_TOKENS, 100)

@@ -279,6 +279,7 @@ def test_a_metric_that_needs_more_than_two_rows_is_tried_on_all(command, tmp_pat
     assert status == 0, err
 
 
+@pytest.mark.usefixtures("untrained")
 def test_training_without_validation(command, tmp_path):
     task = register("train_alone", splits=["train"])
     status, _, err = train(command, task, tmp_path)
