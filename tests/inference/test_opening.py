@@ -204,7 +204,6 @@ def test_changed_checkpoints_are_opened_again(folders, tmp_path, monkeypatch, na
 
 
 def test_models_are_kept_until_they_change_or_are_cleared(folders, tmp_path):
-    gc.freeze()  # what other tests have left is not looked through
     folder, changed = str(folders["nli"]), shutil.copytree(folders["nli"], tmp_path / "m")
     first = open_model(folder)
     assert pair_classifier(folder) is pair_classifier(folder)
@@ -221,4 +220,3 @@ def test_models_are_kept_until_they_change_or_are_cleared(folders, tmp_path):
     gc.collect()
     assert models[1]() is None
     assert open_model(folder) is not first
-    gc.unfreeze()

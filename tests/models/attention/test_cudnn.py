@@ -4,7 +4,6 @@ import functools
 import types
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AbstractDevice, AbstractMesh
@@ -31,32 +30,34 @@ def plain_form(monkeypatch):
     monkeypatch.setattr(cudnn, "IMPLEMENTATION", "xla")
 
 
+positions_of = jax.jit(segment_positions)
+
+
 def heads(seed, rows, number, length=LENGTH):
     shape = (rows, number, length, WIDTH)
-    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
 def tokens(lengths, length=LENGTH, packed=False):
     index = np.arange(length)
-    valid = jnp.asarray(index[None] < np.asarray(lengths)[:, None])
-    segments = jnp.broadcast_to(jnp.asarray(1 + (index > 7), jnp.int32), valid.shape)
-    segments = segments if packed else None
-    return Tokens(valid, segments, segment_positions(valid, segments))
+    valid = index[None] < np.asarray(lengths)[:, None]
+    segments = np.tile(np.int32(1 + (index > 7)), (len(valid), 1)) if packed else None
+    return Tokens(valid, segments, positions_of(valid, segments))
 
 
 OWN = tokens([20, 9, 0])  # the last row is all padding
 PACKED = tokens([20, 12, 15], packed=True)
 MASKS = {
     "packed": AttentionMask(PACKED, PACKED, causal=True),
-    "window": AttentionMask(OWN, OWN, window=jnp.int32(5), causal=True),
+    "window": AttentionMask(OWN, OWN, window=np.int32(5), causal=True),
 }
 
 
 def assert_equal_to_plain(arrays, mask, bias=None):
     """Compares outputs of queries that see keys, and gradients, with those of plain attention."""
-    sees = np.asarray(mask.whole().any(-1))[:, 0]  # [rows, queries]
+    sees = np.asarray(jax.jit(lambda: mask.whole())())[:, 0].any(-1)  # [rows, queries]
     rng = np.random.default_rng(9)
-    direction = jnp.asarray(rng.normal(size=arrays[0].shape) * sees[:, None, :, None], jnp.float32)
+    direction = np.float32(rng.normal(size=arrays[0].shape) * sees[:, None, :, None])
 
     def loss(arrays, values, kernel):
         added = None if values is None else DistanceBias(values)
@@ -69,7 +70,7 @@ def assert_equal_to_plain(arrays, mask, bias=None):
         graded = jax.value_and_grad(loss, (0, 1), has_aux=True)
         return [graded(arrays, values, kernel) for kernel in ("cudnn", "blocks")]
 
-    ((_, fused), of_fused), ((_, plain), of_plain) = of(arrays, bias)
+    ((_, fused), of_fused), ((_, plain), of_plain) = jax.device_get(of(arrays, bias))
     assert np.isfinite(fused).all()
     shown = np.broadcast_to(sees[:, None, :, None], fused.shape)
     np.testing.assert_allclose(fused[shown], plain[shown], atol=1e-5)
@@ -85,9 +86,7 @@ def test_outputs_and_gradients_equal_plain_attention(name, has_bias):
     arrays = heads(0, ROWS, HEADS), heads(1, ROWS, KV_HEADS), heads(2, ROWS, KV_HEADS)
     # Of a block of 24 tokens, a multiple of 8.
     values = np.random.default_rng(3).normal(size=(HEADS, 2 * 24 - 1))
-    assert_equal_to_plain(
-        arrays, MASKS[name], jnp.asarray(values, jnp.float32) if has_bias else None
-    )
+    assert_equal_to_plain(arrays, MASKS[name], np.asarray(values, np.float32) if has_bias else None)
 
 
 def test_an_odd_length_is_filled_up():
@@ -95,7 +94,7 @@ def test_an_odd_length_is_filled_up():
     own = tokens([19, 9, 3], 19)
     values = np.random.default_rng(3).normal(size=(HEADS, 2 * 24 - 1))
     mask = AttentionMask(own, own, causal=True)
-    assert_equal_to_plain(arrays, mask, jnp.asarray(values, jnp.float32))
+    assert_equal_to_plain(arrays, mask, np.asarray(values, np.float32))
 
 
 def test_rows_that_share_keys_of_another_length():
