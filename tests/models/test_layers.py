@@ -1,3 +1,4 @@
+import functools
 import math
 
 import jax
@@ -17,6 +18,15 @@ from faith_jax.models.layers import (
     project,
 )
 from faith_jax.models.positions import RelativePositionBias, relative_position_bucket
+
+bucket_of = jax.jit(
+    relative_position_bucket, static_argnames=("bidirectional", "num_buckets", "max_distance")
+)
+
+
+def applied(module, variables, *arguments, **options):
+    """Applies a module in one program."""
+    return np.asarray(jax.jit(functools.partial(module.apply, **options))(variables, *arguments))
 
 
 def bucket_by_reading_the_paper(relative_position, bidirectional, num_buckets, max_distance):
@@ -49,8 +59,8 @@ def bucket_by_reading_the_paper(relative_position, bidirectional, num_buckets, m
 @pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (8, 12), (16, 200)])
 def test_buckets_are_those_of_the_paper(bidirectional, num_buckets, max_distance):
     positions = np.arange(-300, 301)
-    found = relative_position_bucket(
-        jnp.asarray(positions),
+    found = bucket_of(
+        positions,
         bidirectional=bidirectional,
         num_buckets=num_buckets,
         max_distance=max_distance,
@@ -74,8 +84,8 @@ def test_buckets_are_those_of_the_paper(bidirectional, num_buckets, max_distance
     ],
 )
 def test_boundary_values_of_t5s_buckets(bidirectional, buckets):
-    found = relative_position_bucket(
-        jnp.array(list(buckets)), bidirectional=bidirectional, num_buckets=32, max_distance=128
+    found = bucket_of(
+        np.array(list(buckets)), bidirectional=bidirectional, num_buckets=32, max_distance=128
     )
     assert found.tolist() == list(buckets.values())
 
@@ -83,8 +93,8 @@ def test_boundary_values_of_t5s_buckets(bidirectional, buckets):
 def test_position_bias_looks_its_bucket_up_for_each_head():
     module = RelativePositionBias(num_heads=2, bidirectional=False, num_buckets=4, max_distance=8)
     table = np.array([[0.0, 1.0, 2.0, 3.0], [10.0, 11.0, 12.0, 13.0]])
-    found = module.apply(
-        {"params": {"rel_embedding": table}}, jnp.array([2, 3]), jnp.array([0, 1, 2, 3])
+    found = applied(
+        module, {"params": {"rel_embedding": table}}, np.array([2, 3]), np.array([0, 1, 2, 3])
     )
     # Distances 2 1 0 and the future, 3 2 1 0; with 2 exact buckets, 2 and 3 share the next.
     np.testing.assert_array_equal(found[0, 0], [[2, 1, 0, 0], [2, 2, 1, 0]])
@@ -94,8 +104,8 @@ def test_position_bias_looks_its_bucket_up_for_each_head():
 @pytest.mark.parametrize(("offset", "scale"), [(0.0, [1.0, 10.0]), (1.0, [0.0, 9.0])])
 def test_norm_divides_by_the_root_mean_square_and_subtracts_no_mean(offset, scale):
     """Gemma stores scales less 1."""
-    rows = jnp.array([[3.0, 4.0], [0.0, 0.0]])
-    found = RMSNorm(offset=offset).apply({"params": {"scale": np.array(scale)}}, rows)
+    rows = np.array([[3.0, 4.0], [0.0, 0.0]])
+    found = applied(RMSNorm(offset=offset), {"params": {"scale": np.array(scale)}}, rows)
     root_mean_square = math.sqrt((9 + 16) / 2)
     expected = [[3 / root_mean_square, 40 / root_mean_square], [0, 0]]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
@@ -104,15 +114,15 @@ def test_norm_divides_by_the_root_mean_square_and_subtracts_no_mean(offset, scal
 def test_norm_of_bfloat16_is_computed_in_float32():
     # Summed in bfloat16, ones stop counting at 256 and the mean square would not be 1.
     module = RMSNorm(dtype="bfloat16")
-    found = module.apply({"params": {"scale": np.ones(2000)}}, jnp.ones(2000, jnp.bfloat16))
+    found = applied(module, {"params": {"scale": np.ones(2000)}}, np.ones(2000, jnp.bfloat16))
     assert found.dtype == jnp.bfloat16
     np.testing.assert_array_equal(found.astype(np.float32), np.ones(2000))
 
 
 def test_layer_norm_by_hand():
     params = {"scale": np.array([1.0, 2.0, -1.0]), "bias": np.array([0.0, 10.0, 0.5])}
-    rows = jnp.array([[1.0, 2.0, 6.0], [0.0, 0.0, 3.0]])
-    found = LayerNorm(epsilon=0.25).apply({"params": params}, rows)
+    rows = np.array([[1.0, 2.0, 6.0], [0.0, 0.0, 3.0]])
+    found = applied(LayerNorm(epsilon=0.25), {"params": params}, rows)
     # Means 3 and 1, variances (4 + 1 + 9) / 3 and (1 + 1 + 4) / 3.
     first = np.array([-2.0, -1.0, 3.0]) / math.sqrt(14 / 3 + 0.25)
     second = np.array([-1.0, -1.0, 2.0]) / math.sqrt(2 + 0.25)
@@ -123,9 +133,9 @@ def test_layer_norm_by_hand():
 def test_layer_norm_of_large_and_bfloat16_inputs():
     params = {"params": {"scale": np.ones(2), "bias": np.zeros(2)}}
     # E[x²] - E[x]² would lose the variance to rounding.
-    found = LayerNorm(epsilon=1e-12).apply(params, jnp.array([10_000.0, 10_002.0]))
+    found = applied(LayerNorm(epsilon=1e-12), params, np.array([10_000.0, 10_002.0]))
     np.testing.assert_allclose(found, [-1, 1], rtol=1e-4)
-    half = LayerNorm(dtype="bfloat16").apply(params, jnp.array([1.0, 3.0], jnp.bfloat16))
+    half = applied(LayerNorm(dtype="bfloat16"), params, np.array([1.0, 3.0], jnp.bfloat16))
     assert half.dtype == jnp.bfloat16
 
 
@@ -146,11 +156,11 @@ def test_activations_by_hand():
 
 
 def test_projection_has_a_bias_where_asked():
-    kernel, inputs = np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]), jnp.array([[2.0, 1.0]])
-    found = Projection(3, ("embed", "mlp")).apply({"params": {"kernel": kernel}}, inputs)
+    kernel, inputs = np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]), np.array([[2.0, 1.0]])
+    found = applied(Projection(3, ("embed", "mlp")), {"params": {"kernel": kernel}}, inputs)
     np.testing.assert_array_equal(found, [[12.0, 24.0, 36.0]])
     params = {"kernel": kernel, "bias": np.array([100.0, 200.0, 300.0])}
-    found = Projection(3, ("embed", "mlp"), use_bias=True).apply({"params": params}, inputs)
+    found = applied(Projection(3, ("embed", "mlp"), use_bias=True), {"params": params}, inputs)
     np.testing.assert_array_equal(found, [[112.0, 224.0, 336.0]])
 
 
@@ -170,10 +180,10 @@ def test_project_has_the_gradients_of_a_matrix_product(shape):
 def test_embedding_looks_rows_up_as_integers():
     module = Embedding(3, 2, dtype="bfloat16")
     params = {"params": {"embedding": np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])}}
-    found = module.apply(params, jnp.array([[2, 0]]))
+    found = applied(module, params, np.array([[2, 0]]))
     assert found.dtype == jnp.bfloat16
     np.testing.assert_array_equal(found.astype(np.float32), [[[4, 5], [0, 1]]])
-    np.testing.assert_array_equal(module.apply(params, jnp.array([[2.0, 0.0]])), found)
+    np.testing.assert_array_equal(applied(module, params, np.array([[2.0, 0.0]])), found)
 
 
 def feed_forward(width, activations, **options):
@@ -198,7 +208,7 @@ def test_feed_forward_by_hand(activations, names, expected):
     kernels = [np.array([[2.0, -3.0]]), np.array([[0.5, 4.0]])]
     params = {name: {"kernel": k} for name, k in zip(names, kernels, strict=False)}
     params["wo"] = {"kernel": np.array([[5.0], [7.0]])}
-    found = module.apply({"params": params}, jnp.ones((1, 1, 1)), deterministic=True)
+    found = applied(module, {"params": params}, np.ones((1, 1, 1)), deterministic=True)
     np.testing.assert_allclose(found[0, 0], [expected], rtol=1e-6)
 
 
@@ -208,7 +218,7 @@ def test_feed_forward_with_biases_by_hand():
         "wi": {"kernel": np.array([[2.0, -3.0]]), "bias": np.array([1.0, 4.0])},
         "wo": {"kernel": np.array([[5.0], [7.0]]), "bias": np.array([0.5])},
     }
-    found = module.apply({"params": params}, jnp.ones((1, 1, 1)), deterministic=True)
+    found = applied(module, {"params": params}, np.ones((1, 1, 1)), deterministic=True)
     np.testing.assert_allclose(found[0, 0], [3.0 * 5.0 + 1.0 * 7.0 + 0.5], rtol=1e-6)
 
 
@@ -216,9 +226,10 @@ def test_feed_forward_with_biases_by_hand():
 def test_feed_forward_drops_inner_units_for_the_whole_length_or_a_position(broadcast):
     module = feed_forward(64, ("linear",), dropout_rate=0.5, broadcast_dropout=broadcast)
     params = {"wi": {"kernel": np.ones((1, 64))}, "wo": {"kernel": np.ones((64, 1))}}
-    found = module.apply(
+    found = applied(
+        module,
         {"params": params},
-        jnp.ones((1, 8, 1)),
+        np.ones((1, 8, 1)),
         deterministic=False,
         rngs={"dropout": jax.random.key(0)},
     )
@@ -239,8 +250,9 @@ def test_feed_forward_drops_inner_units_for_the_whole_length_or_a_position(broad
 )
 def test_the_backward_pass_keeps_no_intermediate_arrays(module, kept, capsys):
     options = {"deterministic": True} if isinstance(module, FeedForward) else {}
-    inputs = jnp.ones((2, 3, 4))
-    params = module.init(jax.random.key(0), inputs, **options)["params"]
+    inputs = np.ones((2, 3, 4), np.float32)
+    init = jax.jit(functools.partial(module.init, **options))
+    params = init(jax.random.key(0), inputs)["params"]
 
     def total(params, inputs):
         return jnp.sin(module.apply({"params": params}, inputs, **options)).sum()

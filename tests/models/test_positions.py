@@ -121,17 +121,18 @@ def test_t5s_bias_of_rows_at_different_positions():
     module = RelativePositionBias(num_heads=2, bidirectional=False, num_buckets=4, max_distance=8)
     params = {"params": {"rel_embedding": np.arange(8.0).reshape(2, 4)}}
     queries, keys = np.array([[2, 3], [7, 8]]), np.array([[0, 1, 2], [7, 8, 9]])
-    found = module.apply(params, queries, keys)
+    bias = jax.jit(lambda *places: module.apply(params, *places))
+    found = np.asarray(bias(queries, keys))
     assert found.shape == (2, 2, 2, 3)
     for row in range(2):
-        alone = module.apply(params, queries[row], keys[row])
+        alone = np.asarray(bias(queries[row], keys[row]))
         np.testing.assert_array_equal(found[row], alone[0])
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 7), (7, 1), (4, 9)])
 def test_skew_is_a_gather_by_distance(queries, keys):
     products = np.random.default_rng(0).normal(size=(2, 1, queries, queries + keys - 1))
-    found = np.asarray(skew(jnp.asarray(products, jnp.float32), queries))
+    found = np.asarray(jax.jit(skew, static_argnums=1)(products.astype(np.float32), queries))
     assert found.shape == (2, 1, queries, keys)
     for i in range(queries):
         for j in range(keys):

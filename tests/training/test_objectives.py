@@ -58,9 +58,13 @@ def test_equals_the_sum_over_the_vocabulary(batch, smoothing, z_loss):
 def test_a_perfect_model_has_no_smoothed_loss():
     # p equals q: log-odds of log(0.9 / (0.1 / 2)) for the target among three tokens.
     odds = np.log(0.9 / 0.05)
-    layer = OutputLayer(jnp.asarray([[odds, 0.0, 0.0]], jnp.float32))
-    statistics = target_statistics(jnp.ones((1, 1, 1)), layer, jnp.asarray([[0]]))
-    np.testing.assert_allclose(cross_entropy(statistics, 3, 0.1), [[0.0]], atol=1e-6)
+
+    @jax.jit
+    def loss(kernel):
+        layer, target = OutputLayer(kernel), jnp.asarray([[0]])
+        return cross_entropy(target_statistics(jnp.ones((1, 1, 1)), layer, target), 3, 0.1)
+
+    np.testing.assert_allclose(loss(np.float32([[odds, 0.0, 0.0]])), [[0.0]], atol=1e-6)
 
 
 def test_loss_weights_replace_the_mask(batch):

@@ -11,6 +11,11 @@ from tests.models.families import BART, DEBERTA
 from tests.models.tiny import TINY, model_and_params, stack_layers
 
 
+def updated(optimizer, gradient, params):
+    """The updates of a first step."""
+    return jax.jit(lambda g, p: optimizer.update(g, optimizer.init(p), p)[0])(gradient, params)
+
+
 def test_linear_decay_by_hand():
     schedule = optimizers.linear_decay(0.1, warmup_steps=4, total_steps=14)
     found = [float(schedule(step)) for step in (0, 1, 4, 9, 14, 20)]
@@ -68,15 +73,15 @@ def test_steps_that_cannot_be_are_an_error(warmup, total):
 def test_adamw_first_step_is_the_rate_times_the_sign():
     # At the first step Adam's corrected moments are g and g^2, so the update is -rate * sign(g).
     optimizer = optimizers.adamw(0.01)
-    params = {"w": jnp.asarray([1.0, -2.0])}
-    updates, _ = optimizer.update({"w": jnp.asarray([3.0, -0.5])}, optimizer.init(params), params)
+    params = {"w": np.float32([1.0, -2.0])}
+    updates = updated(optimizer, {"w": np.float32([3.0, -0.5])}, params)
     np.testing.assert_allclose(updates["w"], [-0.01, 0.01], rtol=1e-5)
 
 
 def test_adamw_weight_decay_is_decoupled():
     optimizer = optimizers.adamw(0.1, weight_decay=0.5)
-    params = {"w": jnp.asarray([2.0])}
-    updates, _ = optimizer.update({"w": jnp.asarray([0.0])}, optimizer.init(params), params)
+    params = {"w": np.float32([2.0])}
+    updates = updated(optimizer, {"w": np.float32([0.0])}, params)
     np.testing.assert_allclose(updates["w"], [-0.1 * 0.5 * 2.0], rtol=1e-5)
 
 
@@ -114,12 +119,12 @@ def test_weight_decay_spares_biases_and_norms(name, config):
 
 
 def test_adafactor_scales_by_the_parameter_or_not():
-    params = {"w": jnp.full((4,), 10.0)}
-    gradient = {"w": jnp.ones((4,))}
+    params = {"w": np.full(4, 10.0, np.float32)}
+    gradient = {"w": np.ones(4, np.float32)}
 
     def step(**options):
         optimizer = optimizers.adafactor(0.1, **options)
-        return float(optimizer.update(gradient, optimizer.init(params), params)[0]["w"][0])
+        return float(updated(optimizer, gradient, params)["w"][0])
 
     # The normalised gradient is 1; its root mean square stays under the clipping threshold of 1.
     np.testing.assert_allclose(step(multiply_by_parameter_scale=False), -0.1, rtol=1e-4)
@@ -136,7 +141,7 @@ def test_adafactor_takes_scanned_layers_apart(options):
     stacked = {"encoder": {"layers": {"kernel": jnp.asarray(kernels)}}}
     apart = {f"layers_{i}": {"kernel": jnp.asarray(kernel)} for i, kernel in enumerate(kernels)}
     optimizer = optimizers.adafactor(0.1, weight_decay=0.01, **options)
-    states = [optimizer.init(stacked), optimizer.init(apart)]
+    states = [jax.jit(optimizer.init)(params) for params in (stacked, apart)]
 
     @jax.jit
     def move(gradient, state, params):
@@ -150,13 +155,15 @@ def test_adafactor_takes_scanned_layers_apart(options):
         apart, states[1] = move(of_layers, states[1], apart)
     for i in range(3):
         np.testing.assert_allclose(
-            stacked["encoder"]["layers"]["kernel"][i], apart[f"layers_{i}"]["kernel"], rtol=1e-5
+            np.asarray(stacked["encoder"]["layers"]["kernel"])[i],
+            apart[f"layers_{i}"]["kernel"],
+            rtol=1e-5,
         )
 
 
 def test_adafactor_is_optaxs_without_scanned_layers():
     generator = np.random.default_rng(0)
-    params = {"a": jnp.asarray(generator.normal(size=(130, 140))), "b": jnp.ones((5,))}
+    params = {"a": np.float32(generator.normal(size=(130, 140))), "b": np.ones(5, np.float32)}
     ours, theirs = optimizers.adafactor(0.1), optax.adafactor(0.1, weight_decay_mask=None)
     gradient = jax.tree.map(lambda leaf: 3 * leaf + 1, params)
     assert jax.tree.structure(ours.init(params)) == jax.tree.structure(theirs.init(params))
@@ -168,8 +175,8 @@ def test_adafactor_is_optaxs_without_scanned_layers():
 
 def test_gradient_clip_bounds_the_global_norm():
     optimizer = optimizers.adamw(1.0, b1=0.0, b2=0.0, eps=1e6, gradient_clip=1.0)
-    params = {"w": jnp.zeros((2,))}
-    updates, _ = optimizer.update({"w": jnp.asarray([3.0, 4.0])}, optimizer.init(params), params)
+    params = {"w": np.zeros(2, np.float32)}
+    updates = updated(optimizer, {"w": np.float32([3.0, 4.0])}, params)
     # With a huge eps the update is -g / eps; the clipped gradient is (0.6, 0.8).
     np.testing.assert_allclose(updates["w"] * 1e6, [-0.6, -0.8], rtol=1e-4)
 

@@ -1,7 +1,6 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -18,6 +17,7 @@ from tests.models import tiny
 
 CONFIG = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0)
 YES, NO = 7, 9
+repeated = jax.jit(find_repeated_tokens, static_argnums=2)
 
 
 def naive(tokens, valid, n):
@@ -36,7 +36,7 @@ def naive(tokens, valid, n):
 @given(st.lists(st.integers(0, 4), min_size=9, max_size=9), st.integers(1, 4))
 def test_repeated_n_grams_are_those_that_are_counted(tokens, n):
     valid = np.asarray(tokens) > 1
-    found = find_repeated_tokens(jnp.asarray([tokens]), jnp.asarray(valid[None]), n)
+    found = repeated(np.int32([tokens]), valid[None], n)
     np.testing.assert_array_equal(found[0], naive(tokens, valid, n))
 
 
@@ -46,9 +46,7 @@ def test_texts_of_a_packed_row_do_not_repeat_each_other(tokens, middle, n):
     packed = [*tokens[:middle], 1, *tokens[middle:]]
     segments = np.asarray([[1] * (middle + 1) + [2] * (8 - middle)])
     valid = np.asarray([packed]) > 1
-    found = find_repeated_tokens(
-        jnp.asarray([packed]), jnp.asarray(valid), n, jnp.asarray(segments)
-    )[0]
+    found = np.asarray(repeated(np.int32([packed]), valid, n, segments))[0]
     alone = [naive(part, [True] * len(part), n) for part in (tokens[:middle], tokens[middle:])]
     np.testing.assert_array_equal(found, [*alone[0], False, *alone[1]])
 
