@@ -12,6 +12,7 @@ BEFORE = "--gin.EVAL_BEFORE_TRAINING=True"
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("untrained")
 def test_the_loss_before_the_first_step(succeed, tmp_path):
     metrics = tmp_path / "metrics.jsonl"
 

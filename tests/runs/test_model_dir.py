@@ -24,6 +24,9 @@ from tests.models.tiny import TINY as CONFIG
 from tests.runs.conftest import TINY, read_item
 from tests.runs.test_bad_input import assert_mistake
 
+# What is trained decides nothing here.
+pytestmark = pytest.mark.usefixtures("untrained")
+
 STEPS = ("--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=1")
 RUN = (*TINY, *STEPS)
 

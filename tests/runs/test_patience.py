@@ -28,6 +28,7 @@ def steps_of(folder, part):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("untrained")
 def test_a_run_ends_when_the_loss_no_longer_falls(command, caplog, tmp_path):
     caplog.set_level("INFO", logger="faith_jax")
     folder = tmp_path / "run"

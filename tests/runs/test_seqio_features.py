@@ -18,7 +18,8 @@ from tests.paths import REPOSITORY
 from tests.runs.conftest import TINY
 from tests.scoring import tiny_models
 
-pytestmark = pytest.mark.usefixtures("own_seqio_tasks")
+# What is trained decides nothing here.
+pytestmark = pytest.mark.usefixtures("own_seqio_tasks", "untrained")
 
 SHORT = ("--gin.TASK_FEATURE_LENGTHS={'inputs': 12, 'targets': 8}", "--gin.TRAIN_STEPS=2",
          "--gin.WARMUP_STEPS=0", "--gin.DECODE_LENGTH=4")  # fmt: skip
@@ -272,14 +273,12 @@ def test_a_step_of_a_task_that_fails_is_named(command, tmp_path, request, option
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.usefixtures("uncosted")
 def test_a_metric_that_needs_more_than_two_rows_is_tried_on_all(command, tmp_path):
     task = register("tried_on_all", metric_fns=[needs_six])
     status, _, err = train(command, task, tmp_path / "model", GREEDY, "--dry_run")
     assert status == 0, err
 
 
-@pytest.mark.usefixtures("untrained")
 def test_training_without_validation(command, tmp_path):
     task = register("train_alone", splits=["train"])
     status, _, err = train(command, task, tmp_path)
@@ -337,7 +336,6 @@ def test_rows_of_ids_are_read_as_they_are(command, tmp_path, request, eos_id, st
     assert [example["inputs"] for example in report["examples"]] == [f"300 {310 + i}" for i in ids]
     assert lines(tmp_path, "validation_decoded")[0]["first"] == 400.0
     # Where the checkpoint carries a vocabulary, its pieces are shown.
-    request.getfixturevalue("uncosted")
     more = ("--gin_file=models/from_checkpoint.gin", "--gin.INITIAL_CHECKPOINT_PATH=mini")
     status, out, err = command(
         "train", "--gin_file=runs/train.gin", *more, "--gin.BATCH_SIZE=4", "--dry_run", *SHORT[:2],
@@ -449,7 +447,6 @@ def tempered(task):
     return seqio.mixing_rate_num_examples(task, temperature=2.0)
 
 
-@pytest.mark.usefixtures("uncosted")
 def test_a_tempered_mixture_takes_the_counts_of_its_rows(command, tmp_path):
     """A source that does not say how many examples it has has as many as rows are read."""
     tasks = [register(f"counted_{n}", counted_rows(n)) for n in (4, 36)]
@@ -492,7 +489,6 @@ def twice_as_long(dataset, sequence_length):
     return dataset.map(lambda row: row | {"targets": tf.repeat(row["targets"], 2)[:most]})
 
 
-@pytest.mark.usefixtures("uncosted")
 def test_preprocessors_may_ask_for_the_lengths(command, tmp_path):
     task = register("asks_for_lengths", preprocessors=[*TOKENIZED, twice_as_long])
     lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 12, 'targets': 3}"

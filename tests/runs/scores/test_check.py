@@ -533,15 +533,6 @@ def test_a_t5_that_was_trained_for_another_form(nli, base, t5, tmp_path, caplog)
     assert "trained on nli_dnli, which" not in caplog.text
 
 
-def test_a_response_of_several_sentences_has_a_verdict(command, nli, base):
-    given = (f"--model={nli}", f"--knowledge-base={base}", "--claim=It is made of leaves. Qwxyz.")
-    _, out, _ = command("check", *given)
-    first, *others, last = out.splitlines()
-    reason = "(at most 0% of its words are in one sentence)"
-    assert f"NOT VERIFIABLE: Qwxyz. {reason}" in others
-    assert last == f"The response: {first.partition(':')[0]}"
-
-
 def test_a_stopped_run_resumes(command, nli, base, responses, tmp_path, monkeypatch):
     given = (f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
     given += ("--batch-size=1",)

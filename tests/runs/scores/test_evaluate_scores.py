@@ -208,7 +208,7 @@ def test_real_rows(capsys, tmp_path):
     source, scores = REAL / "summeval" / "true_summeval.csv", tmp_path / "s.jsonl"
     arguments = ["--scorers=token_f1", f"--input={source}", "--id-column=", f"--output={scores}"]
     assert main(["score", *arguments]) == 0
-    capsys.readouterr()
+    assert capsys.readouterr().out == f"{scores}: 1,600 rows, 1 scorer\n"
     status, lines, _ = evaluate(capsys, scores, "--cluster-field=id", "--resamples=200")
     assert status == 0
     assert lines[3].split()[:2] == ["token_f1", "61.4"]

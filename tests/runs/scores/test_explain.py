@@ -76,8 +76,14 @@ def test_arguments_of_a_topic_and_a_response_of_the_model(model, tmp_path, capsy
 def test_rows_of_a_file(model, tmp_path, capsys):
     rows = tmp_path / "rows.jsonl"
     lines = [
-        {"id": f"r{n}", "grounding": ["Tea is a leaf."], "response": f"A leaf of {n} years."}
-        for n in range(3)
+        {
+            "id": f"r{n}",
+            "grounding": ["Tea calms.", "It keeps people awake."],
+            "perspectives": ["pro", "con"],
+            "history": ["Is tea better?"],
+            "response": f"Tea calms, and saves {word}.",
+        }
+        for n, word in enumerate(["money", "time", "water"])
     ]
     rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
     output = tmp_path / "out.json"

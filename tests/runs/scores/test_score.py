@@ -465,8 +465,6 @@ def test_trues_own_file(capsys, tmp_path):
     status, _, errors = score(capsys, *arguments)
     assert status == 2
     assert "occurs twice; choose another --id-column, or --id-column= for" in errors
-    status, lines, _ = score(capsys, *arguments, "--id-column=")
-    assert (status, lines) == (0, [f"{output}: 1,600 rows, 1 scorer"])
 
 
 @pytest.mark.parametrize(
