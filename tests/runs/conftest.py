@@ -9,6 +9,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
+from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.models import parameters
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.runs import setup
@@ -87,6 +88,17 @@ def untrained(uncosted, monkeypatch):
         return state._replace(step=state.step + 1), metrics
 
     monkeypatch.setattr(Trainer, "train_step", step)
+
+
+@pytest.fixture
+def undecoded(monkeypatch):
+    """Spares an inference its program: each response is an end token."""
+
+    class EndingDecoder(BatchDecoder):
+        def __call__(self, params, inputs, numbers, second_inputs=None, on_done=None):
+            return [[DecodedRow(np.array([1]), -1.0, -1.0, True)] for _ in numbers]
+
+    monkeypatch.setattr(setup, "BatchDecoder", EndingDecoder)
 
 
 def settings(**values):

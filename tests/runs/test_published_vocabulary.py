@@ -100,6 +100,7 @@ def test_another_models_tokenizer_is_refused(command, tmp_path, model, tokenizer
     assert_mistake(command(*infer(copied, tmp_path)), parts[-1], "do not belong together")
 
 
+@pytest.mark.usefixtures("undecoded")
 def test_a_tokenizer_of_more_ids_than_the_model_has_embeddings(command, tmp_path, caplog):
     """BART-large-CNN's has one more, <mask>."""
     config = {"vocab_size": 420}

@@ -138,6 +138,7 @@ def test_a_store_that_fails_meanwhile_is_told(command, gs, rows, monkeypatch, co
     assert err.splitlines()[-1] == f"faith-jax: {told}; run this again when it is mended."
 
 
+@pytest.mark.usefixtures("undecoded")
 def test_gin_files_and_search_paths(command, gs, tiny_run, tmp_path, caplog):
     """Of a store; and responses to a file of a store, written there."""
     queries = path_of(f"{gs}/queries.jsonl")

@@ -203,6 +203,7 @@ def test_salience_finds_the_same_words(t5):
     assert tokenizer.decode(mine.row.targets) == "[response: Some say tea calms.]"
 
 
+@pytest.mark.usefixtures("undecoded")
 def test_unknown_tokens_are_reported(t5, command, tmp_path, caplog):
     rows = tmp_path / "rows.jsonl"
     row = {"query": "Is ~tea~ good?", "pro": "It is `hot`.", "con": "It stains."}
