@@ -95,14 +95,10 @@ def test_columns_that_cannot_be_read_are_named(tmp_path, columns, message):
         fields_of(path)
 
 
-@pytest.mark.parametrize("ending", ["parquet", "arrow"])
-def test_columns_of_one_name_are_an_error(tmp_path, ending):
+@pytest.mark.parametrize("write", [parquet.write_table, feather.write_feather])
+def test_columns_of_one_name_are_an_error(tmp_path, write):
     table = pa.table([pa.array(["a"]), pa.array(["b"])], names=["answer", "answer"])
-    path = tmp_path / f"rows.{ending}"
-    if ending == "parquet":
-        parquet.write_table(table, path)
-    else:
-        with pa.ipc.new_file(path, table.schema) as file:
-            file.write_table(table)
+    path = tmp_path / ("rows.parquet" if write is parquet.write_table else "rows.arrow")
+    write(table, path)
     with pytest.raises(InputError, match="column 'answer' is there twice; rename or drop one"):
         fields_of(path)

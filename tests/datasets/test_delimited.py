@@ -102,20 +102,10 @@ def test_one_bad_line_is_named_or_skipped(tmp_path_factory, rows, data, bad):
     assert bad_rows.count == 1
 
 
-def test_a_quote_mark_is_text_in_tsv(tmp_path):
-    path = write(tmp_path, 'a\tb\n"No", he said\t"\n')
-    (row,) = read_tsv(path, ("a", "b"))
-    assert row.fields == {"a": '"No", he said', "b": '"'}
-    assert row.place == f"{path}:2"
-
-
 def test_columns_that_nobody_asked_for_are_read_too(tmp_path):
     path = write(tmp_path, b"\xef\xbb\xbfx,a\n1,2\n\n3,4\n")
-    assert [r.fields for r in read_csv(path, ("a",))] == [
-        {"x": "1", "a": "2"},
-        {"x": "3", "a": "4"},
-    ]
-    assert [r.place for r in read_csv(path, ("a",))] == [f"{path}:2", f"{path}:4"]
+    rows = [(row.fields, row.place) for row in read_csv(path, ("a",))]
+    assert rows == [({"x": "1", "a": "2"}, f"{path}:2"), ({"x": "3", "a": "4"}, f"{path}:4")]
 
 
 @pytest.mark.parametrize("reader", [read_csv, read_tsv])

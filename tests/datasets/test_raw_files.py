@@ -13,27 +13,11 @@ import pytest
 
 from faith_jax.core.errors import InputError
 from faith_jax.datasets import raw_files
-from faith_jax.datasets.raw_dataset import RawDataset, RawFile
+from faith_jax.datasets.raw_dataset import RawFile
+from tests.datasets.demo import demo
 
 CONTENT = b"id\ttext\n1\tA.\n"
 SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
-
-
-def dataset(*files, **fields):
-    named = {file.name: file for file in files}
-    return RawDataset(
-        config="official",
-        name="demo",
-        splits={"test": tuple(named)},
-        files=named,
-        features={"id": "text"},
-        read=lambda paths, split, bad_rows: iter([{"id": split, "paths": paths}]),
-        description="A demo.",
-        homepage="https://example.org/demo",
-        licence="none",
-        citation="",
-        **fields,
-    )
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -64,7 +48,15 @@ def site(tmp_path):
 def obtain(tmp_path, *files, names=None):
     names = names or [file.name for file in files]
     folders = [tmp_path / "manual" / "demo", tmp_path / "manual"]
-    return raw_files.official_files(dataset(*files), names, folders, tmp_path / "downloads")
+    return raw_files.official_files(demo(*files), names, folders, tmp_path / "downloads")
+
+
+def serve(site, file, content, name="a.tsv", member=""):
+    """Puts a file on the site; returns it, or its member, as a file of a data set."""
+    folder, url = site
+    (folder / file).write_bytes(content)
+    checksum = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return RawFile(name, f"{url}/{file}", checksum, member)
 
 
 def files_below(folder):
@@ -72,13 +64,11 @@ def files_below(folder):
 
 
 def test_a_served_file_is_fetched_checked_and_kept(tmp_path, site):
-    folder, url = site
-    (folder / "a.tsv").write_bytes(CONTENT)
-    file = RawFile("a.tsv", f"{url}/a.tsv", SHA256)
+    file = serve(site, "a.tsv", CONTENT)
     found = obtain(tmp_path, file)
     assert found == {"a.tsv": tmp_path / "downloads" / "a.tsv"}
     assert found["a.tsv"].read_bytes() == CONTENT
-    (folder / "a.tsv").unlink()
+    (site[0] / "a.tsv").unlink()
     assert obtain(tmp_path, file) == found
     assert files_below(tmp_path / "downloads") == ["a.tsv"]
 
@@ -157,11 +147,8 @@ ARCHIVES = pytest.mark.parametrize(("name", "pack"), [("d.zip", zipped), ("d.tgz
 
 @ARCHIVES
 def test_one_member_of_an_archive_is_taken_and_nothing_else(tmp_path, site, name, pack):
-    folder, url = site
     packed = pack({"data/a.tsv": CONTENT, "../evil": b"x", "/tmp/evil2": b"x"})
-    (folder / name).write_bytes(packed)
-    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
-    found = obtain(tmp_path, RawFile("a.tsv", f"{url}/{name}", checksum, member="data/a.tsv"))
+    found = obtain(tmp_path, serve(site, name, packed, member="data/a.tsv"))
     assert found["a.tsv"].read_bytes() == CONTENT
     assert files_below(tmp_path / "downloads") == ["a.tsv", name]
     assert not (tmp_path / "evil").exists()
@@ -169,40 +156,29 @@ def test_one_member_of_an_archive_is_taken_and_nothing_else(tmp_path, site, name
 
 @ARCHIVES
 def test_an_archive_without_the_member(tmp_path, site, name, pack):
-    folder, url = site
-    packed = pack({"b.tsv": CONTENT})
-    (folder / name).write_bytes(packed)
-    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
     message = rf"{name}: holds no file a\.tsv .*Put a\.tsv of the archive as a\.tsv into /.*/demo\."
     with pytest.raises(InputError, match=message):
-        obtain(tmp_path, RawFile("a.tsv", f"{url}/{name}", checksum, member="a.tsv"))
+        obtain(tmp_path, serve(site, name, pack({"b.tsv": CONTENT}), member="a.tsv"))
     assert files_below(tmp_path / "downloads") == [name]
 
 
 @ARCHIVES
 @pytest.mark.parametrize("keep", [0, 150])
 def test_a_broken_archive(tmp_path, site, name, pack, keep):
-    folder, url = site
     packed = pack({"a.tsv": os.urandom(200)})[:keep]
-    (folder / name).write_bytes(packed)
-    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
-    with pytest.raises(
-        InputError, match=rf"{name}: holds no file a\.tsv \([^\n]+[^:]\)\. "
-    ) as told:
-        obtain(tmp_path, RawFile("a.tsv", f"{url}/{name}", checksum, member="a.tsv"))
+    message = rf"{name}: holds no file a\.tsv \([^\n]+[^:]\)\. "
+    with pytest.raises(InputError, match=message) as told:
+        obtain(tmp_path, serve(site, name, packed, member="a.tsv"))
     assert "\n" not in str(told.value)
     assert files_below(tmp_path / "downloads") == [name]
 
 
 def test_a_member_that_needs_a_password(tmp_path, site):
-    folder, url = site
     packed = bytearray(zipped({"a.tsv": CONTENT}))
     packed[packed.index(b"PK\x01\x02") + 8] |= 1  # a flag of the list of members
     packed[6] |= 1  # and of the member
-    (folder / "d.zip").write_bytes(packed)
-    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
     with pytest.raises(InputError, match=r"holds no file a\.tsv \(File 'a\.tsv' is encrypted"):
-        obtain(tmp_path, RawFile("a.tsv", f"{url}/d.zip", checksum, member="a.tsv"))
+        obtain(tmp_path, serve(site, "d.zip", packed, member="a.tsv"))
 
 
 def test_an_unwritable_download_folder(tmp_path):
@@ -212,15 +188,6 @@ def test_an_unwritable_download_folder(tmp_path):
     )
     with pytest.raises(InputError, match=message):
         obtain(tmp_path, RawFile("a.tsv", "http://127.0.0.1:9/a.tsv", SHA256))
-
-
-def kept_archive(tmp_path):
-    """Returns a file of an archive that is in the download folder already."""
-    packed = tarred({"a.tsv": CONTENT})
-    (tmp_path / "downloads").mkdir()
-    (tmp_path / "downloads" / "d.tgz").write_bytes(packed)
-    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
-    return RawFile("a.tsv", "http://127.0.0.1:9/d.tgz", checksum, member="a.tsv")
 
 
 def test_a_source_that_breaks_off(tmp_path, monkeypatch):
@@ -234,21 +201,19 @@ def test_a_source_that_breaks_off(tmp_path, monkeypatch):
 
 
 def test_a_kept_archive_is_not_fetched_again_and_a_spoilt_one_is(tmp_path, site):
-    folder, url = site
     packed = zipped({"a.tsv": CONTENT, "b.tsv": b"b"})
-    (folder / "d.zip").write_bytes(packed)
-    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
-    files = [RawFile(n, f"{url}/d.zip", checksum, member=n) for n in ("a.tsv", "b.tsv")]
+    files = [serve(site, "d.zip", packed, name=n, member=n) for n in ("a.tsv", "b.tsv")]
     obtain(tmp_path, *files, names=["a.tsv"])
     (tmp_path / "downloads" / "d.zip").write_bytes(packed[:-1])
     assert obtain(tmp_path, *files, names=["b.tsv"])["b.tsv"].read_bytes() == b"b"
-    (folder / "d.zip").unlink()
+    (site[0] / "d.zip").unlink()
     (tmp_path / "downloads" / "b.tsv").unlink()
     assert obtain(tmp_path, *files, names=["b.tsv"])["b.tsv"].read_bytes() == b"b"
 
 
-def test_an_interrupted_unpacking_leaves_nothing(tmp_path, monkeypatch):
-    file = kept_archive(tmp_path)
+def test_an_interrupted_unpacking_leaves_nothing(tmp_path, site, monkeypatch):
+    file = serve(site, "d.tgz", tarred({"a.tsv": CONTENT}), member="a.tsv")
+    obtain(tmp_path, file)["a.tsv"].unlink()  # the archive stays
 
     def interrupt(*arguments):
         raise KeyboardInterrupt
@@ -256,7 +221,7 @@ def test_an_interrupted_unpacking_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(raw_files.shutil, "copyfileobj", interrupt)
     with pytest.raises(KeyboardInterrupt):
         obtain(tmp_path, file)
-    assert files_below(tmp_path) == ["downloads/d.tgz"]
+    assert files_below(tmp_path / "downloads") == ["d.tgz"]
     monkeypatch.undo()
     assert obtain(tmp_path, file)["a.tsv"].read_bytes() == CONTENT
 
@@ -303,6 +268,6 @@ def test_what_is_beside_the_raw_files_is_named(tmp_path):
         (tmp_path / name).write_text("")
     for name in ("parts", "more"):
         (tmp_path / name).mkdir()
-    other, elsewhere = dataset(RawFile("other.tsv")), dataset(RawFile("c.tsv"), folder="else")
-    found = raw_files.ignored_files(dataset(*files), tmp_path, [other, elsewhere])
+    other, elsewhere = demo(RawFile("other.tsv")), demo(RawFile("c.tsv"), folder="else")
+    found = raw_files.ignored_files(demo(*files), tmp_path, [other, elsewhere])
     assert found == ["A.tsv", "c.tsv", "more"]

@@ -19,36 +19,24 @@ def names_of(columns):
     ("columns", "names"),
     [
         # ragas, today and before
-        (
-            "user_input retrieved_contexts response reference",
-            ("retrieved_contexts", "response", "user_input"),
-        ),
+        ("user_input retrieved_contexts response reference",
+         ("retrieved_contexts", "response", "user_input")),
         ("question contexts answer ground_truth", ("contexts", "answer", "question")),
         # DeepEval, in Python and in its JSON
-        (
-            "input actual_output expected_output retrieval_context context",
-            ("retrieval_context", "actual_output", "input"),
-        ),
+        ("input actual_output expected_output retrieval_context context",
+         ("retrieval_context", "actual_output", "input")),
         ("input actualOutput retrievalContext", ("retrievalContext", "actualOutput", "input")),
         # LangSmith
-        (
-            "inputs.question outputs.answer outputs.contexts reference.answer feedback.correct",
-            ("outputs.contexts", "outputs.answer", "inputs.question"),
-        ),
-        # TruLens
+        ("inputs.question outputs.answer outputs.contexts reference.answer feedback.correct",
+         ("outputs.contexts", "outputs.answer", "inputs.question")),
         # Phoenix
         ("query response reference", ("reference", "response", "query")),
-        (
-            "attributes.input.value attributes.output.value attributes.retrieval.documents",
-            ("attributes.retrieval.documents", "attributes.output.value", "attributes.input.value"),
-        ),
-        # OpenAI's evals
+        ("attributes.input.value attributes.output.value attributes.retrieval.documents",
+         ("attributes.retrieval.documents", "attributes.output.value", "attributes.input.value")),
         # Langfuse
         ("input.question output.answer context", ("context", "output.answer", "input.question")),
-        # LangChain
         # LlamaIndex
         ("query response source_nodes", ("source_nodes", "response", "query")),
-        # whatever the case, hyphens and underscores
         # dialogues
         ("knowledge context response", ("knowledge", "response", "context")),
         ("context message response", ("", "response", "context")),
@@ -60,23 +48,16 @@ def test_the_columns_of_programs(columns, names):
     assert names_of(columns.split()) == names
 
 
-def test_spaces_do_not_count():
-    assert usual_name("grounding", ["Retrieved Contexts"]) == "Retrieved Contexts"
-
-
 @pytest.mark.parametrize(
     ("part", "columns", "message"),
     [
-        (
-            "response",
-            ["actual_output", "output"],
-            "the columns 'actual_output' and 'output' may both hold the response; say which does "
-            "with --response-column=actual_output",
-        ),
+        ("response", ["actual_output", "output"],
+         "the columns 'actual_output' and 'output' may both hold the response; say which does "
+         "with --response-column=actual_output"),
         ("response", ["Answer", "answer"], "'Answer' and 'answer' may both hold the response"),
         ("history", ["question", "user_input"], "with --history-column=question"),
     ],
-)
+)  # fmt: skip
 def test_two_columns_of_one_part_are_an_error_that_names_the_option(part, columns, message):
     with pytest.raises(InputError, match=message):
         usual_name(part, columns)
@@ -84,6 +65,7 @@ def test_two_columns_of_one_part_are_an_error_that_names_the_option(part, column
 
 
 def test_columns_that_a_user_names():
+    assert usual_name("grounding", ["Retrieved Contexts"]) == "Retrieved Contexts"
     columns = ["My Answer", "text", "Text"]
     assert field_named("my_answer", columns) == "My Answer"
     assert field_named("text", columns) == "text"
@@ -106,11 +88,6 @@ def test_objects_of_rows_become_columns():
     assert flatten_row(row, ["output.answer"]) == {"output.answer": "Yes."}
     row = {"output": {"content": "Yes."}}
     assert flatten_row(row, ["output.content"]) == {"output.content": "Yes."}
-    for plain in (
-        row,
-        {"input": '{"code": 1}', "output": "{"},
-        {"inputs": "{query: q}"},
-        {"inputs": "text", "a": {"b": 1}},
-        {"item": ["x"]},
-    ):
-        assert flatten_row(plain) == plain
+    plain = [row, {"input": '{"code": 1}', "output": "{"}, {"inputs": "{query: q}"}]
+    for row in [*plain, {"inputs": "text", "a": {"b": 1}}, {"item": ["x"]}]:
+        assert flatten_row(row) == row

@@ -5,11 +5,11 @@ import shutil
 import pytest
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.rows import BadRows
 from faith_jax.datasets.benchmarks import described_rows
 from faith_jax.datasets.benchmarks.described_rows import HALUEVAL, LLM_AGGREFACT, TOFUEVAL, WICE
 from faith_jax.datasets.raw_files import ignored_files, official_files, sample_files
 from faith_jax.datasets.samples import sample_folder
+from tests.datasets.raw.files import json_lines
 
 ROW = {"dataset": "Wice", "doc": "Tea is a leaf.", "claim": "Tea is green.", "label": 0}
 
@@ -25,7 +25,15 @@ def examples(path, dataset=LLM_AGGREFACT, split="test", **options):
 
 
 def lines(path, *rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    path.write_text(json_lines(rows), encoding="utf-8")
+    return path
+
+
+def table(path, *rows):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
     return path
 
 
@@ -49,12 +57,8 @@ def test_csv_and_parquet_have_the_same_examples(tmp_path):
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     rows[3]["doc"] += '\nIt said "yes",\nand left.'
     expected = examples(lines(tmp_path / "rows.jsonl", *rows))
-    with open(tmp_path / "rows.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
     parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    assert examples(tmp_path / "rows.csv") == expected
+    assert examples(table(tmp_path / "rows.csv", *rows)) == expected
     assert examples(tmp_path / "rows.parquet") == expected
 
 
@@ -70,36 +74,12 @@ def test_a_copy_may_have_the_name_of_another_form(tmp_path):
         official_files(LLM_AGGREFACT, ["dev.jsonl"], [tmp_path], tmp_path / "x")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"label": 2}, r"test\.jsonl:2: field 'label': expected one of 1, 0, got 2"),
-        ({"dataset": "Wise"}, r"test\.jsonl:2: field 'dataset': .*\"Wise\"\. Did you mean 'Wice'"),
-        ({"claim": " "}, r"test\.jsonl:2: field 'claim': expected a text that is not empty"),
-        ({"doc": []}, r"test\.jsonl:2: field 'doc': expected a text that is not empty, got \[\]"),
-    ],
-)
-def test_a_bad_row(tmp_path, changes, message):
-    path = lines(tmp_path / "test.jsonl", ROW, {**ROW, **changes}, ROW)
-    with pytest.raises(InputError, match=message):
-        examples(path)
-    bad_rows = BadRows(skip=True)
-    # The numbers of the others stay.
-    assert [row["id"] for row in examples(path, bad_rows=bad_rows)] == ["Wice-1", "Wice-3"]
-    assert bad_rows.count == 1
-
-
-@pytest.mark.parametrize("name", ["doc", "label"])
-def test_a_missing_column(tmp_path, name):
-    row = {key: value for key, value in ROW.items() if key != name}
-    with pytest.raises(InputError, match=rf"test\.jsonl:1: field '{name}' is missing"):
+def test_a_missing_column(tmp_path):
+    row = {key: value for key, value in ROW.items() if key != "doc"}
+    with pytest.raises(InputError, match=r"test\.jsonl:1: field 'doc' is missing"):
         examples(lines(tmp_path / "test.jsonl", row))
-    with open(tmp_path / "test.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, row)
-        writer.writeheader()
-        writer.writerow(row)
-    with pytest.raises(InputError, match=rf"test\.csv:2: field '{name}' is missing"):
-        examples(tmp_path / "test.csv")
+    with pytest.raises(InputError, match=r"test\.csv:2: field 'doc' is missing"):
+        examples(table(tmp_path / "test.csv", row))
 
 
 @pytest.mark.parametrize("part", list(WICE))
@@ -112,16 +92,6 @@ def test_partially_supported_claims_of_wice_are_not(part):
         assert row["grounding"] == " ".join(fields["evidence"])
         assert row["id"] == f"wice-{fields['meta']['id']}"
         assert json.loads(row["supporting_sentences"]) == fields["supporting_sentences"]
-
-
-def test_an_object_within_a_row(tmp_path):
-    row = {"label": "supported", "claim": "Tea.", "evidence": ["Tea.", ""], "meta": {}}
-    with pytest.raises(InputError, match=r"test\.jsonl:1: field 'meta\.id' is missing"):
-        examples(lines(tmp_path / "test.jsonl", row), WICE["claims"])
-    row |= {"label": "refuted", "meta": {"id": "1"}}
-    message = "expected one of supported, partially_supported, not_supported, got"
-    with pytest.raises(InputError, match=message):
-        examples(lines(tmp_path / "test.jsonl", row), WICE["claims"])
 
 
 @pytest.mark.parametrize("part", list(HALUEVAL))

@@ -1,8 +1,5 @@
 import json
 
-import pytest
-
-from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.benchmarks.faithbench import FAITHBENCH
 
@@ -13,21 +10,13 @@ def mark(labels, start=0, end=3):
     return {"annotator_id": "a", "label": labels, "summary_start": start, "summary_end": end}
 
 
-def examples(folder, *annotations, **changes):
-    samples = [
-        {
-            "sample_id": number,
-            "source": "Tea is black.",
-            "summary": SUMMARY,
-            "annotations": marks,
-            "metadata": {"summarizer": "m", "gpt_4o": 1, "true_nli": None},
-            **changes,
-        }
-        for number, marks in enumerate(annotations)
-    ]
+def examples(folder, *annotations):
+    of_all = {"source": "Tea is black.", "summary": SUMMARY}
+    of_all["metadata"] = {"summarizer": "m", "gpt_4o": 1, "true_nli": None}
+    samples = [of_all | {"sample_id": n, "annotations": it} for n, it in enumerate(annotations)]
     path = folder / "batch_1.json"
     path.write_text(json.dumps({"samples": samples}), encoding="utf-8")
-    return list(FAITHBENCH.read({"batch_1.json": path}, "test", BadRows()))
+    return list(FAITHBENCH.read({path.name: path}, "test", BadRows()))
 
 
 def test_the_worst_label_decides(tmp_path):
@@ -51,23 +40,3 @@ def test_the_worst_label_decides(tmp_path):
     ]
     assert rows[4]["annotations"] == ["Benign", "Unwanted", "Benign"]
     assert [row["id"] for row in rows[:2]] == ["batch_1-0", "batch_1-1"]
-
-
-@pytest.mark.parametrize(
-    ("annotation", "message"),
-    [
-        (
-            mark(["Benign"], 0, 30),
-            r"annotations\[0\]\.summary_start and summary_end': .*<= 29, the",
-        ),
-        (mark(["Bad"]), r"annotations\[0\]\.label\[0\]': expected one of Unwanted, .*got \"Bad\""),
-    ],
-)
-def test_a_bad_annotation(tmp_path, annotation, message):
-    with pytest.raises(InputError, match=rf"batch_1\.json: samples\[1\]: field '{message}"):
-        examples(tmp_path, [], [annotation])
-
-
-def test_a_summary_that_is_missing(tmp_path):
-    with pytest.raises(InputError, match=r"samples\[0\]: field 'summary': expected a text that is"):
-        examples(tmp_path, [], summary=" ")

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.rows import BadRows
 from faith_jax.datasets.benchmarks.ragtruth import RAGTRUTH
+from tests.datasets.raw import files
 
 SPAN = {"start": 8, "end": 13, "text": "green", "label_type": "Subtle Conflict", "meta": ""}
 RESPONSE = {
@@ -24,25 +24,14 @@ SOURCES = (
 )
 
 
-def examples(folder, responses, sources=SOURCES, split="test", bad_rows=None):
-    paths = {}
-    for name, rows in (("response.jsonl", responses), ("source_info.jsonl", sources)):
-        paths[name] = folder / name
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        paths[name].write_text(text, encoding="utf-8")
-    return list(RAGTRUTH.examples(paths, split, bad_rows))
-
-
 def test_responses_are_joined_with_their_sources(tmp_path):
-    rows = examples(
-        tmp_path,
-        [
-            RESPONSE,
-            {**RESPONSE, "id": "8", "source_id": "2", "labels": []},
-            {**RESPONSE, "id": "9", "source_id": "3", "labels": []},
-            {**RESPONSE, "id": "10", "split": "train"},
-        ],
-    )
+    responses = [
+        RESPONSE,
+        {**RESPONSE, "id": "8", "source_id": "2", "labels": []},
+        {**RESPONSE, "id": "9", "source_id": "3", "labels": []},
+        {**RESPONSE, "id": "10", "split": "train"},
+    ]
+    rows = files.read(RAGTRUTH, "test", tmp_path, responses, SOURCES)
     assert rows[0] == {
         "id": "7",
         "corpus": "Summary",
@@ -67,38 +56,9 @@ def test_responses_are_joined_with_their_sources(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"source_id": "4"}, r"field 'source_id': source_info\.jsonl has no source '4'"),
-        ({"labels": [{**SPAN, "end": 15}]}, r"field 'labels\[0\]\.start and end': .* <= 14, the"),
-        ({"labels": [SPAN, {**SPAN, "end": 2}]}, r"field 'labels\[1\]\.start and end'"),
-        (
-            {"labels": [{**SPAN, "label_type": "Lie"}]},
-            r"field 'labels\[0\]\.label_type': .*Evident",
-        ),
-    ],
+    ("task", "message"), [("Poem", "'task_type': expected one of"), ("QA", "'source_info': exp")]
 )
-def test_a_bad_response(tmp_path, changes, message):
-    rows = [{**RESPONSE, "id": "1", "labels": []}, {**RESPONSE, **changes}]
-    with pytest.raises(InputError, match=rf"response\.jsonl:2: {message}"):
-        examples(tmp_path, rows)
-    bad_rows = BadRows(skip=True)
-    assert len(examples(tmp_path, rows, bad_rows=bad_rows)) == bad_rows.count == 1
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        (
-            {"source_id": "1", "task_type": "Poem", "source_info": "x"},
-            "'task_type': expected one of",
-        ),
-        (
-            {"source_id": "1", "task_type": "QA", "source_info": "x"},
-            "'source_info': expected an obj",
-        ),
-    ],
-)
-def test_a_bad_source(tmp_path, source, message):
+def test_a_bad_source(tmp_path, task, message):
+    source = {"source_id": "1", "task_type": task, "source_info": "x"}
     with pytest.raises(InputError, match=rf"source_info\.jsonl:1: field {message}"):
-        examples(tmp_path, [RESPONSE], [source])
+        files.read(RAGTRUTH, "test", tmp_path, [RESPONSE], [source])

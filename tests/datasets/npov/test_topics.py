@@ -61,24 +61,12 @@ def test_responses_are_optional_and_carry_their_source(tmp_path):
     assert response.source == "template"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"pro": []}, "field 'pro': expected a list of at least 1 item, got []."),
-        ({"con": [7]}, "field 'con[0]': expected an object, got 7."),
-        ({"con": [{"txt": "a"}]}, "'con[0].text' is missing. Did you mean 'txt'?"),
-        (
-            {"con": [{"text": "a", "paraphrases": ["b", ""]}]},
-            "field 'con[0].paraphrases[1]': expected a text that is not empty",
-        ),
-        ({"split": "dev"}, "field 'split': expected one of train, validation, test, got \"dev\"."),
-    ],
-)
-def test_a_bad_topic_is_named_with_its_line_and_field(tmp_path, change, message):
+def test_a_bad_topic_is_named_with_its_line_and_field(tmp_path):
     with pytest.raises(InputError) as caught:
-        load(tmp_path, [CATS, TEA | change])
-    assert f"{tmp_path / 'topics.jsonl'}:2: " in str(caught.value)
-    assert message in str(caught.value)
+        load(tmp_path, [CATS, TEA | {"con": [{"txt": "a"}]}])
+    assert str(caught.value) == (
+        f"{tmp_path / 'topics.jsonl'}:2: field 'con[0].text' is missing. Did you mean 'txt'?"
+    )
 
 
 def test_ids_and_questions_are_unique(tmp_path):

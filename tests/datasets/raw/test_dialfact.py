@@ -1,5 +1,4 @@
 import collections
-import json
 import math
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw import dialfact
+from tests.datasets.raw.files import read
 from tests.paths import REAL, needs_shared
 
 CLAIM = {
@@ -21,16 +21,14 @@ CLAIM = {
     "type_label": "factual",
     "data_type": "written",
 }
-
-
-def read(tmp_path, *claims, bad_rows=None):
-    path = tmp_path / "valid_split.jsonl"
-    path.write_text("".join(json.dumps(claim) + "\n" for claim in claims), encoding="utf-8")
-    return list(dialfact.DIALFACT.examples({path.name: path}, "validation", bad_rows))
+ADDED = CLAIM | {
+    "response": "Tea is hot.",
+    "evidence_list": [["Tea", "u", "Tea is a leaf.", "0", "gt_evidence_added"]],
+}
 
 
 def test_fields_of_a_claim(tmp_path):
-    (row,) = read(tmp_path, CLAIM)
+    (row,) = read(dialfact.DIALFACT, "validation", tmp_path, [CLAIM])
     assert row == {
         "id": "1___2--0",
         "context_id": "1___2",
@@ -50,29 +48,9 @@ def test_fields_of_a_claim(tmp_path):
 
 
 def test_evidence_that_was_added(tmp_path):
-    added = [["Tea", "u", "Tea is a leaf.", "0", "gt_evidence_added"]]
-    (row,) = read(tmp_path, CLAIM | {"evidence_list": added, "response_label": "NOT ENOUGH INFO"})
+    claim = ADDED | {"response_label": "NOT ENOUGH INFO"}
+    (row,) = read(dialfact.DIALFACT, "validation", tmp_path, [claim])
     assert (row["evidence_added"], row["label"]) == (1, 0)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"response_label": "SUPPORTED"}, "Did you mean 'SUPPORTS'"),
-        ({"response": " "}, "field 'response': expected a text"),
-        (
-            {"evidence_list": [["Tea", "u", None, "0"]]},
-            r"evidence_list\[0\]\[2\]': expected a text",
-        ),
-    ],
-)
-def test_bad_claims(tmp_path, change, message):
-    with pytest.raises(InputError, match=message):
-        read(tmp_path, CLAIM, CLAIM | change)
-    bad_rows = BadRows(skip=True)
-    assert len(read(tmp_path, CLAIM, CLAIM | change, CLAIM, bad_rows=bad_rows)) == 2
-    assert bad_rows.count == 1
-    assert "valid_split.jsonl:2" in bad_rows.messages[0]
 
 
 @needs_shared
@@ -151,18 +129,9 @@ def test_selection_against_its_definition(scores, most):
     assert [e.sentence for e in chosen] == [f"s{i}" for i in ranks if scores[i] > 0]
 
 
-ADDED = CLAIM | {
-    "response": "Tea is hot.",
-    "evidence_list": [["Tea", "u", "Tea is a leaf.", "0", "gt_evidence_added"]],
-}
-
-
-def read_retrieved(tmp_path, *retrieved, claims=(ADDED,), bad_rows=None):
-    values = {"valid_split.jsonl": claims, "valid_evidence.jsonl": retrieved}
-    for name, rows in values.items():
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    paths = {name: tmp_path / name for name in values}
-    return list(dialfact.DIALFACT_RETRIEVED.examples(paths, "validation", bad_rows or BadRows()))
+def read_retrieved(tmp_path, *retrieved, bad_rows=None):
+    contents = [ADDED], retrieved
+    return read(dialfact.DIALFACT_RETRIEVED, "validation", tmp_path, *contents, bad_rows=bad_rows)
 
 
 def test_retrieved_evidence_takes_the_annotators_place(tmp_path):
@@ -190,14 +159,8 @@ def test_a_claim_without_evidence(tmp_path):
     assert bad_rows.count == 1
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ("x", r"field 'evidence\[0\]': expected a list"),
-        (["T", "u", 3, 0.5], "expected three texts first and a number last"),
-        (["T", "u", "s", math.nan], "expected three texts first and a number last"),
-    ],
-)
-def test_bad_evidence(tmp_path, entry, message):
-    with pytest.raises(InputError, match=rf"valid_evidence\.jsonl:1: .*{message}"):
+@pytest.mark.parametrize("entry", [["T", "u", 3, 0.5], ["T", "u", "s", math.nan]])
+def test_bad_evidence(tmp_path, entry):
+    message = r"evidence\.jsonl:1: field 'evidence\[0\]': expected three texts first and a number"
+    with pytest.raises(InputError, match=message):
         read_retrieved(tmp_path, {"id": "1___2--0", "evidence": [entry]})

@@ -41,32 +41,24 @@ def test_fields_of_both_kinds_of_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "labels", "label"),
+    ("begin", "modes", "labels", "expected"),
     [
-        ("Entailment", ["Entailment"], 1),
-        ("entailment. uncooperative", ["Entailment", "Uncooperative"], 1),
-        ("entailmentt,uncooperative", ["Entailment", "Uncooperative"], 1),
-        ("hallucinated", ["Hallucination"], 0),
+        ("Entailment", "confirmation,\nacknowledgment", ["Entailment"], ["Confirmation", "Ack."]),
+        (
+            "entailmentt. uncooperative",
+            "question disclosure",
+            ["Entailment", "Uncooperative"],
+            ["Question", "Disclosure"],
+        ),
+        ("hallucinated", "edificaiton,advice", ["Hallucination"], ["Edification", "Advisement"]),
+        ("generic", "e, d, i, f, i, c, a, t, i, o, n", ["Generic"], ["Edification"]),
+        ("generic", "ack.,Ack.,entailment", ["Generic"], ["Ack."]),
     ],
 )
-def test_begin_labels(tmp_path, text, labels, label):
-    (row,) = read(tmp_path, "gpt2_wow", ("k", "h", "r", text, "question"))
-    assert (row["begin_labels"], row["label"]) == (labels, label)
-
-
-@pytest.mark.parametrize(
-    ("text", "modes"),
-    [
-        ("confirmation,\nacknowledgment,\ndisclosure", ["Confirmation", "Ack.", "Disclosure"]),
-        ("question disclosure", ["Question", "Disclosure"]),
-        ("edificaiton,advice", ["Edification", "Advisement"]),
-        ("e, d, i, f, i, c, a, t, i, o, n", ["Edification"]),
-        ("ack.,Ack.,entailment", ["Ack."]),
-    ],
-)
-def test_modes(tmp_path, text, modes):
-    (row,) = read(tmp_path, "gpt2_wow", ("k", "h", "r", "generic", text))
-    assert row["vrm_labels"] == modes
+def test_labels_and_modes_however_they_are_spelt(tmp_path, begin, modes, labels, expected):
+    (row,) = read(tmp_path, "gpt2_wow", ("k", "h", "r", begin, modes))
+    assert (row["begin_labels"], row["vrm_labels"]) == (labels, expected)
+    assert row["label"] == ("Entailment" in labels)
 
 
 def test_empty_cells_of_the_authors_files(tmp_path):
@@ -88,13 +80,6 @@ def test_unknown_labels(tmp_path, begin, vrm, message):
     bad_rows = BadRows(skip=True)
     assert len(read(tmp_path, "gpt2_wow", *rows, bad_rows=bad_rows)) == 1
     assert bad_rows.count == 1
-
-
-def test_the_columns_of_another_file(tmp_path):
-    path = tmp_path / "ctrl_wow.csv"
-    path.write_text("knowledge,history,gpt2,begin_label,vrm_label\n")
-    with pytest.raises(InputError, match="column 'ctrl' is missing"):
-        list(read_audit(path, BadRows()))
 
 
 @needs_shared

@@ -1,10 +1,8 @@
-import json
-
 import pytest
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw.multidoc2dial import MULTIDOC2DIAL, MULTIDOC2DIAL_SPANS
+from tests.datasets.raw import files
 
 TEXT = "Cards\nA card is free. Bring a letter. It opens at nine.  "
 SECTION = "Cards\nA card is free. Bring a letter."
@@ -29,24 +27,15 @@ DOCUMENTS = {
 
 def turn(number, role, text, *references, **fields):
     found = [{"doc_id": doc, "id_sp": key, "label": "solution"} for doc, key in references]
-    return {
-        "turn_id": number,
-        "role": role,
-        "da": "respond_solution",
-        "references": found,
-        "utterance": text,
-    } | fields
+    plain = {"turn_id": number, "role": role, "da": "respond_solution", "utterance": text}
+    return plain | {"references": found} | fields
 
 
-def read(tmp_path, *turns, documents=DOCUMENTS, bad_rows=None, dataset=MULTIDOC2DIAL_SPANS):
-    first = {"dial_id": "d1", "turns": list(turns)}
+def read(tmp_path, *turns, documents=DOCUMENTS, dataset=MULTIDOC2DIAL_SPANS):
+    first = {"dial_id": "d1", "turns": turns}
     second = {"dial_id": "d2", "turns": [turn(1, "user", "u"), turn(2, "agent", "a")]}
-    values = [{"dial_data": {"library": [first], "pool": [second]}}, {"doc_data": documents}]
-    names = dataset.splits["train"]
-    for name, value in zip(names, values, strict=True):
-        (tmp_path / name).write_text(json.dumps(value), encoding="utf-8")
-    paths = {name: tmp_path / name for name in names}
-    return list(dataset.examples(paths, "train", bad_rows or BadRows()))
+    dialogues = {"dial_data": {"library": [first], "pool": [second]}}
+    return files.read(dataset, "train", tmp_path, dialogues, {"doc_data": documents})
 
 
 def test_fields_of_a_turn(tmp_path):
@@ -90,36 +79,6 @@ def test_the_name_that_doc2dial_gives_a_span(tmp_path):
     assert row["knowledge"] == "Bring a letter."
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"references": [{"doc_id": "Card#1", "id_sp": "1"}]}, "doc_id': expected the id of a"),
-        ({"references": [{"doc_id": "Cards#1", "id_sp": "9"}]}, "the id of a span of Cards#1"),
-        ({"utterance": ""}, r"field 'turns\[1\].utterance': expected a text"),
-    ],
-)
-def test_bad_turns(tmp_path, change, message):
-    turns = turn(1, "user", "?"), turn(2, "agent", "!") | change
-    with pytest.raises(InputError, match=message):
-        read(tmp_path, *turns)
-    bad_rows = BadRows(skip=True)
-    assert [row["id"] for row in read(tmp_path, *turns, bad_rows=bad_rows)] == ["d2_1"]
-    assert bad_rows.count == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"spans": {"1": span("1", 6, 99)}}, r"start_sp < end_sp <= 57, the document's"),
-        ({"spans": {"1": 3}}, r"field 'spans\['1'\]': expected an object"),
-    ],
-)
-def test_bad_documents(tmp_path, change, message):
-    documents = {"library": {"Cards#1": DOCUMENTS["library"]["Cards#1"] | change}}
-    with pytest.raises(InputError, match=message):
-        read(tmp_path, turn(1, "user", "?"), turn(2, "agent", "!"), documents=documents)
-
-
 # Spans as the authors publish them: a heading is one, with its own title, and a number may come
 # after one that is larger as a text. Cards 1 to 3 are a passage, 4 and 10 one, 11 another one.
 PARTS = [
@@ -136,15 +95,10 @@ def published_document(title, parts):
     """Returns a document in the authors' layout; its spans stand out of order."""
     spans, start = {}, 0
     for key, heading, text in parts:
-        spans[key] = {
-            "id_sp": key,
-            "start_sp": start,
-            "end_sp": start + len(text),
-            "text_sp": text,
-            "title": heading,
-            "text_sec": text,
-        }
-        start += len(text)
+        end = start + len(text)
+        place = {"id_sp": key, "start_sp": start, "end_sp": end}
+        spans[key] = place | {"text_sp": text, "title": heading, "text_sec": text}
+        start = end
     spans = dict(sorted(spans.items()))  # "1", "10", "11", "2" …
     return {"title": title, "doc_text": "".join(text for *_, text in parts), "spans": spans}
 
@@ -222,25 +176,17 @@ def test_the_knowledge_is_the_passage_of_each_reference(tmp_path, references, kn
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("key", "change", "message"),
     [
-        ({"title": 3}, r"field 'spans\['1'\].title': expected a text"),
-        ({"text_sp": None}, "field 'text_sp' is missing in all spans; passages need it"),
-        ({"start_sp": 3, "end_sp": 3}, "end_sp': expected start_sp < end_sp"),
+        ("1", {"text_sp": None}, "field 'text_sp' is missing in all spans; passages need it"),
+        ("1", {"start_sp": 3, "end_sp": 3}, "end_sp': expected start_sp < end_sp <= 11, the docu"),
+        ("1", {"end_sp": 99}, "end_sp': expected start_sp < end_sp <= 11, the document's"),
+        ("one", {}, "expected a whole number as the span's id"),
     ],
 )
-def test_spans_of_passages(tmp_path, change, message):
+def test_bad_spans(tmp_path, key, change, message):
     document = PUBLISHED["library"]["Pool#1"]
-    spans = {"1": document["spans"]["1"] | change}
+    spans = {key: document["spans"]["1"] | change}
     documents = {"library": {"Pool#1": document | {"spans": spans}}}
-    turns = turn(1, "user", "?"), turn(2, "agent", "!", ("Pool#1", "1"))
     with pytest.raises(InputError, match=message):
-        read_passages(tmp_path, *turns, documents=documents)
-
-
-def test_spans_of_passages_are_numbered(tmp_path):
-    turns = turn(1, "user", "?"), turn(2, "agent", "!")
-    document = PUBLISHED["library"]["Pool#1"]
-    documents = {"library": {"Pool#1": document | {"spans": {"one": document["spans"]["1"]}}}}
-    with pytest.raises(InputError, match="expected a whole number as the span's id"):
-        read_passages(tmp_path, *turns, documents=documents)
+        read_passages(tmp_path, turn(1, "user", "?"), documents=documents)

@@ -1,7 +1,6 @@
 """Whatever happens to a raw file, its parser reads it or says where it is wrong."""
 
 import json
-import shutil
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,17 +8,12 @@ from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
-from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS
-from faith_jax.datasets.raw_files import sample_files
+from tests.datasets.raw.files import SAMPLES, copy_sample
 
-DATASETS = {
-    f"{builder.name}/{config.name}": config.dataset
-    for builder in BUILDERS.values()
-    for config in builder.builder_configs.values()
-    if config.sample
-    and config.name not in ("wow_sample", "cmu_sample", "para_sample", "dev_sample")
-}
+# Of the same parser as others.
+LIKE_OTHERS = ("wow_sample", "cmu_sample", "para_sample", "dev_sample")
+DATASETS = {k: it for k, it in SAMPLES.items() if k.partition("/")[2] not in LIKE_OTHERS}
 VALUES = st.sampled_from(
     [None, True, 0, -3, 2**70, 1.5, "", " ", "x", "\ud800", [], [[]], ["x"], {}, {"x": {}}]
 )
@@ -92,12 +86,7 @@ def test_a_mutated_file_is_read_or_refused(tmp_path_factory, name, data):
     dataset = DATASETS[name]
     split = data.draw(st.sampled_from(list(dataset.splits)))
     folder = tmp_path_factory.mktemp("raw")
-    paths = {}
-    for file in dataset.splits[split]:
-        source, paths[file] = sample_files(dataset)[file], folder / file
-        paths[file].parent.mkdir(parents=True, exist_ok=True)
-        copy = shutil.copytree if source.is_dir() else shutil.copyfile
-        copy(source, paths[file])
+    paths = copy_sample(dataset, split, folder)
     changed = data.draw(st.sampled_from(sorted(p for p in folder.rglob("*") if p.is_file())))
     mutate = data.draw(
         st.sampled_from([MUTATIONS.get(changed.suffix, mutated_bytes), mutated_bytes])
