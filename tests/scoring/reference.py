@@ -1,7 +1,10 @@
 """Models and texts that reference implementations judged: see tools/make_scorer_fixtures.py."""
 
+import json
+
 import numpy as np
 
+from tests.paths import REPOSITORY
 from tests.scoring import tiny_models
 
 DOCUMENTS = (
@@ -22,6 +25,11 @@ SENTENCES = (
 )
 LAYER = 2
 NLI_LABELS = ("CONTRADICTION", "neutral", "Entailment")
+
+
+def stored_scores():
+    """Returns what the reference implementations found."""
+    return json.loads((REPOSITORY / "tests" / "testdata" / "scorers.json").read_text())
 
 
 def padded(ids, pad_id=0, step=64):

@@ -1,4 +1,3 @@
-import json
 import math
 
 import numpy as np
@@ -8,16 +7,15 @@ from faith_jax.core.errors import FaithJaxError
 from faith_jax.scoring.bertscore import _document_frequencies
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
-from tests.paths import REPOSITORY
 from tests.scoring import reference
 
-FIXTURES = json.loads((REPOSITORY / "tests" / "testdata" / "scorers.json").read_text())
+FIXTURES = reference.stored_scores()
 DOCUMENTS, RESPONSES = list(reference.DOCUMENTS), list(reference.RESPONSES)
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    return reference.write_models(tmp_path_factory.mktemp("models"))["encoder"]
+def encoder(models):
+    return models["encoder"]
 
 
 def values(encoder, documents=DOCUMENTS, responses=RESPONSES, **options):
@@ -79,22 +77,6 @@ def test_undefined_and_cut(encoder):
     assert dict(found[2].cut) == {"knowledge": len(tokens.encode(("tea " * 30).strip())) - 14}
     (swapped,) = scorer.score(["Tea."], ["tea " * 30])
     assert dict(swapped.cut) == {"response": found[2].cut_tokens}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"part": "f2"}, "part: expected one of precision, recall, f1, got 'f2'"),
-        ({"layer": 4}, "layer: expected 1 to 3, the model's layers, got 4"),
-        ({"layer": None}, "layer: say which of the model's 3 layers"),
-        ({"baseline": "no_such.tsv"}, "no_such.tsv: No such file"),
-        ({"idf": 3}, "idf: expected a file of texts, one a line, or a list, got 3"),
-    ],
-)
-def test_wrong_options(encoder, options, message):
-    with pytest.raises(FaithJaxError) as error:
-        load_scorer("bertscore", **({"model": encoder, "layer": 2} | options))
-    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(

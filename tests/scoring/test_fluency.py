@@ -6,20 +6,9 @@ import pytest
 from faith_jax.inference import load_model
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
-from tests.scoring import tiny_models
 from tests.scoring.reference import padded
 
 RESPONSES = ["Tea is a leaf.", "It grows on the hill.", " "]
-
-
-@pytest.fixture(scope="module")
-def gpt2(tmp_path_factory):
-    return tiny_models.write_model(tmp_path_factory.mktemp("models") / "gpt2", "gpt2")
-
-
-@pytest.fixture(scope="module")
-def t5(tmp_path_factory):
-    return tiny_models.write_t5(tmp_path_factory.mktemp("models") / "t5")
 
 
 def test_gpt2_predicts_all_tokens_behind_the_one_that_ends_texts(gpt2):

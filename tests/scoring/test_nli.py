@@ -16,17 +16,11 @@ from faith_jax.runs.convert import import_checkpoint
 from faith_jax.scoring.nli import faithful_class, nli_label_numbers
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import TOKENIZER_FILES, load_vocabulary
-from tests.paths import REPOSITORY
 from tests.scoring import reference, tiny_models
 from tests.tokenizers.published_tokenizers import SAME_PIECES
 
-FIXTURES = json.loads((REPOSITORY / "tests" / "testdata" / "scorers.json").read_text())
+FIXTURES = reference.stored_scores()
 DOCUMENTS, RESPONSES = list(reference.DOCUMENTS), list(reference.RESPONSES)
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    return reference.write_models(tmp_path_factory.mktemp("models"))
 
 
 def values(scorer, documents=DOCUMENTS, responses=RESPONSES):
@@ -57,15 +51,12 @@ def test_the_critics_call_is_its_most_probable_class(models):
     assert set(calls + turned) == {0.0, 1.0}
     found = values(load_scorer("faith_critic", model=models["nli"], form="nli"))
     assert found == values(load_scorer("nli_entailment", model=models["nli"]))
-    with pytest.raises(ConfigError, match="form: expected critic, nli, decode, got 'x'"):
-        load_scorer("faith_critic", model=models["nli"], form="x")
 
 
 @SAME_PIECES
 def test_labels_may_be_told(models):
-    scorer = load_scorer(
-        "nli_entailment", model=models["nli"], labels="entailment,neutral,contradiction"
-    )
+    labels = "entailment,neutral,contradiction"
+    scorer = load_scorer("nli_entailment", model=models["nli"], labels=labels)
     np.testing.assert_allclose(values(scorer), np.array(FIXTURES["nli"])[:, 0], atol=1e-5)
     scorer = load_scorer("faith_critic", model=models["critic"], faithful_label="hallucination")
     np.testing.assert_allclose(values(scorer), np.array(FIXTURES["critic"])[:, 0], atol=1e-5)
@@ -151,31 +142,26 @@ def test_only_the_premise_is_cut(models):
 def test_a_premise_of_the_dialogue(models, premise, history, text):
     scorer = load_scorer("nli_neutral", model=models["nli"], premise=premise)
     (score,) = scorer.score(["Tea is hot."], ["I like tea."], [history])
-    (expected,) = values(load_scorer("nli_neutral", model=models["nli"]), [text], ["I like tea."])
-    assert score.value == pytest.approx(expected, abs=1e-6)
-    others = ("Tea is hot.", "Do you?", "I sail. At sea.", "At sea. I sail.", "")
-    scores = values(
-        load_scorer("nli_neutral", model=models["nli"]), list(others), ["I like tea."] * len(others)
-    )
+    others = ["Tea is hot.", "Do you?", "I sail. At sea.", "At sea. I sail.", ""]
+    plain = load_scorer("nli_neutral", model=models["nli"])
+    expected = values(plain, others, ["I like tea."] * len(others))
+    assert score.value == pytest.approx(expected[others.index(text)], abs=1e-6)
     # Each text has a probability of its own, so that only the right one agrees.
-    assert len({round(value, 6) for value in scores}) == len(others)
+    assert len({round(value, 6) for value in expected}) == len(others)
 
 
 def test_an_empty_response_is_undefined(models):
-    found = values(
-        load_scorer("nli_entailment", model=models["nli"]), ["Tea.", "Tea."], ["", "Tea"]
-    )
+    scorer = load_scorer("nli_entailment", model=models["nli"])
+    found = values(scorer, ["Tea.", "Tea."], ["", "Tea"])
     assert math.isnan(found[0])
     assert 0 < found[1] < 1
 
 
 def test_label_names():
     numbers = nli_label_numbers(["contradiction", "entailment", "neutral"])
-    assert {label.value: number for label, number in numbers.items()} == {
-        "entailment": 1,
-        "neutral": 2,
-        "contradiction": 0,
-    }
+    assert {label.value: n for label, n in numbers.items()} == {
+        "entailment": 1, "neutral": 2, "contradiction": 0,
+    }  # fmt: skip
     assert faithful_class(["LABEL_0", "LABEL_1"]) == 0
     assert faithful_class(["Unfaithful", "Other"]) == 1
     assert faithful_class(["Contradiction", "Non-Contradiction"], form="decode") == 1
@@ -197,87 +183,39 @@ def test_the_faithful_class_has_a_name_or_a_number():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("names", "given", "message"),
     [
-        (lambda: nli_label_numbers(["a", "b"]), r"has 2 classes \(a, b\); expected the three"),
-        (lambda: nli_label_numbers(["a", "b", "c"]), "named a, b, c; say their order with labels="),
-        (
-            lambda: nli_label_numbers(["neutral", "Entailment", "entailment"]),
-            "named neutral, Entailment, entailment; say their order with",
-        ),
-        (
-            lambda: nli_label_numbers(["a", "b", "c"], "entailment"),
-            "labels: expected the model's 3 classes in its order, each once, .*; got 'entailment'",
-        ),
-        (
-            lambda: nli_label_numbers(["a", "b", "c"], "entailment,neutral, Neutral"),
-            "labels: expected .* each once, such as entailment,.*; got 'entailment,n",
-        ),
-        (lambda: nli_label_numbers(["a", "b", "c"], [0, 1, 2]), r"got \[0, 1, 2\]"),
-        (lambda: faithful_class(["a", "b"]), "named a, b; say which one means faithful"),
-        (
-            lambda: faithful_class(["a", "b"], "c"),
-            "faithful_label: 'c' is none of a, b; give the name of a class, or its number, 0 or 1",
-        ),
-        (lambda: faithful_class(["a", "b"], 2), "faithful_label: 2 is none of a, b"),
-        (
-            lambda: faithful_class(["Faithful", "faithful"]),
-            "both of the model's classes are named Faithful; say the number of the one that means",
-        ),
-        (lambda: faithful_class(["a", "b", "c"]), r"has 3 classes .*; expected a critic's two"),
+        (["a", "b"], None, r"has 2 classes \(a, b\); expected the three"),
+        (["a", "b", "c"], None, "named a, b, c; say their order with labels="),
+        (["neutral", "Entailment", "entailment"], None,
+         "named neutral, Entailment, entailment; say their order with"),
+        (["a", "b", "c"], "entailment",
+         "labels: expected the model's 3 classes in its order, each once, .*; got 'entailment'"),
+        (["a", "b", "c"], "entailment,neutral, Neutral",
+         "labels: expected .* each once, such as entailment,.*; got 'entailment,n"),
+        (["a", "b", "c"], [0, 1, 2], r"got \[0, 1, 2\]"),
     ],
-)
-def test_label_names_that_do_not_tell(call, message):
+)  # fmt: skip
+def test_label_names_that_do_not_tell(names, given, message):
     with pytest.raises(ConfigError, match=message):
-        call()
+        nli_label_numbers(names, given)
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
+    ("names", "given", "message"),
     [
-        ("nli_entailment", {}, "nli_entailment: needs a model"),
-        ("nli_entailment", {"model": "critic"}, "has 2 classes"),
-        ("faith_critic", {"model": "nli"}, "has 3 classes"),
-        ("nli_entailment", {"model": "encoder"}, "the model has no classification head"),
-        (
-            "nli_entailment",
-            {"model": "nli", "dropout_passes": -1},
-            "0 or a positive whole number, got -1",
-        ),
-        (
-            "nli_entailment",
-            {"model": "nli", "seed": 0},
-            "^nli_entailment: seed: needs dropout_passes too",
-        ),
-        (
-            "summac_zs",
-            {"model": "nli", "dropout_rate": 0.1, "dropout_passes": 0},
-            "^summac_zs: dropout_rate: needs dropout_passes too",
-        ),
-        *(
-            (
-                "faith_critic",
-                {"model": "critic", "dropout_passes": 2, "dropout_rate": rate},
-                rf"dropout_rate: expected a share in \(0, 1\), got {rate!r}",
-            )
-            for rate in (0, 1.0, "x")
-        ),
-        ("nli_entailment", {"model": "nli", "dtype": ["a"]}, r"dtype: expected a text, got"),
-        ("nli_entailment", {"model": "nli", "labels": 5}, "labels: expected texts"),
-        (
-            "nli_neutral",
-            {"model": "nli", "premise": "turns"},
-            "^nli_neutral: premise: 'turns' is none of grounding, last_turn, speaker_turns",
-        ),
-        ("nli_entailment", {"model": "nli", "passes": 5}, "no option 'passes'.* 'dropout_passes'"),
-        ("faith_critic", {"model": "critic", "max_length": 63}, "expected 8 to 62 tokens"),
+        (["a", "b"], None, "named a, b; say which one means faithful"),
+        (["a", "b"], "c",
+         "faithful_label: 'c' is none of a, b; give the name of a class, or its number, 0 or 1"),
+        (["a", "b"], 2, "faithful_label: 2 is none of a, b"),
+        (["Faithful", "faithful"], None,
+         "both of the model's classes are named Faithful; say the number of the one that means"),
+        (["a", "b", "c"], None, r"has 3 classes .*; expected a critic's two"),
     ],
-)
-def test_wrong_options(models, name, options, message):
-    if "model" in options:
-        options = options | {"model": models[options["model"]]}
+)  # fmt: skip
+def test_faithful_classes_that_cannot_be_told(names, given, message):
     with pytest.raises(ConfigError, match=message):
-        load_scorer(name, **options)
+        faithful_class(names, given)
 
 
 def test_all_that_is_wrong_with_a_model_is_said_at_once(tmp_path):

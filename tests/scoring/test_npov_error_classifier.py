@@ -7,14 +7,13 @@ import pytest
 from faith_jax.checkpoints.native import ERROR_LABELS, write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core import templates
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import InputError
 from faith_jax.core.templates import PUBLISHED
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
 from faith_jax.scoring.npov_error_classifier import _classifier_input, _label_tokens
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
-from tests.scoring import tiny_models
 from tests.scoring.reference import padded
 
 EXAMPLES = [
@@ -27,12 +26,6 @@ EXAMPLES = [
     # What a synthetic hallucination makes of one argument a side: nothing is left of the one.
     GroundedExample("2", Grounding(("Tea calms.",), ("pro",)), (), "Tea calms, but it wakes."),
 ]
-
-
-@pytest.fixture(scope="module", params=["bart", "gpt2"])
-def model(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(request.param) / "m"
-    return tiny_models.write_model(folder, request.param, max_positions=512)
 
 
 def mean_log_prob(folder, example, label):
@@ -142,20 +135,6 @@ def test_too_long_inputs_lose_the_ends_of_their_arguments(model):
     for length, score in zip(lengths, found, strict=True):
         over = max(0, length + target - limit)
         assert dict(score.cut) == ({"knowledge": over} if over else {})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"error_label": "YES"}, "expected two different texts, got 'YES' and 'YES'"),
-        ({"error_label": 0}, "error_label: expected a text, got 0"),
-        ({"max_length": 7}, "max_length: expected a whole number of 8 tokens or more"),
-        ({"max_length": 9999}, "max_length: expected 8 to 512 tokens"),
-    ],
-)
-def test_wrong_options(model, options, message):
-    with pytest.raises(ConfigError, match=message):
-        load_scorer("npov_coverage", model=model, **options)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from faith_jax.core.cutting import Kind
-from faith_jax.core.errors import ConfigError, FaithJaxError
+from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
-from tests.scoring import tiny_models
 from tests.scoring.reference import padded
 
 TEA = Grounding(("Tea is a leaf.", "It grows."))
@@ -20,16 +19,6 @@ EXAMPLES = [
     GroundedExample("2", Grounding(("The lake freezes in winter.",)), (), "It doesn't, ever"),
     GroundedExample("3", Grounding(("Tea",)), ("So?",), "   "),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def gpt2(tmp_path_factory):
-    return tiny_models.write_model(tmp_path_factory.mktemp("gpt2") / "m", "gpt2")
-
-
-@pytest.fixture(scope="module")
-def bart(tmp_path_factory):
-    return tiny_models.write_model(tmp_path_factory.mktemp("bart") / "m", "bart")
 
 
 def sum_log_prob(folder, prompt, response):
@@ -43,33 +32,45 @@ def sum_log_prob(folder, prompt, response):
     return model.target_log_probs(inputs, padded(targets, model.pad_id, 32))[0, : len(targets)]
 
 
-@pytest.mark.parametrize("score_cue", [True, False])
-def test_the_difference_of_two_log_likelihoods_with_the_authors_prompts(gpt2, score_cue):
-    """The cue is scored with the response, as in the authors' code, or is read in both terms."""
-    document, history = "Document: Tea is a leaf. It grows.\n\n", "Hi!.\nWhat is tea?.\n"
-    read, scored = ("", "Agent: A leaf.") if score_cue else ("Agent:", " A leaf.")
-    given = sum_log_prob(gpt2, f"{document}{history}{read}", scored)
-    without = sum_log_prob(gpt2, f"{history}{read}", scored)
-    # The default is the authors'.
-    options = {"model": gpt2} | ({} if score_cue else {"score_cue": False})
-    scores = load_scorer("pmi_faith_sum", **options).score(EXAMPLES)
-    assert scores[0].value == pytest.approx((given - without).sum(), abs=1e-4)
-    assert scores[0].cut_tokens == 0
-    mean = load_scorer("pmi_faith_mean", **options).score(EXAMPLES)[0].value
-    assert mean == pytest.approx((given - without).mean(), abs=1e-4)
+TEXT = "Tea is a leaf. It grows."
+DOCUMENT, TURNS = f"Document: {TEXT}\n\n", "Hi!.\nWhat is tea?.\n"
+PROMPTS = {
+    "document_prompt": "[{document}]",
+    "turn_prompt": "<{turn}>",
+    "cue_prompt": "",
+    "response_prompt": "{response}!",
+    "last_turns": 1,
+}
+CUE_READ = {"score_cue": False}
 
 
-def test_both_branches_have_the_same_tokens_but_for_the_document(gpt2):
-    tokens = load_vocabulary(gpt2)
-    cue = tokens.encode("Agent:")
-    for score_cue in (True, False):
-        scorer = load_scorer("pmi_faith_mean", model=gpt2, score_cue=score_cue)
-        prompt = scorer._prompter(EXAMPLES[0])
-        assert prompt.with_document.targets == prompt.without_document.targets
-        document = tokens.encode("Document: Tea is a leaf. It grows.\n\n")
-        assert prompt.with_document.inputs == [*document, *prompt.without_document.inputs]
-        assert (prompt.with_document.targets[: len(cue)] == cue) is score_cue
-        assert (prompt.with_document.inputs[-len(cue) :] == cue) is not score_cue
+@pytest.mark.parametrize(
+    ("name", "options", "given", "without", "response"),
+    [
+        # The authors' cue is scored with the response, as in their code, or read in both terms.
+        ("pmi_faith", {}, f"{DOCUMENT}{TURNS}", TURNS, "Agent: A leaf."),
+        ("pmi_faith", CUE_READ, f"{DOCUMENT}{TURNS}Agent:", f"{TURNS}Agent:", " A leaf."),
+        ("pmi_faith_unconditional", CUE_READ, f"{DOCUMENT}Agent:", "Agent:", " A leaf."),
+        ("pmi_faith", PROMPTS, f"[{TEXT}]<What is tea?>", "<What is tea?>", "A leaf!"),
+    ],
+)
+def test_the_difference_of_two_log_likelihoods(gpt2, name, options, given, without, response):
+    terms = sum_log_prob(gpt2, given, response) - sum_log_prob(gpt2, without, response)
+    for kind, expected in (("sum", terms.sum()), ("mean", terms.mean())):
+        score, *_ = load_scorer(f"{name}_{kind}", model=gpt2, **options).score(EXAMPLES)
+        assert score.value == pytest.approx(expected, abs=1e-4)
+        assert score.cut_tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "turns"),
+    [({}, "<wizard> Hi! <seeker> What is tea?"), ({"last_turns": 1}, "<seeker> What is tea?")],
+)
+def test_an_encoder_decoder_sees_the_dialogue_format(bart, options, turns):
+    given = sum_log_prob(bart, f"<knowledge> {TEXT} {turns}", "A leaf")
+    without = sum_log_prob(bart, turns, "A leaf")
+    found = load_scorer("pmi_faith_sum", model=bart, **options).score(EXAMPLES)[0].value
+    assert found == pytest.approx((given - without).sum(), abs=1e-3)
 
 
 def test_words_have_the_same_scores_with_the_cue_scored_or_read(gpt2):
@@ -82,48 +83,6 @@ def test_words_have_the_same_scores_with_the_cue_scored_or_read(gpt2):
     for scored, read in zip(found[0].words, found[1].words, strict=True):
         assert scored.score == pytest.approx(read.score, abs=1e-4)
     assert abs(found[0].value - found[1].value) > 1e-4  # the cue's own tokens
-
-
-def test_the_unconditional_form_leaves_the_history_out_of_both(gpt2):
-    given = sum_log_prob(gpt2, "Document: Tea is a leaf. It grows.\n\nAgent:", " A leaf.")
-    without = sum_log_prob(gpt2, "Agent:", " A leaf.")
-    for name, expected in (
-        ("pmi_faith_unconditional_sum", (given - without).sum()),
-        ("pmi_faith_unconditional_mean", (given - without).mean()),
-    ):
-        found = load_scorer(name, model=gpt2, score_cue=False).score(EXAMPLES)[0].value
-        assert found == pytest.approx(expected, abs=1e-4)
-
-
-def test_an_encoder_decoder_sees_the_dialogue_format(bart):
-    inputs = "<knowledge> Tea is a leaf. It grows. <wizard> Hi! <seeker> What is tea?"
-    given = sum_log_prob(bart, inputs, "A leaf")
-    without = sum_log_prob(bart, "<wizard> Hi! <seeker> What is tea?", "A leaf")
-    found = load_scorer("pmi_faith_sum", model=bart).score(EXAMPLES)[0].value
-    assert found == pytest.approx((given - without).sum(), abs=1e-3)
-
-
-def test_fewer_turns_of_the_dialogue_format(bart):
-    given = sum_log_prob(
-        bart, "<knowledge> Tea is a leaf. It grows. <seeker> What is tea?", "A leaf"
-    )
-    without = sum_log_prob(bart, "<seeker> What is tea?", "A leaf")
-    found = load_scorer("pmi_faith_sum", model=bart, last_turns=1).score(EXAMPLES)[0].value
-    assert found == pytest.approx((given - without).sum(), abs=1e-3)
-
-
-def test_prompts_are_configurable(gpt2):
-    options = {
-        "document_prompt": "[{document}]",
-        "turn_prompt": "<{turn}>",
-        "cue_prompt": "",
-        "response_prompt": "{response}!",
-        "last_turns": 1,
-    }
-    given = sum_log_prob(gpt2, "[Tea is a leaf. It grows.]<What is tea?>", "A leaf!")
-    without = sum_log_prob(gpt2, "<What is tea?>", "A leaf!")
-    found = load_scorer("pmi_faith_sum", model=gpt2, **options).score(EXAMPLES)[0].value
-    assert found == pytest.approx((given - without).sum(), abs=1e-4)
 
 
 def test_a_model_without_anything_to_read_begins_with_its_end_token(gpt2):
@@ -151,13 +110,6 @@ def test_an_empty_response_is_undefined(gpt2):
     score = load_scorer("pmi_faith_mean", model=gpt2).score(EXAMPLES)[2]
     assert math.isnan(score.value)
     assert score.words == ()
-
-
-def test_neighbours_change_nothing(gpt2):
-    scorer = load_scorer("pmi_faith_sum", model=gpt2)
-    together = [s.value for s in scorer.score(EXAMPLES)]
-    alone = [scorer.score([example])[0].value for example in EXAMPLES]
-    np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
 def test_what_is_too_long_loses_the_documents_end_in_one_term(gpt2):
@@ -214,11 +166,8 @@ def test_a_job_has_three_shapes_for_all_its_windows(gpt2):
     expected = [s.value for s in load_scorer("fluency", model=gpt2).score(examples)]
     scorer = load_scorer("fluency", model=gpt2, max_length=95, tokens_per_batch=512)
     scorer.prepare(examples[:40], 30, len(examples))
-    scores = [
-        score.value
-        for start in range(0, len(examples), 30)
-        for score in scorer.score(examples[start : start + 30])
-    ]
+    parts = [scorer.score(examples[start : start + 30]) for start in range(0, len(examples), 30)]
+    scores = [score.value for part in parts for score in part]
     np.testing.assert_allclose(scores, expected, atol=1e-4)
     engine = scorer._engine
     assert 1 <= engine.num_compilations <= len(engine._packer.sizes) <= 3
@@ -235,28 +184,6 @@ def test_scorers_of_one_model_share_its_passes(gpt2, monkeypatch):
 
     monkeypatch.setattr(first._prompter.engine, "log_probs", refuse)
     assert math.isfinite(second.score(EXAMPLES)[0].value)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "pmi_faith_sum: needs a model: give model=FOLDER"),
-        ({"model": "no_such"}, "no_such: there is no such checkpoint"),
-        ({"document_prompt": "D"}, "document_prompt: expected a text with {document}, got 'D'"),
-        ({"cue_prompt": ["Agent:"]}, "cue_prompt: expected a text, got ['Agent:']"),
-        ({"max_length": 97}, "max_length: expected 8 to 96 tokens"),
-        ({"last_turns": -1}, "last_turns: expected 0 or a positive whole number, got -1"),
-        ({"score_cue": "yes"}, "score_cue: expected True or False, got 'yes'"),
-        ({"max_length": "abc"}, "max_length: expected a whole number of 8 tokens or more"),
-        ({"model": 5}, "model: expected the path of a checkpoint, got 5"),
-        ({"modle": "x"}, "has no option 'modle'. Did you mean 'model'"),
-        ({"vocabulary": "english_4097"}, "Vocabulary 'english_4097'"),
-    ],
-)
-def test_wrong_options(gpt2, options, message):
-    with pytest.raises(FaithJaxError) as error:
-        load_scorer("pmi_faith_sum", **({"model": gpt2} | options if options else {}))
-    assert message in str(error.value)
 
 
 def test_the_tokenizer_of_another_model(gpt2):

@@ -151,14 +151,10 @@ def test_commands_take_a_file(command, tmp_path, monkeypatch):
     rows = [{"id": f"r{n}", "grounding": "Tea.", "response": text} for n, text in enumerate("aeb")]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     given = ("--scorers=vowels", "--input=rows.jsonl", "--output=s.jsonl")
-    status, _, err = command("score", *given)
-    assert (status, "There is no scorer 'vowels'" in err) == (2, True)
-    status, _, err = command("score", *given, "--scorer-module=my_vowels.py")
-    assert status == 0, err
+    assert "There is no scorer 'vowels'" in command.refuses("score", *given)
+    command.succeeds("score", *given, "--scorer-module=my_vowels.py")
     scored = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
     assert [row["scores"]["vowels"] for row in scored] == [1, 1, 0]
-    status, out, _ = command("scorers", "--scorer-module=my_vowels.py")
-    assert (status, "Share of vowels." in out) == (0, True)
-    status, _, err = command("scorers", "--scorer-module=missing.py")
-    assert (status, err.count("\n")) == (2, 1)
-    assert "--scorer-module = 'missing.py': there is no such file." in err
+    assert "Share of vowels." in command.succeeds("scorers", "--scorer-module=my_vowels.py")
+    told = command.refuses("scorers", "--scorer-module=missing.py")
+    assert "--scorer-module = 'missing.py': there is no such file." in told

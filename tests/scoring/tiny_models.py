@@ -36,6 +36,8 @@ _BERT = _LAYER_NORM | {
     "norm_position": "post",
     "embedding_norm": True,
     "mlp_activations": ("gelu_exact",),
+    "positions": "learned",
+    "attention_scale": 8**-0.5,
 }
 FAMILIES = {
     "gpt2": _SMALL
@@ -74,21 +76,17 @@ FAMILIES = {
     "roberta": _SMALL
     | _BERT
     | {
-        "positions": "learned",
         "max_positions": 62,
         "position_offset": 2,
         "num_token_types": 1,
-        "attention_scale": 8**-0.5,
         "pad_id": 1,
         "eos_ids": (2,),
     },
     "bert": _SMALL
     | _BERT
     | {
-        "positions": "learned",
         "max_positions": 64,
         "num_token_types": 2,
-        "attention_scale": 8**-0.5,
         "classifier_input_dropout": False,
         "pooler": True,
         "eos_ids": (),
@@ -96,12 +94,10 @@ FAMILIES = {
     "albert": _SMALL
     | _BERT
     | {
-        "positions": "learned",
         "max_positions": 64,
         "num_token_types": 2,
         "embedding_dim": 8,
         "shared_layers": True,
-        "attention_scale": 8**-0.5,
         "mlp_activations": ("gelu",),
         "classifier_input_dropout": False,
         "pooler": True,
@@ -150,18 +146,23 @@ def write_model(folder, family, seed=0, **changes):
     shapes = flatten(parameter_shapes(Transformer(config))["params"])
     rng = np.random.default_rng(seed)
     params = {n: _draw(rng, n, s.shape) for n, s in sorted(shapes.items())}
-    beside = folder.with_name(folder.name + "_model")
-    write_huggingface(Checkpoint(config, unflatten(params)), beside)
     tokenizer_config = folder / "config.json"
     ids = json.loads(tokenizer_config.read_text()) if tokenizer_config.exists() else {}
-    (beside / MANIFEST).unlink()  # published folders have none
-    for file in beside.iterdir():
-        file.replace(folder / file.name)
+    _add_checkpoint(folder, Checkpoint(config, unflatten(params)))
     written = json.loads((folder / "config.json").read_text())
     kept = {k: v for k, v in ids.items() if k.endswith("_token_id")}
     (folder / "config.json").write_text(json.dumps(kept | written))
-    beside.rmdir()
     return str(folder)
+
+
+def _add_checkpoint(folder, checkpoint):
+    """Writes a checkpoint into a folder that has a tokenizer, as it is published."""
+    beside = folder.with_name(folder.name + "_model")
+    write_huggingface(checkpoint, beside)
+    (beside / MANIFEST).unlink()  # published folders have none
+    for file in beside.iterdir():
+        file.replace(folder / file.name)
+    beside.rmdir()
 
 
 def write_span_reader(folder):
@@ -211,13 +212,8 @@ def write_judge_t5(folder, **changes):
         user_defined_symbols=[f"\u2581{symbol}" for symbol in symbols],
     )
     config = tiny.TINY.replace(vocab_size=512, num_encoder_layers=1, num_decoder_layers=1)
-    beside = folder.with_name(folder.name + "_model")
-    params = tiny.model_and_params(config.replace(**changes))[1]
-    write_huggingface(Checkpoint(config.replace(**changes), params), beside)
-    (beside / MANIFEST).unlink()
-    for file in beside.iterdir():
-        file.replace(folder / file.name)
-    beside.rmdir()
+    config = config.replace(**changes)
+    _add_checkpoint(folder, Checkpoint(config, tiny.model_and_params(config)[1]))
     return str(folder)
 
 

@@ -5,6 +5,7 @@ import pytest
 from faith_jax.checkpoints.hugging_face.families import FAMILIES
 from faith_jax.core.errors import ConfigError
 from faith_jax.scoring.judges.card import (
+    PRESETS,
     ReadClass,
     ReadWords,
     card_digest,
@@ -93,46 +94,47 @@ def test_a_card_of_a_file(tmp_path):
     assert card_digest(str(path)) != before
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (
-            "max_length = 512",
-            "max_length = 512\nmax_lenght = 3",
-            "field 'max_lenght' is unknown. Did you mean 'max_length'",
-        ),
-        (
-            'method = "sentences"',
-            'method = "sentance"',
-            "field 'chunks.method': expected one of sentences, windows, even, got \"sentance\". "
-            "Did you mean 'sentences'?",
-        ),
-        (
-            'form = "words"\n',
-            'form = "words"\nclass = 1\n',
-            "field 'reads.class' is unknown. There are: form, words, ids, over.",
-        ),
-        ('licence = "Apache-2.0"\n', "", "field 'licence' is missing."),
-        ("threshold = 0.4", "threshold = 40", "field 'threshold': expected"),
-        ('{response}"', '"', "field 'input': expected {response} once, got it 0 times."),
-        (
-            "{response}",
-            "{response} {answer}",
-            "field 'input': expected {grounding}, {response} and",
-        ),
-        (
-            "[reads]",
-            'special_tokens = ["</s>"]\n[reads]',
-            "field 'input.special_tokens': '</s>' does not occur in the text.",
-        ),
-        ('"Yes", "No"', '"Yes", "Yes"', "field 'reads': expected different words, got one twice."),
-        ("[chunks]", "[chunks", "is no TOML (Expected ']'"),
-    ],
+HISTOGRAM, TOKENS = (
+    (PRESETS / f"{name}.toml").read_text()
+    for name in ("summac_conv_vitaminc", "lettucedetect_summary")
 )
-def test_a_wrong_card_is_one_error_that_names_file_and_field(tmp_path, old, new, message):
+
+
+@pytest.mark.parametrize(
+    ("card", "old", "new", "message"),
+    [
+        (CARD, "max_length = 512", "max_length = 512\nmax_lenght = 3",
+         "field 'max_lenght' is unknown. Did you mean 'max_length'"),
+        (CARD, 'method = "sentences"', 'method = "sentance"',
+         "field 'chunks.method': expected one of sentences, windows, even, got \"sentance\". "
+         "Did you mean 'sentences'?"),
+        (CARD, 'form = "words"\n', 'form = "words"\nclass = 1\n',
+         "field 'reads.class' is unknown. There are: form, words, ids, over."),
+        (CARD, "threshold = 0.4", "threshold = 40", "field 'threshold': expected"),
+        (CARD, '{response}"', '"', "field 'input': expected {response} once, got it 0 times."),
+        (CARD, "{response}", "{response} {answer}",
+         "field 'input': expected {grounding}, {response} and"),
+        (CARD, "[reads]", 'special_tokens = ["</s>"]\n[reads]',
+         "field 'input.special_tokens': '</s>' does not occur in the text."),
+        (CARD, '"Yes", "No"', '"Yes", "Yes"',
+         "field 'reads': expected different words, got one twice."),
+        (CARD, "[chunks]", "[chunks", "is no TOML (Expected ']'"),
+        (HISTOGRAM, "0.0, 0.01, 0.02", "0.0, 0.02, 0.01",
+         "'histogram.edges': expected numbers that grow from 0 to 1"),
+        (HISTOGRAM, "0.995, 1.0", "0.995", "'histogram.edges': expected numbers that grow from 0"),
+        (HISTOGRAM, "class = 0", "class = 0\nminus = 1",
+         "'reads.minus': a histogram reads a single"),
+        (TOKENS, "class = 0", "class = 0\nminus = 1", "'reads.minus' is unknown"),
+        (TOKENS, TOKENS[TOKENS.index("pair = [") : TOKENS.index("\n\n[reads]")],
+         'text = "{grounding} {response}"', "'input': expected 'pair', whose second text has"),
+        (TOKENS, '{grounding}\\noutput:", "{response}"', '{response}\\noutput:", "{grounding}"',
+         "'input': expected 'pair', whose second text has"),
+    ],
+)  # fmt: skip
+def test_a_wrong_card_is_one_error_that_names_file_and_field(tmp_path, card, old, new, message):
     path = tmp_path / "mine.toml"
-    assert CARD.count(old) == 1
-    path.write_text(CARD.replace(old, new))
+    assert card.count(old) == 1
+    path.write_text(card.replace(old, new))
     with pytest.raises(ConfigError, match=f"^{re.escape(str(path))}: .*{re.escape(message)}"):
         read_card(str(path))
     with pytest.raises(ConfigError, match=re.escape(message)) as error:

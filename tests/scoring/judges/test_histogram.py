@@ -11,14 +11,13 @@ import safetensors.numpy
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.runs.judges.reference_models import write_histogram
-from faith_jax.scoring.judges.card import PRESETS, read_card
+from faith_jax.scoring.judges.card import read_card
 from faith_jax.scoring.judges.scorer import _HistogramWeights, _read_histogram
 from faith_jax.scoring.registry import load_scorer
 
 NAME = "summac_conv_vitaminc"
 GROUNDING = "Tea is a leaf. It grows in the hills. The lake freezes in winter. It is dry and hot."
 RESPONSE = "A leaf grows in the hills. It is a lake in winter. The tea is hot and dry."
-CARD = (PRESETS / f"{NAME}.toml").read_text()
 
 
 def plain_score(support, edges, stored):
@@ -50,13 +49,12 @@ def test_the_score_reads_the_support_of_each_sentence_by_all_chunks(models):
     (score,) = scorer.score([GROUNDING], [RESPONSE])
     assert score.value == pytest.approx(plain_score(support, edges, stored), abs=1e-6)
     # A word has the score that its sentence alone would have; its evidence is the best chunk.
-    for sentence, words, evidence, of_chunks in zip(
-        row.sentences, [score.words[0], score.words[6], score.words[-1]], score.evidence, support,
-        strict=True,
-    ):  # fmt: skip
+    words = score.words[0], score.words[6], score.words[-1]
+    sentences = zip(row.sentences, words, score.evidence, support, strict=True)
+    for sentence, word, evidence, of_chunks in sentences:
         alone = plain_score([of_chunks], edges, stored)
-        assert words.score == pytest.approx(alone, abs=1e-6)
-        assert words.word in sentence.text
+        assert word.score == pytest.approx(alone, abs=1e-6)
+        assert word.word in sentence.text
         assert evidence.word == row.rows[0][int(np.argmax(of_chunks))].chunk.text
     (whole,) = load_scorer(NAME, model=str(folder), sentences="whole").score([GROUNDING], ["Tea."])
     assert 0 <= whole.value <= 1
@@ -102,20 +100,3 @@ def test_a_model_without_the_weights_is_one_error(models):
     model = models["summac_zs_vitaminc"]
     with pytest.raises(ConfigError, match=r"summac_conv\.safetensors: there is no such file"):
         load_scorer(NAME, model=model)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("0.0, 0.01, 0.02", "0.0, 0.02, 0.01", "'histogram.edges': expected numbers that grow"),
-        ("0.995, 1.0", "0.995", "'histogram.edges': expected numbers that grow from 0 to 1"),
-        ("class = 0", "class = 0\nminus = 1", "'reads.minus': a histogram reads a single"),
-        ("file = ", "files = ", "'histogram.files' is unknown"),
-    ],
-)
-def test_a_wrong_card_is_one_error(tmp_path, old, new, message):
-    path = pathlib.Path(tmp_path / "mine.toml")
-    assert CARD.count(old) == 1
-    path.write_text(CARD.replace(old, new))
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        read_card(str(path))

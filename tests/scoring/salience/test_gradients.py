@@ -9,7 +9,6 @@ from faith_jax.inference.row_likelihoods import LikelihoodRow
 from faith_jax.scoring.salience import gradients
 from faith_jax.scoring.salience.gradients import SalienceEngine, _merge_shapes
 from tests.models import tiny
-from tests.scoring import tiny_models
 
 SHORT, MIDDLE, LONG = (32, 32, 32), (64, 32, 32), (64, 64, 64)
 
@@ -26,14 +25,9 @@ def test_shapes_of_few_columns_are_merged_into_longer_ones():
     assert _merge_shapes({}, 5) == {}
 
 
-@pytest.fixture(scope="module", params=["bart", "gpt2"])
-def model(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(request.param) / "m"
-    return load_model(tiny_models.write_model(folder, request.param, max_positions=512))
-
-
 @pytest.mark.slow
 def test_a_row_in_parts_has_the_map_of_the_whole(model, monkeypatch):
+    model = load_model(model)
     rng = np.random.default_rng(0)
     row = LikelihoodRow(rng.integers(5, 50, 20).tolist(), rng.integers(5, 50, 40).tolist())
     columns = [39, 3, 31, 32]

@@ -5,7 +5,6 @@ import pytest
 
 from faith_jax.core import templates
 from faith_jax.core.cutting import Kind
-from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
 from faith_jax.inference.row_likelihoods import LikelihoodRow
@@ -18,7 +17,6 @@ from faith_jax.statistics.texts import salience_scores
 from faith_jax.statistics.texts.text_metrics import content_words
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.checkpoints import family_folders
-from tests.scoring import tiny_models
 
 NPOV = GroundedExample(
     "1",
@@ -37,14 +35,6 @@ DIALOGUE = GroundedExample(
 
 # Where it does not matter whether the inputs have an encoder of their own.
 CAUSAL = pytest.mark.parametrize("model", ["gpt2"], indirect=True)
-
-
-@pytest.fixture(scope="module", params=["bart", "gpt2"])
-def model(request, tmp_path_factory):
-    # Long enough positions for all that is shown.
-    return tiny_models.write_model(
-        tmp_path_factory.mktemp(request.param) / "m", request.param, max_positions=512
-    )
 
 
 def token_map(folder, inputs, targets):
@@ -257,21 +247,3 @@ def test_parity_of_normalised_maps_of_a_decoder_only_model(tmp_path):
     found = SalienceEngine(model).maps([LikelihoodRow(tokens[:6], tokens[6:])])[0]
     expected = salience_scores.normalize_columns(stored["salience"][:-1, 6:])
     np.testing.assert_allclose(found, expected, atol=1e-4)
-
-
-@CAUSAL
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "salience_coverage: needs a model: give model=FOLDER"),
-        ({"method": "lime"}, "method: expected one of gradient_x_input, gradient_l2, got 'lime'"),
-        ({"aggregation": "median"}, "aggregation: expected one of max, sum, negative_entropy"),
-        ({"mean": "harmonic"}, "mean: expected one of geometric, arithmetic"),
-        ({"max_length": 4096}, "max_length: expected 8 to 512 tokens, the model's positions"),
-        ({"max_bytes": 0}, "max_bytes: expected a positive whole number, got 0"),
-    ],
-)
-def test_wrong_options(model, options, message):
-    given = {"model": model} | options if options else {}
-    with pytest.raises(ConfigError, match=message):
-        load_scorer("salience_coverage", **given)

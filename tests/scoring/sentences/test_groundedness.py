@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from faith_jax.core.errors import ConfigError
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.scoring.sentences.groundedness import BIGRAMS, CONTENT, ENTAILMENT
@@ -80,16 +79,14 @@ def test_planted_errors_score_lower_and_their_words_lowest(scorer, right, wrong)
 
 def test_unrelated_passages_do_not_matter_where_enough_are_related(scorer):
     """Three sentences of the first passage share words; those of another subject share none."""
-    passages = (
-        "The bridge opened in 1932. The bridge has six arches. The bridge was painted green.",
-    )
-    foreign = ("Cats sleep by day. Dogs bark at night.",)
-    alone = score(scorer, "The bridge has six arches.", passages)
-    behind = score(scorer, "The bridge has six arches.", passages + foreign)
+    own = "The bridge opened in 1932. The bridge has six arches. The bridge was painted green."
+    alone = score(scorer, "The bridge has six arches.", (own,))
+    foreign = "Cats sleep by day. Dogs bark at night."
+    behind = score(scorer, "The bridge has six arches.", (own, foreign))
     assert behind.value == pytest.approx(alone.value, abs=1e-6)
 
 
-@pytest.mark.parametrize("response", ["", " ", "I do.", "We are."])
+@pytest.mark.parametrize("response", [" ", "I do."])
 def test_nothing_is_said_of_responses_without_content(scorer, response):
     judged = score(scorer, response)
     assert np.isnan(judged.value)
@@ -102,15 +99,14 @@ def test_answers_count_only_where_there_is_nothing_else(scorer):
     assert [word.word for word in score(scorer, "Yes, sure.").words] == ["Yes", "sure"]
 
 
+LAMP = "灯的电池可以用十个小时。"
+
+
 @pytest.mark.parametrize(
     ("passage", "response", "reason"),
     [
-        (
-            "灯的电池可以用十个小时。",
-            "电池可以用二十个小时。",
-            "most of the response is in a script",
-        ),
-        ("灯的电池可以用十个小时。", "It lasts ten hours.", "most of the grounding is in a script"),
+        (LAMP, "电池可以用二十个小时。", "most of the response is in a script"),
+        (LAMP, "It lasts ten hours.", "most of the grounding is in a script"),
         ("The lamp is hot.", "!!!", "the response has no words"),
         ("", "The lamp is hot.", "the grounding has no words"),
     ],
@@ -121,19 +117,12 @@ def test_what_cannot_be_split_into_words_is_undefined(scorer, passage, response,
     assert judged.undefined.startswith(reason)
 
 
-@pytest.mark.parametrize(("given", "said"), [("1,000", "1000")])
-def test_a_number_is_the_same_with_and_without_separators(scorer, given, said):
-    passages = (f"The battery lasts {given} hours.",)
-    judged = score(scorer, f"The battery lasts {said} hours.", passages)
+def test_a_number_is_the_same_with_and_without_separators(scorer):
+    passages = ("The battery lasts 1,000 hours.",)
+    judged = score(scorer, "The battery lasts 1000 hours.", passages)
     assert min(word.score for word in judged.words) > 0.75
     other = score(scorer, "The battery lasts 1,500 hours.", passages)
     assert min(word.score for word in other.words) < 0.25
-
-
-@pytest.mark.parametrize("passages", [0, 1.5])
-def test_wrong_options(passages):
-    with pytest.raises(ConfigError, match="groundedness: passages: expected a whole number"):
-        load_scorer("groundedness", passages=passages)
 
 
 def test_content_words_have_two_names():

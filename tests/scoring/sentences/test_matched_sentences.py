@@ -13,7 +13,6 @@ from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.scoring.sentences.matched_sentences import _match_sentences, _telling_sentences
-from tests.scoring import reference
 
 ARGUMENTS = {
     "pro": ["Tea calms people.", "It is cheap. Poor people can afford it."],
@@ -26,11 +25,6 @@ QUERY = "Should we drink tea?"
 MATRICES = st.tuples(st.integers(0, 4), st.integers(0, 4)).flatmap(
     lambda shape: arrays.arrays(np.float64, shape, elements=st.floats(0, 1, width=16))
 )
-
-
-@pytest.fixture(scope="module")
-def nli(tmp_path_factory):
-    return reference.write_models(tmp_path_factory.mktemp("models"))["nli"]
 
 
 @settings(deadline=None)
@@ -93,14 +87,10 @@ def test_sides_are_told_by_who_holds_a_view():
 
 def test_words_stand_in_the_response_behind_the_link_phrase(nli):
     score = load_scorer("npov_nli_hallucination", model=nli).score([ARGUMENTS], [RESPONSE])[0]
-    assert [RESPONSE[word.start : word.end] for word in score.words] == [
-        *("tea", "is", "calming."),
-        *("It", "stains."),
-    ]
+    told = [RESPONSE[word.start : word.end] for word in score.words]
+    assert told == ["tea", "is", "calming.", "It", "stains."]
     assert {word.text for word in score.words} == {None}
-
-
-def test_words_of_left_out_arguments_stand_in_their_texts(nli):
+    # Words of left out arguments stand in their texts.
     texts = [text for side in ARGUMENTS.values() for text in side]
     score = load_scorer("npov_nli_coverage", model=nli).score([ARGUMENTS], [RESPONSE])[0]
     assert [texts[word.text][word.start : word.end] for word in score.words] == [
@@ -117,15 +107,11 @@ def test_a_response_of_framing_words_tells_nothing(nli):
     assert coverage.value == 0
 
 
-@pytest.mark.parametrize("opening", ["There are two views.", "Both sides have points."])
-def test_openings_are_no_arguments(nli, opening):
+def test_openings_are_no_arguments_and_more_sentences_than_arguments_score_0(nli):
     scorer = load_scorer("npov_nli_hallucination", model=nli)
-    found = [s.value for s in scorer.score([ARGUMENTS] * 2, [RESPONSE, f"{opening} {RESPONSE}"])]
-    assert found[0] == pytest.approx(found[1], abs=1e-6)
-
-
-def test_more_sentences_than_arguments_score_0(nli):
-    scorer = load_scorer("npov_nli_hallucination", model=nli)
+    openings = "", "There are two views. ", "Both sides have points. "
+    found = scorer.score([ARGUMENTS] * 3, [f"{opening}{RESPONSE}" for opening in openings])
+    assert [score.value for score in found] == pytest.approx([found[0].value] * 3, abs=1e-6)
     assert scorer.score([["Tea is hot."]], ["Tea is hot. Tea is cold."])[0].value == 0
 
 

@@ -1,21 +1,14 @@
-import json
 import math
 
 import numpy as np
 import pytest
 
 from faith_jax.scoring.registry import load_scorer
-from tests.paths import REPOSITORY
 from tests.scoring import reference
 from tests.tokenizers.published_tokenizers import SAME_PIECES
 
-FIXTURES = json.loads((REPOSITORY / "tests" / "testdata" / "scorers.json").read_text())
+FIXTURES = reference.stored_scores()
 DOCUMENTS, RESPONSES = list(reference.DOCUMENTS), list(reference.RESPONSES)
-
-
-@pytest.fixture(scope="module")
-def nli(tmp_path_factory):
-    return reference.write_models(tmp_path_factory.mktemp("models"))["nli"]
 
 
 def by_hand(use_contradiction):

@@ -93,7 +93,7 @@ def test_lexical_overlap_with_spacys_words():
 def test_first_person_pronouns():
     """The scorer counts what Steen 2023's table correlates with; others by option."""
     assert value("first_person_count", "I'm sure my tea is mine.") == 1
-    assert value("first_person_count", "I'm sure my tea is mine.", pronouns=["my", "mine"]) == 2
+    assert value("first_person_count", "I'm sure my tea is mine.", pronouns=["My", "mine"]) == 2
 
 
 NPOV = Grounding(
@@ -180,6 +180,3 @@ def test_told_and_missing_arguments():
     ]  # fmt: skip
     (all_of_it,) = load_scorer("argument_recall", threshold=0.3).score([arguments], [response])
     assert all_of_it.value == 1
-    for wrong in (0, 1.5, "half", True):
-        with pytest.raises(ConfigError, match=r"threshold: expected a share in \(0, 1\]"):
-            load_scorer("argument_precision", threshold=wrong)
