@@ -6,6 +6,7 @@ import importlib.metadata
 import math
 import os
 import pathlib
+import re
 import shutil
 import sys
 import time
@@ -75,6 +76,8 @@ LEAST_SECONDS = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 MOST_COMPILED = 2**30  # bytes
 
 
+# What begins the line of an error, also of one that argparse tells.
+ERROR = re.compile(r"faith-jax( [\w-]+)*: ")
 OUT_OF_TIME = "no time left"
 # Tests of these markers are long, and have quicker ones beside them.
 LONG = ("slow", "faults", "papers")
@@ -201,7 +204,7 @@ class Command:
         status, _, err = self(*arguments)
         assert status == 2, err
         assert "Traceback" not in err
-        (line,) = (line for line in err.splitlines() if line.startswith("faith-jax: "))
+        (line,) = (line for line in err.splitlines() if ERROR.match(line))
         return line
 
 

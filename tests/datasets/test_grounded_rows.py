@@ -297,23 +297,6 @@ def test_whatever_a_row_holds_it_is_read_or_refused(rows, skip):
         json.dumps([example.grounding.texts, example.history, dict(row.fields)])
 
 
-ROWS = [{"a": 'one, "1"', "b": "x\ty"}, {"a": "two", "b": ""}]
-
-
-def test_all_formats_hold_the_same(tmp_path):
-    (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    (tmp_path / "r.csv").write_text('a,b\n"one, ""1""",x\ty\ntwo,\n')
-    (tmp_path / "r.tsv").write_text('a\tb\none, "1"\tx y\ntwo\t\n')
-    parquet.write_table(pa.Table.from_pylist(ROWS), tmp_path / "r.parquet")
-    for name in ("r.jsonl", "r.csv", "r.parquet"):
-        assert [row.fields for row in read_rows(tmp_path / name)] == ROWS
-    assert next(read_rows(tmp_path / "r.tsv")).fields == {"a": 'one, "1"', "b": "x y"}
-    (tmp_path / "r.jsonl").rename(tmp_path / "r.txt")
-    assert len(list(read_rows(tmp_path / "r.txt", "jsonl"))) == 2
-    with pytest.raises(InputError, match=r"the ending says no format .* --input-format"):
-        read_rows(tmp_path / "r.txt")
-
-
 def test_rows_without_ids_have_their_number_in_every_format(tmp_path):
     """Blank lines, line breaks in cells and rows that cannot be read move no number."""
     good, bad = json.dumps(TRUE_ROW), "{"

@@ -129,8 +129,6 @@ def test_an_array_is_read_as_one_whatever_is_said(tmp_path):
     ("content", "message"),
     [
         ('["Tea", "Ink"]', r'rows.json: \[0\]: expected a JSON object, got "Tea"'),
-        ("[]", "rows.json: holds no items; expected an array of JSON objects"),
-        ('[{"a": 1}, {"a": ', "not valid JSON behind 1 whole items"),
         ('{"a": ', "not valid JSON: .*; get the file again"),
         ('{\n"a": 1}\n{\n"a": 2}', "line 3 column 1; write each value on its own line .jq -c"),
         ("3", "rows.json:1: expected a JSON object, got 3"),

@@ -1,6 +1,7 @@
 """Texts with a planted effect: what copies its grounding, and what invents."""
 
 import csv
+import functools
 import json
 import re
 
@@ -9,8 +10,10 @@ import numpy as np
 from faith_jax.cli import main
 from faith_jax.core.cutting import CutTokens
 from faith_jax.datasets.augmentation.tagging import NounChunk, TaggedText
+from faith_jax.inference.texts.text_pairs import PairRow
 from faith_jax.inference.texts.text_reader import ReadText
-from faith_jax.scoring import q2
+from faith_jax.scoring import pair_classifier, q2
+from faith_jax.scoring.pair_classifier import PairClassifier
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 KNOWLEDGE = [
@@ -137,3 +140,42 @@ def plant_q2(monkeypatch):
     monkeypatch.setattr(q2, "load_tagger", lambda _: Tagger())
     monkeypatch.setattr(q2.TextGenerator, "open", lambda *_, **__: Reader())
     monkeypatch.setattr(q2, "pair_classifier", lambda *_, **__: Inference())
+
+
+class _Judge:
+    """Stands for the engine of a classifier of pairs."""
+
+    num_compilations = 0
+
+    def __init__(self, probabilities_of):
+        self.probabilities_of, self.pairs = probabilities_of, []
+
+    def encode(self, premise, hypothesis, name=""):
+        self.pairs.append((premise, hypothesis))
+        return PairRow([len(self.pairs) - 1], CutTokens(), 1)
+
+    encode.tokenizer = load_vocabulary("english_4096")
+    encode.max_length = 1
+    encode.form = None
+
+    def choose_shapes(self, *_):
+        """Does nothing: there are no batches."""
+
+    def probabilities(self, rows, second=None):
+        return np.array([self.probabilities_of(*self.pairs[pair]) for (pair,) in rows])
+
+
+def plant_classifiers(monkeypatch, class_names_of, probabilities_of):
+    """Puts stand-ins in the place of all classifiers of pairs.
+
+    Args:
+      class_names_of: returns the names of a checkpoint's classes.
+      probabilities_of: returns their probabilities, of checkpoint, premise and hypothesis.
+    """
+
+    @functools.lru_cache
+    def opened(model, *_, **options):
+        judge = _Judge(functools.partial(probabilities_of, model))
+        return PairClassifier(class_names_of(model), judge, judge.encode)
+
+    monkeypatch.setattr(pair_classifier, "_open_classifier", opened)

@@ -5,19 +5,17 @@ documents hold the truth about as often as they say, and those that draw rows fa
 documents differ.
 """
 
-import json
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from faith_jax.cli import main
 from faith_jax.papers.dialfact.verifiable import verifiable_table
 from faith_jax.papers.faithdial.critic_accuracy import AccuracyLayout, accuracy_table
 from faith_jax.papers.npov.protocols import npov_cells
 from faith_jax.statistics.bootstrap import Draws
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.units import AUTO, ROWS
+from tests.papers.planted import write_rows
 
 DOCUMENTS, ROWS_OF_EACH = 40, 8
 SAMPLES, RESAMPLES = 60, 100
@@ -126,26 +124,17 @@ def test_notes_name_the_unit():
     assert note.startswith("drawn: all 320 rows have the same grounding: one group, of which there")
 
 
-def test_the_commands_take_another_unit(tmp_path, capsys):
+def test_the_commands_take_another_unit(command, tmp_path):
     documents, labels, scores = draw_rows(np.random.default_rng(0), 0.6, 0.45)
     path = tmp_path / "scored.jsonl"
-    rows = [
-        {
-            "id": str(number),
-            "corpus": "drawn",
-            "generated_text": "Yes.",
-            "label": int(labels[number]),
-            "grounding": [f"Document {document}."],
-            "scores": {"s": scores[number]},
-            "fields": {
-                "topic": str(document // 4),
-                "has_hallucination": str(1 - int(labels[number])),
-                "has_coverage_error": "0",
-            },
-        }
-        for number, document in enumerate(documents.tolist())
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = []
+    for number, document in enumerate(documents.tolist()):
+        label = int(labels[number])
+        row = {"id": str(number), "corpus": "drawn", "generated_text": "Yes.", "label": label}
+        row |= {"grounding": [f"Document {document}."], "scores": {"s": scores[number]}}
+        errors = {"has_hallucination": str(1 - label), "has_coverage_error": "0"}
+        rows.append(row | {"fields": {"topic": str(document // 4)} | errors})
+    write_rows(path, rows)
     for protocol in ("npov", "accuracy", "verifiable"):
         arguments = ["evaluate", str(path), f"--protocol={protocol}", "--resamples=100"]
         if protocol == "verifiable":
@@ -156,10 +145,8 @@ def test_the_commands_take_another_unit(tmp_path, capsys):
             (["--cluster-field=topic"], notes.format("topic", 10)),
             (["--cluster-field=none"], "percentile bootstrap over rows"),
         ):
-            assert main([*arguments, *more]) == 0
-            assert note in capsys.readouterr().out
-        assert main([*arguments, "--cluster-field=x"]) == 2
-        assert "has no field 'x'" in capsys.readouterr().err
-    assert main(["report", str(path), f"--output={tmp_path / 'r.html'}"]) == 0
+            assert note in command.succeeds(*arguments, *more)
+        assert "has no field 'x'" in command.refuses(*arguments, "--cluster-field=x")
+    command.succeeds("report", path, f"--output={tmp_path / 'r.html'}")
     page = (tmp_path / "r.html").read_text()
     assert "percentile bootstrap over groups" in page

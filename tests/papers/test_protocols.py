@@ -330,13 +330,10 @@ def test_claims_of_a_dialogue_are_drawn_together():
     assert "all 60 rows have the same evidence: one group" in notes[1]
 
 
-def test_predictions_of_two_labels():
+def test_predictions_of_two_labels_and_missing_ones():
     said = {"0": "SUPPORTS", "1": "NOT SUPPORTED"}
     found = verified(verification_table(CLAIMS[:2], {"m": said}), "all")
     assert (found["2-way Acc"], found["3-way Acc"]) == (100, 50)
-
-
-def test_what_is_missing():
     with pytest.raises(InputError, match="m: 1 of 5 claims have no prediction, '4' the first"):
         verification_table(CLAIMS, {"m": {k: v for k, v in PREDICTIONS.items() if k != "4"}})
     with pytest.raises(InputError, match="no claims"):

@@ -14,7 +14,6 @@ from faith_jax.papers.score_and_evaluate import comparable, with_published
 from faith_jax.papers.tables import ScorerTable
 from faith_jax.statistics.texts import text_metrics
 from tests.paths import REAL, needs_shared
-from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
@@ -26,17 +25,11 @@ TABLES = {
 SCORER_TABLES = {name: table for name, table in TABLES.items() if isinstance(table, ScorerTable)}
 
 
-def reproduce(capsys, *arguments):
-    status = main(["reproduce", *map(str, arguments)])
-    output, errors = capsys.readouterr()
-    return status, output.splitlines(), errors.strip().splitlines()
-
-
 @pytest.mark.parametrize("table", ["faithbench", "ragtruth"])
-def test_a_recipe_runs_on_its_samples(capsys, tmp_path, table):
-    arguments = (table, "--sample", f"--output={tmp_path}")
-    status, lines, _ = reproduce(capsys, *arguments)
-    assert (status, lines[-1]) == (0, str(tmp_path))
+def test_a_recipe_runs_on_its_samples(command, tmp_path, table):
+    given = ("reproduce", table, "--sample", f"--output={tmp_path}")
+    lines = command.succeeds(*given).splitlines()
+    assert lines[-1] == str(tmp_path)
     assert any(line.startswith("SAMPLES, not the paper's data: ") for line in lines)
     names = {path.name for path in tmp_path.iterdir()}
     made = {f"{table}_sample.{ending}" for ending in ("md", "tex", "csv", "json")}
@@ -53,32 +46,29 @@ def test_a_recipe_runs_on_its_samples(capsys, tmp_path, table):
     assert "SAMPLES" in (tmp_path / f"{table}_sample.tex").read_text()
     # Scored files are kept for the same scorers.
     times = {name: (tmp_path / name).stat().st_mtime_ns for name in files}
-    assert reproduce(capsys, *arguments)[0] == 0
+    command.succeeds(*given)
     assert all((tmp_path / name).stat().st_mtime_ns == time for name, time in times.items())
-    status, _, errors = reproduce(capsys, *arguments, "--scorers=bleu")
-    assert (status, "with another value of scorers (" in errors[-1]) == (2, True)
+    assert "with another value of scorers (" in command.refuses(*given, "--scorers=bleu")
 
 
-def test_words_whose_errors_are_not_known(capsys, tmp_path):
+def test_words_whose_errors_are_not_known(command, tmp_path):
     """The sample says nothing of hallucinated words, which is said in the place of the cells."""
-    arguments = ("npov_words", "--sample", f"--output={tmp_path}")
-    _, lines, _ = reproduce(capsys, *arguments)
+    given = ("reproduce", "npov_words", "--sample")
+    lines = command.succeeds(*given, f"--output={tmp_path}").splitlines()
     assert lines[0].count("Chang 2024, table 3") == 1
     assert any(line.startswith("Hallucinations: left out for npov_errors") for line in lines)
-    scorer = "--scorers=npov_rouge1_hallucination"
-    status, _, errors = reproduce(capsys, *arguments[:2], f"--output={tmp_path / 'x'}", scorer)
-    assert status == 2
-    assert "whose rows do not say which words are hallucinated" in errors[-1]
+    given += ("--scorers=npov_rouge1_hallucination", f"--output={tmp_path / 'x'}")
+    assert "whose rows do not say which words are hallucinated" in command.refuses(*given)
 
 
-def test_a_stopped_run_says_how_to_go_on(capsys, tmp_path, monkeypatch):
+def test_a_stopped_run_says_how_to_go_on(command, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("faith_jax.papers.score_and_evaluate.score", stop)
-    status, _, errors = reproduce(capsys, "npov", "--sample", f"--output={tmp_path}")
+    status, _, err = command("reproduce", "npov", "--sample", f"--output={tmp_path}")
     assert status == 130
-    assert errors[-1].endswith(f"kept in {tmp_path}; the same command resumes.")
+    assert err.strip().endswith(f"kept in {tmp_path}; the same command resumes.")
 
 
 @pytest.fixture
@@ -89,96 +79,56 @@ def begin_is_the_sample(monkeypatch):
 
 
 @pytest.mark.usefixtures("begin_is_the_sample")
-def test_published_figures_stand_below_ours(capsys, tmp_path):
-    scorers = "--scorers=q2_baseline_bleu,bleu"
-    status, lines, _ = reproduce(capsys, "begin", f"--output={tmp_path}", scorers)
-    assert status == 0
+def test_published_figures_stand_below_ours(command, tmp_path):
+    given = ("--scorers=q2_baseline_bleu,bleu", f"--output={tmp_path}")
+    lines = command.succeeds("reproduce", "begin", *given).splitlines()
     table = [line.split("  ") for line in lines]
     name = "q2_baseline_bleu"
     assert [cells[0] for cells in table[3:6]] == [name, f"{name} (published)", "bleu"]
-    published = lines[4].split()
-    assert published[2:] == [
-        "\u2013",
-        "47.80",
-        "47.90",
-        "47.90",
-        "75.70",
-        "2.70",
-        "\u2013",
-        "62.00",
-    ]
+    published = "\u2013 47.80 47.90 47.90 75.70 2.70 \u2013 62.00"
+    assert lines[4].split()[2:] == published.split()
     figures = json.loads((tmp_path / "begin.json").read_text())
     assert figures["sample"] is False
     assert "Nandwani 2023, table 1" in figures["published"]["note"]
     assert figures["notes"][-1] == figures["published"]["note"]
 
 
-@pytest.mark.usefixtures("begin_is_the_sample")
-def test_scorers_with_models_have_their_figures_too(capsys, tmp_path):
-    """The critic's calls; of BERTScore only what is rescaled."""
-    roberta = tiny_models.write_model(
-        tmp_path / "roberta", "roberta", max_positions=320, label_names=("faithful", "unfaithful")
-    )
-    given = (
-        "begin",
-        f"--output={tmp_path / 'made'}",
-        "--scorers=faith_critic_call,bertscore",
-        f"--scorer-option=faith_critic_call.model={roberta}",
-        f"--scorer-option=bertscore.model={roberta}",
-        "--scorer-option=bertscore.layer=1",
-    )
-    status, lines, errors = reproduce(capsys, *given)
-    assert status == 0, errors
-    (row,) = [line for line in lines if "(published)" in line]
-    assert row.split("  ")[0] == "faith_critic_call (published)"
-    assert row.split()[3:] == ["68.40", "49.20", "57.30", "82.90", "15.60", "3.90", "79.40"]
-    why = "Not beside bertscore: bertscore.baseline=FILE is not given, by which the paper's is resc"
-    assert any(why in line for line in lines)
-    scored = [
-        json.loads(line)["scores"]["faith_critic_call"]
-        for line in (tmp_path / "made" / "begin_sample_test.jsonl").read_text().splitlines()
-    ]
-    assert set(scored) <= {0.0, 1.0}
-    # With another option the scores are of another scorer.
-    status, _, errors = reproduce(capsys, *given, "--scorer-option=bertscore.part=recall")
-    assert status == 2
-    assert "with another value of scorer-option of bertscore" in errors[-1]
-    # Rescaled, BERTScore has its figures; PMI-Faith has them with the paper's cue.
-    note, figures = comparable(
-        SCORER_TABLES["begin"],
-        {
-            "bertscore": {"baseline": "b.tsv", "lower_grounding": True},
-            "pmi_faith_mean": {"score_cue": True},
-            "faith_critic_call": {},
-        },
-    )
+def test_whose_figures_stand_beside_those_of_the_paper():
+    """Rescaled, BERTScore has its figures; PMI-Faith has them with the paper's cue."""
+    options = {
+        "bertscore": {"baseline": "b.tsv", "lower_grounding": True},
+        "pmi_faith_mean": {"score_cue": True},
+        "faith_critic_call": {},
+    }
+    note, figures = comparable(SCORER_TABLES["begin"], options)
     assert "Not beside" not in note
     expected = {
         "bertscore": [45.9, 67.3, 54.6, 73.9, 29.4, 43.2, 61.2],
         "pmi_faith_mean": [60.7, 81.8, 69.7, 83.4, 66.3, 58.4, 77.1],
+        "faith_critic_call": [68.4, 49.2, 57.3, 82.9, 15.6, 3.9, 79.4],
     }
     for name, values in expected.items():
         columns = ("P", "R", "F1", "Acc", "F1 cmu", "F1 tc", "F1 wow")
         assert [figures[(name,)][column] for column in columns] == values
-    note, figures = comparable(
-        SCORER_TABLES["begin"], {"pmi_faith_mean": {"score_cue": False}, "bleu": {}}
-    )
+    options = {"pmi_faith_mean": {"score_cue": False}, "bleu": {}}
+    note, figures = comparable(SCORER_TABLES["begin"], options)
     assert "Not beside pmi_faith_mean: pmi_faith_mean.score_cue is False, the paper's True." in note
     assert ("pmi_faith_mean",) not in figures
+    note, figures = comparable(SCORER_TABLES["begin"], {"bertscore": {"layer": 1}})
+    assert "Not beside bertscore: bertscore.baseline=FILE is not given, by which the pap" in note
+    assert not figures
 
 
-def test_without_spacy_what_needs_it_is_left_out_by_default_alone(capsys, tmp_path, monkeypatch):
+def test_without_spacy_what_needs_it_is_left_out_by_default_alone(command, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
     text_metrics.english_tokenizer.cache_clear()
-    status, lines, _ = reproduce(capsys, "begin", "--sample", f"--output={tmp_path / 'made'}")
-    assert status == 0
+    given = ("reproduce", "begin", "--sample")
+    lines = command.succeeds(*given, f"--output={tmp_path / 'made'}").splitlines()
     needed = "q2_baseline_token_f1 is left out: it needs spaCy (pip install 'faith_jax[augmentation"
     assert any(line.startswith(needed) for line in lines)
     assert not any(re.match(r"q2_baseline_token_f1 +\d", line) for line in lines)
-    given = ("begin", "--sample", f"--output={tmp_path / 'other'}")
-    status, _, errors = reproduce(capsys, *given, "--scorers=q2_baseline_token_f1")
-    assert status == 2
-    assert "q2_baseline_token_f1: spaCy, whose tokens" in errors[-1]
+    given += (f"--output={tmp_path / 'other'}", "--scorers=q2_baseline_token_f1")
+    assert "q2_baseline_token_f1: spaCy, whose tokens" in command.refuses(*given)
 
 
 @pytest.mark.parametrize(
@@ -192,29 +142,25 @@ def test_without_spacy_what_needs_it_is_left_out_by_default_alone(capsys, tmp_pa
         (("npov_detectoin", "--model=mini"), "there is no 'npov_detectoin'. Did you mean 'npov_d"),
     ],
 )
-def test_mistakes_make_no_folder(capsys, tmp_path, arguments, message):
-    status, _, errors = reproduce(capsys, *arguments, "--sample", f"--output={tmp_path / 'out'}")
-    assert (status, message in errors[-1]) == (2, True), errors
-    assert errors[-1].startswith("faith-jax")
+def test_mistakes_make_no_folder(command, tmp_path, arguments, message):
+    given = (*arguments, "--sample", f"--output={tmp_path / 'out'}")
+    assert message in command.refuses("reproduce", *given)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_data_that_is_not_at_hand(capsys, tmp_path):
-    status, _, errors = reproduce(capsys, "pronouns", f"--output={tmp_path}/x")
-    assert status == 2
-    assert "cannot be fetched" in errors[-1]
+def test_data_that_is_not_at_hand(command, tmp_path):
+    told = command.refuses("reproduce", "pronouns", f"--output={tmp_path}/x")
+    assert "cannot be fetched" in told
 
 
 @pytest.mark.slow
 @needs_shared
-def test_corpora_that_are_not_at_hand_are_left_out(capsys, caplog, tmp_path, monkeypatch):
+def test_corpora_that_are_not_at_hand_are_left_out(command, caplog, tmp_path, monkeypatch):
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "data"))
     for corpus, folder in (("qags_c", "qags"), ("q2", "q2")):
-        assert main(["prepare", f"true_benchmark/{corpus}", f"--raw={REAL / folder}"]) == 0
-    capsys.readouterr()
-    arguments = ("true", f"--output={tmp_path}", "--scorers=token_f1")
-    status, lines, _ = reproduce(capsys, *arguments)
-    assert status == 0
+        command.succeeds("prepare", f"true_benchmark/{corpus}", f"--raw={REAL / folder}")
+    given = ("reproduce", "true", f"--output={tmp_path}", "--scorers=token_f1")
+    lines = command.succeeds(*given).splitlines()
     assert lines[1].split() == ["scorer", "qags_c", "q2", "average"]
     assert lines[3].split()[1::2] == ["63.8", "65.9", "64.9"]
     assert any("frank_test is left out" in message for message in caplog.messages)

@@ -187,15 +187,6 @@ def test_both_forms_are_of_the_same_rows():
     np.testing.assert_allclose(found["q2_f1_no_fallback"], [f1, math.nan, math.nan])
 
 
-def test_neither_order_nor_company_matters():
-    scorer, _ = scorer_of("q2_f1_no_fallback")
-    other = "Tea came to Porto."
-    together = scorer.score([KNOWLEDGE, KNOWLEDGE, KNOWLEDGE], [other, RESPONSE, ""])
-    alone = [scorer.score([KNOWLEDGE], [text])[0] for text in (other, RESPONSE)]
-    for found, expected in zip(together, alone, strict=False):
-        np.testing.assert_equal(found.value, expected.value)
-
-
 @pytest.fixture(scope="module")
 def generator():
     return TextGenerator.open("mini", 12, {"max_length": 64})

@@ -30,71 +30,60 @@ _LAYER_NORM = {
     "mlp_dropout_rate": 0.0,
     "broadcast_dropout": False,
 }
-_BERT = _LAYER_NORM | {
+_LEARNED = {"positions": "learned", "attention_scale": 8**-0.5}
+_TIED = {"logits_via_embedding": True, "scale_tied_logits": False}
+_BERT = {
+    **_SMALL,
+    **_LAYER_NORM,
+    **_LEARNED,
     "num_encoder_layers": 1,
     "num_decoder_layers": 0,
     "norm_position": "post",
     "embedding_norm": True,
     "mlp_activations": ("gelu_exact",),
-    "positions": "learned",
-    "attention_scale": 8**-0.5,
+    "max_positions": 64,
 }
 FAMILIES = {
-    "gpt2": _SMALL
-    | _LAYER_NORM
-    | {
+    "gpt2": {
+        **_SMALL,
+        **_LAYER_NORM,
+        **_LEARNED,
+        **_TIED,
         "num_encoder_layers": 0,
         "num_decoder_layers": 1,
         "mlp_activations": ("gelu",),
-        "positions": "learned",
         "max_positions": 96,
-        "attention_scale": 8**-0.5,
-        "logits_via_embedding": True,
-        "scale_tied_logits": False,
         "pad_id": -1,
         "eos_ids": (0,),
     },
-    "bart": _SMALL
-    | _LAYER_NORM
-    | {
-        "num_encoder_layers": 1,
+    "bart": {
+        **_BERT,
+        **_TIED,
         "num_decoder_layers": 1,
-        "norm_position": "post",
-        "embedding_norm": True,
-        "mlp_activations": ("gelu_exact",),
-        "positions": "learned",
         "max_positions": 128,
         "position_offset": 2,
-        "attention_scale": 8**-0.5,
-        "logits_via_embedding": True,
-        "scale_tied_logits": False,
         "logits_bias": True,
         "pad_id": 1,
         "eos_ids": (2,),
         "decoder_start_id": 2,
     },
-    "roberta": _SMALL
-    | _BERT
-    | {
+    "roberta": {
+        **_BERT,
         "max_positions": 62,
         "position_offset": 2,
         "num_token_types": 1,
         "pad_id": 1,
         "eos_ids": (2,),
     },
-    "bert": _SMALL
-    | _BERT
-    | {
-        "max_positions": 64,
+    "bert": {
+        **_BERT,
         "num_token_types": 2,
         "classifier_input_dropout": False,
         "pooler": True,
         "eos_ids": (),
     },
-    "albert": _SMALL
-    | _BERT
-    | {
-        "max_positions": 64,
+    "albert": {
+        **_BERT,
         "num_token_types": 2,
         "embedding_dim": 8,
         "shared_layers": True,
@@ -103,9 +92,8 @@ FAMILIES = {
         "pooler": True,
         "eos_ids": (3,),
     },
-    "deberta_nli": _SMALL
-    | _BERT
-    | {
+    "deberta_nli": {
+        **_BERT,
         "positions": "disentangled",
         "max_positions": 512,
         "relative_attention_num_buckets": 8,

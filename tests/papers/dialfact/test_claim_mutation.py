@@ -67,10 +67,8 @@ def test_where_no_entity_can_be_replaced(claim, sources):
 def test_a_part_of_an_entity_is_no_substitute_for_it():
     evidence = ("It opened in May 1931.",)
     claim = TaggedText("It opened in May 1931.", (), (Entity("May 1931", 13, 21, "DATE"),))
-    assert (
-        substitute_entity(claim, evidence, [with_entities("in 1931", **{"1931": "DATE"})], "i")
-        is None
-    )
+    sources = [with_entities("in 1931", **{"1931": "DATE"})]
+    assert substitute_entity(claim, evidence, sources, "i") is None
 
 
 def test_entities_that_the_rules_find():
@@ -107,12 +105,13 @@ def test_claims_without_an_antonym(claim):
 
 
 def test_feelings_are_left_alone():
-    token = TaggedToken("Happy", 0, 5, "ADJ", "JJ", "happy")
-    claim = TaggedText("Happy boats", (token,), ())
-    assert substitute_adjective(claim, lambda word: ("sad",), "id") is None
-    token = TaggedToken("Huge", 0, 4, "ADJ", "JJ", "huge")
-    claim = TaggedText("Huge boats", (token,), ())
-    assert substitute_adjective(claim, lambda word: ("tiny",), "id").claim == "Tiny boats"
+    def substitute(word, antonym):
+        token = TaggedToken(word, 0, len(word), "ADJ", "JJ", word.lower())
+        claim = TaggedText(f"{word} boats", (token,), ())
+        return substitute_adjective(claim, lambda _: (antonym,), "id")
+
+    assert substitute("Happy", "sad") is None
+    assert substitute("Huge", "tiny").claim == "Tiny boats"
 
 
 def test_masks_are_filled_in_their_order():
@@ -121,6 +120,7 @@ def test_masks_are_filled_in_their_order():
     assert text == "The largest club <extra_id_0> in <extra_id_1> in <extra_id_2>."
     answer = "<extra_id_0> sang <extra_id_1> Turku <extra_id_2> 1950 <extra_id_3>"
     assert fill_masks(text, answer) == "The largest club sang in Turku in 1950."
+    assert stated_spans(tag("It was blue."), EVIDENCE) == []
 
 
 @pytest.mark.parametrize("answer", ["", "sang", "<extra_id_0> sang", "<extra_id_1> a <extra_id_0>"])
@@ -130,15 +130,10 @@ def test_answers_that_lack_a_mask(answer):
 
 def test_a_whole_claim_has_most_of_the_other_words():
     text = "The <extra_id_0> met in <extra_id_1> twice."
-    assert (
-        fill_masks(text, " The old club met in Turku twice. ") == "The old club met in Turku twice."
-    )
+    whole = "The old club met in Turku twice."
+    assert fill_masks(text, f" {whole} ") == whole
     assert fill_masks(text, "The old club sang in Turku.") is None  # 2 of 4
     assert fill_masks("<extra_id_0>", "The old club.") is None
-
-
-def test_nothing_to_mask():
-    assert stated_spans(tag("It was blue."), EVIDENCE) == []
 
 
 def test_content_is_entities_and_words_that_say_something():

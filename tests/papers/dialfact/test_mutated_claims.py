@@ -77,15 +77,12 @@ def test_a_stopped_run_generates_nothing_again(command, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(BatchDecoder, "__call__", None)
         for other in ("--seed=1", "--unbalanced", "--senses=none"):
-            status, out, err = command(*SETTINGS, *GENERATION, output, other)
-            name = other.strip("-").partition("=")[0]
-            assert (status, f"another value of {name}" in err) == (2, True)
-        status, out, err = command(*SETTINGS, *GENERATION, output)
-    assert status == 0, err
-    kinds = out.splitlines()[0]
+            told = command.refuses(*SETTINGS, *GENERATION, output, other)
+            assert f"another value of {other.strip('-').partition('=')[0]}" in told
+        kinds = command.succeeds(*SETTINGS, *GENERATION, output).splitlines()[0]
     assert "7 generated_unrelated" in kinds
     assert "generated_empty" in kinds
-    assert command(*SETTINGS, *GENERATION, output)[0] == 2  # it exists
+    assert "exists" in command.refuses(*SETTINGS, *GENERATION, output)
 
 
 def test_varied_fluent_and_hard_claims_are_kept():
@@ -134,7 +131,5 @@ def test_the_fewest_words_are_masked_that_the_verdict_needs():
     ],
 )
 def test_wrong_options(command, tmp_path, changes, message):
-    status, _, err = command(*SETTINGS, f"--output={tmp_path / 'x'}", *changes)
-    assert status == 2
-    assert message in err
+    assert message in command.refuses(*SETTINGS, f"--output={tmp_path / 'x'}", *changes)
     assert not list(tmp_path.iterdir())

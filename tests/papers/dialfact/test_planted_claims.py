@@ -68,15 +68,10 @@ def shuffle_labels(path):
 
 @pytest.mark.papers
 def test_a_verifier_learns_what_was_planted(command, tmp_path, monkeypatch):
-    def run(*arguments):
-        status, out, err = command(*arguments)
-        assert status == 0, err
-        return out
-
     def validation_accuracy(name, data):
         """Returns the accuracy on claims of other dialogues, after training."""
         monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(data))
-        run("train", *TRAINING, f"--gin.MODEL_DIR={tmp_path / name}", base)
+        command.succeeds("train", *TRAINING, f"--gin.MODEL_DIR={tmp_path / name}", base)
         metrics = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
         (last,) = [row for row in map(json.loads, metrics) if row["part"] == "validation"]
         return last["accuracy"]
@@ -85,12 +80,12 @@ def test_a_verifier_learns_what_was_planted(command, tmp_path, monkeypatch):
     write_dialogues(tmp_path / "wow" / "train.json")
     made = tmp_path / "claims"
     rules = ("--tagger=rules", "--antonyms=list", "--senses=none", "--validation-share=0.4")
-    out = run("mutate-claims", str(tmp_path / "wow"), f"--output={made}", *rules)
+    out = command.succeeds("mutate-claims", str(tmp_path / "wow"), f"--output={made}", *rules)
     assert "200 original, 200 evidence, 200 negation" in out
     planted = validation_accuracy("planted", made / "tfds")
     shuffle_labels(made / "train_split.jsonl")
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "shuffled"))
-    run("prepare", "dialfact/augmented", f"--raw={made}")
+    command.succeeds("prepare", "dialfact/augmented", f"--raw={made}")
     shuffled = validation_accuracy("shuffled", tmp_path / "shuffled")
     assert planted >= 0.6, (planted, shuffled)
     assert shuffled == pytest.approx(1 / 3, abs=0.15), (planted, shuffled)

@@ -1,6 +1,5 @@
 """A verifier that is right 90% of the time, and one that is shuffled, through DialFact's tables."""
 
-import functools
 import math
 
 import numpy as np
@@ -8,12 +7,7 @@ import pytest
 from sklearn import metrics
 
 from faith_jax.cli import main
-from faith_jax.core.cutting import CutTokens
-from faith_jax.inference.texts.text_pairs import PairRow
-from faith_jax.scoring import pair_classifier
-from faith_jax.scoring.pair_classifier import PairClassifier
-from faith_jax.tokenizers.vocabularies import load_vocabulary
-from tests.papers.planted import prepare, sentences, write_rows
+from tests.papers.planted import plant_classifiers, prepare, sentences, write_rows
 from tests.papers.workflows import figures, without_snakemake
 from tests.scoring.tiny_models import write_model
 
@@ -97,32 +91,6 @@ def planted_neutrality(claims, premise_of, neutral, shuffle=False):
     return said
 
 
-class Planted:
-    """Stands for a checkpoint's probabilities; knows nothing of other evidence."""
-
-    num_compilations = 0
-
-    def __init__(self, said):
-        self.said, self.pairs = said, []
-
-    def encode(self, premise, hypothesis, name=""):
-        self.pairs.append((premise, hypothesis))
-        return PairRow([len(self.pairs) - 1], CutTokens(), 1)
-
-    encode.tokenizer = load_vocabulary("english_4096")
-    encode.max_length = 1
-    encode.form = None
-
-    def choose_shapes(self, *_):
-        """Does nothing: there are no batches."""
-
-    def probabilities(self, rows, second=None):
-        found = np.full((len(rows), 3), 0.1)
-        for row, (pair,) in zip(found, rows, strict=True):
-            row[OF_CLASS.index(self.said.get(self.pairs[pair], 2))] = 0.8
-        return found
-
-
 # Of which claims the verifier knows the evidence. Of those whose article is found, only supported
 # ones share words with it, so that the sentence counts.
 KNOWN = {
@@ -156,12 +124,12 @@ def plant(tmp_path, monkeypatch):
     verifier = write_model(tmp_path / "verifier", "roberta", label_names=CLASSES)
 
     def make(said):
-        @functools.lru_cache
-        def opened(model, *_, **options):
-            engine = Planted(said)
-            return PairClassifier(CLASSES, engine, engine.encode)
+        def probabilities(_, premise, claim):
+            found = [0.1, 0.1, 0.1]
+            found[OF_CLASS.index(said.get((premise, claim), 2))] = 0.8  # of other evidence neutral
+            return found
 
-        monkeypatch.setattr(pair_classifier, "_open_classifier", opened)
+        plant_classifiers(monkeypatch, lambda _: CLASSES, probabilities)
         return verifier
 
     return make
@@ -171,17 +139,15 @@ def plant(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("premise_of", "neutral", "chosen"),
     [
-        pytest.param(
-            lambda row: row["context"][-1], "factual", "P(neutral) of the last turn ≥ 0.8",
-            id="the last turn",
-        ),
-        pytest.param(
-            lambda row: row["context"][0], "personal",
+        (lambda row: row["context"][-1], "factual", "P(neutral) of the last turn ≥ 0.8"),
+        (
+            lambda row: row["context"][0],
+            "personal",
             "P(neutral) of the speaker's earlier turns ≤ 0.1",
-            id="what the speaker said",
         ),
     ],
-)  # fmt: skip
+    ids=["the last turn", "what the speaker said"],
+)
 def test_validation_chooses_premise_and_direction(tmp_path, plant, premise_of, neutral, chosen):
     claims = write_data(tmp_path / "raw")
 
@@ -215,14 +181,11 @@ def test_tables(tmp_path, plant, is_shuffled):
     said = planted_labels(claims, is_shuffled)
     verifier = plant(said)
     # The knowledge base has the evidence of the first third, and their claims name its articles.
-    articles = [
-        {
-            "title": row["evidence_list"][0][0],
-            "text": row["evidence_list"][0][2],
-            "aliases": [" ".join(row["response"].rstrip(".").split()[-2:])],
-        }
-        for row in claims["test"][: COUNT // 3]
-    ]
+    articles = []
+    for row in claims["test"][: COUNT // 3]:
+        title, _, text, _ = row["evidence_list"][0]
+        alias = " ".join(row["response"].rstrip(".").split()[-2:])
+        articles.append({"title": title, "text": text, "aliases": [alias]})
     write_rows(tmp_path / "articles.jsonl", articles)
     base, table = tmp_path / "base", tmp_path / "table"
     assert main(["index", str(tmp_path / "articles.jsonl"), str(base)]) == 0

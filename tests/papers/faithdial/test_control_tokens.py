@@ -13,84 +13,66 @@ from faith_jax.papers.faithdial import control_tokens
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.tasks import faithdial, lookup
 from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.papers.planted import write_rows
+from tests.papers.workflows import rows_of
 from tests.scoring import tiny_models
 
-SAMPLE = sample_folder("faithdial")
-NAMES = ("train", "valid")
 NLI = ("contradiction", "entailment", "neutral")
 ALL_TOKENS = {token for kind in CONTROL_TOKENS for token in kind}
+# Of each data set the files, and the field of a dialogue's turns.
+FILES = {
+    "faithdial": (("train", "valid"), "utterances"),
+    "wizard_of_wikipedia": (("train", "valid_random_split", "valid_topic_split"), "dialog"),
+}
+
+
+def copied(data, folder):
+    for name in FILES[data][0]:
+        (folder / f"{name}.json").write_bytes((sample_folder(data) / f"{name}.json").read_bytes())
+    return folder
 
 
 @pytest.fixture
 def folder(tmp_path):
-    for name in NAMES:
-        (tmp_path / f"{name}.json").write_bytes((SAMPLE / f"{name}.json").read_bytes())
-    return tmp_path
-
-
-def test_the_samples_tokens_are_what_the_command_makes(command, folder):
-    pairs = folder / "pairs.jsonl"
-    assert command("control-tokens", folder, f"--pairs={pairs}")[0] == 0
-    labels = {}
-    for name in NAMES:
-        dialogues = json.loads((SAMPLE / f"{name}_control-tokens.json").read_text("utf-8"))
-        for dialogue in dialogues:
-            for turn, utterance in enumerate(dialogue["utterances"]):
-                entailed = utterance["control_tokens"][2] == "<entailed>"
-                identifier = f"{name}-{dialogue['dialog_idx']}-{turn}"
-                labels[identifier] = "entailment" if entailed else "neutral"
-    ids = [json.loads(line)["id"] for line in pairs.read_text("utf-8").splitlines()]
-    assert ids == list(labels)
-    nli = folder / "nli.jsonl"
-    nli.write_text("".join(json.dumps({"id": i, "label": labels[i]}) + "\n" for i in ids))
-    status, out, err = command("control-tokens", folder, f"--nli={nli}")
-    assert (status, err) == (0, "")
-    for name, line in zip(NAMES, out.splitlines(), strict=True):
-        made = folder / f"{name}_control-tokens.json"
-        assert made.read_bytes() == (SAMPLE / made.name).read_bytes()
-        turns = sum(key.startswith(name) for key in labels)
-        entailed = sum(v == "entailment" for k, v in labels.items() if k.startswith(name))
-        assert line.startswith(f"{made}: {turns} turns: ")
-        assert f"<entailed> {entailed / turns:.1%}" in line
-
-
-WOW = sample_folder("wizard_of_wikipedia")
-WOW_NAMES = ("train", "valid_random_split", "valid_topic_split")
+    return copied("faithdial", tmp_path)
 
 
 @pytest.fixture
 def wow_folder(tmp_path):
-    for name in WOW_NAMES:
-        (tmp_path / f"{name}.json").write_bytes((WOW / f"{name}.json").read_bytes())
-    return tmp_path
+    return copied("wizard_of_wikipedia", tmp_path)
 
 
-def test_wizard_of_wikipedias_tokens_are_what_the_command_makes(command, wow_folder):
+def written_pairs(command, folder):
+    command.succeeds("control-tokens", folder, f"--pairs={folder / 'pairs.jsonl'}")
+    return rows_of(folder / "pairs.jsonl")
+
+
+@pytest.mark.parametrize("data", FILES)
+def test_the_samples_tokens_are_what_the_command_makes(command, tmp_path, data):
     """Of the Wizard's turns with knowledge; all else stays as it is."""
-    pairs, labels = wow_folder / "pairs.jsonl", {}
-    assert command("control-tokens", wow_folder, f"--pairs={pairs}")[0] == 0
-    for name in WOW_NAMES:
-        marked = json.loads((WOW / f"{name}_control-tokens.json").read_text("utf-8"))
-        plain = json.loads((WOW / f"{name}.json").read_text("utf-8"))
+    folder, sample, (names, field) = copied(data, tmp_path), sample_folder(data), FILES[data]
+    labels = {}
+    for name in names:
+        marked = json.loads((sample / f"{name}_control-tokens.json").read_text("utf-8"))
         for number, dialogue in enumerate(marked):
-            for turn, utterance in enumerate(dialogue["dialog"]):
+            for turn, utterance in enumerate(dialogue[field]):
                 if tokens := utterance.pop("control_tokens", None):
                     entailed = tokens[2] == "<entailed>"
-                    labels[f"{name}-{number}-{turn}"] = "entailment" if entailed else "neutral"
-        assert marked == plain
-    assert len(labels) == 10
-    rows = [json.loads(line) for line in pairs.read_text("utf-8").splitlines()]
-    assert [row["id"] for row in rows] == list(labels)
-    assert rows[0]["premise"] == "A tail keeps a flat kite steady."
-    nli = wow_folder / "nli.jsonl"
-    nli.write_text("".join(json.dumps({"id": i, "label": labels[i]}) + "\n" for i in labels))
-    status, out, err = command("control-tokens", wow_folder, f"--nli={nli}")
-    assert (status, err) == (0, "")
-    for name, line in zip(WOW_NAMES, out.splitlines(), strict=True):
-        made = wow_folder / f"{name}_control-tokens.json"
-        assert made.read_bytes() == (WOW / made.name).read_bytes()
-        assert line.startswith(f"{made}: ")
-    assert not list(wow_folder.glob(".*"))
+                    place = f"{name}-{dialogue.get('dialog_idx', number)}-{turn}"
+                    labels[place] = "entailment" if entailed else "neutral"
+        assert marked == json.loads((sample / f"{name}.json").read_text("utf-8"))
+    assert len(labels) >= 10
+    assert [pair["id"] for pair in written_pairs(command, folder)] == list(labels)
+    nli = folder / "nli.jsonl"
+    write_rows(nli, [{"id": place, "label": label} for place, label in labels.items()])
+    out = command.succeeds("control-tokens", folder, f"--nli={nli}")
+    for name, line in zip(names, out.splitlines(), strict=True):
+        made = folder / f"{name}_control-tokens.json"
+        assert made.read_bytes() == (sample / made.name).read_bytes()
+        own = [label for place, label in labels.items() if place.rsplit("-", 2)[0] == name]
+        assert line.startswith(f"{made}: {len(own)} turns: ")
+        assert f"<entailed> {own.count('entailment') / len(own):.1%}" in line
+    assert not list(folder.glob(".*"))
 
 
 def test_texts_stay_as_they_are(command, wow_folder):
@@ -98,30 +80,24 @@ def test_texts_stay_as_they_are(command, wow_folder):
     dialogues = json.loads((wow_folder / "train.json").read_text("utf-8"))
     dialogues[0]["persona"] = "one\u2028two\x85three\nfour"
     (wow_folder / "train.json").write_text(json.dumps(dialogues), "utf-8")
-    assert command("control-tokens", wow_folder, f"--pairs={wow_folder / 'p.jsonl'}")[0] == 0
-    rows = [json.loads(line) for line in (wow_folder / "p.jsonl").open(encoding="utf-8")]
-    nli = wow_folder / "nli.jsonl"
-    nli.write_text("".join(json.dumps({"id": r["id"], "label": "neutral"}) + "\n" for r in rows))
-    assert command("control-tokens", wow_folder, f"--nli={nli}")[0] == 0
+    nli, pairs = wow_folder / "nli.jsonl", written_pairs(command, wow_folder)
+    write_rows(nli, [{"id": pair["id"], "label": "neutral"} for pair in pairs])
+    command.succeeds("control-tokens", wow_folder, f"--nli={nli}")
     made = json.loads((wow_folder / "train_control-tokens.json").read_text("utf-8"))
     assert made[0]["persona"] == dialogues[0]["persona"]
 
 
 def test_a_folder_of_both_data_sets_is_refused(command, wow_folder):
     (wow_folder / "valid.json").write_text("[]")
-    status, _, err = command("control-tokens", wow_folder, f"--pairs={wow_folder / 'p.jsonl'}")
-    assert status == 2
-    assert "holds valid.json (FaithDial) and valid_random_split.json or" in err
-    (wow_folder / "valid.json").unlink()
+    told = command.refuses("control-tokens", wow_folder, f"--pairs={wow_folder / 'p.jsonl'}")
+    assert "holds valid.json (FaithDial) and valid_random_split.json or" in told
 
 
 def test_mistakes(command, folder):
     nli = folder / "nli.jsonl"
 
     def message(*arguments):
-        status, _, err = command("control-tokens", folder, *arguments)
-        assert status == 2
-        return err
+        return command.refuses("control-tokens", folder, *arguments)
 
     nli.write_text('{"id": "train-0-0", "label": "entailment"}\n')
     assert "train.json: there is no label of turn train-0-1; label all" in message(f"--nli={nli}")
@@ -148,14 +124,8 @@ def test_a_models_calls(command, folder, tmp_path):
     names = ["neutral", "contradiction", "entailment"]
     names.insert(number, names.pop(2))
     arguments = (f"--model={nli}", f"--labels={','.join(names)}")
-    status, out, err = command("control-tokens", folder, *arguments)
-    assert status == 0, err
+    out = command.succeeds("control-tokens", folder, *arguments)
     assert out.count("<entailed> 100.0%") == 2
-
-
-def written_pairs(command, folder):
-    assert command("control-tokens", folder, f"--pairs={folder / 'pairs.jsonl'}")[0] == 0
-    return [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
 
 
 def test_each_turn_has_its_own_call(command, folder, monkeypatch):
@@ -181,9 +151,8 @@ def test_each_turn_has_its_own_call(command, folder, monkeypatch):
 
 def test_a_model_of_two_classes_is_refused(command, folder, tmp_path):
     critic = tiny_models.write_model(tmp_path / "c", "roberta", label_names=("no", "yes"))
-    status, _, err = command("control-tokens", folder, f"--model={critic}")
-    assert status == 2
-    assert "the model has 2 classes" in err
+    told = command.refuses("control-tokens", folder, f"--model={critic}")
+    assert "the model has 2 classes" in told
     assert not list(folder.glob("*control*"))
 
 
@@ -196,7 +165,7 @@ def steered():
     return bind
 
 
-def rows_of(split):
+def examples(split):
     task = lookup.get_task("faithdial_generate_ctrl_sample")
     return list(task.get_dataset(None, split, shuffle=False).as_numpy_iterator())
 
@@ -206,7 +175,7 @@ def test_each_token_is_one_extra_id_and_others_are_asked_for_by_gin(steered):
     ids = {t: vocabulary.encode(text) for t, text in texts.items()}
     assert all(len(found) == 1 for found in ids.values())
     assert len({found[0] for found in ids.values()}) == 7
-    plain = rows_of("test")
+    plain = examples("test")
     for row in plain:
         own = [token.decode() for token in row["control_tokens"]]
         assert row["inputs"][:3].tolist() == [ids[token][0] for token in own]
@@ -215,7 +184,7 @@ def test_each_token_is_one_extra_id_and_others_are_asked_for_by_gin(steered):
     asked = ("<first-person>", "<low-prec>", "<non-entailed>")
     steered(asked)
     found = [ids[token][0] for token in asked]
-    for row, before in zip(rows_of("test"), plain, strict=True):
+    for row, before in zip(examples("test"), plain, strict=True):
         assert row["inputs"][:3].tolist() == found != before["inputs"][:3].tolist()
         assert row["inputs"][3:].tolist() == before["inputs"][3:].tolist()
         assert tuple(token.decode() for token in row["control_tokens"]) == asked
@@ -236,22 +205,16 @@ def test_a_vocabulary_without_extra_ids_reads_them_as_text():
     assert set(extra_id_texts(7)) == ALL_TOKENS
 
 
-@pytest.mark.parametrize(
-    ("source", "parts"),
-    [(("infer.gin", "MIXTURE_OR_TASK_NAME=faithdial_generate_sample"), "faithdial_generate_s")],
-)
-def test_inputs_without_control_tokens_cannot_be_steered(command, tmp_path, source, parts):
-    file, binding = source
-    status, _, err = command(
+def test_inputs_without_control_tokens_cannot_be_steered(command, tmp_path):
+    told = command.refuses(
         "infer",
-        f"--gin_file=runs/{file}",
+        "--gin_file=runs/infer.gin",
         "--gin_file=decoding/control_tokens.gin",
-        f"--gin.{binding}",
+        "--gin.MIXTURE_OR_TASK_NAME=faithdial_generate_sample",
         "--gin.CHECKPOINT_PATH=mini",
         "--gin.CONTROL_TOKENS=('<first-person>', '<low-prec>', '<non-entailed>')",
         f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
     )
-    assert status == 2, err
-    assert parts in err
-    assert "choose one of faithdial_generate_ctrl, faithdial_generate_ctrl_sample, " in err
+    assert "faithdial_generate_s" in told
+    assert "choose one of faithdial_generate_ctrl, faithdial_generate_ctrl_sample, " in told
     assert not list(tmp_path.iterdir())

@@ -5,14 +5,13 @@ import json
 import pytest
 
 from faith_jax.checkpoints.embedded import newest_step
-from faith_jax.cli import main
 from faith_jax.input.score_input import dataset_rows
 from faith_jax.papers import workflow
 from faith_jax.papers.faithdial.critics import Table
 from faith_jax.papers.faithdial.options import FaithCritic
 from faith_jax.scoring.nli import CRITIC_FORMS
 from faith_jax.scoring.pair_classifier import pair_classifier
-from tests.papers.workflows import figures, rows_of, run_in_process, shown_commands
+from tests.papers.workflows import rows_of, run_in_process, shown_commands
 from tests.scoring.tiny_models import write_model
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
@@ -22,16 +21,6 @@ CLASSES = {
     "DNLI": ("entailment", "neutral", "contradiction"),
     "MNLI": ("CONTRADICTION", "NEUTRAL", "ENTAILMENT"),
     "FaithCritic": ("faithful", "unfaithful"),
-}
-FAITHFUL = {"DECODE": 1, "DNLI": 0, "MNLI": 2, "FaithCritic": 0}
-TASKS = {
-    "MNLI": ("nli_mnli_sample", "validation", "premise", "hypothesis", "entailment"),
-    "BEGIN": ("begin_2021_classify_sample", "test", "knowledge", "response", 1),
-    "FaithCritic": ("faith_critic_sample", "test", "knowledge", "response", 1),
-}
-OWN = {
-    "faith_critic_sample": "faith_critic_all_edits_sample",
-    "begin_2021_classify_sample": "begin_classify_sample",
 }
 
 
@@ -54,59 +43,6 @@ def arguments(output, *more):
 
 def given(critics, *names):
     return [f"--critics={name}={critics[name]}" for name in names]
-
-
-def made(output):
-    return figures(output, "faith_critic_sample", "trained on", "tested on")
-
-
-@pytest.mark.papers
-@pytest.mark.parametrize("sets", ["published", "own"])
-def test_cells_are_the_shares_of_right_calls(critics, tmp_path, capfd, sets):
-    """Edited responses are in our own sets alone; generic ones have no label in the others."""
-    commands = shown_commands(
-        capfd, *arguments(tmp_path, f"--sets={sets}", *given(critics, *CLASSES))
-    )
-    assert len(commands) == 5  # a file of scores for each critic, and the table
-    run_in_process(capfd, tmp_path, commands)
-    found = made(tmp_path)
-    assert len(found) == 12
-    sizes, rows = {}, {}
-    for column, (task, split, *_) in TASKS.items():
-        task = OWN.get(task, task) if sets == "own" else task
-        rows[column] = [row.fields for row in dataset_rows(task, "", split)]
-    for row, number in FAITHFUL.items():
-        classify = pair_classifier(critics[row], max_length=64)
-        for column, (_, _, premise, hypothesis, faithful) in TASKS.items():
-            pairs = rows[column]
-            truth = [p["label"] == faithful for p in pairs]
-            if (sets, column) == ("published", "BEGIN"):
-                generic = [p["begin_label"] == "generic" for p in pairs]
-                assert sum(generic) == 1
-                if row == "DECODE":  # no contradiction
-                    truth = [t or g for t, g in zip(truth, generic, strict=True)]
-                else:
-                    pairs = [p for p, g in zip(pairs, generic, strict=True) if not g]
-                    truth = [t for t, g in zip(truth, generic, strict=True) if not g]
-            calls = classify([(p[premise], p[hypothesis]) for p in pairs])[0].argmax(axis=1)
-            hits = [(c == number) == t for c, t in zip(calls, truth, strict=True)]
-            cell = found[row, column]
-            assert cell["accuracy"] == pytest.approx(sum(hits) / len(hits))
-            assert (cell["rows"], cell["published"]) == (len(pairs), None)
-            if len({p[premise] for p in pairs}) == 1:  # one document says nothing of others
-                assert (cell["low"], cell["high"]) == (None, None)
-            else:
-                assert cell["low"] <= cell["accuracy"] <= cell["high"]
-            sizes[column] = len(pairs)
-    expected = {"published": (3, 2, 3), "own": (3, sizes["BEGIN"], 6)}[sets]
-    assert tuple(sizes.values()) == expected
-    markdown = (tmp_path / "faith_critic_sample.md").read_text("utf-8")
-    assert markdown.startswith("**SAMPLES, not the paper's data: Transfer of critics")
-    lines = [[c.strip() for c in line.split("|")] for line in markdown.splitlines()]
-    assert ["", "trained on", "MNLI", "BEGIN", "FaithCritic", ""] in lines
-    (mnli,) = [cells for cells in lines if cells[1:2] == ["MNLI"]]
-    assert ["\u2020" in cell for cell in mnli[2:5]] == [False, True, True]
-    assert "Inputs that were cut: " in markdown
 
 
 @pytest.mark.papers
@@ -177,8 +113,14 @@ def test_what_is_left_out_and_the_published_figures(critics):
     assert list(table.scores) == ["MNLI"]
     assert not Table(options, lambda *_: 0).scores
     assert not Table(FaithCritic(output="", model=critics["base"]), rows).scores
-    own = FaithCritic(output="", critics=options.critics, sets="own")
-    assert "published" not in Table(own, rows).layout()
+    own = Table(FaithCritic(output="", critics=options.critics, sets="own"), lambda *_: 1)
+    assert "published" not in own.layout()
+    tasks = ["nli_mnli@validation", "begin_classify@test", "faith_critic_all_edits@test"]
+    command = own.scores["MNLI"].command
+    assert command[:3] == [f"--task={task}" for task in tasks]
+    assert {"--label-column=label", "--label-values=entailment=1,contradiction=0,neutral=0"} <= {
+        *command
+    }
 
 
 @pytest.mark.parametrize(
@@ -193,12 +135,9 @@ def test_what_is_left_out_and_the_published_figures(critics):
         (("--model={gpt2}",), "got a decoder-only model"),
     ],
 )
-def test_bad_input_is_one_line(critics, tmp_path, capfd, monkeypatch, arguments, message):
+def test_bad_input_is_one_line(command, critics, tmp_path, monkeypatch, arguments, message):
     monkeypatch.setattr(workflow, "run_workflow", None)
-    output = tmp_path / "out"
     given = [argument.format(**critics) for argument in arguments]
-    status = main(["reproduce", "faith_critic", "--sample", f"--output={output}", *given])
-    errors = capfd.readouterr().err.strip().splitlines()
-    assert (status, len(errors)) == (2, 1)
-    assert message in errors[0]
-    assert not output.exists()
+    given.append(f"--output={tmp_path / 'out'}")
+    assert message in command.refuses("reproduce", "faith_critic", "--sample", *given)
+    assert not (tmp_path / "out").exists()

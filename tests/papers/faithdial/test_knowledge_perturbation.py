@@ -54,9 +54,7 @@ def test_verbs_are_collected_by_form():
     assert found == {"VBD": ("met", "built", "moved", "sold", "painted")}
     auxiliaries = verb_text(("has", "VBZ", "have"), ("is", "VBZ", "be"), ("Runs", "VBZ", "run"))
     assert collect_verbs([auxiliaries]) == {"VBZ": ("runs",)}
-
-
-def test_a_verb_in_a_name_is_part_of_the_name():
+    # A verb in a name is part of the name.
     (tagged,) = RULES.tag(["They sold Sun Records."])
     assert collect_verbs([tagged]) == {"VBD": ("sold",)}
 

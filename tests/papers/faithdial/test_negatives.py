@@ -51,20 +51,17 @@ def stopped(command, model, tmp_path, monkeypatch):
 def test_a_stopped_run_goes_on_to_a_data_set(command, model, stopped, monkeypatch, caplog):
     caplog.set_level("INFO", logger="faith_jax")
     given = (*SETTINGS, model, f"--output={stopped}")
-    status, _, err = command(*given, "--seed=1")
-    assert status == 2
-    assert "keeps 40 rows of another run (another value of seed (0, not 1))" in err
+    told = command.refuses(*given, "--seed=1")
+    assert "keeps 40 rows of another run (another value of seed (0, not 1))" in told
     with monkeypatch.context() as patched:  # nothing is generated again
         patched.setattr(BatchDecoder, "__call__", None)
-        status, out, err = command(*given)
-    assert status == 0, err
+        out = command.succeeds(*given)
     # What is told of the data set is where it is in the end.
     assert f"{stopped}/tfds/faithdial" in caplog.text
     assert ".partial/tfds" not in caplog.text
     assert_negatives(stopped, out)
     assert_read_by_the_task(command, stopped, monkeypatch)
-    status, _, err = command(*given)
-    assert (status, "exists already" in err) == (2, True)
+    assert "exists already" in command.refuses(*given)
 
 
 def assert_negatives(folder, out):
@@ -131,10 +128,8 @@ def assert_read_by_the_task(command, folder, monkeypatch):
 )
 def test_wrong_options_are_one_line(command, tmp_path, arguments, message):
     model = () if "--model=nowhere" in arguments else ("--model=mini",)
-    status, _, err = command(*SETTINGS, *model, *arguments, f"--output={tmp_path / 'made'}")
-    assert status == 2
-    assert message in err
-    assert "Traceback" not in err
+    given = (*model, *arguments, f"--output={tmp_path / 'made'}")
+    assert message in command.refuses(*SETTINGS, *given)
     assert not list(tmp_path.iterdir())
 
 
@@ -147,44 +142,24 @@ def test_files_of_validation_may_be_missing(command, tmp_path, monkeypatch, capl
         dialogues[0]["utterances"][0]["negative_samples"] = None  # as pandas writes what is missing
         (source / name).write_text(json.dumps(dialogues), "utf-8")
     monkeypatch.setattr(Responder, "__call__", lambda _, rows, numbers: [row.id for row in rows])
-    status, out, err = command(
-        "negatives", source, *SETTINGS[2:], "--model=mini", f"--output={made}"
-    )
-    assert status == 0, err
+    given = ("negatives", source, *SETTINGS[2:], "--model=mini")
+    out = command.succeeds(*given, f"--output={made}")
     assert f"{source}/valid.json: no such file; negatives are made without it" in caplog.text
-    assert [line.partition(":")[0] for line in out.splitlines()] == [
-        "train.json", f"{made}/tfds",
-    ]  # fmt: skip
+    told = [line.partition(":")[0] for line in out.splitlines()]
+    assert told == ["train.json", f"{made}/tfds"]
     made_of_ids = [u["negative_samples"] for u in utterances_of(made, "train.json")]
     assert sum(any("#" in text for text in texts) for texts in made_of_ids) > 10
     (info,) = made.glob("tfds/faithdial/official/*/dataset_info.json")
     splits = json.loads(info.read_text())["splits"]
     assert [split["name"] for split in splits] == ["train", "test"]
     (source / "train.json").unlink()
-    status, _, err = command(
-        "negatives", source, *SETTINGS[2:], "--model=mini", f"--output={tmp_path / 'none'}"
-    )
-    assert (status, "train.json: no such file" in err) == (2, True)
+    assert "train.json: no such file" in command.refuses(*given, f"--output={tmp_path / 'none'}")
 
 
 def test_knowledge_without_anything_to_replace(command, tmp_path):
-    turn = {
-        "history": ["what is it?"],
-        "speaker": "Wizard",
-        "knowledge": "it is so.",
-        "response": "so it is.",
-    }
-    turn |= {"original_response": None, "BEGIN": ["Entailment"], "VRM": ["Disclosure"]}
+    turn = {"history": ["what is it?"], "knowledge": "it is so.", "response": "so it is."}
     for name in ("train", "valid", "test"):
-        dialogue = [{"dialog_idx": 0, "utterances": [turn]}]
-        (tmp_path / f"{name}.json").write_text(json.dumps(dialogue))
-    arguments = (
-        "negatives",
-        tmp_path,
-        *SETTINGS[2:],
-        "--model=mini",
-        f"--output={tmp_path / 'made'}",
-    )
-    status, _, err = command(*arguments)
-    assert status == 2
-    assert "rules finds no entity or verb in any knowledge" in err
+        (tmp_path / f"{name}.json").write_text(json.dumps([{"utterances": [turn]}]))
+    given = (tmp_path, *SETTINGS[2:], "--model=mini", f"--output={tmp_path / 'made'}")
+    told = command.refuses("negatives", *given)
+    assert "rules finds no entity or verb in any knowledge" in told

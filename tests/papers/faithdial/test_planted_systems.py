@@ -1,16 +1,15 @@
 """A system that copies its knowledge against one that invents, through FaithDial's table."""
 
-import functools
-
-import numpy as np
 import pytest
 
-from faith_jax.core.cutting import CutTokens
-from faith_jax.inference.texts.text_pairs import PairRow
-from faith_jax.scoring import pair_classifier
-from faith_jax.scoring.pair_classifier import PairClassifier
-from faith_jax.tokenizers.vocabularies import load_vocabulary
-from tests.papers.planted import INVENTED, KNOWLEDGE, SHUFFLED, plant_q2, write_rows
+from tests.papers.planted import (
+    INVENTED,
+    KNOWLEDGE,
+    SHUFFLED,
+    plant_classifiers,
+    plant_q2,
+    write_rows,
+)
 from tests.papers.workflows import figures, run_in_process, shown_commands
 from tests.scoring.tiny_models import write_model
 
@@ -29,28 +28,9 @@ def models(tmp_path_factory):
     }
 
 
-class Critic:
-    """Stands for a critic's probabilities: faithful is what stands in the knowledge."""
-
-    num_compilations = 0
-
-    def encode(self, knowledge, response, name=""):
-        return PairRow([int(response in knowledge)], CutTokens(), 1)
-
-    encode.tokenizer = load_vocabulary("english_4096")
-    encode.max_length = 1
-
-    def choose_shapes(self, *_):
-        """Does nothing: there are no batches."""
-
-    def probabilities(self, rows, second=None):
-        return np.array([[0.8, 0.2] if said else [0.3, 0.7] for (said,) in rows])
-
-
-@functools.lru_cache
-def critic(model, form, *_, **options):
-    engine = Critic()
-    return PairClassifier(("faithful", "unfaithful"), engine, engine.encode)
+def critic(_, knowledge, response):
+    """The probabilities of faithful and unfaithful: faithful is what stands in the knowledge."""
+    return (0.8, 0.2) if response in knowledge else (0.3, 0.7)
 
 
 def write_responses(output, knowledge):
@@ -70,7 +50,7 @@ def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
 ):
     """Random encoders suffice for BERTScore; what is compared with gold responses stays."""
     plant_q2(monkeypatch)
-    monkeypatch.setattr(pair_classifier, "_open_classifier", critic)
+    plant_classifiers(monkeypatch, lambda _: ("faithful", "unfaithful"), critic)
     given = ("--sample", f"--models=t5={models['bart']}", "--methods=cross_entropy,infonce")
     given += ("--trained-on=faithdial", "--tested-on=faithdial", "--resamples=200")
     given += tuple(f"--trained=t5{m}/faithdial={models['bart']}" for m in ("", "_infonce"))

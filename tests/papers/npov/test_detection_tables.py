@@ -4,22 +4,15 @@ import json
 import math
 import pathlib
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import sklearn.metrics
 
-from faith_jax.cli import main
-from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.inference import load_model
-from faith_jax.inference.encoder_decoder import shift_right
 from faith_jax.papers.npov import detection_tables as npov_detection
 from faith_jax.papers.npov.detection import detections
 from faith_jax.papers.npov.detection_tables import Table
 from faith_jax.papers.npov.options import NpovDetection
 from faith_jax.scoring import registry
-from faith_jax.scoring.salience.scorers import open_salience
 from faith_jax.statistics.scored_corpora import Corpus
 from tests.papers.npov.npov_study import run_study, told, topics, write_marks, write_responses
 from tests.papers.planted import write_rows
@@ -149,76 +142,6 @@ def test_the_tables_have_the_figures_of_the_scored_files(done):
     assert float(published) == pytest.approx(0.998)
 
 
-def scaled_embedding_map(model, inputs, targets):
-    """How each target's logit changes as an earlier token's embedding is scaled, squared.
-
-    At the scale 1 that is gradient x input, without a gradient of embeddings: [tokens, targets].
-    """
-    module, variables = model.module, {"params": model.params}
-    tokens = jnp.asarray([inputs]), shift_right(np.asarray([targets]), 0)
-
-    def logits(scales):
-        encoder, decoder = (
-            module.apply(variables, t, method=lambda m, t: m.token_embedder(t)) * s[None, :, None]
-            for t, s in zip(tokens, scales, strict=True)
-        )
-        encoded = module.apply(
-            variables, tokens[0], enable_dropout=False, embeddings=encoder, method="encode"
-        )
-        hidden = module.apply(
-            variables, encoded, tokens[0], None, enable_dropout=False, embeddings=decoder,
-            method="decode_hidden",
-        )  # fmt: skip
-        whole = hidden[0] @ model.params["decoder"]["logits_dense"]["kernel"]
-        return whole[np.arange(len(targets)), np.asarray(targets)]
-
-    ones = tuple(jnp.ones(t.shape[1]) for t in tokens)
-    squares = np.concatenate(jax.jit(jax.jacrev(logits))(ones), axis=1).T.astype(np.float64) ** 2
-    return squares / squares.sum(axis=0)
-
-
-def test_salience_is_the_derivative_of_the_readers_logits(done, models):
-    name = "test_unparaphrased_synthetic"
-    sets = rows_of(done[0] / f"data/{name}.jsonl")
-    given = next(row for row in sets if row["pro_arguments"] and row["con_arguments"])
-    scored = rows_of(done[0] / "scores/salience.jsonl")[sets.index(given)]
-    pro, con = given["pro_arguments"], given["con_arguments"]
-    example = GroundedExample(
-        given["id"], Grounding.two_sided(pro, con), (given["query"],), given["response"]
-    )
-    reader = load_model(models["reader"])
-    given = open_salience(models["reader"]).encode(example)
-    derivatives = scaled_embedding_map(reader, given.row.inputs, given.row.targets)
-    entries = np.array(
-        [
-            [derivatives[np.ix_(a.tokens, r.tokens)].max() for r in given.response_words]
-            for a in given.argument_words
-        ]
-    )
-    side = np.array([word.word.perspective for word in given.argument_words])
-    shares = entries / entries.sum(axis=0), entries / entries.sum(axis=1, keepdims=True)
-    betas = {
-        "": entries.max(axis=0),
-        "_sum": entries.sum(axis=0),
-        "_negative_entropy": np.exp((shares[0] * np.log(shares[0])).sum(axis=0)),
-    }
-    alphas = {
-        "": entries.max(axis=1),
-        "_sum": entries.sum(axis=1),
-        "_negative_entropy": np.exp((shares[1] * np.log(shares[1])).sum(axis=1)),
-    }
-
-    def mean(values):
-        return math.exp(np.log(values).mean())
-
-    for suffix in betas:
-        found = scored["scores"][f"salience_hallucination{suffix}"]
-        assert found == pytest.approx(mean(betas[suffix]), rel=1e-3)
-        found = scored["scores"][f"salience_coverage{suffix}"]
-        expected = min(mean(alphas[suffix][side == name]) for name in ("pro", "con"))
-        assert found == pytest.approx(expected, rel=1e-3)
-
-
 def test_what_is_missing_is_said(done):
     text = (done[0] / "npov_detection.md").read_text()
     assert "STAND-IN for the paper's annotation: 24 of 28 responses count as error-free" in text
@@ -236,7 +159,7 @@ def test_what_is_missing_is_said(done):
     assert page.count('<tr class="published">') == 4 + 2 + 4 + 2 + 3
 
 
-def test_mistakes(models, knowledge, capsys, tmp_path):
+def test_mistakes(command, models, knowledge, tmp_path):
     few, no_train = tmp_path / "few", tmp_path / "test_only"
     lacking = [topic | {"con": topic["con"][:1]} for topic in topics()]
     write_rows(few / "topics.jsonl", lacking)
@@ -258,7 +181,6 @@ def test_mistakes(models, knowledge, capsys, tmp_path):
         ((bart, "--least-recall=2"), "--least-recall: expected a share in [0, 1], got 2;"),
         ((bart, "--errors-per-response=0"), "the kinds of errors, or published, got 0"),
         ((bart, "--errors-per-response=paper"), "or published, got paper"),
-        ((bart, "--errors-per-response=3"), "test, plain: 3 rows with an error to each"),
         (
             (bart, "--errors-per-response=3"),
             "validation, paraphrased: 3 rows with an error to each",
@@ -267,27 +189,9 @@ def test_mistakes(models, knowledge, capsys, tmp_path):
         ((bart, "--scorers=bleu"), "has no argument '--scorers=bleu'"),
     ):
         given = (f"--knowledge={knowledge}", "--combinations=4", f"--output={folder}", *arguments)
-        status = main(["reproduce", "npov_detection", *given])
-        out, errors = capsys.readouterr()
-        error = errors.strip().splitlines()[-1]
-        assert (status, out) == (2, ""), arguments
-        assert error.startswith(("faith-jax: ", "faith-jax reproduce npov_detection: argument "))
+        error = command.refuses("reproduce", "npov_detection", *given)
         assert message.format(models["roberta"]) in error, (arguments, error)
     assert not folder.exists()
-
-
-def test_the_best_is_marked_where_it_beats_all(done):
-    """The mark in the table follows from the corrected p-values of the others."""
-    _, rows = done
-    for row in (row for row in rows if row["table"] == "1"):
-        group = [
-            r
-            for r in rows
-            if (r["table"], r["test set"], r["error"]) == ("1", row["test set"], row["error"])
-        ]
-        best = max(float(r["auc"]) for r in group)
-        assert (row["best"] == "1") == (float(row["auc"]) == best and row["p_value"] == "")
-    assert np.count_nonzero([row["best"] == "1" for row in rows if row["table"] == "1"]) == 4
 
 
 def test_salience_is_of_the_generator_by_all_aggregations(models, knowledge):

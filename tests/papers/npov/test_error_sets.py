@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from faith_jax.cli import main
 from tests.papers.npov.npov_study import SPLITS, topics, write_marks, write_responses
 from tests.papers.planted import write_rows
 from tests.papers.workflows import rows_of
@@ -17,16 +16,10 @@ def knowledge(tmp_path):
 
 
 @pytest.fixture
-def sets(capsys, tmp_path, knowledge):
-    """Makes sets of the responses in the folder; returns status, output and the last error."""
-
-    def run(*arguments):
-        given = (f"--input={tmp_path}/responses.jsonl", f"--output={tmp_path}/data")
-        status = main(["npov", "sets", f"--knowledge={knowledge}", *given, *map(str, arguments)])
-        out, err = capsys.readouterr()
-        return status, out, (err.strip().splitlines() or [""])[-1]
-
-    return run
+def sets(tmp_path, knowledge):
+    """The command that makes sets of the responses in the folder."""
+    given = (f"--input={tmp_path}/responses.jsonl", f"--output={tmp_path}/data")
+    return ("npov", "sets", f"--knowledge={knowledge}", *given)
 
 
 def made(tmp_path):
@@ -41,21 +34,20 @@ def all_but_one(row):
     return f"{row['query']} Supporters say: {pro} Critics say: {con}"
 
 
-def test_inputs_are_of_both_temperatures(tmp_path, knowledge, capsys):
+def test_inputs_are_of_both_temperatures(command, tmp_path, knowledge):
     given = (f"--output={tmp_path / 'inputs'}", "--combinations=4", "--splits=test")
-    assert main(["npov", "inputs", f"--knowledge={knowledge}", *given]) == 0
+    out = command.succeeds("npov", "inputs", f"--knowledge={knowledge}", *given)
     greedy, sampled = (rows_of(tmp_path / "inputs" / f"t{t}.jsonl") for t in ("0.0", "0.7"))
     expected = [f"{name}-{n:02d}-t0.0" for name in SPLITS["test"] for n in (1, 2, 3)]
     assert [row["id"] for row in greedy] == expected
     assert len(sampled) == 8
     assert all(len(row["pro_arguments"]) == len(row["con_arguments"]) for row in sampled)
-    assert "8 rows for temperature 0.7" in capsys.readouterr().out
+    assert "8 rows for temperature 0.7" in out
 
 
-def test_data_sets_nest_and_keep_to_their_topics(tmp_path, knowledge, sets):
+def test_data_sets_nest_and_keep_to_their_topics(command, tmp_path, knowledge, sets):
     write_responses(tmp_path / "responses.jsonl", knowledge, all_but_one)
-    status, out, error = sets()
-    assert status == 0, error
+    out = command.succeeds(*sets)
     assert "STAND-IN for the paper's annotation: 24 of 28 responses count as error-free" in out
     found = made(tmp_path)
     tests = [found.pop("test_unparaphrased_synthetic"), found.pop("test_paraphrased_synthetic")]
@@ -63,10 +55,10 @@ def test_data_sets_nest_and_keep_to_their_topics(tmp_path, knowledge, sets):
     assert [{k: v for k, v in row.items() if k != "corpus"} for row in whole] == [
         row for rows in tests for row in rows
     ]
-    names = ["unparaphrased synthetic", "paraphrased synthetic"]
-    assert [row["corpus"] for row in whole] == [
-        name for name, rows in zip(names, tests, strict=True) for _ in rows
-    ]
+    corpora = [
+        *["unparaphrased synthetic"] * len(tests[0]), *["paraphrased synthetic"] * len(tests[1]),
+    ]  # fmt: skip
+    assert [row["corpus"] for row in whole] == corpora
     assert set(found) == {"train_synth", "train_para", "train_dev", "validation"}
     # 6 of 7 responses a topic are error-free, and each has 4 rows, or 3 where nothing is unused.
     synth, para, dev = (found[f"train_{name}"] for name in ("synth", "para", "dev"))
@@ -95,7 +87,7 @@ def test_data_sets_nest_and_keep_to_their_topics(tmp_path, knowledge, sets):
     assert tea == ["train", "tea", 7, 6, 1, 0, 0, 0]
 
 
-def test_marks_make_the_organic_sets(tmp_path, knowledge, sets):
+def test_marks_make_the_organic_sets(command, tmp_path, knowledge, sets):
     rows = write_responses(tmp_path / "responses.jsonl", knowledge)
 
     def marks(row):
@@ -107,10 +99,9 @@ def test_marks_make_the_organic_sets(tmp_path, knowledge, sets):
         }.get(row["id"].partition("-")[2], {})
 
     write_marks(tmp_path / "marks.jsonl", rows, marks)
-    assert sets()[0] == 0
+    command.succeeds(*sets)
     before = len(made(tmp_path)["test_unparaphrased_synthetic"])
-    status, out, error = sets(f"--marks={tmp_path / 'marks.jsonl'}")
-    assert status == 0, error
+    out = command.succeeds(*sets, f"--marks={tmp_path / 'marks.jsonl'}")
     assert "Error-free by people's marks" in out
     assert "STAND-IN" not in out
     found = made(tmp_path)
@@ -129,11 +120,11 @@ def test_marks_make_the_organic_sets(tmp_path, knowledge, sets):
     assert list(dict.fromkeys(row["corpus"] for row in found["test"])) == [
         "full organic", "unparaphrased synthetic", "paraphrased synthetic", "ambiguous organic",
     ]  # fmt: skip
-    assert sets()[0] == 0  # sets that cannot be made any more go
+    command.succeeds(*sets)  # sets that cannot be made any more go
     assert "test_full_organic" not in made(tmp_path)
 
 
-def test_mistakes(tmp_path, knowledge, sets, capsys):
+def test_mistakes(command, tmp_path, knowledge, sets):
     path = tmp_path / "responses.jsonl"
     (row, *_) = write_responses(path, knowledge, lambda row: "Nobody knows.", splits=("test",))
     labels = tmp_path / "labels.jsonl"
@@ -144,21 +135,19 @@ def test_mistakes(tmp_path, knowledge, sets, capsys):
         (("--least-recall=2",), "--least-recall: expected a share in [0, 1], got 2;"),
         (("--errors-per-response=0",), "the kinds of errors, or published, got 0"),
     ):
-        status, out, error = sets(*given)
-        assert (status, out) == (2, "")
-        assert message in error
+        assert message in command.refuses(*sets, *given)
     for change, message in (
         ({"topic": "milk"}, f"{path}:1: field 'topic': 'milk' is no topic of --knowledge"),
         ({"response": None}, f"{path}:1: field 'response'"),
         ({"pro_arguments": "x"}, f"{path}:1: field 'pro_arguments': expected a list"),
     ):
         write_rows(path, [row | change])
-        assert message in sets()[2]
+        assert message in command.refuses(*sets)
     write_rows(path, [row, row])
-    assert f"{path}:2: field 'id': {row['id']!r} occurs twice." in sets()[2]
-    assert main(["npov", "inputs", f"--output={tmp_path / 'x'}", f"--knowledge={tmp_path}"]) == 2
-    given = (f"--output={tmp_path / 'x'}", f"--knowledge={knowledge}", "--splits=tets")
-    assert main(["npov", "inputs", *given]) == 2
-    assert "no topic has the split 'tets', only train, validation, test" in capsys.readouterr().err
+    assert f"{path}:2: field 'id': {row['id']!r} occurs twice." in command.refuses(*sets)
+    inputs = ("npov", "inputs", f"--output={tmp_path / 'x'}")
+    assert "no such file" in command.refuses(*inputs, f"--knowledge={tmp_path}")
+    told = command.refuses(*inputs, f"--knowledge={knowledge}", "--splits=tets")
+    assert "no topic has the split 'tets', only train, validation, test" in told
     assert not (tmp_path / "x").exists()
     assert not (tmp_path / "data").exists()

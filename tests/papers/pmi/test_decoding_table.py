@@ -3,9 +3,7 @@
 import json
 
 import pytest
-import sacrebleu
 
-from faith_jax.cli import main
 from faith_jax.decoding.config import PMIConfig
 from faith_jax.inference import load_model
 from faith_jax.papers.pmi.decoding_table import CORPORA, Table
@@ -33,14 +31,6 @@ def models(tmp_path_factory):
 def arguments(output, *more):
     given = ("pmi_decode", "--sample", "--corpus=faithdial", "--decodings=likelihood,pmi")
     return (*given, "--resamples=100", f"--output={output}", *more)
-
-
-def with_scorers(models):
-    return (
-        f"--scorer-model={models['gpt2']}",
-        f"--bertscore-model={models['roberta']}",
-        "--scorer-option=bertscore.layer=1",
-    )
 
 
 @pytest.mark.papers
@@ -73,25 +63,11 @@ def test_the_models_responses_and_their_figures(models, tmp_path, capfd):
     values = figures(tmp_path, "pmi_decode_sample")
     scorer = load_scorer("pmi_faith_mean", model=models["gpt2"], score_cue=True)
     for decoding, rows in made.items():
-        documents, texts, gold = (
-            [row[name] for row in rows] for name in ("knowledge", "prediction", "target")
-        )
-        histories = [row["history"] for row in rows]
-        scores = [s.value for s in scorer.score(documents, texts, histories)]
-        known = [s for s in scores if s == s]
-        expected = {
-            "TRUE F1": [s.value for s in load_scorer("token_f1").score(documents, texts)],
-            "ROUGE-L": [s.value for s in load_scorer("rougeL_f1_stemmed").score(gold, texts)],
-            "PMI-Faith": [(s + 2.1) / 8.5 for s in known],
-        }
-        for column, numbers in expected.items():
-            numbers = [number for number in numbers if number == number]
-            found = values[decoding, column]
-            assert found["value"] == pytest.approx(sum(numbers) / len(numbers)), column
-            assert found["rows"] == len(numbers)
-        lower = [text.lower() for text in texts], [[text.lower() for text in gold]]
-        bleu = sacrebleu.BLEU(effective_order=True).corpus_score(*lower).score
-        assert values[decoding, "BLEU-4"]["value"] == pytest.approx(bleu)
+        texts = ([row[name] for row in rows] for name in ("knowledge", "prediction", "history"))
+        known = [s.value for s in scorer.score(*texts) if s.value == s.value]
+        found = values[decoding, "PMI-Faith"]
+        assert found["value"] == pytest.approx(sum((s + 2.1) / 8.5 for s in known) / len(known))
+        assert found["rows"] == len(known)
     assert values["likelihood", "BLEU-4"]["p_value"] is None
     assert 0 < values["pmi", "BLEU-4"]["p_value"] <= 1
     markdown = (tmp_path / "pmi_decode_sample.md").read_text("utf-8")
@@ -115,8 +91,9 @@ def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
     documents of other rows no column may tell them apart.
     """
     plant_q2(monkeypatch)
-    given = (f"--model={models['bart']}", "--scorer-model=mini", *with_scorers(models)[1:])
-    given = (*given, "--q2-model=mini", "--q2-nli-model=mini", "--resamples=200")
+    given = (f"--model={models['bart']}", "--scorer-model=mini", "--resamples=200")
+    given += (f"--bertscore-model={models['roberta']}", "--scorer-option=bertscore.layer=1")
+    given += ("--q2-model=mini", "--q2-nli-model=mini")
     found = {}
     for name, knowledge in (("own", KNOWLEDGE), ("shuffled", SHUFFLED)):
         output = tmp_path / name
@@ -202,11 +179,7 @@ def test_what_each_decoding_is_told():
         (("--model={bart}", "--scorer-option=q2_nli.tagger=rules"), "--q2-model is not given."),
     ],
 )
-def test_mistakes(models, tmp_path, capsys, given, message):
+def test_mistakes(command, models, tmp_path, given, message):
     given = [argument.format(**models) for argument in given]
-    status = main(["reproduce", *arguments(tmp_path / "made", *given)])
-    out, err = capsys.readouterr()
-    assert (status, out) == (2, "")
-    assert message in err.splitlines()[-1]
-    assert err.splitlines()[-1].startswith("faith-jax")
+    assert message in command.refuses("reproduce", *arguments(tmp_path / "made", *given))
     assert not (tmp_path / "made").exists()

@@ -1,22 +1,15 @@
 """Planted effects in Steen 2023's tables: dialogue phrases, contradiction, and draws of phrases."""
 
-import functools
 import json
 import shutil
 import zlib
 
-import numpy as np
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.core.cutting import CutTokens
 from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, phrase_draw, with_phrase
-from faith_jax.inference.texts.text_pairs import PairRow
-from faith_jax.scoring import pair_classifier
-from faith_jax.scoring.pair_classifier import PairClassifier
-from faith_jax.tokenizers.vocabularies import load_vocabulary
-from tests.papers.planted import sentences, write_corpus
-from tests.papers.workflows import without_snakemake
+from tests.papers.planted import plant_classifiers, sentences, write_corpus
+from tests.papers.workflows import figures, without_snakemake
 from tests.scoring.tiny_models import write_model
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
@@ -47,57 +40,29 @@ def write_data(folder, is_spoken):
         write_corpus(folder / "raw" / corpus, corpus, rows)
 
 
-class Planted:
-    """Stands for a checkpoint's probabilities of pairs.
+def plant(monkeypatch, learnt, contradiction_tells=False):
+    """Puts a planted classifier in the place of each checkpoint; `learnt` has its phrases.
 
     What the premise says is entailed, but for responses that open with a phrase that it has not
     learnt, which it holds for neutral. It misjudges some that the premise does not say; where
     contradiction tells, its probability is higher for all that the premise does not say.
     """
 
-    num_compilations = 0
-
-    def __init__(self, learnt, contradiction_tells):
-        self.learnt, self.tells, self.pairs = tuple(learnt), contradiction_tells, []
-
-    def encode(self, premise, hypothesis, name=""):
-        self.pairs.append((premise, hypothesis))
-        return PairRow([len(self.pairs) - 1], CutTokens(), 1)
-
-    encode.tokenizer = load_vocabulary("english_4096")
-    encode.max_length = 1
-
-    def choose_shapes(self, *_):
-        """Does nothing: there are no batches."""
-
-    def probabilities(self, rows, second=None):
-        return np.array([self._classes(*self.pairs[pair]) for (pair,) in rows])
-
-    def _classes(self, premise, hypothesis):
+    def probabilities(model, premise, hypothesis):
         phrase = next((p for p in PHRASES if hypothesis.startswith(f"{p} ")), "")
         is_said = premise[1:] in hypothesis
-        is_neutral = phrase and phrase not in self.learnt
+        is_neutral = phrase and phrase not in learnt(model)
         is_entailed = hypothesis in MISJUDGED or (is_said and not is_neutral)
         noise = zlib.crc32(hypothesis.encode()) % 101 / 1010  # 0 to 0.1
         entailment = (0.55 if is_entailed else 0.2) + noise
-        contradiction = 0.3 if self.tells and not is_said else 0.1
+        contradiction = 0.3 if contradiction_tells and not is_said else 0.1
         return 1 - entailment - contradiction, contradiction, entailment
 
-
-def plant(monkeypatch, learnt, contradiction_tells=False):
-    """Puts a planted classifier in the place of each checkpoint; `learnt` has its phrases."""
-
-    @functools.lru_cache
-    def opened(model, *_, **options):
-        engine = Planted(learnt(model), contradiction_tells)
-        return PairClassifier(NLI, engine, engine.encode)
-
-    monkeypatch.setattr(pair_classifier, "_open_classifier", opened)
+    plant_classifiers(monkeypatch, lambda _: NLI, probabilities)
 
 
-def cells_of(path):
-    rows = json.loads(path.read_text("utf-8"))["rows"]
-    return {(row["table"], row["method"], row["corpus"], row["figure"]): row for row in rows}
+def cells_of(folder, name="nli"):
+    return figures(folder, name, "table", "method", "corpus", "figure")
 
 
 @pytest.fixture
@@ -114,7 +79,7 @@ def nli(tmp_path, monkeypatch, models):
         arguments = [f"--model={models['base']}", f"--augmented-model={models['augmented']}"]
         arguments += ["--resamples=200", "--dropout-passes=2", "--corpora=frank,q2"]
         assert main(["reproduce", "nli", f"--output={folder / 'made'}", *arguments]) == 0
-        return cells_of(folder / "made" / "nli.json")
+        return cells_of(folder / "made")
 
     return run
 
@@ -193,7 +158,7 @@ def test_draws_of_phrases(tmp_path, monkeypatch, models, is_spoken):
     assert main(["reproduce", "nli_phrases", f"--output={made}", *arguments]) == 0
     found = json.loads((made / "nli_phrases.json").read_text("utf-8"))
     assert found["phrases"] == [list(phrase_draw(number)) for number in range(DRAWS)]
-    cells = {key[1:]: row["value"] for key, row in cells_of(made / "nli_phrases.json").items()}
+    cells = {key[1:]: row["value"] for key, row in cells_of(made, "nli_phrases").items()}
     for corpus in ("q2", "frank"):
         none, *draws = (
             cells[key, corpus, figure]

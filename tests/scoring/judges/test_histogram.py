@@ -12,7 +12,7 @@ from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.runs.judges.reference_models import write_histogram
 from faith_jax.scoring.judges.card import read_card
-from faith_jax.scoring.judges.scorer import _HistogramWeights, _read_histogram
+from faith_jax.scoring.judges.scorer import _read_histogram
 from faith_jax.scoring.registry import load_scorer
 
 NAME = "summac_conv_vitaminc"
@@ -58,18 +58,6 @@ def test_the_score_reads_the_support_of_each_sentence_by_all_chunks(models):
         assert evidence.word == row.rows[0][int(np.argmax(of_chunks))].chunk.text
     (whole,) = load_scorer(NAME, model=str(folder), sentences="whole").score([GROUNDING], ["Tea."])
     assert 0 <= whole.value <= 1
-
-
-def test_more_support_is_more_consistent():
-    edges = np.linspace(0, 1, 6)
-    weights = _HistogramWeights(
-        edges, np.arange(5.0), 0.0, np.eye(2, 3)[::-1] * 0 + [[0], [1]], 0.0
-    )
-    assert weights.feature(np.array([0.0, 0.2, 1.0])) == 0 + 1 + 4  # edges belong to the upper bin
-    features = [weights.feature(np.full(3, level)) for level in (0.1, 0.5, 0.9)]
-    scores = [weights.probability(feature) for feature in features]
-    np.testing.assert_allclose(scores, 1 / (1 + np.exp(-3 * np.array(features))))
-    assert scores == sorted(scores)
 
 
 @pytest.mark.parametrize(

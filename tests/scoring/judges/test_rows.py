@@ -4,6 +4,7 @@ import pathlib
 import re
 import shutil
 
+import msgspec
 import pytest
 import tokenizers
 
@@ -112,13 +113,9 @@ def test_pairs_are_as_the_tokenizer_joins_them(models):
         scorer = load_scorer(name, model=models[name])
         expected = encode_row(tokenizer, GROUNDING, "It is very hot.")
         assert rows_of(scorer, GROUNDING, "It is very hot.") == [[expected]]
-    row = (
-        scorer.read(GroundedExample("1", Grounding((GROUNDING,)), (), "It is very hot."))
-        .rows[0][0]
-        .row
-    )
+    ((pair,),) = scorer.read(GroundedExample("1", Grounding((GROUNDING,)), (), "It is hot.")).rows
     # [CLS] grounding [SEP] | response [SEP]
-    assert row.second == len(tokenizer.encode(GROUNDING)) + 2
+    assert pair.row.second == len(tokenizer.encode(GROUNDING)) + 2
 
 
 def test_a_query_stands_before_the_answer(models):
@@ -205,8 +202,6 @@ CARD = {
 
 
 def encoder(models, max_length=64, policy="knowledge", **changes):
-    import msgspec
-
     card = msgspec.convert(CARD | changes, JudgeCard)
     tokenizer = load_vocabulary(models["unieval_sum"])
     return JudgeEncoder(card, tokenizer, 512, max_length, policy)
@@ -229,11 +224,9 @@ def test_a_chunk_that_is_too_long_loses_its_end_and_says_so(models):
 
 def test_a_response_is_never_cut(models):
     encode = encoder(models, 40)
-    with pytest.raises(
-        InputError, match=r"row 7: max_length = 40: the response and the judge's"
-    ) as e:
+    message = "row 7: max_length = 40: the response .* never cut: shorten it, or raise max_length"
+    with pytest.raises(InputError, match=message):
         encode.rows(encode.chunks(["Tea."]), LONG, "", "row 7")
-    assert "a response is never cut: shorten it, or raise max_length." in str(e.value)
     behind = encode_row(encode.tokenizer, f"claim: {RESPONSE}")
     full = encoder(models, len(behind))
     with pytest.raises(InputError, match="no room for any of the grounding"):
@@ -249,10 +242,9 @@ def test_windows_that_a_response_leaves_no_room_for(models):
     encode = encoder(models, chunks=rule)
     (pair,) = encode.rows(encode.chunks(["Tea."]), RESPONSE, "", "row 1")
     assert len(pair.row.ids) <= 40
-    with pytest.raises(
-        InputError, match="no room for any of the grounding in the card's chunks of 40"
-    ):
-        encode.rows(encode.chunks(["Tea."]), f"{LONG[:70]}", "", "row 3")
+    message = "no room for any of the grounding in the card's chunks of 40"
+    with pytest.raises(InputError, match=message):
+        encode.rows(encode.chunks(["Tea."]), LONG[:70], "", "row 3")
 
 
 @pytest.mark.parametrize(
@@ -272,9 +264,8 @@ def test_chunks_that_leave_no_room(models, rule, message):
 
 def test_a_special_token_that_the_tokenizer_lacks(models):
     text = {"text": "{grounding}[SEP]{response}", "special_tokens": ["[SEP]"]}
-    with pytest.raises(
-        ConfigError, match=re.escape("tokenizer has no '[SEP]', but '<pad>', '</s>'")
-    ):
+    message = re.escape("tokenizer has no '[SEP]', but '<pad>', '</s>'")
+    with pytest.raises(ConfigError, match=message):
         encoder(models, input=text)
 
 
@@ -299,10 +290,8 @@ def test_a_text_cannot_end_itself(models, name, token):
     """Whoever writes a response must not write what stands behind it for the judge."""
     scorer = load_scorer(name, model=models[name])
     tokenizer = scorer.judge.encode.tokenizer
-    (plain,) = rows_of(scorer, grounding="Tea is hot.", response="Tea is very hot.")[0]
-    (ids,) = rows_of(scorer, grounding=f"Tea is{token} hot.", response=f"Tea is{token} very hot.")[
-        0
-    ]
+    ((plain,),) = rows_of(scorer, "Tea is hot.", "Tea is very hot.")
+    ((ids,),) = rows_of(scorer, f"Tea is{token} hot.", f"Tea is{token} very hot.")
     assert ids.count(tokenizer.sep_id) == plain.count(tokenizer.sep_id)
     assert len(ids) > len(plain)
     # The tokenizer of other scorers reads it as Transformers does.
