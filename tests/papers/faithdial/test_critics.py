@@ -118,9 +118,7 @@ def test_what_is_left_out_and_the_published_figures(critics):
     tasks = ["nli_mnli@validation", "begin_classify@test", "faith_critic_all_edits@test"]
     command = own.scores["MNLI"].command
     assert command[:3] == [f"--task={task}" for task in tasks]
-    assert {"--label-column=label", "--label-values=entailment=1,contradiction=0,neutral=0"} <= {
-        *command
-    }
+    assert "--label-column=label" in command
 
 
 @pytest.mark.parametrize(

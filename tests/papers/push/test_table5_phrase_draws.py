@@ -46,7 +46,10 @@ def test_published_figures_stand_below_ours(model, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--model=",), "--scorer-option: base has no model; give --model."),
+        (
+            ("--model=", "--scorer-option=base.max_length=64"),
+            "--scorer-option: base has no model; give --model.",
+        ),
         (("--max-input-length=4",), "--max-input-length: expected a whole number, at least 8, got"),
         (
             ("--train-task=nli_anli_sample",),

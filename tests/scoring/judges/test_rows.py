@@ -113,7 +113,8 @@ def test_pairs_are_as_the_tokenizer_joins_them(models):
         scorer = load_scorer(name, model=models[name])
         expected = encode_row(tokenizer, GROUNDING, "It is very hot.")
         assert rows_of(scorer, GROUNDING, "It is very hot.") == [[expected]]
-    ((pair,),) = scorer.read(GroundedExample("1", Grounding((GROUNDING,)), (), "It is hot.")).rows
+    example = GroundedExample("1", Grounding((GROUNDING,)), (), "It is very hot.")
+    ((pair,),) = scorer.read(example).rows
     # [CLS] grounding [SEP] | response [SEP]
     assert pair.row.second == len(tokenizer.encode(GROUNDING)) + 2
 
