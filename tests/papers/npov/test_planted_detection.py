@@ -1,15 +1,21 @@
-"""Planted errors in responses through the NPOV detection study, found by salience.
+"""Planted errors in responses through the NPOV detection study: salience, and classifiers.
 
 The detectors by ROUGE are in `test_planted_scorers.py`.
 """
 
+import pathlib
+import re
+
+import numpy as np
 import pytest
 
 from faith_jax.papers.npov.combinations import response_rows
 from faith_jax.papers.npov.error_sets import read_topics
 from faith_jax.papers.npov.options import NpovDetection
+from faith_jax.scoring import npov_error_classifier
 from tests.papers.npov.npov_study import run_study, write_marks, write_responses
-from tests.papers.planted import INVENTED, KNOWLEDGE, write_rows
+from tests.papers.planted import INVENTED, KNOWLEDGE, sentences, write_rows
+from tests.scoring.tiny_models import write_t5
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
@@ -113,3 +119,74 @@ def test_salience(tmp_path):
                 assert float(words["auc"]) > 0.75, (name, test_set, error)
             else:
                 assert float(words["auc"]) == pytest.approx(area, abs=0.01), (test_set, error)
+
+
+class Judge:
+    """Stands for a classifier: it reads whether arguments and response tell the same sentences.
+
+    Args:
+      path: its folder, which has the name of the error that it finds.
+      wrong: it takes the other label for topics whose number is a multiple of this.
+    """
+
+    num_compilations = 0
+
+    def __init__(self, path, wrong, decode):
+        self.error, self.wrong, self.decode = pathlib.Path(path).name, wrong, decode
+
+    def engine(self, labels, **_):
+        self.labels = labels
+        return self
+
+    def choose_shapes(self, *_):
+        """It computes nothing in batches."""
+
+    def warn_of_rare_labels(self, *_):
+        """It writes nothing but its labels."""
+
+    def probabilities(self, rows):
+        labels = self.labels
+        means_error = ["NO" in self.decode([*labels.prefix, *label]) for label in labels.tokens]
+        found = np.array([self.has_error(self.decode(ids)) for ids in rows])
+        return np.where(found[:, None] == np.array(means_error), 0.8, 0.2)
+
+    def has_error(self, text):
+        form = r"\{query: Is topic (\d+) good\?\} \{response: (.*)\} \{pro: (.*)\} \{con: (.*)\}"
+        number, response, *sides = re.fullmatch(form, text).groups()
+        told = set(re.findall(r"[^. ][^.]*\.", response))
+        given = set(re.findall(r"[^. ][^.]*\.", " ".join(sides)))
+        has_it = bool(told - given if self.error == "hallucination" else given - told)
+        return has_it != (int(number) % self.wrong == 0)
+
+
+@pytest.mark.papers
+@pytest.mark.parametrize(("wrong", "area"), [(10, 0.9), (2, 0.5)])
+def test_classifiers(tmp_path, monkeypatch, wrong, area):
+    """Of probabilities of two values, the area is the share of rows that have the right one."""
+    texts = [f"{' '.join(text.split()[:3])}." for text in sentences(80)]
+    write_topics(tmp_path / "knowledge", [f"topic {n}" for n in range(10)], texts)
+    really = npov_error_classifier.open_text_reader
+
+    def judge(path, options):
+        _, reader = really(path, options)
+        return Judge(path, wrong, reader.tokenizer.decode), reader
+
+    monkeypatch.setattr(npov_error_classifier, "open_text_reader", judge)
+    monkeypatch.setattr(npov_error_classifier, "ClassificationEngine", Judge.engine)
+    reader, *classifiers = (write_t5(tmp_path / name) for name in ("reader", *ERRORS))
+    # Empty responses are none that the study takes for error-free.
+    write_responses(
+        tmp_path / "responses.jsonl",
+        tmp_path / "knowledge",
+        lambda row: "" if row["temperature"] else told(row),
+        splits=("test",),
+        most=1,
+    )
+    options = options_of(reader, tmp_path / "knowledge", classifiers={"dev": classifiers})
+    found = figures(tmp_path, options)
+    for error in ERRORS:
+        for table, method in (("1", "classifier"), ("2", "+Dev")):
+            cell = found[SYNTHETIC, table, error, method]
+            assert (cell["rows"], cell["errors"]) == ("30", "20")
+            assert float(cell["auc"]) == pytest.approx(area)
+            assert float(cell["low"]) < area < float(cell["high"])
