@@ -58,7 +58,7 @@ def convert_row(
       InputError: names the first field that is missing or has a wrong value.
     """
     try:
-        return msgspec.convert(_drop_nulls(fields, strip), schema)
+        return _convert(fields, schema, strip)
     except UnicodeEncodeError:
         raise InputError(f"{place}: holds half of a surrogate pair, no character.") from None
     except msgspec.ValidationError as error:
@@ -112,8 +112,15 @@ def read_as(
         yield from values
 
 
+def _convert(value: Any, kind: Any, strip: bool) -> Any:
+    """Returns a value as an instance of a type; a blank text is empty, also where it is kept."""
+    if not strip:
+        msgspec.convert(_drop_nulls(value, strip=True), kind)
+    return msgspec.convert(_drop_nulls(value, strip), kind)
+
+
 def _drop_nulls(value: Any, strip: bool) -> Any:
-    """Returns a value without nulls in objects, and with "" for texts of white space.
+    """Returns a value without nulls in objects.
 
     Raises:
       UnicodeEncodeError: a text has half a surrogate pair.
@@ -121,7 +128,7 @@ def _drop_nulls(value: Any, strip: bool) -> Any:
     if isinstance(value, str):
         if not value.isascii():
             value.encode()
-        return value.strip() if strip or value.isspace() else value
+        return value.strip() if strip else value
     if isinstance(value, Mapping):
         return {
             _drop_nulls(name, strip=False): _drop_nulls(inner, strip)
@@ -172,7 +179,7 @@ def _explain_refusal(
                 parts[f"{path}[{number}]"] = item
     for part_path, (part, part_hint) in parts.items():
         try:
-            msgspec.convert(_drop_nulls(part, strip), part_hint)
+            _convert(part, part_hint, strip)
         except msgspec.ValidationError as refusal:
             return _explain_refusal(part, part_hint, part_path, strip, refusal)
     if unknown:
@@ -184,7 +191,7 @@ def _explain_refusal(
         field = _join_path(path, missing[0])
         near = did_you_mean(missing[0], sorted(set(value).difference(fields)))
         return f"field '{field}' is missing.{near}"
-    near = did_you_mean(value, list_choices(hint)) if isinstance(value, str) else ""
+    near = did_you_mean(value, map(str, list_choices(hint))) if isinstance(value, str) else ""
     # What is wrong with an object that has the right fields is said by its class.
     expected = str(error).partition(" - at `$")[0] if fields else describe_type(hint, of_json=True)
     return f"field '{path}': expected {expected}, got {format_value(value)}.{near}"

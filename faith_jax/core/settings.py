@@ -168,15 +168,18 @@ def unescape(text: str) -> str:
     return re.sub(r"\\[nt\\]", lambda match: characters[match.group()], text)
 
 
-def list_choices(hint: Any) -> list[str]:
-    """Returns the values of a type hint that lists them, of a number and its text once."""
-    choices = list[str]()
+def list_choices(hint: Any) -> list[Any]:
+    """Returns the values of a type hint that lists them, of a number and its text the first."""
+    choices = dict[str, Any]()
     for kind in expand_union(hint):
+        values: tuple[Any, ...] = ()
         if typing.get_origin(kind) is Literal:
-            choices += map(str, typing.get_args(kind))
+            values = typing.get_args(kind)
         elif isinstance(kind, enum.EnumType):
-            choices += [str(choice.value) for choice in typing.cast(type[enum.Enum], kind)]
-    return list(dict.fromkeys(choices))
+            values = tuple(choice.value for choice in typing.cast(type[enum.Enum], kind))
+        for value in values:
+            choices.setdefault(str(value), value)
+    return list(choices.values())
 
 
 def describe_type(hint: Any, of_json: bool = False) -> str:
@@ -209,7 +212,7 @@ def _describe_kinds(hint: Any, of_json: bool) -> Iterator[str]:
         else:
             yield names.get(origin) or f"a {kind.__name__}"
     if choices := list_choices(hint):
-        yield f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0])
+        yield f"one of {', '.join(map(str, choices))}" if choices[1:] else repr(choices[0])
 
 
 def _describe_limits(limits: msgspec.Meta) -> str:

@@ -247,7 +247,7 @@ def test_prompt_of_another_shape(tmp_path, base):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"version": 2}, "field 'version': expected one of 1, got 2"),
+        ({"version": 2}, "field 'version': expected 1, got 2"),
         ({"config": {"vocab_size": 50, "emb_dims": 8}}, "Did you mean 'emb_dim'"),
         ({"config": TINY.replace(mlp_dim=20).to_dict()}, "mlp/w"),
         ({"config": TINY.replace(num_decoder_layers=1).to_dict()}, "decoder/layers_1"),
