@@ -128,8 +128,8 @@ def _read_gemma3(fields: ConfigFields, base_settings: Settings) -> Settings:
     if period < 1:
         raise fields.error("sliding_window_pattern", "a positive whole number")
     layers = range(1, base_settings["num_decoder_layers"] + 1)
-    by_kind = fields.get("rope_parameters", default={})
-    of_windows = ConfigFields(by_kind.get(SLIDING) or {}, fields.path)
+    by_kind = ConfigFields(fields.get("rope_parameters", default={}), fields.path)
+    of_windows = ConfigFields(by_kind.get(SLIDING, default={}), fields.path)
     if of_windows.fields.get("rope_type", "default") != "default":
         raise fields.error("rope_parameters", f'a rope_type of "default" for {SLIDING}')
     defaults: Settings = {
@@ -139,7 +139,7 @@ def _read_gemma3(fields: ConfigFields, base_settings: Settings) -> Settings:
         "rope_theta": 1_000_000.0,
     }
     not_null = {name: value for name, value in fields.fields.items() if value is not None}
-    rope = (by_kind.get(FULL) or {}) | fields.get("rope_scaling", default={})
+    rope = by_kind.get(FULL, default={}) | fields.get("rope_scaling", default={})
     as_gemma2 = defaults | not_null | {"rope_parameters": rope, "rope_scaling": None}
     theta = fields.get("rope_local_base_freq", default=10_000.0)
     return _read_gemma2(ConfigFields(as_gemma2, fields.path), base_settings) | {

@@ -10,7 +10,7 @@ import pytest
 from faith_jax.checkpoints.hugging_face.families import FAMILIES
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import CheckpointError, InputError
 from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, load_model
 from tests.checkpoints import family_folders
 
@@ -111,6 +111,13 @@ def test_fields_that_contradict_each_other_count_as_in_transformers(
     is_encoder = isinstance(model, EncoderModel)
     logits = model.classify(tokens)[0] if is_encoder else model.logits(tokens)[0, -1]
     np.testing.assert_allclose(logits[:3], expected, atol=1e-5)
+
+
+def test_rotary_settings_of_a_kind_of_layers_are_an_object(tmp_path):
+    config = family_folders.config_of("gemma3_scaled") | {"rope_parameters": {"full_attention": 3}}
+    folder = family_folders.write(tmp_path / "published", config, {})
+    with pytest.raises(CheckpointError, match="'full_attention': expected an object, got 3"):
+        open_checkpoint(folder)
 
 
 @pytest.mark.parametrize("prefix", ["language_model.model.", "model.language_model."])
