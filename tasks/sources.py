@@ -196,5 +196,5 @@ def _lock(folder: pathlib.Path, name: str) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError, ConfigError):
             folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(output_lock(folder / name, option="--data-dir", wait="until_free"))
+            held.enter_context(output_lock(folder / name, option="--data-dir", waits=True))
         yield

@@ -318,7 +318,7 @@ def finished(setting: Setting, name: str, folder: pathlib.Path) -> str:
 
 def left_behind(folder: pathlib.Path, output: pathlib.Path | None = None) -> str:
     """Returns what a job has left below its folder: nothing but an output, and rows kept for it."""
-    endings = (".partial", ".lock", ".lease", ".private")
+    endings = (".partial", ".lock", ".private")
     paths = (p.relative_to(folder) for p in folder.rglob("*") if p.name.endswith(endings))
     expected_names = {".snakemake"} | ({f"{output.name}.partial"} if output else set())
     left = [str(path) for path in paths if expected_names.isdisjoint(path.parts)]

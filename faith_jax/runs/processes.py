@@ -118,17 +118,19 @@ def take_shards(job: Job, together: bool, batch_size: int) -> Iterator[tuple[Sha
     Args:
       job: of which they are.
       together: whether all processes compute the same shard, as they do where one cannot hold a
-        model; else each has its own, and waits for those of the others until all are done.
+        model; else each has its own share, and waits for those of the others until all are done.
       batch_size: rows are done in whole batches.
 
     Yields:
       A shard, whether this process writes its rows, and how many of them are written already.
     """
     first = jax.process_index() == 0
-    mine = job.take_shards(waits=jax.process_count() > 1) if first or not together else iter(())
+    several = jax.process_count() > 1
     if not together:
-        yield from ((shard, True, shard.done_rows(batch_size)) for shard in mine)
+        share = (jax.process_index(), jax.process_count()) if several else None
+        yield from ((shard, True, shard.done_rows(batch_size)) for shard in job.take_shards(share))
         return
+    mine = job.take_shards((0, 1) if several else None) if first else iter(())
 
     def number() -> int:
         shard = next(mine, None)

@@ -3,10 +3,13 @@
 The processes of a run are told the same and share OUTPUT.partial. The first one reads the input and
 writes there how it is split (`plan.json`). Each process takes a shard that nobody has, appends its
 rows to `rows-00003-of-00064.jsonl` (`rows.jsonl` where there is only one shard), writes beside it
-that it is done, and takes the next one. A lock keeps a shard, so those of a process that is killed
-are free again: at once, or on a store when its lease has expired. Another lock keeps the run itself
-for each of its processes, so that no run with other settings takes the folder while one of them
-lives. The process that finds all shards done makes the output of them.
+that it is done, and takes the next one. The process that finds all shards done makes the output of
+them.
+
+A lock keeps a shard, so those of a process that is killed are free again. Another lock keeps the
+run itself for each of its processes, so that no run with other settings takes the folder while one
+of them lives. On a store, locks keep apart the processes of one machine; several machines take
+shards at random, and where two of them compute the same one, the first makes it.
 """
 
 import contextlib
@@ -18,11 +21,10 @@ import math
 import pathlib
 import secrets
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from faith_jax.core.errors import ConfigError, InputError, pluralize
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, pluralize
 from faith_jax.core.files import (
     PLAN,
     ROWS,
@@ -43,8 +45,8 @@ from faith_jax.core.files import (
     truncate_rows,
     write_json,
 )
-from faith_jax.core.files.stores import is_remote, open_binary
-from faith_jax.core.files.whole import is_complete
+from faith_jax.core.files.stores import is_remote, open_binary, versions
+from faith_jax.core.files.whole import is_complete, remove_tree
 from faith_jax.core.progress import Patience, Progress
 
 logger = logging.getLogger("faith_jax")
@@ -52,8 +54,7 @@ logger = logging.getLogger("faith_jax")
 MOST_SHARDS = 4096
 _USUAL_ROWS = 5000  # of a shard, where their number is not given
 _MODULUS = 1 << 128
-# Between two looks at what other processes do; a store takes a write of an object each second.
-_SECONDS, _STORE_SECONDS = 1.0, 10.0
+_SECONDS = 1.0  # between two looks at what other processes do
 _LISTED = 5
 
 # Where the reading of an input can begin: a part of it (a file, a task), and a row in this part.
@@ -116,7 +117,12 @@ class Shard:
         return keep_whole_batches(self.rows, self.count, batch_size)
 
     def finish(self, counts: Mapping[str, Any], *other_files: pathlib.Path) -> None:
-        """Marks this shard as done, with counts of its rows, and with further files of it."""
+        """Marks this shard as done, with counts of its rows, and with further files of it.
+
+        On a store, another machine may have done so already.
+        """
+        if self.read_counts() is not None:
+            return
         if (written := count_whole_rows(self.rows)) != self.count:
             raise InputError(
                 f"{self.rows} has {pluralize(written, 'row')}, the input {self.count:,}: it "
@@ -262,7 +268,6 @@ class Job:
         self._run, self._option, self._is_finished = run, option, is_finished
         self._own = contextlib.ExitStack()  # the lock of the shard that this process has
         self._membership = contextlib.ExitStack()  # the lock that says that it takes part
-        self._is_certain = True  # the shards of others were taken by processes that live
         self.finished = False
         with self._lock_output():
             if joins_only and not (self.folder / PLAN).exists() and not self._has_output():
@@ -272,10 +277,7 @@ class Job:
                 if not self.finished:
                     member = self.folder / f"rows.{secrets.token_hex(8)}.jsonl"
                     # It goes with the folder when another process has joined all shards.
-                    membership = output_lock(
-                        member, option=option, wait="not_at_all", stops_when_lost=False
-                    )
-                    self._membership.enter_context(membership)
+                    self._membership.enter_context(output_lock(member, option=option))
             except BaseException:
                 self._let_go_if_unused()
                 raise
@@ -293,28 +295,23 @@ class Job:
 
     def _lock_output(self) -> contextlib.AbstractContextManager[Any]:
         """Holds what only one process at a time may do with the folder of the run."""
-        return output_lock(self.target, option=self._option, wait="until_free")
+        return output_lock(self.target, option=self._option, waits=True)
 
     def _is_used(self) -> bool:
-        """Whether another process takes part in a run here; on a store, one that lives."""
-        while True:
-            is_certain = True
-            for path in self.folder.glob(".rows*.jsonl.*"):
-                rows = self.folder / path.stem.removeprefix(".")
-                try:
-                    with output_lock(rows, option=self._option, wait="not_at_all"):
-                        pass
-                except TakenError as error:
-                    if error.is_certain:
-                        return True
-                    is_certain = False
-            if is_certain:
-                return False
-            time.sleep(_SECONDS)
+        """Whether another process takes part in a run here, as far as locks in its folder say."""
+        for path in self.folder.glob(".rows*.jsonl.*"):
+            try:
+                with output_lock(self.folder / path.stem.removeprefix("."), option=self._option):
+                    pass
+            except TakenError:
+                return True
+        return False
 
     def _let_go_if_unused(self) -> None:
-        # Of a run that has made nothing, if nobody holds a lock in its folder.
-        if not any(self.folder.glob(".rows*.jsonl.*")):
+        """Removes the folder of a run that has made nothing, if nobody holds a lock in it."""
+        # Who takes part on a store is not known: what it is told stays.
+        is_shared = is_remote(self.folder) and (self.folder / PLAN).exists()
+        if not is_shared and not any(self.folder.glob(".rows*.jsonl.*")):
             release_partial(self.target)
 
     def _taken_error(self) -> TakenError:
@@ -325,7 +322,8 @@ class Job:
 
     def _check_note(self) -> None:
         """Raises TakenError if the folder is another run's by now: someone has removed ours."""
-        if self.folder.is_dir() and difference(partial_note(self.target), self._run):
+        note = partial_note(self.target)
+        if note and difference(note, self._run):
             raise self._taken_error()
 
     def _has_output(self) -> bool:
@@ -360,32 +358,37 @@ class Job:
         """Returns the shards that are not done yet."""
         return [shard for shard in self.shards if shard.read_counts() is None]
 
-    def take_shards(self, waits: bool = False) -> Iterator[Shard]:
-        """Yields shards one after the other; nobody else has the one that was yielded last.
+    def take_shards(self, share: tuple[int, int] | None = None) -> Iterator[Shard]:
+        """Yields shards one after the other; no process of this machine has the last one.
 
-        With `waits` it waits for those of other processes, which may be killed, until all are done.
+        Args:
+          share: the number of this process and how many there are, where all of them began
+            together: each takes every n-th shard, and waits for the others' at the end. None =
+            processes come and go, and each takes what no other has.
 
         Raises:
           TakenError: another process has the only shard.
           ProcessError: nothing of the others' has grown for an hour.
         """
-        left, known_done = self.shards, 0
+        left, known_done = list(self.shards), 0
+        if is_remote(self.folder):  # machines, which see no locks of each other, seldom meet
+            secrets.SystemRandom().shuffle(left)
+        number, count = share or (0, 1)
         patience = Patience(f"{self.target}: the shards of other processes")
         while True:
             with self._lock_output():
                 self._own.close()
                 self._check_note()
                 left = self._find_unfinished_shards(left)
-                self._is_certain = True
-                next_shard = next(filter(self._try_to_take, left), None)
+                own = (shard for shard in left if shard.number % count == number)
+                next_shard = next(filter(self._try_to_take, own), None)
             if next_shard is not None:
                 done = len(self) - sum(shard.count for shard in left)
                 self.progress.others(done - known_done)
                 yield next_shard
                 known_done = done + next_shard.count
-            elif left and (waits or not self._is_certain):
-                rests = is_remote(self.folder) and self._is_certain
-                patience.wait(self._list_file_sizes(), _STORE_SECONDS if rests else _SECONDS)
+            elif left and share is not None:
+                patience.wait(self._list_file_sizes(), _SECONDS)
             else:
                 if len(self.shards) == 1 and left:
                     raise self._taken_error()
@@ -410,23 +413,27 @@ class Job:
             append_in_batches(shard.rows, left, batch_size, make_rows, self.progress)
             shard.finish({})
 
-    def _list_file_sizes(self) -> list[tuple[str, int]]:
-        """Returns the files of all processes with their sizes; in a store each append is a file."""
-        sizes, sized = [], not is_remote(self.folder)
+    def _list_file_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of the files of all processes, or the versions of their objects."""
+        if is_remote(self.folder):
+            return dict(versions(self.folder))
+        sizes = {}
         with contextlib.suppress(FileNotFoundError):  # whoever is done removes some
             for path in self.folder.iterdir():
-                sizes.append((path.name, path.stat().st_size if sized else 0))
-        return sorted(sizes)
+                sizes[path.name] = path.stat().st_size
+        return sizes
 
     def _find_unfinished_shards(self, shards: Sequence[Shard]) -> list[Shard]:
-        if not self.folder.is_dir():
+        if not partial_note(self.target):
             if self._has_output():  # another process has joined all shards
+                if is_remote(self.folder):
+                    remove_tree(self.folder)  # what was uploaded behind it
                 return []
             raise ConfigError(
                 f"{self._option}: {self.folder} has been removed while this run was writing; run "
                 "the same command again."
             )
-        names = {path.name for path in self.folder.iterdir()}
+        names = self._list_file_sizes()
         left = (
             shard for shard in shards if shard.note.name not in names or shard.read_counts() is None
         )
@@ -435,9 +442,8 @@ class Job:
 
     def _try_to_take(self, shard: Shard) -> bool:
         try:
-            self._own.enter_context(output_lock(shard.rows, option=self._option, wait="not_at_all"))
-        except TakenError as error:
-            self._is_certain &= error.is_certain
+            self._own.enter_context(output_lock(shard.rows, option=self._option))
+        except TakenError:
             return False
         return True
 
@@ -450,7 +456,7 @@ class Job:
         with self._lock_output():
             self._own.close()
             self._check_note()
-            if not self.folder.is_dir():
+            if not partial_note(self.target):
                 yield None
                 return
             counts_by_shard = [shard.read_counts() for shard in self.shards]
@@ -459,7 +465,12 @@ class Job:
                 logger.info("%s of %s are left to other processes", shards, self.target)
                 yield None
                 return
-            yield [counts for counts in counts_by_shard if counts is not None]
+            try:
+                yield [counts for counts in counts_by_shard if counts is not None]
+            except (OSError, FaithJaxError):
+                # Another machine may have joined them meanwhile, and removed what was read here.
+                if partial_note(self.target) or not self._has_output():
+                    raise
             self._membership.close()
             release_partial(self.target, done=True)
 

@@ -17,12 +17,13 @@ import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers
 
 from faith_jax.checkpoints import manifest
+from faith_jax.checkpoints.embedded import step_folders
 from faith_jax.checkpoints.manifest import TensorDigests
 from faith_jax.checkpoints.native import orbax_path, read_part
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files import check_space, read_json_or_none, sync, sync_entry
 from faith_jax.core.files.stores import is_remote, path_of
-from faith_jax.core.processes import from_all
+from faith_jax.core.processes import from_all, on_first_process
 from faith_jax.core.types import PyTree
 from faith_jax.training.trainer import TrainState
 
@@ -139,6 +140,7 @@ class TrainCheckpoints:
         """Saves a state in the background; `wait` returns when it is on disk.
 
         Raises:
+          ConfigError: on a store, another run has saved a step since.
           StorageError: the disk has no room for it.
         """
         step = int(state.step)
@@ -149,6 +151,8 @@ class TrainCheckpoints:
             check_space(self.folder, 2 * sum(leaf.nbytes for leaf in jax.tree.leaves(state)))
         # One at a time: `_saved` is of the checkpoint that is being written.
         self.wait()
+        if is_remote(self.folder):  # where nothing locks out runs of other machines
+            on_first_process(self._check_only_writer, "a look at what is saved")
         items = _collect_items(state)
         if metrics:
             self._metrics_by_step[step] = dict(metrics)
@@ -162,6 +166,14 @@ class TrainCheckpoints:
             metrics=dict(metrics) if metrics else None,
             force=True,
         )
+
+    def _check_only_writer(self) -> None:
+        newest = max((int(path.name) for path in step_folders(self.folder)), default=None)
+        if newest is not None and newest not in self._manager.all_steps():
+            raise ConfigError(
+                f"MODEL_DIR: another run has saved step {newest:,} in {self.folder}; this one "
+                "stops."
+            )
 
     def _complete_checkpoint(self) -> None:
         """Adds the manifest to a checkpoint, and syncs it to disk, before it gets its name."""

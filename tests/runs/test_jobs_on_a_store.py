@@ -3,15 +3,16 @@
 import json
 import subprocess
 import sys
-import time
+from types import SimpleNamespace
 
 import pytest
 
 from faith_jax.core import files
-from faith_jax.core.files import append_rows, count_kept_rows, locks
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.files import append_rows, atomic_file, growing_rows
 from faith_jax.core.files.stores import path_of, versions
 from faith_jax.runs import shards
-from tests.runs.test_shards import begin, compute
+from tests.runs.test_shards import begin, compute, other_run
 
 ROWS = 40
 
@@ -19,12 +20,6 @@ ROWS = 40
 def arguments(source, output, *more):
     given = f"--input={source}", f"--output={output}"
     return ["score", "--scorers=token_f1", "--shards=4", *given, *more]
-
-
-@pytest.fixture
-def short_leases(monkeypatch):
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.6)
-    monkeypatch.setattr(shards, "_SECONDS", 0.05)
 
 
 @pytest.mark.faults
@@ -56,43 +51,110 @@ def test_two_processes_make_what_one_makes_on_a_disk(command, gs, tmp_path):
     assert not any(".partial" in found or ".lock" in found for found in versions(path_of(gs)))
 
 
-def test_a_process_that_waits_while_another_joins_is_not_interrupted(gs, short_leases, caplog):
+@pytest.fixture
+def on_machine(monkeypatch, tmp_path):
+    """Goes to another machine: its locks and its local copies are its own."""
+    copies = {}
+
+    def go(name):
+        monkeypatch.setenv("FAITH_JAX_STAGING", str(tmp_path / name))
+        monkeypatch.setattr(growing_rows, "_OPEN", copies.setdefault(name, {}))
+
+    go("one")
+    return go
+
+
+def test_machines_compute_each_shard_and_the_first_one_makes_it(gs, on_machine, monkeypatch):
+    shuffles = iter([list, lambda order: order.append(order.pop(0))])
+    monkeypatch.setattr(
+        shards.secrets, "SystemRandom", lambda: SimpleNamespace(shuffle=next(shuffles))
+    )
     target = path_of(f"{gs}/out.jsonl")
-    with begin(target) as one, begin(target) as waiting:
-        for shard in one.take_shards():
-            compute(shard)
-        with one.joining():
-            target.write_text("joined")
-        time.sleep(locks.LEASE_SECONDS)  # the folder is gone, with the lease of `waiting`
-        assert next(waiting.take_shards(waits=True), None) is None
-        with waiting.joining() as counts:
-            assert counts is None
-    assert "taken it over" not in caplog.text
+    with begin(target) as one, begin(target) as other:
+        first = one.take_shards()
+        shard = next(first)
+        append_rows(shard.rows, [{"n": 0}])
+        on_machine("other")
+        order = []
+        for taken in other.take_shards():
+            order.append(taken.number)
+            compute(taken)
+        assert order == [1, 2, 0]  # the last one is computed twice
+        on_machine("one")
+        append_rows(shard.rows, [{"n": -1}])
+        shard.finish({})  # too late
+        assert next(first, None) is None
+        assert join_on_a_store(one) == 6
+        on_machine("other")
+        assert join_on_a_store(other) is None
+    assert [json.loads(line)["n"] for line in target.read_text().splitlines()] == list(range(6))
     assert list(versions(path_of(gs))) == ["out.jsonl"]
 
 
-def test_a_shard_of_a_killed_process_is_free_when_its_lease_has_expired(gs, short_leases):
+def join_on_a_store(job):
+    with job.joining() as counts, atomic_file(job.target) as made:
+        if counts is None:
+            return None
+        job.write_jsonl(made)
+        return sum(shard["rows"] for shard in counts)
+
+
+def test_what_is_uploaded_behind_the_join_is_removed(gs, on_machine):
+    target = path_of(f"{gs}/out.jsonl")
+    with begin(target) as job, begin(target) as late:
+        taken = late.take_shards()
+        append_rows(next(taken).rows, [{"n": 0}])
+        on_machine("other")
+        for shard in job.take_shards():
+            compute(shard)
+        assert join_on_a_store(job) == 6
+        on_machine("one")
+        assert next(taken, None) is None
+    assert list(versions(path_of(gs))) == ["out.jsonl"]
+
+
+def read_while_joining(job, join=None):
+    with job.joining():
+        if join is not None:
+            join()
+        job.shards[0].rows.with_name("gone").read_bytes()
+
+
+def test_a_join_that_another_machine_has_ended_is_none(gs, on_machine):
+    target = path_of(f"{gs}/out.jsonl")
+    with begin(target) as one, begin(target) as other:
+        for shard in one.take_shards():
+            compute(shard)
+
+        def join_elsewhere():
+            on_machine("other")
+            assert join_on_a_store(other) == 6
+
+        with pytest.raises(FileNotFoundError):
+            read_while_joining(one)
+        assert not target.exists()
+        read_while_joining(one, join_elsewhere)
+        assert target.exists()
+
+
+def test_another_run_takes_what_has_made_nothing(gs, on_machine):
     target = path_of(f"{gs}/out.jsonl")
     with begin(target) as job:
-        shard = next(job.take_shards())
+        taken = job.take_shards()
+        shard = next(taken)
         append_rows(shard.rows, [{"n": 0}])
-    assert count_kept_rows(target) == 1
-    lease = shard.rows.with_name(f".{shard.rows.name}.lock")
-    lease.write_bytes(b'{"token": "of a killed process"}')
-    with begin(target) as job:
-        start, order = time.monotonic(), []
-        for taken in job.take_shards():
-            order.append(taken.number)
-            if taken.number == 0:
-                assert time.monotonic() - start >= 0.6
-                assert taken.done_rows() == 1
-                append_rows(taken.rows, [{"n": 1}])
-                taken.finish({})
-            else:
-                compute(taken)
-        assert order == [1, 2, 0]
-        with job.joining() as found:
-            assert found is not None
+        on_machine("other")
+        with other_run(target) as other:
+            on_machine("one")
+            append_rows(shard.rows, [{"n": 1}])
+            with pytest.raises(ConfigError, match="another run is writing here; this one stops"):
+                shard.finish({})
+            with pytest.raises(ConfigError, match="another run is writing"):
+                next(taken)
+            on_machine("other")
+            for shard in other.take_shards():
+                compute(shard)
+            assert join_on_a_store(other) == 6
 
 
 def test_another_input_is_found_by_its_version(command, gs):

@@ -9,7 +9,7 @@ import pytest
 
 from faith_jax.core import progress
 from faith_jax.core.errors import ConfigError, InputError, ProcessError
-from faith_jax.core.files import append_rows, output_lock
+from faith_jax.core.files import append_rows
 from faith_jax.runs import shards
 from faith_jax.runs.shards import Job, split
 
@@ -159,23 +159,24 @@ def test_the_only_shard_has_one_writer(tmp_path):
             begin(target, wanted=1, restart=True)
 
 
-def test_whoever_waits_takes_what_another_has_lost(tmp_path, monkeypatch):
-    target = tmp_path / "out.jsonl"
-    with begin(target) as job:
-        held = output_lock(job.shards[2].rows)
-        held.__enter__()
-        monkeypatch.setattr(shards.time, "sleep", lambda _: held.__exit__(None, None, None))
+def test_processes_that_began_together_have_shares(tmp_path, monkeypatch):
+    """Each waits for the others' shards at the end."""
+    with begin(tmp_path / "out.jsonl", count=10, wanted=5) as one, begin(one.target) as two:
+        theirs = two.take_shards((1, 2))
+        monkeypatch.setattr(progress.time, "sleep", lambda _: compute(next(theirs)))
         taken = []
-        for shard in job.take_shards(waits=True):
+        for shard in one.take_shards((0, 2)):
             taken.append(shard.number)
             compute(shard)
-        assert taken == [0, 1, 2]
+        assert taken == [0, 2, 4]
+        assert join(one) is not None
+    assert numbers(one.target) == list(range(10))
 
 
 def test_waiting_ends_where_the_others_do_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "_PATIENCE", 0)
-    with begin(tmp_path / "out.jsonl") as job, output_lock(job.shards[2].rows):
-        taken = job.take_shards(waits=True)
+    with begin(tmp_path / "out.jsonl") as job:
+        taken = job.take_shards((0, 2))
         compute(next(taken))
         compute(next(taken))
         with pytest.raises(ProcessError, match=r"out.jsonl: the shards of other .*: nothing has"):

@@ -308,3 +308,18 @@ def test_a_step_with_its_name_is_whole_after_a_power_cut(tmp_path):
     checkpoints = TrainCheckpoints(folder)
     assert (checkpoints.latest_step(), checkpoints.best_step()) == (2, 2)
     checkpoints.close()
+
+
+def test_on_a_store_a_run_stops_where_another_has_saved_a_step(gs):
+    folder = f"{gs}/run/checkpoints"
+    one, other = TrainCheckpoints(folder), TrainCheckpoints(folder)
+    one.save(state(1))
+    one.wait()
+    message = f"MODEL_DIR: another run has saved step 1 in {folder}; this one stops."
+    with pytest.raises(ConfigError) as caught:
+        other.save(state(2))
+    assert str(caught.value) == message
+    one.save(state(2))
+    one.close()
+    other.close()
+    assert restore(folder, state()).step == 2

@@ -1,15 +1,15 @@
 """Files of rows that grow while a run lasts, so that it resumes anywhere; also on object stores.
 
-Nothing can be appended to an object. So one process at a time, which holds a lock, has a local copy
-of such a file; what it adds becomes further objects `NAME.<their first byte>` every few seconds and
-when the lock is released. A file that is finished becomes one object NAME.
+Nothing can be appended to an object. So a process has a local copy of such a file, which it keeps
+on the store as NAME.part every few seconds and when its lock is released. A file that is finished
+becomes the object NAME.
 """
 
 import contextlib
+import json
 import operator
 import os
 import pathlib
-import re
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
@@ -17,19 +17,19 @@ from typing import Any
 
 import msgspec
 
+from faith_jax.core.errors import ConfigError
 from faith_jax.core.files.stores import (
     content,
     is_remote,
     open_binary,
     translate_store_errors,
     upload_file,
-    version,
     versions,
 )
 
-SECONDS, BYTES = 10.0, 8_000_000  # rows that are added become an object at least as often
-_DIGITS = 16
-_PART = re.compile(rf"(.+)\.(\d{{{_DIGITS}}})")
+NOTE = "run.json"  # in the folder of a run
+SECONDS = 30.0  # between two uploads, at least; and ten times as long as the last one took
+_PART = ".part"
 
 
 class _GrowingFile:
@@ -41,73 +41,74 @@ class _GrowingFile:
     """
 
     def __init__(self, path: Any):
-        self._path = path
+        self._path, self._part = path, path.with_name(f"{path.name}{_PART}")
         self.folder = tempfile.TemporaryDirectory(prefix="faith_jax_")
         self.local = pathlib.Path(self.folder.name) / path.name
-        self._parts: list[int] = []  # the first bytes of the objects of rows
-        self._sent, self._when = 0, time.monotonic()
-        with translate_store_errors():
-            self._finished = version(path) is not None
-            if self._finished:
-                path.fs.get_file(path.path, str(self.local))
-                return
-            with self.local.open("wb") as file:
-                matches = map(_PART.fullmatch, versions(path.parent))
-                firsts = (int(part[2]) for part in matches if part and part[1] == path.name)
-                for first in sorted(firsts):
-                    self._parts.append(first)
-                    file.write(content(self._locate_part(first)))
-                self._sent = file.tell()
+        self._finished = self._fetch(path)
+        self._has_part = not self._finished and self._fetch(self._part)
+        self._run = self._read_note()
+        self._is_changed, self._next_upload = False, time.monotonic() + SECONDS
 
-    def _locate_part(self, first: int) -> Any:
-        return self._path.with_name(f"{self._path.name}.{first:0{_DIGITS}}")
+    def _fetch(self, source: Any) -> bool:
+        """Copies an object, in one request; returns whether there is one."""
+        with contextlib.suppress(FileNotFoundError), translate_store_errors():
+            self.local.write_bytes(content(source))
+        return self.local.exists()
 
-    def keep(self, force: bool = False) -> None:
-        """Makes an object of the rows that were added, if there are enough or with `force`.
+    def change(self) -> None:
+        """Notes that rows were added or dropped, and uploads them if it is time."""
+        self._is_changed = True
+        if time.monotonic() > self._next_upload:
+            self.keep()
 
-        Rows that were dropped from the copy are dropped at once.
-        """
-        size = self.local.stat().st_size
-        if size == self._sent or self._finished:
-            return
-        is_due = time.monotonic() - self._when > SECONDS or size - self._sent > BYTES
-        with translate_store_errors():
-            if size < self._sent:
-                # From the last part on, so that no kill leaves a gap between them.
-                while self._parts and self._parts[-1] >= size:
-                    self._path.fs.rm_file(self._locate_part(self._parts.pop()).path)
-                if self._parts:
-                    self._send_last_part(size)
-                self._sent = size
-            elif force or is_due:
-                self._parts.append(self._sent)
-                self._send_last_part(size)
+    def _read_note(self) -> dict[str, Any]:
+        try:
+            note: dict[str, Any] = json.loads(content(self._path.with_name(NOTE)))
+        except FileNotFoundError:
+            return {}
+        return note
 
-    def _send_last_part(self, size: int) -> None:
-        """Makes the object of the last part, which ends with the byte before `size`."""
-        first = self._parts[-1]
-        with self.local.open("rb") as file:
-            file.seek(first)
-            self._path.fs.pipe_file(self._locate_part(first).path, file.read(size - first))
-        self._sent, self._when = size, time.monotonic()
+    def _is_taken(self) -> bool:
+        """Whether a run of other settings, on another machine, has taken the folder meanwhile."""
+        note = self._read_note()
+        # One without a note was removed, with its output in its place.
+        return bool(note) and any(note.get(name) != value for name, value in self._run.items())
+
+    def keep(self) -> None:
+        """Uploads the rows unless the store has them."""
+        if self._is_changed and not self._finished and not self._is_taken():
+            start = time.monotonic()
+            upload_file(self.local, self._part)
+            end = time.monotonic()
+            self._is_changed, self._has_part = False, True
+            self._next_upload = end + max(SECONDS, 10 * (end - start))
 
     def finish(self) -> None:
-        """Makes one object of the file, to which nothing is added then."""
+        """Makes the object of the whole file, to which nothing is added then.
+
+        Raises:
+          ConfigError: another run has taken the folder meanwhile.
+        """
         if not self._finished:
+            if self._is_taken():
+                raise ConfigError(
+                    f"{self._path.parent}: another run is writing here; this one stops."
+                )
             upload_file(self.local, self._path)
-            with translate_store_errors():
-                for first in self._parts:
-                    self._path.fs.rm_file(self._locate_part(first).path)
-            self._parts, self._finished = [], True
+            self._finished = True
+            if self._has_part:
+                with translate_store_errors():
+                    self._path.fs.rm_file(self._part.path)
 
 
 def count_stored_rows(folder: pathlib.Path) -> int:
     """Returns the number of rows in the files of a run's folder, or in the objects of these."""
     if is_remote(folder):
-        names = versions(folder)
-        files = [name for name in names if name.startswith("rows") and name.endswith(".jsonl")]
-        parts = (part for part in map(_PART.fullmatch, names) if part and part[1] not in files)
-        paths = [folder / name for name in [*files, *(part[0] for part in parts)]]
+        names = [name for name in versions(folder) if name.startswith("rows")]
+        files = {name for name in names if name.endswith(".jsonl")}
+        parts = {name for name in names if name.endswith(f".jsonl{_PART}")}
+        files |= {name for name in parts if name.removesuffix(_PART) not in files}
+        paths = [folder / name for name in files]
     else:
         paths = sorted(folder.glob("rows*.jsonl"))
     count = 0
@@ -143,7 +144,7 @@ def close(output: Any, keep: bool = True) -> None:
         file = _OPEN.pop(name)
         try:
             if keep:
-                file.keep(force=True)
+                file.keep()
         finally:
             file.folder.cleanup()
 
@@ -179,7 +180,7 @@ def _truncate_file(path: pathlib.Path, end: int) -> None:
     """Drops what follows the first bytes of a file."""
     os.truncate(_locate_local_file(path), end)
     if is_remote(path):
-        growing(path).keep()
+        growing(path).change()
 
 
 def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -192,7 +193,7 @@ def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
         error.filename = error.filename or str(path)
         raise
     if is_remote(path):
-        growing(path).keep()
+        growing(path).change()
 
 
 def truncate_rows(path: pathlib.Path, number: int) -> int:

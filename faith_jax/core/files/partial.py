@@ -14,7 +14,8 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, format_value, pluralize
 from faith_jax.core.files import growing_rows
-from faith_jax.core.files.locks import LOCK, Wait, output_lock
+from faith_jax.core.files.growing_rows import NOTE
+from faith_jax.core.files.locks import output_lock
 from faith_jax.core.files.stores import is_remote, versions
 from faith_jax.core.files.whole import (
     OURS,
@@ -33,7 +34,7 @@ from faith_jax.core.files.whole import (
 )
 
 ROWS, PLAN = "rows.jsonl", "plan.json"
-_NOTE, _MOVED = "run.json", "moved"  # the note, and what it says of an output in its place
+_MOVED = "moved"  # in the note: what the run says of an output in its place
 _PARTIAL, _REPLACED = ".partial", "replaced"
 _DIGEST = re.compile(r"[0-9a-f]{32,}")
 
@@ -51,7 +52,7 @@ def partial_folder(target: pathlib.Path) -> pathlib.Path:
 
 def partial_note(target: pathlib.Path) -> dict[str, Any]:
     """Returns the note of a stopped run on itself; empty if there is none."""
-    return read_json_or_none(partial_folder(target) / _NOTE) or {}
+    return read_json_or_none(partial_folder(target) / NOTE) or {}
 
 
 def count_kept_rows(target: pathlib.Path) -> int:
@@ -66,7 +67,7 @@ def resumable_output(
     restart: bool = False,
     replaces: bool = False,
     option: str = "--output",
-    wait: Wait = "until_certain",
+    waits: bool = False,
 ) -> Iterator[pathlib.Path]:
     """Holds the folder of a run, which is removed if the run is done or has made nothing.
 
@@ -76,14 +77,14 @@ def resumable_output(
       restart: discard what a stopped run has made.
       replaces: the output may exist.
       option: that names the output.
-      wait: for another process that makes it, see `output_lock`.
+      waits: until another process that makes it lets go.
 
     Raises:
       ConfigError: the output exists or cannot be written, another run is writing it, what a
         different run has made is kept, or a folder of this name is no run's.
     """
     done = False
-    with output_lock(target, option=option, wait=wait):
+    with output_lock(target, option=option, waits=waits):
         try:
             yield begin_or_resume(target, run, restart, replaces, option)
             done = True
@@ -109,7 +110,7 @@ def begin_or_resume(
                 "another output."
             )
         _put_back(folder, target)
-        changed_setting = "" if restart else difference(read_json_or_none(folder / _NOTE), run)
+        changed_setting = "" if restart else difference(read_json_or_none(folder / NOTE), run)
         if changed_setting and has_contents(folder):
             raise _other_run(folder, changed_setting, option)
         if restart or changed_setting:
@@ -117,7 +118,7 @@ def begin_or_resume(
             _remove_run_folder(folder, target)
             if not is_remote(folder):
                 folder.mkdir()
-            write_json(folder / _NOTE, {**OURS, **run})
+            write_json(folder / NOTE, {**OURS, **run})
     if is_complete(target) and not replaces and not is_moved(target):
         raise ConfigError(f"{target} exists already; remove it or name another output.")
     return folder
@@ -126,7 +127,7 @@ def begin_or_resume(
 def move_output(made: pathlib.Path, target: pathlib.Path) -> None:
     """Moves what a run has made to its place, and notes it: after a kill, a rerun may end it."""
     note = partial_note(target)
-    write_json(partial_folder(target) / _NOTE, {**note, _MOVED: _describe_files(made)})
+    write_json(partial_folder(target) / NOTE, {**note, _MOVED: _describe_files(made)})
     move_into_place(made, target)
 
 
@@ -181,9 +182,10 @@ def _remove_run_folder(folder: Any, target: pathlib.Path) -> None:
         except OSError:  # the disk is full, or it is not there
             shutil.rmtree(folder, ignore_errors=True)
         return
-    if paths := [(folder / name).path for name in versions(folder) if name != _NOTE]:
-        folder.fs.rm(paths)
-    remove_tree(folder)
+    with contextlib.suppress(FileNotFoundError):  # another machine removes it too
+        if paths := [(folder / name).path for name in versions(folder) if name != NOTE]:
+            folder.fs.rm(paths)
+        remove_tree(folder)
 
 
 @contextlib.contextmanager
@@ -200,12 +202,12 @@ def scratch_place(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--output") -> None:
     """Adds to the note of a run what is known only later; a stopped run must have noted it so."""
-    note = read_json_or_none(folder / _NOTE) or {}
+    note = read_json_or_none(folder / NOTE) or {}
     noted_before = {name: value for name, value in more.items() if name in note}
     if changed_setting := difference(note, noted_before):
         raise _other_run(folder, changed_setting, option)
     if noted_before != more:
-        write_json(folder / _NOTE, {**note, **more})
+        write_json(folder / NOTE, {**note, **more})
 
 
 @contextlib.contextmanager
@@ -214,7 +216,7 @@ def atomic_folder(
     contents: str,
     replaces: bool = False,
     option: str = "--output",
-    wait: Wait = "until_certain",
+    waits: bool = False,
 ) -> Iterator[pathlib.Path]:
     """Yields a path for a folder, which takes its place at the end; see `resumable_output`.
 
@@ -232,7 +234,7 @@ def atomic_folder(
                     sync_entry(path.parent)
         run = {"makes": contents}
         folder = held.enter_context(
-            resumable_output(target, run, replaces=replaces, option=option, wait=wait)
+            resumable_output(target, run, replaces=replaces, option=option, waits=waits)
         )
         new_folder = held.enter_context(scratch_place(folder))
         try:
@@ -251,10 +253,9 @@ def atomic_folder(
 
 def has_contents(folder: pathlib.Path) -> bool:
     """Whether there is more in a folder than a note, or a part of one."""
-    notes = {_NOTE, PLAN}
-    if is_remote(folder):  # where locks have a content
-        object_names = versions(folder)
-        return any(name not in notes and not name.endswith(LOCK) for name in object_names)
+    notes = {NOTE, PLAN}
+    if is_remote(folder):
+        return bool(versions(folder).keys() - notes)
     files = (path for path in folder.rglob("*") if path.is_file())
     return any(path.name not in notes and path.stat().st_size for path in files)
 
@@ -269,8 +270,8 @@ def _is_ours(folder: pathlib.Path) -> bool:
     """Whether a run has made a folder; an empty one, without a whole note, is anyone's."""
     if not folder.is_dir():
         return False
-    note = read_json_or_none(folder / _NOTE) or {}
-    other_entries = (path for path in folder.iterdir() if not path.match(private_pattern(_NOTE)))
+    note = read_json_or_none(folder / NOTE) or {}
+    other_entries = (path for path in folder.iterdir() if not path.match(private_pattern(NOTE)))
     return note.items() >= OURS.items() or not any(other_entries)
 
 

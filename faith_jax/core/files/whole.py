@@ -147,7 +147,7 @@ def write_json(path: str | pathlib.Path, value: Any) -> None:
 def read_json_or_none(path: pathlib.Path) -> dict[str, Any] | None:
     """Returns the object in a file of JSON; None where there is none, or no whole one."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(content(path) if is_remote(path) else path.read_bytes())
     except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None
@@ -360,7 +360,8 @@ def _replace_objects(
         if before and UPLOAD not in before:
             raise ConfigError(f"{target} is there, and no run has made it; name another output.")
         _write_upload_mark(target, False, {})
-        if left := [(target / name).path for name in before if name != UPLOAD]:
+        # Files that stay are never missing: another process may be making the same folder.
+        if left := [(target / name).path for name in before if name not in (UPLOAD, *files)]:
             target.fs.rm(left)
         write_files([(target / name).path for name in files])
         _write_upload_mark(target, True, files)

@@ -298,7 +298,7 @@ def _prepare_on_store(
 
     with report_write_errors(f"--data-dir: {target}"):
         if not is_there():
-            with output_lock(target, option="--data-dir", wait="until_free"):
+            with output_lock(target, option="--data-dir", waits=True):
                 if not is_there():
                     move_into_place(place, target)
     return builder_class(config=config, data_dir=str(local))
@@ -327,7 +327,7 @@ def _prepare_beside(
 ) -> None:
     """Prepares the data beside its place and moves it there: a failure changes nothing."""
     target = pathlib.Path(builder.data_dir)
-    with atomic_folder(target, "a data set", True, "--data-dir", wait="until_free") as place:
+    with atomic_folder(target, "a data set", True, "--data-dir", waits=True) as place:
         if _read_metadata(builder).get("raw_fingerprint") == _fingerprint_raw_files(paths):
             return  # another process was faster
         beside = place.with_name("prepared")

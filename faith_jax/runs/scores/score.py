@@ -359,8 +359,9 @@ def _fork_workers(
     other threads run.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    count = min(cores, len(job.undone()) // _SHARDS_OF_A_PROCESS) - 1
-    if count < 1 or is_remote(job.folder):
+    cores = 1 if is_remote(job.folder) else cores
+    count = min(cores, len(job.undone()) // _SHARDS_OF_A_PROCESS) - 1 if cores > 1 else 0
+    if count < 1:
         yield []
         return
     first_row = next(scoring.read(job.shards[0].place))

@@ -23,7 +23,6 @@ from faith_jax.core.files import (
     atomic_folder,
     count_whole_rows,
     difference,
-    locks,
     output_lock,
     partial,
     reserve_outputs,
@@ -31,6 +30,7 @@ from faith_jax.core.files import (
     working_folder,
     write_text,
 )
+from faith_jax.core.files.stores import path_of, versions
 from tests.core.files.test_files import RUN, rows_file, score
 from tests.paths import REPOSITORY
 
@@ -96,45 +96,42 @@ def test_commands_refuse_an_output_that_another_run_writes(capsys, tmp_path, com
     )
 
 
-@pytest.fixture
-def no_locks(monkeypatch):
-    """A file system without locks, on which a lease lasts a moment."""
+def refuse_own(output):
+    with pytest.raises(ConfigError, match="another run is writing"), output_lock(output):
+        pass
 
-    def refuse(*_):
-        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+def test_without_locks_the_runs_of_a_machine_are_kept_apart(tmp_path, monkeypatch, caplog):
+    shared, flock = tmp_path / "shared", fcntl.flock
+    shared.mkdir()
+
+    def refuse(file, operation):
+        if pathlib.Path(os.readlink(f"/proc/self/fd/{file}")).is_relative_to(shared):
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+        flock(file, operation)
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.3)
+    for machine in ("one", "two"):
+        monkeypatch.setenv("FAITH_JAX_STAGING", str(tmp_path / machine))
+        with output_lock(shared / "s.jsonl"):
+            refuse_own(shared / "s.jsonl")
+            if machine == "one":
+                monkeypatch.setenv("FAITH_JAX_STAGING", str(tmp_path / "other"))
+                with output_lock(shared / "s.jsonl"):
+                    pass
+        with output_lock(shared / "s.jsonl"), output_lock(shared / "t.jsonl"):
+            assert not list(shared.iterdir())
+    assert caplog.text.count(f"{shared}: its file system has no locks") == 1
 
 
-def test_without_locks_an_output_is_leased(no_locks, tmp_path):
-    target = tmp_path / "s.jsonl"
-    with (
-        output_lock(target) as held,
-        pytest.raises(ConfigError, match="another run is writing"),
-        output_lock(target),
-    ):
+def test_on_a_store_the_runs_of_a_machine_are_kept_apart(gs, tmp_path):
+    output = path_of(f"{gs}/s.jsonl")
+    with output_lock(output), output_lock(path_of(f"{gs}/t.jsonl")):
+        refuse_own(output)
+        assert not versions(path_of(gs))
+    with output_lock(output):
         pass
-    assert held is None
-    with output_lock(target):
-        assert [path.name for path in tmp_path.iterdir()] == [".s.jsonl.lease"]
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_lease_that_nobody_refreshes_expires(no_locks, tmp_path):
-    target = tmp_path / "s.jsonl"
-    lease = tmp_path / ".s.jsonl.lease"
-    with output_lock(target):
-        left = lease.read_text()
-    # Of a process on another host, which was killed.
-    lines = [
-        line if not line.startswith(os.uname().nodename) else "elsewhere"
-        for line in left.splitlines()
-    ]
-    lease.write_text("\n".join(lines) + "\n")
-    with output_lock(target):
-        assert lease.read_text() != left
-    assert not lease.exists()
+    assert not list((tmp_path / "staging" / "locks").iterdir())
 
 
 @pytest.mark.parametrize("name", ["u1.partial/thesis.txt", "u1.partial/run.json"])

@@ -12,8 +12,6 @@ from faith_jax.core.files.stores import (
     is_remote,
     open_binary,
     path_of,
-    put_if,
-    remove_if,
     upload_file,
     version,
     versions,
@@ -113,24 +111,6 @@ def test_versions_of_objects(store):
     assert versions(folder) == {"a": (version(folder / "a"), 1), "b/c": (first, 3)}
     path.write_bytes(b"two")
     assert version(path) != first
-
-
-def test_a_write_with_a_condition(store):
-    path = path_of(f"{store}/lease")
-    first = put_if(path, b"one", None)
-    assert version(path) == first
-    with pytest.raises(FileExistsError):
-        put_if(path, b"other", None)
-    second = put_if(path, b"two", first)
-    with pytest.raises(FileExistsError):
-        put_if(path, b"other", first)
-    assert path.read_bytes() == b"two"
-    assert version(path) == second != first
-    if not store.startswith("s3:"):  # moto removes what real S3 keeps
-        with pytest.raises(FileExistsError):
-            remove_if(path, first)
-    remove_if(path, second)
-    assert not path.exists()
 
 
 @pytest.mark.parametrize(
