@@ -1,6 +1,7 @@
 import functools
 import pathlib
 import shutil
+import tempfile
 
 import pytest
 import tensorflow_datasets as tfds
@@ -68,6 +69,13 @@ def test_samples_are_what_their_parsers_read(data_folder, name, config):
     for split in dataset.splits:
         expected = [row["id"] for row in dataset.examples(sample_files(dataset), split)]
         assert texts(built, split, "id") == expected
+
+
+def test_nobody_is_asked_about_a_data_set_and_nothing_is_left(tmp_path, monkeypatch):
+    """TFDS looks for what its authors host, with a temporary folder that stays."""
+    monkeypatch.setattr(tempfile, "mkdtemp", None)
+    monkeypatch.setattr(tfds.core.utils.gcs_utils, "gcs_dataset_info_files", None)
+    assert not BUILDERS["faithdial"](data_dir=str(tmp_path)).info.splits
 
 
 def test_configs_are_the_whole_and_the_sources():
