@@ -56,7 +56,7 @@ def folder(tmp_path, monkeypatch, offline_data_dir):
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(p, marks=pytest.mark.slow if p in ("api.md", "models.md") else ())
+        pytest.param(p, marks=pytest.mark.slow if p in ("api.md", "models.md", "mini.md") else ())
         for p in EXAMPLES
     ],
 )

@@ -85,6 +85,7 @@ def coverage(interval_of, cluster_field, correlation, leaning, samples=SAMPLES):
     return held / samples
 
 
+@pytest.mark.papers
 @pytest.mark.parametrize("interval_of", TRUTHS)
 def test_intervals_over_documents_hold_the_truth(interval_of):
     planted, nothing = (0.6, 0.45), (0.0, 0.0)

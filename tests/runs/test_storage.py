@@ -49,6 +49,7 @@ def test_scores_tables_and_pages_on_a_store_are_those_of_a_disk(command, gs, row
     )
 
 
+@pytest.mark.faults
 def test_a_scoring_that_was_stopped_resumes_from_the_store(command, gs, rows, monkeypatch, caplog):
     from faith_jax.runs.scores import score
 
@@ -76,6 +77,7 @@ def test_a_scoring_that_was_stopped_resumes_from_the_store(command, gs, rows, mo
     assert not any(".partial" in name or ".lock" in name for name in objects(gs))
 
 
+@pytest.mark.faults
 def test_a_data_set_whose_upload_was_stopped_is_not_read(command, gs, rows):
     target = path_of(f"{gs}/scores")
     score = ["score", "--scorers=token_f1", f"--input={rows}", f"--output={target}"]

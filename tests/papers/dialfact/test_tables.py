@@ -26,6 +26,7 @@ def folders(tmp_path_factory):
     }
 
 
+@pytest.mark.papers
 def test_the_commands_of_the_sample(tmp_path, capfd):
     commands = shown_commands(capfd, "dialfact", "--sample", f"--output={tmp_path}")
     assert not list(tmp_path.rglob("*.jsonl"))  # what is shown is not run

@@ -97,6 +97,7 @@ def test_the_workflows_commands(models, knowledge, tmp_path, capfd):
     assert methods == {"ROUGE", "salience", "classifier", "+Dev", "max", "sum", "negative entropy"}
 
 
+@pytest.mark.papers
 def test_the_tables_have_the_figures_of_the_scored_files(done):
     folder, rows = done
     cells, scored = cells_of(rows), {}
@@ -142,6 +143,7 @@ def test_the_tables_have_the_figures_of_the_scored_files(done):
     assert float(published) == pytest.approx(0.998)
 
 
+@pytest.mark.papers
 def test_what_is_missing_is_said(done):
     text = (done[0] / "npov_detection.md").read_text()
     assert "STAND-IN for the paper's annotation: 24 of 28 responses count as error-free" in text
