@@ -137,6 +137,18 @@ def test_a_join_that_another_machine_has_ended_is_none(gs, on_machine):
         assert target.exists()
 
 
+def test_a_process_that_fails_leaves_the_plan_to_other_machines(gs, on_machine):
+    target = path_of(f"{gs}/out.jsonl")
+    with begin(target) as job:
+        on_machine("other")
+        with pytest.raises(ZeroDivisionError), begin(target):
+            _ = 1 / 0
+        on_machine("one")
+        for shard in job.take_shards():
+            compute(shard)
+        assert join_on_a_store(job) == 6
+
+
 def test_another_run_takes_what_has_made_nothing(gs, on_machine):
     target = path_of(f"{gs}/out.jsonl")
     with begin(target) as job:
