@@ -159,3 +159,17 @@ def test_a_file_or_folder_is_moved_within_its_store(store):
     copy = local_copy(f"{store}/set")
     assert [(copy / name).read_text() for name in ("a", "b/c")] == ["a", "b/c"]
     assert is_complete(path_of(f"{store}/set"))
+
+
+def test_of_a_folder_that_is_made_again_no_file_is_missing(store, tmp_path, monkeypatch):
+    """Another machine may have just made it, and said that it is whole."""
+    target, source = path_of(f"{store}/set"), tmp_path / "set"
+    source.mkdir()
+    for name in ("a", "b"):
+        (source / name).write_text(name)
+    move_into_place(source, target)
+    (source / "b").unlink()
+    removed = []
+    monkeypatch.setattr(target.fs, "rm", lambda paths: removed.extend(paths))
+    move_into_place(source, target)
+    assert removed == [(target / "b").path]
