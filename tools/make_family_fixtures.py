@@ -267,6 +267,16 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         },
         {},
     ),
+    "bart_nli": (
+        "BartForSequenceClassification",
+        _BART
+        | {
+            "scale_embedding": True,
+            "activation_function": "gelu_new",
+            "id2label": {2: "entailment", 0: "contradiction", 1: "neutral"},
+        },
+        {},
+    ),
     "bert_nli": (
         "BertForSequenceClassification",
         _BERT

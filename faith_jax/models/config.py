@@ -130,13 +130,15 @@ class TransformerConfig(Settings):
       mlp_dropout_rate: inside the feed-forward layer; None = `dropout_rate`.
       classifier_dropout_rate: in the classification head; None = `dropout_rate`.
       classifier_input_dropout: dropout also before the head's hidden layer (RoBERTa).
-      label_names: classes of a classification head on the encoder, in order; () = no head.
+      label_names: classes of a classification head in order; () = no head. Beside a decoder it
+        takes the output layer's place: the decoder reads each text too, behind the start token,
+        and the head reads its state at the text's last end token (BART).
       classifier_hidden: the head has a hidden layer; else it is a projection of the first state.
       classifier_activation: activation of the head's hidden layer.
       classifier_bias: the head's hidden layer has a bias.
       classifier_norm: a norm behind this activation.
-      classifier_pooling: what the head reads of a text: the state of its "first" token, or the
-        "mean" of all its tokens'.
+      classifier_pooling: what the head reads of a text without a decoder: the state of its "first"
+        token, or the "mean" of all its tokens'.
       token_label_names: classes of a head on each token, in order, in place of `label_names`.
       pooler: this hidden layer is there without a head too (BERT's pooler).
       span_head: a head of extractive question answering: where an answer starts and ends.
@@ -273,6 +275,11 @@ class TransformerConfig(Settings):
             self.require(
                 "decoder_embedding", has_both_sides, "false without an encoder and a decoder"
             )
+        if self.label_names and not self.is_encoder_only:
+            prompts = self.encoder_prompt_length + self.decoder_prompt_length
+            plain = not (self.is_decoder_only or prompts or self.knowledge_attention)
+            expected = "none in a decoder-only model, in DoHA, and beside a decoder's soft prompt"
+            self.require("label_names", plain and bool(self.eos_ids), expected)
         if self.token_label_names:
             alone = self.is_encoder_only and not self.label_names
             self.require("token_label_names", alone, "none beside a decoder or `label_names`")
@@ -338,6 +345,11 @@ class TransformerConfig(Settings):
     def is_encoder_only(self) -> bool:
         """Whether there is no decoder: BERT, RoBERTa, DeBERTa."""
         return self.num_decoder_layers == 0
+
+    @property
+    def writes_text(self) -> bool:
+        """Whether there is a decoder, and no classification head in its output layer's place."""
+        return not (self.is_encoder_only or self.label_names)
 
     @property
     def has_classifier(self) -> bool:

@@ -90,6 +90,7 @@ BART = TransformerConfig(
         "decoder_start_id": 2,
     }
 )
+BART_NLI = BART.replace(label_names=("contradiction", "neutral", "entailment"), logits_bias=False)
 DOHA = BART.replace(knowledge_attention=True)
 ROBERTA = TransformerConfig(
     **_ENCODER
@@ -167,4 +168,6 @@ DECODERS = {
 }
 ENCODERS = {"roberta": ROBERTA, "bert": BERT, "albert": ALBERT, "deberta": DEBERTA}
 ENCODERS |= {"deberta_v1": DEBERTA_V1, "modernbert": MODERNBERT}
-FAMILIES = DECODERS | ENCODERS | {"bart": BART, "doha": DOHA, "t5gemma": T5GEMMA}
+FAMILIES = (
+    DECODERS | ENCODERS | {"bart": BART, "bart_nli": BART_NLI, "doha": DOHA, "t5gemma": T5GEMMA}
+)

@@ -19,7 +19,7 @@ SEARCHED = ("bloom_6_heads", "gpt2_inner_relu", "mistral_window")
 CASES = family_folders.cases()
 _OF_DECODERS = ("bloom", "gemma", "gpt2", "llama", "mistral", "qwen")
 CAUSAL = [c for c in CASES if c.startswith(_OF_DECODERS)]
-ENCODER_DECODERS = [c for c in CASES if c.startswith(("bart", "t5gemma"))]
+ENCODER_DECODERS = [c for c in CASES if c.startswith(("bart_plain", "bart_scaled", "t5gemma"))]
 ENCODERS = [c for c in CASES if c not in (*CAUSAL, *ENCODER_DECODERS)]
 # Heads and settings that another case has too: only their tensors are read and written.
 LIKE_OTHERS = {"albert_squad", "bloom_3_heads", "deberta_3_labels", "deberta_squad"}
@@ -195,7 +195,7 @@ def test_encoders(opened, name):
     if config.span_head:
         found = model.span_logits(*inputs)
         np.testing.assert_allclose(found[valid], expected["span_logits"][valid], atol=TOLERANCE)
-    elif not model.label_names or name in ("deberta_long", "deberta_v1_nli"):
+    elif not model.label_names or name in ("bart_nli", "deberta_long", "deberta_v1_nli"):
         found = model.hidden_states(*inputs)
         np.testing.assert_allclose(found[valid], expected["last_hidden"][valid], atol=TOLERANCE)
 

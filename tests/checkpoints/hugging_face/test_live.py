@@ -146,6 +146,12 @@ def _bart(rng):
     }
 
 
+def _bart_classifier(rng):
+    _, settings = _bart(rng)
+    changes = {"num_labels": int(rng.integers(1, 5)), "activation_function": "silu"}
+    return "BartForSequenceClassification", settings | changes
+
+
 def _bert(rng, positions):
     heads, _, width = _heads(rng)
     return {
@@ -206,7 +212,7 @@ def _deberta(rng):
 
 
 DRAWN = [_gpt2, _bloom, _llama, _mistral, _qwen, _gemma, _gemma2, _gemma3, _bart, _bert_or_albert]
-DRAWN += [_roberta, _deberta, _deberta_v1]
+DRAWN += [_roberta, _deberta, _deberta_v1, _bart_classifier]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
