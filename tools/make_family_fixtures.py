@@ -123,6 +123,13 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {},
     ),
     "t5_deep": ("T5ForConditionalGeneration", _T5 | {"num_layers": 3, "num_decoder_layers": 1}, {}),
+    "umt5_deep": (
+        "UMT5ForConditionalGeneration",
+        _T5
+        | {"num_decoder_layers": 1, "relative_attention_max_distance": 20}
+        | {"tie_word_embeddings": True},
+        {},
+    ),
     "gpt2_inner_relu": (
         "GPT2LMHeadModel",
         _GPT2 | {"n_inner": 20, "activation_function": "relu"},

@@ -88,6 +88,8 @@ class TransformerConfig(Settings):
       scale_embeddings: multiply embeddings by sqrt(emb_dim) (Gemma).
       positions: the position encoding: T5's "relative_bias", a "learned" embedding, "rotary"
         (Su 2021), "alibi" (Press 2022), or DeBERTa's "disentangled" attention.
+      layer_position_biases: each layer has a "relative_bias" of its own; else the layers of a stack
+        share one (not in umT5).
       separate_positions: disentangled attention as in DeBERTa v1: relative positions have
         projections of their own and their embedding no norm, keys have no bias, and each distance
         below `relative_attention_num_buckets` is a bucket.
@@ -181,6 +183,7 @@ class TransformerConfig(Settings):
     embedding_norm: bool = False
     scale_embeddings: bool = False
     positions: Positions = "relative_bias"
+    layer_position_biases: bool = False
     separate_positions: bool = False
     max_positions: NotNegative = 0
     position_offset: NotNegative = 0

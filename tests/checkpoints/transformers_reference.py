@@ -203,7 +203,7 @@ def inputs_of(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
             "decoder_target_tokens": targets,
         }
     is_classifier = "ForSequenceClassification" in str(config["architectures"])
-    if config["model_type"] in ("bart", "t5gemma") and not is_classifier:
+    if config["model_type"] in ("bart", "t5gemma", "umt5") and not is_classifier:
         encoder = rows(11, 4, 7, pad_id=pad, seed=seed)
         decoder = rows(6, 6, 6, pad_id=pad, seed=seed + 1)
         decoder[:, 0] = config.get("decoder_start_token_id", config.get("bos_token_id"))

@@ -1,7 +1,7 @@
 """A tiny config of each model family, as checkpoints have them."""
 
 from faith_jax.models.config import TransformerConfig
-from tests.models.tiny import VOCAB_SIZE
+from tests.models.tiny import TINY, VOCAB_SIZE
 
 _COMMON = {
     "vocab_size": VOCAB_SIZE,
@@ -157,6 +157,7 @@ MODERNBERT = TransformerConfig(
         "classifier_input_dropout": False,
     }
 )
+UMT5 = TINY.replace(layer_position_biases=True)
 DECODERS = {
     "gpt2": GPT2,
     "bloom": BLOOM,
@@ -169,5 +170,7 @@ DECODERS = {
 ENCODERS = {"roberta": ROBERTA, "bert": BERT, "albert": ALBERT, "deberta": DEBERTA}
 ENCODERS |= {"deberta_v1": DEBERTA_V1, "modernbert": MODERNBERT}
 FAMILIES = (
-    DECODERS | ENCODERS | {"bart": BART, "bart_nli": BART_NLI, "doha": DOHA, "t5gemma": T5GEMMA}
+    DECODERS
+    | ENCODERS
+    | {"bart": BART, "bart_nli": BART_NLI, "umt5": UMT5, "doha": DOHA, "t5gemma": T5GEMMA}
 )

@@ -125,6 +125,7 @@ SCANNED = {
     "deberta_v1": families.DEBERTA_V1,
     "bloom": families.BLOOM,
     "bart": families.BART,
+    "umt5": families.UMT5,
     "modernbert": families.MODERNBERT.replace(
         first_norm=True, sliding_window_layers=(1,), num_encoder_layers=2
     ),
@@ -174,6 +175,7 @@ LONG = {
     "modernbert": shallow(families.MODERNBERT),
     "deberta_v1": shallow(families.DEBERTA_V1),
     "doha": shallow(families.DOHA),
+    "umt5": shallow(families.UMT5),
 }
 
 

@@ -93,9 +93,8 @@ def test_boundary_values_of_t5s_buckets(bidirectional, buckets):
 def test_position_bias_looks_its_bucket_up_for_each_head():
     module = RelativePositionBias(num_heads=2, bidirectional=False, num_buckets=4, max_distance=8)
     table = np.array([[0.0, 1.0, 2.0, 3.0], [10.0, 11.0, 12.0, 13.0]])
-    found = applied(
-        module, {"params": {"rel_embedding": table}}, np.array([2, 3]), np.array([0, 1, 2, 3])
-    )
+    distances = np.arange(4)[None, None] - np.array([[[2], [3]]])
+    found = applied(module, {"params": {"rel_embedding": table}}, distances)
     # Distances 2 1 0 and the future, 3 2 1 0; with 2 exact buckets, 2 and 3 share the next.
     np.testing.assert_array_equal(found[0, 0], [[2, 1, 0, 0], [2, 2, 1, 0]])
     np.testing.assert_array_equal(found[0, 1], found[0, 0] + 10)

@@ -1,4 +1,4 @@
-"""T5, Flan-T5 and mT5: encoder-decoder, with biases of relative positions.
+"""T5, Flan-T5, mT5 and umT5: encoder-decoder, with biases of relative positions.
 
 A tied output layer is scaled in T5 1.0. Transformers 5 never scales an mT5, though it writes
 `"tie_word_embeddings": true` for each; Transformers 4 scaled a tied one. A scaled mT5 is written as
@@ -81,6 +81,7 @@ T5 = Family(
         "is_encoder_only": False,
         "norm": "rms",
         "positions": "relative_bias",
+        "layer_position_biases": False,
     },
     fields={
         "vocab_size": (32128, "vocab_size"),
@@ -142,4 +143,17 @@ MT5 = T5.replace(
         "mlp_dim": (1024, "d_ff"),
     },
     read=_read_mt5,
+)
+UMT5 = T5.replace(
+    name="umT5",
+    model_type="umt5",
+    architecture="UMT5ForConditionalGeneration",
+    marks={**T5.marks, "layer_position_biases": True},
+    fields=MT5.fields,
+    constants={**T5.constants, "layer_position_biases": True},
+    read=functools.partial(_read_t5, projection="gated-gelu"),
+    layers={
+        names: {**layer, "layer.0.SelfAttention.relative_attention_bias": "relpos_bias"}
+        for names, layer in T5.layers.items()
+    },
 )

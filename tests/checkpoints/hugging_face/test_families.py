@@ -19,7 +19,9 @@ SEARCHED = ("bloom_6_heads", "gpt2_inner_relu", "mistral_window")
 CASES = family_folders.cases()
 _OF_DECODERS = ("bloom", "gemma", "gpt2", "llama", "mistral", "qwen")
 CAUSAL = [c for c in CASES if c.startswith(_OF_DECODERS)]
-ENCODER_DECODERS = [c for c in CASES if c.startswith(("bart_plain", "bart_scaled", "t5gemma"))]
+ENCODER_DECODERS = [
+    c for c in CASES if c.startswith(("bart_plain", "bart_scaled", "t5gemma", "umt5"))
+]
 ENCODERS = [c for c in CASES if c not in (*CAUSAL, *ENCODER_DECODERS)]
 # Heads and settings that another case has too: only their tensors are read and written.
 LIKE_OTHERS = {"albert_squad", "bloom_3_heads", "deberta_3_labels", "deberta_squad"}
@@ -157,7 +159,7 @@ def test_encoder_decoders(opened, name):
     inputs = expected["encoder_input_tokens"]
     found = model.logits(inputs, expected["decoder_input_tokens"])
     np.testing.assert_allclose(found, expected["logits"], atol=TOLERANCE)
-    if name == "t5gemma_windows":
+    if name in ("t5gemma_windows", "umt5_deep"):
         greedy = model.generate(inputs, max_length=8)
         np.testing.assert_array_equal(greedy, expected["greedy_tokens"])
     if name.startswith("bart"):  # whose output layer has a bias that is not zero

@@ -128,6 +128,24 @@ def _gemma3(rng):
     return "Gemma3ForCausalLM", settings | changes
 
 
+def _umt5(rng):
+    heads, head_dim, width = _heads(rng)
+    layers, buckets = int(rng.integers(1, 4)), 2 * int(rng.integers(2, 17))
+    return "UMT5ForConditionalGeneration", {
+        "d_model": width,
+        "d_kv": head_dim + 1,
+        "d_ff": int(rng.integers(3, 30)),
+        "num_heads": heads,
+        "num_layers": layers,
+        # Transformers' cache has room for no more.
+        "num_decoder_layers": int(rng.integers(1, layers + 1)),
+        "relative_attention_num_buckets": buckets,
+        "relative_attention_max_distance": buckets + int(rng.integers(1, 20)),
+        "feed_forward_proj": str(rng.choice(["gated-gelu", "gated-silu", "relu", "gelu"])),
+        "tie_word_embeddings": bool(rng.random() < 0.5),
+    }
+
+
 def _bart(rng):
     heads, _, width = _heads(rng)
     mlp = int(rng.integers(3, 30))
@@ -212,7 +230,7 @@ def _deberta(rng):
 
 
 DRAWN = [_gpt2, _bloom, _llama, _mistral, _qwen, _gemma, _gemma2, _gemma3, _bart, _bert_or_albert]
-DRAWN += [_roberta, _deberta, _deberta_v1, _bart_classifier]
+DRAWN += [_roberta, _deberta, _deberta_v1, _bart_classifier, _umt5]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
