@@ -296,6 +296,25 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "bert_base_model": ("BertModel", _BERT, {}),
     "bert_squad": ("BertForQuestionAnswering", _BERT, {}),
+    "electra_nli": (
+        "ElectraForSequenceClassification",
+        _BERT
+        | {"embedding_size": 12, "id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}},
+        {},
+    ),
+    "distilbert_nli": (
+        "DistilBertForSequenceClassification",
+        {
+            "vocab_size": VOCAB,
+            "dim": 16,
+            "n_layers": 2,
+            "n_heads": 4,
+            "hidden_dim": 24,
+            "max_position_embeddings": 34,
+            "id2label": {1: "entailment", 0: "not_entailment"},
+        },
+        {},
+    ),
     "albert_nli": ("AlbertForSequenceClassification", _ALBERT | {"num_hidden_layers": 3}, {}),
     "albert_squad": ("AlbertForQuestionAnswering", _ALBERT, {}),
     "dpr_context": ("DPRContextEncoder", _BERT, {}),

@@ -129,6 +129,7 @@ class TransformerConfig(Settings):
       broadcast_dropout: one dropout mask for all positions of a sequence, and also dropout after
         the stacks (T5X); False = a mask for each position (the other families).
       attention_dropout_rate: of attention weights; None = `dropout_rate`.
+      attention_output_dropout: dropout of what self-attention adds (not in DistilBERT).
       mlp_dropout_rate: inside the feed-forward layer; None = `dropout_rate`.
       classifier_dropout_rate: in the classification head; None = `dropout_rate`.
       classifier_input_dropout: dropout also before the head's hidden layer (RoBERTa).
@@ -212,6 +213,7 @@ class TransformerConfig(Settings):
     logits_bias: bool = False
     broadcast_dropout: bool = True
     attention_dropout_rate: ShareBelow1 | None = None
+    attention_output_dropout: bool = True
     mlp_dropout_rate: ShareBelow1 | None = None
     classifier_dropout_rate: ShareBelow1 | None = None
     classifier_input_dropout: bool = True

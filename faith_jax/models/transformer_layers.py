@@ -159,7 +159,8 @@ class EncoderLayer(_Layer):
 
         # ModernBERT: the norm of the embeddings is that of the first layer's attention.
         is_normed = self.is_first and not cfg.first_norm
-        x = self._add_residual(x, attention, "attention", deterministic, is_normed)
+        keeps_all = deterministic or not cfg.attention_output_dropout
+        x = self._add_residual(x, attention, "attention", keeps_all, is_normed)
         return self._add_feed_forward(x, deterministic), None
 
 

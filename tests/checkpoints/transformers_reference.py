@@ -221,7 +221,7 @@ def inputs_of(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
         for row, length in zip(tokens, lengths, strict=True):
             row[[length // 2, length - 1]] = config["eos_token_id"]
     inputs = {"input_tokens": tokens, "input_mask": mask.astype(np.int8)}
-    if config["model_type"] in ("bert", "albert"):
+    if config["model_type"] in ("bert", "albert", "electra"):
         second = np.arange(tokens.shape[1]) >= np.array(lengths)[:, None] // 2
         inputs["token_types"] = (second & mask).astype(np.int8)
     return inputs

@@ -112,6 +112,19 @@ BERT = ROBERTA.replace(
     classifier_input_dropout=False,
     pooler=True,
 )
+ELECTRA = BERT.replace(
+    embedding_dim=6,
+    classifier_activation="gelu_exact",
+    classifier_input_dropout=True,
+    pooler=False,
+)
+DISTILBERT = BERT.replace(
+    num_token_types=0,
+    classifier_activation="relu",
+    layer_norm_epsilon=1e-12,
+    attention_output_dropout=False,
+    pooler=False,
+)
 ALBERT = BERT.replace(
     embedding_dim=6, shared_layers=True, label_names=(), span_head=True, eos_ids=(3,)
 )
@@ -168,7 +181,12 @@ DECODERS = {
     "gemma2": GEMMA2,
 }
 ENCODERS = {"roberta": ROBERTA, "bert": BERT, "albert": ALBERT, "deberta": DEBERTA}
-ENCODERS |= {"deberta_v1": DEBERTA_V1, "modernbert": MODERNBERT}
+ENCODERS |= {
+    "electra": ELECTRA,
+    "distilbert": DISTILBERT,
+    "deberta_v1": DEBERTA_V1,
+    "modernbert": MODERNBERT,
+}
 FAMILIES = (
     DECODERS
     | ENCODERS

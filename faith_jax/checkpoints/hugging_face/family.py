@@ -340,11 +340,12 @@ class Family:
 
     def write_config(self, config: TransformerConfig, dtype: str) -> dict[str, Any]:
         """Returns the fields of a config.json; `dtype` is that of the tensors."""
+        head_rate = config.classifier_dropout_rate
         settings = config.to_dict() | {
             "attention_dropout_rate": config.attention_weights_dropout,
             "mlp_activations": PUBLISHED_ACTIVATIONS[config.mlp_activations[0]],
             "mlp_dropout_rate": config.mlp_dropout_rate or 0.0,
-            "classifier_dropout_rate": config.classifier_dropout_rate or 0.0,
+            "classifier_dropout_rate": config.dropout_rate if head_rate is None else head_rate,
             "num_kv_heads": config.num_kv_heads or config.num_heads,
         }
         architecture = self.architecture

@@ -203,6 +203,26 @@ def _bert_or_albert(rng):
     return f"{family}For{head}", settings | {"type_vocab_size": 2}
 
 
+def _electra(rng):
+    settings = _bert(rng, int(rng.integers(11, 40))) | {"type_vocab_size": 2}
+    width = int(rng.choice([settings["hidden_size"], 5, 12]))
+    return "ElectraForSequenceClassification", settings | {"embedding_size": width}
+
+
+def _distilbert(rng):
+    settings = _bert(rng, int(rng.integers(11, 40)))
+    return "DistilBertForSequenceClassification", {
+        "dim": settings["hidden_size"],
+        "n_layers": settings["num_hidden_layers"],
+        "n_heads": settings["num_attention_heads"],
+        "hidden_dim": settings["intermediate_size"],
+        "activation": str(rng.choice(["gelu", "relu"])),
+        "sinusoidal_pos_embds": bool(rng.random() < 0.5),
+        "max_position_embeddings": settings["max_position_embeddings"],
+        "num_labels": settings["num_labels"],
+    }
+
+
 def _deberta_v1(rng):
     settings = _bert(rng, int(rng.integers(40, 60)))
     return "DebertaForSequenceClassification", settings | {
@@ -230,7 +250,7 @@ def _deberta(rng):
 
 
 DRAWN = [_gpt2, _bloom, _llama, _mistral, _qwen, _gemma, _gemma2, _gemma3, _bart, _bert_or_albert]
-DRAWN += [_roberta, _deberta, _deberta_v1, _bart_classifier, _umt5]
+DRAWN += [_electra, _distilbert, _roberta, _deberta, _deberta_v1, _bart_classifier, _umt5]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
