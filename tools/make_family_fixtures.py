@@ -114,6 +114,8 @@ _T5 = {
     "tie_word_embeddings": False,
     "decoder_start_token_id": 0,
 }
+# Their folders have a generation_config.json too.
+_GENERATING = ("T5ForConditionalGeneration", "T5GemmaForConditionalGeneration")
 # Name: architecture, settings, and fields of config.json that are then put back to older forms.
 MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "t5_v1_1": ("T5ForConditionalGeneration", _T5, {}),
@@ -123,6 +125,11 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {},
     ),
     "t5_deep": ("T5ForConditionalGeneration", _T5 | {"num_layers": 3, "num_decoder_layers": 1}, {}),
+    "t5_nli": (
+        "T5ForSequenceClassification",
+        _T5 | {"id2label": {2: "contradiction", 0: "entailment", 1: "neutral"}},
+        {},
+    ),
     "umt5_deep": (
         "UMT5ForConditionalGeneration",
         _T5
@@ -395,7 +402,7 @@ def save(
     with tempfile.TemporaryDirectory() as scratch:
         made = pathlib.Path(scratch)
         make_folder(made, architecture, settings, older)
-        for file in ("config.json", "generation_config.json")[: 1 + (architecture[:2] == "T5")]:
+        for file in ("config.json", "generation_config.json")[: 1 + (architecture in _GENERATING)]:
             shutil.copyfile(made / file, folder / file)
         stored = family_folders.safetensors.numpy.load_file(made / "model.safetensors")
     shapes = {name: list(array.shape) for name, array in sorted(stored.items())}

@@ -1,4 +1,4 @@
-"""Models that write nothing, with their parameters: encoders, and a BART with a head of classes."""
+"""Models that write nothing, with their parameters: encoders, and classifiers with a decoder."""
 
 import functools
 from typing import Any, NoReturn
@@ -22,7 +22,7 @@ def _apply_method(
 
 
 class EncoderModel(BaseModel):
-    """An encoder-only model, or a BART with a classification head, with its parameters."""
+    """An encoder-only model, or a BART or T5 with a classification head, with its parameters."""
 
     @property
     def label_names(self) -> tuple[str, ...]:

@@ -120,7 +120,7 @@ def load_model(
     Returns:
       A `EncoderDecoderModel` (encoder-decoder: T5, BART), a `CausalModel` (decoder-only: GPT-2,
       BLOOM, Gemma, Llama, Mistral, Qwen) or `EncoderModel` (BERT, ALBERT, DPR, RoBERTa, DeBERTa,
-      and a BART with a classification head).
+      and a BART or T5 with a classification head).
 
     Raises:
       CheckpointError: on a checkpoint that is missing, foreign, truncated or mis-shaped, that

@@ -132,10 +132,10 @@ class TransformerConfig(Settings):
       attention_output_dropout: dropout of what self-attention adds (not in DistilBERT).
       mlp_dropout_rate: inside the feed-forward layer; None = `dropout_rate`.
       classifier_dropout_rate: in the classification head; None = `dropout_rate`.
-      classifier_input_dropout: dropout also before the head's hidden layer (RoBERTa).
+      classifier_input_dropout: dropout also before the head's hidden layer (RoBERTa, BART).
       label_names: classes of a classification head in order; () = no head. Beside a decoder it
         takes the output layer's place: the decoder reads each text too, behind the start token,
-        and the head reads its state at the text's last end token (BART).
+        and the head reads its state at the text's last end token (BART, T5).
       classifier_hidden: the head has a hidden layer; else it is a projection of the first state.
       classifier_activation: activation of the head's hidden layer.
       classifier_bias: the head's hidden layer has a bias.

@@ -208,6 +208,8 @@ class Decoder(_Stack):
         if cfg.norm_position != "post":
             self.decoder_norm = norm(cfg)
         self.dropout = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
+        if not cfg.writes_text:  # a head has the output layer's place
+            return
         if not cfg.logits_via_embedding:
             # The output layer is float32 even with bfloat16, for stable log-probabilities.
             self.logits_dense = OutputKernel(cfg.emb_dim, cfg.vocab_size)

@@ -587,8 +587,9 @@ class Transformer(nn.Module):
             inputs = (tokens, tokens)
         encoded = None if inputs is None else self.encode(inputs, None, False)
         hidden = self.decode_hidden(encoded, inputs, tokens, None, enable_dropout=False)
-        self.logits(hidden)
-        if cfg.has_classifier:
+        if cfg.writes_text:
+            self.logits(hidden)
+        else:
             self.classifier(hidden[:, 0], deterministic=True)
 
     def _decode_hidden(

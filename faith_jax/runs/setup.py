@@ -140,9 +140,12 @@ def initial_params(
         head = jax.device_get(random_params(module, partitioner, seed, "classifier"))
         if checkpoint.config.pooler:  # which BERT's new heads build on
             head["dense"] = checkpoint.params["classifier"]["dense"]
-        checkpoint = dataclasses.replace(
-            checkpoint, params={**checkpoint.params, "classifier": head}
-        )
+        new_params = {**checkpoint.params, "classifier": head}
+        if "decoder" in new_params:
+            # The head takes the output layer's place.
+            decoder = new_params["decoder"].items()
+            new_params["decoder"] = {k: v for k, v in decoder if not k.startswith("logits_")}
+        checkpoint = dataclasses.replace(checkpoint, params=new_params)
     new_questions = config.question_encoder and not checkpoint.config.question_encoder
     params = matching_params(
         checkpoint, config.replace(question_encoder=False) if new_questions else config

@@ -90,7 +90,7 @@ BART = TransformerConfig(
         "decoder_start_id": 2,
     }
 )
-BART_NLI = BART.replace(label_names=("contradiction", "neutral", "entailment"), logits_bias=False)
+BART_NLI = BART.replace(label_names=("contradiction", "neutral", "entailment"))
 DOHA = BART.replace(knowledge_attention=True)
 ROBERTA = TransformerConfig(
     **_ENCODER
@@ -170,6 +170,7 @@ MODERNBERT = TransformerConfig(
         "classifier_input_dropout": False,
     }
 )
+T5_NLI = TINY.replace(label_names=("entailment", "neutral", "contradiction"))
 UMT5 = TINY.replace(layer_position_biases=True)
 DECODERS = {
     "gpt2": GPT2,
@@ -190,5 +191,12 @@ ENCODERS |= {
 FAMILIES = (
     DECODERS
     | ENCODERS
-    | {"bart": BART, "bart_nli": BART_NLI, "umt5": UMT5, "doha": DOHA, "t5gemma": T5GEMMA}
+    | {
+        "bart": BART,
+        "bart_nli": BART_NLI,
+        "umt5": UMT5,
+        "t5_nli": T5_NLI,
+        "doha": DOHA,
+        "t5gemma": T5GEMMA,
+    }
 )

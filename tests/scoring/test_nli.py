@@ -66,7 +66,7 @@ def test_labels_may_be_told(models):
 def test_a_bart_classifies_by_its_decoder(tmp_path):
     names = ("contradiction", "neutral", "entailment")
     folder = tiny_models.write_model(
-        tmp_path / "bart", "bart", label_names=names, logits_bias=False, max_positions=512
+        tmp_path / "bart", "bart", label_names=names, max_positions=512
     )
     model, tokens = load_model(folder), load_vocabulary(folder)
     encode = PairEncoder(tokens, model.config.vocab_size, 512)

@@ -113,6 +113,6 @@ BART = Family(
         },
     },
     prefix="model.",
-    unused=r"(encoder|decoder)\.embed_tokens\.weight|classification_head\..*",
+    unused=rf"(encoder|decoder)\.embed_tokens\.weight|classification_head\..*|{LOGITS_BIAS}",
     embedding_copies=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"),
 )

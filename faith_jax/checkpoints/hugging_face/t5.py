@@ -3,11 +3,14 @@
 A tied output layer is scaled in T5 1.0. Transformers 5 never scales an mT5, though it writes
 `"tie_word_embeddings": true` for each; Transformers 4 scaled a tied one. A scaled mT5 is written as
 a T5, which computes the same.
+
+Classifiers have a head on the decoder in place of the output layer.
 """
 
 import functools
 import re
 
+from faith_jax.checkpoints.hugging_face.bert import labels_of
 from faith_jax.checkpoints.hugging_face.family import (
     ACTIVATIONS,
     PUBLISHED_ACTIVATIONS,
@@ -82,6 +85,7 @@ T5 = Family(
         "norm": "rms",
         "positions": "relative_bias",
         "layer_position_biases": False,
+        "writes_text": True,
     },
     fields={
         "vocab_size": (32128, "vocab_size"),
@@ -144,6 +148,38 @@ MT5 = T5.replace(
     },
     read=_read_mt5,
 )
+
+
+def below(base: str, family: Family) -> Family:
+    """Returns a family whose tensors but the output layer lie below a module of another model."""
+    modules = {f"{base}{name}": ours for name, ours in family.modules.items() if name != "lm_head"}
+    return family.replace(
+        modules=modules,
+        layers={(f"{base}{stack}", ours): layer for (stack, ours), layer in family.layers.items()},
+        prefix=base,
+        embedding_copies=tuple(f"{base}{name}" for name in family.embedding_copies),
+    )
+
+
+def _make_classifier(family: Family) -> Family:
+    """Returns the family with a head of classes in place of the output layer."""
+    task, body = "ForSequenceClassification", below("transformer.", family)
+    head = {"dense": "classifier/dense", "out_proj": "classifier/out"}
+    return body.replace(
+        kind=task,
+        architecture=family.architecture.replace("ForConditionalGeneration", task),
+        marks={**T5.marks, "writes_text": False},
+        fields={**family.fields, "classifier_dropout_rate": (0.0, "classifier_dropout")},
+        tasks=(task,),
+        read=lambda fields, base_settings: (
+            family.read(fields, base_settings) | {"label_names": fields.labels()}
+        ),
+        write=lambda config: family.write(config) | labels_of(config),
+        modules={**body.modules, **{f"classification_head.{k}": v for k, v in head.items()}},
+    )
+
+
+T5_CLASSIFIER, MT5_CLASSIFIER = map(_make_classifier, (T5, MT5))
 UMT5 = T5.replace(
     name="umT5",
     model_type="umt5",

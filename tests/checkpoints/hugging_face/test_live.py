@@ -170,6 +170,13 @@ def _bart_classifier(rng):
     return "BartForSequenceClassification", settings | changes
 
 
+def _t5_classifier(rng):
+    _, settings = _umt5(rng)
+    family = str(rng.choice(["T5", "MT5"]))
+    classes = {"num_labels": int(rng.integers(1, 5)), "decoder_start_token_id": 0}
+    return f"{family}ForSequenceClassification", settings | classes
+
+
 def _bert(rng, positions):
     heads, _, width = _heads(rng)
     return {
@@ -250,7 +257,16 @@ def _deberta(rng):
 
 
 DRAWN = [_gpt2, _bloom, _llama, _mistral, _qwen, _gemma, _gemma2, _gemma3, _bart, _bert_or_albert]
-DRAWN += [_electra, _distilbert, _roberta, _deberta, _deberta_v1, _bart_classifier, _umt5]
+DRAWN += [
+    _electra,
+    _distilbert,
+    _roberta,
+    _deberta,
+    _deberta_v1,
+    _bart_classifier,
+    _umt5,
+    _t5_classifier,
+]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
