@@ -114,6 +114,8 @@ _T5 = {
     "tie_word_embeddings": False,
     "decoder_start_token_id": 0,
 }
+# Their folders have a generation_config.json too.
+_GENERATING = ("T5ForConditionalGeneration", "T5GemmaForConditionalGeneration")
 # Name: architecture, settings, and fields of config.json that are then put back to older forms.
 MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "t5_v1_1": ("T5ForConditionalGeneration", _T5, {}),
@@ -123,6 +125,18 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {},
     ),
     "t5_deep": ("T5ForConditionalGeneration", _T5 | {"num_layers": 3, "num_decoder_layers": 1}, {}),
+    "t5_nli": (
+        "T5ForSequenceClassification",
+        _T5 | {"id2label": {2: "contradiction", 0: "entailment", 1: "neutral"}},
+        {},
+    ),
+    "umt5_deep": (
+        "UMT5ForConditionalGeneration",
+        _T5
+        | {"num_decoder_layers": 1, "relative_attention_max_distance": 20}
+        | {"tie_word_embeddings": True},
+        {},
+    ),
     "gpt2_inner_relu": (
         "GPT2LMHeadModel",
         _GPT2 | {"n_inner": 20, "activation_function": "relu"},
@@ -267,6 +281,16 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         },
         {},
     ),
+    "bart_nli": (
+        "BartForSequenceClassification",
+        _BART
+        | {
+            "scale_embedding": True,
+            "activation_function": "gelu_new",
+            "id2label": {2: "entailment", 0: "contradiction", 1: "neutral"},
+        },
+        {},
+    ),
     "bert_nli": (
         "BertForSequenceClassification",
         _BERT
@@ -279,6 +303,25 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "bert_base_model": ("BertModel", _BERT, {}),
     "bert_squad": ("BertForQuestionAnswering", _BERT, {}),
+    "electra_nli": (
+        "ElectraForSequenceClassification",
+        _BERT
+        | {"embedding_size": 12, "id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}},
+        {},
+    ),
+    "distilbert_nli": (
+        "DistilBertForSequenceClassification",
+        {
+            "vocab_size": VOCAB,
+            "dim": 16,
+            "n_layers": 2,
+            "n_heads": 4,
+            "hidden_dim": 24,
+            "max_position_embeddings": 34,
+            "id2label": {1: "entailment", 0: "not_entailment"},
+        },
+        {},
+    ),
     "albert_nli": ("AlbertForSequenceClassification", _ALBERT | {"num_hidden_layers": 3}, {}),
     "albert_squad": ("AlbertForQuestionAnswering", _ALBERT, {}),
     "dpr_context": ("DPRContextEncoder", _BERT, {}),
@@ -359,7 +402,7 @@ def save(
     with tempfile.TemporaryDirectory() as scratch:
         made = pathlib.Path(scratch)
         make_folder(made, architecture, settings, older)
-        for file in ("config.json", "generation_config.json")[: 1 + (architecture[:2] == "T5")]:
+        for file in ("config.json", "generation_config.json")[: 1 + (architecture in _GENERATING)]:
             shutil.copyfile(made / file, folder / file)
         stored = family_folders.safetensors.numpy.load_file(made / "model.safetensors")
     shapes = {name: list(array.shape) for name, array in sorted(stored.items())}

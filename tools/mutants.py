@@ -383,8 +383,8 @@ MODELS = _of(
     (
         "head-mean",
         "transformer.py",
-        "texts = jnp.where(inside & (input_tokens != self.config.pad_id), segment_ids, 0)",
-        "texts = segment_ids",
+        "return _mean_states(hidden, jnp.where(inside, segment_ids, 0), numbers)",
+        "return _mean_states(hidden, segment_ids, numbers)",
         "tests/models/test_families.py::test_the_mean_of_a_text_is_of_its_own_tokens",
     ),
     (

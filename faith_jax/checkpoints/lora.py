@@ -167,6 +167,8 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
     if new_heads and not config.label_names and lora.config.task_type == "SEQ_CLS":
         count = lora.replacements[new_heads[0]].shape[0]
         config = config.replace(label_names=tuple(f"LABEL_{i}" for i in range(count)))
+        # Beside a decoder the head takes the output layer's place.
+        params = {k: v for k, v in params.items() if not k.startswith("decoder/logits_")}
     shapes = expected_shapes(config)
     maps = {tensor.published_name: tensor for tensor in family.tensor_maps(config, shapes)}
     is_same_dtype = {array.dtype for array in params.values()} == {lora.dtype}

@@ -49,7 +49,7 @@ _STATE = "state"  # the folder of Orbax's form
 # The folders of a step in which other programs have Orbax write their tree; "" = the step itself.
 _TREES = (_STATE, "", "default", "params", "items", "model", "train_state")
 STEP = "checkpoint_"  # begins the name of a step's folder
-_EMBEDDING = "token_embedder/embedding"
+_EMBEDDING, _BIAS = "token_embedder/embedding", "relpos_bias/rel_embedding"
 # Soft prompts of prompt-tuning (Lester 2021), by our names.
 _PROMPTS = {
     f"{stack}/prompt/prompt/prompt": f"{stack}_prompt/embedding" for stack in ("encoder", "decoder")
@@ -129,7 +129,9 @@ def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> Transform
     def prompt(name: str) -> int:
         return dimension(name, 0) if name in shapes else 0
 
-    heads = dimension("encoder/relpos_bias/rel_embedding", 0)
+    own_bias = f"encoder/{first}/{_BIAS}"  # umT5's
+    bias = own_bias if own_bias in shapes else f"encoder/{_BIAS}"
+    heads = dimension(bias, -2)
     gated = f"encoder/{first}/mlp/wi_0/kernel" in shapes
     try:
         return TransformerConfig(
@@ -142,7 +144,8 @@ def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> Transform
             num_decoder_layers=layers("decoder"),
             mlp_activations=("gelu", "linear") if gated else ("relu",),
             logits_via_embedding="decoder/logits_dense/kernel" not in shapes,
-            relative_attention_num_buckets=dimension("encoder/relpos_bias/rel_embedding", 1),
+            relative_attention_num_buckets=dimension(bias, -1),
+            layer_position_biases=bias == own_bias,
             scan_layers=scanned,
             encoder_prompt_length=prompt("encoder_prompt/embedding"),
             decoder_prompt_length=prompt("decoder_prompt/embedding"),
@@ -258,11 +261,10 @@ def _by_layer(stored: Mapping[str, LazyArray], folder: pathlib.Path) -> dict[str
     """Returns parameters by our names: scanned layers by layer, and prompt-tuning's prompts."""
     width = stored[_EMBEDDING].shape[-1:] if _EMBEDDING in stored else ()
     params: dict[str, LazyArray] = {}
+    biases: dict[str, np.ndarray] = {}  # of a stack's scanned layers
     for name, array in stored.items():
         match = _SCANNED.fullmatch(name)
         if match is None:
-            if re.fullmatch(r"\w+/layers_\d+/relpos_bias/rel_embedding", name):
-                raise _own_positions(folder, name)
             params[_PROMPTS.get(name, name)] = array
             continue
         stack, inner, rest = match.groups()
@@ -277,20 +279,14 @@ def _by_layer(stored: Mapping[str, LazyArray], folder: pathlib.Path) -> dict[str
                 f"{folder}: the parameter {name} has the shape {array.shape}; expected the layers "
                 f"of a scanned checkpoint on axis {axis}."
             )
-        elif rest == "relpos_bias/rel_embedding":
-            # Our layers share it, so all of these must be alike.
-            biases = np.moveaxis(np.asarray(array), axis, 0)
-            if not biases.size or (biases != biases[0]).any():
-                raise _own_positions(folder, name)
-            params[f"{stack}/{rest}"] = entry(array, 0, axis)
         else:
             for i in range(array.shape[axis]):
                 params[f"{stack}/layers_{i}/{rest}"] = entry(array, i, axis)
+            if rest == _BIAS:
+                biases[stack] = np.moveaxis(np.asarray(array), axis, 0)
+    # Scanned layers may have copies of the position bias that they share.
+    if biases and all((layers == layers[:1]).all() for layers in biases.values()):
+        for stack, layers in biases.items():
+            copies = [params.pop(f"{stack}/layers_{i}/{_BIAS}") for i in range(len(layers))]
+            params |= {f"{stack}/{_BIAS}": array for array in copies[:1]}
     return params
-
-
-def _own_positions(folder: pathlib.Path, name: str) -> CheckpointError:
-    return CheckpointError(
-        f"{folder}: the parameter {name}: each layer has a position bias of its own, as in umT5, "
-        "which is not supported."
-    )

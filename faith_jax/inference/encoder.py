@@ -1,4 +1,4 @@
-"""Encoder-only models with their parameters: BERT, ALBERT, DPR, RoBERTa, DeBERTa, ModernBERT."""
+"""Models that write nothing, with their parameters: encoders, and classifiers with a decoder."""
 
 import functools
 from typing import Any, NoReturn
@@ -22,7 +22,7 @@ def _apply_method(
 
 
 class EncoderModel(BaseModel):
-    """An encoder-only model with its parameters."""
+    """An encoder-only model, or a BART or T5 with a classification head, with its parameters."""
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -86,19 +86,27 @@ class EncoderModel(BaseModel):
     def respond(self, *_: Any, **__: Any) -> NoReturn:
         """Raises ConfigError: an encoder writes nothing."""
         raise ConfigError(
-            "respond: this is an encoder-only model (BERT, RoBERTa, DeBERTa …), which cannot "
-            "generate; load a language model."
+            "respond: this is an encoder-only model (BERT, RoBERTa …) or a classifier, which "
+            "cannot generate; load a language model."
         )
 
     def hidden_states(self, input_tokens: Any, token_types: Any = None) -> np.ndarray:
-        """Returns the tokens' last hidden states, float32 [batch, length, embed]."""
+        """Returns the tokens' last hidden states, float32 [batch, length, embed].
+
+        Beside a decoder they are its own, which reads the tokens behind its start token.
+        """
         states = self._run_method("states", input_tokens, token_types)
         return states[:, : np.shape(input_tokens)[1]]
 
     def _run_method(self, method: str, input_tokens: Any, token_types: Any) -> np.ndarray:
         tokens = self._check_tokens("input_tokens", input_tokens)
         self._check_positions("input_tokens", tokens.shape[1], self.config.encoder_prompt_length)
-        types = token_types
+        config, types = self.config, token_types
+        if not (config.is_encoder_only or np.isin(tokens, config.eos_ids).any(axis=1).all()):
+            ends = " or ".join(map(str, config.eos_ids))
+            raise InputError(
+                f"input_tokens: expected the end token {ends} in each row, whose state is read."
+            )
         if types is not None:
             types = np.asarray(types)
             # JAX would clip a type beyond the table in silence, and look up another one.

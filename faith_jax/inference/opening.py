@@ -119,7 +119,8 @@ def load_model(
 
     Returns:
       A `EncoderDecoderModel` (encoder-decoder: T5, BART), a `CausalModel` (decoder-only: GPT-2,
-      BLOOM, Gemma, Llama, Mistral, Qwen) or `EncoderModel` (BERT, ALBERT, DPR, RoBERTa, DeBERTa).
+      BLOOM, Gemma, Llama, Mistral, Qwen) or `EncoderModel` (BERT, ALBERT, DPR, RoBERTa, DeBERTa,
+      and a BART or T5 with a classification head).
 
     Raises:
       CheckpointError: on a checkpoint that is missing, foreign, truncated or mis-shaped, that
@@ -142,7 +143,7 @@ def load_model(
     opened = params, str(path), mesh, params_dtype
     if config.is_decoder_only:
         return CausalModel(config, *opened)
-    if config.is_encoder_only:
+    if not config.writes_text:
         return EncoderModel(config, *opened)
     return EncoderDecoderModel(config, *opened)
 

@@ -181,7 +181,7 @@ class SplitRows:
             written.
         """
         self.config, self._model = config, model
-        if config.pack and model.is_encoder_only:
+        if config.pack and not model.writes_text:
             raise ConfigError("PACK = True: rows to classify cannot be packed; set PACK = False.")
         self._task = task = config.task()
         if config.shuffle:  # in training: rates that cannot be computed are told before reading
@@ -193,7 +193,7 @@ class SplitRows:
         for name in [t.name for t in members if t not in self.tasks]:
             mixture = config.mixture_or_task_name
             logger.warning("%s: %s has no split %r: left out", mixture, name, config.split)
-        self._layout = None if model.is_encoder_only else check_layout(config, model)
+        self._layout = check_layout(config, model) if model.writes_text else None
         if folder is None or is_remote(folder):
             self._temporary = tempfile.TemporaryDirectory(prefix="faith_jax_rows_")
             local = pathlib.Path(self._temporary.name)  # removed when this object is
@@ -356,7 +356,7 @@ def batch_shapes(
     }
     lengths = config.task_feature_lengths
     layout = None
-    if not model.is_encoder_only:
+    if model.writes_text:
         layout = InputLayout(model, (), model.eos_ids[0] if model.eos_ids else 0)
     if layout is not None and config.pack:
         batch = packed_features([[row]], lengths)

@@ -1,4 +1,4 @@
-"""The classification head of encoder-only models."""
+"""The classification head."""
 
 import jax.numpy as jnp
 from flax import linen as nn
@@ -12,9 +12,10 @@ from faith_jax.models.layers import ACTIVATION_FUNCTIONS, LayerNorm, Projection
 class ClassificationHead(nn.Module):
     """A hidden layer on a text's state, and a projection to the classes, if there are any.
 
-    RoBERTa, BERT and ALBERT use tanh between them, DeBERTa an exact GELU, ModernBERT this and a
-    norm. Dropout comes before the second layer; in RoBERTa also before the first. BERT's pooler is
-    the hidden layer. T5's head has none. A head on each token reads all its states.
+    RoBERTa, BART, T5, BERT and ALBERT use tanh between them, DistilBERT ReLU, ELECTRA and DeBERTa
+    an exact GELU, ModernBERT this and a norm. Dropout comes before the second layer; in RoBERTa,
+    BART, T5 and ELECTRA also before the first. BERT's pooler is the hidden layer. HHEM's head has
+    none. A head on each token reads all its states.
     """
 
     config: TransformerConfig

@@ -88,6 +88,8 @@ class TransformerConfig(Settings):
       scale_embeddings: multiply embeddings by sqrt(emb_dim) (Gemma).
       positions: the position encoding: T5's "relative_bias", a "learned" embedding, "rotary"
         (Su 2021), "alibi" (Press 2022), or DeBERTa's "disentangled" attention.
+      layer_position_biases: each layer has a "relative_bias" of its own; else the layers of a stack
+        share one (not in umT5).
       separate_positions: disentangled attention as in DeBERTa v1: relative positions have
         projections of their own and their embedding no norm, keys have no bias, and each distance
         below `relative_attention_num_buckets` is a bucket.
@@ -127,16 +129,19 @@ class TransformerConfig(Settings):
       broadcast_dropout: one dropout mask for all positions of a sequence, and also dropout after
         the stacks (T5X); False = a mask for each position (the other families).
       attention_dropout_rate: of attention weights; None = `dropout_rate`.
+      attention_output_dropout: dropout of what self-attention adds (not in DistilBERT).
       mlp_dropout_rate: inside the feed-forward layer; None = `dropout_rate`.
       classifier_dropout_rate: in the classification head; None = `dropout_rate`.
-      classifier_input_dropout: dropout also before the head's hidden layer (RoBERTa).
-      label_names: classes of a classification head on the encoder, in order; () = no head.
+      classifier_input_dropout: dropout also before the head's hidden layer (RoBERTa, BART).
+      label_names: classes of a classification head in order; () = no head. Beside a decoder it
+        takes the output layer's place: the decoder reads each text too, behind the start token,
+        and the head reads its state at the text's last end token (BART, T5).
       classifier_hidden: the head has a hidden layer; else it is a projection of the first state.
       classifier_activation: activation of the head's hidden layer.
       classifier_bias: the head's hidden layer has a bias.
       classifier_norm: a norm behind this activation.
-      classifier_pooling: what the head reads of a text: the state of its "first" token, or the
-        "mean" of all its tokens'.
+      classifier_pooling: what the head reads of a text without a decoder: the state of its "first"
+        token, or the "mean" of all its tokens'.
       token_label_names: classes of a head on each token, in order, in place of `label_names`.
       pooler: this hidden layer is there without a head too (BERT's pooler).
       span_head: a head of extractive question answering: where an answer starts and ends.
@@ -179,6 +184,7 @@ class TransformerConfig(Settings):
     embedding_norm: bool = False
     scale_embeddings: bool = False
     positions: Positions = "relative_bias"
+    layer_position_biases: bool = False
     separate_positions: bool = False
     max_positions: NotNegative = 0
     position_offset: NotNegative = 0
@@ -207,6 +213,7 @@ class TransformerConfig(Settings):
     logits_bias: bool = False
     broadcast_dropout: bool = True
     attention_dropout_rate: ShareBelow1 | None = None
+    attention_output_dropout: bool = True
     mlp_dropout_rate: ShareBelow1 | None = None
     classifier_dropout_rate: ShareBelow1 | None = None
     classifier_input_dropout: bool = True
@@ -273,6 +280,11 @@ class TransformerConfig(Settings):
             self.require(
                 "decoder_embedding", has_both_sides, "false without an encoder and a decoder"
             )
+        if self.label_names and not self.is_encoder_only:
+            prompts = self.encoder_prompt_length + self.decoder_prompt_length
+            plain = not (self.is_decoder_only or prompts or self.knowledge_attention)
+            expected = "none in a decoder-only model, in DoHA, and beside a decoder's soft prompt"
+            self.require("label_names", plain and bool(self.eos_ids), expected)
         if self.token_label_names:
             alone = self.is_encoder_only and not self.label_names
             self.require("token_label_names", alone, "none beside a decoder or `label_names`")
@@ -338,6 +350,11 @@ class TransformerConfig(Settings):
     def is_encoder_only(self) -> bool:
         """Whether there is no decoder: BERT, RoBERTa, DeBERTa."""
         return self.num_decoder_layers == 0
+
+    @property
+    def writes_text(self) -> bool:
+        """Whether there is a decoder, and no classification head in its output layer's place."""
+        return not (self.is_encoder_only or self.label_names)
 
     @property
     def has_classifier(self) -> bool:

@@ -66,30 +66,38 @@ class RelativePositionBias(nn.Module):
             ("heads", "relpos_buckets"),
         )
 
-    def __call__(self, query_positions: Array, key_positions: Array) -> Array:
-        """Returns the bias [rows or 1, heads, query_length, key_length].
+    def __call__(self, relative_position: Array) -> "Array | DistanceBias":
+        """Returns the bias of key positions minus query positions.
 
-        Positions are int32 [rows, length], or [length] if all rows are equal.
+        Args:
+          relative_position: int32 [rows or 1, queries, keys]; or [2 * length - 1], the distances
+            from 1 - length on in a sequence of so many tokens.
+
+        Returns:
+          [rows or 1, heads, queries, keys]; of distances without the array of all pairs.
         """
-        bias = self._look_up_bias(key_positions[..., None, :] - query_positions[..., :, None])
-        # [heads, rows, queries, keys], or without rows where all are equal, to [rows or 1, heads,
-        # ...].
-        return jnp.moveaxis(bias, 0, -3) if bias.ndim == 4 else bias[None]
-
-    def by_distance(self, length: int) -> "DistanceBias":
-        """Returns the bias of a sequence's tokens, without the array of all pairs of them."""
-        # Key minus query: the first element is for a query length - 1 behind its key.
-        return DistanceBias(self._look_up_bias(jnp.arange(1 - length, length)))
-
-    def _look_up_bias(self, relative_position: Array) -> Array:
-        """Returns the bias [heads, ...] of key position minus query position [...]."""
         buckets = relative_position_bucket(
             relative_position,
             bidirectional=self.bidirectional,
             num_buckets=self.num_buckets,
             max_distance=self.max_distance,
         )
-        return jnp.take(self.rel_embedding, buckets, axis=1).astype(self.dtype)
+        bias = jnp.take(self.rel_embedding, buckets, axis=1).astype(self.dtype)
+        return DistanceBias(bias) if bias.ndim == 2 else jnp.moveaxis(bias, 0, 1)
+
+
+def relative_position_bias(
+    config: TransformerConfig, bidirectional: bool, name: str | None = None
+) -> RelativePositionBias:
+    """Returns the bias of a stack, or of a layer."""
+    return RelativePositionBias(
+        config.num_heads,
+        bidirectional=bidirectional,
+        num_buckets=config.relative_attention_num_buckets,
+        max_distance=config.relative_attention_max_distance,
+        dtype=config.dtype,
+        name=name,
+    )
 
 
 def skew(products: Array, queries: int) -> Array:

@@ -35,14 +35,8 @@ class _Stack(nn.Module):
 
     def _setup_ends(self, bidirectional: bool) -> None:
         cfg = self.config
-        if cfg.positions == "relative_bias":
-            self.relpos_bias = position_schemes.RelativePositionBias(
-                cfg.num_heads,
-                bidirectional=bidirectional,
-                num_buckets=cfg.relative_attention_num_buckets,
-                max_distance=cfg.relative_attention_max_distance,
-                dtype=cfg.dtype,
-            )
+        if cfg.positions == "relative_bias" and not cfg.layer_position_biases:
+            self.relpos_bias = position_schemes.relative_position_bias(cfg, bidirectional)
         elif cfg.positions == "learned":
             rows, width = cfg.max_positions + cfg.position_offset, cfg.embedding_width
             # 0.02 is the standard deviation of BERT's and GPT-2's initial embeddings.
@@ -109,15 +103,18 @@ class _Stack(nn.Module):
         around = Surroundings(mask=mask, window_mask=window_mask)
         by_blocks = isinstance(mask, AttentionMask)
         match cfg.positions:
-            case "relative_bias" if by_blocks:
-                length = query_positions.shape[-1]
-                # The last block may reach beyond the length, and needs its distances too.
-                # Without a limit there is one block.
-                padded = math.prod(block_sizes(length, cfg.attention_block_length or length))
-                # cuDNN's has an even length.
-                return around._replace(bias=self.relpos_bias.by_distance(padded + padded % 2))
             case "relative_bias":
-                return around._replace(bias=self.relpos_bias(query_positions, key_positions))
+                distances = key_positions[:, None, :] - query_positions[:, :, None]
+                if by_blocks:
+                    length = query_positions.shape[-1]
+                    # The last block may reach beyond the length, and needs its distances too.
+                    # Without a limit there is one block.
+                    padded = math.prod(block_sizes(length, cfg.attention_block_length or length))
+                    padded += padded % 2  # cuDNN's has an even length
+                    distances = jnp.arange(1 - padded, padded)
+                if cfg.layer_position_biases:
+                    return around._replace(distances=distances)
+                return around._replace(bias=self.relpos_bias(distances))
             case "alibi" if by_blocks:
                 return around._replace(bias=position_schemes.AlibiBias(cfg.num_heads))
             case "alibi":
@@ -211,6 +208,8 @@ class Decoder(_Stack):
         if cfg.norm_position != "post":
             self.decoder_norm = norm(cfg)
         self.dropout = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
+        if not cfg.writes_text:  # a head has the output layer's place
+            return
         if not cfg.logits_via_embedding:
             # The output layer is float32 even with bfloat16, for stable log-probabilities.
             self.logits_dense = OutputKernel(cfg.emb_dim, cfg.vocab_size)

@@ -184,7 +184,8 @@ class Transformer(nn.Module):
     ) -> Float[Array, "batch classes"]:
         """Returns the float32 logits [batch, classes] of inputs int [batch, length].
 
-        The head reads the state of the first token after the soft prompt, or the mean of all.
+        The head reads what `classifier_pooling` says of a text behind the soft prompt, or beside a
+        decoder what `label_names` does.
 
         Raises:
           ConfigError: if the model has no classification head.
@@ -192,12 +193,9 @@ class Transformer(nn.Module):
         if not self.config.label_names:
             raise ConfigError("This model has no classification head: its config has no labels.")
         hidden = self.states(input_tokens, enable_dropout, token_types)
-        if self.config.classifier_pooling == "mean":
-            # The row is one text, number 1; padding belongs to none.
-            texts = jnp.int32(input_tokens != self.config.pad_id)
-            pooled = _mean_states(hidden, texts, jnp.ones((len(hidden), 1), jnp.int32))[:, 0]
-        else:
-            pooled = hidden[:, 0]
+        # The row is one text, number 1.
+        number, first = jnp.ones_like(input_tokens), jnp.zeros((len(hidden), 1), jnp.int32)
+        pooled = self._pool(hidden, input_tokens, number, first)[:, 0]
         return self.classifier(pooled, deterministic=not enable_dropout)
 
     def classify_tokens(
@@ -233,23 +231,30 @@ class Transformer(nn.Module):
           token_types: None = all 0.
           first: where each text begins, behind the prompt; any place where there is none.
         """
-        hidden: Any = self.encode(input_tokens, segment_ids, False, token_types, True)
-        if self.config.token_label_names:
-            return self.classifier(hidden, deterministic=True)
-        # Of each text, [batch, texts, embed].
-        if self.config.classifier_pooling == "mean":
-            # Behind the soft prompt, and without the padding.
-            # [batch, length]: where each token's text begins; padding, number 0, takes the first
-            # one's.
-            begin = jnp.take_along_axis(first, jnp.maximum(0, segment_ids - 1), axis=1)
-            inside = jnp.arange(hidden.shape[1])[None] >= begin
-            texts = jnp.where(inside & (input_tokens != self.config.pad_id), segment_ids, 0)
-            numbers = jnp.broadcast_to(1 + jnp.arange(first.shape[1]), first.shape)
-            pooled = _mean_states(hidden, texts, numbers)
-        else:
-            # The state of each text's first token.
-            pooled = jnp.take_along_axis(hidden, first[..., None], axis=1)
-        return self.classifier(pooled, deterministic=True)
+        hidden = self._read_texts(input_tokens, segment_ids, False, token_types, True)
+        if not self.config.token_label_names:
+            hidden = self._pool(hidden, input_tokens, segment_ids, first)
+        return self.classifier(hidden, deterministic=True)
+
+    def _pool(self, hidden: Array, tokens: Array, segment_ids: Array, first: Array) -> Array:
+        """Returns what the head reads of each text, [batch, texts, embed].
+
+        `hidden` are the states [batch, length, embed]; for the rest see `classify_packed`.
+        """
+        cfg, places = self.config, jnp.arange(hidden.shape[1])[None]
+        if cfg.is_encoder_only and cfg.classifier_pooling == "first":
+            return jnp.take_along_axis(hidden, first[..., None], axis=1)
+        numbers = jnp.broadcast_to(1 + jnp.arange(first.shape[1]), first.shape)
+        if not cfg.is_encoder_only:
+            ends = jnp.isin(tokens, jnp.array(cfg.eos_ids))[:, None]
+            ends &= segment_ids[:, None] == numbers[..., None]  # [batch, texts, length]
+            last = jnp.max(jnp.where(ends, places[None], 0), axis=2)
+            return jnp.take_along_axis(hidden, last[..., None], axis=1)
+        # Behind the soft prompt, and without the padding.
+        # [batch, length]: where each token's text begins; padding, number 0, takes the first one's.
+        begin = jnp.take_along_axis(first, jnp.maximum(0, segment_ids - 1), axis=1)
+        inside = (places >= begin) & (tokens != cfg.pad_id)
+        return _mean_states(hidden, jnp.where(inside, segment_ids, 0), numbers)
 
     def spans(
         self,
@@ -287,10 +292,34 @@ class Transformer(nn.Module):
     def states(
         self, input_tokens: Array, enable_dropout: bool, token_types: Array | None = None
     ) -> Array:
-        """Returns the encoder's last states behind the soft prompt, [batch, length, embed]."""
-        hidden: Any = self.encode(input_tokens, None, enable_dropout, token_types)
+        """Returns the last states behind the soft prompt, [batch, length, embed].
+
+        They are the encoder's, or beside a decoder those of the decoder, which `_read_texts`.
+        """
+        hidden = self._read_texts(input_tokens, None, enable_dropout, token_types, False)
         # Behind the prompt, state t is token t's again.
         return hidden[:, self.config.encoder_prompt_length :]
+
+    def _read_texts(
+        self,
+        tokens: Array,
+        segment_ids: Array | None,
+        enable_dropout: bool,
+        token_types: Array | None,
+        has_room: bool,
+    ) -> Array:
+        """Returns the last states of texts; arguments are those of `encode`."""
+        encoded: Any = self.encode(tokens, segment_ids, enable_dropout, token_types, has_room)
+        if self.config.is_encoder_only:
+            return encoded
+        # The decoder reads them shifted, each behind the start token.
+        start = self.config.decoder_start_id
+        read = jnp.pad(tokens[:, :-1], ((0, 0), (1, 0)), constant_values=start)
+        if segment_ids is not None:
+            is_first = segment_ids[:, 1:] != segment_ids[:, :-1]
+            read = read.at[:, 1:].set(jnp.where(is_first, start, read[:, 1:]))
+        segments = (segment_ids, segment_ids)
+        return self.decode_hidden(encoded, tokens, read, tokens, *segments, enable_dropout)
 
     def decode(
         self,
@@ -557,7 +586,11 @@ class Transformer(nn.Module):
         if cfg.knowledge_attention:
             inputs = (tokens, tokens)
         encoded = None if inputs is None else self.encode(inputs, None, False)
-        self.logits(self.decode_hidden(encoded, inputs, tokens, None, enable_dropout=False))
+        hidden = self.decode_hidden(encoded, inputs, tokens, None, enable_dropout=False)
+        if cfg.writes_text:
+            self.logits(hidden)
+        else:
+            self.classifier(hidden[:, 0], deterministic=True)
 
     def _decode_hidden(
         self,

@@ -19,7 +19,7 @@ from faith_jax.models.layers import (
     dropout,
     with_sharding_constraint,
 )
-from faith_jax.models.positions import BlockBias
+from faith_jax.models.positions import BlockBias, relative_position_bias
 
 STATES = ("batch", "length", "embed")  # the axes of what goes from layer to layer
 
@@ -39,6 +39,7 @@ class Surroundings(NamedTuple):
         `AttentionMask` where that goes by blocks.
       window_mask: the same for layers with a sliding window.
       bias: added to the logits of self-attention, broadcast in the same way; or what makes them.
+      distances: of which each layer looks up a bias of its own, see `RelativePositionBias`.
       rotation: cosine and sine of rotary positions.
       window_rotation: the same for layers with a sliding window; None = no other ones.
       relative: DeBERTa's relative embedding [2 * buckets, embed].
@@ -53,6 +54,7 @@ class Surroundings(NamedTuple):
     mask: Array | AttentionMask | None = None
     window_mask: Array | AttentionMask | None = None
     bias: Array | BlockBias | None = None
+    distances: Array | None = None
     rotation: tuple[Array, Array] | None = None
     window_rotation: tuple[Array, Array] | None = None
     relative: Array | None = None
@@ -106,7 +108,9 @@ class _Layer(nn.Module):
             x, lambda y: part(y, deterministic=deterministic), "mlp", deterministic
         )
 
-    def _self_attention(self, around: Surroundings, has_window: Array) -> dict[str, Any]:
+    def _self_attention(
+        self, around: Surroundings, has_window: Array, bidirectional: bool = False
+    ) -> dict[str, Any]:
         """Returns the mask, the bias and the rotation of self-attention.
 
         `has_window`, boolean [], is a value, not a branch: in scanned layers it is traced.
@@ -127,7 +131,11 @@ class _Layer(nn.Module):
                 around.window_rotation,
                 rotation,
             )
-        return {"mask": mask, "bias": around.bias, "rotation": rotation}
+        bias: Any = around.bias
+        if around.distances is not None:
+            look_up = relative_position_bias(self.config, bidirectional, name="relpos_bias")
+            bias = look_up(around.distances)
+        return {"mask": mask, "bias": bias, "rotation": rotation}
 
 
 class EncoderLayer(_Layer):
@@ -146,12 +154,13 @@ class EncoderLayer(_Layer):
                     y, around.relative, mask=around.mask, deterministic=deterministic
                 )
             return MultiHeadAttention(cfg, name="attention")(
-                y, **self._self_attention(around, has_window), deterministic=deterministic
+                y, **self._self_attention(around, has_window, True), deterministic=deterministic
             )
 
         # ModernBERT: the norm of the embeddings is that of the first layer's attention.
         is_normed = self.is_first and not cfg.first_norm
-        x = self._add_residual(x, attention, "attention", deterministic, is_normed)
+        keeps_all = deterministic or not cfg.attention_output_dropout
+        x = self._add_residual(x, attention, "attention", keeps_all, is_normed)
         return self._add_feed_forward(x, deterministic), None
 
 

@@ -101,7 +101,7 @@ class TextVectors:
           ConfigError: it is no encoder, or has no tokenizer.
         """
         model = open_model(folder)
-        if not isinstance(model, EncoderModel):
+        if not (isinstance(model, EncoderModel) and model.config.is_encoder_only):
             raise ConfigError(f"model {folder}: expected an encoder, such as DPR's or a BERT.")
         tokenizer = open_tokenizer(folder, vocabulary, model.config)
         return cls(model, tokenizer, input_limit(model.config, None, LONGEST), queries)

@@ -116,7 +116,7 @@ def export_checkpoint(
                 check_finite(name, array, f"{source}, rounded to {dtype}")
             checkpoint = dataclasses.replace(checkpoint, params=params)
         hugging_face.write_huggingface(checkpoint, folder)
-        if "huggingface" not in checkpoint.metadata and not checkpoint.config.is_encoder_only:
+        if "huggingface" not in checkpoint.metadata and checkpoint.config.writes_text:
             config = read_json(folder / hugging_face.CONFIG)
             names = [f"{name}_token_id" for name in ("bos", "decoder_start", "eos", "pad")]
             token_ids = {name: config[name] for name in names if config.get(name) is not None}

@@ -101,7 +101,7 @@ def evaluate(
         "split": eval_dataset.split,
     }
     log_and_write = functools.partial(_log_and_write_metrics, measured, folder)
-    if decoding is None or module.config.is_encoder_only:
+    if decoding is None or not module.config.writes_text:
         losses = dataset_loss(trainer, params, {}, rows)
         log_and_write(losses)
         return losses

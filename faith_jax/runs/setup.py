@@ -140,9 +140,12 @@ def initial_params(
         head = jax.device_get(random_params(module, partitioner, seed, "classifier"))
         if checkpoint.config.pooler:  # which BERT's new heads build on
             head["dense"] = checkpoint.params["classifier"]["dense"]
-        checkpoint = dataclasses.replace(
-            checkpoint, params={**checkpoint.params, "classifier": head}
-        )
+        new_params = {**checkpoint.params, "classifier": head}
+        if "decoder" in new_params:
+            # The head takes the output layer's place.
+            decoder = new_params["decoder"].items()
+            new_params["decoder"] = {k: v for k, v in decoder if not k.startswith("logits_")}
+        checkpoint = dataclasses.replace(checkpoint, params=new_params)
     new_questions = config.question_encoder and not checkpoint.config.question_encoder
     params = matching_params(
         checkpoint, config.replace(question_encoder=False) if new_questions else config
@@ -252,11 +255,11 @@ def prepare_decoding(
 
 
 def check_generates(config: TransformerConfig) -> None:
-    """Raises ConfigError for an encoder-only model, which cannot generate."""
-    if config.is_encoder_only:
+    """Raises ConfigError for an encoder-only model or a classifier, which cannot generate."""
+    if not config.writes_text:
         raise ConfigError(
-            "The checkpoint is an encoder-only model (BERT, RoBERTa …), which cannot generate: "
-            "give a language model."
+            "The checkpoint is an encoder-only model (BERT, RoBERTa …) or a classifier, which "
+            "cannot generate: give a language model."
         )
 
 
@@ -280,16 +283,18 @@ def check_language_model(option: str, path: str) -> None:
         config = open_checkpoint(path).config
     except CheckpointError as error:
         raise ConfigError(f"{option}: {error}") from None
-    if config.is_encoder_only:
-        raise ConfigError(f"{option}: {path}: expected a language model, got an encoder-only one.")
+    if not config.writes_text:
+        raise ConfigError(
+            f"{option}: {path}: expected a language model, got an encoder-only one or a classifier."
+        )
 
 
 def objective_of(config: TransformerConfig, objective: Objective | None) -> Objective:
     """Returns a training's objective, by default cross-entropy; checks that it fits the model."""
     if objective is None:
-        return LabelCrossEntropy() if config.is_encoder_only else CrossEntropy()
-    if config.is_encoder_only != isinstance(objective, LabelCrossEntropy | InBatchNegatives):
-        kind = "an encoder with a classification head" if config.is_encoder_only else "a generator"
+        return CrossEntropy() if config.writes_text else LabelCrossEntropy()
+    if config.writes_text == isinstance(objective, LabelCrossEntropy | InBatchNegatives):
+        kind = "a generator" if config.writes_text else "an encoder with a classification head"
         raise ConfigError(
             f"OBJECTIVE: {type(objective).__name__} is not for {kind}; BERT, RoBERTa and DeBERTa "
             "are trained with objectives/classification.gin, other models without."

@@ -374,7 +374,7 @@ def _check_datasets(
     def check(setting: str, dataset: DatasetConfig) -> Tokenizer:
         tokenizer = tokenizer_of(dataset.task(setting).output_features["targets"].vocabulary)
         vocabulary.check(config, tokenizer)
-        if not config.is_encoder_only:
+        if config.writes_text:
             check_layout(dataset, config)
         return tokenizer
 

@@ -16,7 +16,6 @@ from faith_jax.core.cutting import CutTokens, Kind, cut, one_part, sum_cuts
 from faith_jax.core.errors import ConfigError, InputError, all_of
 from faith_jax.core.types import Array, GroundedExample, PyTree
 from faith_jax.inference.batching import Batcher, pad_rows, padded_length
-from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.opening import (
     LONGEST_PAIR,
     ModelOptions,
@@ -119,10 +118,10 @@ class BERTScorer(ModelScorer[_TextIds]):
         if self._part not in PARTS:
             raise ConfigError(f"part: expected one of {', '.join(PARTS)}, got {self._part!r}.")
         opened = open_model(path, options.get("dtype"), options.get("num_partitions"))
-        if not isinstance(opened, EncoderModel):
+        if not opened.config.is_encoder_only:
             raise ConfigError(
-                f"model {path}: expected an encoder-only model (BERT, RoBERTa, DeBERTa …), got "
-                f"{type(opened).__name__}."
+                f"model {path}: expected an encoder-only model (BERT, RoBERTa, DeBERTa …), got one "
+                "with a decoder."
             )
         layer, tokenizer, self._max_length = all_of(
             lambda: _choose_layer(options.get("layer"), opened.config.num_encoder_layers),

@@ -53,6 +53,8 @@ _ALIASES = {
     "BartTokenizer": ROBERTA,
     "DPRContextEncoderTokenizer": BERT,
     "DPRQuestionEncoderTokenizer": BERT,
+    "ElectraTokenizer": BERT,
+    "DistilBertTokenizer": BERT,
 }
 _CLASS_OF_MODEL_TYPE = {
     "gpt2": GPT2,
@@ -60,6 +62,8 @@ _CLASS_OF_MODEL_TYPE = {
     "bart": ROBERTA,
     "bert": BERT,
     "dpr": BERT,
+    "electra": BERT,
+    "distilbert": BERT,
     "albert": ALBERT,
     "deberta": DEBERTA_V1,
     "deberta-v2": DEBERTA,

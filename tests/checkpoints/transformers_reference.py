@@ -61,7 +61,8 @@ def reference(
             options["token_type_ids"] = torch.tensor(inputs["token_types"]).long()
         found = model(input_ids=shown, return_dict=True, **options)
         if not model.can_generate():
-            outputs = {"last_hidden": found.hidden_states[-1].numpy()}
+            states = found.get("hidden_states") or found.decoder_hidden_states
+            outputs = {"last_hidden": states[-1].numpy()}
             if "start_logits" in found:
                 spans = torch.stack([found.start_logits, found.end_logits], dim=-1)
                 outputs["span_logits"] = spans.numpy()
@@ -191,7 +192,8 @@ def inputs_of(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
     """Returns random inputs with padding for a model of config.json's fields."""
     pad = config.get("pad_token_id")
     pad = 0 if pad is None else pad
-    if config["model_type"] == "t5":
+    is_classifier = "ForSequenceClassification" in str(config["architectures"])
+    if config["model_type"] == "t5" and not is_classifier:
         encoder = rows(11, 4, 7, pad_id=pad, seed=seed)
         targets = rows(6, 3, 5, pad_id=pad, seed=seed + 1)
         fed = np.pad(targets, ((0, 0), (1, 0)))[:, :-1]  # the start token is 0 too
@@ -201,7 +203,7 @@ def inputs_of(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
             "decoder_input_tokens": fed,
             "decoder_target_tokens": targets,
         }
-    if config["model_type"] in ("bart", "t5gemma"):
+    if config["model_type"] in ("bart", "t5gemma", "umt5") and not is_classifier:
         encoder = rows(11, 4, 7, pad_id=pad, seed=seed)
         decoder = rows(6, 6, 6, pad_id=pad, seed=seed + 1)
         decoder[:, 0] = config.get("decoder_start_token_id", config.get("bos_token_id"))
@@ -215,8 +217,11 @@ def inputs_of(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
     lengths = (40, 9) if has_long_rows else (11, 4, 7)
     tokens = rows(*lengths, pad_id=pad, seed=seed)
     mask = np.arange(tokens.shape[1]) < np.array(lengths)[:, None]
+    if config["model_type"] in ("bart", "t5", "mt5"):  # the last of two end tokens is read
+        for row, length in zip(tokens, lengths, strict=True):
+            row[[length // 2, length - 1]] = config["eos_token_id"]
     inputs = {"input_tokens": tokens, "input_mask": mask.astype(np.int8)}
-    if config["model_type"] in ("bert", "albert"):
+    if config["model_type"] in ("bert", "albert", "electra"):
         second = np.arange(tokens.shape[1]) >= np.array(lengths)[:, None] // 2
         inputs["token_types"] = (second & mask).astype(np.int8)
     return inputs

@@ -2,7 +2,7 @@ import jax
 import numpy as np
 import pytest
 
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.inference import EncoderModel
 from tests.models import families, tiny
 
@@ -53,6 +53,15 @@ def test_a_model_without_a_head_cannot_classify():
     assert model.label_names == ()
     with pytest.raises(InputError, match="no classification head"):
         model.classify([[5, 6]])
+
+
+def test_a_classifier_with_a_decoder_reads_an_end_token_and_writes_nothing():
+    model = EncoderModel(families.BART_NLI, tiny.model_and_params(families.BART_NLI)[1])
+    assert model.classify([[5, 6, 2], [5, 2, 1]]).shape == (2, 3)
+    with pytest.raises(InputError, match="input_tokens: expected the end token 2 in each row"):
+        model.classify([[5, 6, 2], [5, 6, 1]])
+    with pytest.raises(ConfigError, match="or a classifier, which cannot generate"):
+        model.respond("Is tea a leaf?")
 
 
 @pytest.mark.parametrize("method", ["classify", "hidden_states"])

@@ -1,7 +1,7 @@
 """A tiny config of each model family, as checkpoints have them."""
 
 from faith_jax.models.config import TransformerConfig
-from tests.models.tiny import VOCAB_SIZE
+from tests.models.tiny import TINY, VOCAB_SIZE
 
 _COMMON = {
     "vocab_size": VOCAB_SIZE,
@@ -90,6 +90,7 @@ BART = TransformerConfig(
         "decoder_start_id": 2,
     }
 )
+BART_NLI = BART.replace(label_names=("contradiction", "neutral", "entailment"))
 DOHA = BART.replace(knowledge_attention=True)
 ROBERTA = TransformerConfig(
     **_ENCODER
@@ -110,6 +111,19 @@ BERT = ROBERTA.replace(
     eos_ids=(),
     classifier_input_dropout=False,
     pooler=True,
+)
+ELECTRA = BERT.replace(
+    embedding_dim=6,
+    classifier_activation="gelu_exact",
+    classifier_input_dropout=True,
+    pooler=False,
+)
+DISTILBERT = BERT.replace(
+    num_token_types=0,
+    classifier_activation="relu",
+    layer_norm_epsilon=1e-12,
+    attention_output_dropout=False,
+    pooler=False,
 )
 ALBERT = BERT.replace(
     embedding_dim=6, shared_layers=True, label_names=(), span_head=True, eos_ids=(3,)
@@ -156,6 +170,8 @@ MODERNBERT = TransformerConfig(
         "classifier_input_dropout": False,
     }
 )
+T5_NLI = TINY.replace(label_names=("entailment", "neutral", "contradiction"))
+UMT5 = TINY.replace(layer_position_biases=True)
 DECODERS = {
     "gpt2": GPT2,
     "bloom": BLOOM,
@@ -166,5 +182,21 @@ DECODERS = {
     "gemma2": GEMMA2,
 }
 ENCODERS = {"roberta": ROBERTA, "bert": BERT, "albert": ALBERT, "deberta": DEBERTA}
-ENCODERS |= {"deberta_v1": DEBERTA_V1, "modernbert": MODERNBERT}
-FAMILIES = DECODERS | ENCODERS | {"bart": BART, "doha": DOHA, "t5gemma": T5GEMMA}
+ENCODERS |= {
+    "electra": ELECTRA,
+    "distilbert": DISTILBERT,
+    "deberta_v1": DEBERTA_V1,
+    "modernbert": MODERNBERT,
+}
+FAMILIES = (
+    DECODERS
+    | ENCODERS
+    | {
+        "bart": BART,
+        "bart_nli": BART_NLI,
+        "umt5": UMT5,
+        "t5_nli": T5_NLI,
+        "doha": DOHA,
+        "t5gemma": T5GEMMA,
+    }
+)

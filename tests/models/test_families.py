@@ -125,6 +125,7 @@ SCANNED = {
     "deberta_v1": families.DEBERTA_V1,
     "bloom": families.BLOOM,
     "bart": families.BART,
+    "umt5": families.UMT5,
     "modernbert": families.MODERNBERT.replace(
         first_norm=True, sliding_window_layers=(1,), num_encoder_layers=2
     ),
@@ -174,6 +175,7 @@ LONG = {
     "modernbert": shallow(families.MODERNBERT),
     "deberta_v1": shallow(families.DEBERTA_V1),
     "doha": shallow(families.DOHA),
+    "umt5": shallow(families.UMT5),
 }
 
 
@@ -269,6 +271,35 @@ def test_the_mean_of_a_text_is_of_its_own_tokens():
     logits = tiny.apply(prompted, with_vectors, *packed, method="classify_packed")
     np.testing.assert_allclose(logits[0], alone, atol=2e-5)
     assert np.abs(alone - expected).max() > 1e-3
+
+
+def test_a_decoder_reads_each_text_to_its_last_end_token():
+    """Rows alone, padded, and packed into a line."""
+    config = shallow(families.BART_NLI)
+    module, params = tiny.model_and_params(config)
+    lengths = (7, 3, 5)
+    padded = np.where(rows := tiny.rows(*lengths), rows, config.pad_id)
+    for row, length in zip(padded, lengths, strict=True):
+        row[[1, length - 1]] = config.eos_ids[0]
+    shifted = np.pad(padded[:, :-1], ((0, 0), (1, 0)), constant_values=config.decoder_start_id)
+    hidden = decoded(module, params, padded, shifted)
+    expected = head(module, params, hidden[np.arange(3), np.array(lengths) - 1])
+    np.testing.assert_allclose(classified(module, params, padded), expected, atol=2e-5)
+    texts = [row[:length] for row, length in zip(padded, lengths, strict=True)]
+    line = np.concatenate([*texts, [config.pad_id] * 3])[None]
+    segments = np.repeat([1, 2, 3, 0], [*lengths, 3])[None]
+    packed = (line, segments, None, np.array([[0, 7, 10, 0]]))
+    logits = tiny.apply(module, params, *packed, method="classify_packed")
+    np.testing.assert_allclose(logits[0, :3], expected, atol=2e-5)
+    assert np.ptp(expected, axis=0).min() > 1e-3
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def decoded(module, params, tokens, decoder_tokens):
+    """Returns the decoder's last states."""
+    call = functools.partial(module.apply, {"params": params}, enable_dropout=False)
+    encoded = call(tokens, method="encode")
+    return call(encoded, tokens, decoder_tokens, method="decode_hidden")
 
 
 def test_prefill_by_blocks_gives_the_next_tokens_logits():

@@ -18,6 +18,8 @@ from faith_jax.models.layers import (
     project,
 )
 from faith_jax.models.positions import RelativePositionBias, relative_position_bucket
+from faith_jax.models.transformer_layers import EncoderLayer, Surroundings
+from tests.models import families
 
 bucket_of = jax.jit(
     relative_position_bucket, static_argnames=("bidirectional", "num_buckets", "max_distance")
@@ -93,12 +95,30 @@ def test_boundary_values_of_t5s_buckets(bidirectional, buckets):
 def test_position_bias_looks_its_bucket_up_for_each_head():
     module = RelativePositionBias(num_heads=2, bidirectional=False, num_buckets=4, max_distance=8)
     table = np.array([[0.0, 1.0, 2.0, 3.0], [10.0, 11.0, 12.0, 13.0]])
-    found = applied(
-        module, {"params": {"rel_embedding": table}}, np.array([2, 3]), np.array([0, 1, 2, 3])
-    )
+    distances = np.arange(4)[None, None] - np.array([[[2], [3]]])
+    found = applied(module, {"params": {"rel_embedding": table}}, distances)
     # Distances 2 1 0 and the future, 3 2 1 0; with 2 exact buckets, 2 and 3 share the next.
     np.testing.assert_array_equal(found[0, 0], [[2, 1, 0, 0], [2, 2, 1, 0]])
     np.testing.assert_array_equal(found[0, 1], found[0, 0] + 10)
+
+
+@pytest.mark.parametrize("drops", [False, True])
+def test_what_attention_adds_may_be_kept_whole_in_training(drops):
+    config = families.DISTILBERT.replace(
+        dropout_rate=0.5, attention_dropout_rate=0.0, attention_output_dropout=drops
+    )
+    layer, x = EncoderLayer(config), np.random.default_rng(0).normal(size=(1, 3, 8))
+    arguments = np.float32(x), jnp.bool_(False), Surroundings()
+    params = layer.init(jax.random.key(0), *arguments, True)["params"]
+    # The feed-forward layer, whose dropout stays, adds nothing.
+    params = {**params, "mlp": jax.tree.map(jnp.zeros_like, params["mlp"])}
+    expected, found = (
+        layer.apply({"params": params}, *arguments, is_still, rngs={"dropout": jax.random.key(1)})[
+            0
+        ]
+        for is_still in (True, False)
+    )
+    assert np.array_equal(found, expected) == (not drops)
 
 
 @pytest.mark.parametrize(("offset", "scale"), [(0.0, [1.0, 10.0]), (1.0, [0.0, 9.0])])

@@ -77,6 +77,23 @@ def test_an_nli_model_is_trained_and_scores(command, folder, nli, caplog):
         np.testing.assert_array_equal(pair_classifier(str(path))(pairs)[0], by_step[step])
 
 
+@pytest.mark.slow
+def test_a_bart_gets_a_head_in_its_output_layers_place(command, tmp_path):
+    bart = tiny_models.write_model(tmp_path / "bart", "bart")
+    run, exported = tmp_path / "run", tmp_path / "exported"
+    arguments = (f"--gin.INITIAL_CHECKPOINT_PATH={bart}", f"--gin.MODEL_DIR={run}")
+    command.succeeds("train", *SETTINGS, *arguments, f"--gin.LABEL_NAMES={NLI}")
+    command.succeeds("export-checkpoint", run, exported)
+    config = json.loads((exported / "config.json").read_text())
+    assert config["architectures"] == ["BartForSequenceClassification"]
+    assert pair_classifier(str(exported)).label_names == NLI
+    found, expected = (
+        pair_classifier(str(folder))([("Tea is a leaf.", "Tea grows.")])[0]
+        for folder in (exported, run)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [

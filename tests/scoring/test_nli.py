@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import NliLabel
@@ -60,6 +61,24 @@ def test_labels_may_be_told(models):
     np.testing.assert_allclose(values(scorer), np.array(FIXTURES["nli"])[:, 0], atol=1e-5)
     scorer = load_scorer("faith_critic", model=models["critic"], faithful_label="hallucination")
     np.testing.assert_allclose(values(scorer), np.array(FIXTURES["critic"])[:, 0], atol=1e-5)
+
+
+def test_a_bart_classifies_by_its_decoder(tmp_path):
+    names = ("contradiction", "neutral", "entailment")
+    folder = tiny_models.write_model(
+        tmp_path / "bart", "bart", label_names=names, max_positions=512
+    )
+    model, tokens = load_model(folder), load_vocabulary(folder)
+    encode = PairEncoder(tokens, model.config.vocab_size, 512)
+    rows = [encode(*pair).ids for pair in zip(DOCUMENTS, RESPONSES, strict=True)]
+    logits = np.concatenate([model.classify([row]) for row in rows])
+    expected = scipy.special.softmax(logits, axis=1) @ [-1, 0, 1]
+    found = values(load_scorer("nli_e_minus_c", model=folder))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    options = {"dropout_passes": 30, "seed": 1, "max_length": 512}
+    for rate, least, most in ((1e-9, 0, 1e-5), (0.1, 1e-4, 0.3)):
+        scorer = load_scorer("nli_e_minus_c", model=folder, dropout_rate=rate, **options)
+        assert least <= np.abs(values(scorer) - expected).max() <= most
 
 
 def test_batches_and_order_change_no_masks(models):

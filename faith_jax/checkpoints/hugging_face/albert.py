@@ -1,7 +1,7 @@
 """ALBERT: BERT with narrow embeddings and one layer's parameters for all layers."""
 
 from faith_jax.checkpoints.hugging_face.bert import BERT, bert_embeddings, labels_of
-from faith_jax.checkpoints.hugging_face.family import ConfigFields, Settings, attention_modules
+from faith_jax.checkpoints.hugging_face.family import Settings, attention_modules
 from faith_jax.models.config import TransformerConfig
 
 _LAYER = attention_modules("attention", "attention", ("query", "key", "value", "dense")) | {
@@ -12,16 +12,9 @@ _LAYER = attention_modules("attention", "attention", ("query", "key", "value", "
 }
 
 
-def _read_albert(fields: ConfigFields, base_settings: Settings) -> Settings:
-    rate = fields.get("classifier_dropout_prob", default=0.1)
-    return {"label_names": fields.labels(), "classifier_dropout_rate": rate}
-
-
 def _write_albert(config: TransformerConfig) -> Settings:
-    rate = config.classifier_dropout_rate
     return labels_of(config) | {
         "bos_token_id": 2,
-        "classifier_dropout_prob": config.dropout_rate if rate is None else rate,
         "inner_group_num": 1,
         "num_hidden_groups": 1,
     }
@@ -42,11 +35,12 @@ ALBERT = BERT.replace(
         "mlp_activations": ("gelu_new", "hidden_act"),
         "dropout_rate": (0.0, "hidden_dropout_prob"),
         "attention_dropout_rate": (0.0, "attention_probs_dropout_prob"),
+        "classifier_dropout_rate": (0.1, "classifier_dropout_prob"),
     },
     constants=BERT.constants | {"shared_layers": True},
     required={**BERT.required, "inner_group_num": (1, 1), "num_hidden_groups": (1, 1)},
     end=3,
-    read=_read_albert,
+    read=lambda fields, base_settings: {"label_names": fields.labels()},
     write=_write_albert,
     modules=bert_embeddings("albert.")
     | {

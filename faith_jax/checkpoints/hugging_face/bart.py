@@ -1,11 +1,14 @@
 """BART: encoder-decoder, learned positions, norms behind the residual sums.
 
+A classifier (bart-large-mnli) has a head on the decoder in place of the output layer.
+
 DoHA's tensors `decoder.layers.N.knowledge_attn` and `knowledge_attn_layer_norm` are names of our
 own.
 """
 
 import functools
 
+from faith_jax.checkpoints.hugging_face.bert import labels_of
 from faith_jax.checkpoints.hugging_face.family import (
     LAYER_NORM,
     LOGITS_BIAS,
@@ -23,17 +26,25 @@ def _read_bart(fields: ConfigFields, base_settings: Settings) -> Settings:
             raise fields.error(
                 name, f"{base_settings[ours]}, as the encoder has; others are not supported"
             )
-    return {"knowledge_attention": fields.get("knowledge_attention", default=False)}
+    is_classifier = "ForSequenceClassification" in str(fields.fields.get("architectures"))
+    return {
+        "knowledge_attention": fields.get("knowledge_attention", default=False),
+        "label_names": fields.labels() if is_classifier else (),
+    }
 
 
 def _write_bart(config: TransformerConfig) -> Settings:
     doha = {"knowledge_attention": True} if config.knowledge_attention else {}
-    return doha | {
-        "bos_token_id": 0,
-        "decoder_attention_heads": config.num_heads,
-        "decoder_ffn_dim": config.mlp_dim,
-        "is_encoder_decoder": True,
-    }
+    return (
+        doha
+        | labels_of(config)
+        | {
+            "bos_token_id": 0,
+            "decoder_attention_heads": config.num_heads,
+            "decoder_ffn_dim": config.mlp_dim,
+            "is_encoder_decoder": True,
+        }
+    )
 
 
 _bart_attention = functools.partial(
@@ -56,6 +67,7 @@ BART = Family(
         "dropout_rate": (0.1, "dropout"),
         "attention_dropout_rate": (0.0, "attention_dropout"),
         "mlp_dropout_rate": (0.0, "activation_dropout"),
+        "classifier_dropout_rate": (0.0, "classifier_dropout"),
         "scale_embeddings": (False, "scale_embedding"),
         "max_positions": (1024, "max_position_embeddings"),
         "decoder_start_id": (2, "decoder_start_token_id"),
@@ -72,6 +84,7 @@ BART = Family(
         "position_offset": 2,
     },
     pad=lambda fields: fields.padding(1),
+    tasks=("ForSequenceClassification",),
     read=_read_bart,
     write=_write_bart,
     modules={
@@ -82,6 +95,8 @@ BART = Family(
         "model.decoder.layernorm_embedding": "decoder/embedding_norm",
         "lm_head": "decoder/logits_dense",
         LOGITS_BIAS: "decoder/logits_bias",
+        "classification_head.dense": "classifier/dense",
+        "classification_head.out_proj": "classifier/out",
     },
     layers={
         ("model.encoder.layers", "encoder/layers"): _BART_MLP
@@ -98,6 +113,6 @@ BART = Family(
         },
     },
     prefix="model.",
-    unused=r"(encoder|decoder)\.embed_tokens\.weight|classification_head\..*",
+    unused=rf"(encoder|decoder)\.embed_tokens\.weight|classification_head\..*|{LOGITS_BIAS}",
     embedding_copies=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"),
 )

@@ -1,4 +1,4 @@
-"""BERT, DPR, RoBERTa and XLM-RoBERTa: encoder-only, learned positions, norms behind the sums.
+"""BERT, DPR, ELECTRA, DistilBERT, RoBERTa: encoder-only, learned positions, norms behind the sums.
 
 CorefBERT's published folders are BERT's and RoBERTa's. DPR's two encoders are BERTs under a prefix
 of their own, without a pooler.
@@ -70,6 +70,7 @@ BERT = Family(
         "positions": "learned",
         "position_offset": 0,
         "shared_layers": False,
+        "classifier_activation": "tanh",
     },
     fields={
         "emb_dim": (768, "hidden_size"),
@@ -131,6 +132,84 @@ DPR_CONTEXT = _make_dpr_family("Context", "ctx_encoder.bert_model.")
 DPR_QUESTION = _make_dpr_family("Question", "question_encoder.bert_model.")
 
 
+def _read_electra(fields: ConfigFields, base_settings: Settings) -> Settings:
+    width = fields.get("embedding_size", default=128)
+    is_projected = width != base_settings["emb_dim"]
+    return _read_bert(fields, base_settings) | {"embedding_dim": width if is_projected else 0}
+
+
+_HEADS = {
+    "classifier.dense": "classifier/dense",
+    "classifier.out_proj": "classifier/out",
+    "qa_outputs": "span",
+}
+ELECTRA = BERT.replace(
+    name="ELECTRA",
+    model_type="electra",
+    architecture="Electra",
+    marks={**BERT.marks, "classifier_activation": "gelu_exact"},
+    fields=BERT.fields
+    | {
+        "emb_dim": (256, "hidden_size"),
+        "num_heads": (4, "num_attention_heads"),
+        "mlp_dim": (1024, "intermediate_size"),
+    },
+    constants={
+        **BERT.constants,
+        "classifier_activation": "gelu_exact",
+        "classifier_input_dropout": True,
+    },
+    read=_read_electra,
+    write=lambda config: BERT.write(config) | {"embedding_size": config.embedding_width},
+    modules=bert_embeddings("electra.")
+    | {"electra.embeddings_project": "encoder/embedding_projection"}
+    | _HEADS,
+    layers={("electra.encoder.layer", "encoder/layers"): _LAYER},
+    prefix="electra.",
+    unused=r"embeddings\.(position_ids|token_type_ids)|(discriminator|generator)_.*",
+)
+DISTILBERT = BERT.replace(
+    name="DistilBERT",
+    model_type="distilbert",
+    architecture="DistilBert",
+    marks={**BERT.marks, "classifier_activation": "relu"},
+    fields={
+        "emb_dim": (768, "dim"),
+        "num_heads": (12, "n_heads"),
+        "num_encoder_layers": (6, "n_layers"),
+        "mlp_dim": (3072, "hidden_dim"),
+        "mlp_activations": ("gelu", "activation"),
+        "dropout_rate": (0.1, "dropout"),
+        "attention_dropout_rate": (0.1, "attention_dropout"),
+        "classifier_dropout_rate": (0.2, "seq_classif_dropout"),
+        "vocab_size": (30522, "vocab_size"),
+        "max_positions": (512, "max_position_embeddings"),
+    },
+    constants={
+        **BERT.constants,
+        "classifier_activation": "relu",
+        "layer_norm_epsilon": 1e-12,
+        "attention_output_dropout": False,
+    },
+    required={},
+    read=lambda fields, base_settings: {"label_names": fields.labels()},
+    write=labels_of,
+    modules=bert_embeddings("distilbert.")
+    | {"pre_classifier": "classifier/dense", "classifier": "classifier/out", "qa_outputs": "span"},
+    layers={
+        ("distilbert.transformer.layer", "encoder/layers"): {
+            **attention_modules("attention", "attention", ("q_lin", "k_lin", "v_lin", "out_lin")),
+            "sa_layer_norm": "post_attention_layer_norm",
+            "ffn.lin1": "mlp/wi",
+            "ffn.lin2": "mlp/wo",
+            "output_layer_norm": "post_mlp_layer_norm",
+        }
+    },
+    prefix="distilbert.",
+    unused=r"embeddings\.position_ids|vocab_.*",
+)
+
+
 def _read_roberta(fields: ConfigFields, base_settings: Settings) -> Settings:
     pad = fields.padding(1)
     return _read_bert(fields, base_settings) | {
@@ -156,12 +235,7 @@ ROBERTA = BERT.replace(
             "max_position_embeddings": config.max_positions + config.position_offset,
         }
     ),
-    modules=bert_embeddings("roberta.")
-    | {
-        "classifier.dense": "classifier/dense",
-        "classifier.out_proj": "classifier/out",
-        "qa_outputs": "span",
-    },
+    modules=bert_embeddings("roberta.") | _HEADS,
     layers={("roberta.encoder.layer", "encoder/layers"): _LAYER},
     prefix="roberta.",
     unused=(

@@ -4,8 +4,10 @@ from faith_jax.checkpoints.hugging_face.albert import ALBERT
 from faith_jax.checkpoints.hugging_face.bart import BART
 from faith_jax.checkpoints.hugging_face.bert import (
     BERT,
+    DISTILBERT,
     DPR_CONTEXT,
     DPR_QUESTION,
+    ELECTRA,
     ROBERTA,
     XLM_ROBERTA,
 )
@@ -25,14 +27,15 @@ from faith_jax.checkpoints.hugging_face.llama import (
     SEES_IMAGES,
 )
 from faith_jax.checkpoints.hugging_face.modernbert import MODERNBERT
-from faith_jax.checkpoints.hugging_face.t5 import MT5, T5
+from faith_jax.checkpoints.hugging_face.t5 import MT5, MT5_CLASSIFIER, T5, T5_CLASSIFIER, UMT5
 from faith_jax.checkpoints.hugging_face.t5gemma import T5GEMMA
 from faith_jax.models.config import TransformerConfig
 
 _ALL = (
-    *(T5, MT5, BART, GPT2, BLOOM, GEMMA, GEMMA2, GEMMA3, LLAMA, MISTRAL, QWEN2, QWEN3),
-    *(ALBERT, BERT, DPR_CONTEXT, DPR_QUESTION, ROBERTA, XLM_ROBERTA, DEBERTA, DEBERTA_V1),
-    *(HHEM, MODERNBERT, T5GEMMA),
+    *(T5_CLASSIFIER, MT5_CLASSIFIER, T5, MT5, UMT5),
+    *(BART, GPT2, BLOOM, GEMMA, GEMMA2, GEMMA3, LLAMA, MISTRAL, QWEN2, QWEN3),
+    *(ALBERT, BERT, DPR_CONTEXT, DPR_QUESTION, ELECTRA, DISTILBERT, ROBERTA, XLM_ROBERTA),
+    *(DEBERTA, DEBERTA_V1, HHEM, MODERNBERT, T5GEMMA),
 )
 FAMILIES = {family.key: family for family in _ALL}
 

@@ -340,20 +340,23 @@ class Family:
 
     def write_config(self, config: TransformerConfig, dtype: str) -> dict[str, Any]:
         """Returns the fields of a config.json; `dtype` is that of the tensors."""
+        head_rate = config.classifier_dropout_rate
         settings = config.to_dict() | {
             "attention_dropout_rate": config.attention_weights_dropout,
             "mlp_activations": PUBLISHED_ACTIVATIONS[config.mlp_activations[0]],
             "mlp_dropout_rate": config.mlp_dropout_rate or 0.0,
+            "classifier_dropout_rate": config.dropout_rate if head_rate is None else head_rate,
             "num_kv_heads": config.num_kv_heads or config.num_heads,
         }
         architecture = self.architecture
-        if config.is_encoder_only and not self.kind:
+        if not (config.writes_text or self.kind):
             tasks = {
                 "ForSequenceClassification": config.label_names,
                 "ForTokenClassification": config.token_label_names,
                 "ForQuestionAnswering": config.span_head,
             }
-            architecture += next((task for task, has_head in tasks.items() if has_head), "Model")
+            task = next((task for task, has_head in tasks.items() if has_head), "Model")
+            architecture = architecture.removesuffix("ForConditionalGeneration") + task
         ends = config.eos_ids
         fields = {
             **{names[0]: settings[ours] for ours, (_, *names) in self.fields.items()},

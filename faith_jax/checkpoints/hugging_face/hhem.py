@@ -5,14 +5,14 @@ Flan-T5 base. The input begins with the padding token, which is read as any othe
 """
 
 from faith_jax.checkpoints.hugging_face.bert import labels_of
-from faith_jax.checkpoints.hugging_face.t5 import T5
+from faith_jax.checkpoints.hugging_face.t5 import T5, below
 
-_PREFIX = "t5.transformer."
+_ENCODER = below("t5.transformer.", T5)
 # Flan-T5 base.
 _DIMENSIONS = {"emb_dim": 768, "num_heads": 12, "num_encoder_layers": 12, "mlp_dim": 2048}
 
 
-HHEM = T5.replace(
+HHEM = _ENCODER.replace(
     name="HHEM",
     model_type="HHEMv2Config",
     architecture="HHEMv2",
@@ -39,21 +39,7 @@ HHEM = T5.replace(
     tasks=("ForSequenceClassification",),
     read=lambda fields, base_settings: {"label_names": fields.labels()},
     write=labels_of,
-    modules={
-        **{
-            f"{_PREFIX}{published}": ours
-            for published, ours in T5.modules.items()
-            if not ours.startswith("decoder/")
-        },
-        "t5.classifier": "classifier/out",
-    },
-    layers={
-        (f"{_PREFIX}{published}", ours): modules
-        for (published, ours), modules in T5.layers.items()
-        if not ours.startswith("decoder/")
-    },
-    prefix=_PREFIX,
+    modules={**_ENCODER.modules, "t5.classifier": "classifier/out"},
     unused=r"encoder\.embed_tokens\.weight",
-    embedding_copies=(f"{_PREFIX}encoder.embed_tokens.weight",),
     head_is_embedding=False,
 )

@@ -1,13 +1,16 @@
-"""T5, Flan-T5 and mT5: encoder-decoder, with biases of relative positions.
+"""T5, Flan-T5, mT5 and umT5: encoder-decoder, with biases of relative positions.
 
 A tied output layer is scaled in T5 1.0. Transformers 5 never scales an mT5, though it writes
 `"tie_word_embeddings": true` for each; Transformers 4 scaled a tied one. A scaled mT5 is written as
 a T5, which computes the same.
+
+Classifiers have a head on the decoder in place of the output layer.
 """
 
 import functools
 import re
 
+from faith_jax.checkpoints.hugging_face.bert import labels_of
 from faith_jax.checkpoints.hugging_face.family import (
     ACTIVATIONS,
     PUBLISHED_ACTIVATIONS,
@@ -81,6 +84,8 @@ T5 = Family(
         "is_encoder_only": False,
         "norm": "rms",
         "positions": "relative_bias",
+        "layer_position_biases": False,
+        "writes_text": True,
     },
     fields={
         "vocab_size": (32128, "vocab_size"),
@@ -142,4 +147,49 @@ MT5 = T5.replace(
         "mlp_dim": (1024, "d_ff"),
     },
     read=_read_mt5,
+)
+
+
+def below(base: str, family: Family) -> Family:
+    """Returns a family whose tensors but the output layer lie below a module of another model."""
+    modules = {f"{base}{name}": ours for name, ours in family.modules.items() if name != "lm_head"}
+    return family.replace(
+        modules=modules,
+        layers={(f"{base}{stack}", ours): layer for (stack, ours), layer in family.layers.items()},
+        prefix=base,
+        embedding_copies=tuple(f"{base}{name}" for name in family.embedding_copies),
+    )
+
+
+def _make_classifier(family: Family) -> Family:
+    """Returns the family with a head of classes in place of the output layer."""
+    task, body = "ForSequenceClassification", below("transformer.", family)
+    head = {"dense": "classifier/dense", "out_proj": "classifier/out"}
+    return body.replace(
+        kind=task,
+        architecture=family.architecture.replace("ForConditionalGeneration", task),
+        marks={**T5.marks, "writes_text": False},
+        fields={**family.fields, "classifier_dropout_rate": (0.0, "classifier_dropout")},
+        tasks=(task,),
+        read=lambda fields, base_settings: (
+            family.read(fields, base_settings) | {"label_names": fields.labels()}
+        ),
+        write=lambda config: family.write(config) | labels_of(config),
+        modules={**body.modules, **{f"classification_head.{k}": v for k, v in head.items()}},
+    )
+
+
+T5_CLASSIFIER, MT5_CLASSIFIER = map(_make_classifier, (T5, MT5))
+UMT5 = T5.replace(
+    name="umT5",
+    model_type="umt5",
+    architecture="UMT5ForConditionalGeneration",
+    marks={**T5.marks, "layer_position_biases": True},
+    fields=MT5.fields,
+    constants={**T5.constants, "layer_position_biases": True},
+    read=functools.partial(_read_t5, projection="gated-gelu"),
+    layers={
+        names: {**layer, "layer.0.SelfAttention.relative_attention_bias": "relpos_bias"}
+        for names, layer in T5.layers.items()
+    },
 )

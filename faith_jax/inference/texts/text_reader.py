@@ -231,7 +231,8 @@ def open_text_reader(
         raise ConfigError(f"{option}: the model is open already; give it to load_model.")
     if not isinstance(opened, EncoderDecoderModel | CausalModel):
         raise ConfigError(
-            f"model {opened.path}: expected a language model, got an encoder-only one."
+            f"model {opened.path}: expected a language model, got an encoder-only one or a "
+            "classifier."
         )
     config = opened.config
     tokenizer, limit = all_of(

@@ -79,7 +79,7 @@ def _check_classifier(option: str, folder: str, critic: Critic | None = None) ->
             )
         if critic:
             open_tokenizer(folder, None, config)
-            if config.is_encoder_only:
+            if not config.writes_text:
                 faithful_class(config.label_names, form=critic.form)
     except FaithJaxError as error:
         raise ConfigError(f"{option}: {error}") from None
@@ -112,7 +112,7 @@ class Table(workflow.TableWorkflow):
     def _build_training(self, critic: Critic, count: int) -> GinRun:
         """Returns a critic's training on as many pairs."""
         options = self.options
-        writes = not open_checkpoint(options.model).config.is_encoder_only
+        writes = open_checkpoint(options.model).config.writes_text
         steps = options.train_steps or -(-EPOCHS * count // options.batch_size)
         period = max(1, steps // _EVALUATIONS)
         of_kind: dict[str, Any] = {"DECODING": None} if writes else {"LABEL_NAMES": critic.classes}

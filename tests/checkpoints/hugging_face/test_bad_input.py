@@ -141,9 +141,9 @@ def test_an_unknown_rotary_scaling_is_named_however_long_its_settings_are(tmp_pa
     ("case", "architecture", "expected"),
     [
         (
-            "bart_plain",
-            "BartForSequenceClassification",
-            "BART with the head ForSequenceClassification is not supported; use an encoder, such "
+            "gpt2_inner_relu",
+            "GPT2ForSequenceClassification",
+            "GPT-2 with the head ForSequenceClassification is not supported; use an encoder, such "
             "as RoBERTa or DeBERTa.",
         ),
         ("bart_plain", "BartForQuestionAnswering", "use an encoder, such as BERT or RoBERTa."),

@@ -400,7 +400,7 @@ def with_config(folder, **fields):
     [
         (
             {"model_type": "falcon"},
-            "'modernbert', 'mt5', 'qwen2', 'qwen3', 'roberta', 't5', 't5gemma', 'xlm-roberta']",
+            "'mt5', 'qwen2', 'qwen3', 'roberta', 't5', 't5gemma', 'umt5', 'xlm-roberta']",
         ),
         ({"model_type": None}, "'model_type'"),
         ({"layer_norm_epsilon": float("inf")}, "'layer_norm_epsilon': expected a number"),

@@ -128,6 +128,24 @@ def _gemma3(rng):
     return "Gemma3ForCausalLM", settings | changes
 
 
+def _umt5(rng):
+    heads, head_dim, width = _heads(rng)
+    layers, buckets = int(rng.integers(1, 4)), 2 * int(rng.integers(2, 17))
+    return "UMT5ForConditionalGeneration", {
+        "d_model": width,
+        "d_kv": head_dim + 1,
+        "d_ff": int(rng.integers(3, 30)),
+        "num_heads": heads,
+        "num_layers": layers,
+        # Transformers' cache has room for no more.
+        "num_decoder_layers": int(rng.integers(1, layers + 1)),
+        "relative_attention_num_buckets": buckets,
+        "relative_attention_max_distance": buckets + int(rng.integers(1, 20)),
+        "feed_forward_proj": str(rng.choice(["gated-gelu", "gated-silu", "relu", "gelu"])),
+        "tie_word_embeddings": bool(rng.random() < 0.5),
+    }
+
+
 def _bart(rng):
     heads, _, width = _heads(rng)
     mlp = int(rng.integers(3, 30))
@@ -144,6 +162,19 @@ def _bart(rng):
         "scale_embedding": bool(rng.random() < 0.5),
         "forced_eos_token_id": None,
     }
+
+
+def _bart_classifier(rng):
+    _, settings = _bart(rng)
+    changes = {"num_labels": int(rng.integers(1, 5)), "activation_function": "silu"}
+    return "BartForSequenceClassification", settings | changes
+
+
+def _t5_classifier(rng):
+    _, settings = _umt5(rng)
+    family = str(rng.choice(["T5", "MT5"]))
+    classes = {"num_labels": int(rng.integers(1, 5)), "decoder_start_token_id": 0}
+    return f"{family}ForSequenceClassification", settings | classes
 
 
 def _bert(rng, positions):
@@ -179,6 +210,26 @@ def _bert_or_albert(rng):
     return f"{family}For{head}", settings | {"type_vocab_size": 2}
 
 
+def _electra(rng):
+    settings = _bert(rng, int(rng.integers(11, 40))) | {"type_vocab_size": 2}
+    width = int(rng.choice([settings["hidden_size"], 5, 12]))
+    return "ElectraForSequenceClassification", settings | {"embedding_size": width}
+
+
+def _distilbert(rng):
+    settings = _bert(rng, int(rng.integers(11, 40)))
+    return "DistilBertForSequenceClassification", {
+        "dim": settings["hidden_size"],
+        "n_layers": settings["num_hidden_layers"],
+        "n_heads": settings["num_attention_heads"],
+        "hidden_dim": settings["intermediate_size"],
+        "activation": str(rng.choice(["gelu", "relu"])),
+        "sinusoidal_pos_embds": bool(rng.random() < 0.5),
+        "max_position_embeddings": settings["max_position_embeddings"],
+        "num_labels": settings["num_labels"],
+    }
+
+
 def _deberta_v1(rng):
     settings = _bert(rng, int(rng.integers(40, 60)))
     return "DebertaForSequenceClassification", settings | {
@@ -206,7 +257,16 @@ def _deberta(rng):
 
 
 DRAWN = [_gpt2, _bloom, _llama, _mistral, _qwen, _gemma, _gemma2, _gemma3, _bart, _bert_or_albert]
-DRAWN += [_roberta, _deberta, _deberta_v1]
+DRAWN += [
+    _electra,
+    _distilbert,
+    _roberta,
+    _deberta,
+    _deberta_v1,
+    _bart_classifier,
+    _umt5,
+    _t5_classifier,
+]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -160,9 +160,9 @@ def t5_bias(bidirectional):
 def relative(table, length, bidirectional):
     """Returns T5's bias by blocks and whole."""
     module, variables = t5_bias(bidirectional), {"params": {"rel_embedding": table}}
-    by_blocks = module.apply(variables, length, method="by_distance")
     index = jnp.arange(LENGTH)
-    return by_blocks, module.apply(variables, index, index)
+    whole = module.apply(variables, index[None, None] - index[None, :, None])
+    return module.apply(variables, jnp.arange(1 - length, length)), whole
 
 
 def alibi(table, length, mask):
