@@ -622,6 +622,14 @@ def test_the_path_to_restore_may_be_a_macro_or_a_list(path, parsed):
     assert start["initial_checkpoint_path"] == "/t5"
 
 
+@pytest.mark.parametrize(
+    "pairs", ["((r'^.*prompt.*$', None),)", "[('.*param_states.*', None)]", "None"]
+)
+def test_what_starts_anew_here_may_be_left_out_of_the_checkpoint(pairs, parsed):
+    lines = f"  assignment_map = {pairs}\n  fallback_to_scratch = True\n"
+    parsed(f"{FINETUNE}from t5x import utils\nutils.RestoreCheckpointConfig:\n{lines}")
+
+
 def test_a_path_that_is_bound_comes_before_the_macro(parsed):
     """As in T5X, where the run file has bound it to the macro before."""
     line = "from t5x import utils\nutils.RestoreCheckpointConfig.path = '/t5/checkpoint_1000'\n"
@@ -667,6 +675,8 @@ MISTAKES = [
      "EMBEDDING_FILE = 'e.npy'\ni/prompts.np_load.path = %EMBEDDING_FILE",
      ["line 16", "np_load.path = 'e.npy'", "begins with embeddings of the checkpoint",
       "from_sampled_vocab.gin"]),
+    ("utils.RestoreCheckpointConfig.assignment_map = [('encoder', 'decoder')]",
+     ["line 13", "parameters keep their names here"]),
     ("models.EncoderDecoderModel.loss_normalizing_factor = 'AVERAGE_PER_SEQUENCE'",
      ["line 13", "loss_normalizing_factor = 'AVERAGE_PER_SEQUENCE'", "'NUM_REAL_TARGET_TOKENS'"]),
 ]  # fmt: skip
