@@ -272,6 +272,9 @@ _KNOWN: dict[str, Counterpart] = {
     "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _set_normalizing_factor,
     "t5x.models.EncoderDecoderModel.decode_fn": _set_decoder,
     "t5x.models.EncoderDecoderModel.predict_batch_with_aux.num_decodes": _set_value("NUM_BEAMS"),
+    "t5x.models.EncoderDecoderModel.predict_batch_with_aux.return_all_decodes": (
+        lambda value, where: [("NUM_RETURN", Macro("NUM_BEAMS") if value else 1)]
+    ),
     "t5x.decoding.beam_search.alpha": _without_effect(
         "T5X divides by ((5 + length) / 6) ** alpha; LENGTH_PENALTY divides by length ** it"
     ),

@@ -595,6 +595,12 @@ def test_sampling_has_t5xs_defaults(parsed, settings, temperature, top_k, top_p)
     assert value("TOP_P/macro.value") == top_p
 
 
+@pytest.mark.parametrize(("value", "count"), [("True", "%NUM_BEAMS"), ("False", "1")])
+def test_all_decodes_may_be_returned(value, count, parsed):
+    line = f"models.EncoderDecoderModel.predict_batch_with_aux.return_all_decodes = {value}\n"
+    assert repr(parsed(FINETUNE + line)("NUM_RETURN/macro.value")) == count
+
+
 @pytest.mark.parametrize(
     ("run", "line", "decodes"),
     [("finetune", "", True), ("pretrain", "", False), ("finetune", "None", False),
@@ -706,7 +712,8 @@ def test_a_file_of_mesh_tensorflow_is_named(parsed):
 
 
 def test_a_missing_file_is_named_before_what_it_would_bring(parsed):
-    with pytest.raises(ConfigError, match="There is no gin file '/t5x/t5x/configs/runs/fine"):
+    problem = "There is no gin file '/t5x/t5x/.*Did you mean 't5x/configs/runs/finetune.gin'"
+    with pytest.raises(ConfigError, match=problem):
         parsed("from t5x import utils\ninclude '/t5x/t5x/configs/runs/finetune.gin'\n")
 
 
