@@ -36,11 +36,12 @@ _F32 = np.dtype(np.float32)
 _PREFIX = "base_model.model."
 _PARTS = re.compile(r"(.*)\.(lora_A|lora_B|lora_embedding_A|lora_embedding_B)(\.weight)?")
 # PEFT's wrappers of a module, which its names of biases and embeddings have in them.
-_WRAPPERS = re.compile(r"\.(base_layer|modules_to_save\.\w+)(?=\.)")
+_WRAPPERS = re.compile(r"\.(base_layer|modules_to_save(\.\w+)?)(?=\.)")
 # Variants that compute something else, by their fields.
 _VARIANTS = (
     "alora_invocation_tokens",
     "layer_replication",
+    "lora_bias",
     "target_parameters",
     "trainable_token_indices",
     "use_bdlora",
@@ -169,6 +170,10 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
         config = config.replace(label_names=tuple(f"LABEL_{i}" for i in range(count)))
         # Beside a decoder the head takes the output layer's place.
         params = {k: v for k, v in params.items() if not k.startswith("decoder/logits_")}
+    table = next(f"{name}.weight" for name, ours in family.modules.items() if ours == embedder)
+    for name in {table, table.removeprefix(family.prefix)} & lora.replacements.keys():
+        if not config.logits_bias:  # else its length would have to follow
+            config = config.replace(vocab_size=lora.replacements[name].shape[0])
     shapes = expected_shapes(config)
     maps = {tensor.published_name: tensor for tensor in family.tensor_maps(config, shapes)}
     is_same_dtype = {array.dtype for array in params.values()} == {lora.dtype}

@@ -3,6 +3,7 @@
 PEFT puts the vectors in front of the embeddings of the encoder, or of a decoder-only model's
 sequence. For an encoder-decoder model it stores as many vectors again for the decoder
 (`num_transformer_submodules` 2), which its prompt tuning never uses: we do not read or write them.
+Of p-tuning, whose vectors an encoder makes in training, it stores the same.
 """
 
 import dataclasses
@@ -32,7 +33,7 @@ ENCODER_DECODER, DECODER_ONLY = "SEQ_2_SEQ_LM", "CAUSAL_LM"
 class _AdapterConfig(msgspec.Struct):
     """adapter_config.json; it need not say how many times the vectors are stored."""
 
-    peft_type: Literal["PROMPT_TUNING"]
+    peft_type: Literal["PROMPT_TUNING", "P_TUNING"]
     num_virtual_tokens: int
     token_dim: int
     task_type: Literal["SEQ_2_SEQ_LM", "CAUSAL_LM", ""] = ""
@@ -70,7 +71,7 @@ def adapter_message(folder: pathlib.Path) -> str:
     """Returns the message that a folder has an adapter, and how a model is made of it."""
     method = method_of(folder)
     match method:
-        case "PROMPT_TUNING":
+        case "PROMPT_TUNING" | "P_TUNING":
             remedy = "`faith-jax import-prompt` joins a prompt to its base model"
         case "LORA":
             remedy = (
@@ -105,7 +106,7 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     folder = path_of(path)
     if not is_peft(folder):
         raise CheckpointError(f"{folder}: no folder of PEFT's: expected {CONFIG} and {WEIGHTS}.")
-    if method_of(folder) != "PROMPT_TUNING":
+    if method_of(folder) not in ("PROMPT_TUNING", "P_TUNING"):
         raise CheckpointError(f"{folder}: {adapter_message(folder)}")
     adapter = read_json_as(folder / CONFIG, _AdapterConfig, CheckpointError)
     times = adapter.num_transformer_submodules or (2 if adapter.task_type == ENCODER_DECODER else 1)

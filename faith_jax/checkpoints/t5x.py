@@ -176,7 +176,9 @@ def newest_t5x(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def _is_step(folder: pathlib.Path) -> bool:
-    return (folder / FILE).is_file() or orbax_tree(folder) is not None
+    if (folder / FILE).is_file():
+        return not any(folder.glob("*.ckpt*.index"))  # TensorFlow has a text of this name
+    return orbax_tree(folder) is not None
 
 
 def orbax_tree(folder: pathlib.Path) -> pathlib.Path | None:

@@ -320,7 +320,10 @@ def _check_file(name: str, paths: Sequence[str]) -> None:
         if is_folder(path)
         for file in path_of(path).rglob("*.gin")
     ]
-    raise ConfigError(f"There is no gin file {name!r}.{did_you_mean(name, names)}")
+    # A file of T5X's, by its path in a copy of T5X that is not here.
+    known = [f" Did you mean {n!r}?" for n in t5x_files.stand_in_names() if name.endswith(f"/{n}")]
+    near = known[0] if known else did_you_mean(name, names)
+    raise ConfigError(f"There is no gin file {name!r}.{near}")
 
 
 def _read_macros() -> dict[str, Any]:

@@ -5,6 +5,7 @@ that names file, line and argument.
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -170,6 +171,19 @@ def _set_decoding(value: Any, where: str) -> list[Setting]:
     return [("DECODING", value and Reference("decoding_config.DecodingConfig"))]
 
 
+def _check_assignments(value: Any, where: str) -> list[Setting]:
+    """Accepts None for states of the optimizer, or for a prompt, which start anew here."""
+    for pair in value or ():
+        match pair:
+            case [str(pattern), None] if re.search("param_states|prompt", pattern):
+                continue
+        raise ConfigError(
+            f"gin: {where} = {value!r}: parameters keep their names here; convert the checkpoint "
+            "first. Only ('.*param_states.*', None) and prompts may be left out, which start anew."
+        )
+    return []
+
+
 def _set_checkpoint(name: str) -> Counterpart:
     """Sets a path, which may be the only one of a list; an empty list is None."""
 
@@ -236,10 +250,7 @@ _KNOWN: dict[str, Counterpart] = {
     ],
     f"{RESTORE}.dtype": _set_or("float32", "PARAMS_DTYPE"),
     f"{RESTORE}.fallback_to_scratch": _without_effect(_STRUCTURE),
-    f"{RESTORE}.assignment_map": _one_of(
-        ((r"^.*prompt.*$", None),),
-        otherwise="parameters keep their names here; convert the checkpoint first.",
-    ),
+    f"{RESTORE}.assignment_map": _check_assignments,
     "t5x.utils.SaveCheckpointConfig.period": _set_value("CHECKPOINT_PERIOD"),
     "t5x.utils.SaveCheckpointConfig.keep": _set_or(1_000_000, "KEEP_LAST"),
     "t5x.utils.SaveCheckpointConfig.dtype": _without_effect(_STRUCTURE),
@@ -261,6 +272,9 @@ _KNOWN: dict[str, Counterpart] = {
     "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _set_normalizing_factor,
     "t5x.models.EncoderDecoderModel.decode_fn": _set_decoder,
     "t5x.models.EncoderDecoderModel.predict_batch_with_aux.num_decodes": _set_value("NUM_BEAMS"),
+    "t5x.models.EncoderDecoderModel.predict_batch_with_aux.return_all_decodes": (
+        lambda value, where: [("NUM_RETURN", Macro("NUM_BEAMS") if value else 1)]
+    ),
     "t5x.decoding.beam_search.alpha": _without_effect(
         "T5X divides by ((5 + length) / 6) ** alpha; LENGTH_PENALTY divides by length ** it"
     ),

@@ -181,8 +181,8 @@ utils.SaveCheckpointConfig:
   period = 1000
   keep = 1
 """,
-    "runs/prompt_eval": _EVAL,
-    "runs/prompt_infer": _INFER,
+    "runs/prompt_eval": f"include 'prompt_tuning/configs/prompts/from_file.gin'\n{_EVAL}",
+    "runs/prompt_infer": f"include 'prompt_tuning/configs/prompts/from_file.gin'\n{_INFER}",
 }
 _SIZES = ("small", "base", "large", "xl", "xxl")
 _DIMENSIONS = (

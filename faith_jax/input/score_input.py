@@ -241,14 +241,17 @@ def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Itera
     quiet_tensorflow(with_seqio=bool(task))
     import tensorflow_datasets as tfds
 
-    from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
+    from faith_jax.input.numpy_examples import plain, utf8_in
 
     if task:
+        from faith_jax.input.task_batches import DatasetConfig
+        from faith_jax.input.task_examples import TaskExamples
         from faith_jax.tasks import lookup
 
         seqio_task = lookup.get_task(task, "--task")
         lookup.check_split(seqio_task, split)
-        examples = numpy_examples(seqio_task.get_dataset(None, split, shuffle=False).skip(first))
+        lengths = {"inputs": 1 << 20, "targets": 1 << 20}  # whole, where a preprocessor asks
+        examples: Any = TaskExamples(DatasetConfig(task, lengths, split), seqio_task, first=first)
     else:
         from faith_jax.datasets.builders.base import prepare_builder
         from faith_jax.datasets.builders.catalogue import BUILDERS

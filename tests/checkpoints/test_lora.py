@@ -158,6 +158,22 @@ def test_an_output_layer_that_was_tied(tmp_path):
         close(opened.params, expected.params)
 
 
+def test_tokens_that_were_added_to_the_base(tmp_path):
+    """The adapter then has the embedding and the output layer, whose names may keep a wrapper's."""
+    tensors = draw(tensor_shapes())
+    base = write(tmp_path / "base", CONFIG, tensors)
+    own = draw({"shared.weight": (27, 6), "lm_head.weight": (27, 6)})
+    wrapped = {name.replace(".weight", ".modules_to_save.weight"): own[name] for name in own}
+    for folder, more in {"lora": own, "wrapped": wrapped}.items():
+        products = write_lora(tmp_path / folder, tensor_shapes(), modules=MODULES[:1], more=more)
+        added = {name: tensors[name] + 8 * product for name, product in products.items()}
+        config = CONFIG | {"vocab_size": 27}
+        expected = open_checkpoint(write(tmp_path / f"as_{folder}", config, tensors | own | added))
+        opened = open_checkpoint(tmp_path / folder, base=str(base))
+        assert opened.config == expected.config
+        close(opened.params, expected.params)
+
+
 def test_a_new_classification_head(tmp_path):
     case = "roberta_base_model"
     base = write(
@@ -255,6 +271,7 @@ def test_without_a_base(tmp_path):
     ("changes", "parts"),
     [
         ({"use_dora": True}, ["'use_dora'", "merge_and_unload()"]),
+        ({"lora_bias": True}, ["'lora_bias'", "merge_and_unload()"]),
         ({"init_lora_weights": "pissa_niter_4"}, ["'init_lora_weights'", "pissa"]),
         ({"lora_alpha": "16"}, ["'lora_alpha'", '"16"']),
         ({"alpha_pattern": {"(": 1}}, ["'alpha_pattern'", "'('"]),

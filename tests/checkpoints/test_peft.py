@@ -58,6 +58,7 @@ def write_peft(folder, changes=None, vectors=VECTORS, name="prompt_embeddings"):
         ({}, 3, ENCODER_DECODER),  # the decoder's three are of no use to PEFT
         ({"num_transformer_submodules": None}, 3, ENCODER_DECODER),
         ({"num_transformer_submodules": 1, "num_virtual_tokens": 6}, 6, ENCODER_DECODER),
+        ({"peft_type": "P_TUNING", "encoder_hidden_size": 16}, 3, ENCODER_DECODER),
         (CAUSAL, 6, DECODER_ONLY),
         (CAUSAL | {"num_transformer_submodules": None}, 6, DECODER_ONLY),
         ({"num_virtual_tokens": 6, "num_transformer_submodules": 1, "task_type": None}, 6, ""),

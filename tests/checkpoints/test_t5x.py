@@ -349,6 +349,9 @@ def test_truncated_tree(folder, share):
 def test_tensorflow_checkpoint(folder):
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1000"\n')
     assert "T5X" in error_of(folder)
+    (folder / "model.ckpt-1000.index").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"1000.index is there: a TensorFlow.*convert_tf_"):
+        open_checkpoint(folder)
 
 
 def write_tree(folder, target):

@@ -512,8 +512,9 @@ def test_infer_takes_the_prompt_of_the_checkpoint(tmp_path):
                 "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}")  # fmt: skip
     gin_config.parse(files, bindings)
     assert gin.query_parameter("ENCODER_PROMPT_LENGTH/macro.value").__repr__() == "%PROMPT_LENGTH"
-    with pytest.raises(ConfigError, match=r"path = 'p\.npy': infer takes the prompt"):
-        gin_config.parse(files, [*bindings, "PROMPT_FILE=p.npy"])
+    for given in (files, files[::2]):  # prompt-tuning's run file includes that of a prompt's file
+        with pytest.raises(ConfigError, match=r"path = 'p\.npy': infer takes the prompt"):
+            gin_config.parse(given, [*bindings, "PROMPT_FILE=p.npy"])
 
 
 # T5X's own texts name their macros and their network; these are ours, of the same form.
@@ -595,6 +596,12 @@ def test_sampling_has_t5xs_defaults(parsed, settings, temperature, top_k, top_p)
     assert value("TOP_P/macro.value") == top_p
 
 
+@pytest.mark.parametrize(("value", "count"), [("True", "%NUM_BEAMS"), ("False", "1")])
+def test_all_decodes_may_be_returned(value, count, parsed):
+    line = f"models.EncoderDecoderModel.predict_batch_with_aux.return_all_decodes = {value}\n"
+    assert repr(parsed(FINETUNE + line)("NUM_RETURN/macro.value")) == count
+
+
 @pytest.mark.parametrize(
     ("run", "line", "decodes"),
     [("finetune", "", True), ("pretrain", "", False), ("finetune", "None", False),
@@ -620,6 +627,14 @@ def test_the_path_to_restore_may_be_a_macro_or_a_list(path, parsed):
     parsed(FINETUNE + line)
     start = gin.get_bindings("faith_jax.runs.setup.StartingPoint")
     assert start["initial_checkpoint_path"] == "/t5"
+
+
+@pytest.mark.parametrize(
+    "pairs", ["((r'^.*prompt.*$', None),)", "[('.*param_states.*', None)]", "None"]
+)
+def test_what_starts_anew_here_may_be_left_out_of_the_checkpoint(pairs, parsed):
+    lines = f"  assignment_map = {pairs}\n  fallback_to_scratch = True\n"
+    parsed(f"{FINETUNE}from t5x import utils\nutils.RestoreCheckpointConfig:\n{lines}")
 
 
 def test_a_path_that_is_bound_comes_before_the_macro(parsed):
@@ -667,6 +682,8 @@ MISTAKES = [
      "EMBEDDING_FILE = 'e.npy'\ni/prompts.np_load.path = %EMBEDDING_FILE",
      ["line 16", "np_load.path = 'e.npy'", "begins with embeddings of the checkpoint",
       "from_sampled_vocab.gin"]),
+    ("utils.RestoreCheckpointConfig.assignment_map = [('encoder', 'decoder')]",
+     ["line 13", "parameters keep their names here"]),
     ("models.EncoderDecoderModel.loss_normalizing_factor = 'AVERAGE_PER_SEQUENCE'",
      ["line 13", "loss_normalizing_factor = 'AVERAGE_PER_SEQUENCE'", "'NUM_REAL_TARGET_TOKENS'"]),
 ]  # fmt: skip
@@ -696,7 +713,8 @@ def test_a_file_of_mesh_tensorflow_is_named(parsed):
 
 
 def test_a_missing_file_is_named_before_what_it_would_bring(parsed):
-    with pytest.raises(ConfigError, match="There is no gin file '/t5x/t5x/configs/runs/fine"):
+    problem = "There is no gin file '/t5x/t5x/.*Did you mean 't5x/configs/runs/finetune.gin'"
+    with pytest.raises(ConfigError, match=problem):
         parsed("from t5x import utils\ninclude '/t5x/t5x/configs/runs/finetune.gin'\n")
 
 

@@ -94,6 +94,10 @@ def test_npy_files_to_and_fro(command, models, tmp_path):
     succeeds(command("export-prompt", run, out), out)
     assert np.load(out).dtype == np.float32
     np.testing.assert_array_equal(np.load(out), VECTORS)
+    # prompt-tuning's files of NumPy have no ending.
+    file = file.rename(tmp_path / "encoder.prompt.prompt.prompt")
+    succeeds(command("import-prompt", file, run, base, "--overwrite"), run)
+    assert faith_jax.load_model(run).module.config.encoder_prompt_length == 6
     peft = write_peft(tmp_path / "peft")
     succeeds(command("import-prompt", peft, out, base, "--overwrite"), out)
     np.testing.assert_array_equal(np.load(out), VECTORS[:3])

@@ -53,6 +53,8 @@ _EMBEDDING = "token_embedder/embedding"
 # By which a folder is recognised, though they are not read.
 _OTHER_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5")
 _LAYER_NORMS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+# In front of names, where torch.compile's or DistributedDataParallel's wrapper was saved.
+_WRAPPERS = re.compile(r"^(_orig_mod\.|module\.)+")
 _Stored = dict[str, tensors.StoredTensor]
 
 
@@ -94,6 +96,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         re.sub(r"LayerNorm\.(gamma|beta)$", lambda m: _LAYER_NORMS[m[0]], name): tensor
         for name, tensor in weights_of(folder).items()
     }
+    stored = {_WRAPPERS.sub("", name): tensor for name, tensor in stored.items()}
     if sees_images:
         renamed = {language_model_name(name): tensor for name, tensor in stored.items()}
         stored = {name: tensor for name, tensor in renamed.items() if name}

@@ -16,7 +16,8 @@ from faith_jax.datasets.builders.base import RawBuilder, manual_folder, prepare_
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw_catalogue import DATASETS
 from faith_jax.datasets.raw_files import ignored_files
-from faith_jax.input.numpy_examples import feature_text, numpy_examples, plain
+from faith_jax.input.numpy_examples import feature_text, plain
+from faith_jax.input.task_examples import TaskExamples
 from faith_jax.tasks import lookup
 
 _WIDTH = 96
@@ -44,9 +45,11 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
         raise ConfigError(f"{name} is a mixture; look at one of its tasks: {parts}.")
     split = split or list(task.splits)[-1]
     lookup.check_split(task, split)
+    from faith_jax.input.task_batches import DatasetConfig  # takes time
+
+    rows = TaskExamples(DatasetConfig(name, lengths, split), task)
     lengths = {feature: n for feature, n in lengths.items() if feature in task.output_features}
     read, tokens = 0, {feature: list[int]() for feature in lengths}
-    rows = numpy_examples(task.get_dataset(None, split, shuffle=False))
     for number, row in enumerate(itertools.islice(rows, max(count, _SAMPLE))):
         read += 1
         for feature in lengths:

@@ -82,13 +82,16 @@ def test_files_may_lack_the_base_models_prefix(tmp_path, case):
     long = {
         name if name.startswith(heads) else prefix + name: array for name, array in short.items()
     }
+    # Or the names of a module that torch.compile and DistributedDataParallel have wrapped.
+    wrapped = {f"module._orig_mod.{name}": array for name, array in long.items()}
     config = family_folders.config_of(case)
     read = [
         open_checkpoint(write(tmp_path / name, config, given))
-        for name, given in (("short", short), ("long", long))
+        for name, given in (("short", short), ("long", long), ("wrapped", wrapped))
     ]
-    assert same_params(read[0].params, read[1].params)
-    assert read[0].config == read[1].config
+    for other in read[1:]:
+        assert same_params(read[0].params, other.params)
+        assert read[0].config == other.config
     write_huggingface(read[0], tmp_path / "again")
     assert stored(tmp_path / "again") == stored(tmp_path / "long")
 

@@ -67,6 +67,37 @@ def test_mistakes_are_one_line_and_status_2(capsys, arguments, message):
     assert message in line
 
 
+def test_a_step_of_a_task_that_fails_is_named(capsys, tmp_path):
+    (tmp_path / "rows.tsv").write_text("Is tea hot?\tYes.\nA line without a tab\n")
+    (tmp_path / "tabs.py").write_text(f"""
+import seqio, tensorflow as tf
+def split_at_tabs(lines):
+    return lines.map(lambda line: dict(zip(("inputs", "targets"), tf.io.decode_csv(
+        line, ["", ""], field_delim="\\t"))))
+def shorten(rows, sequence_length):  # asks for the lengths
+    return rows.map(lambda row: {{**row, "inputs": row["inputs"][:sequence_length["inputs"]]}})
+feature = seqio.Feature(seqio.ByteVocabulary())
+source = seqio.TextLineDataSource({{"train": {str(tmp_path / "rows.tsv")!r}}})
+seqio.TaskRegistry.add("tabs", source,
+    preprocessors=[split_at_tabs, seqio.preprocessors.tokenize, shorten],
+    output_features={{"inputs": feature, "targets": feature}})
+""")
+    module = f"--task_module={tmp_path / 'tabs.py'}"
+    arguments = ("tasks", "tabs", module, "--inputs_length=4")
+    source = ("--task=tabs", module, "--split=train")
+    for command in (
+        arguments,
+        ("score", *source, "--scorers=token_f1", f"--output={tmp_path}/s.jsonl"),
+    ):
+        status, _, errors = run(capsys, *command)
+        assert status == 2
+        assert "its preprocessor split_at_tabs fails after 1 example: Invalid" in errors
+        assert "Traceback" not in errors
+    (tmp_path / "rows.tsv").write_text("Is tea hot?\tYes.\n")
+    status, lines, _ = run(capsys, *arguments)
+    assert (status, lines[1]) == (0, "  inputs (4 tokens)")
+
+
 def test_prepare_from_files_of_ones_own(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "data"))
     dialogues = json.loads((sample_folder("faithdial") / "train.json").read_text(encoding="utf-8"))
