@@ -248,6 +248,18 @@ def test_a_call_with_words_behind_it_is_a_text(text):
     assert ListColumns(TableNotes()).read("c", text, "a:1") == text
 
 
+def test_a_chat_turn_may_have_its_content_in_parts_or_none():
+    thought = {"type": "thinking", "thinking": "Hm"}
+    parts = [thought, {"type": "text", "text": "Tea."}, {"type": "text", "text": "Ink."}]
+    assert document_text({"role": "assistant", "content": parts}) == "Tea. Ink."
+    assert document_text({"type": "ai", "data": {"content": parts}}) == "Tea. Ink."
+    assert document_text({"role": "user", "content": 3}) is None
+    for no_text in (None, [thought]):
+        assert document_text({"role": "assistant", "content": no_text, "tool_calls": [{}]}) == ""
+        assert document_text({"content": no_text}) is None
+    assert read_list(f"[{{'role': 'user', 'content': {parts}}}]") is not None
+
+
 def test_a_document_whose_inner_text_is_blank_is_one():
     assert document_text({"node": {"text": ""}, "score": 0.1}) == ""
     assert document_text({"kwargs": {"content": "Hi!"}}) == "Hi!"
