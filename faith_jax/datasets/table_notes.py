@@ -1,15 +1,22 @@
 """What is found out about a table as its rows are read, and told with the results."""
 
 import collections
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import pluralize
+from faith_jax.core.errors import format_value, pluralize
 from faith_jax.core.table import printable
 from faith_jax.datasets.usual_names import json_object, key_hints
 
 # Texts that stand for none, in lower case.
 _NO_TEXTS = frozenset(("n/a", "na", "nan", "null", "none", "<na>", "#n/a", "-"))
+# What Python prints of an object, a list of texts or objects, or LangChain's message or document.
+_PRINTED = re.compile(
+    r"\{\s*'\w[^']*':.*\}|\[\s*(?:\{\s*)?['\"].*['\"}]\s*\]|\[?[A-Z]\w{3,}\(\w+=.*\)\]?"
+    r"|(?:page_)?content=['\"].*['\"] (?:additional_kwargs|response_metadata|metadata)=.*",
+    re.DOTALL,
+)
 
 
 def stands_for_none(text: str) -> bool:
@@ -33,9 +40,9 @@ class TableNotes:
         self._texts: collections.Counter[str] = collections.Counter()
         self._nulls: collections.Counter[str] = collections.Counter()
         self._no_groundings: dict[str, collections.Counter[str]] = {}
-        # JSON objects by part and column: their number, and the first.
-        self._objects: collections.Counter[tuple[str, str]] = collections.Counter()
-        self._first_objects: dict[tuple[str, str], str] = {}
+        # Objects by part, column and kind: their number, and the first.
+        self._objects: collections.Counter[tuple[str, str, str]] = collections.Counter()
+        self._first_objects: dict[tuple[str, str, str], str] = {}
         self._answers = 0
         self._answer_column = ""
         self._no_answers: collections.Counter[str] = collections.Counter()
@@ -76,10 +83,12 @@ class TableNotes:
             self.count_object("response", column, text)
 
     def count_object(self, part: str, column: str, text: str) -> None:
-        """Counts a text of a part of an example if it is a JSON object."""
-        if json_object(text) is not None:
-            self._objects[part, column] += 1
-            self._first_objects.setdefault((part, column), text)
+        """Counts a text of a part of an example if it is an object, as JSON or printed."""
+        is_json = json_object(text) is not None
+        if is_json or _PRINTED.fullmatch(text.strip()):
+            key = (part, column, "JSON object" if is_json else "printed object")
+            self._objects[key] += 1
+            self._first_objects.setdefault(key, text)
 
     def count_grounding(self, column: str, texts: Sequence[str]) -> None:
         """Counts a grounding whose only text says that there is none."""
@@ -118,12 +127,14 @@ class TableNotes:
                 f"{self._answer_column}: {', '.join(texts)} is scored as the text of an answer; "
                 "leave the cell empty where there is none."
             )
-        for (part, column), count in self._objects.items():
+        for (part, column, kind), count in self._objects.items():
             noun = "an answer" if part == "response" else f"a {part}"
-            hints = key_hints(part, {column: self._first_objects[part, column]})
+            first = self._first_objects[part, column, kind]
+            hints = key_hints(part, {column: first})
             remedy = hints[0] if hints else f"write the {noun.partition(' ')[2]} alone"
+            example = f" (such as {format_value(first)})" if kind == "printed object" else ""
             warnings.append(
-                f"{column}: {pluralize(count, 'JSON object')} scored as the text of {noun}, with "
+                f"{column}: {pluralize(count, kind)}{example} scored as the text of {noun}, with "
                 f"braces and keys; {remedy}."
             )
         return {

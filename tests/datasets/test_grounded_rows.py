@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError, format_value
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import grounded_rows
@@ -404,6 +404,16 @@ def test_objects_and_texts_for_none_are_counted():
     assert warnings({"grounding": "g", "answer": turn}) == [
         f"answer: 1 JSON object {as_answer}; write the answer alone."
     ]
+    printed = "[AnswerPart(text='Tea.', citations=[]), AnswerPart(text='Ink.', citations=['[1]'])]"
+    assert warnings({"grounding": "g", "answer": printed}) == [
+        f"answer: 1 printed object (such as {format_value(printed)}) {as_answer}; "
+        "write the answer alone."
+    ]
+    message = "content='Tea' additional_kwargs={} response_metadata={'finish_reason': 'stop'}"
+    for printed in (message, "{'answer': 'Tea'}", "['Tea']", "[{'type': 'text', 'text': 'Tea'}]"):
+        assert len(warnings({"grounding": "g", "answer": printed})) == 1
+    for text in ("[1]", "[sic] 'tea'", "Type f(x='a').", "[Tea] or ['ink'] it is", "{x: x > 3}"):
+        assert warnings({"grounding": "g", "answer": text}) == []
     assert warnings(row, response_column="output.content") == []
     question = json.dumps({"question": "q", "k": 3})
     (warning,) = warnings({**row, "input": question}, response_column="output.content")
