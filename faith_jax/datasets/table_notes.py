@@ -17,6 +17,8 @@ _PRINTED = re.compile(
     r"|(?:page_)?content=['\"].*['\"] (?:additional_kwargs|response_metadata|metadata)=.*",
     re.DOTALL,
 )
+# Marks of what a model wrote before its answer.
+_REASONING = re.compile(r"</?(?:think|thinking|thought|reasoning)>|\[/?THINK\]|<\|channel\|>")
 
 
 def stands_for_none(text: str) -> bool:
@@ -43,6 +45,7 @@ class TableNotes:
         # Objects by part, column and kind: their number, and the first.
         self._objects: collections.Counter[tuple[str, str, str]] = collections.Counter()
         self._first_objects: dict[tuple[str, str, str], str] = {}
+        self._reasonings: collections.Counter[str] = collections.Counter()  # answers with some
         self._answers = 0
         self._answer_column = ""
         self._no_answers: collections.Counter[str] = collections.Counter()
@@ -81,6 +84,7 @@ class TableNotes:
             self._no_answers[repr(text)] += 1
         else:
             self.count_object("response", column, text)
+            self._reasonings[column] += _REASONING.search(text) is not None
 
     def count_object(self, part: str, column: str, text: str) -> None:
         """Counts a text of a part of an example if it is an object, as JSON or printed."""
@@ -127,6 +131,12 @@ class TableNotes:
                 f"{self._answer_column}: {', '.join(texts)} is scored as the text of an answer; "
                 "leave the cell empty where there is none."
             )
+        warnings += [
+            f"{column}: {pluralize(count, 'answer')} scored with the model's reasoning, as in "
+            "<think>...</think>; write what stands behind it alone."
+            for column, count in self._reasonings.items()
+            if count
+        ]
         for (part, column, kind), count in self._objects.items():
             noun = "an answer" if part == "response" else f"a {part}"
             first = self._first_objects[part, column, kind]

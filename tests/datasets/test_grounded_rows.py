@@ -409,6 +409,11 @@ def test_objects_and_texts_for_none_are_counted():
         f"answer: 1 printed object (such as {format_value(printed)}) {as_answer}; "
         "write the answer alone."
     ]
+    thoughts = ("<think>Hm.</think> Tea.", "Hm.</think>Tea.", "I think <b>tea</b>.")
+    assert warnings(*({"grounding": "g", "answer": text} for text in thoughts)) == [
+        "answer: 2 answers scored with the model's reasoning, as in <think>...</think>; "
+        "write what stands behind it alone."
+    ]
     message = "content='Tea' additional_kwargs={} response_metadata={'finish_reason': 'stop'}"
     for printed in (message, "{'answer': 'Tea'}", "['Tea']", "[{'type': 'text', 'text': 'Tea'}]"):
         assert len(warnings({"grounding": "g", "answer": printed})) == 1
