@@ -256,7 +256,7 @@ class ListColumns:
             return value
         if is_plain_text(value):
             self._with_plain_texts.add(column)
-            self._notes.count_text(column)
+            self._notes.count_text(column, value)
             return value
         cell, problem = None, ""
         try:

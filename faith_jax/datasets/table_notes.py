@@ -40,6 +40,7 @@ class TableNotes:
         self._lists: dict[str, list[int]] = {}  # their number, and the least and most texts of one
         # By column.
         self._texts: collections.Counter[str] = collections.Counter()
+        self._bracketed: collections.Counter[str] = collections.Counter()  # of these, in [ and ]
         self._nulls: collections.Counter[str] = collections.Counter()
         self._no_groundings: dict[str, collections.Counter[str]] = {}
         # Objects by part, column and kind: their number, and the first.
@@ -64,9 +65,10 @@ class TableNotes:
         cells, least, most = self._lists.get(column, (0, size, size))
         self._lists[column] = [cells + 1, min(least, size), max(most, size)]
 
-    def count_text(self, column: str) -> None:
+    def count_text(self, column: str, text: str) -> None:
         """Counts a cell that is one text, in a column that may hold lists."""
         self._texts[column] += 1
+        self._bracketed[column] += text.strip().startswith("[") and text.strip().endswith("]")
 
     def count_nulls(self, column: str, count: int) -> None:
         """Counts the nulls in a list of texts, which are left out."""
@@ -120,6 +122,12 @@ class TableNotes:
         warnings += [
             f"{column}: {pluralize(count, 'null')} in lists of texts left out."
             for column, count in self._nulls.items()
+        ]
+        warnings += [
+            f"{column}: every cell ({count:,}) stands in [ and ] and is read as one text; if they "
+            "are lists, write them as JSON does, with quotes."
+            for column, count in self._bracketed.items()
+            if count and count == self._texts[column]
         ]
         warnings += [
             f"{column}: {_join_counts(counts)} scored as the text of a grounding; leave the cell "

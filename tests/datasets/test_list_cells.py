@@ -260,6 +260,14 @@ def test_a_chat_turn_may_have_its_content_in_parts_or_none():
     assert read_list(f"[{{'role': 'user', 'content': {parts}}}]") is not None
 
 
+def test_columns_of_lists_without_quotes_are_warned_of():
+    for cells, count in ((["[Tea, Ink]", "[Snow]"], 1), (["[sic] Tea", "[Snow]"], 0)):
+        notes = TableNotes()
+        lists = ListColumns(notes)
+        assert [lists.read("c", cell, "a:1") for cell in cells] == cells
+        assert len(notes.report()["warnings"]) == count
+
+
 def test_a_document_whose_inner_text_is_blank_is_one():
     assert document_text({"node": {"text": ""}, "score": 0.1}) == ""
     assert document_text({"kwargs": {"content": "Hi!"}}) == "Hi!"
