@@ -68,6 +68,11 @@ class TableNotes:
     def count_text(self, column: str, text: str) -> None:
         """Counts a cell that is one text, in a column that may hold lists."""
         self._texts[column] += 1
+        if "|" in text and column.lower().replace("_", " ") == "retrieval context":
+            self.warn(
+                f"{column}: cells with | are read as one text each; DeepEval joins texts so, and "
+                "--split-grounding='|' splits them."
+            )
         self._bracketed[column] += text.strip().startswith("[") and text.strip().endswith("]")
 
     def count_nulls(self, column: str, count: int) -> None:

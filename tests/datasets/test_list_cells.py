@@ -268,6 +268,13 @@ def test_columns_of_lists_without_quotes_are_warned_of():
         assert len(notes.report()["warnings"]) == count
 
 
+def test_texts_that_deepeval_joined_are_warned_of():
+    for column, count in (("retrieval_context", 1), ("context", 0)):
+        notes = TableNotes()
+        assert ListColumns(notes).read(column, "Tea|Ink", "a:1") == "Tea|Ink"
+        assert len(notes.report()["warnings"]) == count
+
+
 def test_a_document_whose_inner_text_is_blank_is_one():
     assert document_text({"node": {"text": ""}, "score": 0.1}) == ""
     assert document_text({"kwargs": {"content": "Hi!"}}) == "Hi!"
