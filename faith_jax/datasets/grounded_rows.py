@@ -42,6 +42,11 @@ from faith_jax.datasets.usual_names import (
 )
 
 _BYTES = re.compile(r"b(['\"]).*\1", re.DOTALL)
+# Further names that an error proposes.
+_LIKELY = {
+    "grounding": ("context", "document", "doc", "article"),
+    "response": ("summary", "claim", "outputs", "model_output"),
+}
 _TEXTS = ("grounding", "response", "history")  # of which a column holds one
 # Labels that say which rows are faithful, or, with --labels-are-errors, which have an error.
 _ANSWERS = {"0": 0, "1": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
@@ -398,7 +403,11 @@ class _RowReader(NamedTuple):
 
     def _unknown_columns(self, missing: Sequence[str]) -> InputError:
         """Returns the error that no column is known to hold some parts, and what may help."""
-        suggested = dict.fromkeys(missing, "NAME")
+        # These names have other meanings, too, so that they are not taken unasked.
+        suggested = {
+            part: next((name for name in _LIKELY.get(part, ()) if name in self.fields), "NAME")
+            for part in missing
+        }
         hints = [hint for part in missing for hint in key_hints(part, self.fields)]
         if "grounding" in missing:
             sides = {
@@ -407,8 +416,6 @@ class _RowReader(NamedTuple):
             }
             if all(len(names) == 1 for names in sides.values()):
                 suggested["grounding"] = ",".join(f"{s}={name}" for s, (name,) in sides.items())
-            elif "context" in self.fields:  # it may also be the history, so it is not taken unasked
-                suggested["grounding"] = "context"
             if "reference" in self.fields:
                 hints.append(
                     "'reference' may be evidence or an ideal answer: --grounding-column=reference "

@@ -261,6 +261,8 @@ def test_columns_that_nobody_knows():
         examples({"page": "c", "pro_args": "a", "response": "r"})
     with pytest.raises(InputError, match=r"name it with --grounding-column=context\. Known"):
         examples({"context": "c", "response": "r"})
+    with pytest.raises(InputError, match=r"--grounding-column=doc --response-column=claim\. Known"):
+        examples({"doc": "d", "claim": "c", "label": 1})
 
 
 def test_ids_do_not_move_when_a_bad_row_is_skipped():
