@@ -46,6 +46,8 @@ _UTF_32_MARKS = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
 _UTF_8_CHARACTER = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _ROWS = 1024  # of an Arrow batch at once
+# As the Hugging Face Hub names the parts of splits.
+_PART_OF_SPLIT = re.compile(r"(.+)-\d{5}-of-\d{5}\.")
 # What Arrow raises where Python has no value: a far date, an unknown time zone, no pandas.
 _UNREADABLE = (ValueError, OverflowError, ImportError, LookupError, NotImplementedError)
 _BEYOND = "<value out of range"  # as Arrow writes a time that is no date
@@ -153,8 +155,8 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     `infer` its predictions.jsonl.
 
     Raises:
-      InputError: the folder has no parts or several splits, or its responses are in TFDS's form
-        alone.
+      InputError: the folder has no parts, or those of several splits, or its responses are in
+        TFDS's form alone.
     """
     if not path.is_dir():
         return [path]
@@ -185,6 +187,12 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     nonempty = sorted((file for file in parts if file.is_file() and file.stat().st_size), key=str)
     if not nonempty:
         raise InputError(f"{path}: the folder has no files to read.")
+    names = {part[1]: file for file in nonempty if (part := _PART_OF_SPLIT.match(file.name))}
+    if len(names) > 1:
+        raise InputError(
+            f"{path}: holds parts of {', '.join(names)}, which are not one table; give the files "
+            f"of one, such as {names[min(names)]}."
+        )
     return nonempty
 
 

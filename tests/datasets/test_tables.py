@@ -401,6 +401,15 @@ def test_folders_of_infer(tmp_path):
             table_files(folder)
 
 
+def test_splits_of_a_hub_folder_are_not_one_table(tmp_path):
+    for name in ("test-00000-of-00001", "train-00000-of-00002", "train-00001-of-00002"):
+        (tmp_path / f"{name}.jsonl").write_text('{"a": 1}\n')
+    with pytest.raises(InputError, match=r"holds parts of test, train, .*/test-00000-of-00001\.j"):
+        list(read_rows(tmp_path))
+    (tmp_path / "test-00000-of-00001.jsonl").unlink()
+    assert len(list(read_rows(tmp_path))) == 2
+
+
 def test_folders_of_datasets(tmp_path):
     def save(folder, rows):
         folder.mkdir(parents=True)
