@@ -11,6 +11,7 @@ from faith_jax.datasets.usual_names import json_object, key_hints
 
 # Texts that stand for none, in lower case.
 _NO_TEXTS = frozenset(("n/a", "na", "nan", "null", "none", "<na>", "#n/a", "-"))
+_MOST_IN_SPREADSHEETS = 32_767  # characters of a cell
 # What Python prints of an object, a list of texts or objects, or LangChain's message or document.
 _PRINTED = re.compile(
     r"\{\s*'\w[^']*':.*\}|\[\s*(?:\{\s*)?['\"].*['\"}]\s*\]|\[?[A-Z]\w{3,}\(\w+=.*\)\]?"
@@ -68,6 +69,11 @@ class TableNotes:
     def count_text(self, column: str, text: str) -> None:
         """Counts a cell that is one text, in a column that may hold lists."""
         self._texts[column] += 1
+        if len(text) == _MOST_IN_SPREADSHEETS:
+            self.warn(
+                f"{column}: a cell has exactly {len(text):,} characters, where spreadsheets cut "
+                "texts; write the table again without one."
+            )
         if "|" in text and column.lower().replace("_", " ") == "retrieval context":
             self.warn(
                 f"{column}: cells with | are read as one text each; DeepEval joins texts so, and "

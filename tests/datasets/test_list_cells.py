@@ -268,6 +268,13 @@ def test_columns_of_lists_without_quotes_are_warned_of():
         assert len(notes.report()["warnings"]) == count
 
 
+def test_a_text_of_as_much_as_a_spreadsheet_keeps_is_warned_of():
+    for size, count in ((32_767, 1), (32_768, 0)):
+        notes = TableNotes()
+        ListColumns(notes).read("c", "x" * size, "a:1")
+        assert len(notes.report()["warnings"]) == count
+
+
 def test_texts_that_deepeval_joined_are_warned_of():
     for column, count in (("retrieval_context", 1), ("context", 0)):
         notes = TableNotes()
