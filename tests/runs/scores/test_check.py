@@ -298,14 +298,15 @@ def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, res
     assert sorted(path.name for path in tmp_path.iterdir()) == [page.name, responses.name]
 
 
-def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path):
+def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path, caplog):
     path, out, page = (tmp_path / name for name in ("r.jsonl", "o.jsonl", "o.html"))
-    path.write_text('{"id": "a", "response": " "}\n{"id": "b", "response": "Tea."}\n')
+    path.write_text('{"id": "a", "response": " "}\n{"id": "b", "response": "N/A"}\n')
     told = command.succeeds(
         "check", f"--input={path}", f"--output={out}", f"--model={nli}",
         f"--knowledge-base={base}", f"--html={page}",
     )  # fmt: skip
     assert "1 response without a sentence, and so without claims" in told
+    assert "response: 'N/A' is scored as the text of an answer" in caplog.text
     assert "1 response without a sentence, and so without claims" in page.read_text()
     assert len(out.read_text().splitlines()) == 1
     # The page is made of an output that is there.
