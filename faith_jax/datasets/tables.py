@@ -32,6 +32,7 @@ from faith_jax.datasets.delimited import (
     read_csv,
 )
 from faith_jax.datasets.json_tables import WHOLE_FLOAT, read_json_table
+from faith_jax.datasets.usual_names import has_usual_name
 
 FORMATS = {
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv"},
@@ -240,6 +241,7 @@ class _Reader:
     note: Callable[[str], None] = lambda _: None
     id_column_of: Callable[[tuple[str, ...]], str] = lambda _: ""
     part: str = ""  # before the lines that are ids: another part has these lines too
+    is_part: bool = False
 
     def read_parts(
         self, folder: pathlib.Path, forms: Mapping[pathlib.Path, TableForm], first: int
@@ -254,7 +256,9 @@ class _Reader:
             folders = file.relative_to(folder).parts[:-1]
             columns = dict(name.split("=", 1) for name in folders if "=" in name)
             part = f"{file.relative_to(folder)} " if number else ""
-            for place, fields in dataclasses.replace(self, part=part).read(file, form, first):
+            for place, fields in dataclasses.replace(self, part=part, is_part=True).read(
+                file, form, first
+            ):
                 yield Row(place, {**columns, **fields} if columns else fields)
             first = 0
 
@@ -280,7 +284,7 @@ class _Reader:
             return
         id_column = self.id_column_of(tuple(head.fields))
         ids = [id_column] if id_column in head.fields else []
-        empty, floats = _examine_columns(path, form, (*nameless, *ids))
+        empty, floats, counted = _examine_columns(path, form, (*nameless, *ids))
         left_out = empty.intersection(nameless)  # such as that behind a comma that ends each line
         are_floats = id_column in floats
         for name in nameless:
@@ -289,8 +293,17 @@ class _Reader:
         if are_floats:
             empty_ids = f"an empty one as its line ('{self.part}line 3')"
             self.note(f"{path}: {id_column}: ids such as 1.0 are read as 1, {empty_ids}")
+        first_column = next(iter(head.fields))
+        # Of a frame that lacks some rows, so that those of another frame have the same ids.
+        has_numbers = first_column in counted.intersection(nameless) and not (
+            ids or self.is_part or has_usual_name("id", head.fields)
+        )
+        if has_numbers:
+            self.note(f"{path}: the ids are the index, counted from 1, as it has gaps")
         for place, cells in itertools.chain([head], rows):
             fields = {name: cell for name, cell in cells.items() if name not in left_out}
+            if has_numbers:
+                fields["id"] = str(int(fields[first_column]) + 1)
             if are_floats:
                 line = f"{self.part}line {place.rpartition(':')[2]}"
                 fields[id_column] = fields[id_column].strip()[:-2] or line
@@ -346,19 +359,30 @@ def _count_rows(path: pathlib.Path, form: TableForm) -> int:
 @until_changed
 def _examine_columns(
     path: pathlib.Path, form: _TextForm, names: Sequence[str]
-) -> tuple[frozenset[str], frozenset[str]]:
-    """Returns which columns of CSV or TSV are empty, and which have only cells such as 1.0."""
+) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Returns which columns of CSV or TSV are empty, have only cells such as 1.0, or count rows.
+
+    The last rise from 0 with gaps, as the index of a frame does that lacks some rows.
+    """
     filled, mixed = set[str](), set[str]()
+    last, count = dict.fromkeys(names, -1), 0
     rows = form.read_cells(path, BadRows(skip=True), 0, [])
-    for _, fields in rows if names else ():
+    for count, (_, fields) in enumerate(rows if names else (), start=1):
         for name in names:
             if cell := fields[name].strip():
                 filled.add(name)
                 if not WHOLE_FLOAT.fullmatch(cell):
                     mixed.add(name)
-        if len(mixed) == len(names):
+            if name in last:
+                number = int(cell) if cell.isdecimal() else -1
+                if number > last[name] and (number == 0) == (count == 1):
+                    last[name] = number
+                else:
+                    del last[name]
+        if len(mixed) == len(names) and not last:
             break
-    return frozenset(names) - filled, frozenset(filled - mixed)
+    counted = frozenset(name for name, number in last.items() if number >= count)
+    return frozenset(names) - filled, frozenset(filled - mixed), counted
 
 
 def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
