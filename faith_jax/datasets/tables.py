@@ -188,11 +188,11 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     nonempty = sorted((file for file in parts if file.is_file() and file.stat().st_size), key=str)
     if not nonempty:
         raise InputError(f"{path}: the folder has no files to read.")
-    names = {part[1]: file for file in nonempty if (part := _PART_OF_SPLIT.match(file.name))}
-    if len(names) > 1:
+    of_splits = {part[1]: file for file in nonempty if (part := _PART_OF_SPLIT.match(file.name))}
+    if len(of_splits) > 1:
         raise InputError(
-            f"{path}: holds parts of {', '.join(names)}, which are not one table; give the files "
-            f"of one, such as {names[min(names)]}."
+            f"{path}: holds parts of {', '.join(of_splits)}, which are not one table; give the "
+            f"files of one, such as {of_splits[min(of_splits)]}."
         )
     return nonempty
 
