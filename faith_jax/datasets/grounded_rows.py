@@ -57,6 +57,12 @@ _SAYING = {
     **dict.fromkeys(("inconsistent", "not attributable", "hallucinated", "hallucination"), 0),
 }
 KNOWN_LABELS = _ANSWERS | _SAYING  # in lower case: 1 = faithful
+# Names of columns whose yes means an error, such as HaluEval's, unless a word of them denies it.
+_NAMES_AN_ERROR = re.compile(
+    r"(?!.*(?<![a-z])(?:no|non|not|free|without)(?![a-z]))"
+    r".*(?:hallucinat|unfaithful|inconsisten|unsupported|(?<![a-z])errors?(?![a-z]))",
+    re.IGNORECASE,
+)
 # Several systems may respond to one row, and several trainings of one system.
 SYSTEM_FIELDS = ("system", "replicate")
 
@@ -119,7 +125,12 @@ class Columns:
     @functools.cached_property
     def known_labels(self) -> dict[str, int | None]:
         """The meaning of each label, in lower case: 1, 0, or None."""
-        label_meanings: dict[str, int | None] = {"": None, **KNOWN_LABELS}
+        return {"": None, **KNOWN_LABELS, **self.given_labels}
+
+    @functools.cached_property
+    def given_labels(self) -> dict[str, int | None]:
+        """The meanings that `label_values` gives."""
+        label_meanings: dict[str, int | None] = {}
         for part in filter(None, map(str.strip, self.label_values.split(","))):
             name, equals, value = (text.strip() for text in part.rpartition("="))
             if not (name and equals and value in ("0", "1", "")):
@@ -521,8 +532,19 @@ class _RowReader(NamedTuple):
             name = self.layout.names["label"]
             raise field_error(self.place, name, expected, value, columns.label_remedy)
         meaning = meanings[text]
+        if text in _ANSWERS and not columns.labels_are_errors and not columns.given_labels:
+            self._check_label_name()
         is_error = columns.labels_are_errors and text not in _SAYING
         return 1 - meaning if is_error and meaning is not None else meaning
+
+    def _check_label_name(self) -> None:
+        """Checks that the name of the labels' column does not say that they are errors."""
+        name = self.layout.names["label"]
+        if _NAMES_AN_ERROR.match(name):
+            raise InputError(
+                f"{self.place}: field {name!r}: by its name, 1 or yes means an error; add "
+                "--labels-are-errors, or --label-values=1=1,0=0,yes=1,no=0 if it means faithful."
+            )
 
 
 def have_usual_names(fields: Iterable[str]) -> bool:

@@ -163,6 +163,25 @@ def test_words_are_labels(value, label, of_errors):
     assert label_of(value, label_values=f"{value}={1 - label}") == 1 - label
 
 
+@pytest.mark.parametrize("name", ["hallucination", "isHallucinated", "has_coverage_error"])
+def test_labels_that_are_errors_by_their_column_s_name(name):
+    """HaluEval's yes means hallucinated."""
+    row = {"grounding": "g", "response": "r", name: "yes"}
+    for label in ("yes", "No", 0, True):
+        with pytest.raises(InputError, match="by its name, 1 or yes means an error; add --labels"):
+            examples(row | {name: label}, label=name)
+    for value, label, options in (
+        ("yes", 0, {"labels_are_errors": True}),
+        ("yes", 1, {"label_values": "yes=1,no=0"}),
+        ("hallucinated", 0, {}),
+        (None, None, {}),
+    ):
+        (found,) = examples(row | {name: value}, label=name, **options)
+        assert found.example.label == label
+    (found,) = examples(row | {"no_hallucination": "yes"}, label="no_hallucination")
+    assert found.example.label == 1
+
+
 def test_a_scored_row_keeps_its_perspectives():
     row = TRUE_ROW | {"grounding": ["Tea calms.", "It stains."], "perspectives": ["pro", "con"]}
     (found,) = examples(row)
