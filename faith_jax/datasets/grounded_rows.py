@@ -532,19 +532,23 @@ class _RowReader(NamedTuple):
             name = self.layout.names["label"]
             raise field_error(self.place, name, expected, value, columns.label_remedy)
         meaning = meanings[text]
-        if text in _ANSWERS and not columns.labels_are_errors and not columns.given_labels:
-            self._check_label_name()
-        is_error = columns.labels_are_errors and text not in _SAYING
-        return 1 - meaning if is_error and meaning is not None else meaning
-
-    def _check_label_name(self) -> None:
-        """Checks that the name of the labels' column does not say that they are errors."""
-        name = self.layout.names["label"]
-        if _NAMES_AN_ERROR.match(name):
+        is_told = columns.labels_are_errors or columns.given_labels
+        if not is_told and is_turned(name := self.layout.names["label"], text):
             raise InputError(
                 f"{self.place}: field {name!r}: by its name, 1 or yes means an error; add "
                 "--labels-are-errors, or --label-values=1=1,0=0,yes=1,no=0 if it means faithful."
             )
+        is_error = columns.labels_are_errors and text not in _SAYING
+        return 1 - meaning if is_error and meaning is not None else meaning
+
+
+def is_turned(column: str, label: str) -> bool:
+    """Returns whether a label, as 1 or no, means the opposite by the name of its column.
+
+    >>> is_turned("hallucination", "yes"), is_turned("hallucination", "faithful")
+    (True, False)
+    """
+    return label in _ANSWERS and _NAMES_AN_ERROR.match(column) is not None
 
 
 def have_usual_names(fields: Iterable[str]) -> bool:

@@ -36,7 +36,7 @@ from faith_jax.core.labels import (
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding, Score
-from faith_jax.datasets.grounded_rows import KNOWN_LABELS, ExampleRow
+from faith_jax.datasets.grounded_rows import KNOWN_LABELS, ExampleRow, is_turned
 from faith_jax.datasets.list_cells import read_list
 from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.export.read_scored import read_scored_rows
@@ -219,6 +219,11 @@ def _read_gold_verdicts(row: ExampleRow, options: CheckOptions, place: str = "")
         value = NOT_VERIFIABLE
     values = value if isinstance(value, list) else [value]
     texts = [label_text(label) for label in values]
+    if any(is_turned(name, text) and text not in options.verdicts for text in texts):
+        raise InputError(
+            f"{place}: field {name!r}: by its name, 1 or yes means an error; say what its labels "
+            f"mean: --label-values=1={UNSUPPORTED},0=SUPPORTS,yes={UNSUPPORTED},no=SUPPORTS."
+        )
     of_answers = {1: DialFactLabel.SUPPORTS.value, 0: UNSUPPORTED}  # by the labels of `score`
     verdicts = [
         text

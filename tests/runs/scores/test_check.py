@@ -205,6 +205,13 @@ def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
     ):
         path.write_text(json.dumps({"response": "Tea. Lake.", "response_label": label}))
         assert message in command(*given)[2]
+    path.write_text(json.dumps({"response": "Tea. Lake.", "hallucination": "yes"}))
+    given += ("--label-column=hallucination",)
+    assert "by its name, 1 or yes means an error; say" in command(*given)[2]
+    turned = "--label-values=yes=UNSUPPORTED,no=SUPPORTS"
+    output = tmp_path / "turned.jsonl"
+    command.succeeds(*given, turned, f"--output={output}")
+    assert rows_of(output)[0]["fields"][GOLD_RESPONSE] == "UNSUPPORTED"
 
 
 def test_other_labels_and_the_turns_of_a_chat(command, nli, base, tmp_path):
