@@ -80,7 +80,7 @@ class Columns:
         '\n\n'
       history_column (NAME): earlier utterances
       label_column (NAME): 1, yes, true or faithful; 0, no, false or hallucinated; or empty
-        (default: label, where there is one); of several with commas the first that a row has
+        (default: label, where there is one); of several with commas the first that a row fills
       label_values (LABEL=VALUE): what other labels mean, with commas:
         entailment=1,contradiction=0,generic= (unknown)
       labels_are_errors: a label of 1, yes or true says that there is an error
@@ -521,6 +521,11 @@ class _RowReader(NamedTuple):
 
     def _read_label(self) -> int | None:
         value, columns = self._read_part("label"), self.columns
+        name, further = self.layout.names["label"], (columns.label_column or "").split(",")[1:]
+        for other in (field_named(it, tuple(self.fields)) for it in further):
+            # A table of several corpora has the columns of all, of which a row fills one.
+            if not label_text(value) and not is_missing(self.fields.get(other)):
+                name, value = other, self.fields[other]
         meanings, text = columns.known_labels, label_text(value)
         if text not in meanings:
             user_labels = "".join(
@@ -529,11 +534,10 @@ class _RowReader(NamedTuple):
             expected = (
                 f"{user_labels}1 or yes (faithful), 0 or no, faithful, hallucinated, or nothing"
             )
-            name = self.layout.names["label"]
             raise field_error(self.place, name, expected, value, columns.label_remedy)
         meaning = meanings[text]
         is_told = columns.labels_are_errors or columns.given_labels
-        if not is_told and is_turned(name := self.layout.names["label"], text):
+        if not is_told and is_turned(name, text):
             raise InputError(
                 f"{self.place}: field {name!r}: by its name, 1 or yes means an error; add "
                 "--labels-are-errors, or --label-values=1=1,0=0,yes=1,no=0 if it means faithful."

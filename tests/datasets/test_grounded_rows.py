@@ -182,6 +182,18 @@ def test_labels_that_are_errors_by_their_column_s_name(name):
     assert found.example.label == 1
 
 
+@pytest.mark.parametrize("empty", ["", None, math.nan])
+def test_of_several_label_columns_the_first_that_is_filled_counts(empty):
+    rows = [
+        {"grounding": "g", "response": "r", "q2": first, "begin": second}
+        for first, second in ((1, "no"), (empty, "no"), (empty, empty))
+    ]
+    found = examples(*rows, label="q2,Begin")
+    assert [row.example.label for row in found] == [1, 0, None]
+    with pytest.raises(InputError, match="field 'begin': expected 1 or yes"):
+        examples(rows[1] | {"begin": "maybe"}, label="q2,begin")
+
+
 def test_a_scored_row_keeps_its_perspectives():
     row = TRUE_ROW | {"grounding": ["Tea calms.", "It stains."], "perspectives": ["pro", "con"]}
     (found,) = examples(row)
