@@ -8,9 +8,11 @@ models that it usually downloads.
 """
 
 import functools
+import itertools
 import re
 import unicodedata
 from collections.abc import Collection, Iterator
+from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 import regex
@@ -39,10 +41,11 @@ _ABBREVIATIONS = (
     "dept", "dr", "e.g", "ed", "est", "etc", "feb", "fig", "gen", "gov", "hon", "i.e", "inc", "jan",
     "jr", "jul", "jun", "lt", "ltd", "mar", "messrs", "mr", "mrs", "ms", "mt", "no", "nos", "nov",
     "oct", "p.m", "pp", "prof", "rep", "rev", "sen", "sep", "sept", "sgt", "sr", "st", "u.k", "u.n",
-    "u.s", "v", "vol", "vs",
+    "u.s", "v", "vol", "vs", "a.k.a", "adm", "c.i.a", "f.b.i", "j.r.r", "maj", "m.i.t", "ph.d",
+    "u.s.a", "u.s.s.r", *(".".join(pair) for pair in itertools.product(ascii_lowercase, repeat=2)),
 )  # fmt: skip
 # Those that may end a sentence, and words that then begin the next one ("6 p.m. Eastern" goes on).
-_LAST = r"a\.m|co|corp|etc|inc|jr|ltd|p\.m|sr|u\.k|u\.n|u\.s"
+_LAST = r"co|corp|etc|inc|jr|ltd|sr|ph\.d|(?!e\.g|i\.e)\w\.\w"
 _FIRST = (
     "A|After|All|Also|An|And|As|At|Before|But|By|For|From|He|Her|His|How|However|I|If|In|It|Its|"
     "Most|My|No|On|Our|She|Since|So|Some|That|The|Their|Then|There|These|They|This|Those|Today|"
@@ -126,6 +129,8 @@ def split_sentences(text: str) -> list[str]:
     ['Dr. Lee lives in the U.S. since 1994.', 'She likes it!', 'Why not?']
     >>> split_sentences("It shuts at 6 p.m. The bar is open until 2 a.m. on Mondays.")
     ['It shuts at 6 p.m.', 'The bar is open until 2 a.m. on Mondays.']
+    >>> split_sentences("J.K. Rowling, a Ph.D., went to Washington, D.C. by bus. She sat.")
+    ['J.K. Rowling, a Ph.D., went to Washington, D.C. by bus.', 'She sat.']
     """
     parts = (
         part for piece in _build_sentence_splitter().tokenize(text) for part in _END.split(piece)

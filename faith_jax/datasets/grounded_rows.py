@@ -42,6 +42,11 @@ from faith_jax.datasets.usual_names import (
 )
 
 _BYTES = re.compile(r"b(['\"]).*\1", re.DOTALL)
+# Further names that an error proposes.
+_LIKELY = {
+    "grounding": ("context", "document", "doc", "article"),
+    "response": ("summary", "claim", "outputs", "model_output"),
+}
 _TEXTS = ("grounding", "response", "history")  # of which a column holds one
 # Labels that say which rows are faithful, or, with --labels-are-errors, which have an error.
 _ANSWERS = {"0": 0, "1": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
@@ -52,6 +57,12 @@ _SAYING = {
     **dict.fromkeys(("inconsistent", "not attributable", "hallucinated", "hallucination"), 0),
 }
 KNOWN_LABELS = _ANSWERS | _SAYING  # in lower case: 1 = faithful
+# Names of columns whose yes means an error, such as HaluEval's, unless a word of them denies it.
+_NAMES_AN_ERROR = re.compile(
+    r"(?!.*(?<![a-z])(?:no|non|not|free|without)(?![a-z]))"
+    r".*(?:hallucinat|unfaithful|inconsisten|unsupported|(?<![a-z])errors?(?![a-z]))",
+    re.IGNORECASE,
+)
 # Several systems may respond to one row, and several trainings of one system.
 SYSTEM_FIELDS = ("system", "replicate")
 
@@ -69,7 +80,7 @@ class Columns:
         '\n\n'
       history_column (NAME): earlier utterances
       label_column (NAME): 1, yes, true or faithful; 0, no, false or hallucinated; or empty
-        (default: label, where there is one); of several with commas the first that a row has
+        (default: label, where there is one); of several with commas the first that a row fills
       label_values (LABEL=VALUE): what other labels mean, with commas:
         entailment=1,contradiction=0,generic= (unknown)
       labels_are_errors: a label of 1, yes or true says that there is an error
@@ -114,7 +125,12 @@ class Columns:
     @functools.cached_property
     def known_labels(self) -> dict[str, int | None]:
         """The meaning of each label, in lower case: 1, 0, or None."""
-        label_meanings: dict[str, int | None] = {"": None, **KNOWN_LABELS}
+        return {"": None, **KNOWN_LABELS, **self.given_labels}
+
+    @functools.cached_property
+    def given_labels(self) -> dict[str, int | None]:
+        """The meanings that `label_values` gives."""
+        label_meanings: dict[str, int | None] = {}
         for part in filter(None, map(str.strip, self.label_values.split(","))):
             name, equals, value = (text.strip() for text in part.rpartition("="))
             if not (name and equals and value in ("0", "1", "")):
@@ -398,7 +414,11 @@ class _RowReader(NamedTuple):
 
     def _unknown_columns(self, missing: Sequence[str]) -> InputError:
         """Returns the error that no column is known to hold some parts, and what may help."""
-        suggested = dict.fromkeys(missing, "NAME")
+        # These names have other meanings, too, so that they are not taken unasked.
+        suggested = {
+            part: next((name for name in _LIKELY.get(part, ()) if name in self.fields), "NAME")
+            for part in missing
+        }
         hints = [hint for part in missing for hint in key_hints(part, self.fields)]
         if "grounding" in missing:
             sides = {
@@ -407,8 +427,6 @@ class _RowReader(NamedTuple):
             }
             if all(len(names) == 1 for names in sides.values()):
                 suggested["grounding"] = ",".join(f"{s}={name}" for s, (name,) in sides.items())
-            elif "context" in self.fields:  # it may also be the history, so it is not taken unasked
-                suggested["grounding"] = "context"
             if "reference" in self.fields:
                 hints.append(
                     "'reference' may be evidence or an ideal answer: --grounding-column=reference "
@@ -503,6 +521,11 @@ class _RowReader(NamedTuple):
 
     def _read_label(self) -> int | None:
         value, columns = self._read_part("label"), self.columns
+        name, further = self.layout.names["label"], (columns.label_column or "").split(",")[1:]
+        for other in (field_named(it, tuple(self.fields)) for it in further):
+            # A table of several corpora has the columns of all, of which a row fills one.
+            if not label_text(value) and not is_missing(self.fields.get(other)):
+                name, value = other, self.fields[other]
         meanings, text = columns.known_labels, label_text(value)
         if text not in meanings:
             user_labels = "".join(
@@ -511,11 +534,25 @@ class _RowReader(NamedTuple):
             expected = (
                 f"{user_labels}1 or yes (faithful), 0 or no, faithful, hallucinated, or nothing"
             )
-            name = self.layout.names["label"]
             raise field_error(self.place, name, expected, value, columns.label_remedy)
         meaning = meanings[text]
+        is_told = columns.labels_are_errors or columns.given_labels
+        if not is_told and is_turned(name, text):
+            raise InputError(
+                f"{self.place}: field {name!r}: by its name, 1 or yes means an error; add "
+                "--labels-are-errors, or --label-values=1=1,0=0,yes=1,no=0 if it means faithful."
+            )
         is_error = columns.labels_are_errors and text not in _SAYING
         return 1 - meaning if is_error and meaning is not None else meaning
+
+
+def is_turned(column: str, label: str) -> bool:
+    """Returns whether a label, as 1 or no, means the opposite by the name of its column.
+
+    >>> is_turned("hallucination", "yes"), is_turned("hallucination", "faithful")
+    (True, False)
+    """
+    return label in _ANSWERS and _NAMES_AN_ERROR.match(column) is not None
 
 
 def have_usual_names(fields: Iterable[str]) -> bool:

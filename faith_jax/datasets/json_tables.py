@@ -164,7 +164,12 @@ def _add_labels(
         for label, text in zip(labels, texts, strict=True)
     )
     name = "id" if can_be_ids and not has_usual_name("id", columns) else free_name(columns, "index")
-    note(f"{path}: the index is read as the field {name!r}")
+    counts = [int(text) for text in texts if text.isdecimal()]
+    has_gaps = len(counts) == len(texts) and 0 in counts[:1] and counts == sorted({*counts})
+    counted = ""
+    if name == "id" and has_gaps:  # of a frame that lacks some rows: the numbers without a gap
+        labels, counted = [str(count + 1) for count in counts], ", counted from 1, as it has gaps"
+    note(f"{path}: the index is read as the field {name!r}{counted}")
     return [{name: label, **record} for label, record in zip(labels, records, strict=True)]
 
 

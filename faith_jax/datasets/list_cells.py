@@ -113,13 +113,26 @@ def document_text(item: Any) -> str | None:
     """Returns the text of a chat's turn or of a document; None = an item is neither.
 
     A document of LlamaIndex is a `node` beside its score; turns of LangChain are in `data` or
-    `kwargs`.
+    `kwargs`. The content of a turn may be in parts, of which those that are no text are left out,
+    and a turn that only calls tools has none.
+
+    >>> document_text({"content": [{"type": "thinking"}, {"type": "text", "text": "Hi!"}]})
+    'Hi!'
+    >>> document_text({"role": "assistant", "content": None, "tool_calls": []})
+    ''
     """
     if not isinstance(item, dict):
         return None
     for name in _ITEM_TEXTS:
         if isinstance(text := item.get(name), str):
             return text
+    content = item.get("content", "")
+    listed = content if isinstance(content, list) else ()
+    parts = [part for part in listed if isinstance(part, dict)]
+    if contents := [part["text"] for part in parts if isinstance(part.get("text"), str)]:
+        return " ".join(contents)
+    if "role" in item and (content is None or parts):
+        return ""
     texts = (document_text(item.get(name)) for name in _INNER)
     return next((text for text in texts if text is not None), None)
 
@@ -243,7 +256,7 @@ class ListColumns:
             return value
         if is_plain_text(value):
             self._with_plain_texts.add(column)
-            self._notes.count_text(column)
+            self._notes.count_text(column, value)
             return value
         cell, problem = None, ""
         try:

@@ -1,15 +1,25 @@
 """What is found out about a table as its rows are read, and told with the results."""
 
 import collections
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import pluralize
+from faith_jax.core.errors import format_value, pluralize
 from faith_jax.core.table import printable
 from faith_jax.datasets.usual_names import json_object, key_hints
 
 # Texts that stand for none, in lower case.
 _NO_TEXTS = frozenset(("n/a", "na", "nan", "null", "none", "<na>", "#n/a", "-"))
+_MOST_IN_SPREADSHEETS = 32_767  # characters of a cell
+# What Python prints of an object, a list of texts or objects, or LangChain's message or document.
+_PRINTED = re.compile(
+    r"\{\s*'\w[^']*':.*\}|\[\s*(?:\{\s*)?['\"].*['\"}]\s*\]|\[?[A-Z]\w{3,}\(\w+=.*\)\]?"
+    r"|(?:page_)?content=['\"].*['\"] (?:additional_kwargs|response_metadata|metadata)=.*",
+    re.DOTALL,
+)
+# Marks of what a model wrote before its answer.
+_REASONING = re.compile(r"</?(?:think|thinking|thought|reasoning)>|\[/?THINK\]|<\|channel\|>")
 
 
 def stands_for_none(text: str) -> bool:
@@ -31,11 +41,13 @@ class TableNotes:
         self._lists: dict[str, list[int]] = {}  # their number, and the least and most texts of one
         # By column.
         self._texts: collections.Counter[str] = collections.Counter()
+        self._bracketed: collections.Counter[str] = collections.Counter()  # of these, in [ and ]
         self._nulls: collections.Counter[str] = collections.Counter()
         self._no_groundings: dict[str, collections.Counter[str]] = {}
-        # JSON objects by part and column: their number, and the first.
-        self._objects: collections.Counter[tuple[str, str]] = collections.Counter()
-        self._first_objects: dict[tuple[str, str], str] = {}
+        # Objects by part, column and kind: their number, and the first.
+        self._objects: collections.Counter[tuple[str, str, str]] = collections.Counter()
+        self._first_objects: dict[tuple[str, str, str], str] = {}
+        self._reasonings: collections.Counter[str] = collections.Counter()  # answers with some
         self._answers = 0
         self._answer_column = ""
         self._no_answers: collections.Counter[str] = collections.Counter()
@@ -54,9 +66,20 @@ class TableNotes:
         cells, least, most = self._lists.get(column, (0, size, size))
         self._lists[column] = [cells + 1, min(least, size), max(most, size)]
 
-    def count_text(self, column: str) -> None:
+    def count_text(self, column: str, text: str) -> None:
         """Counts a cell that is one text, in a column that may hold lists."""
         self._texts[column] += 1
+        if len(text) == _MOST_IN_SPREADSHEETS:
+            self.warn(
+                f"{column}: a cell has exactly {len(text):,} characters, where spreadsheets cut "
+                "texts; write the table again without one."
+            )
+        if "|" in text and column.lower().replace("_", " ") == "retrieval context":
+            self.warn(
+                f"{column}: cells with | are read as one text each; DeepEval joins texts so, and "
+                "--split-grounding='|' splits them."
+            )
+        self._bracketed[column] += text.strip().startswith("[") and text.strip().endswith("]")
 
     def count_nulls(self, column: str, count: int) -> None:
         """Counts the nulls in a list of texts, which are left out."""
@@ -74,12 +97,15 @@ class TableNotes:
             self._no_answers[repr(text)] += 1
         else:
             self.count_object("response", column, text)
+            self._reasonings[column] += _REASONING.search(text) is not None
 
     def count_object(self, part: str, column: str, text: str) -> None:
-        """Counts a text of a part of an example if it is a JSON object."""
-        if json_object(text) is not None:
-            self._objects[part, column] += 1
-            self._first_objects.setdefault((part, column), text)
+        """Counts a text of a part of an example if it is an object, as JSON or printed."""
+        is_json = json_object(text) is not None
+        if is_json or _PRINTED.fullmatch(text.strip()):
+            key = (part, column, "JSON object" if is_json else "printed object")
+            self._objects[key] += 1
+            self._first_objects.setdefault(key, text)
 
     def count_grounding(self, column: str, texts: Sequence[str]) -> None:
         """Counts a grounding whose only text says that there is none."""
@@ -109,6 +135,12 @@ class TableNotes:
             for column, count in self._nulls.items()
         ]
         warnings += [
+            f"{column}: every cell ({count:,}) stands in [ and ] and is read as one text; if they "
+            "are lists, write them as JSON does, with quotes."
+            for column, count in self._bracketed.items()
+            if count and count == self._texts[column]
+        ]
+        warnings += [
             f"{column}: {_join_counts(counts)} scored as the text of a grounding; leave the cell "
             "empty where there is none."
             for column, counts in self._no_groundings.items()
@@ -118,12 +150,20 @@ class TableNotes:
                 f"{self._answer_column}: {', '.join(texts)} is scored as the text of an answer; "
                 "leave the cell empty where there is none."
             )
-        for (part, column), count in self._objects.items():
+        warnings += [
+            f"{column}: {pluralize(count, 'answer')} scored with the model's reasoning, as in "
+            "<think>...</think>; write what stands behind it alone."
+            for column, count in self._reasonings.items()
+            if count
+        ]
+        for (part, column, kind), count in self._objects.items():
             noun = "an answer" if part == "response" else f"a {part}"
-            hints = key_hints(part, {column: self._first_objects[part, column]})
+            first = self._first_objects[part, column, kind]
+            hints = key_hints(part, {column: first})
             remedy = hints[0] if hints else f"write the {noun.partition(' ')[2]} alone"
+            example = f" (such as {format_value(first)})" if kind == "printed object" else ""
             warnings.append(
-                f"{column}: {pluralize(count, 'JSON object')} scored as the text of {noun}, with "
+                f"{column}: {pluralize(count, kind)}{example} scored as the text of {noun}, with "
                 f"braces and keys; {remedy}."
             )
         return {

@@ -32,6 +32,7 @@ from faith_jax.datasets.delimited import (
     read_csv,
 )
 from faith_jax.datasets.json_tables import WHOLE_FLOAT, read_json_table
+from faith_jax.datasets.usual_names import has_usual_name
 
 FORMATS = {
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv"},
@@ -46,6 +47,8 @@ _UTF_32_MARKS = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
 _UTF_8_CHARACTER = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _ROWS = 1024  # of an Arrow batch at once
+# As the Hugging Face Hub names the parts of splits.
+_PART_OF_SPLIT = re.compile(r"(.+)-\d{5}-of-\d{5}\.")
 # What Arrow raises where Python has no value: a far date, an unknown time zone, no pandas.
 _UNREADABLE = (ValueError, OverflowError, ImportError, LookupError, NotImplementedError)
 _BEYOND = "<value out of range"  # as Arrow writes a time that is no date
@@ -153,8 +156,8 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     `infer` its predictions.jsonl.
 
     Raises:
-      InputError: the folder has no parts or several splits, or its responses are in TFDS's form
-        alone.
+      InputError: the folder has no parts, or those of several splits, or its responses are in
+        TFDS's form alone.
     """
     if not path.is_dir():
         return [path]
@@ -185,6 +188,12 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     nonempty = sorted((file for file in parts if file.is_file() and file.stat().st_size), key=str)
     if not nonempty:
         raise InputError(f"{path}: the folder has no files to read.")
+    of_splits = {part[1]: file for file in nonempty if (part := _PART_OF_SPLIT.match(file.name))}
+    if len(of_splits) > 1:
+        raise InputError(
+            f"{path}: holds parts of {', '.join(of_splits)}, which are not one table; give the "
+            f"files of one, such as {of_splits[min(of_splits)]}."
+        )
     return nonempty
 
 
@@ -232,6 +241,7 @@ class _Reader:
     note: Callable[[str], None] = lambda _: None
     id_column_of: Callable[[tuple[str, ...]], str] = lambda _: ""
     part: str = ""  # before the lines that are ids: another part has these lines too
+    is_part: bool = False
 
     def read_parts(
         self, folder: pathlib.Path, forms: Mapping[pathlib.Path, TableForm], first: int
@@ -246,7 +256,9 @@ class _Reader:
             folders = file.relative_to(folder).parts[:-1]
             columns = dict(name.split("=", 1) for name in folders if "=" in name)
             part = f"{file.relative_to(folder)} " if number else ""
-            for place, fields in dataclasses.replace(self, part=part).read(file, form, first):
+            for place, fields in dataclasses.replace(self, part=part, is_part=True).read(
+                file, form, first
+            ):
                 yield Row(place, {**columns, **fields} if columns else fields)
             first = 0
 
@@ -272,7 +284,7 @@ class _Reader:
             return
         id_column = self.id_column_of(tuple(head.fields))
         ids = [id_column] if id_column in head.fields else []
-        empty, floats = _examine_columns(path, form, (*nameless, *ids))
+        empty, floats, counted = _examine_columns(path, form, (*nameless, *ids))
         left_out = empty.intersection(nameless)  # such as that behind a comma that ends each line
         are_floats = id_column in floats
         for name in nameless:
@@ -281,8 +293,17 @@ class _Reader:
         if are_floats:
             empty_ids = f"an empty one as its line ('{self.part}line 3')"
             self.note(f"{path}: {id_column}: ids such as 1.0 are read as 1, {empty_ids}")
+        first_column = next(iter(head.fields))
+        # Of a frame that lacks some rows, so that those of another frame have the same ids.
+        has_numbers = first_column in counted.intersection(nameless) and not (
+            ids or self.is_part or has_usual_name("id", head.fields)
+        )
+        if has_numbers:
+            self.note(f"{path}: the ids are the index, counted from 1, as it has gaps")
         for place, cells in itertools.chain([head], rows):
             fields = {name: cell for name, cell in cells.items() if name not in left_out}
+            if has_numbers:
+                fields["id"] = str(int(fields[first_column]) + 1)
             if are_floats:
                 line = f"{self.part}line {place.rpartition(':')[2]}"
                 fields[id_column] = fields[id_column].strip()[:-2] or line
@@ -338,19 +359,30 @@ def _count_rows(path: pathlib.Path, form: TableForm) -> int:
 @until_changed
 def _examine_columns(
     path: pathlib.Path, form: _TextForm, names: Sequence[str]
-) -> tuple[frozenset[str], frozenset[str]]:
-    """Returns which columns of CSV or TSV are empty, and which have only cells such as 1.0."""
+) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Returns which columns of CSV or TSV are empty, have only cells such as 1.0, or count rows.
+
+    The last rise from 0 with gaps, as the index of a frame does that lacks some rows.
+    """
     filled, mixed = set[str](), set[str]()
+    last, count = dict.fromkeys(names, -1), 0
     rows = form.read_cells(path, BadRows(skip=True), 0, [])
-    for _, fields in rows if names else ():
+    for count, (_, fields) in enumerate(rows if names else (), start=1):
         for name in names:
             if cell := fields[name].strip():
                 filled.add(name)
                 if not WHOLE_FLOAT.fullmatch(cell):
                     mixed.add(name)
-        if len(mixed) == len(names):
+            if name in last:
+                number = int(cell) if cell.isdecimal() else -1
+                if number > last[name] and (number == 0) == (count == 1):
+                    last[name] = number
+                else:
+                    del last[name]
+        if len(mixed) == len(names) and not last:
             break
-    return frozenset(names) - filled, frozenset(filled - mixed)
+    counted = frozenset(name for name, number in last.items() if number >= count)
+    return frozenset(names) - filled, frozenset(filled - mixed), counted
 
 
 def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:

@@ -275,13 +275,15 @@ def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Itera
                     f"--tfds: {tfds_name} is not prepared; run: tfds build {tfds_name}"
                 )
         try:
-            _ = builder.info.splits[split]
+            is_empty = not builder.info.splits[split].num_examples
         except (KeyError, ValueError, AssertionError):
             split_names = ", ".join(builder.info.splits)
             raise ConfigError(
                 f"--split: {tfds_name} has the splits {split_names}, or a slice of one such as "
                 f"'{next(iter(builder.info.splits))}[:10]'."
             ) from None
+        if is_empty:
+            raise ConfigError(f"--split: {split} of {tfds_name} has no rows.")
         dataset = builder.as_dataset(split=split, shuffle_files=False)
         examples = tfds.as_numpy(dataset.skip(first))
     for number, example in enumerate(examples, start=first + 1):

@@ -194,7 +194,9 @@ class BERTScorer(ModelScorer[_TextIds]):
                 tokens[side][len(batch.rows) :, 0] = self._tokenizer.prefix_ids[0]
                 for line, ids in zip(weights[:, side], texts, strict=False):
                     line[: len(ids)] = self._weigh_tokens(ids)
-            pairs: np.ndarray = self._partitioner.compute(bound, *tokens, weights)
+            pairs = np.asarray(self._partitioner.compute(bound, *tokens, weights))
+            # Nothing is compared of a text whose tokens all have the weight 0.
+            pairs = np.where(weights.sum(axis=2) > 0, pairs, np.nan)
             for i, (precision, recall) in zip(batch.rows, pairs.tolist(), strict=False):
                 total = precision + recall
                 f1 = 2 * precision * recall / total if total else 0.0

@@ -102,7 +102,7 @@ def nli_label_numbers(
     Raises:
       ConfigError: where the order is not clear, or there are not three classes.
 
-    >>> nli_label_numbers(["CONTRADICTION", "NEUTRAL", "ENTAILMENT"])[NliLabel.ENTAILMENT]
+    >>> nli_label_numbers(["contradictory", "NEUTRAL", "Entailment"])[NliLabel.ENTAILMENT]
     2
     """
     class_names = [label.value for label in NliLabel]
@@ -112,6 +112,8 @@ def nli_label_numbers(
             "natural language inference."
         )
     cleaned = [name.strip().lower() for name in name_list("labels", labels) or names]
+    for label in class_names:  # also "entails", and XNLI's "contradictory"
+        cleaned = [label if name.startswith(label[:6]) else name for name in cleaned]
     if sorted(cleaned) != sorted(class_names):
         order = ",".join(class_names)
         if labels is not None:

@@ -43,6 +43,7 @@ TESTS = (T_TEST, RANDOMIZATION, "delong", "hanley_mcneil")
 ONE_CLASS, ALL_EQUAL = "one class", "all scores equal"
 _SHARE = (0.0, 1.0)  # the ends of an AUC's scale
 _ROUNDING = 1e-12  # of a difference of areas
+_SURE = 0.99  # of the interval of an AUC below 0.5 as a whole, where labels mean the opposite
 _LISTED = 5  # scorers that a verdict names one by one
 _Pair = tuple[str, str]  # a scorer, and the baseline
 
@@ -171,7 +172,8 @@ class AucTable:
       units: by corpus, of the rows that are used.
       missing_shares: of undefined scores and of empty answers, by what a row shows (such as
         "coverage: undefined, %") and corpus.
-      warnings: on scorers that are undefined in other rows than others, or score all rows alike.
+      warnings: on scorers that are undefined in other rows than others, or score all rows alike,
+        and on labels that seem to mean the opposite.
       undefined: the score that an undefined one counts as; NaN = none.
     """
 
@@ -289,6 +291,7 @@ def auc_table(
             *(missing_warnings if math.isnan(undefined) else ()),
             *_warn_of_single_units(used, units),
             *_warn_of_equal_scores(used, columns),
+            *_warn_of_turned_labels(columns),
         ),
         undefined=undefined,
     )
@@ -579,6 +582,18 @@ def _warn_of_equal_scores(
             yield (
                 f"{name}: Warning: all scores of {scorer} are {used[name].scores[scorer][0]:g}, "
                 "so that its AUC is undefined; check its model and options."
+            )
+
+
+def _warn_of_turned_labels(columns: Mapping[str, _Column]) -> Iterator[str]:
+    for name, column in columns.items():
+        defined = itertools.compress(column.scorers, ~np.isnan(column.areas))
+        intervals = [column.estimate_area(scorer).interval(_SURE, _SHARE) for scorer in defined]
+        if intervals and all(interval.high < 0.5 for interval in intervals):
+            yield (
+                f"{name}: Warning: rows with the label 0 have higher scores of every scorer than "
+                "those with 1, beyond chance. 1 must mean faithful, and higher scores more "
+                "faithful; score --labels-are-errors turns labels that mean an error."
             )
 
 

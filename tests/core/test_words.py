@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.core.words import first_person_count, is_blank, lower_words, unicode_words, visible
+from faith_jax.core.words import (
+    first_person_count,
+    is_blank,
+    lower_words,
+    split_sentences,
+    unicode_words,
+    visible,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +74,9 @@ def test_what_is_not_seen():
 )
 def test_first_person_pronouns(text, count):
     assert first_person_count(text) == count
+
+
+def test_abbreviations_with_dots_inside_do_not_end_sentences():
+    text = "J.K. Rowling, e.g. The U.S.A. and Ph.D.'s in Washington, D.C. on Monday, a.k.a. work."
+    assert split_sentences(text) == [text]
+    assert len(split_sentences("It shut in D.C. The end. He has a B.A. He left.")) == 4

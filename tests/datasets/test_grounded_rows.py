@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError, format_value
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import grounded_rows
@@ -163,6 +163,37 @@ def test_words_are_labels(value, label, of_errors):
     assert label_of(value, label_values=f"{value}={1 - label}") == 1 - label
 
 
+@pytest.mark.parametrize("name", ["hallucination", "isHallucinated", "has_coverage_error"])
+def test_labels_that_are_errors_by_their_column_s_name(name):
+    """HaluEval's yes means hallucinated."""
+    row = {"grounding": "g", "response": "r", name: "yes"}
+    for label in ("yes", "No", 0, True):
+        with pytest.raises(InputError, match="by its name, 1 or yes means an error; add --labels"):
+            examples(row | {name: label}, label=name)
+    for value, label, options in (
+        ("yes", 0, {"labels_are_errors": True}),
+        ("yes", 1, {"label_values": "yes=1,no=0"}),
+        ("hallucinated", 0, {}),
+        (None, None, {}),
+    ):
+        (found,) = examples(row | {name: value}, label=name, **options)
+        assert found.example.label == label
+    (found,) = examples(row | {"no_hallucination": "yes"}, label="no_hallucination")
+    assert found.example.label == 1
+
+
+@pytest.mark.parametrize("empty", ["", None, math.nan])
+def test_of_several_label_columns_the_first_that_is_filled_counts(empty):
+    rows = [
+        {"grounding": "g", "response": "r", "q2": first, "begin": second}
+        for first, second in ((1, "no"), (empty, "no"), (empty, empty))
+    ]
+    found = examples(*rows, label="q2,Begin")
+    assert [row.example.label for row in found] == [1, 0, None]
+    with pytest.raises(InputError, match="field 'begin': expected 1 or yes"):
+        examples(rows[1] | {"begin": "maybe"}, label="q2,begin")
+
+
 def test_a_scored_row_keeps_its_perspectives():
     row = TRUE_ROW | {"grounding": ["Tea calms.", "It stains."], "perspectives": ["pro", "con"]}
     (found,) = examples(row)
@@ -261,6 +292,8 @@ def test_columns_that_nobody_knows():
         examples({"page": "c", "pro_args": "a", "response": "r"})
     with pytest.raises(InputError, match=r"name it with --grounding-column=context\. Known"):
         examples({"context": "c", "response": "r"})
+    with pytest.raises(InputError, match=r"--grounding-column=doc --response-column=claim\. Known"):
+        examples({"doc": "d", "claim": "c", "label": 1})
 
 
 def test_ids_do_not_move_when_a_bad_row_is_skipped():
@@ -404,6 +437,21 @@ def test_objects_and_texts_for_none_are_counted():
     assert warnings({"grounding": "g", "answer": turn}) == [
         f"answer: 1 JSON object {as_answer}; write the answer alone."
     ]
+    printed = "[AnswerPart(text='Tea.', citations=[]), AnswerPart(text='Ink.', citations=['[1]'])]"
+    assert warnings({"grounding": "g", "answer": printed}) == [
+        f"answer: 1 printed object (such as {format_value(printed)}) {as_answer}; "
+        "write the answer alone."
+    ]
+    thoughts = ("<think>Hm.</think> Tea.", "Hm.</think>Tea.", "I think <b>tea</b>.")
+    assert warnings(*({"grounding": "g", "answer": text} for text in thoughts)) == [
+        "answer: 2 answers scored with the model's reasoning, as in <think>...</think>; "
+        "write what stands behind it alone."
+    ]
+    message = "content='Tea' additional_kwargs={} response_metadata={'finish_reason': 'stop'}"
+    for printed in (message, "{'answer': 'Tea'}", "['Tea']", "[{'type': 'text', 'text': 'Tea'}]"):
+        assert len(warnings({"grounding": "g", "answer": printed})) == 1
+    for text in ("[1]", "[sic] 'tea'", "Type f(x='a').", "[Tea] or ['ink'] it is", "{x: x > 3}"):
+        assert warnings({"grounding": "g", "answer": text}) == []
     assert warnings(row, response_column="output.content") == []
     question = json.dumps({"question": "q", "k": 3})
     (warning,) = warnings({**row, "input": question}, response_column="output.content")

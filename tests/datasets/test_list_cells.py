@@ -248,6 +248,40 @@ def test_a_call_with_words_behind_it_is_a_text(text):
     assert ListColumns(TableNotes()).read("c", text, "a:1") == text
 
 
+def test_a_chat_turn_may_have_its_content_in_parts_or_none():
+    thought = {"type": "thinking", "thinking": "Hm"}
+    parts = [thought, {"type": "text", "text": "Tea."}, {"type": "text", "text": "Ink."}]
+    assert document_text({"role": "assistant", "content": parts}) == "Tea. Ink."
+    assert document_text({"type": "ai", "data": {"content": parts}}) == "Tea. Ink."
+    assert document_text({"role": "user", "content": 3}) is None
+    for no_text in (None, [thought]):
+        assert document_text({"role": "assistant", "content": no_text, "tool_calls": [{}]}) == ""
+        assert document_text({"content": no_text}) is None
+    assert read_list(f"[{{'role': 'user', 'content': {parts}}}]") is not None
+
+
+def test_columns_of_lists_without_quotes_are_warned_of():
+    for cells, count in ((["[Tea, Ink]", "[Snow]"], 1), (["[sic] Tea", "[Snow]"], 0)):
+        notes = TableNotes()
+        lists = ListColumns(notes)
+        assert [lists.read("c", cell, "a:1") for cell in cells] == cells
+        assert len(notes.report()["warnings"]) == count
+
+
+def test_a_text_of_as_much_as_a_spreadsheet_keeps_is_warned_of():
+    for size, count in ((32_767, 1), (32_768, 0)):
+        notes = TableNotes()
+        ListColumns(notes).read("c", "x" * size, "a:1")
+        assert len(notes.report()["warnings"]) == count
+
+
+def test_texts_that_deepeval_joined_are_warned_of():
+    for column, count in (("retrieval_context", 1), ("context", 0)):
+        notes = TableNotes()
+        assert ListColumns(notes).read(column, "Tea|Ink", "a:1") == "Tea|Ink"
+        assert len(notes.report()["warnings"]) == count
+
+
 def test_a_document_whose_inner_text_is_blank_is_one():
     assert document_text({"node": {"text": ""}, "score": 0.1}) == ""
     assert document_text({"kwargs": {"content": "Hi!"}}) == "Hi!"

@@ -61,6 +61,7 @@ def test_json_as_pandas_writes_it(tmp_path, frame, orient, indent):
         (["q17", "q23", "a"], ["q17", "q23", "a"]),
         ([7, 3, 5], ["7", "3", "5"]),
         ([1.0, 2.0, 3.0], ["1", "2", "3"]),
+        ([0, 2, 3], ["1", "3", "4"]),  # rows of a longer frame, where they have these numbers
     ],
 )
 def test_labels_of_pandas_index_are_ids(tmp_path, frame, orient, labels, ids):
@@ -69,7 +70,7 @@ def test_labels_of_pandas_index_are_ids(tmp_path, frame, orient, labels, ids):
     examples, report = examples_of(path)
     assert [example.id for example in examples] == ids
     assert [example.response for example in examples] == [row["answer"] for row in ROWS]
-    assert f"{path}: the index is read as the field 'id'" in report["lines"]
+    assert any(f"{path}: the index is read as the field 'id'" in x for x in report["lines"])
     frame.assign(id=["a", "b", "c"]).set_index(frame.index + 1).to_json(path, orient=orient)
     rows, notes = fields_of(path, first=1)
     assert [(row["id"], str(row["index"])) for row in rows] == [("b", "2"), ("c", "3")]
@@ -221,6 +222,25 @@ def test_the_first_line_may_state_the_separator(tmp_path, mark, shown, end):
     path = tmp_path / "rows.tsv"
     path.write_bytes(end.join(["sep=\t", '"question"\t"answer"', '"Ink"\t"Blue."']).encode())
     assert fields_of(path)[0] == [{"question": "Ink", "answer": "Blue."}]
+
+
+@pytest.mark.parametrize(
+    ("labels", "ids"),
+    [
+        ([0, 2, 3], ["1", "3", "4"]),  # rows of a longer frame, where they have these numbers
+        ([0, 1, 2], ["1", "2", "3"]),
+        ([0, 3, 2], ["1", "2", "3"]),
+        ([1, 2, 4], ["1", "2", "3"]),
+        (["0", "2", "b"], ["1", "2", "3"]),
+    ],
+)
+def test_an_index_with_gaps_in_csv_numbers_the_rows(tmp_path, frame, labels, ids):
+    path = tmp_path / "rows.csv"
+    frame.set_axis(labels).to_csv(path)
+    examples, _ = examples_of(path)
+    assert [example.id for example in examples] == ids
+    frame.assign(id=["a", "b", "c"]).set_axis(labels).to_csv(path)
+    assert [example.id for example in examples_of(path)[0]] == ["a", "b", "c"]
 
 
 def test_a_column_without_a_name_is_kept(tmp_path, frame):
@@ -399,6 +419,15 @@ def test_folders_of_infer(tmp_path):
         remedy = f"--tfds={records} --split=rows in place of --input"
         with pytest.raises(InputError, match=f"{folder}: {problem} {remedy}"):
             table_files(folder)
+
+
+def test_splits_of_a_hub_folder_are_not_one_table(tmp_path):
+    for name in ("test-00000-of-00001", "train-00000-of-00002", "train-00001-of-00002"):
+        (tmp_path / f"{name}.jsonl").write_text('{"a": 1}\n')
+    with pytest.raises(InputError, match=r"holds parts of test, train, .*/test-00000-of-00001\.j"):
+        list(read_rows(tmp_path))
+    (tmp_path / "test-00000-of-00001.jsonl").unlink()
+    assert len(list(read_rows(tmp_path))) == 2
 
 
 def test_folders_of_datasets(tmp_path):

@@ -96,6 +96,8 @@ def test_a_data_set_is_read_from_its_folder(tmp_path):
     assert list(given.rows(BadRows(), (0, 1))) == rows[1:]
     with pytest.raises(ConfigError, match=r"--split: .*tfds has the splits rows, or a slice"):
         list(ScoreInput(tfds=(str(folder),), split="test").rows(BadRows()))
+    with pytest.raises(ConfigError, match=r"--split: rows\[:0\] of .*tfds has no rows"):
+        list(ScoreInput(tfds=(str(folder),), split="rows[:0]").rows(BadRows()))
 
 
 def test_texts_of_a_data_set_that_look_like_lists_stay_beside_others(monkeypatch):

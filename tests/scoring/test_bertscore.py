@@ -41,6 +41,12 @@ def test_frequencies_by_hand(encoder):
     assert idf[first] == pytest.approx(math.log(4 / (count + 1)))
 
 
+def test_undefined_where_no_token_has_a_weight(encoder):
+    for part, count in (("precision", 0), ("recall", 3), ("f1", 3)):
+        found = values(encoder, [DOCUMENTS[0]] * 3, part=part, idf=[DOCUMENTS[0]])
+        assert sum(map(math.isnan, found)) == count  # tokens of all texts say nothing
+
+
 def test_idf_of_a_file(encoder, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join([*DOCUMENTS, ""]), encoding="utf-8")
     assert values(encoder, idf=str(tmp_path / "texts.txt")) == values(encoder, idf=DOCUMENTS)

@@ -384,6 +384,20 @@ def test_equal_scores_have_no_area_and_are_compared_with_none(test):
     assert (alone.best, len(alone.warnings)) == ({}, 1)
 
 
+def test_labels_that_mean_an_error_are_warned_of():
+    whole = CORPORA["one"]
+    turned = dataclasses.replace(whole, labels=1 - whole.labels)
+    good = whole.scores["good"]
+    scores = {"good": good, "rounded": good.round(), "flat": np.zeros(120)}
+    both = auc_table({"one": dataclasses.replace(turned, scores=scores)})
+    assert re.match("one: Warning: rows with the label 0 have higher scores", both.warnings[-1])
+    # One that is as good as chance leaves it open.
+    assert auc_table({"one": turned}).warnings == ()
+    # So do few rows.
+    few = turned.part(np.arange(120) < 6)
+    assert not [w for w in auc_table({"one": few}).warnings if "label 0" in w]
+
+
 NONE = AucCell(math.nan, Interval(math.nan, math.nan))
 OVER_B = {"b": Compared(0.16, Interval(0.1, 0.2), 0.005, 0.01)}
 AUCS = AucTable(

@@ -1,5 +1,7 @@
 """The file of a calibration: what `faith-jax calibrate` writes, and `faith-jax accept` reads."""
 
+import functools
+import math
 import pathlib
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -30,6 +32,8 @@ _Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 FORMAT: Literal["faith_jax calibration 1"] = "faith_jax calibration 1"
 DECISIONS = ACCEPT, REJECT, ABSTAIN = ("accept", "reject", "abstain")
+# TFDS keeps scores in float32: a score and the threshold that is the same score may differ so much.
+_is_equal = functools.partial(math.isclose, rel_tol=2**-24)
 
 
 class Decider(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,9 +59,9 @@ class Decider(msgspec.Struct, frozen=True, kw_only=True):
 
     def decide(self, score: float) -> tuple[str, str]:
         """Returns the decision, one of `DECISIONS`, about a response of this score, and why."""
-        if self.accept is not None and score >= self.accept:
+        if self.accept is not None and (score >= self.accept or _is_equal(score, self.accept)):
             return ACCEPT, f"score {score:.4g} >= {self.accept:.4g}"
-        if self.reject is not None and score <= self.reject:
+        if self.reject is not None and (score <= self.reject or _is_equal(score, self.reject)):
             return REJECT, f"score {score:.4g} <= {self.reject:.4g}"
         limits = [
             f"accepting from {self.accept:.4g} on" if self.accept is not None else "accepting none",

@@ -36,8 +36,9 @@ from faith_jax.core.labels import (
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding, Score
-from faith_jax.datasets.grounded_rows import KNOWN_LABELS, ExampleRow
+from faith_jax.datasets.grounded_rows import KNOWN_LABELS, ExampleRow, is_turned
 from faith_jax.datasets.list_cells import read_list
+from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.export.scored_rows import ScoredRow, form_of, scored_row, write_scored
 from faith_jax.input.score_input import ScoreInput
@@ -105,13 +106,18 @@ def check(options: CheckOptions) -> Iterator[str]:
         rows = functools.partial(_read_responses, options, source)
         count = silent = labelled = 0
         columns: dict[str, Any] = {}
-        for row in rows(bad_rows):
+        table_notes = TableNotes()
+        for row in rows(bad_rows, table_notes):
             count += 1
             silent += not claims_of(row.example.response)
             labelled += options.label_column in row.fields
             columns |= row.fields
         if not count:
             raise bad_rows.nothing_left(f"{', '.join(options.input)}: no rows to check")
+        for line in table_notes.report()["lines"]:
+            logger.info("  %s", line)
+        for warning in table_notes.report()["warnings"]:
+            logger.warning("%s", warning)
         if options.label_column and not labelled:
             hint = did_you_mean(options.label_column, columns)
             raise InputError(f"--label-column: no row has {options.label_column!r}.{hint}")
@@ -166,14 +172,17 @@ def check(options: CheckOptions) -> Iterator[str]:
 
 
 def _read_responses(
-    options: CheckOptions, source: ScoreInput | None, bad_rows: BadRows
+    options: CheckOptions,
+    source: ScoreInput | None,
+    bad_rows: BadRows,
+    notes: TableNotes | None = None,
 ) -> Iterator[ExampleRow]:
     """Yields the responses; one whose label cannot be read is a bad row."""
     if source is None:
         example = GroundedExample("claim", Grounding(()), options.history, options.claim)
         yield ExampleRow(example, "claims", {})
         return
-    for row in source.rows(bad_rows):
+    for row in source.rows(bad_rows, notes=notes):
         part, number = row.place
         try:
             _read_gold_verdicts(row, options, f"{options.input[part]}, row {number + 1}")
@@ -210,6 +219,11 @@ def _read_gold_verdicts(row: ExampleRow, options: CheckOptions, place: str = "")
         value = NOT_VERIFIABLE
     values = value if isinstance(value, list) else [value]
     texts = [label_text(label) for label in values]
+    if any(is_turned(name, text) and text not in options.verdicts for text in texts):
+        raise InputError(
+            f"{place}: field {name!r}: by its name, 1 or yes means an error; say what its labels "
+            f"mean: --label-values=1={UNSUPPORTED},0=SUPPORTS,yes={UNSUPPORTED},no=SUPPORTS."
+        )
     of_answers = {1: DialFactLabel.SUPPORTS.value, 0: UNSUPPORTED}  # by the labels of `score`
     verdicts = [
         text

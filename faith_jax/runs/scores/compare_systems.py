@@ -305,7 +305,7 @@ def _on_shared_rows(
             hashes = (member.hashes[text].tolist() for text in ("grounding", "question"))
             texts_by_id.append(dict(zip(member.ids, zip(*hashes, strict=True), strict=True)))
         in_all = [i for i in all_parts[0].ids if all(i in texts for texts in texts_by_id)]
-        shared, retrieved = [], 0
+        shared, retrieved, other_questions = [], 0, 0
         for identifier in in_all:
             texts = [texts[identifier] for texts in texts_by_id]
             questions = {question for _, question in texts}
@@ -313,6 +313,7 @@ def _on_shared_rows(
             if is_same or (len(questions) == 1 and 0 not in questions):
                 shared.append(identifier)
                 retrieved += not is_same
+                other_questions += len(questions - {0}) > 1
         scorers = [name for name in all_parts[0].scores if all(name in o.scores for o in all_parts)]
         sizes = [len(member.ids) for member in all_parts]
         if not shared or not scorers:
@@ -328,6 +329,12 @@ def _on_shared_rows(
             notes.append(
                 f"{corpus}: in {pluralize(retrieved, 'row')} the systems have other groundings for "
                 "the same question, so that what they retrieve is compared too."
+            )
+        if other_questions:
+            notes.append(
+                f"{corpus}: in {pluralize(other_questions, 'row')} the systems answer other "
+                "questions about the same grounding. Rows without ids are paired by their numbers, "
+                "which change where a row is left out: --id-column of score names the ids."
             )
         if lacking := {name for member in all_parts for name in member.scores} - set(scorers):
             notes.append(

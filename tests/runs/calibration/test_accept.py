@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 
 from faith_jax.cli import main
@@ -58,6 +59,12 @@ def test_each_row_gets_a_decision_a_probability_and_a_reason(run, calibration):
     assert f"accepting from {high:.4g} on and rejecting up to {low:.4g}" in decided[2]["reason"]
     assert decided[3]["reason"] == "the score is undefined: the response is empty"
     assert decided[4]["reason"] == "the calibration has no corpus 'elsewhere'"
+    rounded = [
+        float(np.nextafter(np.float32(end), np.float32(way))) for end, way in ((low, 9), (high, 0))
+    ]
+    as_stored = [(low, "reject"), (high, "accept"), *zip(rounded, ["abstain"] * 2, strict=True)]
+    for score, decision in as_stored:  # TFDS keeps float32
+        assert decider.decide(float(np.float32(score)))[0] == decision
     probabilities = [row["probability"] for row in decided]
     assert probabilities[0] < probabilities[2] < probabilities[1]
     assert probabilities[3:] == [None, None]

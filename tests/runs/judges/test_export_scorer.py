@@ -14,7 +14,10 @@ from faith_jax.scoring.judges.card import PRESETS
 from faith_jax.scoring.registry import load_scorer
 from tests.quick import slow_except
 
-TEXT = "Tea is a leaf. It grows in the hills of Dr. Lee Inc. He dries it.\nIt shuts at 6 p.m. Why? "
+TEXT = (
+    "Tea is a leaf. It grows in the hills of Dr. J.K. Lee Inc. He dries it.\n"
+    "It shuts at 6 p.m. in D.C. of old. Why? "
+)
 ROWS = [
     {"grounding": TEXT, "response": "A leaf grows in the hills."},
     {"grounding": TEXT, "response": "The lake freezes in winter. It never grows."},

@@ -205,6 +205,13 @@ def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
     ):
         path.write_text(json.dumps({"response": "Tea. Lake.", "response_label": label}))
         assert message in command(*given)[2]
+    path.write_text(json.dumps({"response": "Tea. Lake.", "hallucination": "yes"}))
+    given += ("--label-column=hallucination",)
+    assert "by its name, 1 or yes means an error; say" in command(*given)[2]
+    turned = "--label-values=yes=UNSUPPORTED,no=SUPPORTS"
+    output = tmp_path / "turned.jsonl"
+    command.succeeds(*given, turned, f"--output={output}")
+    assert rows_of(output)[0]["fields"][GOLD_RESPONSE] == "UNSUPPORTED"
 
 
 def test_other_labels_and_the_turns_of_a_chat(command, nli, base, tmp_path):
@@ -298,14 +305,15 @@ def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, res
     assert sorted(path.name for path in tmp_path.iterdir()) == [page.name, responses.name]
 
 
-def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path):
+def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path, caplog):
     path, out, page = (tmp_path / name for name in ("r.jsonl", "o.jsonl", "o.html"))
-    path.write_text('{"id": "a", "response": " "}\n{"id": "b", "response": "Tea."}\n')
+    path.write_text('{"id": "a", "response": " "}\n{"id": "b", "response": "N/A"}\n')
     told = command.succeeds(
         "check", f"--input={path}", f"--output={out}", f"--model={nli}",
         f"--knowledge-base={base}", f"--html={page}",
     )  # fmt: skip
     assert "1 response without a sentence, and so without claims" in told
+    assert "response: 'N/A' is scored as the text of an answer" in caplog.text
     assert "1 response without a sentence, and so without claims" in page.read_text()
     assert len(out.read_text().splitlines()) == 1
     # The page is made of an output that is there.

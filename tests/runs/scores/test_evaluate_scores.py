@@ -473,6 +473,19 @@ def test_retrievers_are_compared_on_the_questions_that_they_share(capsys, tmp_pa
     assert any("In 29 rows the systems have other groundings for the same" in x for x in lines)
 
 
+def test_pairs_of_other_questions_about_one_document_are_told(capsys, tmp_path):
+    """Both frames are numbered, and the second lacks row 3."""
+    questions = [f"What of {i}?" for i in range(30)]
+    for name, asked in (("old", questions), ("new", questions[:3] + questions[4:])):
+        rows = [
+            {"id": str(i), "grounding": ["A passage."], "history": [question], "scores": {"s": i}}
+            for i, question in enumerate(asked)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, lines, _ = evaluate(capsys, tmp_path / "old.jsonl", tmp_path / "new.jsonl")
+    assert any("In 26 rows the systems answer other questions about the" in x for x in lines)
+
+
 def test_a_system_has_one_baseline(capsys, tmp_path):
     systems = [write(tmp_path / f"{s}.jsonl", SCORES, [None] * 6, system=[s] * 6) for s in "abcd"]
     for options, other in ((("--compare=c:a",), "a"), (("--baseline=d",), "d")):
