@@ -66,7 +66,8 @@ def missing_message(path: pathlib.Path) -> str:
     near = [*names, *(p.name for p in beside if any((p / sign).exists() for sign in _SIGNS))]
     named = f", or one of the package's models: {', '.join(names)}" if names else ""
     download = ""
-    if len(path.parts) == 2 and not path.parent.exists():  # perhaps a name on the hub
+    is_name = len(path.parts) == 2 and path.parts[0] not in ("checkpoints", "runs")
+    if is_name and not path.parent.exists():  # perhaps one on the hub
         download = (
             f" (a model of the Hugging Face hub: hf download {path} "
             f"--local-dir checkpoints/{path.name})"

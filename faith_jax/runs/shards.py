@@ -462,7 +462,7 @@ class Job:
             counts_by_shard = [shard.read_counts() for shard in self.shards]
             if missing := counts_by_shard.count(None):
                 shards = pluralize(missing, "shard")
-                logger.info("%s of %s are left to other processes", shards, self.target)
+                logger.info("%s: %s left to other processes", self.target, shards)
                 yield None
                 return
             try:

@@ -86,6 +86,7 @@ def test_an_unknown_name_is_told_what_is_accepted(tmp_path, monkeypatch, folders
     assert "the package's models: t5_mini" in error_of("mini")
     command = "hf download google/flan-t5-small --local-dir checkpoints/flan-t5-small"
     assert command in error_of("google/flan-t5-small")
+    assert "hf download" not in error_of("checkpoints/flan-t5-small")
 
 
 def test_a_folder_of_other_things_and_a_file(tmp_path, folders):
