@@ -24,6 +24,7 @@ from faith_jax.runs.scores.protocols import (
     read_layout,
     undefined_score,
 )
+from faith_jax.scoring.judges.card import preset_names, read_card
 from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics.detection import called_spans
 from faith_jax.statistics.scored_corpora import (
@@ -93,6 +94,8 @@ def compare_systems(
     if layout:
         names = {column.scorer: None for column in columns if column.scorer in names}
     bounds = {name: _find_bounds(name, grouped, notes) for name in names}
+    cards = {name: read_card(name) for name in names if name in preset_names()}
+    published = {name: card.threshold for name, card in cards.items() if card.threshold is not None}
     if layout:
         columns_by_name = {
             name: msgspec.structs.replace(column, bounds=column.bounds or bounds.get(column.scorer))
@@ -100,8 +103,15 @@ def compare_systems(
         }
         layout = msgspec.structs.replace(layout, columns=columns_by_name)
     else:
-        columns_by_name = _build_scorer_columns(bounds, options)
+        columns_by_name = _build_scorer_columns(bounds, options, published)
     with_threshold = {text.rpartition(":")[0] for text in options.below}
+    if layout is None:
+        notes += [
+            f"{name}: its authors find a response supported above {threshold:g}."
+            for name, threshold in published.items()
+            if name not in with_threshold
+        ]
+    with_threshold |= published.keys()
     if layout is None and any(
         column.below is not None and column.scorer not in with_threshold
         for column in columns_by_name.values()
@@ -154,7 +164,9 @@ def _find_bounds(
 
 
 def _build_scorer_columns(
-    bounds: Mapping[str, tuple[float, float] | None], options: EvaluateOptions
+    bounds: Mapping[str, tuple[float, float] | None],
+    options: EvaluateOptions,
+    published: Mapping[str, float],
 ) -> dict[str, Column]:
     """Returns the columns of the scorers: their means, and the shares of rows below a score."""
     below: dict[str, float] = {}
@@ -174,7 +186,7 @@ def _build_scorer_columns(
     for name, ends in bounds.items():
         columns[name] = Column(name, bounds=ends)
         if name not in below and ends == (0.0, 1.0):
-            below[name] = 0.5
+            below[name] = published.get(name, 0.5)
         if name in below:
             title = f"{name} < {below[name]:g}, %"
             columns[title] = Column(name, below=below[name], high=0.01, digits=1)

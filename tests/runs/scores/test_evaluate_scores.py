@@ -667,6 +667,19 @@ def test_the_worst_answers_of_many(capsys, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("scorer", ["hhem_2_1_open", "token_f1"])
+def test_the_threshold_of_a_judges_authors_is_no_guess(capsys, tmp_path, scorer):
+    rows = (f"{i},{i / 30}\n" for i in range(30))
+    (tmp_path / "answers.csv").write_text(f"id,{scorer}\n" + "".join(rows))
+    _, lines, _ = evaluate(capsys, tmp_path / "answers.csv", f"--scorers={scorer}")
+    assert f"{scorer} < 0.5, %" in lines[1]
+    notes = ("hhem_2_1_open: its authors find a response supported above 0.5.", "Scores rank answ")
+    assert [any(line.startswith(note) for line in lines) for note in notes] == [
+        scorer == "hhem_2_1_open",
+        scorer == "token_f1",
+    ]
+
+
 def test_scores_beyond_the_range_of_the_scorer_of_their_name(capsys, tmp_path):
     """F1 in per cent, as SQuAD's script writes it."""
     generator = random.Random(0)
