@@ -145,8 +145,7 @@ def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval
     """Returns the interval that holds the share `confidence` of a statistic's resampled values.
 
     NaN (resamples in which the statistic is undefined) are left out; the ends are NaN where all
-    are, and where the interval would have no width: that all draws agree, as where every row is
-    right, is no certainty.
+    are.
 
     Raises:
       ValueError: for a confidence outside of (0, 1).
@@ -161,4 +160,4 @@ def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval
     # The percentile interval leaves out as much at each end.
     tail = (1 - confidence) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
-    return Interval(float(low), float(high)) if low < high else NO_INTERVAL
+    return Interval(float(low), float(high))

@@ -74,7 +74,6 @@ def test_intervals_are_percentiles():
     assert bootstrap.percentile_interval(range(101), 0.5) == pytest.approx((25, 75))
     assert bootstrap.percentile_interval([1.0, math.nan, 2.0], 0.5) == (1.25, 1.75)
     assert all(map(math.isnan, bootstrap.percentile_interval([math.nan])))
-    assert all(map(math.isnan, bootstrap.percentile_interval([1.0, 1.0])))  # no certainty
 
 
 def test_intervals_cover_the_truth_about_as_often_as_they_say():
