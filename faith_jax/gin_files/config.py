@@ -321,8 +321,8 @@ def _check_file(name: str, paths: Sequence[str]) -> None:
         for file in path_of(path).rglob("*.gin")
     ]
     # A file of T5X's, by its path in a copy of T5X that is not here.
-    known = [f" Did you mean {n!r}?" for n in t5x_files.stand_in_names() if name.endswith(f"/{n}")]
-    near = known[0] if known else did_you_mean(name, names)
+    stand_ins = [n for n in t5x_files.stand_in_names() if name.endswith(f"/{n}")]
+    near = f" Did you mean {stand_ins[0]!r}?" if stand_ins else did_you_mean(name, names)
     raise ConfigError(f"There is no gin file {name!r}.{near}")
 
 

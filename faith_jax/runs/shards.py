@@ -380,8 +380,8 @@ class Job:
                 self._own.close()
                 self._check_note()
                 left = self._find_unfinished_shards(left)
-                own = (shard for shard in left if shard.number % count == number)
-                next_shard = next(filter(self._try_to_take, own), None)
+                in_share = (shard for shard in left if shard.number % count == number)
+                next_shard = next(filter(self._try_to_take, in_share), None)
             if next_shard is not None:
                 done = len(self) - sum(shard.count for shard in left)
                 self.progress.others(done - known_done)
