@@ -40,9 +40,10 @@ _ABBREVIATIONS = (
     "a.m", "al", "approx", "apr", "aug", "ave", "c", "ca", "capt", "cf", "co", "col", "corp", "dec",
     "dept", "dr", "e.g", "ed", "est", "etc", "feb", "fig", "gen", "gov", "hon", "i.e", "inc", "jan",
     "jr", "jul", "jun", "lt", "ltd", "mar", "messrs", "mr", "mrs", "ms", "mt", "no", "nos", "nov",
-    "oct", "p.m", "pp", "prof", "rep", "rev", "sen", "sep", "sept", "sgt", "sr", "st", "u.k", "u.n",
-    "u.s", "v", "vol", "vs", "a.k.a", "adm", "c.i.a", "f.b.i", "j.r.r", "maj", "m.i.t", "ph.d",
-    "u.s.a", "u.s.s.r", *(".".join(pair) for pair in itertools.product(ascii_lowercase, repeat=2)),
+    "oct", "op", "p.m", "pp", "prof", "rep", "rev", "sen", "sep", "sept", "sgt", "sr", "st",
+    "u.k", "u.n", "u.s", "v", "vol", "vs", "a.k.a", "adm", "c.i.a", "f.b.i", "j.r.r", "maj",
+    "m.i.t", "n.a.s.a", "ph.d", "u.s.a", "u.s.s.r",
+    *(".".join(pair) for pair in itertools.product(ascii_lowercase, repeat=2)),
 )  # fmt: skip
 # Those that may end a sentence, and words that then begin the next one ("6 p.m. Eastern" goes on).
 _LAST = r"co|corp|etc|inc|jr|ltd|sr|ph\.d|(?!e\.g|i\.e)\w\.\w"
@@ -51,8 +52,16 @@ _FIRST = (
     "Most|My|No|On|Our|She|Since|So|Some|That|The|Their|Then|There|These|They|This|Those|Today|"
     "We|What|When|Where|Which|While|Who|Why|With|You|Your"
 )
+# Scripts without spaces between sentences (but not inside a quotation that ends there), and those
+# with spaces and other full stops (Hindi, Urdu, Arabic).
+_PIECE = r".+?(?:[。！？｡]+(?![。！？｡」』”’）])|[।॥۔؟]+(?=\s)|\Z)"  # noqa: RUF001
 # For those who split sentences alike without this module.
-SENTENCE_RULES = {"abbreviations": _ABBREVIATIONS, "last": _LAST, "first": _FIRST}
+SENTENCE_RULES = {
+    "abbreviations": _ABBREVIATIONS,
+    "last": _LAST,
+    "first": _FIRST,
+    "piece": _PIECE,
+}
 _END = regex.compile(rf"(?<=(?<!\p{{L}})(?i:{_LAST})\.)\s+(?=(?:{_FIRST})\b)")
 
 
@@ -131,9 +140,14 @@ def split_sentences(text: str) -> list[str]:
     ['It shuts at 6 p.m.', 'The bar is open until 2 a.m. on Mondays.']
     >>> split_sentences("J.K. Rowling, a Ph.D., went to Washington, D.C. by bus. She sat.")
     ['J.K. Rowling, a Ph.D., went to Washington, D.C. by bus.', 'She sat.']
+    >>> split_sentences("\u732b\u304c\u3044\u308b\u3002\u72ac\u3082\u3044\u308b\u3002")
+    ['\u732b\u304c\u3044\u308b\u3002', '\u72ac\u3082\u3044\u308b\u3002']
     """
     parts = (
-        part for piece in _build_sentence_splitter().tokenize(text) for part in _END.split(piece)
+        part
+        for piece in re.findall(_PIECE, text, re.DOTALL)
+        for sentence in _build_sentence_splitter().tokenize(piece)
+        for part in _END.split(sentence)
     )
     return [sentence for part in parts if (sentence := part.strip())]
 

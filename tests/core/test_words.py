@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.core.words import (
+    SENTENCE_RULES,
     first_person_count,
     is_blank,
     lower_words,
@@ -12,6 +13,7 @@ from faith_jax.core.words import (
     unicode_words,
     visible,
 )
+from faith_jax.runs.judges import standalone_score
 
 
 @pytest.mark.parametrize(
@@ -80,3 +82,22 @@ def test_abbreviations_with_dots_inside_do_not_end_sentences():
     text = "J.K. Rowling, e.g. The U.S.A. and Ph.D.'s in Washington, D.C. on Monday, a.k.a. work."
     assert split_sentences(text) == [text]
     assert len(split_sentences("It shut in D.C. The end. He has a B.A. He left.")) == 4
+    assert len(split_sentences("N.A.S.A. flew it to Op. 27 in Bonn. She sat.")) == 2
+
+
+# Full stops of Chinese, Japanese (a quotation that goes on), Hindi and Arabic.
+SENTENCES = [
+    ["\u732b\u5728\u8fd9\u3002", "\u72d7\uff1f\uff01", "\u662f\u3002"],
+    ["\u732b\u3067\u3059\u3002", "\u300c\u306f\u3044\u3002\u300d\u3068\u8a00\u3063\u305f\u3002"],
+    ["\u092f\u0939 \u090f\u0915 \u0939\u0948\u0964 ", "\u0935\u0939 3.5 \u0939\u0948\u0964"],
+    ["\u0647\u0644 \u0647\u0630\u0627\u061f ", "\u0646\u0639\u0645."],
+]
+
+
+@pytest.mark.parametrize("sentences", SENTENCES)
+def test_full_stops_of_other_scripts(sentences):
+    expected = [sentence.strip() for sentence in sentences]
+    assert split_sentences("".join(sentences)) == expected
+    exported = object.__new__(standalone_score.Scorer)
+    exported.manifest = {"sentences": SENTENCE_RULES}
+    assert exported._split_sentences("".join(sentences)) == expected

@@ -178,7 +178,10 @@ class Scorer:
     def _split_sentences(self, text):
         """Returns the sentences of a text as faith_jax splits it."""
         parts = (
-            p for piece in self._sentence_splitter.tokenize(text) for p in self._split_again(piece)
+            part
+            for piece in re.findall(self.manifest["sentences"]["piece"], text, re.DOTALL)
+            for sentence in self._sentence_splitter.tokenize(piece)
+            for part in self._split_again(sentence)
         )
         return [sentence for part in parts if (sentence := part.strip())]
 

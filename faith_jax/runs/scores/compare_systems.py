@@ -1,5 +1,6 @@
 """Compares systems on the rows that they share: the protocol `systems` of `faith-jax evaluate`."""
 
+import array
 import collections
 import heapq
 import math
@@ -218,15 +219,10 @@ def _shorten_text(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}\u2026"
 
 
-def _mark_low_words(row: Mapping[str, Any], scorer: str) -> str:
-    """Returns a response; words that score less than half of it in brackets, neighbours together.
-
-    Only scorers from 0 have such halves.
-    """
+def _mark_low_words(row: Mapping[str, Any], scorer: str, cut: float) -> str:
+    """Returns a response with words that score below a cut in brackets, neighbours together."""
     response = row["generated_text"] or ""
-    if scorer not in scorer_names() or scorer_card(scorer).low != 0:
-        return response
-    low = called_spans(row["words"].get(scorer, ()), response, row["scores"][scorer] / 2)
+    low = called_spans(row["words"].get(scorer, ()), response, cut)
     for start, end in reversed(low):
         response = f"{response[:start]}[{response[start:end]}]{response[end:]}"
     return response
@@ -245,7 +241,7 @@ class _SystemRows:
         self._alike: collections.Counter[int] = collections.Counter()
         self._ids_alike = collections.defaultdict[int, list[str]](list)
         self._scorer = ""
-        self._count = 0
+        self._scores = array.array("d")
 
     def rows(self, path: str) -> Iterator[dict[str, Any]]:
         """Yields the rows of a file, whose corpus is then the name of their system."""
@@ -265,8 +261,12 @@ class _SystemRows:
                 self._alike[text_hash] += 1
                 if len(self._ids_alike[text_hash]) <= _NAMED:  # one of them is shown by itself
                     self._ids_alike[text_hash].append(row["id"])
-                self._count += 1
-                item = (score, self._count, (key[1], row["id"], score, _shorten_text(query), row))
+                self._scores.append(score)
+                item = (
+                    score,
+                    len(self._scores),
+                    (key[1], row["id"], score, _shorten_text(query), row),
+                )
                 self._lowest[text_hash] = min(item, self._lowest.get(text_hash, item))
                 if len(self._lowest) > 2 * self._options.worst:
                     self._lowest = dict(self._list_worst_rows())
@@ -284,9 +284,13 @@ class _SystemRows:
         """
         columns: tuple[str, ...] = ("system", "id", self._scorer, "query", "response")
         rows, tidy_rows, has_marks = [], [], False
+        # Only a scorer from 0 has halves. Half of a response's own score would leave the words of
+        # the worst ones without marks.
+        is_from_0 = self._scorer in scorer_names() and scorer_card(self._scorer).low == 0
+        cut = float(np.median(self._scores)) / 2 if is_from_0 and self._scores else -math.inf
         for text_hash, (*_, (*cells, row)) in self._list_worst_rows():
             more = self._alike[text_hash] - 1
-            response, marked = row["generated_text"] or "", _mark_low_words(row, self._scorer)
+            response, marked = row["generated_text"] or "", _mark_low_words(row, self._scorer, cut)
             has_marks = has_marks or marked != response
             tidy_rows.append((*cells, _shorten_text(response), more))
             ids = [other for other in self._ids_alike[text_hash] if other != row["id"]][:_NAMED]
@@ -296,7 +300,7 @@ class _SystemRows:
         if not any(query for *_, query, _ in rows):
             columns = (*columns[:3], columns[4])
             rows = [(*row[:3], row[4]) for row in rows]
-        note = " ([words] score less than half of their response)" if has_marks else ""
+        note = f" ([words] score less than {cut:.2g}, half of the median)" if has_marks else ""
         return Table(f"Lowest {self._scorer}{note}", columns, tuple(rows), tidy=tidy)
 
 

@@ -410,6 +410,23 @@ def test_the_worst_answers_have_their_query_and_each_stands_once(capsys, tmp_pat
     ]
 
 
+def test_the_worst_answer_has_the_most_marks(capsys, tmp_path):
+    answers = {f"text {n}": [(score, "Ten cats.")] for n, score in enumerate((0.1, 0.5, 0.8, 0.9))}
+    path = write_answers(tmp_path / "mine.jsonl", answers)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row, first, second in zip(rows, (0.1, 0.3, 0.8, 0.9), (0.1, 0.7, 0.8, 0.9), strict=True):
+        row["generated_text"] += f" {row['id']}"
+        row["words"] = {"token_f1": [[0, 3, first, None], [4, 8, second, None]]}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, lines, _ = evaluate(capsys, path, "--worst=3")
+    title = lines.index("Lowest token_f1 ([words] score less than 0.33, half of the median)")
+    assert [cells_of(line)[-1] for line in lines[title + 3 :]] == [
+        "[Ten cats]. 0",
+        "[Ten] cats. 1",
+        "Ten cats. 2",
+    ]
+
+
 def test_two_files_of_the_same_rows_are_compared(capsys, tmp_path):
     generator = random.Random(0)
     scores = [generator.uniform(0, 0.8) for _ in range(40)]
