@@ -199,9 +199,9 @@ def _scored(good: pathlib.Path) -> Iterator[Case]:
     draws = {"--scorers": None, "--baseline": None, "--cluster-field": None, **_DRAWS}
     more_of = {"begin": [f"--development={good}/scored/begin.jsonl"]}
     more_of["accuracy"] = ["--scorers=token_f1"]
-    for protocol, made in protocols.items():
+    for protocol, scored_files in protocols.items():
         file = good / f"scored/{protocol}.jsonl"
-        done(*made, f"--output={file}")
+        done(*scored_files, f"--output={file}")
         more = more_of.get(protocol, [])
         arguments = ("evaluate", "{IN}", f"--protocol={protocol}", "--json={OUT}", *more)
         required = ("id", "scores", UNIQUE)
@@ -293,8 +293,8 @@ def _responses(good: pathlib.Path) -> Iterator[Case]:
     done("npov", "inputs", f"--output={good}/inputs", "--combinations=3")
     rows = [json.loads(line) for line in (good / "inputs/t0.0.jsonl").read_text().splitlines()]
     for row in rows:
-        told = " ".join([*row["pro_arguments"], *row["con_arguments"]])
-        row["prediction"] = f"{row['query']} {told}"
+        argument_text = " ".join([*row["pro_arguments"], *row["con_arguments"]])
+        row["prediction"] = f"{row['query']} {argument_text}"
     file = write_rows(good / "told.jsonl", rows)
     sets = ("npov", "sets", "--input={IN}", "--output={OUT}")
     options = {"--least-recall": 0, "--least-precision": 0, "--errors-per-response": 0}
@@ -533,10 +533,10 @@ def _options(good: pathlib.Path) -> Iterator[Case]:
         "nli": {"--corpora": None, "--methods": None, "--model": None, "--dropout-passes": 1},
         "nli_phrases": {"--draws": 1, "--phrases": 1, "--train-task": None, "--learning-rate": 0},
     }  # fmt: skip
-    for name, own in tables.items():
+    for name, spoiled_options in tables.items():
         command = ("reproduce", name, "--sample", "--dry-run", "--output={OUT}", models[name])
         few = {} if name.startswith("nli") else counted
-        yield Case(f"reproduce {name}", command, options={**own, **few}, share=2)
+        yield Case(f"reproduce {name}", command, options={**spoiled_options, **few}, share=2)
 
 
 _CONTENT = b"id\ttext\n1\tA.\n"
@@ -657,7 +657,7 @@ def all_cases(good: pathlib.Path, only: Collection[str] = ()) -> list[Case]:
     good.mkdir(parents=True)
     makers = (_scoring, _scored, _acceptance, _responses, _raw_data)
     makers += (_columns, _models, _options, _archives)
-    found: list[Case] = []
+    cases: list[Case] = []
     for make in makers:
-        found += make(good)
-    return [case for case in found if not only or case.name.startswith(tuple(only))]
+        cases += make(good)
+    return [case for case in cases if not only or case.name.startswith(tuple(only))]

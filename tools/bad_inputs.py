@@ -96,7 +96,7 @@ def problem_of(outcome: Outcome, change: Change, prog: str = "faith-jax") -> str
     new = sorted(outcome.after - outcome.before)
     named = re.compile(rf"{prog}( [a-z_-]+)*: ")  # of the command, or of a part of it
     lines = [line for line in outcome.errors.splitlines() if named.match(line)]
-    told = lines[-1] if lines else ""
+    last_line = lines[-1] if lines else ""
     # The note of a finished `score` lies beside its output.
     ours = re.compile(r"out|in|\.out.*\.finished\.json$")
     if escaped := [name for name in new if not ours.match(name)]:
@@ -115,14 +115,14 @@ def problem_of(outcome: Outcome, change: Change, prog: str = "faith-jax") -> str
             return f"left behind: {left[:3]}"
         return "accepted" if change.must_refuse else ""
     if outcome.status != 2:
-        return f"exit status {outcome.status}: {told or outcome.errors[-300:]!r}"
+        return f"exit status {outcome.status}: {last_line or outcome.errors[-300:]!r}"
     if len(lines) != 1:
         return f"{len(lines)} lines of errors: {outcome.errors[-300:]!r}"
-    if len(told) > _LINE or len(told) < len(prog) + 12:
-        return f"a line of {len(told)} characters: {told[:300]!r}"
+    if len(last_line) > _LINE or len(last_line) < len(prog) + 12:
+        return f"a line of {len(last_line)} characters: {last_line[:300]!r}"
     if change.must_accept:
-        return f"refused: {told[:300]!r}"
-    return f"left behind: {new[:3]} ({told[:200]})" if new else ""
+        return f"refused: {last_line[:300]!r}"
+    return f"left behind: {new[:3]} ({last_line[:200]})" if new else ""
 
 
 def _files(folder: pathlib.Path) -> frozenset[str]:
@@ -171,7 +171,7 @@ def _where(error: BaseException) -> str:
 def outcome_of(run: Callable[[], int], folder: pathlib.Path, errors: pathlib.Path) -> Outcome:
     """Runs something in a trial's folder; returns how it ended."""
     before, status, raised = _files(folder), None, ""
-    here, previous = os.getcwd(), signal.signal(signal.SIGALRM, _stop)
+    folder_before, previous = os.getcwd(), signal.signal(signal.SIGALRM, _stop)
     os.chdir(folder)
     try:
         with _captured(errors):
@@ -185,7 +185,7 @@ def outcome_of(run: Callable[[], int], folder: pathlib.Path, errors: pathlib.Pat
             finally:
                 signal.alarm(0)
     finally:
-        os.chdir(here)
+        os.chdir(folder_before)
         signal.signal(signal.SIGALRM, previous)
         if "gin" in sys.modules:
             gin = sys.modules["gin"]
@@ -216,8 +216,8 @@ def _spoil(rng: random.Random, case: Case, source: pathlib.Path, arguments: list
     if case.spoil:
         return case.spoil(rng, source)
     canary = source.with_name(_CANARY)
-    found = [source] if source.is_file() else sorted(p for p in source.rglob("*") if p.is_file())
-    path = rng.choice(found)
+    files = [source] if source.is_file() else sorted(p for p in source.rglob("*") if p.is_file())
+    path = rng.choice(files)
     change = spoiled_files.spoil_file(rng, path, case.required, canary)
     name = path.relative_to(source.parent)
     is_read = source == path or any(path.relative_to(source).match(p) for p in case.read)
@@ -250,8 +250,8 @@ def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
     named = [a.replace("{IN}", str(source)).replace("{OUT}", str(output)) for a in arguments]
     prog = "t5x" if named[:1] == ["t5x"] else "faith-jax"
     main = cli.t5x_main if prog == "t5x" else cli.main
-    told = named[1:] if prog == "t5x" else named
-    run = functools.partial(main, told)
+    shown_arguments = named[1:] if prog == "t5x" else named
+    run = functools.partial(main, shown_arguments)
     if case.run:
         command = types.SimpleNamespace(run=functools.partial(case.run, source, output))
         options = argparse.Namespace(make=lambda _: command)
@@ -314,9 +314,9 @@ def planned(cases: Sequence[Case], trials: int, seed: int) -> list[tuple[str, in
 def table(trials: Iterable[Trial]) -> str:
     """Returns the counts as Markdown."""
     counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
-    for found in trials:
-        kind = "wrong" if found.problem else "accepted" if found.status == 0 else "refused"
-        for name in (found.case, "all"):
+    for result in trials:
+        kind = "wrong" if result.problem else "accepted" if result.status == 0 else "refused"
+        for name in (result.case, "all"):
             counts[name].update(["tried", kind])
     kinds = ("tried", "refused", "accepted", "wrong")
     lines = ["| command and data | tried | refused | accepted | wrong |", "| --- |" + " --- |" * 4]
@@ -325,9 +325,9 @@ def table(trials: Iterable[Trial]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _told(found: Trial) -> str:
-    change = ascii(found.change.what)[1:-1]
-    return f"FAILED {found.case}, seed {found.seed}: {change[:200]}: {found.problem}"
+def _told(result: Trial) -> str:
+    change = ascii(result.change.what)[1:-1]
+    return f"FAILED {result.case}, seed {result.seed}: {change[:200]}: {result.problem}"
 
 
 def run(
@@ -338,12 +338,12 @@ def run(
     with concurrent.futures.ProcessPoolExecutor(
         jobs, context, _start_worker, (list(cases), work)
     ) as pool:
-        futures = [pool.submit(_worker_trial, *one) for one in plan]
+        futures = [pool.submit(_worker_trial, *trial_arguments) for trial_arguments in plan]
         try:
             for future in concurrent.futures.as_completed(futures):
-                trials.append(found := future.result())
-                if found.problem:
-                    print(_told(found), flush=True)
+                trials.append(result := future.result())
+                if result.problem:
+                    print(_told(result), flush=True)
                 if len(trials) % 500 == 0:
                     print(f"{len(trials)}/{len(plan)} trials", flush=True)
         except concurrent.futures.process.BrokenProcessPool:
@@ -376,10 +376,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.at is not None:
             plan = [(case.name, options.at) for case in cases]
         trials = run(cases, plan, work, options.jobs)
-    print(made := table(trials), end="")
+    print(table_text := table(trials), end="")
     if options.table:
-        options.table.write_text(made)
-    return int(any(found.problem for found in trials))
+        options.table.write_text(table_text)
+    return int(any(result.problem for result in trials))
 
 
 if __name__ == "__main__":

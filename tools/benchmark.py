@@ -418,10 +418,10 @@ class Side:
     def __init__(self, name: str):
         context = multiprocessing.get_context("spawn")
         self.name = name
-        self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(name, other), daemon=True)
+        self._pipe, child_end = context.Pipe()
+        self._process = context.Process(target=_serve, args=(name, child_end), daemon=True)
         self._process.start()
-        other.close()
+        child_end.close()
 
     def seconds(self, part: str, end: float) -> float:
         """Calls a part twice and returns how long the second call takes.
@@ -434,14 +434,14 @@ class Side:
             self._pipe.send(part)
             if not self._pipe.poll(max(0.0, end - time.monotonic())):
                 raise TimeoutError
-            found = self._pipe.recv()
+            answer = self._pipe.recv()
         except (EOFError, OSError) as error:
             if isinstance(error, TimeoutError):
                 raise
             raise RuntimeError("its process has ended") from None
-        if isinstance(found, str):
-            raise RuntimeError(found)
-        return found
+        if isinstance(answer, str):
+            raise RuntimeError(answer)
+        return answer
 
     def close(self) -> None:
         """Ends the process."""
@@ -508,8 +508,8 @@ def measure(part: str, sides: Sides, limits: Limits) -> Iterator[dict[str, Any]]
     compared = [(*told.partition(" ")[::2],) if told.startswith("ours ") else (told, part)
                 for told in PARTS[part]]  # fmt: skip
     notes = [f"{side}: not installed" for side, _ in compared if not is_installed(side)]
-    others = [turn for turn in compared if is_installed(turn[0])]
-    turns = [("ours", name) for name in (*RATES, part)] + others
+    installed_sides = [turn for turn in compared if is_installed(turn[0])]
+    turns = [("ours", name) for name in (*RATES, part)] + installed_sides
     times: dict[tuple[str, str], list[float]] = {turn: [] for turn in turns}
     for number in range(limits.rounds + 1):
         for turn in list(times):
@@ -521,7 +521,7 @@ def measure(part: str, sides: Sides, limits: Limits) -> Iterator[dict[str, Any]]
                 sides.close(side)
                 if not times[turn]:
                     notes.append(f"{side} {name}: no time")
-                yield figures(part, times, others, notes)
+                yield figures(part, times, installed_sides, notes)
                 return
             except RuntimeError as error:
                 notes.append(f"{side} {name}: {error}")
@@ -530,13 +530,13 @@ def measure(part: str, sides: Sides, limits: Limits) -> Iterator[dict[str, Any]]
                 continue
             if number:  # the first has compiled
                 times[turn].append(seconds)
-        yield figures(part, times, others, notes)
+        yield figures(part, times, installed_sides, notes)
 
 
 def figures(
     part: str,
     times: Mapping[tuple[str, str], Sequence[float]],
-    others: Sequence[tuple[str, str]],
+    compared_sides: Sequence[tuple[str, str]],
     notes: Sequence[str],
 ) -> dict[str, Any]:
     """Returns a part's figures: medians in seconds, ratios (above 1 = ours is faster), rates.
@@ -553,7 +553,7 @@ def figures(
     )
     beside = {
         side if side != "ours" else f"ours {name}": median[side, name]
-        for side, name in others
+        for side, name in compared_sides
         if (side, name) in median
     }
     return {
@@ -576,9 +576,9 @@ def run_program(command: Sequence[str], seconds: float) -> dict[str, Any]:
     """Runs a program; returns the lines that it has printed in its time, and what went wrong."""
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     notes = []
-    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as errors:
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            command, stdout=told, stderr=errors, env=environment, start_new_session=True
+            command, stdout=printed, stderr=errors, env=environment, start_new_session=True
         )
         try:
             if process.wait(seconds):
@@ -591,8 +591,8 @@ def run_program(command: Sequence[str], seconds: float) -> dict[str, Any]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has begun
             process.wait()
-            told.seek(0)
-            lines = told.read().decode(errors="replace").splitlines()
+            printed.seek(0)
+            lines = printed.read().decode(errors="replace").splitlines()
     return {"lines": lines, "notes": notes}
 
 
@@ -616,11 +616,11 @@ class Results:
         self._path = path
         self.parts: dict[str, Any] = json.loads(path.read_text())["parts"] if path.exists() else {}
 
-    def keep(self, part: str, found: Mapping[str, Any]) -> None:
+    def keep(self, part: str, entry: Mapping[str, Any]) -> None:
         """Adds what is known of a part, and writes everything."""
         device = jax.devices()[0].device_kind
         machine = f"{os.cpu_count()} cores, {device}, {platform.machine()}, {SHAPE_NAME}"
-        self.parts[part] = {**found, "machine": machine, "date": time.strftime("%Y-%m-%d")}
+        self.parts[part] = {**entry, "machine": machine, "date": time.strftime("%Y-%m-%d")}
         beside = self._path.with_name(f".{self._path.name}.new")
         beside.write_text(json.dumps({"parts": self.parts}, indent=1) + "\n", encoding="utf-8")
         beside.replace(self._path)
@@ -632,26 +632,26 @@ COLUMNS = ("part", "ours", "of the matmul peak", "beside", "ratio", "matmul, mem
 def markdown(parts: Mapping[str, Mapping[str, Any]]) -> str:
     """Returns the tables of all parts that were measured."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{' --- |' * len(COLUMNS)}"]
-    for part, found in parts.items():
-        if found.get("ours_s") is None:
+    for part, entry in parts.items():
+        if entry.get("ours_s") is None:
             continue
-        share = found["share_of_peak"]
-        ours = f"{found['ours_s']:.3g} s"
-        if found["tokens_per_s"]:
-            ours += f" ({found['tokens_per_s']:,.0f} tokens/s)"
-        rates = f"{found['matmul_gflops']:.0f} GF/s, {found['memory_gb_per_s']:.1f} GB/s"
-        for name, seconds in found["compared_s"].items() or [("", None)]:
+        share = entry["share_of_peak"]
+        ours = f"{entry['ours_s']:.3g} s"
+        if entry["tokens_per_s"]:
+            ours += f" ({entry['tokens_per_s']:,.0f} tokens/s)"
+        rates = f"{entry['matmul_gflops']:.0f} GF/s, {entry['memory_gb_per_s']:.1f} GB/s"
+        for name, seconds in entry["compared_s"].items() or [("", None)]:
             beside = f"{name}: {seconds:.3g} s" if seconds else ""
-            ratio = f"{found['ratios'][name]:.2f}" if seconds else ""
+            ratio = f"{entry['ratios'][name]:.2f}" if seconds else ""
             cells = (part, ours, "" if share is None else f"{share:.0%}", beside, ratio, rates)
-            lines.append(f"| {' | '.join((*cells, str(found['rounds'])))} |")
+            lines.append(f"| {' | '.join((*cells, str(entry['rounds'])))} |")
     text = "\n".join(lines) if len(lines) > 2 else ""
-    for part, found in parts.items():
-        if found.get("lines"):
-            text += f"\n\n{part}:\n\n```\n" + "\n".join(found["lines"]) + "\n```"
-    machines = sorted({f"{found['date']}: {found['machine']}" for found in parts.values()})
-    told = [f"{part}: {note}" for part, found in parts.items() for note in found["notes"]]
-    notes = ". ".join([*machines, *told])
+    for part, entry in parts.items():
+        if entry.get("lines"):
+            text += f"\n\n{part}:\n\n```\n" + "\n".join(entry["lines"]) + "\n```"
+    machines = sorted({f"{entry['date']}: {entry['machine']}" for entry in parts.values()})
+    part_notes = [f"{part}: {note}" for part, entry in parts.items() for note in entry["notes"]]
+    notes = ". ".join([*machines, *part_notes])
     return f"{text.strip()}\n\n{notes}.".strip()
 
 
@@ -710,11 +710,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for part in options.parts:
             measured.append(part)
             if part in PARTS:
-                for found in measure(part, sides, limits):
-                    results.keep(part, found)
+                for entry in measure(part, sides, limits):
+                    results.keep(part, entry)
             else:
-                found = run_program(program_of(part, options.quick), seconds)
-                results.keep(part, found)
+                entry = run_program(program_of(part, options.quick), seconds)
+                results.keep(part, entry)
     finally:
         sides.close()
         measured_parts = {part: results.parts[part] for part in measured if part in results.parts}

@@ -27,12 +27,12 @@ CONFIG = TransformerConfig(
 def least_seconds(function: Callable[..., Any], *arguments: Any, runs: int) -> float:
     """Returns the shortest of several calls, after one that is not counted."""
     jax.block_until_ready(function(*arguments))
-    found = []
+    durations = []
     for _ in range(runs):
         start = time.perf_counter()
         jax.block_until_ready(function(*arguments))
-        found.append(time.perf_counter() - start)
-    return min(found)
+        durations.append(time.perf_counter() - start)
+    return min(durations)
 
 
 def measured(config: TransformerConfig, length: int, runs: int) -> dict[str, float]:
@@ -47,13 +47,13 @@ def measured(config: TransformerConfig, length: int, runs: int) -> dict[str, flo
         )
         return jnp.sum(hidden**2)
 
-    found = {}
+    figures = {}
     for name, function in {"forward": loss, "gradient": jax.grad(loss)}.items():
         compiled = jax.jit(function).lower(params, tokens).compile()
         memory: Any = compiled.memory_analysis()
-        found[f"{name} (s)"] = least_seconds(compiled, params, tokens, runs=runs)
-        found[f"{name} (MiB)"] = memory.temp_size_in_bytes / 2**20
-    return found
+        figures[f"{name} (s)"] = least_seconds(compiled, params, tokens, runs=runs)
+        figures[f"{name} (MiB)"] = memory.temp_size_in_bytes / 2**20
+    return figures
 
 
 def main() -> None:
@@ -67,8 +67,8 @@ def main() -> None:
     for length in options.lengths:
         for block_length in options.blocks:
             config = CONFIG.replace(num_heads=options.heads, attention_block_length=block_length)
-            found = measured(config, length, options.runs)
-            numbers = ", ".join(f"{name} {value:.3g}" for name, value in found.items())
+            measurements = measured(config, length, options.runs)
+            numbers = ", ".join(f"{name} {value:.3g}" for name, value in measurements.items())
             print(f"length {length}, blocks of {block_length}: {numbers}", flush=True)
 
 

@@ -25,7 +25,7 @@ def parts(config: TransformerConfig, batch: Mapping[str, np.ndarray]) -> dict[st
         for name in ("encoder_input_tokens", "decoder_target_tokens")
     )
     length = len(targets[0])
-    made = {}
+    runs_by_part = {}
     for suffix, compute_type in COMPUTE_TYPES.items():
         translator = _translator(config, compute_type)
         # Rows never end, so that all sides decode as many tokens.
@@ -41,8 +41,8 @@ def parts(config: TransformerConfig, batch: Mapping[str, np.ndarray]) -> dict[st
         def score(translator=translator):
             translator.score_batch(inputs, targets)
 
-        made |= {f"greedy{suffix}": greedy, f"beam{suffix}": beam, f"score{suffix}": score}
-    return made
+        runs_by_part |= {f"greedy{suffix}": greedy, f"beam{suffix}": beam, f"score{suffix}": score}
+    return runs_by_part
 
 
 def _translator(config: TransformerConfig, compute_type: str) -> Any:

@@ -277,11 +277,11 @@ def ways_of_decoding(rows: int, batch: int = 16) -> dict[str, Callable[[], list[
 
         def decode() -> list[DecodedRow]:
             parts = [inputs[i : i + at_once] for i in range(0, rows, at_once)]
-            found = [
+            ways = [
                 decoder(params, part, range(i * at_once, i * at_once + len(part)))
                 for i, part in enumerate(parts)
             ]
-            return [row for part in found for row, *_ in part]
+            return [row for part in ways for row, *_ in part]
 
         return decode
 
@@ -329,8 +329,8 @@ def main() -> None:
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     equal = {}
     for name, decode in ways.items():  # compiles
-        found = [row.tokens.tolist() for row in decode()]
-        equal[name] = sum(a == b for a, b in zip(found, expected, strict=True))
+        token_ids = [row.tokens.tolist() for row in decode()]
+        equal[name] = sum(a == b for a, b in zip(token_ids, expected, strict=True))
     for _ in range(options.rounds):
         for name, decode in ways.items():
             clock, cores = time.perf_counter(), time.process_time()

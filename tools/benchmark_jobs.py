@@ -104,8 +104,10 @@ def measure(rows: list[dict[str, str]], folder: pathlib.Path) -> list[str]:
         largest = max(
             largest,
             *(
-                abs(score["nli_entailment"] - other)
-                for score, other in zip(scored, json.loads(printed.splitlines()[-1]), strict=True)
+                abs(score["nli_entailment"] - loop_score)
+                for score, loop_score in zip(
+                    scored, json.loads(printed.splitlines()[-1]), strict=True
+                )
             ),
         )
     waited = json.loads(costs.read_text())["nli_entailment"]["device_waited"]

@@ -110,9 +110,9 @@ def main() -> None:
     shape = SHAPES[options.shape]
     config = load_model(shape).config if isinstance(shape, str) else shape
     module = Transformer(config.replace(dropout_rate=0.1))
-    made = objectives(config, options.inputs, options.targets, options.negatives)
+    losses = objectives(config, options.inputs, options.targets, options.negatives)
     steps, flops = {}, {}
-    for name, (objective, batch) in made.items():
+    for name, (objective, batch) in losses.items():
         print(f"compiling: {name}", file=sys.stderr)
         steps[name], flops[name] = training_step(module, objective, batch)
     times: dict[str, list[float]] = {name: [] for name in steps}

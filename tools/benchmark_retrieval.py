@@ -80,8 +80,8 @@ def articles(count: int, seed: int = 0) -> Iterator[dict[str, str]]:
             for _ in range(draws.integers(1, 7)):
                 length = max(5, int(draws.normal(20, 7)))
                 drawn = words[np.searchsorted(shares, draws.random(length) * shares[-1])]
-                own = draws.random(length) < _TOPIC_SHARE
-                drawn[own] = draws.choice(topic, own.sum())
+                is_topic_word = draws.random(length) < _TOPIC_SHARE
+                drawn[is_topic_word] = draws.choice(topic, is_topic_word.sum())
                 sentences.append(f"{' '.join(drawn)}.".capitalize())
             paragraphs.append(" ".join(sentences))
         yield {"title": title, "text": "\n\n".join(paragraphs)}
@@ -89,15 +89,15 @@ def articles(count: int, seed: int = 0) -> Iterator[dict[str, str]]:
 
 def queries(base: KnowledgeBase, count: int, seed: int = 0) -> list[tuple[int, Query]]:
     """Returns articles' numbers, and a claim about each."""
-    draws, found = np.random.default_rng(seed), []
-    for number, other in draws.integers(1, len(base) + 1, (count, 2)):
+    draws, drawn_queries = np.random.default_rng(seed), []
+    for number, second_number in draws.integers(1, len(base) + 1, (count, 2)):
         article = base.article(int(number))
         words = str(draws.choice(article.sentences)).rstrip(".").split()
         claim_words = [word for word in words if draws.random() < 0.6] or words
         claim_words = [article.title, *claim_words] if draws.random() < 0.5 else claim_words
-        noise = draws.choice(" ".join(base.article(int(other)).paragraphs).split(), 3)
-        found.append((int(number), Query(" ".join([*claim_words, *noise]))))
-    return found
+        noise = draws.choice(" ".join(base.article(int(second_number)).paragraphs).split(), 3)
+        drawn_queries.append((int(number), Query(" ".join([*claim_words, *noise]))))
+    return drawn_queries
 
 
 def timed(
@@ -113,13 +113,15 @@ def timed(
             start = time.process_time()
             documents.append(retriever([query], 10)[0])
             times.append(time.process_time() - start)
-        hits = [number in found for (number, _), found in zip(asked, documents, strict=True)]
+        hits = [
+            number in retrieved for (number, _), retrieved in zip(asked, documents, strict=True)
+        ]
         rows.append((name, f"{100 * np.mean(hits):.1f}%", *_milliseconds(times)))
         if name == "bm25":
             times = []
-            for (_, query), found in zip(asked, documents, strict=True):
+            for (_, query), retrieved in zip(asked, documents, strict=True):
                 start = time.process_time()
-                evidence.rank_sentences(query, evidence.candidates(base, found), ranker, 5)
+                evidence.rank_sentences(query, evidence.candidates(base, retrieved), ranker, 5)
                 times.append(time.process_time() - start)
             rows.append(("sentences", "", *_milliseconds(times)))
     return rows
@@ -161,13 +163,14 @@ def compared(
     for first in range(0, count, _CHUNK):
         values[first : first + _CHUNK] = clusters(min(_CHUNK, count - first))
     values.flush()
-    asked, partitioner = clusters(queries), make_partitioner(TransformerConfig(vocab_size=1))
+    query_vectors = clusters(queries)
+    partitioner = make_partitioner(TransformerConfig(vocab_size=1))
 
     def exact(queries: np.ndarray, count: int) -> np.ndarray:
         return dense.top_k(partitioner, values, queries, count)[1]
 
-    best = exact(asked, dense.PASSAGES)
-    rate, _ = _per_second(exact, exact, asked)
+    best = exact(query_vectors, dense.PASSAGES)
+    rate, _ = _per_second(exact, exact, query_vectors)
     yield "exact", f"{file.stat().st_size / 1e6:,.0f} MB", "", "100.0", f"{rate:,.1f}", "1"
     built_factory = ""
     for name in factories:
@@ -182,24 +185,24 @@ def compared(
             size = (folder / approximate.INDEX / approximate.FILE).stat().st_size
             size = f"{size / 1e6:,.0f} MB"
         search = approximate.Approximate.open(file, parameters)
-        pairs = zip(search(asked, dense.PASSAGES), best, strict=True)
-        recall = 100 * np.mean([np.isin(gold, found).mean() for found, gold in pairs])
-        rate, times = _per_second(search, exact, asked)
+        pairs = zip(search(query_vectors, dense.PASSAGES), best, strict=True)
+        recall = 100 * np.mean([np.isin(gold, retrieved).mean() for retrieved, gold in pairs])
+        rate, times = _per_second(search, exact, query_vectors)
         yield name, size, spent, f"{recall:.1f}", f"{rate:,.1f}", f"{times:,.1f}"
 
 
-def _per_second(search: _Search, other: _Search, queries: np.ndarray) -> tuple[float, float]:
+def _per_second(search: _Search, search_2: _Search, queries: np.ndarray) -> tuple[float, float]:
     """Returns queries a second, and how many times as many as the other search, in turns."""
     rates = []
     for _ in range(_ROUNDS):
         rates_of_sides = []
-        for side in (search, other):
+        for side in (search, search_2):
             start = time.perf_counter()
             side(queries[:_TOGETHER], dense.PASSAGES)
             rates_of_sides.append(min(_TOGETHER, len(queries)) / (time.perf_counter() - start))
         rates.append((rates_of_sides[0], rates_of_sides[0] / rates_of_sides[1]))
-    own, times = zip(*rates, strict=True)
-    return statistics.median(own), statistics.median(times)
+    first_rates, times = zip(*rates, strict=True)
+    return statistics.median(first_rates), statistics.median(times)
 
 
 def _milliseconds(seconds: list[float]) -> tuple[float, float]:

@@ -99,10 +99,10 @@ def inseq_salience(model: Any, inputs: np.ndarray, targets: np.ndarray) -> dict[
     torch.set_num_threads(os.cpu_count() or 1)
     words = {"<pad>": 0, "</s>": 1, "<unk>": 2}
     words |= {f"w{number}": number for number in range(3, model.config.vocab_size)}
-    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
-    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    word_tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
+    word_tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+        tokenizer_object=word_tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
     )
     attribution = inseq.load_model(model.eval(), "input_x_gradient", tokenizer=tokenizer)
     source, target = (

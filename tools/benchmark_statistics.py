@@ -41,11 +41,18 @@ def texts(rows: int) -> Iterator[tuple[str, str]]:
 
     for start in range(0, rows, _AT_ONCE):
         count = min(_AT_ONCE, rows - start)
-        grounding, said = draw(count, _GIVEN), draw(count, _SAID)
-        copied = np.take_along_axis(grounding, rng.integers(0, _GIVEN, said.shape), axis=1)
-        said = np.where(rng.random(said.shape) < 0.5, copied, said)
-        for one, other in zip(grounding.tolist(), said.tolist(), strict=True):
-            yield tuple(" ".join([words[i] for i in it]).capitalize() + "." for it in (one, other))
+        grounding, response_words = draw(count, _GIVEN), draw(count, _SAID)
+        copied = np.take_along_axis(
+            grounding, rng.integers(0, _GIVEN, response_words.shape), axis=1
+        )
+        response_words = np.where(rng.random(response_words.shape) < 0.5, copied, response_words)
+        for source_ids, response_ids in zip(
+            grounding.tolist(), response_words.tolist(), strict=True
+        ):
+            yield tuple(
+                " ".join([words[i] for i in word_ids]).capitalize() + "."
+                for word_ids in (source_ids, response_ids)
+            )
 
 
 def write_rows(path: pathlib.Path, rows: int, scorers: int = 0) -> None:
@@ -57,16 +64,16 @@ def write_rows(path: pathlib.Path, rows: int, scorers: int = 0) -> None:
     end = encode(none)[1:]
     labels = (rng.random(rows) < 0.385).astype(int)
     with path.open("w", encoding="utf-8") as file:
-        for number, (source, said) in enumerate(texts(rows)):
+        for number, (source, response) in enumerate(texts(rows)):
             label = int(labels[number])
             row: dict[str, Any] = {"id": f"row {number}", "label": label}
             if not scorers:
-                file.write(encode(row | {"grounding": source, "response": said}) + "\n")
+                file.write(encode(row | {"grounding": source, "response": response}) + "\n")
                 continue
             values = rng.normal(size=scorers) + label
             values[::2] = np.round(values[::2], 2)
             row |= {"corpus": "generated", "grounding": [source], "perspectives": [], "history": []}
-            row |= {"generated_text": said, "fields": {}}
+            row |= {"generated_text": response, "fields": {}}
             row["scores"] = dict(zip(names, values.round(6).tolist(), strict=True))
             file.write(f"{encode(row)[:-1]}, {end}\n")
 
@@ -96,8 +103,8 @@ def commands(folder: pathlib.Path, rows: int, scorers: int, further: Sequence[st
     }
     for name, arguments in runs.items():
         seconds, used, memory = measured(name, *arguments)
-        told = f"{rows / seconds:,.0f} rows/s, {used:.1f} s of processors, {memory:,.0f} MB"
-        print(f"{name}: {rows:,} rows in {seconds:.1f} s, {told}", flush=True)
+        rates = f"{rows / seconds:,.0f} rows/s, {used:.1f} s of processors, {memory:,.0f} MB"
+        print(f"{name}: {rows:,} rows in {seconds:.1f} s, {rates}", flush=True)
     sizes = [path.stat().st_size for path in folder.glob("page_rows_*/*")]
     beside = f", and {sum(sizes) / 1e6:,.1f} MB in {len(sizes):,} files beside it" if sizes else ""
     print(f"page: {page.stat().st_size / 1e6:.1f} MB{beside}", flush=True)
@@ -122,9 +129,9 @@ def bootstrap(rows: int, scorers: int, resamples: int, looped: int) -> None:
     counts = resampled_counts(rows, resamples, _SEED)[:, :looped]
     draws = [np.repeat(np.arange(rows), column) for column in counts.T]
     start = time.perf_counter()
-    found = [[roc_auc_score(labels[drawn], row[drawn]) for drawn in draws] for row in scores]
+    drawn_areas = [[roc_auc_score(labels[drawn], row[drawn]) for drawn in draws] for row in scores]
     loop = (time.perf_counter() - start) * resamples / len(draws)
-    difference = np.abs(areas[:, : len(draws)] - found).max()
+    difference = np.abs(areas[:, : len(draws)] - drawn_areas).max()
     print(
         f"auc_of_weights: {ours:.2f} s; loop over roc_auc_score: {loop:.1f} s ({loop / ours:.0f}x)"
     )

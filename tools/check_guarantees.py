@@ -67,8 +67,8 @@ class World(NamedTuple):
         units = np.repeat(np.arange(groups), sizes)
         # Rows of a group are alike: in nine of ten, the label is that of the group.
         of_group = generator.random(groups) >= self.faithful
-        own = generator.random(units.size) >= self.faithful
-        is_wrong = np.where(generator.random(units.size) < 0.9, of_group[units], own)
+        has_own_draw = generator.random(units.size) >= self.faithful
+        is_wrong = np.where(generator.random(units.size) < 0.9, of_group[units], has_own_draw)
         scores = 0.8 * generator.normal(size=groups)[units] + self.effect * ~is_wrong
         return self.rounded(scores + 0.6 * generator.normal(size=units.size)), is_wrong, units
 

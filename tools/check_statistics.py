@@ -96,8 +96,8 @@ def correlated(
 ) -> Floats:
     """Returns normal values [rows] with this correlation of the rows of a unit."""
     of_units = generator.normal(size=int(units.max()) + 1)[units]
-    own = generator.normal(size=len(units))
-    return np.sqrt(correlation) * of_units + np.sqrt(1 - correlation) * own
+    row_noise = generator.normal(size=len(units))
+    return np.sqrt(correlation) * of_units + np.sqrt(1 - correlation) * row_noise
 
 
 def means(generator: np.random.Generator, units: NDArray[np.intp], effect: float) -> Sample:
@@ -117,7 +117,7 @@ def shares(generator: np.random.Generator, units: NDArray[np.intp], effect: floa
     """Samples shares of rows: 80% in truth, of 0 and 1 only."""
     values = [correlated(generator, units) for _ in range(2)]
     limit = 0.8416212  # the normal distribution is below it with 0.8
-    first, second = ((it < limit).astype(float) for it in values)
+    first, second = ((values_of_scorer < limit).astype(float) for values_of_scorer in values)
     fewer = (values[0] < limit - effect).astype(float)
     return _compared(first, second, fewer, 0.8, _SHARE, units)
 
@@ -246,14 +246,14 @@ class Measured(NamedTuple):
 def measured(figure: Figure, design: Design, samples: int, seed: int) -> Measured:
     """Returns how often intervals hold the truth, and tests reject."""
     generator = np.random.default_rng([seed, FIGURES.index(figure), DESIGNS.index(design)])
-    covered = rejected = found = 0
+    covered = rejected = significant = 0
     for _ in range(samples):
         sample = figure.sample(generator, design.units(generator), figure.effect, **figure.options)
         low, high = sample.figure.interval(0.95, sample.bounds)
         covered += low <= sample.truth <= high
         rejected += sample.null.p_value() <= 0.05
-        found += sample.nonzero.p_value() <= 0.05
-    counts = (count / samples for count in (covered, rejected, found))
+        significant += sample.nonzero.p_value() <= 0.05
+    counts = (count / samples for count in (covered, rejected, significant))
     return Measured(figure.name, design.name, *counts, samples)
 
 
@@ -261,16 +261,16 @@ def table(results: Sequence[Measured]) -> Table:
     """Returns the results in per cent by figure and design; what misses an aim is marked."""
     samples = results[0].samples
     errors = [2 * math.sqrt(share * (1 - share) / samples) for share in (_COVERAGE[0], _LEVEL[1])]
-    by_place = {(it.figure, it.design): it for it in results}
-    designs = list(dict.fromkeys(it.design for it in results))
+    by_place = {(result.figure, result.design): result for result in results}
+    designs = list(dict.fromkeys(result.design for result in results))
     rows: list[tuple[str, ...]] = []
-    for figure in dict.fromkeys(it.figure for it in results):
-        found = [by_place[figure, design] for design in designs]
-        coverage = (_format_share(it.coverage, _COVERAGE, errors[0]) for it in found)
-        level = (_format_share(it.level, _LEVEL, errors[1]) for it in found)
+    for figure in dict.fromkeys(result.figure for result in results):
+        of_figure = [by_place[figure, design] for design in designs]
+        coverage = (_format_share(result.coverage, _COVERAGE, errors[0]) for result in of_figure)
+        level = (_format_share(result.level, _LEVEL, errors[1]) for result in of_figure)
         rows.append((figure, "coverage", *coverage))
         rows.append(("", "level", *level))
-        rows.append(("", "power", *(f"{100 * it.power:.0f}" for it in found)))
+        rows.append(("", "power", *(f"{100 * result.power:.0f}" for result in of_figure)))
     note = (
         f"{samples:,} samples each: coverage is known to {100 * errors[0]:.1f} points, level to "
         f"{100 * errors[1]:.1f}. Marked (!) is what lies outside of the aims by more: coverage 93 "

@@ -171,8 +171,8 @@ def _spoil_json(rng: random.Random, path: pathlib.Path) -> Change:
     value = (_READABLE | _UNREADABLE)[kind]
     number = rng.randrange(len(rows))
     lines = [json.dumps(row) for row in rows]
-    others = {n: inner for n, inner in rows[number].items() if n != name}
-    lines[number] = f'{json.dumps({**others, "": 0})[:-6]}"{name}": {value}}}'
+    kept_values = {n: inner for n, inner in rows[number].items() if n != name}
+    lines[number] = f'{json.dumps({**kept_values, "": 0})[:-6]}"{name}": {value}}}'
     twice = rng.random() < 0.1
     if twice:
         lines[number] = f'{lines[number][:-1]}, "{name}": 0}}'
@@ -194,10 +194,10 @@ def _spoil_cells(rng: random.Random, path: pathlib.Path) -> Change:
     twice = rng.random() < 0.1
     if twice:
         rows = [[*row, row[0]] for row in rows]
-    made = io.StringIO(newline="")
-    csv.writer(made, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, delimiter=delimiter, lineterminator="\n").writerows(rows)
     encoding = rng.choice(("utf-8", "utf-8-sig", "utf-16", "utf-32"))
-    path.write_bytes(made.getvalue().encode(encoding))
+    path.write_bytes(buffer.getvalue().encode(encoding))
     description = f"{name}: {cell[:20]!r} in {encoding}{', and a column twice' * twice}"
     return Change(description, twice, name == FURTHER and not twice and cell != "\x00")
 

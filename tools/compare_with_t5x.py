@@ -177,8 +177,8 @@ def compare_decoding(report: Report, version: str, ours: Any, reference: Any, pa
             for module, tree in ((reference, params), (ours, params), (scanned, stacked(params)))
         ]
         (tokens, _), *rest = results
-        for label, (found, _) in zip(("", ", scanned"), rest, strict=True):
-            equal = np.array_equal(tokens, found)
+        for label, (sequences, _) in zip(("", ", scanned"), rest, strict=True):
+            equal = np.array_equal(tokens, sequences)
             figure = f"{tokens.size} tokens, {np.unique(tokens).size} different"
             report.add(f"{version}: {name}{label}: equal tokens", equal, figure)
         if name != "greedy":  # for which T5X gives scores of 0
@@ -209,10 +209,12 @@ def compare_checkpoints(report: Report, version: str, ours: Any, reference: Any)
     batch = batch_of_tokens(np.random.default_rng(4))
     partitioner = partitioner_of(1)
     for name, source, target in (("ours to theirs", ours, reference), ("back", reference, ours)):
-        state, other = train_state(source, batch, 5), train_state(target, batch, 6)
+        state, target_state = train_state(source, batch, 5), train_state(target, batch, 6)
         with tempfile.TemporaryDirectory() as folder:
             t5x.checkpoints.Checkpointer(state, partitioner, folder).save(state)
-            restored = t5x.checkpoints.Checkpointer(other, partitioner, folder).restore(step=0)
+            restored = t5x.checkpoints.Checkpointer(target_state, partitioner, folder).restore(
+                step=0
+            )
         same_tree = jax.tree.structure(state.state_dict()) == jax.tree.structure(
             restored.state_dict()
         )
@@ -291,22 +293,22 @@ def compare_on_mesh(report: Report, version: str, block_length: int) -> None:
             model, state, partitioner, [], None, initial.train_state_axes, jax.random.PRNGKey(9),
             t5x.utils.create_learning_rate_scheduler("constant", base_learning_rate=0.01), None,
         )  # fmt: skip
-        found = []
+        outcomes = []
         for _ in range(4):
             metrics = trainer.train(iter([batch]), 1).result()
-            found.append(float(metrics["loss"].value))
+            outcomes.append(float(metrics["loss"].value))
         trainer.close()
         kernel = trainer.train_state.params["encoder"]["layers_0"]["attention"]["query"]["kernel"]
         report.add(
             f"{version}: mesh 4 x 2: kernel in two pieces",
             kernel.addressable_shards[0].data.shape == (24, 10),
         )
-        losses.append(np.asarray(found))
+        losses.append(np.asarray(outcomes))
         states.append(jax.device_get(trainer.train_state.params))
-    told = f"{version}: mesh 4 x 2, blocks of {block_length or 'all'}"
-    report.add(f"{told}: loss moves", len(set(losses[0].tolist())) == len(losses[0]), losses[0])
-    report.difference(f"{told}: losses, relative", losses[1] / losses[0], losses[0] / losses[0])
-    report.difference(f"{told}: parameters after 4 steps", states[1], states[0])
+    label = f"{version}: mesh 4 x 2, blocks of {block_length or 'all'}"
+    report.add(f"{label}: loss moves", len(set(losses[0].tolist())) == len(losses[0]), losses[0])
+    report.difference(f"{label}: losses, relative", losses[1] / losses[0], losses[0] / losses[0])
+    report.difference(f"{label}: parameters after 4 steps", states[1], states[0])
 
 
 def golden_logits(version: str) -> dict[str, np.ndarray]:

@@ -48,9 +48,9 @@ def environment(
       count: the file of the number of writes so far, see `writes`; None = they are not counted.
       kill_at: the number of the write at which the process is killed; None = it is not.
     """
-    made = {**os.environ, "LD_PRELOAD": str(library), "FAULTS_FOLDER": f"{folder.resolve()}/"}
-    made |= {"FAULTS_COUNT": str(count)} if count else {}
-    return made | ({"FAULTS_KILL_AT": str(kill_at)} if kill_at else {})
+    variables = {**os.environ, "LD_PRELOAD": str(library), "FAULTS_FOLDER": f"{folder.resolve()}/"}
+    variables |= {"FAULTS_COUNT": str(count)} if count else {}
+    return variables | ({"FAULTS_KILL_AT": str(kill_at)} if kill_at else {})
 
 
 def writes(count: pathlib.Path) -> int:
@@ -63,7 +63,7 @@ def unsynced(folder: pathlib.Path) -> dict[pathlib.Path, int]:
 
     The values are how many bytes of a file are; -1 for a folder, whose names are not.
     """
-    found = {}
+    unsynced_files = {}
     for path in sorted(folder.rglob("*")):
         if path.is_symlink():
             continue
@@ -75,8 +75,8 @@ def unsynced(folder: pathlib.Path) -> dict[pathlib.Path, int]:
         if path.is_file() and not status.st_size and not time:
             continue  # an empty file has nothing to lose
         if int(time or 0) != status.st_mtime_ns:
-            found[path] = min(int(size), status.st_size) if path.is_file() else -1
-    return found
+            unsynced_files[path] = min(int(size), status.st_size) if path.is_file() else -1
+    return unsynced_files
 
 
 def cut(folder: pathlib.Path) -> list[pathlib.Path]:

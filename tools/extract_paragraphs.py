@@ -43,18 +43,20 @@ def main() -> int:
     missing = [str(folder) for folder in arguments.folders if not folder.is_dir()]
     if missing:
         parser.error(f"no such folder: {', '.join(missing)}")
-    found = dict.fromkeys(
+    paragraphs = dict.fromkeys(
         paragraph
         for folder in arguments.folders
         for document in documents_of(folder)
         for paragraph in document
         if is_running_text(paragraph)
     )
-    if not found:
+    if not paragraphs:
         parser.error("no paragraph of running text in these folders' .md, .txt and .json files")
-    arguments.output.write_text("".join(f"{paragraph}\n" for paragraph in found), encoding="utf-8")
-    words = sum(len(paragraph.split()) for paragraph in found)
-    print(f"{arguments.output}: {len(found):,} paragraphs, {words:,} words")
+    arguments.output.write_text(
+        "".join(f"{paragraph}\n" for paragraph in paragraphs), encoding="utf-8"
+    )
+    words = sum(len(paragraph.split()) for paragraph in paragraphs)
+    print(f"{arguments.output}: {len(paragraphs):,} paragraphs, {words:,} words")
     return 0
 
 

@@ -90,11 +90,11 @@ def _nodes(tree: ast.AST) -> list[ast.AST]:
 
 def _code_lines(text: str) -> set[int]:
     skipped = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-    found: set[int] = set()
+    code_lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in (*skipped, tokenize.ENDMARKER):
-            found.update(range(token.start[0], token.end[0] + 1))
-    return found
+            code_lines.update(range(token.start[0], token.end[0] + 1))
+    return code_lines
 
 
 def _docstring_lines(tree: ast.AST) -> Iterator[int]:
@@ -216,11 +216,13 @@ def report(package: pathlib.Path) -> Iterator[str]:
         rooms[file.room].append(file)
         folders[file.path.parent] += 1
     yield ""
-    for room, held in sorted(rooms.items(), key=lambda it: -sum(f.lines for f in it[1])):
-        size, own = sum(f.lines for f in held), sum(f.code for f in held)
+    for room, held in sorted(rooms.items(), key=lambda entry: -sum(f.lines for f in entry[1])):
+        size, code_count = sum(f.lines for f in held), sum(f.code for f in held)
         share = size / lines
-        told = f"{size:7,} {share:6.1%} {sum(f.guards for f in held) / max(own, 1):6.1%} guards"
-        yield f"{told}  {room}{_mark(share > MOST_SHARE)}"
+        room_line = (
+            f"{size:7,} {share:6.1%} {sum(f.guards for f in held) / max(code_count, 1):6.1%} guards"
+        )
+        yield f"{room_line}  {room}{_mark(share > MOST_SHARE)}"
     yield ""
     for folder, count in folders.most_common():
         if count > MOST_FILES:

@@ -32,9 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.output.exists():
             raise ConfigError(f"{options.output}: exists; give another --output.")
-        found = joined(open_checkpoint(options.encoder), open_checkpoint(options.decoder))
+        joined_params = joined(open_checkpoint(options.encoder), open_checkpoint(options.decoder))
         tokenizer = find_tokenizer_file(checkpoint_path(options.decoder))
-        write_huggingface(found, options.output)
+        write_huggingface(joined_params, options.output)
         if tokenizer is not None:
             shutil.copy(tokenizer, options.output)
     except FaithJaxError as error:

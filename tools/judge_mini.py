@@ -70,17 +70,19 @@ def make_rows(topics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def judge(row: Mapping[str, Any], response: str, finished: bool) -> dict[str, float]:
     """Returns the measures of a response, each in [0, 1], 1 = as it should be."""
     arguments = [*row["pro"], *row["con"]]
-    told = tell_arguments(response, arguments, row["query"])
+    told_groups = tell_arguments(response, arguments, row["query"])
     input_words = {word for text in (row["query"], *arguments) for word in lower_words(text)}
-    said = lower_words(response)
-    own = ENGLISH_STOP_WORDS | FRAMING_WORDS
+    response_words = lower_words(response)
+    framing = ENGLISH_STOP_WORDS | FRAMING_WORDS
     pro, con = _PRO.search(response), _CON.search(response)
     return {
         "finished": float(finished),
-        "recall": told.recall(THRESHOLD),
-        "precision": told.precision(THRESHOLD),
-        "no numbers": float(not any(word in NUMBERS and word not in input_words for word in said)),
-        "own words": float(all(word in input_words or word in own for word in said)),
+        "recall": told_groups.recall(THRESHOLD),
+        "precision": told_groups.precision(THRESHOLD),
+        "no numbers": float(
+            not any(word in NUMBERS and word not in input_words for word in response_words)
+        ),
+        "own words": float(all(word in input_words or word in framing for word in response_words)),
         "two views": float(bool(pro and con and pro.start() < con.start())),
     }
 
@@ -94,10 +96,10 @@ def table(judged: Sequence[tuple[Mapping[str, Any], Mapping[str, float]]]) -> st
             groups.setdefault(name, []).append(measures)
     groups["all"] = groups.pop("all")  # the last line
     lines = [f"| arguments | responses | {' | '.join(MEASURES)} |", "| --- " * 8 + "|"]
-    for name, found in groups.items():
-        means = [statistics.fmean(measures[key] for measures in found) for key in MEASURES]
+    for name, judgements in groups.items():
+        means = [statistics.fmean(measures[key] for measures in judgements) for key in MEASURES]
         cells = " | ".join(f"{mean:.3f}" for mean in means)
-        lines.append(f"| {name} | {len(found)} | {cells} |")
+        lines.append(f"| {name} | {len(judgements)} | {cells} |")
     return "\n".join(lines)
 
 
@@ -138,11 +140,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         for row in read(options.rows):
             if row["id"] not in responses:
                 raise InputError(f"{options.responses}: there is no response to {row['id']!r}.")
-            told = responses[row["id"]]
-            measures = judge(row, told["prediction"], told["finished"])
+            row_responses = responses[row["id"]]
+            measures = judge(row, row_responses["prediction"], row_responses["finished"])
             judged.append((row, measures))
             if missed := [name for name in MEASURES if measures[name] < 1]:
-                faults.append({**row, "response": told["prediction"], "misses": missed})
+                faults.append({**row, "response": row_responses["prediction"], "misses": missed})
         print(table(judged))
         if options.faults:
             write(options.faults, faults)

@@ -400,11 +400,11 @@ def save(
 ) -> None:
     """Writes config.json and the tensors' shapes, as Transformers saves such a model."""
     with tempfile.TemporaryDirectory() as scratch:
-        made = pathlib.Path(scratch)
-        make_folder(made, architecture, settings, older)
+        scratch_folder = pathlib.Path(scratch)
+        make_folder(scratch_folder, architecture, settings, older)
         for file in ("config.json", "generation_config.json")[: 1 + (architecture in _GENERATING)]:
-            shutil.copyfile(made / file, folder / file)
-        stored = family_folders.safetensors.numpy.load_file(made / "model.safetensors")
+            shutil.copyfile(scratch_folder / file, folder / file)
+        stored = family_folders.safetensors.numpy.load_file(scratch_folder / "model.safetensors")
     shapes = {name: list(array.shape) for name, array in sorted(stored.items())}
     (folder / "tensors.json").write_text(json.dumps(shapes, indent=0) + "\n")
 
@@ -416,8 +416,8 @@ def main(names: list[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         save(folder, *MODELS[name])
         with tempfile.TemporaryDirectory() as scratch:
-            made = family_folders.write_case(pathlib.Path(scratch), name)
-            model = load(made, MODELS[name][0])
+            case_folder = family_folders.write_case(pathlib.Path(scratch), name)
+            model = load(case_folder, MODELS[name][0])
             inputs = inputs_of(family_folders.config_of(name))
             outputs = inputs | reference(model, inputs) | salience(model, inputs)
         np.savez_compressed(folder / "expected.npz", **outputs)

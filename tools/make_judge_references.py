@@ -240,8 +240,8 @@ def scale(folder, rows, name):
     scores = []
     for row in rows:
         sentences = nltk.sent_tokenize(row["response"].strip())
-        found = judge.score([row["grounding"]], [sentences])
-        scores.append(sum(found) / len(found))
+        sentence_scores = judge.score([row["grounding"]], [sentences])
+        scores.append(sum(sentence_scores) / len(sentence_scores))
     return scores
 
 

@@ -105,8 +105,10 @@ def merge(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
     title = rng.choice(text.questions) if text.questions and rng.random() < 0.6 else ""
     kind = rng.random()
     if kind < 0.1:
-        asked = rng.randrange(2)
-        return _answered(_listed([("tell", keys[asked]), *fields], rng), " ".join(groups[asked]))
+        question_side = rng.randrange(2)
+        return _answered(
+            _listed([("tell", keys[question_side]), *fields], rng), " ".join(groups[question_side])
+        )
     if title:
         fields.insert(0, (rng.choice(mini_texts.TITLES), title))
     if kind < 0.35:
@@ -122,16 +124,16 @@ def merge(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
 
 def compare(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
     """A list, and a telling of it that may lack a sentence or have one too much: which one."""
-    listed, told = list(sentences), list(sentences)
+    listed, told_sentences = list(sentences), list(sentences)
     kind = rng.choice(("same", "missing", "added"))
     odd = rng.randrange(len(sentences))
     if kind == "missing":
-        del told[odd]
+        del told_sentences[odd]
     elif kind == "added":
         del listed[odd]
-    if not listed or not told:
+    if not listed or not told_sentences:
         return copy(sentences, text, rng)
-    telling = mini_texts.told_groups("", mini_texts.split(told, rng), text, rng)
+    telling = mini_texts.told_groups("", mini_texts.split(told_sentences, rng), text, rng)
     if len(listed) > 1:
         groups, keys = mini_texts.two_groups(listed, rng)
         fields = [(key, " ".join(group)) for key, group in zip(keys, groups, strict=True)]
@@ -152,11 +154,11 @@ def _listed(fields: Sequence[tuple[str, str]], rng: random.Random) -> str:
     return mark.join(f"{key}: {value}" for key, value in fields)
 
 
-def _answered(inputs: str, told: str) -> Example:
+def _answered(inputs: str, answer: str) -> Example:
     """Puts the target between curly braces where the input has them."""
     if inputs.startswith("{"):
-        return Example(inputs, curly_braces([("response", told)]))
-    return Example(inputs, told)
+        return Example(inputs, curly_braces([("response", answer)]))
+    return Example(inputs, answer)
 
 
 _KINDS: tuple[tuple[float, Callable[[Sequence[str], Text, random.Random], Example] | None], ...] = (

@@ -20,27 +20,27 @@ ASKED = "What else do you know?"
 
 def dialogues(claims: Sequence[Claims]) -> Iterator[dict[str, Any]]:
     """Yields a dialogue for each article and each wording of what its sentences support."""
-    for title, found in itertools.groupby(claims, lambda it: it.title):
-        own = list(found)
-        sentences = [it.sentence for it in own]
-        for wording in range(max(len(it.supported) for it in own)):
+    for title, title_claims in itertools.groupby(claims, lambda claim: claim.title):
+        article_claims = list(title_claims)
+        sentences = [claim.sentence for claim in article_claims]
+        for wording in range(max(len(claim.supported) for claim in article_claims)):
             turns: list[dict[str, Any]] = []
-            for it in own:
-                if wording < len(it.supported):
-                    asked = ASKED if turns else f"Tell me about {title}."
-                    turns += _turns(asked, it.supported[wording], it, sentences)
+            for claim in article_claims:
+                if wording < len(claim.supported):
+                    question = ASKED if turns else f"Tell me about {title}."
+                    turns += _turns(question, claim.supported[wording], claim, sentences)
             yield {"chosen_topic": title, "chosen_topic_passage": sentences, "dialog": turns}
 
 
-def _turns(asked: str, told: str, of: Claims, sentences: list[str]) -> list[dict[str, Any]]:
+def _turns(question: str, answer: str, of: Claims, sentences: list[str]) -> list[dict[str, Any]]:
     passages = {"retrieved_passages": [{of.title: sentences}]}
     checked = {
         "checked_sentence": {f"chosen_{of.title}_0": of.sentence},
         "checked_passage": {f"chosen_topic_0_{of.title}": of.title},
     }
     return [
-        {"speaker": "0_Apprentice", "text": asked, **passages},
-        {"speaker": "1_Wizard", "text": told, **checked, **passages},
+        {"speaker": "0_Apprentice", "text": question, **passages},
+        {"speaker": "1_Wizard", "text": answer, **checked, **passages},
     ]
 
 
@@ -55,10 +55,10 @@ def main() -> None:
     parser.add_argument("claims", type=pathlib.Path, metavar="CLAIMS")
     parser.add_argument("output", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
-    made = list(dialogues(read_claims(options.claims)))
+    rows = list(dialogues(read_claims(options.claims)))
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(made), encoding="utf-8")
-    print(f"{options.output}: {len(made)} dialogues")
+    options.output.write_text(json.dumps(rows), encoding="utf-8")
+    print(f"{options.output}: {len(rows)} dialogues")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,11 @@ def rows(topics: list[Any], paraphrased: bool, seed: int = 3) -> Iterator[dict[s
     """Yields the responses to topics."""
     rng = random.Random(f"{seed} {paraphrased}")
     wordings = [
-        w for topic in topics for side in SIDES for own in getattr(topic, side) for w in own
+        w
+        for topic in topics
+        for side in SIDES
+        for side_wordings in getattr(topic, side)
+        for w in side_wordings
     ]
     text = Text(wordings, wordings, [], mini_texts.lower_case_words(wordings))
     for number, topic in enumerate(topics[::TOPICS_EVERY]):
@@ -40,29 +44,29 @@ def rows(topics: list[Any], paraphrased: bool, seed: int = 3) -> Iterator[dict[s
             added = rng.choice(SIDES) if rng.random() < 0.5 else ""
             left_out = rng.choice(SIDES) if rng.random() < 0.5 else ""
             arguments_by_side: dict[str, list[str]] = {}
-            told: list[list[str]] = []
+            told_by_side: list[list[str]] = []
             for side in SIDES:
                 arguments = getattr(topic, side)
                 count = rng.choice((1, 2, 3))
-                *drawn, other = rng.sample(range(len(arguments)), count + 1)
-                said = list(drawn)
+                *drawn, extra_argument = rng.sample(range(len(arguments)), count + 1)
+                drawn_arguments = list(drawn)
                 if side == left_out:
-                    said.remove(rng.choice(said))
+                    drawn_arguments.remove(rng.choice(drawn_arguments))
                 if side == added:
-                    said.insert(rng.randrange(len(said) + 1), other)
+                    drawn_arguments.insert(rng.randrange(len(drawn_arguments) + 1), extra_argument)
                 forms = {i: rng.randrange(3) for i in drawn}
                 arguments_by_side[side] = [arguments[i][form] for i, form in forms.items()]
-                told.append(
+                told_by_side.append(
                     [
                         arguments[i][
                             rng.choice([f for f in range(3) if f != forms.get(i)])
                             if paraphrased
                             else forms.get(i, 0)
                         ]
-                        for i in said
+                        for i in drawn_arguments
                     ]
                 )
-            if any(told):
+            if any(told_by_side):
                 kind = "paraphrased" if paraphrased else "unparaphrased"
                 equal = "equal" if bool(added) == bool(left_out) else "different"
                 yield {
@@ -72,7 +76,7 @@ def rows(topics: list[Any], paraphrased: bool, seed: int = 3) -> Iterator[dict[s
                     "query": topic.query,
                     "pro_arguments": arguments_by_side["pro"],
                     "con_arguments": arguments_by_side["con"],
-                    "response": mini_responses.told(told, text, rng),
+                    "response": mini_responses.told(told_by_side, text, rng),
                     "has_hallucination": int(bool(added)),
                     "has_coverage_error": int(bool(left_out)),
                 }

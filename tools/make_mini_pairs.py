@@ -87,19 +87,19 @@ def pairs(sentences: Sentences, count: int, seed: str) -> Iterator[Example]:
     """Yields pairs as what a model reads and writes."""
     rng = random.Random(seed)
     names, shares = list(KINDS), [share for _, share in KINDS.values()]
-    made = 0
-    while made < count:
+    pair_count = 0
+    while pair_count < count:
         if sentences.claims and rng.random() < CLAIM_SHARE:
-            *told, label = mini_claims.pair(
+            *pair_texts, label = mini_claims.pair(
                 sentences.claims, functools.partial(opposite, rng=rng), rng
             )
-            made += 1
-            yield Example(nli_inputs(*told), label.value)
+            pair_count += 1
+            yield Example(nli_inputs(*pair_texts), label.value)
             continue
         kind = rng.choices(names, shares)[0]
         pair = _pair(kind, sentences, rng)
         if pair is not None:
-            made += 1
+            pair_count += 1
             yield Example(nli_inputs(*pair), KINDS[kind][0].value)
 
 
@@ -109,7 +109,7 @@ def _pair(kind: str, sentences: Sentences, rng: random.Random) -> tuple[str, str
     first, second = rng.sample(range(len(group)), 2)
     wordings = list(group[first])
     rng.shuffle(wordings)
-    premise, other = wordings[0], rng.choice(group[second])
+    premise, second_wording = wordings[0], rng.choice(group[second])
     text = sentences.text
     if rng.random() < 0.3 and kind not in ("reworded", "opposite"):
         premise = mini_noise.noisy([premise], text.pieces, rng)[0]
@@ -119,14 +119,22 @@ def _pair(kind: str, sentences: Sentences, rng: random.Random) -> tuple[str, str
             return None
         hypothesis = wordings[1]
         if rng.random() < 0.15:
-            premise = f"{premise} {other}" if rng.random() < 0.5 else f"{other} {premise}"
+            premise = (
+                f"{premise} {second_wording}"
+                if rng.random() < 0.5
+                else f"{second_wording} {premise}"
+            )
     elif kind == "part":
         if rng.random() < 0.5:
-            premise = f"{premise} {other}" if rng.random() < 0.5 else f"{other} {premise}"
+            premise = (
+                f"{premise} {second_wording}"
+                if rng.random() < 0.5
+                else f"{second_wording} {premise}"
+            )
         else:
             hypothesis = _beginning(premise, rng)
     elif kind == "other":
-        hypothesis = other
+        hypothesis = second_wording
         if len(group) > 2 and rng.random() < 0.2:
             third = rng.choice([i for i in range(len(group)) if i not in (first, second)])
             premise = f"{premise} {rng.choice(group[third])}"
@@ -134,8 +142,12 @@ def _pair(kind: str, sentences: Sentences, rng: random.Random) -> tuple[str, str
         if rng.random() < 0.5:
             premise = _beginning(premise, rng) or ""
         else:
-            told = rng.choice(wordings)
-            hypothesis = f"{told} {other}" if rng.random() < 0.5 else f"{other} {told}"
+            wording = rng.choice(wordings)
+            hypothesis = (
+                f"{wording} {second_wording}"
+                if rng.random() < 0.5
+                else f"{second_wording} {wording}"
+            )
     elif kind == "foreign":
         hypothesis = _with_foreign_words(premise, sentences, rng)
     elif kind == "opposite":
@@ -172,8 +184,8 @@ def _with_foreign_words(sentence: str, sentences: Sentences, rng: random.Random)
         word = rng.choice(long).strip(".,;:!?")
         if rng.random() < 0.4:
             word = mini_noise.rare_word(words[place], sentences.text.pieces, rng)
-        start, own, end = _PARTS.fullmatch(words[place]).groups()
-        words[place] = f"{start}{word}{end}" if word != own else words[place]
+        start, core, end = _PARTS.fullmatch(words[place]).groups()
+        words[place] = f"{start}{word}{end}" if word != core else words[place]
     return " ".join(words)
 
 
@@ -182,9 +194,9 @@ def opposite(sentence: str, rng: random.Random) -> str | None:
     ways = [_negated, _with_antonym, _with_other_number]
     rng.shuffle(ways)
     for way in ways:
-        found = way(sentence, rng)
-        if found is not None and found != sentence:
-            return found
+        negated = way(sentence, rng)
+        if negated is not None and negated != sentence:
+            return negated
     return None
 
 
@@ -194,7 +206,7 @@ _antonyms = load_antonyms("list")
 def _negated(sentence: str, rng: random.Random) -> str | None:
     if _TAKEN_AWAY.search(sentence):
         return _TAKEN_AWAY.sub("", sentence, count=1)
-    by_rule = [found for _, found in negations(sentence)]
+    by_rule = [negation for _, negation in negations(sentence)]
     if by_rule and rng.random() < 0.3:
         return rng.choice(by_rule)
     match = _NOT.search(sentence)
@@ -220,8 +232,8 @@ def _with_other_number(sentence: str, rng: random.Random) -> str | None:
         return None
     match = rng.choice(places)
     number = int(match.group())
-    other = max(0, number + rng.choice((-2, -1, 1, 2, 10, -number // 2, number)))
-    return sentence[: match.start()] + str(other) + sentence[match.end() :]
+    new_number = max(0, number + rng.choice((-2, -1, 1, 2, 10, -number // 2, number)))
+    return sentence[: match.start()] + str(new_number) + sentence[match.end() :]
 
 
 # Words whose most frequent meaning as a noun is seldom meant.
@@ -236,8 +248,8 @@ def with_synonyms(sentence: str, synonyms: Synonyms, rng: random.Random) -> str:
     share = rng.choice((0.3, 0.6, 1.0))
 
     def other(match: re.Match[str]) -> str:
-        found = synonyms.get(match.group()) if match.group() not in _COMMON else None
-        return rng.choice(found) if found and rng.random() < share else match.group()
+        alternatives = synonyms.get(match.group()) if match.group() not in _COMMON else None
+        return rng.choice(alternatives) if alternatives and rng.random() < share else match.group()
 
     return _WORD.sub(other, sentence)
 
@@ -273,7 +285,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         claims = mini_claims.read_claims(args.claims) if args.claims else []
-        titles = list(dict.fromkeys(it.title for it in claims))
+        titles = list(dict.fromkeys(claim.title for claim in claims))
         topics = make_mini_corpus.read_topics(args.topics)
         verses = make_mini_corpus.read_versions(args.versions)
         synonyms: Synonyms = {}
@@ -300,8 +312,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             groups = [*(arguments + sides + sides) * times, *near, *near]
             path = args.output / f"{split}.jsonl"
             of_part = {t for i, t in enumerate(titles) if (i % TOPICS_EVERY == 0) == is_held}
-            told = [it for it in claims if it.title in of_part]
-            rows = pairs(Sentences(groups, text, synonyms, told), count, f"{args.seed} {split}")
+            part_claims = [claim for claim in claims if claim.title in of_part]
+            rows = pairs(
+                Sentences(groups, text, synonyms, part_claims), count, f"{args.seed} {split}"
+            )
             make_mini_corpus.write(path, rows, split)
             print(f"{path}: {count} pairs of {len(subjects)} topics and {len(near)} stretches")
     except InputError as error:

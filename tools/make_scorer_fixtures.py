@@ -25,19 +25,19 @@ def probabilities(folder: str, pairs: list[tuple[str, str]]) -> list[list[float]
     """Returns Transformers' class probabilities of each pair."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    found = []
+    rows_of_probabilities = []
     for first, second in pairs:
         with torch.no_grad():
             logits = model(**tokenizer(first, second, return_tensors="pt")).logits
-        found.append(torch.softmax(logits, -1)[0].tolist())
-    return found
+        rows_of_probabilities.append(torch.softmax(logits, -1)[0].tolist())
+    return rows_of_probabilities
 
 
 def bertscore(folder: str, idf: bool) -> dict[str, list[float]]:
     """Returns precision, recall and F1 of the responses, by bert-score."""
     import bert_score
 
-    found = bert_score.score(
+    precision_recall_f1 = bert_score.score(
         list(reference.RESPONSES),
         list(reference.DOCUMENTS),
         model_type=folder,
@@ -46,7 +46,9 @@ def bertscore(folder: str, idf: bool) -> dict[str, list[float]]:
         device="cpu",
         nthreads=0,
     )
-    return dict(zip(("precision", "recall", "f1"), (x.tolist() for x in found), strict=True))
+    return dict(
+        zip(("precision", "recall", "f1"), (x.tolist() for x in precision_recall_f1), strict=True)
+    )
 
 
 def main() -> None:

@@ -56,16 +56,16 @@ def make(corpus: str, folder: pathlib.Path, articles: str | None) -> pathlib.Pat
     if articles is None and corpus == "mnbm":
         raise InputError("mnbm needs --articles=FILE: XSum's test part as JSON lines.")
     source = _from_file(pathlib.Path(articles)) if articles else _cnn_dailymail()
-    found = {identifier: text for identifier, text in source if identifier in article_ids}
-    if missing := sorted(article_ids - found.keys()):
+    text_by_id = {identifier: text for identifier, text in source if identifier in article_ids}
+    if missing := sorted(article_ids - text_by_id.keys()):
         raise InputError(
             f"{articles or 'cnn_dailymail'}: {len(missing)} of {len(article_ids)} articles are not "
             f"there, {missing[0]} the first."
         )
     target = folder / f"{corpus}_articles.jsonl"
     with atomic_file(target) as beside, open(beside, "w", encoding="utf-8") as file:
-        for identifier in sorted(found):
-            row = {"id": identifier, "article": _one_line(found[identifier])}
+        for identifier in sorted(text_by_id):
+            row = {"id": identifier, "article": _one_line(text_by_id[identifier])}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
     return target
 

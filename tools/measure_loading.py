@@ -47,21 +47,31 @@ def main(arguments: list[str] | None = None) -> int:
     if options.child:
         return child(json.loads(options.child))
     is_within = True
-    with tempfile.TemporaryDirectory(dir=options.folder) as made:
-        written = {"path": f"{made}/model", "form": options.form, "bytes": options.gigabytes * 1e9}
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        written = {
+            "path": f"{folder}/model",
+            "form": options.form,
+            "bytes": options.gigabytes * 1e9,
+        }
         run([written], 1)
         for processes, devices in LAYOUTS:
-            told = {"path": written["path"], "dtype": options.params_dtype, "processes": processes}
-            told["saved"] = f"{made}/{processes}x{devices}" if options.save else None
-            for found in run([told | {"number": n} for n in range(processes)], devices):
+            settings = {
+                "path": written["path"],
+                "dtype": options.params_dtype,
+                "processes": processes,
+            }
+            settings["saved"] = f"{folder}/{processes}x{devices}" if options.save else None
+            for measurement in run([settings | {"number": n} for n in range(processes)], devices):
                 pieces = 2 if options.form == "native" else 1  # one that TensorStore decodes
-                allowed = found["held"] + pieces * found["largest"] + OTHER
-                is_within &= found["rise"] <= allowed
-                sizes = {n: f"{found[n] / _MB:,.0f} MiB" for n in found if n != "seconds"}
+                allowed = measurement["held"] + pieces * measurement["largest"] + OTHER
+                is_within &= measurement["rise"] <= allowed
+                sizes = {
+                    n: f"{measurement[n] / _MB:,.0f} MiB" for n in measurement if n != "seconds"
+                }
                 print(
                     f"{processes} x {devices} devices: "
                     + ", ".join(f"{name} {size}" for name, size in sizes.items())
-                    + f", {found['seconds']:.1f} s",
+                    + f", {measurement['seconds']:.1f} s",
                     flush=True,
                 )
     return 0 if is_within else 1
@@ -123,11 +133,11 @@ def write(folder: pathlib.Path, form: str, size: float) -> None:
             num_decoder_layers=layers,
         )
 
-    one, two = (
+    first_params, two = (
         sum(2 * int(np.prod(shape)) for shape in expected_shapes(config(layers)).values())
         for layers in (1, 2)
     )
-    model = config(max(1, 1 + round((size - one) / (two - one))))
+    model = config(max(1, 1 + round((size - first_params) / (two - first_params))))
     rng = np.random.default_rng(0)
     params = {
         name: rng.standard_normal(shape, np.float32).astype(ml_dtypes.bfloat16)
@@ -160,7 +170,7 @@ def measure(task: dict[str, Any]) -> dict[str, float]:
     _, params, partitioner = opened(task["path"])
     jax.block_until_ready(params)
     leaves = jax.tree.leaves(params)
-    found = {
+    measurement = {
         "held": sum(part.data.nbytes for leaf in leaves for part in leaf.addressable_shards),
         "largest": max(leaf.nbytes for leaf in leaves),
         "rise": _status("VmHWM") - before,
@@ -172,8 +182,8 @@ def measure(task: dict[str, Any]) -> dict[str, float]:
         checkpoints = TrainCheckpoints(task["saved"])
         checkpoints.save(TrainState(step, params, {"count": step}, ()))
         checkpoints.close()
-        found["rise_to_save"] = _status("VmHWM") - before
-    return found
+        measurement["rise_to_save"] = _status("VmHWM") - before
+    return measurement
 
 
 def _restarted_peak() -> int:

@@ -42,9 +42,9 @@ def check_lists(text: Text, rng: random.Random) -> Example:
     words = rng.sample(pool, min(len(pool), 20))
     size = rng.randint(1, max(1, min(10, len(words) // 2)))
     question, answer = rng.choice(QUESTIONS), rng.random() < 0.5
-    listed, told = _two(words, size, question, answer, rng)
+    listed, told_sentences = _two(words, size, question, answer, rng)
     key = rng.choice(mini_texts.KEYS)[0]
-    fields = [(key, " ".join(listed)), (rng.choice(_TOLD), " ".join(told))]
+    fields = [(key, " ".join(listed)), (rng.choice(_TOLD), " ".join(told_sentences))]
     rng.shuffle(fields)
     return _question(question, fields, answer)
 
@@ -65,8 +65,10 @@ def check_passages(text: Text, rng: random.Random) -> Example:
         sentences = [_part(sentence, rng) for sentence in sentences]
     question, answer = rng.choice(QUESTIONS), rng.random() < 0.5
     make = _two if rng.random() < 0.5 else _two_of_other_lengths
-    listed, told = make(sentences, size, question, answer, rng)
-    return _question(question, _fields(listed, _telling(told, text, rng), text, rng), answer)
+    listed, told_sentences = make(sentences, size, question, answer, rng)
+    return _question(
+        question, _fields(listed, _telling(told_sentences, text, rng), text, rng), answer
+    )
 
 
 def check_paraphrases(text: Text, rng: random.Random) -> Example:
@@ -77,10 +79,12 @@ def check_paraphrases(text: Text, rng: random.Random) -> Example:
     verses = {str(i): text.versions[i] for i in rng.sample(range(start, start + window), 2 * size)}
     question, answer = rng.choice(QUESTIONS), rng.random() < 0.5
     make = _two if rng.random() < 0.5 else _two_of_other_lengths
-    listed, told = make(list(verses), size, question, answer, rng)
-    other = rng.random() < 0.8
-    wordings = {place: rng.sample(list(found), 2) for place, found in verses.items()}
-    retold = [wordings[place][1 if other else 0] for place in told]
+    listed, told_sentences = make(list(verses), size, question, answer, rng)
+    is_unequal = rng.random() < 0.8
+    wordings = {
+        place: rng.sample(list(verse_wordings), 2) for place, verse_wordings in verses.items()
+    }
+    retold = [wordings[place][1 if is_unequal else 0] for place in told_sentences]
     sources = [wordings[place][0] for place in listed]
     telling = _telling(retold, text, rng)
     return _question(question, _fields(sources, telling, text, rng), answer)
@@ -109,13 +113,13 @@ def check_wordings(text: Text, rng: random.Random) -> Example:
     response = [place for i, place in enumerate(places) if not (missing and i == second)]
     retold = 1 if rng.random() < 0.85 else 0  # in other words
     wordings = {(s, p): rng.sample(list(topic[1 + s][p]), 2) for s, p in places}
-    sources, told = (
+    sources, told_sentences = (
         [[wordings[key][wording] for key in keys if key[0] == side] for side in (0, 1)]
         for keys, wording in ((listed, 0), (response, retold))
     )
-    telling = " ".join(told[0] + told[1])
+    telling = " ".join(told_sentences[0] + told_sentences[1])
     if rng.random() < 0.8:
-        telling = mini_responses.told(told, text, rng)
+        telling = mini_responses.told(told_sentences, text, rng)
     fields = [
         (key, " ".join(side))
         for key, side in zip(rng.choice(mini_responses.KEYS), sources, strict=True)
@@ -141,11 +145,11 @@ def _two(
 
     What is to be part of the other is not longer, also where it is no part of it.
     """
-    all_parts, others = list(parts[:size]), list(parts[size:])
+    all_parts, unused_parts = list(parts[:size]), list(parts[size:])
     part = rng.sample(all_parts, rng.randint(1, size))
     if not answer:
-        count = min(len(others), rng.randint(1, len(part)))
-        part[:count] = rng.sample(others, count)
+        count = min(len(unused_parts), rng.randint(1, len(part)))
+        part[:count] = rng.sample(unused_parts, count)
         rng.shuffle(part)
     return (all_parts, part) if question == "only" else (part, all_parts)
 
@@ -157,15 +161,15 @@ def _two_of_other_lengths(
 
     What is not asked about is as likely either way, so that it does not tell the answer.
     """
-    other = rng.random() < 0.5
-    missing, added = (other, not answer) if question == "only" else (not answer, other)
+    is_longer = rng.random() < 0.5
+    missing, added = (is_longer, not answer) if question == "only" else (not answer, is_longer)
     parts = parts[: max(2, size)]
     first, second = rng.sample(range(len(parts)), 2)
     listed = [part for i, part in enumerate(parts) if not (added and i == first)]
-    told = [part for i, part in enumerate(parts) if not (missing and i == second)]
+    told_parts = [part for i, part in enumerate(parts) if not (missing and i == second)]
     if rng.random() < 0.3:
-        rng.shuffle(told)
-    return listed, told
+        rng.shuffle(told_parts)
+    return listed, told_parts
 
 
 def _part(sentence: str, rng: random.Random) -> str:

@@ -44,29 +44,32 @@ def pair(
       opposite: makes the contrary of a sentence; None = it cannot.
       rng: draws.
     """
-    own = rng.choice(claims)
+    first_claim = rng.choice(claims)
     draw = rng.random()
     if draw < 0.35:
         claim, label = (
-            rng.choice([own.sentence, *own.supported, *own.supported]),
+            rng.choice([first_claim.sentence, *first_claim.supported, *first_claim.supported]),
             NliLabel.ENTAILMENT,
         )
     elif draw < 0.6:
-        claim, label = rng.choice(own.refuted), NliLabel.CONTRADICTION
+        claim, label = rng.choice(first_claim.refuted), NliLabel.CONTRADICTION
     elif draw < 0.7:
-        contrary = opposite(rng.choice([own.sentence, *own.supported]))
-        claim, label = contrary or rng.choice(own.refuted), NliLabel.CONTRADICTION
+        contrary = opposite(rng.choice([first_claim.sentence, *first_claim.supported]))
+        claim, label = contrary or rng.choice(first_claim.refuted), NliLabel.CONTRADICTION
     elif draw < 0.8:
-        claim, label = rng.choice(own.unrelated_but_close), NliLabel.NEUTRAL
+        claim, label = rng.choice(first_claim.unrelated_but_close), NliLabel.NEUTRAL
     else:
-        near = [c for c in claims if c.title == own.title and c is not own]
-        other = rng.choice(near if near and rng.random() < 0.7 else claims)
-        if other is own:
-            other = rng.choice(claims)
-        claim, label = rng.choice([*other.supported, *other.refuted]), NliLabel.NEUTRAL
-    premise = own.sentence
+        near = [c for c in claims if c.title == first_claim.title and c is not first_claim]
+        second_claim = rng.choice(near if near and rng.random() < 0.7 else claims)
+        if second_claim is first_claim:
+            second_claim = rng.choice(claims)
+        claim, label = (
+            rng.choice([*second_claim.supported, *second_claim.refuted]),
+            NliLabel.NEUTRAL,
+        )
+    premise = first_claim.sentence
     if rng.random() < _TITLED:
-        premise = evidence_text(own.title, premise)
+        premise = evidence_text(first_claim.title, premise)
     if rng.random() < _OPENED:
         claim = with_phrase(claim, rng.choice((*_OPENINGS, *PHRASES)))
     return premise, claim, label

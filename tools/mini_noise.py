@@ -33,20 +33,26 @@ def noisy(sentences: Sequence[str], pieces: Sequence[str], rng: random.Random) -
       pieces: of the vocabulary, "▁" for a space.
       rng: draws.
     """
-    told = list(sentences)
+    noisy_sentences = list(sentences)
     kind = rng.random()
     if kind < 0.3:
-        return told
+        return noisy_sentences
     if kind < 0.75:
         share = rng.choice(_SHARES)
-        told = [_with_rare_words(sentence, share, pieces, rng) for sentence in told]
+        noisy_sentences = [
+            _with_rare_words(sentence, share, pieces, rng) for sentence in noisy_sentences
+        ]
     if kind > 0.6:
-        told = _with_shared_words(told, pieces, rng)
+        noisy_sentences = _with_shared_words(noisy_sentences, pieces, rng)
     if rng.random() < 0.4:
-        told = [_with_punctuation(s, rng) if rng.random() < 0.6 else s for s in told]
+        noisy_sentences = [
+            _with_punctuation(s, rng) if rng.random() < 0.6 else s for s in noisy_sentences
+        ]
     if rng.random() < 0.4:
-        told = [_with_repeated_words(s, rng) if rng.random() < 0.6 else s for s in told]
-    return told
+        noisy_sentences = [
+            _with_repeated_words(s, rng) if rng.random() < 0.6 else s for s in noisy_sentences
+        ]
+    return noisy_sentences
 
 
 def sentence_of_pieces(pieces: Sequence[str], rng: random.Random) -> str:
@@ -67,14 +73,14 @@ def _with_punctuation(sentence: str, rng: random.Random) -> str:
     """Puts a semicolon, a dash, quotation marks or parentheses into a sentence."""
     words = sentence.split()
     place = rng.randrange(max(1, len(words) - 1))
-    before, own, after = _match(words[place])
-    if not own:
+    before, core, after = _match(words[place])
+    if not core:
         return sentence
     if rng.random() < 0.5:
         mark = rng.choice(("; ", ": ", " \u2013 ", " \u2014 ", "\u2014", ", ", " - ", ". "))
-        return " ".join([*words[:place], own]) + mark + " ".join(words[place + 1 :])
+        return " ".join([*words[:place], core]) + mark + " ".join(words[place + 1 :])
     left, right = rng.choice(('""', "\u201c\u201d", "()", "''"))
-    words[place] = f"{before}{left}{own}{right}{after}"
+    words[place] = f"{before}{left}{core}{right}{after}"
     return " ".join(words)
 
 
@@ -89,10 +95,14 @@ def _with_repeated_words(sentence: str, rng: random.Random) -> str:
     return " ".join(words)
 
 
-def _replace_word(word: str, other: str) -> str:
+def _replace_word(word: str, replacement: str) -> str:
     """Returns another word between a word's punctuation; with its capital."""
-    before, own, after = _match(word)
-    return before + (other[:1].upper() + other[1:] if own[:1].isupper() else other) + after
+    before, core, after = _match(word)
+    return (
+        before
+        + (replacement[:1].upper() + replacement[1:] if core[:1].isupper() else replacement)
+        + after
+    )
 
 
 def _match(word: str) -> tuple[str, str, str]:
@@ -103,14 +113,14 @@ def _match(word: str) -> tuple[str, str, str]:
 
 def rare_word(word: str, pieces: Sequence[str], rng: random.Random) -> str:
     """Draws a word that was hardly ever read; it may be made of the given one."""
-    own = _match(word)[1]
+    core = _match(word)[1]
     kind = rng.randrange(20)
     if kind < 2 or kind >= 12:
         return _plain_piece(pieces, rng)
     if kind < 5:
         return "".join(_plain_piece(pieces, rng) for _ in range(rng.randint(2, 3)))
-    if kind < 7 and len(own) > 3:
-        return _misspelt(own, rng)
+    if kind < 7 and len(core) > 3:
+        return _misspelt(core, rng)
     if kind == 7:
         return _syllables(rng).capitalize() + rng.choice(("", "", "'s", "\u2019s"))
     if kind == 8:
@@ -119,9 +129,9 @@ def rare_word(word: str, pieces: Sequence[str], rng: random.Random) -> str:
         letters = "".join(rng.choices(string.ascii_uppercase, k=rng.randint(2, 5)))
         return letters + rng.choice(("", "", "s", f"-{rng.randint(1, 99)}"))
     if kind == 10:
-        text = own if len(own) > 3 else _syllables(rng)
+        text = core if len(core) > 3 else _syllables(rng)
         return "".join(_accented(c, rng) if rng.random() < 0.25 else c for c in text)
-    return rng.choice((f"{own}-{_syllables(rng)}", f"{_syllables(rng)}-{own}", _syllables(rng)))
+    return rng.choice((f"{core}-{_syllables(rng)}", f"{_syllables(rng)}-{core}", _syllables(rng)))
 
 
 def _plain_piece(pieces: Sequence[str], rng: random.Random) -> str:
@@ -130,8 +140,8 @@ def _plain_piece(pieces: Sequence[str], rng: random.Random) -> str:
 
 def _accented(letter: str, rng: random.Random) -> str:
     """Returns a letter with an accent; most often of its own kind, if there is one."""
-    own = [c for c in _ACCENTED if unicodedata.normalize("NFD", c)[0] == letter]
-    return rng.choice(own if own and rng.random() < 0.8 else _ACCENTED)
+    accented_letters = [c for c in _ACCENTED if unicodedata.normalize("NFD", c)[0] == letter]
+    return rng.choice(accented_letters if accented_letters and rng.random() < 0.8 else _ACCENTED)
 
 
 def _syllables(rng: random.Random) -> str:

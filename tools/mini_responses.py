@@ -52,10 +52,10 @@ def respond(text: Text, rng: random.Random) -> Example:
     counts = rng.choices(COUNTS, COUNT_WEIGHTS, k=2)
     if rng.random() < 0.6:
         counts[1] = counts[0]
-    asked = ""
+    question = ""
     if text.topics and rng.random() < TOPIC_SHARE:
         topic = rng.choice(text.topics)
-        asked = topic.query
+        question = topic.query
         counts = [min(count, len(side)) for count, side in zip(counts, topic[1:], strict=True)]
         drawn = [rng.sample(list(s), count) for s, count in zip(topic[1:], counts, strict=True)]
         sentences = [rng.choice(wordings) for side in drawn for wordings in side]
@@ -72,7 +72,7 @@ def respond(text: Text, rng: random.Random) -> Example:
     keys = rng.choice(KEYS)
     fields = [(key, " ".join(group)) for key, group in zip(keys, groups, strict=True)]
     if rng.random() < 0.95:
-        fields.insert(0, (rng.choice(QUERY_KEYS), asked or _query(sentences, text, rng)))
+        fields.insert(0, (rng.choice(QUERY_KEYS), question or _query(sentences, text, rng)))
     return Example(curly_braces(fields), curly_braces([("response", told(groups, text, rng))]))
 
 
@@ -86,8 +86,8 @@ def _arguments(count: int, text: Text, rng: random.Random) -> list[str]:
         start = rng.randrange(len(text.sentences) - window + 1)
         places = rng.sample(range(start, start + window), min(2 * count, window))
     else:
-        found = text.sharing[rng.choice(text.shared)]
-        places = rng.sample(found, min(2 * count, len(found)))
+        sharing_topics = text.sharing[rng.choice(text.shared)]
+        places = rng.sample(sharing_topics, min(2 * count, len(sharing_topics)))
     drawn: dict[str, None] = {}
     words = 0
     for place in places:

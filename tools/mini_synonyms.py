@@ -116,29 +116,31 @@ def similar_words(
     numbers = [i for i in numbers if of[i]]
     units = vectors[numbers] - vectors[numbers].mean(0)
     units /= np.linalg.norm(units, axis=1, keepdims=True)
-    found: dict[str, list[str]] = {}
+    similar: dict[str, list[str]] = {}
     for start in range(0, len(numbers), 1000):
         cosines = units[start : start + 1000] @ units.T
         near = np.argpartition(-cosines, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
         for row, columns in enumerate(near):
-            own = numbers[start + row]
+            row_number = numbers[start + row]
             best = sorted(columns.tolist(), key=lambda c, r=row: -cosines[r, c])
             synonyms = [
                 words[numbers[c]]
                 for c in best
-                if numbers[c] != own
+                if numbers[c] != row_number
                 and cosines[row, c] >= LEAST_COSINE
-                and _are_linked(of[own], of[numbers[c]], linked)
+                and _are_linked(of[row_number], of[numbers[c]], linked)
             ]
             if synonyms:
-                found[words[own]] = synonyms[:MOST_SYNONYMS]
-    return found
+                similar[words[row_number]] = synonyms[:MOST_SYNONYMS]
+    return similar
 
 
 def _are_linked(
-    some: frozenset[str], others: frozenset[str], linked: Mapping[str, frozenset[str]]
+    some: frozenset[str], second_senses: frozenset[str], linked: Mapping[str, frozenset[str]]
 ) -> bool:
-    return not some.isdisjoint(others) or any(not linked[s].isdisjoint(others) for s in some)
+    return not some.isdisjoint(second_senses) or any(
+        not linked[s].isdisjoint(second_senses) for s in some
+    )
 
 
 def _senses(word: str, senses: Mapping[str, frozenset[str]]) -> frozenset[str]:
@@ -159,16 +161,16 @@ def _read(folder: pathlib.Path) -> tuple[dict[str, frozenset[str]], dict[str, fr
         for line in _lines(folder / f"data.{part}"):
             fields = line.split(" | ")[0].split()
             kind = "a" if fields[2] == "s" else fields[2]
-            own, count = kind + fields[0], int(fields[3], 16)
+            sense, count = kind + fields[0], int(fields[3], 16)
             for word in fields[4 : 4 + 2 * count : 2]:
-                senses[word.partition("(")[0].lower()].add(own)
+                senses[word.partition("(")[0].lower()].add(sense)
             links = fields[5 + 2 * count :]
-            linked[own] = frozenset(
+            linked[sense] = frozenset(
                 ("a" if links[i + 2] == "s" else links[i + 2]) + links[i + 1]
                 for i in range(0, 4 * int(fields[4 + 2 * count]), 4)
                 if links[i] in _LINKS
             )
-    return {word: frozenset(found) for word, found in senses.items()}, linked
+    return {word: frozenset(word_senses) for word, word_senses in senses.items()}, linked
 
 
 def _lines(path: pathlib.Path) -> Iterator[str]:

@@ -135,7 +135,7 @@ def sentences_by_word(sentences: Sequence[str]) -> dict[str, list[int]]:
     for index, sentence in enumerate(sentences):
         for word in dict.fromkeys(re.findall(r"[a-z]{5,}", sentence)):
             places[word].append(index)
-    return {word: found for word, found in places.items() if len(found) in SHARED}
+    return {word: word_places for word, word_places in places.items() if len(word_places) in SHARED}
 
 
 def vocabulary_pieces(paragraphs: Sequence[str]) -> list[str]:
@@ -185,18 +185,22 @@ def told_groups(
 ) -> str:
     """Tells one or two groups of sentences as running text, with link phrases."""
     who = rng.choice(_WHO)
-    told = [_told(group, name, text, rng) for group, name in zip(groups, who, strict=False)]
-    return " ".join(filter(None, [opening, *told]))
+    group_sentences = [
+        _told(group, name, text, rng) for group, name in zip(groups, who, strict=False)
+    ]
+    return " ".join(filter(None, [opening, *group_sentences]))
 
 
 def _told(sentences: Sequence[str], who: str, text: Text, rng: random.Random) -> str:
     """Tells a group's sentences in their order, each behind a link phrase or as it is."""
-    told = []
+    told_sentences = []
     for number, sentence in enumerate(sentences):
         verb = rng.choice(_VERBS)
         link = f"{who} {verb}" if number == 0 else rng.choice(_MORE).format(verb=verb)
-        told.append(sentence if number and rng.random() < 0.4 else linked(link, sentence, text))
-    return " ".join(told)
+        told_sentences.append(
+            sentence if number and rng.random() < 0.4 else linked(link, sentence, text)
+        )
+    return " ".join(told_sentences)
 
 
 def linked(link: str, sentence: str, text: Text) -> str:

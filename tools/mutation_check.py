@@ -76,8 +76,8 @@ def check_edits(mutants: Sequence[Mutant], repository: pathlib.Path) -> None:
         path = repository / mutant.file
         count = path.read_text(encoding="utf-8").count(mutant.old) if path.is_file() else None
         if count != 1:
-            found = "there is no such file" if count is None else f"its text stands {count} times"
-            wrong.append(f"{mutant.id}: {mutant.file}: {found}; expected exactly once")
+            problem = "there is no such file" if count is None else f"its text stands {count} times"
+            wrong.append(f"{mutant.id}: {mutant.file}: {problem}; expected exactly once")
     if wrong:
         raise CheckError("\n".join([*wrong, "Bring tools/mutants.py up to the code."]))
 
@@ -131,16 +131,16 @@ def check_imports(copy: pathlib.Path, variables: Mapping[str, str]) -> None:
         "for name in ('faith_jax', 'faith_jax.tasks', 'faith_jax.gin_configs', 'tests'):\n"
         "    print(os.path.realpath(importlib.util.find_spec(name).origin))\n"
     )
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script],
         cwd=copy,
         env=dict(variables),
         capture_output=True,
         text=True,
     )
-    inside = [line.startswith(f"{copy.resolve()}{os.sep}") for line in found.stdout.splitlines()]
-    if found.returncode or len(inside) != 4 or not all(inside):
-        raise CheckError(f"The copy's code is not imported: {found.stdout}{found.stderr}")
+    inside = [line.startswith(f"{copy.resolve()}{os.sep}") for line in process.stdout.splitlines()]
+    if process.returncode or len(inside) != 4 or not all(inside):
+        raise CheckError(f"The copy's code is not imported: {process.stdout}{process.stderr}")
 
 
 def run_tests(
@@ -279,8 +279,8 @@ def _check_tests(
         finally:
             copies.put((copy, variables))
         if status != _PASSED:
-            told = "They ran out of time." if status is None else output[-4000:]
-            raise CheckError(f"Tests fail without a fault; repair them first.\n{told}")
+            reason = "They ran out of time." if status is None else output[-4000:]
+            raise CheckError(f"Tests fail without a fault; repair them first.\n{reason}")
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         list(pool.map(run, parts))

@@ -93,9 +93,9 @@ def report(conversion: procon_conversion.Conversion, output: str) -> str:
     lines.append(f"Splits: {conversion.split_reason}")
     for split in npov.SPLITS:
         ids = [topic.id for topic in conversion.topics if topic.split == split]
-        told = sum(response.topic in ids for response in conversion.responses)
+        response_count = sum(response.topic in ids for response in conversion.responses)
         names = f" ({', '.join(ids)})" if ids else ""
-        lines.append(f"  {split}: topics {len(ids)}{names}, responses {told}")
+        lines.append(f"  {split}: topics {len(ids)}{names}, responses {response_count}")
     lines.append("Repaired:")
     repairs = sorted(conversion.repairs().items()) or [("nothing", 0)]
     lines += [f"  {count:5d} {name}" for name, count in repairs]

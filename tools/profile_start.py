@@ -39,25 +39,29 @@ ROW = {"query": "Should tea be free at work?", "pro": ["It helps people to relax
 ROW |= {"con": ["It costs money."], "generated_text": "It helps people to relax, but costs money."}
 
 
-def sample(thread, told):
+def sample(thread, counts):
     """Adds the processor's seconds of this process to the phases, until it ends."""
     last, listens = 0.0, False
     while True:
         time.sleep(0.003)
         if not listens and (listens := hasattr(jax := sys.modules.get("jax"), "monitoring")):
-            jax.monitoring.register_event_listener(lambda event, **_: told.update([event]))
+            jax.monitoring.register_event_listener(lambda event, **_: counts.update([event]))
         frame, now = sys._current_frames()[thread], time.process_time()
-        while frame and not (found := [p for p in PLACES if p in frame.f_code.co_filename]):
+        while frame and not (
+            matching_places := [p for p in PLACES if p in frame.f_code.co_filename]
+        ):
             frame = frame.f_back
-        told[PLACES[found[0]] if frame else "the rest"] += now - last
+        counts[PLACES[matching_places[0]] if frame else "the rest"] += now - last
         last = now
 
 
 def run_one(report, *arguments):
     """Runs a command in this process and writes what its phases took."""
-    told = collections.Counter()
-    threading.Thread(target=sample, args=(threading.get_ident(), told), daemon=True).start()
-    atexit.register(lambda: pathlib.Path(report).write_text(json.dumps(told)))
+    sample_counts = collections.Counter()
+    threading.Thread(
+        target=sample, args=(threading.get_ident(), sample_counts), daemon=True
+    ).start()
+    atexit.register(lambda: pathlib.Path(report).write_text(json.dumps(sample_counts)))
     from faith_jax import cli
 
     sys.exit(cli.main(arguments))
@@ -70,20 +74,25 @@ def measured(name, places, cache):
     environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache)}
     subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
     counts = json.loads(pathlib.Path(report).read_text())
-    told = {name.split("/")[-1]: count for name, count in counts.items()}
-    return {name: round(told.get(name, 0), 2) for name in (*PHASES, "cache_misses", "cache_hits")}
+    counts_by_name = {name.split("/")[-1]: count for name, count in counts.items()}
+    return {
+        name: round(counts_by_name.get(name, 0), 2)
+        for name in (*PHASES, "cache_misses", "cache_hits")
+    }
 
 
-def draw(found, picture):
+def draw(measurements, picture):
     """Draws a bar for each command and call."""
     from matplotlib import pyplot
 
     pyplot.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "start", "font.size": 9}
-    figure, axes = pyplot.subplots(figsize=(7, 0.27 * len(found) + 0.9), layout="constrained")
-    for label, told in reversed(found.items()):
+    figure, axes = pyplot.subplots(
+        figsize=(7, 0.27 * len(measurements) + 0.9), layout="constrained"
+    )
+    for label, phases in reversed(measurements.items()):
         for number, phase in enumerate(PHASES):
-            left = sum(map(told.get, PHASES[:number]))
-            axes.barh(label, told[phase], left=left, color=f"C{number}")
+            left = sum(map(phases.get, PHASES[:number]))
+            axes.barh(label, phases[phase], left=left, color=f"C{number}")
     axes.set(xlabel="seconds of the processor")
     axes.legend(PHASES)
     figure.savefig(picture, metadata={"Date": None})
@@ -91,7 +100,7 @@ def draw(found, picture):
 
 def main(names, rounds, picture):
     """Measures the commands, prints a table and draws the picture."""
-    found = {}
+    best = {}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         places = {name: folder / f"{name}.jsonl" for name in ("rows", "scores")}
@@ -99,14 +108,17 @@ def main(names, rounds, picture):
         measured("score, no model", places | {"new": folder / "scores"}, "")
         for number, name, call in itertools.product(range(rounds), names, ("first", "second")):
             places["new"] = folder / f"{number}_{name}_{call}".replace(" ", "_")
-            one = measured(name, places, folder / f"cache_{number}_{name}")
-            measurements = found.get(label := f"{name}, {call}", one), one
-            found[label] = min(measurements, key=lambda one: sum(map(one.get, PHASES)))
-    for label, one in found.items():
-        cells = " | ".join(f"{one[phase]:.1f}" for phase in PHASES)
-        programs = f"{sum(map(one.get, PHASES)):.1f} | {one['cache_misses']}, {one['cache_hits']}"
+            measurement = measured(name, places, folder / f"cache_{number}_{name}")
+            measurements = best.get(label := f"{name}, {call}", measurement), measurement
+            best[label] = min(
+                measurements, key=lambda measurement: sum(map(measurement.get, PHASES))
+            )
+    for label, measurement in best.items():
+        cells = " | ".join(f"{measurement[phase]:.1f}" for phase in PHASES)
+        seconds = sum(map(measurement.get, PHASES))
+        programs = f"{seconds:.1f} | {measurement['cache_misses']}, {measurement['cache_hits']}"
         print(f"| {label} | {cells} | {programs} |")
-    draw(found, picture)
+    draw(best, picture)
 
 
 if __name__ == "__main__":

@@ -73,21 +73,23 @@ class Answer(NamedTuple):
     unsupported: str
 
 
-def _other(draw: random.Random, values: list[str], *others: str) -> str:
-    return draw.choice([value for value in values if value not in others])
+def _other(draw: random.Random, values: list[str], *excluded: str) -> str:
+    return draw.choice([value for value in values if value not in excluded])
 
 
 def numbers(draw: random.Random) -> Answer:
     """A number of the response is another one."""
-    thing, weight, days = draw.choice(THINGS), draw.randint(2, 90), draw.randint(5, 60)
+    product, weight, days = draw.choice(THINGS), draw.randint(2, 90), draw.randint(5, 60)
     wrong = draw.choice([n for n in range(2, 90) if n not in (weight, days)])
     grounding = (
-        f"The {thing} weighs {weight} kilograms. You may return it within {days} days. "
+        f"The {product} weighs {weight} kilograms. You may return it within {days} days. "
         f"It is made in {draw.choice(TOWNS)}."
     )
 
     def response(value: int) -> str:
-        return f"You can send the {thing} back within {days} days. Its weight is {value} kilograms."
+        return (
+            f"You can send the {product} back within {days} days. Its weight is {value} kilograms."
+        )
 
     return Answer(grounding, response(weight), response(wrong))
 
@@ -128,27 +130,27 @@ def negations(draw: random.Random) -> Answer:
 
 def additions(draw: random.Random) -> Answer:
     """The response adds a sentence of which the grounding says nothing."""
-    thing, colour, town = draw.choice(THINGS), draw.choice(COLOURS), draw.choice(TOWNS)
+    product, colour, town = draw.choice(THINGS), draw.choice(COLOURS), draw.choice(TOWNS)
     years, price = draw.randint(2, 9), draw.randint(10, 99)
     facts = [
-        (f"The {thing} comes in {colour}.", f"It comes in {colour}."),
+        (f"The {product} comes in {colour}.", f"It comes in {colour}."),
         (f"Spare parts are sent from {town}.", f"We send spare parts from {town}."),
         (f"There is a guarantee of {years} years.", f"The guarantee lasts {years} years."),
         (f"It costs {price} euros.", f"The price is {price} euros."),
     ]
     draw.shuffle(facts)
     grounding = " ".join(fact for fact, _ in facts[:3])
-    told, added = [text for _, text in facts[:2]], facts[3][1]
-    return Answer(grounding, " ".join(told), " ".join([*told, added]))
+    told_facts, added = [text for _, text in facts[:2]], facts[3][1]
+    return Answer(grounding, " ".join(told_facts), " ".join([*told_facts, added]))
 
 
 def roles(draw: random.Random) -> Answer:
     """The response exchanges who does something, and to whom: its words are the grounding's."""
     giver, taker = draw.sample(NAMES, 2)
-    thing = draw.choice(THINGS)
-    grounding = f"{giver} sold a {thing} to {taker}. They met in {draw.choice(TOWNS)}."
+    product = draw.choice(THINGS)
+    grounding = f"{giver} sold a {product} to {taker}. They met in {draw.choice(TOWNS)}."
     return Answer(
-        grounding, f"{giver} sold {taker} the {thing}.", f"{taker} sold {giver} the {thing}."
+        grounding, f"{giver} sold {taker} the {product}.", f"{taker} sold {giver} the {product}."
     )
 
 

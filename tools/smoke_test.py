@@ -111,7 +111,7 @@ def main() -> int:
     print(
         f"{len(devices)} x {devices[0].device_kind} ({devices[0].platform}), jax {jax.__version__}"
     )
-    found: dict[str, list[float]] = {}
+    values_by_job: dict[str, list[float]] = {}
     times = {}
     jobs = {
         "train": train,
@@ -124,22 +124,23 @@ def main() -> int:
             compiled.clear()
             start = time.perf_counter()
             with contextlib.redirect_stdout(sys.stderr):
-                found[job] = jobs[job](pathlib.Path(name))
+                values_by_job[job] = jobs[job](pathlib.Path(name))
             times[job] = (time.perf_counter() - start, sum(compiled))
     if options.write:
         rounded = json.loads(EXPECTED.read_text(encoding="utf-8"))
         rounded |= {
-            job: [float(f"{value:.7g}") for value in values] for job, values in found.items()
+            job: [float(f"{value:.7g}") for value in values]
+            for job, values in values_by_job.items()
         }
         EXPECTED.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
     expected = json.loads(EXPECTED.read_text(encoding="utf-8"))
     failed = False
     for job in job_names:
         tolerance, share = TOLERANCES[job]
-        one, other = np.array(found[job]), np.array(expected[job])
-        has_same_length = len(one) == len(other)
+        computed, reference = np.array(values_by_job[job]), np.array(expected[job])
+        has_same_length = len(computed) == len(reference)
         differs = (
-            np.abs(one - other) / np.maximum(np.abs(other), 1e-3)
+            np.abs(computed - reference) / np.maximum(np.abs(reference), 1e-3)
             if has_same_length
             else np.array([np.inf])
         )
@@ -147,8 +148,8 @@ def main() -> int:
         failed |= not is_equal
         total, compiling = times[job]
         print(
-            f"{job:9} {'equal' if is_equal else 'DIFFERS'}: {len(one)} numbers, largest relative "
-            f"difference {differs.max():.1e} (tolerance {tolerance:.0e}); "
+            f"{job:9} {'equal' if is_equal else 'DIFFERS'}: {len(computed)} numbers, largest "
+            f"relative difference {differs.max():.1e} (tolerance {tolerance:.0e}); "
             f"compiled {compiling:.1f} s, the rest {total - compiling:.1f} s"
         )
     return int(failed)

@@ -105,7 +105,7 @@ def spoil_bytes(rng: random.Random, path: pathlib.Path, canary: pathlib.Path) ->
     flipped = bytearray(content)
     for _ in range(rng.choice((1, 1, 8)) if content else 0):
         flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
-    made = {
+    spoiled_bytes = {
         "cut": content[: rng.randrange(len(content) or 1)],
         "flipped": bytes(flipped),
         "inserted": content[:at] + more + content[at:],
@@ -118,7 +118,7 @@ def spoil_bytes(rng: random.Random, path: pathlib.Path, canary: pathlib.Path) ->
         "nested": b'{"x":' + b"[" * 100_000,
         "repeated": content + content,
     }[kind]
-    path.write_bytes(made)
+    path.write_bytes(spoiled_bytes)
     description = f"{kind} (byte {at}: {more!r})" if kind == "inserted" else kind
     return Change(description, is_broken(path) and not was_broken)
 
@@ -171,8 +171,8 @@ def _spoil_json(
     change = spoil_value(rng, value, required)
     text = json.dumps(value)
     if rng.random() < 0.1 and text.endswith("}"):
-        more, told = _too_much(rng)
-        text, change = f'{text[:-1]}, "more": {more}}}', Change(told)
+        more, fault = _too_much(rng)
+        text, change = f'{text[:-1]}, "more": {more}}}', Change(fault)
     path.write_text(text)
     return change
 
@@ -201,14 +201,14 @@ def _spoil_jsonl(
             lines[number] = rng.choice(("[]", "null", '"x"', "NaN", "{}x", "5"))
             change = Change(f"line {number + 1} is {lines[number]}", True)
         case "too much":
-            more, told = _too_much(rng)
+            more, fault = _too_much(rng)
             lines[number] = f'{lines[number][:-1]}, "more": {more}}}'
-            change = Change(f"line {number + 1} has {told}")
+            change = Change(f"line {number + 1} has {fault}")
         case _:
             row = json.loads(lines[number])
-            told = spoil_value(rng, row, required)
+            fault = spoil_value(rng, row, required)
             lines[number] = json.dumps(row)
-            change = told._replace(what=f"line {number + 1}: {told.what}")
+            change = fault._replace(what=f"line {number + 1}: {fault.what}")
     path.write_text("\n".join(lines) + "\n")
     return change
 
@@ -247,12 +247,12 @@ def _spoil_cells(
             rows[number][column] = value
             must &= not value.strip() and name not in _MAY_BE_BLANK
             change = Change(f"row {number}: {name} = {value[:30]!r}", must)
-    made = io.StringIO(newline="")
+    buffer = io.StringIO(newline="")
     if delimiter == ",":
-        csv.writer(made).writerows(rows)
+        csv.writer(buffer).writerows(rows)
     else:
-        made.write("".join("\t".join(row) + "\n" for row in rows))
-    path.write_text(made.getvalue(), newline="")
+        buffer.write("".join("\t".join(row) + "\n" for row in rows))
+    path.write_text(buffer.getvalue(), newline="")
     return change
 
 
@@ -264,7 +264,7 @@ def _spoil_tensors(
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])
     name = rng.choice([n for n in header if n != "__metadata__"])
-    told, data = header[name], content[8 + size :]
+    tensor_entry, data = header[name], content[8 + size :]
     kind = rng.choice(("gone", "renamed", "shape", "dtype", "offsets", "size", "NaN", "value"))
     must = kind not in ("NaN", "value")
     match kind:
@@ -273,19 +273,21 @@ def _spoil_tensors(
         case "renamed":
             header[f"{name}x"] = header.pop(name)
         case "shape":
-            told["shape"] = rng.choice(([*told["shape"], 1], [2**40], [-1], "x", [], [0]))
+            tensor_entry["shape"] = rng.choice(
+                ([*tensor_entry["shape"], 1], [2**40], [-1], "x", [], [0])
+            )
         case "dtype":
-            told["dtype"] = rng.choice(("I32", "F8", "x", None, "BOOL", "F64"))
+            tensor_entry["dtype"] = rng.choice(("I32", "F8", "x", None, "BOOL", "F64"))
         case "offsets":
-            told["data_offsets"] = rng.choice(([0, 2**60], [-4, 0], [4, 0], ["0", "4"], []))
+            tensor_entry["data_offsets"] = rng.choice(([0, 2**60], [-4, 0], [4, 0], ["0", "4"], []))
         case "NaN":
             data = np.full(len(data) // 4, rng.choice((np.nan, np.inf)), np.float32).tobytes()
         case "value":
             spoil_value(rng, header, ())
-    made = json.dumps(header).encode()
-    made += b" " * (-len(made) % 8)
-    sizes = (len(made) + 1, 2**62, 0, 2**63) if kind == "size" else (len(made),)
-    path.write_bytes(rng.choice(sizes).to_bytes(8, "little") + made + data)
+    header_bytes = json.dumps(header).encode()
+    header_bytes += b" " * (-len(header_bytes) % 8)
+    sizes = (len(header_bytes) + 1, 2**62, 0, 2**63) if kind == "size" else (len(header_bytes),)
+    path.write_bytes(rng.choice(sizes).to_bytes(8, "little") + header_bytes + data)
     return Change(f"{name}: {kind}", must or is_broken(path))
 
 

@@ -119,8 +119,8 @@ def checkpoint_params(folder: pathlib.Path) -> str:
     from faith_jax.checkpoints.checkpoint import content_hash
     from faith_jax.checkpoints.open import open_checkpoint
 
-    found = open_checkpoint(folder)
-    return f"{content_hash(found.params)} {found.config}"
+    checkpoint = open_checkpoint(folder)
+    return f"{content_hash(checkpoint.params)} {checkpoint.config}"
 
 
 def checkpoint_content(folder: pathlib.Path) -> str:
@@ -147,13 +147,13 @@ def prepared(folder: pathlib.Path) -> dict[str, Job]:
     from tests.scoring import tiny_models
 
     rng = random.Random(0)
-    said = [" ".join(rng.choices(_WORDS, k=30)) for _ in range(600)]
+    texts = [" ".join(rng.choices(_WORDS, k=30)) for _ in range(600)]
     rows = [
         {"grounding": text, "generated_text": " ".join(rng.sample(text.split(), 12)), "id": str(i)}
-        for i, text in enumerate(said)
+        for i, text in enumerate(texts)
     ]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    queries = [{"inputs": f"Is {text.split()[0]} number {i} warm?"} for i, text in enumerate(said)]
+    queries = [{"inputs": f"Is {text.split()[0]} number {i} warm?"} for i, text in enumerate(texts)]
     (folder / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries[:48]))
     for name in ("gpt2", "bart"):
         tiny_models.write_model(folder / name, name)
@@ -243,10 +243,10 @@ def started(
             + [f"--process_index={index}"]
             for index in range(job.processes)
         ]
-    made = []
+    started_processes = []
     for arguments in lists:
         with open(f"{folder}.err", "a") as errors:
-            made.append(
+            started_processes.append(
                 subprocess.Popen(
                     [sys.executable, "-m", "faith_jax", *arguments],
                     cwd=directory,
@@ -257,7 +257,7 @@ def started(
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
             )
-    return made
+    return started_processes
 
 
 def ended(processes: Sequence[subprocess.Popen], wait: float = _HANGS) -> list[int | None]:
@@ -462,8 +462,8 @@ def path_trial(setting: Setting, name: str, seed: int) -> Trial:
     place.parent.mkdir(exist_ok=True)
     if "{OUT}" in setting.jobs[name].arguments and text.startswith("-"):
         text = f"./{text}"  # where it is no value of an option
-    here = folder / "here"
-    processes = started(setting, name, folder, os.environ, output=text, directory=here)
+    trial_folder = folder / "here"
+    processes = started(setting, name, folder, os.environ, output=text, directory=trial_folder)
     problem = complaint(folder, ended(processes), {0}) or left_behind(folder)
     if not problem and not place.exists():
         problem = f"not there: {sorted(str(p.relative_to(folder)) for p in folder.rglob('*'))[:5]}"
@@ -583,9 +583,9 @@ def run(options: argparse.Namespace, folder: pathlib.Path) -> list[Trial]:
         futures = [pool.submit(trial, setting, name, seed) for trial, name, seed in planned]
         try:
             for future in concurrent.futures.as_completed(futures):
-                trials.append(found := future.result())
-                if found.problem:
-                    print(f"FAILED {found.kind}, {found.job}: {found.problem}", flush=True)
+                trials.append(result := future.result())
+                if result.problem:
+                    print(f"FAILED {result.kind}, {result.job}: {result.problem}", flush=True)
                 elif len(trials) % 20 == 0:
                     print(f"{len(trials)}/{len(planned)} trials", flush=True)
         except KeyboardInterrupt:
@@ -613,9 +613,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         trials = run(options, pathlib.Path(folder))
-    print(made := table(trials), end="")
+    print(table_text := table(trials), end="")
     if options.table:
-        options.table.write_text(made)
+        options.table.write_text(table_text)
     return int(any(trial.problem for trial in trials))
 
 

@@ -97,20 +97,22 @@ def convert(
         topics.append(Topic(name, page.title, question, own_split, page.pro, page.con))
     topics.sort(key=lambda topic: SPLITS.index(topic.split))
     _check_questions(topics, pages)
-    made: Sequence[WrittenResponse] = ()
+    written_responses: Sequence[WrittenResponse] = ()
     if responses == "template":
-        made = [r for t in topics for r in template_responses(t, responses_per_topic, seed)]
+        written_responses = [
+            r for t in topics for r in template_responses(t, responses_per_topic, seed)
+        ]
     elif responses != "none":
         if not pathlib.Path(responses).is_file():
             expected = "expected responses 'template', 'none' or a file"
             raise InputError(f"{responses}: no such file; {expected}.")
-        made = load_responses(responses, topics)  # errors name the user's file
+        written_responses = load_responses(responses, topics)  # errors name the user's file
     try:
         with atomic_folder(output, "topics", replaces=True) as staged:
             staged.mkdir()
             write_jsonl(staged / TOPICS_FILE, map(_topic_row, topics))
             if responses != "none":
-                write_jsonl(staged / RESPONSES_FILE, map(dataclasses.asdict, made))
+                write_jsonl(staged / RESPONSES_FILE, map(dataclasses.asdict, written_responses))
             # What was written must be what the parser takes.
             checked = load_topics(staged)
             written = load_responses(staged, checked)
@@ -123,10 +125,10 @@ def _page_files(sources: Sequence[str | pathlib.Path]) -> list[pathlib.Path]:
     """Returns the page files among files and folders, each once, folders' files by name."""
     files: dict[pathlib.Path, None] = {}
     for source in map(pathlib.Path, sources):
-        found = sorted(source.glob("*.json")) if source.is_dir() else [source]
-        if not found:
+        page_files = sorted(source.glob("*.json")) if source.is_dir() else [source]
+        if not page_files:
             raise InputError(f"{source}: the folder holds no .json pages.")
-        files.update(dict.fromkeys(found))
+        files.update(dict.fromkeys(page_files))
     if not files:
         raise InputError("No pages given: name page files or folders of them.")
     return list(files)
@@ -155,10 +157,10 @@ def _check_questions(topics: Sequence[Topic], pages: Mapping[str, Page]) -> None
     """Raises an error for two pages under different titles that ask the same question."""
     seen: dict[str, Topic] = {}
     for topic in topics:
-        other = seen.setdefault(topic.question.casefold(), topic)
-        if other is not topic:
+        first_topic = seen.setdefault(topic.question.casefold(), topic)
+        if first_topic is not topic:
             raise InputError(
-                f"{pages[topic.id].file}: asks the same question as {pages[other.id].file} "
+                f"{pages[topic.id].file}: asks the same question as {pages[first_topic.id].file} "
                 f"({topic.question!r}): leave one of the pages out, or tell their questions apart "
                 "with --questions."
             )

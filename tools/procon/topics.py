@@ -48,8 +48,8 @@ def _read_topics() -> tuple[KnownTopic, ...]:
     rows = read_tsv(pathlib.Path(__file__).with_suffix(".tsv"), columns)
     cells = ([row.fields[name] for name in columns] for row in rows)
     return tuple(
-        KnownTopic(name, question, split, tuple(filter(None, others.split("; "))))
-        for name, question, split, others in cells
+        KnownTopic(name, question, split, tuple(filter(None, extra_cells.split("; "))))
+        for name, question, split, extra_cells in cells
     )
 
 
