@@ -21,8 +21,8 @@ from faith_jax.core.words import is_blank
 _FEW_ROWS = 20
 AVERAGE, OVERALL = "average", "overall"  # columns of tables, of the corpora's mean and all rows
 _OWN_CORPUS = (
-    "if they are of different systems or data, give each a corpus of its own (score --corpus=NAME, "
-    "or the field 'corpus')"
+    "compare systems with evaluate --protocol=systems; give different data a corpus each (score "
+    "--corpus=NAME, or the field 'corpus')"
 )
 # Sums of float32 probabilities end a little beside their range.
 _TOLERANCE = 1e-5

@@ -114,7 +114,7 @@ def test_texts_that_only_one_file_has_are_no_difference():
     corpus = read_corpora({"f": bare, "s": SECOND})["c"]
     assert corpus.responses == ("text 1", "text 2", "text 3")
     other = [{**r, "generated_text": "another"} for r in SECOND]
-    with pytest.raises(InputError, match="different responses of 'c', row '1'; if they are of"):
+    with pytest.raises(InputError, match="different responses of 'c', row '1'; compare"):
         read_corpora({"f": FIRST, "s": other})
 
 
@@ -146,7 +146,7 @@ def test_other_texts_are_found_where_no_text_is_kept(what):
     other = [{**r, what: ["other"] if what == "grounding" else ""} for r in same]
     found = read_corpora({"f": given, "s": same, "bare": _named(FIRST, "d")}, only_fields())
     assert list(found["c"].scores) == ["a", "b", "d"]
-    with pytest.raises(InputError, match=r"f and s have different .* of 'c', row '1'; if they"):
+    with pytest.raises(InputError, match=r"f and s have different .* of 'c', row '1'; compare"):
         read_corpora({"f": given, "s": other}, only_fields())
     bare = [{**r, "generated_text": None} for r in _named(FIRST, "d")]
     with pytest.raises(InputError, match="have different"):

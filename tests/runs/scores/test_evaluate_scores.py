@@ -182,7 +182,7 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
     for arguments, message in (
         ((tmp_path / "none.jsonl",), "none.jsonl: no such file"),
         ((good, fewer), "fewer.jsonl lacks '5', one of 1 row that only one of them has; if they"),
-        ((good, again), "again.jsonl both have scores of s on 'c'; if they are of different sys"),
+        ((good, again), "again.jsonl both have scores of s on 'c'; compare systems with ev"),
         ((tmp_path / "nan.jsonl",), "nan.jsonl:1: field 'scores.s': expected a finite number"),
         ((tmp_path / "twice.jsonl",), "corpus 'c' has the id '0' twice"),
         ((bare, "--protocol=auc"), "c: no row has a label (1 or 0), which the figures need"),
