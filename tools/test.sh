@@ -18,10 +18,10 @@ while true; do
     *) break ;;
   esac
 done
+unset PYTHONDONTWRITEBYTECODE  # tests start processes, each of which would compile the package again
 prepare_environment "[dev]" "$environment" "$release"
 cd "$repository"
 export TF_CPP_MIN_LOG_LEVEL=3
-unset PYTHONDONTWRITEBYTECODE  # tests start processes, each of which would compile the package again
 long="slow or faults or papers"
 selection=(-m "not ($long)") lint=yes
 case "${1:-}" in
