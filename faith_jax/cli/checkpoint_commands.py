@@ -95,10 +95,11 @@ class WriteManifest:
     """Writes digests of a checkpoint's tensors and files, which reading it then verifies.
 
     import-checkpoint, export-checkpoint and train write such a manifest.json themselves. Write one
-    for a checkpoint that you have downloaded, before you copy it to other machines.
+    for a checkpoint that you have downloaded, before you copy it to other machines. A checkpoint
+    that has one is verified.
 
     Attributes:
-      source (SOURCE): a Hugging Face folder, a T5X checkpoint, or a checkpoint of ours without one
+      source (SOURCE): a Hugging Face folder, a T5X checkpoint, or a checkpoint of ours
 
     Examples:
       %(prog)s checkpoints/flan_t5_xl

@@ -6,6 +6,7 @@ Prompts are .npy files, folders of PEFT, and checkpoints of ours.
 import contextlib
 import dataclasses
 import json
+import logging
 import pathlib
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -54,6 +55,8 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.soft_prompt import read_npy
 from faith_jax.runs import setup
 from faith_jax.tokenizers.vocabularies import tokenizer_folder
+
+logger = logging.getLogger("faith_jax")
 
 _ROOM = 1 << 20  # bytes, of what stands beside the parameters
 
@@ -127,19 +130,20 @@ def export_checkpoint(
 
 
 def add_manifest(source: str) -> pathlib.Path:
-    """Writes the manifest of a checkpoint that has none; returns its path.
+    """Writes the manifest of a checkpoint, or verifies it where there is one; returns its path.
 
-    The checkpoint is opened first, so a broken one gets no manifest.
+    The checkpoint is read first, so a broken one gets no manifest.
 
     Raises:
-      CheckpointError: it cannot be opened.
-      ConfigError: it has a manifest, or its folder cannot be written to.
+      CheckpointError: it cannot be read, or differs from its manifest.
+      ConfigError: its folder cannot be written to.
     """
     folder, tensors = stored_tensors(source)
     path = folder / MANIFEST
-    if path.exists():
-        raise ConfigError(f"{path}: exists already; remove it to write it anew.")
     open_checkpoint(source).read()
+    if path.exists():
+        logger.info("%s: the checkpoint is as its manifest says", source)
+        return path
     digests = {name: tensor_digests({name: tensor})[name] for name, tensor in tensors}
     with report_write_errors(path), output_lock(path, option="SOURCE"):
         write_manifest(folder, digests)

@@ -82,8 +82,10 @@ def _draw_pictures(
 ) -> list[SaliencePicture]:
     """Returns the pictures of examples in order; `writes`: the model writes the responses.
 
+    Examples without content words are left out with a warning.
+
     Raises:
-      InputError: for an example without content words.
+      InputError: no example has content words.
     """
     warn_of_other_texts(salience.engine.model.path, (e.grounding for e in examples))
     if writes:
@@ -98,7 +100,7 @@ def _draw_pictures(
             logger.info("The model's response: %s", response)
             completed.append(dataclasses.replace(example, response=response))
         examples = completed
-    shown_pictures = []
+    shown_pictures, problems = [], []
     for example, of_words in zip(examples, salience(examples), strict=True):
         texts = {"response": example.response, "grounding": " ".join(example.grounding.texts)}
         without = "response"
@@ -106,10 +108,15 @@ def _draw_pictures(
             without = "" if of_words.argument_words else "grounding"
         if of_words is None or without:
             blank = texts[without]
-            raise InputError(
+            problems.append(
                 f"{example.id}: the {without} has no content words to explain: {blank!r}."
             )
-        shown_pictures.append(salience_picture(example, of_words, threshold))
+        else:
+            shown_pictures.append(salience_picture(example, of_words, threshold))
+    if not shown_pictures:
+        raise InputError(problems[0])
+    for problem in problems:
+        logger.warning("%s It is left out.", problem)
     return shown_pictures
 
 

@@ -73,7 +73,7 @@ def test_arguments_of_a_topic_and_a_response_of_the_model(model, tmp_path, capsy
     assert f"con 1: {con[0].text}" in shown
 
 
-def test_rows_of_a_file(model, tmp_path, capsys):
+def test_rows_of_a_file(model, tmp_path, capsys, caplog):
     rows = tmp_path / "rows.jsonl"
     lines = [
         {
@@ -94,7 +94,14 @@ def test_rows_of_a_file(model, tmp_path, capsys):
     assert explain(model, f"--input={rows}", *pictures) == 0
     assert sorted(p.name for p in tmp_path.glob("*.png")) == ["map-2.png", "map-3.png", "map.png"]
     assert (tmp_path / "maps.html").read_text().count("<section") == 3
+    lines[1]["response"] = "It is."
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    output.unlink()
     capsys.readouterr()
+    assert explain(model, f"--input={rows}", f"--json={output}") == 0
+    assert "r1: the response has no content words to explain: 'It is.'. It is left" in caplog.text
+    ids = [json.loads(line)["id"] for line in output.read_text().splitlines()]
+    assert ids == ["r0", "r2"]
     assert explain(model, f"--input={rows}", "--id=r9") == 2
     assert "no row has the id 'r9'" in capsys.readouterr().err
 
