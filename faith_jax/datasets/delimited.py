@@ -163,9 +163,8 @@ def _split_records(lines: Sequence[str], separator: str) -> list[list[str]]:
 def has_quoted_cells(path: str | pathlib.Path, encoding: str = "utf-8") -> bool:
     """Returns whether a tab-separated file quotes cells, as pandas and spreadsheets do.
 
-    It does if all of it can be read with quotes, giving equally many cells in each record, and some
-    quotes are needed: a cell holds a quote mark, a tab or a line break, or all column names are
-    quoted.
+    It does if it can be read with quotes, with equally many cells in each record, and needs them: a
+    cell holds a quote mark, a tab or a line break, or all column names are quoted.
     """
     records = csv.reader(_decoded_lines(path, encoding), strict=True, delimiter="\t")
     header: list[str] = []

@@ -80,7 +80,7 @@ class Columns:
         such as '\n\n'
       history_column (NAME): earlier utterances
       label_column (NAME): 1, yes, true or faithful; 0, no, false or hallucinated; or empty
-        (default: label, if present); several may be given with commas: a row's first filled one
+        (default: label, if present); several with commas are tried in order until one is filled
       label_values (LABEL=VALUE): the meanings of other labels, with commas:
         entailment=1,contradiction=0,generic= (unknown)
       labels_are_errors: a label of 1, yes or true says that there is an error
@@ -546,7 +546,7 @@ class _RowReader(NamedTuple):
 
 
 def is_turned(column: str, label: str) -> bool:
-    """Returns whether the name of its column turns around the meaning of a label such as 1 or no.
+    """Returns whether the name of its column reverses the meaning of a label such as 1 or no.
 
     >>> is_turned("hallucination", "yes"), is_turned("hallucination", "faithful")
     (True, False)

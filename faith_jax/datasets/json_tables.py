@@ -41,7 +41,7 @@ def read_json_table(
 ) -> Iterator[Row]:
     """Yields the rows of JSON lines, of an array, or of an object by column or by row.
 
-    Without `may_be_one_value`, which depends on the file's name, it must have lines or an array.
+    The file must have lines or an array, unless its name allows it to be one value.
     `note` is called with a sentence on each detected detail; see `read_jsonl` for the others.
     """
     with open_text(path, encoding) as file:  # in pieces, as the first line may be large

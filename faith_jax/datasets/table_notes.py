@@ -47,7 +47,7 @@ class TableNotes:
         # The number of objects by part, column and kind, and the first of each.
         self._objects: collections.Counter[tuple[str, str, str]] = collections.Counter()
         self._first_objects: dict[tuple[str, str, str], str] = {}
-        self._reasonings: collections.Counter[str] = collections.Counter()  # answers that have one
+        self._reasonings: collections.Counter[str] = collections.Counter()  # answers with reasoning
         self._answers = 0
         self._answer_column = ""
         self._no_answers: collections.Counter[str] = collections.Counter()

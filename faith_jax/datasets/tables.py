@@ -359,7 +359,7 @@ def _count_rows(path: pathlib.Path, form: TableForm) -> int:
 def _examine_columns(
     path: pathlib.Path, form: _TextForm, names: Sequence[str]
 ) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Returns the columns of CSV or TSV that are empty, that have only cells like 1.0, or count.
+    """Returns the columns of CSV or TSV that are empty, have only cells like 1.0, or count rows.
 
     Counting columns rise from 0 with gaps, like the index of a frame that lacks some rows.
     """
@@ -399,8 +399,7 @@ def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
 def _find_encoding(path: pathlib.Path) -> str:
     """Returns the encoding of a text file: UTF-16 or UTF-32 by its mark, else UTF-8 or cp1252.
 
-    A file that has a character in UTF-8, or control characters of binary files, is read as UTF-8;
-    bytes in it that are not UTF-8 are then errors.
+    A file with a UTF-8 or a control character is read as UTF-8, in which other bytes are errors.
     """
     with open_text(path, "") as file:
         begin = file.read(4)
@@ -502,8 +501,7 @@ def _python_rows(path: pathlib.Path, batch: Any) -> list[dict[str, Any]]:
     """Returns the rows of an Arrow batch; times that Python's types cannot hold become texts.
 
     Raises:
-      InputError: a column holds texts that are not UTF-8, or values that have no Python or text
-        form.
+      InputError: a column holds texts that are not UTF-8, or values without a Python or text form.
     """
     import pyarrow
 

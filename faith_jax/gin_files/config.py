@@ -72,7 +72,7 @@ def parse(
       search_paths: folders to look in before the library's own.
       allow: further modules, with all their contents, or names of functions.
       unused: values for required macros that the job does not use, in case they are not set.
-      uncalled: values that replace those of macros which files set to a function's result.
+      uncalled: values for macros that files set to the result of a function.
     """
     gin.clear_config()
     log_once.cache_clear()

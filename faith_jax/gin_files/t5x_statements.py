@@ -124,7 +124,7 @@ class T5XConfig:
         return statement.where
 
     def is_seen_in(self, scope: str, statement: Statement) -> bool:
-        """Returns whether a statement sets its argument in a scope; the scope's own go first."""
+        """Returns whether a statement applies in a scope: no scoped statement overrides it."""
         place = (scope, statement.selector, statement.name)
         return statement.scope == scope or (not statement.scope and place not in self._last)
 

@@ -73,8 +73,7 @@ def _compute_precision_recall(
 class BERTScoreOptions(ModelOptions, total=False):
     """The options of BERTScore, which by default reads 512 tokens.
 
-    Each text is read separately. A longer text loses its end, or is an error with the cut policy
-    "error".
+    Each text is read separately. A longer text loses its end, or is an error by the policy "error".
 
     Attributes:
       part: "precision", "recall" or "f1", the default.

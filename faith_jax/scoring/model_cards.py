@@ -25,8 +25,7 @@ def _pmi_faith(unconditional: bool, kind: str) -> ScorerCard:
 
 _CLAIM = "Gupta 2022, section 5.3"
 
-# Cards by the factory of their scorers, in `faith_jax.scoring`. A factory of several scorers takes
-# the scorer's name.
+# Cards by the factory of their scorers; a factory of several scorers takes the scorer's name.
 MODEL_SCORERS: dict[str, tuple[ScorerCard, ...]] = {
     "pmi_faith.PMIFaithScorer": (
         *(_pmi_faith(u, kind) for u in (False, True) for kind in ("sum", "mean")),

@@ -2,11 +2,10 @@
 
     PMI-Faith(r, d, h) = log P(r | d, h) - log P(r | h)
 
-The paper sums over the response's tokens, the authors' code takes their mean; both are available
-here. Both terms score the same tokens: by default those of "Agent: {response}." including cue and
-full stop, as in the authors' code; with `score_cue=False` and `response_prompt=" {response}"` only
-those of the response. The unconditional form leaves the history out of both terms:
-log P(r | d) - log P(r).
+The paper sums over the response's tokens, the authors' code takes their mean; both are available.
+Both terms score the same tokens: by default all of "Agent: {response}.", cue and full stop too, as
+in the authors' code; with `score_cue=False` and `response_prompt=" {response}"` only the response.
+The unconditional form leaves the history out of both terms: log P(r | d) - log P(r).
 """
 
 import dataclasses
@@ -120,7 +119,7 @@ class Prompter:
         """Returns the prompts of an example; None if its response has no tokens.
 
         Raises:
-          InputError: the example is too long, and the policy does not allow to cut it.
+          InputError: the example is too long, and the policy does not allow cutting it.
         """
         pattern, cue = "{response}", ""
         if self.prompt is not None:

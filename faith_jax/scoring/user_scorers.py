@@ -33,8 +33,7 @@ def scorer(
     is undefined. It is not called for empty responses.
 
     Args:
-      name: the scorer's name. Your own scorer of this name is replaced, so that a cell of a
-        notebook can run twice.
+      name: the scorer's name; replaces your own scorer of this name, so that cells can run twice.
       description: a sentence on what the scorer measures.
       low: the smallest value, may be -inf.
       high: the largest value, may be inf.

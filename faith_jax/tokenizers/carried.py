@@ -1,8 +1,7 @@
 """Chooses a run's tokenizer, checks that it fits the model, and stores it with the run.
 
-A run uses VOCABULARY if it is set, which must not contradict the tokenizer that its checkpoint
-carries; otherwise the checkpoint's tokenizer, or else the embedded vocabulary. It stores its
-tokenizer in MODEL_DIR.
+A run uses VOCABULARY, which must not contradict its checkpoint's tokenizer; if it is not set, the
+checkpoint's tokenizer; or else the embedded vocabulary. It stores its tokenizer in MODEL_DIR.
 """
 
 import dataclasses
@@ -162,7 +161,7 @@ def is_same_vocabulary(tokenizer: Tokenizer, carried: Tokenizer) -> bool:
     if tokenizer is carried or tokenizer.fingerprint() == carried.fingerprint():
         return True
     form = pathlib.Path(carried.model_file).with_name(pathlib.Path(tokenizer.model_file).name)
-    if form.name in byte_level.DESCRIPTIONS:  # of ByT5, which has only one form
+    if form.name in byte_level.DESCRIPTIONS:  # ByT5 has only one form
         return False
     return form.is_file() and tokenizer.fingerprint() == load_vocabulary(form).fingerprint()
 
@@ -177,9 +176,8 @@ def check_vocabulary(
 ) -> int:
     """Checks that a vocabulary fits a model: its number of ids and its special tokens.
 
-    Models may have more embeddings than ids, as they round the number up. The tokenizer that a
-    checkpoint carries may also have a few ids without an embedding; texts must then not use them
-    (`check_ids`).
+    Models may round the number of ids up. The tokenizer that a checkpoint carries may also have a
+    few ids without an embedding, which texts must then not use (`check_ids`).
 
     Args:
       config: the configuration of the model.

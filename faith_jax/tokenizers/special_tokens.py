@@ -2,8 +2,8 @@
 
 The files are those of Transformers' `save_pretrained`, of any version: tokenizer_config.json,
 special_tokens_map.json, added_tokens.json and tokenizer.json name tokens; config.json names the
-model family. A special token that no file names is taken from the family's tokenizer class, if that
-is unknown from the ids in config.json, and finally from the usual names.
+model family. A special token that no file names is that of the family's tokenizer class. If the
+class is unknown, the ids in config.json are used, and finally the usual names.
 """
 
 import dataclasses
@@ -220,8 +220,7 @@ def _extra_tokens(config: Mapping[str, Any]) -> list[Token]:
 class AddedTokens:
     """Tokens with ids after a vocabulary's own; without any, a text is one part.
 
-    A text is split at these tokens, and the parts between are encoded separately, as in
-    Transformers.
+    A text is split at these tokens, and its parts are encoded separately, as in Transformers.
     """
 
     def __init__(self, tokens: Mapping[int, Token]):
@@ -263,8 +262,7 @@ def read_added_tokens(
       name: the vocabulary's file, for messages.
 
     Raises:
-      ConfigError: a file is broken, or two files disagree about the token of an id or the id of a
-        token.
+      ConfigError: a file is broken, or two files disagree about a token or its id.
     """
     # Our pieces for extra ids begin with a space, as in SeqIO; the files' do not.
     texts = {

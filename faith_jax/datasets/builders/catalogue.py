@@ -1,7 +1,6 @@
 """Registers the TFDS builders of all raw data sets, for example `tfds.builder("begin/official")`.
 
-A builder has the configs of all `RawDataset`s with its name; its card is in
-`faith_jax/datasets/cards`.
+A builder has a config for each `RawDataset` of its name; its card is in faith_jax/datasets/cards.
 """
 
 import itertools

@@ -210,8 +210,7 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     A query is a leading question, title or id; case and punctuation do not matter.
 
     Raises:
-      InputError: the query is empty, or matches no topic (the error names the nearest questions) or
-        several.
+      InputError: the query is empty, or matches no topic (names the nearest questions) or several.
     """
     topics = list(topics)
     if not query.strip():

@@ -60,8 +60,7 @@ class ReadClass(
 
     Attributes:
       supported: the number of the class or its name in the model's config ("class" in the card).
-      activation: the function of the logits: "softmax" over the classes, or "sigmoid" of this class
-        alone.
+      activation: the "softmax" of all classes' logits, or the "sigmoid" of this class's logit.
       minus: a class whose largest probability over all chunks is subtracted.
     """
 

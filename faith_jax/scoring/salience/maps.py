@@ -152,7 +152,7 @@ def _count_parallel_passes(
 def rows_in_bound(
     config: TransformerConfig, inputs: Sequence[int], length: int, max_bytes: int | None = None
 ) -> int:
-    """Returns how many rows of activations fit the bound, by an estimate; 0 = not even one.
+    """Returns how many rows have activations within the bound, by an estimate; may be 0.
 
     `inputs` has the length of the encoder's input in tokens: two numbers for DoHA, empty for a
     decoder-only model. `length` is the length of the decoder's input.

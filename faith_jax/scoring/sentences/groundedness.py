@@ -40,8 +40,7 @@ class ResponseSentences(NamedTuple):
     """A response's words and sentences, and the rows that the NLI model reads for each sentence.
 
     Attributes:
-      words: the response's content words (`ANSWERS` only if it has no others), and whether the
-        grounding has each.
+      words: content words, `ANSWERS` only if there are no others; True = the grounding has it.
       sentences: the sentences of the response, with their offsets.
       rows: a row for each sentence with each of its passages, one sentence after the other.
       counts: the number of rows of each sentence.

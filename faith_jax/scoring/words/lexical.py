@@ -3,9 +3,8 @@
 Scorers that compare the response with one reference join the grounding's texts; scorers that look
 at sentences or arguments keep the texts apart.
 
-`FACTORIES` has the functions that make the scorers. Their option `normalization` is "published"
-(as in the source) or "unicode" (words of all scripts); some scorers accept further values. Wrong
-options are ConfigErrors.
+`FACTORIES` has functions that make the scorers. Their option `normalization` is "published" (as in
+the source), "unicode" (words of all scripts) or another value. Wrong options are ConfigErrors.
 """
 
 import functools
@@ -184,7 +183,7 @@ def _q2_baseline_bleu_scorer() -> TextScorer:
 
 
 def _lexical_overlap_scorer(normalization: str = PUBLISHED) -> TextScorer:
-    """Returns DialFact's lexical overlap: that of the response and the most similar grounding text.
+    """Returns the scorer of DialFact's lexical overlap with the most similar grounding text.
 
     The normalization may also be "spacy": spaCy's words and stop words, as in the paper.
 
