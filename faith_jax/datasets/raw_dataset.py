@@ -1,4 +1,4 @@
-"""Raw data sets: their files, the sources of these, and how they are read.
+"""Raw data sets: their files, where to get them, and how they are read.
 
 A `RawDataset` is pure Python. The TFDS builders in `faith_jax/datasets/builders` are made from it,
 and all code that reads rows without TensorFlow uses it directly.

@@ -8,9 +8,9 @@ which downloads from Reddit and a newspaper, makes complete ones ("post-build").
 
 As in Nandwani 2023, the tasks leave out turns without knowledge, turns that draw on personal
 knowledge, and opening turns (131,555, 8,183 and 8,301 turns of train, valid_rare and test_rare
-remain, table 2). Counting ticked sections only, test_rare has 8,301 turns and valid_rare 8,217; the
-sections of 34 turns have no text. The authors' code also writes characters outside ASCII as escapes
-(in 9 responses of test_rare); here they stay.
+remain, table 2). Counted by ticked sections, test_rare has 8,301 turns and valid_rare 8,217; the
+ticked sections of 34 turns have no text. The authors' code also writes characters outside ASCII as
+escapes (in 9 responses of test_rare); here they stay.
 """
 
 import functools

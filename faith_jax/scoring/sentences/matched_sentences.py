@@ -4,7 +4,7 @@ Sentences of the response with content are matched one-to-one with sentences of 
 that the total mutual entailment of the pairs is largest. An unmatched sentence of the response is a
 hallucination; an unmatched sentence of the arguments is missing in the response. If the response
 names the holders of the con side ("Supporters say …", "On the other hand, critics …"), pro
-arguments are matched only with its pro sentences, and con arguments only with its con sentences.
+arguments are not matched with its con sentences, nor con arguments with its pro sentences.
 
 Single sentences are compared as in SummaC (Laban 2022, section 3); the errors are those of Chang
 2024, section 3.1.
