@@ -1,8 +1,8 @@
 """Reads CSV and TSV files whose first line names the columns.
 
-The caller states the format: research data sets disagree on whether a quote mark in a TSV file
-quotes. A byte order mark, blank lines, also of separators alone as spreadsheets write them, and
-Windows line ends are accepted, and so is a first line `sep=;`, which tells Excel the separator.
+The caller states the format, since research data sets disagree on whether TSV files use quoting.
+Accepted are a byte order mark, Windows line ends, blank lines, lines of only separators (written by
+spreadsheets), and a first line `sep=;`, which tells Excel the separator.
 """
 
 import contextlib
@@ -18,18 +18,18 @@ from faith_jax.core.errors import InputError, did_you_mean
 from faith_jax.core.rows import BadRows, Row, check_columns, read_lines
 from faith_jax.datasets.json_tables import free_name
 
-# A cell of csv's is at most 128 KiB by default; documents are longer.
+# The csv module's default limit for a cell is 128 KiB; documents may be longer.
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 _ENDINGS = {",": ".csv", "\t": ".tsv"}
 _SAMPLE_LINES = 1000
 _MOST_RECORDS = 0.9
-_QUOTED = frozenset('"\t\n\r')  # what a cell without quotes cannot hold
+_QUOTED = frozenset('"\t\n\r')  # characters that only a quoted cell can hold
 _NUMBER = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
 _SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?\1*[ \r\n]*', re.IGNORECASE)
 
-# The first line of a record, and its cells or what is wrong with it.
+# The number of a record's first line, and its cells or an error message.
 _Record = tuple[int, list[str] | str]
 
 
@@ -47,19 +47,19 @@ def read_csv(
 
     Args:
       path: the file.
-      columns: those that must be there.
-      bad_rows: what to do with a row that has too few or too many cells, wrong quotes, or bytes
-        that are not UTF-8; by default reading stops.
-      delimiter: "," or, as spreadsheet programs of many languages write it, ";" or a tab.
-      first: the row to begin with, from 0; those before it, bad ones too, are not looked at.
-      encoding: of the file.
-      nameless: is filled with the names that columns without one get: "index" the first column, as
-        which pandas writes its index, and "Unnamed: 2" or the like any other; None = they get none.
-      has_quotes: False = a quote mark is text, and each line a row.
+      columns: the columns that the file must have.
+      bad_rows: how rows with too few or too many cells, wrong quotes, or bytes that are not UTF-8
+        are handled; by default reading stops at the first.
+      delimiter: ",", or ";" or a tab, as spreadsheet programs write in many languages.
+      first: the row to begin with, from 0; earlier rows, bad ones included, are not checked.
+      encoding: the encoding of the file.
+      nameless: filled with the names given to columns without one: "index" for the first column, as
+        pandas writes its index there, and "Unnamed: 2" or the like for others; None = give none.
+      has_quotes: False = a quote mark is text, and each line is a row.
 
     Raises:
-      InputError: the file is missing, empty or without one of the columns, has a quote that is
-        never closed, or a bad row.
+      InputError: the file is missing or empty, lacks one of the columns, has a quote that is never
+        closed, or has a bad row.
     """
     records: Iterable[_Record]
     if has_quotes:
@@ -113,9 +113,9 @@ def find_separator(
 ) -> tuple[str, bool]:
     """Returns the character between the cells of a file, and whether the first line states it.
 
-    Else it is `usual`, unless another one fits better. One fits if the first record has several
-    cells by it, and nine of ten records at the beginning of the file as many; it fits better if
-    these are more.
+    If it is not stated, it is `usual` unless another separator fits better. A separator fits if it
+    divides the first record into several cells and nine of ten records at the beginning of the file
+    into equally many. The separator with the most cells fits best.
     """
     first = next(iter(read_lines(path, encoding)), b"").decode("utf-8", "surrogateescape")
     if statement := _SEPARATOR_LINE.fullmatch(first):
@@ -126,7 +126,7 @@ def find_separator(
         counts = [len(cells) for cells in _split_records(lines, separator)]
         if counts and counts[0] > 1 and counts.count(counts[0]) >= _MOST_RECORDS * len(counts):
             widths[separator] = counts[0]
-    # The first one of the most cells, of which the usual one is the first of all.
+    # Takes the first separator with the most cells; the usual one comes first.
     return max(widths, key=widths.__getitem__, default=usual), False
 
 
@@ -135,7 +135,7 @@ def decimal_comma_columns(
 ) -> frozenset[str]:
     """Returns the columns whose cells are numbers, some of them with a decimal comma.
 
-    The beginning of the file decides; its separator is no comma.
+    Only the beginning of the file is checked; its separator must not be a comma.
     """
     header, *records = _split_records(_sample_lines(path, encoding), separator) or [[]]
     columns = zip(header, itertools.zip_longest(*records, fillvalue=""), strict=False)
@@ -156,15 +156,15 @@ def _split_records(lines: Sequence[str], separator: str) -> list[list[str]]:
     with contextlib.suppress(csv.Error):
         records.extend(filter(None, csv.reader(lines, delimiter=separator)))
     if len(lines) == _SAMPLE_LINES and len(records) > 1:
-        records.pop()  # which the sample may cut
+        records.pop()  # the sample may end within this record
     return records
 
 
 def has_quoted_cells(path: str | pathlib.Path, encoding: str = "utf-8") -> bool:
     """Returns whether a tab-separated file quotes cells, as pandas and spreadsheets do.
 
-    That is so if all of it is read so, each record with as many cells, and one of the cells in
-    quotes has to be: it holds a quote mark, a tab or a line break, or names a column.
+    It does if it can be read with quotes, with equally many cells in each record, and needs them: a
+    cell holds a quote mark, a tab or a line break, or all column names are quoted.
     """
     records = csv.reader(_decoded_lines(path, encoding), strict=True, delimiter="\t")
     header: list[str] = []
@@ -177,7 +177,7 @@ def has_quoted_cells(path: str | pathlib.Path, encoding: str = "utf-8") -> bool:
             must_be |= any(not _QUOTED.isdisjoint(cell) for cell in cells)
     except csv.Error:
         return False
-    if must_be:  # or quote marks stand in the middle of cells, where they are text for both
+    if must_be:  # true also for quote marks inside cells, which are text with or without quoting
         lines = _decoded_lines(path, encoding)
         starts = (cell[:1] for line in lines for cell in line.split("\t"))
         return '"' in starts
@@ -186,9 +186,9 @@ def has_quoted_cells(path: str | pathlib.Path, encoding: str = "utf-8") -> bool:
 
 
 def _decoded_lines(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[str]:
-    """Yields lines; bytes that are not UTF-8 become surrogates, which are found in the cells.
+    """Yields lines; bytes that are not UTF-8 become surrogates, which `_check_record` detects.
 
-    A first line that states the separator is blank, so that the others keep their numbers.
+    A first line that states the separator is yielded as blank, to keep the line numbers.
     """
     lines = (line.decode("utf-8", "surrogateescape") for line in read_lines(path, encoding))
     if (first := next(lines, None)) is not None:
@@ -210,7 +210,7 @@ def _quoted_records(
                 raise InputError(
                     f"{path}:{start}: a quote that is opened here is never closed."
                 ) from None
-            if "new-line character" in problem:  # csv's own remedy is one for programmers
+            if "new-line character" in problem:  # csv's own message is for programmers
                 problem = "a carriage return outside quotes"
             where = "" if start == end else f" in the lines up to {end}, read as one record"
             yield start, f"not valid CSV{where}: {problem}; {remedy}."
@@ -222,13 +222,13 @@ def _quoted_records(
 
 
 def _is_blank(numbered: _Record) -> bool:
-    """Whether a record has nothing but separators; a single empty cell may be an answer."""
+    """Returns whether a record has only separators; a single empty cell may be an answer."""
     _, record = numbered
     return isinstance(record, list) and len(record) > 1 and not any(record)
 
 
 def _check_record(record: list[str] | str, place: str) -> list[str]:
-    """Returns the cells of a record, if it has no error and all of it is UTF-8."""
+    """Returns the cells of a record; raises InputError if it is faulty or not UTF-8."""
     if isinstance(record, str):
         raise InputError(f"{place}: {record}")
     for number, cell in enumerate(record, start=1):
@@ -263,5 +263,5 @@ def _check_header(header: list[str], place: str, delimiter: str, columns: Sequen
 
 
 def _join_names(names: Iterable[str]) -> str:
-    """Returns names in one line, those with line breaks and the like in quotes."""
+    """Returns names in one line; names with line breaks and the like are quoted."""
     return ", ".join(name if name.isprintable() else repr(name) for name in names)

@@ -1,4 +1,4 @@
-"""Makes examples to score of rows of any form: of a table, a frame, or a data set."""
+"""Turns rows of a table, a frame or a data set into examples that can be scored."""
 
 import dataclasses
 import datetime
@@ -42,22 +42,22 @@ from faith_jax.datasets.usual_names import (
 )
 
 _BYTES = re.compile(r"b(['\"]).*\1", re.DOTALL)
-# Further names that an error proposes.
+# Column names that error messages suggest, but that are never assumed.
 _LIKELY = {
     "grounding": ("context", "document", "doc", "article"),
     "response": ("summary", "claim", "outputs", "model_output"),
 }
-_TEXTS = ("grounding", "response", "history")  # of which a column holds one
-# Labels that say which rows are faithful, or, with --labels-are-errors, which have an error.
+_TEXTS = ("grounding", "response", "history")  # a column holds at most one of these parts
+# These labels mark faithful rows or, with --labels-are-errors, rows that have an error.
 _ANSWERS = {"0": 0, "1": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
-# Labels that say it themselves.
+# These labels mean the same with or without --labels-are-errors.
 _SAYING = {
     **dict.fromkeys(("faithful", "supported", "consistent", "attributable"), 1),
     **dict.fromkeys(("unfaithful", "not faithful", "unsupported", "not supported"), 0),
     **dict.fromkeys(("inconsistent", "not attributable", "hallucinated", "hallucination"), 0),
 }
 KNOWN_LABELS = _ANSWERS | _SAYING  # in lower case: 1 = faithful
-# Names of columns whose yes means an error, such as HaluEval's, unless a word of them denies it.
+# In columns with such names (HaluEval's, say) yes means an error, unless the name has a negation.
 _NAMES_AN_ERROR = re.compile(
     r"(?!.*(?<![a-z])(?:no|non|not|free|without)(?![a-z]))"
     r".*(?:hallucinat|unfaithful|inconsisten|unsupported|(?<![a-z])errors?(?![a-z]))",
@@ -69,33 +69,32 @@ SYSTEM_FIELDS = ("system", "replicate")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Columns:
-    r"""Which columns hold what: options of the commands that read rows.
+    r"""Options of the commands that read rows: which column holds which part of an example.
 
     Attributes:
       grounding_column (NAME): a text or a list of texts; or pro=NAME,con=NAME, the arguments of
         each side (its perspectives); default: the usual names, TRUE's first
-      perspective_column (NAME): of each text of the grounding its side, or its article's title
+      perspective_column (NAME): the side of each text of the grounding, or its article's title
       response_column (NAME): the text; default: the usual names, TRUE's first
-      split_grounding (TEXT): between the texts of a grounding that stands in one cell, such as
-        '\n\n'
+      split_grounding (TEXT): the separator of the texts of a grounding that stands in one cell,
+        such as '\n\n'
       history_column (NAME): earlier utterances
       label_column (NAME): 1, yes, true or faithful; 0, no, false or hallucinated; or empty
-        (default: label, where there is one); of several with commas the first that a row fills
-      label_values (LABEL=VALUE): what other labels mean, with commas:
+        (default: label, if present); several with commas are tried in order until one is filled
+      label_values (LABEL=VALUE): the meanings of other labels, with commas:
         entailment=1,contradiction=0,generic= (unknown)
       labels_are_errors: a label of 1, yes or true says that there is an error
-      id_column (NAME): default: id, where there is one; else, or with --id-column=, the row's
-        number
-      corpus_column (NAME): default: corpus, where there is one
+      id_column (NAME): default: id, if present; otherwise, or with --id-column=, the row's number
+      corpus_column (NAME): default: corpus, if present
     """
 
     group: ClassVar = "columns"
     reads_grounding: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("grounding", "response")  # parts that each row has
-    empty_remedy: ClassVar[str] = "leave out rows without one"  # where a grounding is empty
+    needs: ClassVar[tuple[str, ...]] = ("grounding", "response")  # parts that each row must have
+    empty_remedy: ClassVar[str] = "leave out rows without one"  # if a grounding is empty
     accepts_empty: ClassVar[bool] = False  # a grounding may be empty: its scores are undefined
-    unknown_remedy: ClassVar[str] = "name it with {}"  # where no column is known; {} = the options
-    ambiguous_remedy: ClassVar[str] = "say which does with {}"  # where several are
+    unknown_remedy: ClassVar[str] = "name it with {}"  # if no column is known; {} = the options
+    ambiguous_remedy: ClassVar[str] = "say which does with {}"  # if several columns fit
     label_remedy: ClassVar[str] = "say what others mean with --label-values=LABEL=1,…"
     grounding_column: str = ""
     split_grounding: Annotated[str, unescape] = ""
@@ -113,7 +112,7 @@ class Columns:
 
     @functools.cached_property
     def named_texts(self) -> frozenset[str]:
-        """The columns of texts that options name."""
+        """The columns of grounding, response and history that options name."""
         option_of: dict[str, str] = {}
         for part in _TEXTS:
             option = f"--{part}-column"
@@ -140,26 +139,26 @@ class Columns:
         return label_meanings
 
     def find_id_column(self, fields: tuple[str, ...]) -> str:
-        """Returns which of a table's columns has the ids; "" = none."""
+        """Returns the column of a table that has the ids; "" = none."""
         try:
             return _find_column_names(self, fields)["id"]
-        except InputError:  # which the rows raise with their place
+        except InputError:  # raised again when rows are read, then with their place
             return ""
 
 
-_JSON = msgspec.json.Encoder(enc_hook=dict)  # of mappings that are no dict
+_JSON = msgspec.json.Encoder(enc_hook=dict)  # the hook encodes mappings that are not dicts
 
 
 class ExampleRow(NamedTuple):
-    """An example with what else its row says.
+    """An example, together with the other fields of its row.
 
     Attributes:
-      example: what is scored.
-      corpus: which it belongs to.
+      example: the example to score.
+      corpus: the corpus that the example belongs to.
       fields: the row's other values as JSON (dates as texts), without nulls; the label too if its
         column is not named "label".
       left_out: columns whose values JSON cannot hold, with their types.
-      place: which part of the input it is of (a file, a task), and which row of it, from 0.
+      place: the number of the part of the input (a file, a task), and of the row in it, from 0.
     """
 
     example: GroundedExample
@@ -168,7 +167,7 @@ class ExampleRow(NamedTuple):
     left_out: Mapping[str, str] = types.MappingProxyType({})
     place: tuple[int, int] = (0, 0)
 
-    # Digests of rows are of this text, which is made in a third of the usual one's time.
+    # Rows are digested by this text, which takes a third of the time of the default repr.
     def __repr__(self) -> str:
         return f"ExampleRow{_JSON.encode(self).decode()}"
 
@@ -182,9 +181,9 @@ def file_examples(
     first: int = 0,
     notes: TableNotes | None = None,
 ) -> Iterator[ExampleRow]:
-    """Yields the examples of a file or folder from row `first` on, counted from 0.
+    """Yields the examples of a file or folder, starting at row `first`, counted from 0.
 
-    Bad rows count in the numbers that rows without ids get.
+    Rows without ids are numbered; bad rows count too.
     """
     notes = notes or TableNotes()
     unread = _Unread(bad_rows)
@@ -213,9 +212,9 @@ def _file_text_columns(
 
 
 def text_columns(rows: Iterable[Row], named: Collection[str]) -> frozenset[str]:
-    """Returns the columns of a table in which some values are plain texts, and print no lists.
+    """Returns the columns of a table in which some value is a plain text, not a printed list.
 
-    `rows` are all of the table, and `named` the columns that a user names.
+    `rows` are all rows of the table, and `named` the columns that a user names.
     """
     names = set[str]()
     for row in rows:
@@ -225,7 +224,7 @@ def text_columns(rows: Iterable[Row], named: Collection[str]) -> frozenset[str]:
 
 
 class _Unread(BadRows):
-    """Passes bad rows on, and counts those of this reading."""
+    """Passes bad rows on to another `BadRows`, and counts the bad rows of this pass."""
 
     def __init__(self, bad_rows: BadRows):
         super().__init__(bad_rows.skip)
@@ -250,25 +249,25 @@ def example_rows(
     """Yields the examples of rows.
 
     Args:
-      rows: of any form.
-      columns: which of their fields hold what.
-      corpus: of rows that name none.
-      bad_rows: what to do with a bad row; by default reading stops.
+      rows: rows of any form.
+      columns: which of their fields hold which part of an example.
+      corpus: the corpus of rows that name none.
+      bad_rows: how bad rows are handled; by default reading stops at the first.
       unread: counts the rows that could not be read.
       first: the number of the first row, from 0.
-      notes: collects what is found out about the rows.
-      find_text_columns: returns `text_columns` of all rows of the table, if it can hold lists; None
-        = it cannot, and what prints a list is one.
+      notes: collects notes on how the rows are read.
+      find_text_columns: returns `text_columns` of all rows of a table that can hold lists; None =
+        the table cannot, so a text that looks like a printed list is read as a list.
       decimals: columns whose numbers have decimal commas.
 
     Raises:
       InputError: a row lacks a column, a grounding or a response, or has an unknown label or the id
         of an earlier response of its system. Also, whatever `bad_rows` says, two columns may hold
-        the same, or a column has lists of several forms.
+        the same part, or a column has lists of several forms.
     """
     seen = Seen()
     read = first
-    has_numbered = False  # rows without an id of their own
+    has_numbered = False  # whether some row had no id of its own
     notes = notes or TableNotes()
     lists = ListColumns(notes, find_text_columns, is_checked=first > 0)
     layout_of = functools.lru_cache(functools.partial(_build_layout, columns))
@@ -288,7 +287,7 @@ def example_rows(
             elif isinstance(value, str):
                 texts = value.split(columns.split_grounding)
             if name == columns.perspective_column and lists.is_mixed(name):
-                remedy = "write every cell of the column as a JSON list"  # a text is no side
+                remedy = "write every cell of the column as a JSON list"  # a text is not a side
                 raise field_error(row.place, name, "lists throughout", value, remedy)
             if texts is not value:
                 changed[name] = texts
@@ -325,18 +324,18 @@ def example_rows(
 
 
 def response_key(row: ExampleRow) -> tuple[Any, ...]:
-    """Returns a response's key, which no other has: corpus, id, and the system that made it."""
+    """Returns the unique key of a response: its corpus, its id, and the system that made it."""
     return row.corpus, row.example.id, *map(row.fields.get, SYSTEM_FIELDS)
 
 
 class _Layout(NamedTuple):
-    """Which fields of rows hold what."""
+    """The fields of rows that hold the parts of examples."""
 
     names: Mapping[str, str]  # by the part of an example
     grounding: tuple[str, ...]
-    texts: tuple[str, ...]  # with one text or several: grounding, history, perspectives
-    further_fields: tuple[str, ...]  # which ride along
-    question: str  # of them, the one that follows the history; "" = none
+    texts: tuple[str, ...]  # fields that may hold lists: grounding, history, perspectives
+    further_fields: tuple[str, ...]  # passed through to the output
+    question: str  # the further field whose text follows the history; "" = none
 
 
 def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
@@ -345,7 +344,7 @@ def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
     texts = [*grounding, names["history"]]
     texts += [] if "=" in names["grounding"] else [columns.perspective_column]
     used = {*grounding, *(names[part] for part in ("response", "history", "id", "corpus"))}
-    used |= {"label"} & {names["label"]}  # other names say what the label is of
+    used |= {"label"} & {names["label"]}  # a column with another name is passed through too
     texts = [name for name in texts if name and name in fields]
     further_fields = tuple(n for n in fields if not n or n not in used)
     question = "" if columns.history_column else question_beside(names["history"], further_fields)
@@ -353,7 +352,7 @@ def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
 
 
 class _RowReader(NamedTuple):
-    """Reads the parts of an example from the fields of a row, whose place is named in errors."""
+    """Reads the parts of an example from the fields of a row; errors name its place."""
 
     fields: Mapping[str, Any]
     place: str
@@ -361,7 +360,7 @@ class _RowReader(NamedTuple):
     layout: _Layout
 
     def read_example(self, number: int, corpus: str, notes: TableNotes) -> ExampleRow:
-        """Returns the example; `number` is the id of a row that has none."""
+        """Returns the example; a row without an id gets `number`."""
         names = self.layout.names
         if missing := [part for part in self.columns.needs if not names[part]]:
             raise self._unknown_columns(missing)
@@ -391,7 +390,7 @@ class _RowReader(NamedTuple):
                 continue
             value = self.fields[name]
             try:
-                if not isinstance(value, str | int):  # what is no finite number becomes null
+                if not isinstance(value, str | int):  # NaN and infinities become null
                     text = json.dumps(value, default=_json_text)
                     value = json.loads(text, parse_constant=lambda _: None)
             except TypeError:
@@ -404,7 +403,7 @@ class _RowReader(NamedTuple):
         return ExampleRow(example, named_corpus or corpus, json_fields, left_out, (0, number - 1))
 
     def read_id(self) -> str:
-        """Returns the row's own id; "" = it has none."""
+        """Returns the row's own id; "" = none."""
         option, remedy = self.columns.id_column, "--id-column= takes the rows' numbers"
         value = self._read_part("id")
         identifier = cell_text(value, self.place, option or "id", remedy)
@@ -413,8 +412,8 @@ class _RowReader(NamedTuple):
         return identifier
 
     def _unknown_columns(self, missing: Sequence[str]) -> InputError:
-        """Returns the error that no column is known to hold some parts, and what may help."""
-        # These names have other meanings, too, so that they are not taken unasked.
+        """Returns an error for parts that no known column holds, with suggestions."""
+        # These names can have other meanings, so they are suggested rather than assumed.
         suggested = {
             part: next((name for name in _LIKELY.get(part, ()) if name in self.fields), "NAME")
             for part in missing
@@ -444,7 +443,7 @@ class _RowReader(NamedTuple):
         )
 
     def _read_part(self, part: str) -> Any:
-        """Returns the value of the field that holds a part; None = no field, or no value."""
+        """Returns the value of a part; None if its field is unknown or has no value."""
         name = self.layout.names[part]
         value = self._read_value(name) if name else None
         return None if is_missing(value) else value
@@ -469,7 +468,7 @@ class _RowReader(NamedTuple):
         sides = () if "=" in spec else self.fields.get(columns.perspective_column)
         if sides and isinstance(sides, list | tuple):
             texts = [text for _, text in sided_texts]
-            if len(texts) != len(sides):  # there is one for each text that is not blank
+            if len(texts) != len(sides):  # sides may be given only for texts that are not blank
                 texts = list(filter(None, texts))
             sided_texts = list(zip(sides, texts, strict=False))
             is_sided = all(isinstance(side, str) for side, text in sided_texts if text)
@@ -490,9 +489,9 @@ class _RowReader(NamedTuple):
         )
 
     def _read_texts(self, name: str) -> list[str]:
-        """Returns the texts of a field with one or a list; blank and missing ones are "".
+        """Returns the texts of a field that holds a text or a list; blank or missing texts are "".
 
-        They may be documents, or turns of a chat, also in pairs.
+        Items may also be documents, or the turns of a chat, alone or in pairs.
         """
         value, texts = self._read_value(name), []
         items = value if isinstance(value, list | tuple) else [value]
@@ -508,9 +507,9 @@ class _RowReader(NamedTuple):
         return texts
 
     def _read_question(self, last: Sequence[str], notes: TableNotes) -> list[str]:
-        """Returns the question that a row has beside earlier turns.
+        """Returns the question of a row that stores it apart from the earlier turns, or [].
 
-        `last` is the last of these turns, which may be the question already.
+        `last` is the last of the earlier turns, which may already be the question.
         """
         name = self.layout.question
         question = self.fields[name] if name else None
@@ -523,7 +522,7 @@ class _RowReader(NamedTuple):
         value, columns = self._read_part("label"), self.columns
         name, further = self.layout.names["label"], (columns.label_column or "").split(",")[1:]
         for other in (field_named(it, tuple(self.fields)) for it in further):
-            # A table of several corpora has the columns of all, of which a row fills one.
+            # A table of several corpora may have a label column for each; a row fills only one.
             if not label_text(value) and not is_missing(self.fields.get(other)):
                 name, value = other, self.fields[other]
         meanings, text = columns.known_labels, label_text(value)
@@ -547,7 +546,7 @@ class _RowReader(NamedTuple):
 
 
 def is_turned(column: str, label: str) -> bool:
-    """Returns whether a label, as 1 or no, means the opposite by the name of its column.
+    """Returns whether the name of its column reverses the meaning of a label such as 1 or no.
 
     >>> is_turned("hallucination", "yes"), is_turned("hallucination", "faithful")
     (True, False)
@@ -556,22 +555,22 @@ def is_turned(column: str, label: str) -> bool:
 
 
 def have_usual_names(fields: Iterable[str]) -> bool:
-    """Returns whether rows of such fields have a grounding and a response by their names."""
+    """Returns whether rows with these fields have a grounding and a response by the usual names."""
     try:
         names = _find_column_names(Columns(), tuple(fields))
-    except InputError:  # several columns may hold one of them
+    except InputError:  # several columns may hold the same part
         return True
     return bool(names["grounding"] and names["response"])
 
 
 @functools.lru_cache
 def _find_column_names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
-    """Returns the columns that hold the parts of an example; "" = none, a named one may lack.
+    """Returns the column of each part of an example; "" = none, and a named one may be missing.
 
-    A text that an option names is nothing else by its usual name.
+    A column of texts that an option names is not taken for another part by its usual name.
 
     Raises:
-      InputError: two columns may hold a part; the message is without a place.
+      InputError: two columns may hold the same part; the message does not name a place.
     """
     names = {"grounding": ""}
     used = {field_named(name, fields) for name in columns.named_texts}
@@ -595,7 +594,7 @@ def _find_column_names(columns: Columns, fields: tuple[str, ...]) -> dict[str, s
 
 
 def _match_fields(option: str, fields: tuple[str, ...]) -> str:
-    """Returns the value of an option with the names as the table has them."""
+    """Returns the value of an option, with its column names spelled as in the table."""
     if option in fields or "=" not in option:
         return field_named(option, fields)
     sides = _parse_perspectives(option).items()
@@ -604,19 +603,19 @@ def _match_fields(option: str, fields: tuple[str, ...]) -> str:
 
 @functools.cache
 def _parse_perspectives(spec: str) -> dict[str, str]:
-    """Returns the column of each perspective; of a single column without one that of ""."""
+    """Returns the column of each perspective; a single column has the perspective ""."""
     if "=" not in spec:
         return {"": spec}
     return dict(part.split("=", 1) for part in spec.split(",") if "=" in part)
 
 
 def _is_text(value: Any) -> bool:
-    """Returns whether a value is a text, and not what bytes print, such as b'Tea'."""
+    """Returns whether a value is a text, but not printed bytes such as b'Tea'."""
     return isinstance(value, str) and _BYTES.fullmatch(value) is None
 
 
 def _to_text(value: Any) -> str:
-    """Returns a value as text; "" for none and for a blank text."""
+    """Returns a value as text; "" for None and for a blank text."""
     text = "" if value is None else str(value)
     return text if text.strip() else ""
 
@@ -632,13 +631,13 @@ def _json_text(value: Any) -> str | float:
 
 
 def cell_text(value: Any, place: str, name: str, remedy: str = "") -> str:
-    """Returns a text or a number of a row as a text; "" = it is missing or blank.
+    """Returns a text or number of a row as text; "" = missing or blank.
 
-    Whole numbers are the same text whatever their type: pandas makes 1 of an id 1.0 where another
-    one is missing.
+    A whole number gives the same text as an int and as a float: pandas turns the id 1 into 1.0 if
+    another id is missing.
 
     Raises:
-      InputError: it is neither; names the place, the field and the remedy.
+      InputError: the value is neither; the message names the place, the field and the remedy.
     """
     if is_missing(value):
         return ""

@@ -1,4 +1,4 @@
-"""From the fields of a row to the text that a model responds to.
+"""Turns the fields of a row into the text that a model responds to.
 
 >>> input_row({"query": "Is it?", "pro": "It is.", "con": "It is not."}, "rows.jsonl:1", "1").inputs
 '{query: Is it?} {pro: It is.} {con: It is not.}'
@@ -18,22 +18,22 @@ from faith_jax.core.errors import InputError, nearest_names
 from faith_jax.core.schema import Text, Texts, convert_row
 from faith_jax.core.types import SIDE_FIELDS, SIDES
 
-# What `input_row` reads; `pro` and `con` are other names of the arguments.
+# The fields that `input_row` reads; `pro` and `con` are other names for the arguments.
 FIELDS = ("id", "inputs", "inputs_without_document", "query", *SIDE_FIELDS, *SIDES, "history",
           "knowledge", "response")  # fmt: skip
-# Those that are a text or a list of texts.
+# Fields that may be a text or a list of texts.
 LISTS = frozenset((*SIDE_FIELDS, *SIDES, "history", "knowledge"))
-# Other names for these, in rows that have neither these nor `inputs`.
+# Likely misnomers of fields, an error in rows that have neither the field nor `inputs`.
 _MEANT = {"question": "query"} | {
     f"{side}_{texts}": side for side in SIDES for texts in ("arg", "args", "texts")
 }
-# What programs of retrieval call the knowledge, for rows where nothing else answers the query.
+# Retrieval programs' names for the knowledge, suggested if a row has no evidence for its query.
 _PASSAGES = (
     *("context", "contexts", "retrieved_contexts", "retrieval_context"),
     *("documents", "passages", "source_documents", "evidence"),
 )
 _FORMS = "'query' with 'knowledge' or arguments, 'history' with 'knowledge', or 'inputs'"
-# The arguments of both sides for a query.
+# Returns the arguments of both sides for a query.
 _Lookup = Callable[[str], tuple[Sequence[str], Sequence[str]]]
 
 
@@ -42,16 +42,16 @@ class InputRow:
     """One row to respond to.
 
     Attributes:
-      id: unique.
+      id: a unique id.
       inputs: the text that the model sees.
-      target: the gold response, None where it is not known.
-      second_inputs: the text of PMI-Decode's other branch, without the document; None = as `inputs`
-        say.
-      fields: the row's other values, such as the knowledge; they are written beside the response,
+      target: the gold response; None = unknown.
+      second_inputs: the text of PMI-Decode's other branch, without the document; None = derived
+        from `inputs`.
+      fields: the row's other values, such as the knowledge, which are written beside the response
         so that it can be scored.
-      postprocess: what is written of a decoded text; the default leaves it as it is.
-      place: which part of the input it is of, such as a task, and which row of it, from 0.
-      knowledge: that DoHA reads with `inputs` of a form in which it cannot be found.
+      postprocess: turns a decoded text into the text to write; by default it is left as it is.
+      place: the number of the part of the input, such as a task, and of the row in it, from 0.
+      knowledge: the knowledge for DoHA, if it cannot be found in the text of `inputs`.
     """
 
     id: str
@@ -59,7 +59,7 @@ class InputRow:
     target: str | None = None
     second_inputs: str | None = None
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    # Not in `repr`, by which a stopped run is known: a function's address changes.
+    # Left out of `repr`, which identifies a stopped run, since a function's address changes.
     postprocess: Callable[[str], str] = dataclasses.field(default=str, repr=False)
     place: tuple[int, int] = dataclasses.field(default=(0, 0), repr=False)
     knowledge: str = ""
@@ -68,29 +68,27 @@ class InputRow:
 def input_row(
     row: Mapping[str, Any], where: str, identifier: str, look_up: _Lookup | None = None
 ) -> InputRow:
-    """Returns the input that a row's fields make.
+    """Returns the input built from a row's fields.
 
-    The row has `inputs`; or `query` with arguments of both sides (`pro_arguments` or `pro`,
-    `con_arguments` or `con`); or `knowledge` with `history`, `query` or both, of which `query` is
-    the last turn, beside which `history` may be empty; or `query` alone. Arguments, knowledge and
-    history are a text or a list of texts. `response` is kept as the target. A response to `inputs`
-    or to a dialogue stays as it is; of a response to a query with arguments, whose input is in the
-    curly braces format, the text in that format is kept.
+    The row has `inputs`; or `query` and arguments of both sides (`pro_arguments` or `pro`,
+    `con_arguments` or `con`); or `knowledge` and `history`, `query` or both, where `query` is the
+    last turn and `history` may be empty; or `query` alone. Arguments, knowledge and history are a
+    text or a list of texts. `response` becomes the target. Responses to a query with arguments are
+    generated in the curly braces format, from which the text is extracted; others stay as they are.
 
     Args:
       row: the fields; None counts as missing.
-      where: for errors, such as `path:line`.
+      where: the place for errors, such as `path:line`.
       identifier: the row's id.
       look_up: finds the arguments for a `query` alone; None = such a row is an error.
 
     Raises:
-      InputError: names place and field: one that is missing, that has a wrong value, or whose name
-        is nearly that of a field above.
+      InputError: a field is missing, has a wrong value, or has nearly the name of a field above.
     """
-    # Columns of the user's own are written beside the response, empty ones too.
+    # The user's own columns, empty ones included, are written beside the response.
     nulls = {name: None for name, v in row.items() if v is None and name not in FIELDS}
     row = {name: value for name, value in row.items() if value is not None}
-    # A name that is nearly that of a field is refused; others are the user's own.
+    # A name that nearly equals a field's is refused; other names are columns of the user's own.
     for name in row:
         similar = [field for field in FIELDS if name not in FIELDS and _is_nearly(name, field)]
         near = nearest_names(name, similar, 1)
@@ -108,14 +106,14 @@ def input_row(
     ) -> InputRow:
         return InputRow(identifier, inputs, target, second, {**fields, **nulls}, *rest)
 
-    # `inputs` are read as they stand, whatever other fields there are.
+    # `inputs` are read as they are, regardless of other fields.
     if "inputs" in row:
         whole_input = convert_row(row, where, _WholeInput, strip=False)
         without = whole_input.inputs_without_document
         as_it_stands = build_row(whole_input.inputs, whole_input.response, without, row)
         knowledge = " ".join(_as_list(whole_input.knowledge or []))
         return dataclasses.replace(as_it_stands, knowledge=knowledge)
-    # With knowledge and without arguments, a query is the last turn of a dialogue, see below.
+    # With knowledge but no arguments, a query is the last turn of a dialogue; see below.
     has_sides = any(side in row for side in (*SIDE_FIELDS, *SIDES))
     if "query" in row and (has_sides or "knowledge" not in row):
         return _argument_row(row, where, build_row, look_up)
@@ -132,7 +130,7 @@ def input_row(
 def _argument_row(
     row: Mapping[str, Any], where: str, build_row: Callable[..., InputRow], look_up: _Lookup | None
 ) -> InputRow:
-    # Beside the texts, `pro` and `con` may be their numbers, as in the NPOV sets' responses.
+    # If the texts are given, `pro` and `con` may be their numbers, as in the NPOV responses.
     numbered = {side for side in SIDES if side in row and f"{side}_arguments" in row}
     for side in sorted(numbered):
         texts = row[side] if isinstance(row[side], list) else [row[side]]
@@ -167,7 +165,7 @@ def _is_nearly(name: str, field: str) -> bool:
     plain = name.strip().lower().replace("-", "_").replace(" ", "_")
     if plain == field or len(field) <= 3:
         return plain in (field, f"{field}s")
-    # Near enough for a slip of the keyboard or a plural, and far from names of another meaning.
+    # Close enough for a typo or a plural, but not for a name with another meaning.
     is_similar = difflib.SequenceMatcher(None, plain, field).ratio() >= 0.8
     return is_similar and abs(len(plain) - len(field)) <= 2
 

@@ -1,7 +1,7 @@
-"""The items of a large JSON file, one in memory at a time: of an array, or of an object by key.
+"""Reads the items of an array or object in a large JSON file, one in memory at a time.
 
-A place names the item, as `train.json: [12]` or `train.json: item[3]`, since JSON files often have
-a single line. An item is read as a line of JSON lines is.
+Places name the item, as `train.json: [12]` or `train.json: item[3]`, since JSON files often have
+only one line. An item is read in the same way as a line of JSON lines.
 """
 
 import codecs
@@ -17,8 +17,8 @@ from faith_jax.core.errors import InputError, format_value
 from faith_jax.core.rows import BadRows, Row, Seen, json_problem, json_value_at, open_text
 
 _PIECE_BYTES = 1 << 16
-_MOST_OPEN = 5_000  # brackets in a value that is passed over
-_LAST = 12  # characters of a value that is cut off in which an error stands
+_MOST_OPEN = 5_000  # nested brackets in a value that is skipped
+_LAST = 12  # an error within this many characters of the end may mean that a value is cut off
 _BLANK = re.compile(r"[ \t\r\n]*")
 _SCALAR = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s,:\[\]{}"]+', re.DOTALL)
 _KINDS = {"[": "an array", "{": "an object", '"': "a text", "n": "a null"}
@@ -33,14 +33,14 @@ def read_array(
     first: int = 0,
     encoding: str = "utf-8",
 ) -> Iterator[Row]:
-    """Yields the objects of an array; see `read_jsonl` for arguments.
+    """Yields the objects of an array; see `read_jsonl` for further arguments.
 
-    `key` is that of the array in the file's object, with dots between nested keys; "" = the file is
-    an array itself.
+    `key` is the key of the array in the file's object, with dots between nested keys; "" = the file
+    itself is an array.
 
     Raises:
-      InputError: the file cannot be read or is not JSON (the error names the last whole item), it
-        has no such array or an empty one, or an item is bad.
+      InputError: the file cannot be read or is not JSON (the error tells how many items are whole),
+        the array is missing or empty, or an item is bad.
     """
     with _open_text(path, key, encoding) as text:
         for _ in text.find(key, "["):
@@ -53,7 +53,7 @@ def read_object(
 ) -> Iterator[tuple[str, Row]]:
     """Yields the keys and values of an object whose values are objects.
 
-    Arguments and errors are those of `read_array`.
+    Takes the same arguments and raises the same errors as `read_array`.
     """
     with _open_text(path, key) as text:
         for _ in text.find(key, "{"):
@@ -65,7 +65,7 @@ def read_arrays(
 ) -> Iterator[tuple[str, Row]]:
     """Yields the objects of all arrays in an object, each with its array's name.
 
-    Arguments and errors are those of `read_array`.
+    Takes the same arguments and raises the same errors as `read_array`.
     """
     with _open_text(path, key) as text:
         for _ in text.find(key, "{"):
@@ -100,10 +100,10 @@ def _describe_collection(key: str, mark: str) -> str:
 
 
 class _Text:
-    """The text of a JSON file, read from its begin to its end, a piece in memory at a time.
+    """The text of a JSON file, read from start to end with one piece in memory at a time.
 
     Attributes:
-      whole_items: how many were read.
+      whole_items: the number of items that were read completely.
     """
 
     def __init__(self, file: IO[bytes], path: str | pathlib.Path):
@@ -113,7 +113,7 @@ class _Text:
         self._text, self._at, self._before = "", 0, 0
 
     def find(self, key: str, mark: str) -> Iterator[None]:
-        """Yields when the collection of a key comes, which whoever iterates reads."""
+        """Yields when the collection of a key is next in the text; the caller must read it."""
         is_there = False
         for _ in self._values_of(key):
             is_there = True
@@ -127,7 +127,7 @@ class _Text:
     def read_items(
         self, key: str, mark: str, bad_rows: BadRows | None, first: int = 0
     ) -> Iterator[tuple[Any, Row]]:
-        """Yields the objects in a collection that comes, each with its number or name."""
+        """Yields the objects in the collection that is next, each with its number or name."""
         self.check_kind(key, mark)
         bad_rows = bad_rows or BadRows()
         count = 0
@@ -155,12 +155,12 @@ class _Text:
             raise self.lacks_items(key, mark)
 
     def lacks_items(self, key: str, mark: str) -> InputError:
-        """Returns the error that a collection is empty."""
+        """Returns the error for an empty collection."""
         expected = _describe_collection(key, mark)
         return InputError(f"{self._path}: holds no items; expected {expected}.")
 
     def check_kind(self, key: str, mark: str) -> None:
-        """Checks that a collection of this kind comes, or the text is cut off."""
+        """Checks that a collection of this kind is next, unless the text ends here."""
         if (begin := self._peek_mark()) and begin != mark:
             got = _KINDS.get(begin, "a number")
             raise InputError(
@@ -168,7 +168,7 @@ class _Text:
             )
 
     def _read_more(self) -> None:
-        """Reads as much as is in memory, so that a long value is not tried again too often."""
+        """Doubles the text in memory, so that a long value is not parsed again too often."""
         self._before += self._at
         left = self._text[self._at :]
         piece = self._file.read(max(_PIECE_BYTES, len(left)))
@@ -176,17 +176,17 @@ class _Text:
         self._is_whole = not piece
 
     def _make_error(self, problem: str) -> json.JSONDecodeError:
-        """Returns the error that something else was expected here."""
+        """Returns an error at the current place."""
         return json.JSONDecodeError(problem, self._text[: self._at + 1], self._at)
 
     def problem(self, error: json.JSONDecodeError | UnicodeDecodeError) -> str:
-        """Describes an error, and its place in the file."""
+        """Describes an error and its place in the file."""
         if isinstance(error, UnicodeDecodeError):
             return json_problem(error)
         return f"{error.msg.removesuffix(' at')} at character {self._before + error.pos + 1:,}"
 
     def _peek_mark(self) -> str:
-        """Returns the next character that is not blank; "" = there is none."""
+        """Returns the next character that is not blank; "" at the end of the text."""
         while True:
             if match := _BLANK.match(self._text, self._at):
                 self._at = match.end()
@@ -202,7 +202,7 @@ class _Text:
         return mark
 
     def _read_value(self) -> Any:
-        """Returns the next value; where it is none, as `json_value_at` says, it still comes."""
+        """Returns the next value; does not advance if `json_value_at` raises an error."""
         self._peek_mark()
         while True:
             try:
@@ -212,14 +212,14 @@ class _Text:
                 if self._is_whole or not is_cut:
                     raise
             else:
-                if self._is_whole or end < len(self._text):  # else a number may go on
+                if self._is_whole or end < len(self._text):  # else a number may continue
                     self._at = end
                     return value
             self._read_more()
 
     def _skip_value(self) -> None:
-        """Passes over the next value, whatever its size."""
-        count = 0  # of open brackets
+        """Skips the next value, whatever its size."""
+        count = 0  # open brackets
         while mark := self._peek_mark():
             if mark in "[]{}":
                 count += 1 if mark in "[{" else -1
@@ -229,7 +229,7 @@ class _Text:
             else:
                 match = _SCALAR.match(self._text, self._at)
                 while not self._is_whole and (not match or match.end() == len(self._text)):
-                    self._read_more()  # it may go on
+                    self._read_more()  # the scalar may continue
                     match = _SCALAR.match(self._text, self._at)
                 if not match:
                     raise self._make_error("Unterminated string")
@@ -243,10 +243,10 @@ class _Text:
     def members(self, mark: str) -> Iterator[Any]:
         """Yields the names in an object or the numbers of an array's items, from 0.
 
-        Whoever iterates reads the value of each.
+        The caller must read the value of each before it takes the next.
 
         Raises:
-          KeyError: a name is there twice.
+          KeyError: a name occurs twice.
         """
         seen, end = Seen(), _ENDS[mark]
         self._take_mark(mark)
@@ -266,7 +266,7 @@ class _Text:
             is_end = self._take_mark(",", end) == end
 
     def _values_of(self, key: str) -> Iterator[None]:
-        """Yields where the value of a key comes, and passes over all else; see `read_array`."""
+        """Yields when the value of a key is next, skipping all other values; see `read_array`."""
         if not key:
             yield
         elif self._peek_mark() != "{":

@@ -1,6 +1,6 @@
-"""Reads tables in JSON: lines, an array, or an object as pandas' `to_json` writes it.
+"""Reads tables in JSON: lines, an array, or an object as written by pandas' `to_json`.
 
-Also names the columns without a name, such as pandas' index.
+Also gives names to columns without one, such as pandas' index.
 """
 
 import functools
@@ -27,7 +27,7 @@ from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.usual_names import USUAL, has_usual_name
 
 _PIECE_BYTES = 1 << 16
-# A whole number as pandas writes it where another one of the column is missing.
+# A whole number as written by pandas if another cell of the column is missing.
 WHOLE_FLOAT = re.compile(r"\d+[.,]0")
 
 
@@ -39,12 +39,12 @@ def read_json_table(
     first: int,
     encoding: str,
 ) -> Iterator[Row]:
-    """Yields the rows of JSON in lines, in an array, or in an object by column or by row.
+    """Yields the rows of JSON lines, of an array, or of an object by column or by row.
 
-    The file may be one value if its name says so; else it has lines, or is an array. `note` is
-    called with a sentence on what was found out; for the others see `read_jsonl`.
+    The file must have lines or an array, unless its name allows it to be one value.
+    `note` is called with a sentence on each detected detail; see `read_jsonl` for the others.
     """
-    with open_text(path, encoding) as file:  # not a line, which may be large
+    with open_text(path, encoding) as file:  # in pieces, as the first line may be large
         pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")
         mark = next(filter(None, map(bytes.lstrip, pieces)), b"")[:1]
     if may_be_one_value and mark == b"[":
@@ -59,7 +59,7 @@ def read_json_table(
     if is_object:
         value, is_whole = _parse_line(line), not second
         if value is None and _parse_line(second) is None:
-            value, is_whole = read_value(path, encoding), True  # on several lines
+            value, is_whole = read_value(path, encoding), True  # spans several lines
         if is_whole and isinstance(value, dict):
             if key := _array_in(value):
                 note(f"{path}: the array {key!r} of an object")
@@ -78,7 +78,7 @@ def _parse_line(line: bytes) -> Any:
 
 
 def _array_in(value: Mapping[str, Any]) -> str:
-    """Returns the key of the only array of objects in an object that is no row itself."""
+    """Returns the key of the only array of objects in an object; "" if the object is a row."""
     keys = [
         key
         for key, cells in value.items()
@@ -92,10 +92,10 @@ def _array_in(value: Mapping[str, Any]) -> str:
 def _rows_by_column(
     value: Mapping[str, Any], path: pathlib.Path, note: Callable[[str], None]
 ) -> Iterator[Row] | None:
-    """Returns the rows of what pandas' `to_json` writes in its orients; None for another object.
+    """Returns the rows of an object written by pandas' `to_json`; None for other objects.
 
-    These are "columns" (its default), "index", "split", "table", and columns of lists. Labels of
-    the index that are more than the rows' numbers are a field of the rows.
+    Its orients "columns" (the default), "index", "split" and "table" are read, and columns of
+    lists. Labels of the index become a field of the rows unless they are just the rows' numbers.
     """
     names, data, inner = value.get("columns"), value.get("data"), list(value.values())
     is_split = {"columns", "data"} <= value.keys() <= {"columns", "data", "index", "index_names"}
@@ -134,7 +134,7 @@ def _check_list(path: pathlib.Path, place: str, value: Any, length: int, noun: s
 
 
 def _are_rows(outer: Sequence[str], inner: Sequence[str]) -> bool:
-    """Returns whether the keys of an object of objects are rows, and those within are columns."""
+    """Returns whether the outer keys of nested objects are rows and the inner ones columns."""
     are_known = [
         any(has_usual_name(part, names) for part in USUAL if names) for names in (outer, inner)
     ]
@@ -152,7 +152,7 @@ def _add_labels(
 ) -> Sequence[Mapping[str, Any]]:
     """Returns records with the labels of their index, unless these are the records' numbers.
 
-    They are the records' ids if there are no others and they can be.
+    The labels become the records' ids if they are suitable and there is no other id column.
     """
     texts = [str(label) for label in labels]
     if all(map(WHOLE_FLOAT.fullmatch, texts)):
@@ -167,7 +167,7 @@ def _add_labels(
     counts = [int(text) for text in texts if text.isdecimal()]
     has_gaps = len(counts) == len(texts) and 0 in counts[:1] and counts == sorted({*counts})
     counted = ""
-    if name == "id" and has_gaps:  # of a frame that lacks some rows: the numbers without a gap
+    if name == "id" and has_gaps:  # as for the full frame, if this one lacks some rows
         labels, counted = [str(count + 1) for count in counts], ", counted from 1, as it has gaps"
     note(f"{path}: the index is read as the field {name!r}{counted}")
     return [{name: label, **record} for label, record in zip(labels, records, strict=True)]
@@ -182,6 +182,6 @@ def _add_places(path: pathlib.Path, items: Any) -> Iterator[Row]:
 
 
 def free_name(columns: Collection[str], name: str) -> str:
-    """Returns a name, with a number behind it if there is such a column."""
+    """Returns a name, followed by a number if there already is such a column."""
     numbered = (f"{name} {number}" for number in itertools.count(2))
     return next(free for free in itertools.chain([name], numbered) if free not in columns)

@@ -1,8 +1,8 @@
-r"""Reads lists of texts that stand in a table as one text, as CSV has them.
+r"""Reads lists of texts that a table stores as one text, as in CSV.
 
 Three forms are read: JSON's; Python's, which pandas writes; and NumPy's, with spaces between the
-texts. A list may also hold chat turns and documents: objects, or what prints one, such as
-LangChain's `Document(...)`. Nothing is executed: texts are read by `ast` and `json`.
+texts. Lists may also hold chat turns and documents, as objects or as the printed form of an object,
+such as LangChain's `Document(...)`. Nothing is executed: cells are parsed by `ast` and `json`.
 
 >>> read_list('["Tea", "Ink"]').texts, read_list("['Tea'\n 'It\\'s ink']").texts
 (['Tea', 'Ink'], ['Tea', "It's ink"])
@@ -24,7 +24,7 @@ from faith_jax.datasets.table_notes import TableNotes, stands_for_none
 
 JSON, PYTHON, NUMPY = "JSON", "Python", "NumPy"
 _ALL = frozenset((JSON, PYTHON, NUMPY))
-# A text as Python writes it; nothing is tried again, so that time is linear in its length.
+# A Python string literal; the pattern never backtracks, so that matching takes linear time.
 _TEXT = r"""(?>'[^'\\]*+(?:\\.[^'\\]*+)*+'|"[^"\\]*+(?:\\.[^"\\]*+)*+"|None|nan)"""
 _LIST = re.compile(
     rf"[\[(]\s*(?:(?P<python>{_TEXT}(?:\s*,\s*{_TEXT})*\s*,?)"
@@ -33,45 +33,45 @@ _LIST = re.compile(
 )
 _ITEM = re.compile(_TEXT, re.DOTALL)
 _ARRAY = re.compile(r"array\((?P<list>\[.*\])\s*,\s*dtype=[\w<>.'|]+\)", re.DOTALL)
-_JOINED = re.compile(r"\0\s+\0")  # texts without a comma, in a list that has others with one
-# Of a list of texts, bytes, objects, lists, tuples, or calls such as `Document(page_content=`; but
-# a call with words behind it is prose, such as `[Note(type=x) said`.
+_JOINED = re.compile(r"\0\s+\0")  # adjacent texts without a comma, which Python would concatenate
+# The beginning of a list of texts, bytes, objects, lists, tuples, or calls such as
+# `Document(page_content=`; but a call followed by words is prose, such as `[Note(type=x) said`.
 _BEGINNING = re.compile(
     r"\s*\[[\s\[(]*(?:(?:\{\s*|[\w.]+\([\[{]*)?b?['\"]|[A-Z]\w{3,}\(\w+="
     rf"(?!(?>{_TEXT}|[^'\"()])*+\)[\s\])]*+(?!,|[A-Z]\w*\(|\Z)))",
     re.DOTALL,
 )
-# What Python cannot read, outside of texts: NumPy has no comma between objects, and some objects
-# print as `<Kind.NAME: 'value'>` or `<Kind object at 0x7f00>`. An open text is none of these.
+# Parts outside of texts that Python cannot parse: NumPy puts no comma between objects, and some
+# objects print as `<Kind.NAME: 'value'>` or `<Kind object at 0x7f00>`. Unclosed texts are skipped.
 _NO_PYTHON = re.compile(
     rf"{_TEXT}|['\"].*|(?P<comma>(?<=[}})])\s+(?=[\w{{]))"
     rf"|(?P<object><[\w.]+(?::\s*(?:{_TEXT}|\d+)| object at 0x[\da-f]+)>)",
     re.DOTALL,
 )
 _SHORTENED = re.compile(r"\[[\0\s,]+\.\.\.[\0\s,]+\]")
-# The fields of objects that stand for texts: chat turns, documents of LangChain and of Phoenix.
+# The fields with the text of objects: chat turns, documents of LangChain and of Phoenix.
 _ITEM_TEXTS = ("content", "page_content", "text", "document.content")
-_INNER = ("node", "data", "kwargs")  # an object that has the text
+_INNER = ("node", "data", "kwargs")  # fields whose value is an object with the text
 _DOCUMENT_FIELDS = frozenset((*_ITEM_TEXTS, *_INNER))
 
 
 class _TextList(NamedTuple):
-    """The texts that a cell lists, and the forms it may be written in: all, for an empty list."""
+    """The texts in a cell's list, and the forms that the cell may be in (all for an empty list)."""
 
     forms: frozenset[str]
     texts: list[Any]
 
 
 def read_list(cell: str) -> _TextList | None:
-    """Returns the list that a cell holds; None for a text, such as a list without any text in it.
+    """Returns the list that a cell holds; None for a plain text, or a list without any text.
 
-    An object alone is a text, and a list of nulls is an empty list.
+    A single object counts as a plain text, and a list of nulls as an empty list.
 
     Raises:
-      InputError: the list was shortened when it was printed; the message is without a place.
+      InputError: the list was shortened when it was printed; the message does not name a place.
     """
     text = cell.strip()
-    if text[:1] == '"':  # a list that was written as a text twice
+    if text[:1] == '"':  # the list was encoded twice
         with contextlib.suppress(ValueError, RecursionError):
             text = str(json.loads(text)).strip()
     if text[:1] not in ("[", "(") and not text.startswith("array("):
@@ -87,7 +87,7 @@ def read_list(cell: str) -> _TextList | None:
         if len(items) == 1 and text[0] == "[":
             names.add(NUMPY)
         if text[0] == "(" and not re.search(r",\s*\)$|\0\s*,", _ITEM.sub("\0", text)):
-            return None  # a text in parentheses
+            return None  # a quoted text in parentheses, not a tuple
         forms, texts = frozenset(names), items
     if text[1:].lstrip()[:1] != "'":
         with contextlib.suppress(ValueError, RecursionError):
@@ -110,11 +110,11 @@ def read_list(cell: str) -> _TextList | None:
 
 
 def document_text(item: Any) -> str | None:
-    """Returns the text of a chat's turn or of a document; None = an item is neither.
+    """Returns the text of a chat turn or a document; None for other items.
 
-    A document of LlamaIndex is a `node` beside its score; turns of LangChain are in `data` or
-    `kwargs`. The content of a turn may be in parts, of which those that are no text are left out,
-    and a turn that only calls tools has none.
+    LlamaIndex stores a document as a `node` beside its score; LangChain stores turns in `data` or
+    `kwargs`. The content of a turn may be a list of parts, whose parts without text are skipped;
+    the text of a turn that only calls tools is "".
 
     >>> document_text({"content": [{"type": "thinking"}, {"type": "text", "text": "Hi!"}]})
     'Hi!'
@@ -138,22 +138,22 @@ def document_text(item: Any) -> str | None:
 
 
 def _parse_literals(texts: list[str]) -> list[Any]:
-    """Returns the values of texts as Python writes them; None for None and nan."""
-    if not any("\\" in text or "\n" in text for text in texts):  # mostly, and faster
+    """Returns the values of Python literals of texts; None for None and nan."""
+    if not any("\\" in text or "\n" in text for text in texts):  # fast path, the usual case
         return [None if text in ("None", "nan") else text[1:-1] for text in texts]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes that Python does not know, such as \d
+        warnings.simplefilter("ignore")  # for escapes that Python does not know, such as \d
         items: list[Any] = []
         for text in texts:
             try:
                 items.append(None if text == "nan" else ast.literal_eval(text))
-            except (ValueError, SyntaxError):  # a line break, which Python's own form escapes
+            except (ValueError, SyntaxError):  # a raw line break, which Python would escape
                 items.append(text[1:-1])
     return items
 
 
 def _python_list(text: str) -> list[Any] | None:
-    """Returns a list with other items than texts, of which documents are objects here."""
+    """Returns a printed list whose items are not only texts; None if the text is not a list."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -173,13 +173,13 @@ def _python_list(text: str) -> list[Any] | None:
 
 
 def _evaluate_item(node: ast.expr) -> Any:
-    """Returns a literal, or what has the text of a document.
+    """Returns the value of a literal, or a dict with the text of a document.
 
-    A document is an object, or what prints one: `Document(page_content='...', metadata={...})`. Its
+    A document is a dict, or a printed object: `Document(page_content='...', metadata={...})`. Its
     other fields may be anything, such as `np.float64(0.5)`, and are left out.
 
     Raises:
-      ValueError: it is neither.
+      ValueError: the item is neither.
     """
     if isinstance(node, ast.Name) and node.id == "nan":
         return None
@@ -200,17 +200,17 @@ def _evaluate_item(node: ast.expr) -> Any:
 
 
 def is_plain_text(value: Any) -> bool:
-    """Returns whether a value is a text that neither begins as a list nor stands for no text."""
+    """Returns whether a value is a text that neither begins like a list nor means a missing one."""
     if not isinstance(value, str) or _BEGINNING.match(value):
         return False
     try:
         return bool(value.strip()) and not stands_for_none(value) and read_list(value) is None
-    except InputError:  # shortened
+    except InputError:  # a shortened list
         return False
 
 
 class ListColumns:
-    """Reads the lists that texts print in the columns of a table, in one form in each column."""
+    """Reads lists printed as texts in the columns of a table; each column must use one form."""
 
     def __init__(
         self,
@@ -218,23 +218,23 @@ class ListColumns:
         find_text_columns: Callable[[], Collection[str]] | None = None,
         is_checked: bool = False,
     ) -> None:
-        """Initializes the reading of a table.
+        """Initializes the reader of a table.
 
         Args:
           notes: collects the numbers of plain texts, and warnings.
-          find_text_columns: returns the columns with plain texts, for a table that can hold lists,
-            such as JSON: what prints a list beside plain texts is a text there. None = the table
-            has texts alone, as CSV has, and what prints a list is one.
-          is_checked: the rows are some of a table that was read from its first row before, where
-            other cells may have told that a broken list is a text.
+          find_text_columns: returns the columns with plain texts of a table that can hold lists,
+            such as JSON; in such a column, texts that look like lists stay texts. None = the table
+            can only hold texts, like CSV, so that texts that look like lists are lists.
+          is_checked: the rows are part of a table that was already read from its first row; earlier
+            cells may then have shown that broken lists are texts.
         """
         self._notes = notes
         self._find_text_columns = find_text_columns
         self._is_checked = is_checked
         self._with_plain_texts: set[str] = set()
         self._with_list_likes: set[str] = set()
-        # Of each column the first cell that is no plain text, and the forms that all of these have
-        # in common: none, if they are texts.
+        # For each column, the place of the first cell that is not a plain text, and the forms that
+        # all such cells have in common: empty if they are texts.
         self._forms: dict[str, tuple[str, frozenset[str]]] = {}
 
     @functools.cached_property
@@ -246,11 +246,11 @@ class ListColumns:
         return column in self._with_plain_texts and bool(self._forms.get(column, ("", ""))[1])
 
     def read(self, column: str, value: Any, place: str) -> Any:
-        """Returns the list that a cell holds, or its value where it is no list in a text.
+        """Returns the list that a cell holds, or the cell's value if it is not a printed list.
 
         Raises:
-          InputError: the cell is written in another form than an earlier one of the column, was
-            shortened, or begins like a list and is none in a column without texts.
+          InputError: the cell has another form than an earlier cell of the column, was shortened,
+            or begins like a list but is broken, in a column without plain texts.
         """
         if not isinstance(value, str) or not value.strip():
             return value
@@ -263,7 +263,7 @@ class ListColumns:
             cell = read_list(value)
         except InputError as error:
             problem = str(error)
-        if cell is not None and not cell.texts:  # of any form
+        if cell is not None and not cell.texts:  # empty lists fit any form
             return []
         if not stands_for_none(value) and column in self._text_columns:
             if column not in self._with_list_likes:

@@ -1,4 +1,4 @@
-"""All raw data sets, each with its configs in order, and which one a file is a raw file of."""
+"""Lists all raw data sets with their configs, and finds the data set of a raw file."""
 
 import pathlib
 
@@ -25,7 +25,7 @@ from faith_jax.datasets.raw_dataset import RawDataset
 from faith_jax.datasets.raw_files import sample_files
 from faith_jax.datasets.tables import read_rows
 
-_LEAST_SHARED = 2 / 3  # of the columns of two files, those that both have
+_LEAST_SHARED = 2 / 3  # the share of two files' columns that both must have
 
 DATASETS = (
     begin.BEGIN,
@@ -70,11 +70,11 @@ DATASETS = (
 
 
 def raw_dataset_of(path: pathlib.Path) -> tuple[RawDataset, str] | None:
-    """Returns the data set that has a raw file with such columns, and the split of that file.
+    """Returns the data set that has a raw file with the columns of a file, and that file's split.
 
-    Of several data sets of the same files it is the one that they are named for, and of several
-    files that of the same name. None = there is none, or the file's rows have a grounding and a
-    response themselves, or the data set's examples have none.
+    The best match of columns counts; ties prefer a file of the same name, then a data set named
+    like its folder. Returns None if no data set whose examples have a grounding and a response
+    fits, or if the file's own columns already have both.
     """
     columns = _read_columns(path)
     if have_usual_names(columns):
@@ -99,7 +99,7 @@ def _share_columns(first: frozenset[str], second: frozenset[str]) -> float:
 
 
 def _read_columns(path: pathlib.Path) -> frozenset[str]:
-    """Returns the columns of a file's first row; of a file that has none, none."""
+    """Returns the columns of a file's first row; empty if it cannot be read."""
     if not path.is_file():
         return frozenset()
     try:

@@ -1,7 +1,7 @@
-"""A data set before it is built: its files, where they come from, how they are read.
+"""Raw data sets: their files, where to get them, and how they are read.
 
 A `RawDataset` is pure Python. The TFDS builders in `faith_jax/datasets/builders` are made from it,
-and so is everything else that reads the rows without TensorFlow.
+and all code that reads rows without TensorFlow uses it directly.
 """
 
 import dataclasses
@@ -14,12 +14,12 @@ from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.schema import Schema, as_example, read_as
 
-# The kinds of a feature: a text, a list of texts, a whole number.
+# The kinds of features: a text, a list of texts, a whole number.
 TEXT, TEXTS, INTEGER = "text", "texts", "integer"
 
-Paths = Mapping[str, pathlib.Path]  # of a split's files, by name
+Paths = Mapping[str, pathlib.Path]  # the paths of a split's files, by name
 Examples = Iterator[dict[str, Any]]
-Reader = Callable[[Paths, str, BadRows], Examples]  # of the examples of a split
+Reader = Callable[[Paths, str, BadRows], Examples]  # reads the examples of a split
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,12 +27,12 @@ class RawFile:
     """A file as its authors publish it.
 
     Attributes:
-      name: its path in the raw folder.
-      url: of the file, or of the archive that contains it; empty = only by hand.
-      checksum: of what `url` gives: "sha256:<hexadecimal>", or "git-blob:<hexadecimal>", the id
-        under which Git knows a file's content.
-      member: its path in the archive; empty = `url` gives the file itself.
-      also: other names that a user's copy may have, such as of the same table in another form.
+      name: the file's path in the raw folder.
+      url: the URL of the file, or of an archive that contains it; empty = only available by hand.
+      checksum: the checksum of the download: "sha256:<hexadecimal>", or "git-blob:<hexadecimal>",
+        Git's id for the file's content.
+      member: the file's path in the archive; empty = `url` is the file itself.
+      also: other names for a user's copy, for example of the same table in another form.
     """
 
     name: str
@@ -43,28 +43,28 @@ class RawFile:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that a copy may have, in the order in which they are looked for."""
+        """The names that a copy may have, in the order of the search."""
         return (self.name, *self.also)
 
 
 @dataclasses.dataclass(frozen=True)
 class RawDataset:
-    """A data set, or one part of it that is built on its own.
+    """A data set, or a part of one that is built on its own.
 
     Attributes:
-      name: of the builder, such as "begin".
-      config: the builder's, such as "official".
-      splits: the names of the files that each split is read from.
-      features: the kind of each field of an example; "id" is among them.
+      name: the name of the builder, such as "begin".
+      config: the config of the builder, such as "official".
+      splits: the names of the files of each split.
+      features: the kind of each field of an example, including "id".
       read: reads one split's files; its rows may have more fields than `features`.
-      description: in a sentence or two.
-      homepage: where its authors describe it.
-      licence: of the data.
+      description: one or two sentences.
+      homepage: the authors' page about the data set.
+      licence: the licence of the data.
       citation: BibTeX.
-      files: all files by name; only those that are not just a name need be given.
+      files: all files by name; files with only a name need not be given.
       by_hand: how to get the files that have no URL.
       folder: the name of the raw folder; empty = `name`.
-      instead: the name of a file that, if it is at hand, is read in place of all others.
+      instead: the name of a file that is read instead of all others if it exists.
     """
 
     name: str
@@ -90,11 +90,11 @@ class RawDataset:
     def examples(self, paths: Paths, split: str, bad_rows: BadRows | None = None) -> Examples:
         """Returns the examples of a split, with exactly the fields of `features`.
 
-        `paths` are its files by name, from `faith_jax.datasets.raw_files`.
+        `paths` are the split's files by name, from `faith_jax.datasets.raw_files`.
 
         Raises:
           ConfigError: there is no such split.
-          InputError: a bad row: names file, line, field and remedy.
+          InputError: a row is bad; the message names file, line, field and remedy.
         """
         if split not in self.splits:
             raise ConfigError(
@@ -107,7 +107,7 @@ class RawDataset:
 
 
 def sample_config(config: str) -> str:
-    """Returns the config that reads the sample of the same files.
+    """Returns the config that reads the sample for a config.
 
     >>> sample_config("official"), sample_config("control_tokens")
     ('sample', 'control_tokens_sample')
@@ -116,9 +116,9 @@ def sample_config(config: str) -> str:
 
 
 def card(name: str) -> dict[str, Any]:
-    """Returns the fields of `cards/<name>.toml`, and of the card that this one is `like`.
+    """Returns the fields of `cards/<name>.toml`, completed from the card that it is `like`.
 
-    Each of `parts` describes another config by what differs from the rest of the card.
+    Each entry of `parts` describes another config by its differences from the rest of the card.
     """
     text = (pathlib.Path(__file__).parent / "cards" / f"{name}.toml").read_text(encoding="utf-8")
     fields = tomllib.loads(text)
@@ -146,7 +146,7 @@ def load_card(name: str, read: Reader, part: str = "") -> RawDataset:
 
 
 def each_file(read: Callable[[pathlib.Path, BadRows], Examples]) -> Reader:
-    """Returns a reader of splits whose files are read one after the other."""
+    """Returns a reader of splits that reads their files one after the other with `read`."""
 
     def read_split(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
         for path in paths.values():
@@ -160,10 +160,10 @@ def each_row(
     schema: type[Schema],
     make: Callable[[Schema, str], Iterable[dict[str, Any]]] = as_example,
 ) -> Reader:
-    """Returns a reader that makes examples of each row of a split's files.
+    """Returns a reader that makes examples from each row of a split's files.
 
-    `read` yields the rows of a file, given its path and `bad_rows`, and `make` the examples of a
-    row, given the row as a `schema`, and its place.
+    `read` takes a file's path and `bad_rows`, and yields the file's rows. `make` takes a row, as an
+    instance of `schema`, and its place, and yields the row's examples.
     """
     return each_file(
         lambda path, bad_rows: read_as(schema, read(path, bad_rows=bad_rows), make, bad_rows)

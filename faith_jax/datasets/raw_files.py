@@ -1,7 +1,7 @@
-"""Finds a data set's raw files: in the package, in a folder of the user's, or at their source.
+"""Finds a data set's raw files: in the package, in a folder of the user, or at their source.
 
-A local copy takes precedence, so a source that is gone or has changed stops nobody who has the
-files. Downloads are checked against the checksums of the cards before anything reads them.
+Local copies take precedence, so a source that is gone or has changed does not affect users who have
+the files. Downloads are checked against the checksums in the cards before they are read.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from faith_jax.datasets.raw_dataset import RawDataset, RawFile
 from faith_jax.datasets.samples import sample_folder, sample_names
 
 _PIECE_BYTES = 2**20
-# What the libraries raise where an archive is cut or garbled.
+# Errors that the libraries raise for truncated or corrupt archives.
 _BROKEN_ARCHIVE = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError),
     gzip.BadGzipFile,
@@ -30,7 +30,7 @@ _BROKEN_ARCHIVE = (
 
 
 def sample_files(dataset: RawDataset) -> dict[str, pathlib.Path]:
-    """Returns those raw files that the embedded sample has, by name."""
+    """Returns the raw files in the embedded sample, by name."""
     folder = sample_folder(dataset.folder)
     return {name: folder / name for name in dataset.files if (folder / name).exists()}
 
@@ -42,13 +42,13 @@ def official_files(
     download_folder: pathlib.Path,
     fetch: bool = True,
 ) -> dict[str, pathlib.Path]:
-    """Returns the paths of raw files by name, and fetches those that are in none of the folders.
+    """Returns the paths of raw files by name, fetching files that are in none of the folders.
 
-    Files are kept in `download_folder`; without `fetch`, one that is not at hand is an error.
+    Downloads are stored in `download_folder`; without `fetch`, a missing file is an error.
 
     Raises:
-      InputError: a file cannot be found or fetched, or has changed; names the home page, all files
-        of the data set that are not at hand, and where local copies belong.
+      InputError: a file cannot be found or fetched, or has changed; the message names the home
+        page, all missing files of the data set, and the folder for local copies.
     """
     paths = {}
     folders = list(folders)
@@ -70,7 +70,7 @@ def official_files(
 
 
 def _describe_remedy(dataset: RawDataset, name: str, places: Sequence[pathlib.Path]) -> str:
-    """Returns how to get a file that is in none of the places, and the others that are not."""
+    """Returns how to get a file that is in none of the places, and all other missing files."""
     home = f"{dataset.name}'s home page is {dataset.homepage}."
     folder = next((place for place in places if place.is_dir()), places[0])
     lacking = [
@@ -95,9 +95,9 @@ def _describe_remedy(dataset: RawDataset, name: str, places: Sequence[pathlib.Pa
 def ignored_files(
     dataset: RawDataset, folder: pathlib.Path, neighbours: Iterable[RawDataset] = ()
 ) -> list[str]:
-    """Returns the names of what lies in a folder but is no raw file of a data set.
+    """Returns the names of files and folders in a folder that are not raw files of a data set.
 
-    What is hidden does not count, nor do raw files of `neighbours` that share the folder.
+    Hidden ones, and raw files of `neighbours` that share the folder, are left out.
     """
     sharing = [dataset, *(n for n in neighbours if n.folder == dataset.folder)]
     raw_names = {
@@ -113,8 +113,8 @@ def ignored_files(
 def fingerprint(paths: Iterable[pathlib.Path]) -> str:
     """Returns a hexadecimal hash that changes with the files.
 
-    A small file counts by its content; a large one, since raw data may be gigabytes, by its size
-    and time of change.
+    Small files are hashed by content; large ones, since raw data may be gigabytes, by size and
+    modification time.
     """
     digest = hashlib.sha256()
     for path in paths:
@@ -129,7 +129,7 @@ def fingerprint(paths: Iterable[pathlib.Path]) -> str:
 
 
 def _fetch_raw_file(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib.Path:
-    """Fetches a file, checks it, and puts it where it belongs."""
+    """Fetches a file, checks it, and stores it in a folder."""
     target = folder / file.name
     download = folder / file.url.rpartition("/")[2] if file.member else target
     try:
@@ -145,7 +145,7 @@ def _fetch_raw_file(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib
             ):
                 shutil.copyfileobj(source, output, _PIECE_BYTES)
     except (KeyError, *_BROKEN_ARCHIVE) as error:
-        problem = str(error).partition("\n")[0].rstrip(":")  # tarfile lists what it tried
+        problem = str(error).partition("\n")[0].rstrip(":")  # tarfile adds a line for each format
         raise InputError(f"{download}: holds no file {file.member} ({problem}). {remedy}") from None
     except OSError as error:
         raise InputError(
@@ -156,11 +156,11 @@ def _fetch_raw_file(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib
 
 
 def _download_url(file: RawFile, target: pathlib.Path, remedy: str) -> None:
-    """Fetches what a file's URL gives; it is kept only with the right checksum."""
-    import pooch  # takes a moment to import, and is rarely needed
+    """Downloads a file's URL; the download is kept only if its checksum is right."""
+    import pooch  # slow to import and rarely needed
     import requests
 
-    # pooch advises to note the checksum of what it fetched, which is checked here already.
+    # Silences pooch's advice to note the checksum of the download, which is checked here already.
     pooch.get_logger().setLevel("WARNING")
     with atomic_file(target) as beside:
         try:
@@ -179,7 +179,7 @@ def _download_url(file: RawFile, target: pathlib.Path, remedy: str) -> None:
 
 
 def checksum(path: pathlib.Path, like: str) -> str:
-    """Returns the checksum of a file's content, of the kind that `like` has."""
+    """Returns the checksum of a file's content, of the same kind as `like`."""
     kind = like.partition(":")[0]
     if kind == "git-blob":
         digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
@@ -191,12 +191,12 @@ def checksum(path: pathlib.Path, like: str) -> str:
 
 @contextlib.contextmanager
 def _opened_member(archive: pathlib.Path, member: str) -> Iterator[IO[bytes]]:
-    """Opens one file of a zip or tar archive, without unpacking others."""
+    """Opens one file of a zip or tar archive without unpacking the others."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as zipped:
             try:
                 source = zipped.open(member)
-            except RuntimeError as error:  # packed in an unknown way, or with a password
+            except RuntimeError as error:  # unknown compression, or a password
                 raise zipfile.BadZipFile(str(error)) from None
             with source:
                 yield source

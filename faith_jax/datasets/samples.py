@@ -1,4 +1,4 @@
-"""The samples embedded in the package: text that our own authors wrote, in the raw formats."""
+"""The samples embedded in the package: texts written by us, in the raw formats."""
 
 import pathlib
 
@@ -6,8 +6,8 @@ from faith_jax.core.errors import InputError, did_you_mean
 
 SAMPLE = "sample"
 _SAMPLES = pathlib.Path(__file__).parent / "sample"
-ENCYCLOPEDIA = _SAMPLES / "encyclopedia.jsonl"  # which DialFact's sample refers to
-ANSWERS = _SAMPLES / "answers.csv"  # of the README: questions, passages, answers
+ENCYCLOPEDIA = _SAMPLES / "encyclopedia.jsonl"  # the articles that DialFact's sample refers to
+ANSWERS = _SAMPLES / "answers.csv"  # the README's questions, passages and answers
 
 
 def sample_folder(name: str) -> pathlib.Path:

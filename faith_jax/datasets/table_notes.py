@@ -1,4 +1,4 @@
-"""What is found out about a table as its rows are read, and told with the results."""
+"""Notes on a table, collected while its rows are read and reported with the results."""
 
 import collections
 import re
@@ -9,45 +9,45 @@ from faith_jax.core.errors import format_value, pluralize
 from faith_jax.core.table import printable
 from faith_jax.datasets.usual_names import json_object, key_hints
 
-# Texts that stand for none, in lower case.
+# Texts that mark a missing value, in lower case.
 _NO_TEXTS = frozenset(("n/a", "na", "nan", "null", "none", "<na>", "#n/a", "-"))
-_MOST_IN_SPREADSHEETS = 32_767  # characters of a cell
-# What Python prints of an object, a list of texts or objects, or LangChain's message or document.
+_MOST_IN_SPREADSHEETS = 32_767  # the limit on the characters of a cell
+# Python's printed form of an object, a list of texts or objects, a LangChain message or document.
 _PRINTED = re.compile(
     r"\{\s*'\w[^']*':.*\}|\[\s*(?:\{\s*)?['\"].*['\"}]\s*\]|\[?[A-Z]\w{3,}\(\w+=.*\)\]?"
     r"|(?:page_)?content=['\"].*['\"] (?:additional_kwargs|response_metadata|metadata)=.*",
     re.DOTALL,
 )
-# Marks of what a model wrote before its answer.
+# Marks around the reasoning that a model wrote before its answer.
 _REASONING = re.compile(r"</?(?:think|thinking|thought|reasoning)>|\[/?THINK\]|<\|channel\|>")
 
 
 def stands_for_none(text: str) -> bool:
-    """Returns whether a text says that there is none, such as "N/A"."""
+    """Returns whether a text marks a missing value, such as "N/A"."""
     return text.strip().lower() in _NO_TEXTS
 
 
 class TableNotes:
-    """Collects what is found out about a table as its rows are read.
+    """Collects notes on a table while its rows are read.
 
     Attributes:
-      columns: of the first row by the part of an example that they hold; "" = none.
+      columns: the columns of the first row, by the part of an example that they hold; "" = none.
     """
 
     def __init__(self) -> None:
         self.columns: dict[str, str] = {}
         self._sentences: dict[str, None] = {}
         self._warnings: dict[str, None] = {}
-        self._lists: dict[str, list[int]] = {}  # their number, and the least and most texts of one
-        # By column.
+        self._lists: dict[str, list[int]] = {}  # their number, and the fewest and most texts in one
+        # The following counts are by column.
         self._texts: collections.Counter[str] = collections.Counter()
-        self._bracketed: collections.Counter[str] = collections.Counter()  # of these, in [ and ]
+        self._bracketed: collections.Counter[str] = collections.Counter()  # texts in [ and ]
         self._nulls: collections.Counter[str] = collections.Counter()
         self._no_groundings: dict[str, collections.Counter[str]] = {}
-        # Objects by part, column and kind: their number, and the first.
+        # The number of objects by part, column and kind, and the first of each.
         self._objects: collections.Counter[tuple[str, str, str]] = collections.Counter()
         self._first_objects: dict[tuple[str, str, str], str] = {}
-        self._reasonings: collections.Counter[str] = collections.Counter()  # answers with some
+        self._reasonings: collections.Counter[str] = collections.Counter()  # answers with reasoning
         self._answers = 0
         self._answer_column = ""
         self._no_answers: collections.Counter[str] = collections.Counter()
@@ -61,13 +61,13 @@ class TableNotes:
         self._warnings.setdefault(sentence)
 
     def count_list(self, column: str, texts: Sequence[Any]) -> None:
-        """Counts a list that a cell of a column holds as a text."""
+        """Counts a list that is stored as a text in a cell."""
         size = len(texts)
         cells, least, most = self._lists.get(column, (0, size, size))
         self._lists[column] = [cells + 1, min(least, size), max(most, size)]
 
     def count_text(self, column: str, text: str) -> None:
-        """Counts a cell that is one text, in a column that may hold lists."""
+        """Counts a cell with a single text, in a column that may hold lists."""
         self._texts[column] += 1
         if len(text) == _MOST_IN_SPREADSHEETS:
             self.warn(
@@ -86,7 +86,7 @@ class TableNotes:
         self._nulls[column] += count
 
     def count_answer(self, column: str, value: Any, text: str) -> None:
-        """Counts an answer, and whether it is missing, empty, or says that there is none."""
+        """Counts an answer, and whether it is missing, empty, or marks a missing value."""
         self._answers += 1
         self._answer_column = column
         if value is None:
@@ -100,7 +100,7 @@ class TableNotes:
             self._reasonings[column] += _REASONING.search(text) is not None
 
     def count_object(self, part: str, column: str, text: str) -> None:
-        """Counts a text of a part of an example if it is an object, as JSON or printed."""
+        """Counts a text of a part of an example if it is an object in JSON or in printed form."""
         is_json = json_object(text) is not None
         if is_json or _PRINTED.fullmatch(text.strip()):
             key = (part, column, "JSON object" if is_json else "printed object")
@@ -108,7 +108,7 @@ class TableNotes:
             self._first_objects.setdefault(key, text)
 
     def count_grounding(self, column: str, texts: Sequence[str]) -> None:
-        """Counts a grounding whose only text says that there is none."""
+        """Counts a grounding whose only text marks a missing value."""
         if len(texts) == 1 and stands_for_none(texts[0]):
             self._no_groundings.setdefault(column, collections.Counter())[repr(texts[0])] += 1
 

@@ -1,7 +1,7 @@
 """Reads tables of any form as rows: JSON, CSV, TSV, Parquet and Arrow, in files and folders.
 
-What a form leaves open is found out, used, and noted: the separator and the encoding of a text
-file, whether JSON comes in lines, as one array or by column, what stands for pandas' index, and
+Details that a form leaves open are detected and noted: the separator and the encoding of a text
+file, whether JSON comes in lines, as one array or by column, which column is pandas' index, and
 which files of a folder are its parts.
 """
 
@@ -43,18 +43,18 @@ _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _PANDAS_NA = ("NAType", "NaTType")
 _PIECE_BYTES = 1 << 16
 _UTF_32_MARKS = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
-# What bytes of cp1252 are not: a character of UTF-8, and control characters of binary files.
+# Bytes that rule out cp1252: a character in UTF-8, and control characters of binary files.
 _UTF_8_CHARACTER = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
-_ROWS = 1024  # of an Arrow batch at once
-# As the Hugging Face Hub names the parts of splits.
+_ROWS = 1024  # rows of an Arrow batch that are converted at once
+# Names that the Hugging Face Hub gives to the parts of splits.
 _PART_OF_SPLIT = re.compile(r"(.+)-\d{5}-of-\d{5}\.")
-# What Arrow raises where Python has no value: a far date, an unknown time zone, no pandas.
+# Arrow raises these if Python has no such value: a far date, an unknown time zone, no pandas.
 _UNREADABLE = (ValueError, OverflowError, ImportError, LookupError, NotImplementedError)
-_BEYOND = "<value out of range"  # as Arrow writes a time that is no date
-# Files of the output of `infer`.
+_BEYOND = "<value out of range"  # Arrow's text for a time out of range
+# Files that `infer` writes.
 PREDICTIONS, SUMMARY = "predictions.jsonl", "summary.json"
-# Files of `datasets.save_to_disk`.
+# Files that `datasets.save_to_disk` writes.
 _STATE, _SPLITS = "state.json", "dataset_dict.json"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -62,12 +62,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableForm:
-    """How a table is written, as a user says; "" = found out.
+    """How a table is written, as the user states it; "" = detected.
 
     Attributes:
       form: a value of `FORMATS`.
-      separator: between the cells of CSV and TSV.
-      encoding: of a text file, as Python names it.
+      separator: the text between the cells of CSV and TSV.
+      encoding: Python's name for the encoding of a text file.
     """
 
     form: str = ""
@@ -80,16 +80,16 @@ class _SavedFile(msgspec.Struct):
 
 
 class _SavedFolder(msgspec.Struct):
-    """The fields that are read of state.json, dataset_dict.json and TFDS's dataset_info.json."""
+    """The fields read from state.json, dataset_dict.json and TFDS's dataset_info.json."""
 
     splits: list[str | dict[str, Any]] = []
     data_files: list[_SavedFile] = msgspec.field(name="_data_files", default_factory=list)
 
 
 def until_changed(function: Function) -> Function:
-    """Makes a function of a file or folder remember what it returns until the files change.
+    """Caches the result of a function of a file or folder until the files change.
 
-    Shards of a file are read by themselves, and the function is called for each.
+    This pays because each shard of a file is read separately, and calls the function again.
     """
 
     @functools.lru_cache(maxsize=4096)
@@ -99,7 +99,7 @@ def until_changed(function: Function) -> Function:
     @functools.wraps(function)
     def recall(path: pathlib.Path, *args: Any) -> Any:
         state = ""
-        with contextlib.suppress(InputError, *storage_errors()):  # the reader says what is wrong
+        with contextlib.suppress(InputError, *storage_errors()):  # reported by the reader
             state = repr(stamp(table_files(path)))
         return remember(state, path, *args)
 
@@ -119,16 +119,16 @@ def read_rows(
     Args:
       path: the file or folder.
       form: how it is written, or a value of `FORMATS`.
-      bad_rows: what to do with bad rows; by default reading stops.
+      bad_rows: how bad rows are handled; by default reading stops at the first.
       first: the row to begin with, from 0.
-      note: is called with a sentence on what was found out.
-      id_column_of: returns which of some columns has the ids ("" = none). Where all ids of a CSV or
-        TSV file are such as 1.0, they are read as 1: pandas writes floats where one is missing. A
-        row without an id has its line then, since its number may be the id of another row.
+      note: called with a sentence on each detail that was detected.
+      id_column_of: returns the one of some columns that has the ids ("" = none). If all ids of a
+        CSV or TSV file look like 1.0, they are read as 1: pandas writes floats if one is missing. A
+        row without an id then gets its line, since its number may be the id of another row.
 
     Raises:
-      InputError: a missing file, an unknown ending, a folder without files of one form, and what
-        the format's reader raises.
+      InputError: a missing file, an unknown ending, a folder without files of one form, or an error
+        of the format's reader.
     """
     reader = _Reader(bad_rows, note, id_column_of)
     files = table_files(path)
@@ -151,13 +151,12 @@ def read_rows(
 def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     """Returns the files of a table: the path itself, or the parts in a folder.
 
-    Hidden files and those that begin with "_", as Spark writes them, are no parts. Of a folder that
-    `datasets.save_to_disk` has written, they are the files that it names, and of the output of
-    `infer` its predictions.jsonl.
+    Hidden files, and files that begin with "_" as Spark writes them, are skipped. The parts of a
+    folder written by `datasets.save_to_disk` are the files listed in its state.json; the output of
+    `infer` is read from its predictions.jsonl.
 
     Raises:
-      InputError: the folder has no parts, or those of several splits, or its responses are in
-        TFDS's form alone.
+      InputError: the folder has no parts, has parts of several splits, or holds a TFDS data set.
     """
     if not path.is_dir():
         return [path]
@@ -184,7 +183,7 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
             )
     inner = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
     parts = (file for file, names in inner if not any(name[0] in "._" for name in names))
-    # Spark writes parts without any byte, too.
+    # Spark also writes empty parts.
     nonempty = sorted((file for file in parts if file.is_file() and file.stat().st_size), key=str)
     if not nonempty:
         raise InputError(f"{path}: the folder has no files to read.")
@@ -198,17 +197,17 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
 
 
 def named_form(path: pathlib.Path) -> str:
-    """Returns the value of `FORMATS` that the name of a file says, packed or not; "" = none."""
+    """Returns the value of `FORMATS` for the name of a file, compressed or not; "" = unknown."""
     packed = path.suffix in PACKED_ENDINGS
     return FORMATS.get((path.with_suffix("") if packed else path).suffix.lower(), "")
 
 
 def file_form(path: pathlib.Path, stated: TableForm | str) -> TableForm:
-    """Returns the form of a file by what the user says or its ending.
+    """Returns the form of a file, as the user states it or by the file's ending.
 
     Raises:
-      InputError: the file is missing or a pipe, neither says a form, or a Parquet file is said to
-        be another.
+      InputError: the file is missing or a pipe, its form is unknown, or it is a Parquet file that
+        its ending or the user declares to be of another form.
     """
     check_readable(path)
     stated = TableForm(form=stated) if isinstance(stated, str) else stated
@@ -218,7 +217,7 @@ def file_form(path: pathlib.Path, stated: TableForm | str) -> TableForm:
             with open_binary(path) as file:
                 begin = file.read(4)
         except storage_errors():
-            begin = b""  # the format's reader says why
+            begin = b""  # the format's reader reports it
         if begin == b"PAR1":
             raise InputError(
                 f"{path}: a Parquet file by what it holds; let its name end in .parquet."
@@ -235,12 +234,12 @@ def file_form(path: pathlib.Path, stated: TableForm | str) -> TableForm:
 
 @dataclasses.dataclass(frozen=True)
 class _Reader:
-    """Reads the files of a table; the attributes are arguments of `read_rows`."""
+    """Reads the files of a table; most attributes are arguments of `read_rows`."""
 
     bad_rows: BadRows | None
     note: Callable[[str], None] = lambda _: None
     id_column_of: Callable[[tuple[str, ...]], str] = lambda _: ""
-    part: str = ""  # before the lines that are ids: another part has these lines too
+    part: str = ""  # prefix of line numbers used as ids, which would recur in other parts
     is_part: bool = False
 
     def read_parts(
@@ -285,7 +284,7 @@ class _Reader:
         id_column = self.id_column_of(tuple(head.fields))
         ids = [id_column] if id_column in head.fields else []
         empty, floats, counted = _examine_columns(path, form, (*nameless, *ids))
-        left_out = empty.intersection(nameless)  # such as that behind a comma that ends each line
+        left_out = empty.intersection(nameless)  # for example if each line ends with a comma
         are_floats = id_column in floats
         for name in nameless:
             reading = "has no cells and is left out" if name in left_out else f"is read as {name!r}"
@@ -294,7 +293,7 @@ class _Reader:
             empty_ids = f"an empty one as its line ('{self.part}line 3')"
             self.note(f"{path}: {id_column}: ids such as 1.0 are read as 1, {empty_ids}")
         first_column = next(iter(head.fields))
-        # Of a frame that lacks some rows, so that those of another frame have the same ids.
+        # The index of a frame that lacks some rows identifies the same rows in other frames.
         has_numbers = first_column in counted.intersection(nameless) and not (
             ids or self.is_part or has_usual_name("id", head.fields)
         )
@@ -311,7 +310,7 @@ class _Reader:
 
 
 class _TextForm(NamedTuple):
-    """How a text file is written; `notes` are sentences on what was found out."""
+    """How a text file is written; `notes` are sentences on the details that were detected."""
 
     encoding: str
     separator: str = ""
@@ -321,7 +320,7 @@ class _TextForm(NamedTuple):
     def read_cells(
         self, path: pathlib.Path, bad_rows: BadRows | None, first: int, nameless: list[str]
     ) -> Iterator[Row]:
-        """Yields the rows of CSV or TSV, see `read_csv`."""
+        """Yields the rows of CSV or TSV; see `read_csv`."""
         return read_csv(
             path, (), bad_rows, self.separator, first, self.encoding, nameless, self.has_quotes
         )
@@ -329,7 +328,7 @@ class _TextForm(NamedTuple):
 
 @until_changed
 def _find_text_form(path: pathlib.Path, form: TableForm) -> _TextForm:
-    """Returns how a text file is written, as far as `form` does not say it by looking into it."""
+    """Returns how a text file is written, detecting from its content what `form` leaves open."""
     notes = []
     encoding, separator = form.encoding or _find_encoding(path), form.separator
     if encoding != "utf-8" and not form.encoding:
@@ -351,7 +350,7 @@ def _find_text_form(path: pathlib.Path, form: TableForm) -> _TextForm:
 
 @until_changed
 def _count_rows(path: pathlib.Path, form: TableForm) -> int:
-    """Returns the rows of a part, bad ones too."""
+    """Returns the number of rows of a part, bad ones included."""
     bad_rows = BadRows(skip=True)
     return sum(1 for _ in _Reader(bad_rows).read(path, form, 0)) + bad_rows.count
 
@@ -360,9 +359,9 @@ def _count_rows(path: pathlib.Path, form: TableForm) -> int:
 def _examine_columns(
     path: pathlib.Path, form: _TextForm, names: Sequence[str]
 ) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Returns which columns of CSV or TSV are empty, have only cells such as 1.0, or count rows.
+    """Returns the columns of CSV or TSV that are empty, have only cells like 1.0, or count rows.
 
-    The last rise from 0 with gaps, as the index of a frame does that lacks some rows.
+    Counting columns rise from 0 with gaps, like the index of a frame that lacks some rows.
     """
     filled, mixed = set[str](), set[str]()
     last, count = dict.fromkeys(names, -1), 0
@@ -398,9 +397,9 @@ def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
 
 
 def _find_encoding(path: pathlib.Path) -> str:
-    """Returns the encoding of a text file: UTF-8, UTF-16 or UTF-32 by its mark, or else cp1252.
+    """Returns the encoding of a text file: UTF-16 or UTF-32 by its mark, else UTF-8 or cp1252.
 
-    A file with characters of UTF-8 or of binary files is UTF-8, and its other bytes are errors.
+    A file with a UTF-8 or a control character is read as UTF-8, in which other bytes are errors.
     """
     with open_text(path, "") as file:
         begin = file.read(4)
@@ -410,7 +409,7 @@ def _find_encoding(path: pathlib.Path) -> str:
             return "utf-16"
         file.seek(0)
         pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")
-        if is_remote(path):  # else all of it would be fetched twice
+        if is_remote(path):  # reading all of it here would fetch it twice
             pieces = itertools.islice(pieces, 1)
         last, encoding = b"", "utf-8"
         for piece in pieces:
@@ -427,7 +426,7 @@ def _find_encoding(path: pathlib.Path) -> str:
 
 
 def _read_parquet(path: pathlib.Path, first: int) -> Iterator[Row]:
-    """Yields the rows of a Parquet file from row `first` on."""
+    """Yields the rows of a Parquet file, starting at row `first`."""
     from pyarrow import parquet
 
     with _reported_errors(path, "Parquet"):
@@ -443,7 +442,7 @@ def _read_parquet(path: pathlib.Path, first: int) -> Iterator[Row]:
 def _parquet_metadata(path: pathlib.Path) -> Any:
     """Returns the metadata of a Parquet file, without Arrow's types if lists have a fixed size.
 
-    Arrow refuses such lists where one is null; without its types they are lists of any size.
+    Arrow refuses such lists if one is null; without Arrow's types they are lists of any size.
     """
     from pyarrow import BufferReader, parquet
 
@@ -487,7 +486,7 @@ def _reported_errors(path: pathlib.Path, form: str) -> Iterator[None]:
 def _arrow_rows(
     path: pathlib.Path, batches: Iterator[Any], number: int, first: int
 ) -> Iterator[Row]:
-    """Yields the rows of Arrow batches from row `first` on; `number` are before the batches."""
+    """Yields the rows of Arrow batches, starting at row `first`; `number` rows precede them."""
     for batch in batches:
         check_columns(batch.schema.names, path)
         skipped = min(batch.num_rows, max(0, first - number))
@@ -499,16 +498,16 @@ def _arrow_rows(
 
 
 def _python_rows(path: pathlib.Path, batch: Any) -> list[dict[str, Any]]:
-    """Returns the rows of an Arrow batch; times that Python's types cannot hold are texts.
+    """Returns the rows of an Arrow batch; times that Python's types cannot hold become texts.
 
     Raises:
-      InputError: a column holds texts that are not UTF-8, or what neither Python nor a text holds.
+      InputError: a column holds texts that are not UTF-8, or values without a Python or text form.
     """
     import pyarrow
 
     try:
         return batch.to_pylist()
-    except _UNREADABLE:  # tell no column
+    except _UNREADABLE:  # does not name the column
         pass
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -520,7 +519,7 @@ def _python_rows(path: pathlib.Path, batch: Any) -> list[dict[str, Any]]:
             ) from None
         except _UNREADABLE as error:
             texts: list[Any] = [_BEYOND]
-            with contextlib.suppress(pyarrow.ArrowException):  # of nanoseconds
+            with contextlib.suppress(pyarrow.ArrowException):  # texts hold nanoseconds
                 texts = column.cast(pyarrow.string()).to_pylist()
             if any(text is not None and text.startswith(_BEYOND) for text in texts):
                 raise InputError(
@@ -533,15 +532,15 @@ def _python_rows(path: pathlib.Path, batch: Any) -> list[dict[str, Any]]:
 
 
 def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
-    """Returns the rows of a table in memory, with lists in the place of arrays.
+    """Returns the rows of a table in memory, with lists in place of arrays.
 
-    That is a pandas or Polars DataFrame, a `datasets` data set, an Arrow table, a list of mappings,
-    or a mapping of columns; errors call it `name`.
+    `frame` is a pandas or Polars DataFrame, a `datasets` data set, an Arrow table, a list of
+    mappings, or a mapping of columns; error messages call it `name`.
 
     Raises:
-      InputError: two columns of one name.
-      TypeError: for another kind.
-      ValueError: columns of different lengths.
+      InputError: two columns have the same name.
+      TypeError: `frame` is of another kind.
+      ValueError: columns have different lengths.
     """
     columns: Mapping[str, Sequence[Any]] | None = None
     if hasattr(frame, "to_pylist"):  # Arrow
@@ -572,15 +571,15 @@ def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN or pandas' NA, which stand in tables where there is none."""
+    """Returns whether a value is None, NaN or pandas' NA or NaT, which mark missing values."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return value is None or is_nan or type(value).__name__ in _PANDAS_NA
 
 
 def _plain_value(value: Any) -> Any:
-    """Returns a value with Python's own types, also in lists and mappings, and None for NA.
+    """Returns a value in Python's own types, also inside lists and mappings; NA becomes None.
 
-    NumPy's arrays become lists, and documents of LangChain and LlamaIndex mappings.
+    NumPy arrays become lists, and documents of LangChain and LlamaIndex become mappings.
     """
     if hasattr(value, "tolist"):
         value = value.tolist()

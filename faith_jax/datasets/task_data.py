@@ -1,6 +1,6 @@
-"""Which tasks and mixtures there are, and the data that each reads.
+"""Lists the tasks and mixtures, and the data that each one reads.
 
-`faith_jax.tasks` makes them; listing them needs no more than this page.
+`faith_jax.tasks` makes them; listing them needs only this module.
 """
 
 import collections
@@ -20,13 +20,13 @@ from faith_jax.datasets.raw_dataset import sample_config
 
 DATA_DIR_VARIABLE = "FAITH_JAX_DATA_DIR"
 
-# The tasks of benchmarks of judges, by the beginning of their names: a pair in, 1 or 0 out.
+# The name prefixes of tasks that benchmark judges: the input is a pair, the output 1 or 0.
 JUDGED = (
     *("faithbench_judge", "halueval_judge", "llm_aggrefact_judge", "ragtruth_judge"),
     *("summedits_judge", "tofueval_judge", "wice_judge"),
 )
 
-# What TFDS itself has, one data set after the other, and which of its splits is which of ours.
+# Data sets of TFDS itself, which are concatenated, and its names for our splits.
 ANLI, MULTI_NLI = ("anli/r1", "anli/r2", "anli/r3"), ("multi_nli",)
 TFDS_SPLITS: Mapping[tuple[str, ...], Mapping[str, str]] = {
     ANLI: {"train": "train", "validation": "validation", "test": "test"},
@@ -37,7 +37,7 @@ TFDS_SPLITS: Mapping[tuple[str, ...], Mapping[str, str]] = {
     },
 }
 
-# The data set of each task, NAME/CONFIG; `<task>_sample` reads the sample of the same.
+# The data set of each task, as NAME/CONFIG; `<task>_sample` reads the sample of the data set.
 _READ = {
     "begin_classify": "begin/official",
     "begin_2021_classify": "begin_2021/official",
@@ -115,7 +115,7 @@ def _name_sample(data_set: str) -> str:
     return f"{name}/{sample_config(config)}"
 
 
-TASK_ENTRY_POINTS = "faith_jax.tasks"  # by which other packages name modules of theirs
+TASK_ENTRY_POINTS = "faith_jax.tasks"  # entry points for task modules of other packages
 # The data sets of each task.
 TASKS: Mapping[str, tuple[str, ...]] = {
     **{task: (data_set,) for task, data_set in _READ.items()},
@@ -135,7 +135,7 @@ def check_task_name(name: str, setting: str, choices: Iterable[str] = (*TASKS, *
     """Checks that there is a task or mixture of this name.
 
     Raises:
-      ConfigError: there is none; names the setting that gave it, and the nearest ones.
+      ConfigError: there is none; the message names the setting that gave it, and similar names.
     """
     if name not in (names := sorted(choices)):
         hint = did_you_mean(str(name), names) or f" There are: {', '.join(names)}."
@@ -143,16 +143,15 @@ def check_task_name(name: str, setting: str, choices: Iterable[str] = (*TASKS, *
 
 
 def data_dir() -> str | None:
-    """Returns the folder for prepared data; None stands for TFDS's own."""
+    """Returns the folder for prepared data; None = TFDS's default."""
     folder = os.environ.get(DATA_DIR_VARIABLE)
     return os.path.expanduser(folder) if folder else None
 
 
 def task_sizes(task: str) -> dict[str, int] | None:
-    """Returns the number of examples that a task reads in each of its splits.
+    """Returns the number of examples in each split of a task; None if its data is not prepared.
 
-    Counts those of a sample, and reads what was noted of other data when it was prepared; None = it
-    is not prepared.
+    Examples of a sample are counted; for other data the numbers were stored when it was prepared.
     """
     names = TASKS[task]
     if names[0].endswith("sample"):
@@ -177,7 +176,7 @@ def _sample_sizes(name: str) -> dict[str, int]:
 
 
 def _prepared_sizes(name: str) -> dict[str, int]:
-    """Returns the examples of each split of prepared data, without TFDS; empty = not prepared."""
+    """Returns the split sizes of prepared data without importing TFDS; empty = not prepared."""
     default_dir = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     folder = path_of(data_dir() or default_dir) / name
     infos = [read_json_or_none(path) for path in sorted(folder.glob("*/dataset_info.json"))]
@@ -186,9 +185,9 @@ def _prepared_sizes(name: str) -> dict[str, int]:
 
 
 def describe_tasks() -> Iterator[str]:
-    """Yields lines that show all tasks with their splits and sizes, in alphabetical order.
+    """Yields lines that list all tasks with their splits and sizes, in alphabetical order.
 
-    Data that is not prepared is not touched; its line says what prepares it.
+    Nothing is prepared for this; the lines of unprepared tasks tell how to prepare the data.
     """
     for name in sorted({*TASKS, *MIXTURES}):
         parts = MIXTURES.get(name, (name,))

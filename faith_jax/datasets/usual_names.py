@@ -1,7 +1,7 @@
-"""Finds which column of a table holds what by its name, as programs that score answers name them.
+"""Finds a table's columns by the names that evaluation programs usually give them.
 
-Names match whatever their case, spaces, hyphens and underscores. docs/data_formats.md lists the
-names with the programs that write them.
+Case, spaces, hyphens and underscores in names do not matter. docs/data_formats.md lists the names
+with the programs that write them.
 
 >>> fields = ("User Input", "retrieved_contexts", "reference", "response")
 >>> [usual_name(part, fields) for part in ("history", "grounding", "response", "label")]
@@ -17,8 +17,8 @@ from typing import Any
 
 from faith_jax.core.errors import InputError
 
-# Of each part the names in ranks: the first rank that a table has counts, and two columns of one
-# rank are ambiguous. TRUE's names come first.
+# The names of each part, in ranks: the first rank with a column in the table counts, and two
+# columns of the same rank are ambiguous. TRUE's names come first.
 USUAL: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "grounding": (
         ("grounding",),
@@ -55,19 +55,19 @@ USUAL: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "id": (("id",),),
     "corpus": (("corpus",),),
 }
-# A column `context` is the evidence, not the dialogue, beside one of these; and `reference` beside
-# both names of a pair, as Phoenix has them. Elsewhere `reference` is an ideal answer, and in
-# DeepEval's rows, which have a `retrieval_context`, `context` is the ideal evidence.
+# A column `context` is the evidence, not the dialogue, if one of _QUESTIONS is present. A column
+# `reference` is the evidence beside both names of a pair, as in Phoenix; elsewhere it is an ideal
+# answer. In DeepEval's rows, which have a `retrieval_context`, `context` is the ideal evidence.
 _QUESTIONS = ("query", "question", "user_input", "input")
 _BESIDE_REFERENCE = (("input", "output"), ("query", "response"))
-# Objects in which rows keep their values, in the order in which a part is looked for in them.
+# Objects in which rows may keep their values, in the order of the search for each part.
 _OBJECTS: Mapping[str, tuple[str, ...]] = {
     "grounding": ("", "outputs.", "output.", "inputs.", "input.", "item.", "attributes."),
     "response": ("", "outputs.", "output.", "sample.", "item.", "attributes."),
     "history": ("", "inputs.", "input.", "item.", "attributes."),
 }
 _CONTAINERS = frozenset(("inputs", "outputs", "item", "sample", "attributes"))
-# These may also be texts, and become columns where they have one of these parts by its name.
+# These may also be texts; as objects they are flattened if they hold one of these parts.
 TEXTS_OR_OBJECTS: Mapping[str, tuple[str, ...]] = {
     "input": ("history", "grounding"),
     "output": ("response",),
@@ -84,16 +84,16 @@ def usual_name(
 ) -> str:
     """Returns the column that holds a part of an example by its name; "" = none.
 
-    Of pro and con arguments it returns both, as "pro=NAME,con=NAME".
+    Pro and con arguments are returned together, as "pro=NAME,con=NAME".
 
     Args:
       part: a key of `USUAL`.
       fields: the columns.
-      excluded: those that hold another part.
-      remedy: where two columns may hold it; {} = the option that names one.
+      excluded: columns that hold another part.
+      remedy: the advice if two columns may hold the part; {} = the option that names one.
 
     Raises:
-      InputError: two columns may hold the part; the message is without a place.
+      InputError: two columns may hold the part; the message does not name a place.
     """
     by_name: dict[str, list[str]] = {}
     fields = tuple(fields)
@@ -119,7 +119,7 @@ def usual_name(
 
 
 def has_usual_name(part: str, fields: Iterable[str]) -> bool:
-    """Returns whether a column, or several, may hold a part of an example by its name."""
+    """Returns whether one or more columns may hold a part of an example by their names."""
     try:
         return bool(usual_name(part, fields))
     except InputError:
@@ -127,7 +127,7 @@ def has_usual_name(part: str, fields: Iterable[str]) -> bool:
 
 
 def question_beside(history: str, fields: Iterable[str]) -> str:
-    """Returns which of the columns holds the question that follows earlier turns; "" = none.
+    """Returns the column with the question that follows earlier turns; "" = none.
 
     >>> question_beside("inputs.chat_history", ["inputs.question", "model"])
     'inputs.question'
@@ -144,7 +144,7 @@ def question_beside(history: str, fields: Iterable[str]) -> str:
 def _find_matching_columns(
     prefix: str, usual: str, by_name: Mapping[str, Sequence[str]]
 ) -> Sequence[str]:
-    """Returns the columns of a usual name in an object."""
+    """Returns the columns that match a usual name in an object."""
     if "=" in usual:
         sides = [side.split("=") for side in usual.split(",")]
         columns = [by_name.get(_normalize_name(prefix + name), [])[:1] for _, name in sides]
@@ -156,7 +156,7 @@ def _find_matching_columns(
 
 
 def _context_or_reference(prefix: str, by_name: Mapping[str, Sequence[str]]) -> str:
-    """Returns the column of evidence that has another meaning beside other columns."""
+    """Returns `context` or `reference` if it is the evidence beside the other columns, else ""."""
     part = 2 if prefix else 0  # a column such as `input.query` is in the object `input`
     names = {*by_name, *(name.partition(".")[part] for name in by_name)}
     if (context := by_name.get(prefix + "context")) and names & {*map(_normalize_name, _QUESTIONS)}:
@@ -167,12 +167,12 @@ def _context_or_reference(prefix: str, by_name: Mapping[str, Sequence[str]]) -> 
 
 
 def field_named(name: str, fields: Collection[str]) -> str:
-    """Returns the column that a user named, or `name` if there is none.
+    """Returns the column that a user named, or `name` if there is no such column.
 
     Case, spaces, hyphens and underscores do not matter.
 
     Raises:
-      InputError: several columns are named so; the message is without a place.
+      InputError: several columns match; the message does not name a place.
     """
     if name in fields:
         return name
@@ -188,12 +188,11 @@ def _normalize_name(name: str) -> str:
 
 
 def flatten_row(fields: Mapping[str, Any], named: Collection[str] = ()) -> Mapping[str, Any]:
-    """Returns a row with the values in its objects `inputs`, `outputs` and the like as columns.
+    """Returns a row in which the values of objects such as `inputs` and `outputs` are columns.
 
-    LangSmith writes such rows, and those for OpenAI's evals are so; a cell of CSV may hold such an
-    object as JSON. Langfuse's `input` and `output` are texts, or objects with what was asked and
-    answered; other objects in their place stay as they are, unless a user named one of their
-    columns.
+    LangSmith and OpenAI's evals use such rows; a cell of CSV may hold such an object as JSON.
+    Langfuse's `input` and `output` are texts, or objects with the question and the answer; other
+    objects in their place stay as they are, unless a user named one of their columns.
 
     >>> flatten_row({"item": {"question": "Hot?"}, "sample": {"output_text": "Yes."}})
     {'item.question': 'Hot?', 'sample.output_text': 'Yes.'}
@@ -203,7 +202,7 @@ def flatten_row(fields: Mapping[str, Any], named: Collection[str] = ()) -> Mappi
         value = fields[name]
         content = json_object(value) if isinstance(value, str) else value
         is_named = any(column.startswith(f"{name}.") for column in named)
-        # A text that is JSON may be an answer among others; only an option says that it is not.
+        # JSON text in `input` or `output` may itself be an answer, unless an option names a column.
         if isinstance(content, dict) and (
             name in _CONTAINERS
             or is_named
@@ -224,7 +223,7 @@ def flatten_row(fields: Mapping[str, Any], named: Collection[str] = ()) -> Mappi
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """Returns the object that a text is as JSON; None for another text."""
+    """Returns the JSON object that a text encodes; None if it does not."""
     if text.lstrip()[:1] == "{":
         with contextlib.suppress(ValueError, RecursionError):
             return json.loads(text)
@@ -232,7 +231,7 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 
 def key_hints(part: str, fields: Mapping[str, Any]) -> list[str]:
-    """Returns how a part is taken from each of a row's objects of `TEXTS_OR_OBJECTS`."""
+    """Returns hints on taking a part from a row's objects in `TEXTS_OR_OBJECTS`."""
     values = ((name, fields[name]) for name in TEXTS_OR_OBJECTS if name in fields)
     objects = {name: json_object(v) if isinstance(v, str) else v for name, v in values}
     return [
@@ -244,7 +243,7 @@ def key_hints(part: str, fields: Mapping[str, Any]) -> list[str]:
 
 @functools.cache
 def _names_within(name: str) -> frozenset[str]:
-    """Returns the names in an object of `TEXTS_OR_OBJECTS` that make columns of it."""
+    """Returns the names that cause an object in `TEXTS_OR_OBJECTS` to be flattened."""
     names = (n for part in TEXTS_OR_OBJECTS[name] for rank in USUAL[part] for n in rank)
     return frozenset(("value", *map(_normalize_name, names)))
 

@@ -1,1 +1,1 @@
-"""Gin files: our own, in T5X's dialect, and those that were written for T5X."""
+"""Gin files: our own, in T5X's dialect, and files written for T5X."""

@@ -35,9 +35,9 @@ from faith_jax.gin_files.values import PARSE_ERRORS, gin_problem, parse_statemen
 logger = logging.getLogger("faith_jax")
 _CHECKED = (int, float, bool, str, type(None))
 _MACRO = re.compile(r"^[A-Za-z_]\w*$")
-_REQUIRED = "%gin.REQUIRED"  # how gin shows the value
+_REQUIRED = "%gin.REQUIRED"  # gin's repr of the value
 _MACRO_USE = re.compile(r"%([A-Za-z_][A-Za-z0-9_.]*)")
-_texts: dict[str, str] = {}  # what was parsed last: of the user's files and bindings, by name
+_texts: dict[str, str] = {}  # texts of the user's files and bindings parsed last, by name
 _MACRO_SET = re.compile(r"^([A-Za-z_]\w*)\s*=", re.MULTILINE)
 _GIN_ERRORS = (
     ValueError, SyntaxError, OSError, ImportError, LookupError, NameError, TypeError,
@@ -46,7 +46,7 @@ _GIN_ERRORS = (
 
 
 def config_folder() -> pathlib.Path:
-    """Returns the folder of the gin files that come with the library."""
+    """Returns the folder of the library's own gin files."""
     import faith_jax.gin_configs
 
     return pathlib.Path(faith_jax.gin_configs.__path__[0])
@@ -62,26 +62,26 @@ def parse(
 ) -> None:
     """Parses gin files and bindings, as T5X's launcher does; mistakes are ConfigErrors.
 
-    A gin file can call whatever it names, so it can only import and name what `gin_safety` lists
-    and what `allow` adds; other macros than the library's must be read by something.
+    A gin file can call anything that it names. It may therefore import and name only modules and
+    functions that `safety` lists or `allow` adds. The user's own macros must be used somewhere.
 
     Args:
-      gin_files: paths, absolute, relative to the working folder, to a search path or to the
-        library's own gin_configs folder; later ones override earlier ones.
+      gin_files: paths that are absolute, or relative to the working folder, to a search path or to
+        the library's own gin_configs folder; later files override earlier ones.
       bindings: "NAME=value" or "module.function.argument=value", which override the files.
       search_paths: folders to look in before the library's own.
-      allow: further modules, with all that is in them, or names of functions.
-      unused: values of macros that must be set, but that the job does not use.
-      uncalled: values of macros that the job takes where files set them to a function's result.
+      allow: further modules, with all their contents, or names of functions.
+      unused: values for required macros that the job does not use, in case they are not set.
+      uncalled: values for macros that files set to the result of a function.
     """
     gin.clear_config()
     log_once.cache_clear()
     _texts.clear()
     gin.config._LOCATION_PREFIXES[:] = [""]  # gin keeps search paths for the process's lifetime
-    # Gin would also take 'runs/train.gin' for a file of a Python package `runs`, and break where
-    # the working folder has a folder of that name.
-    user_macros: dict[str, str] = {}  # macros of the user's files, and the files
-    reading: list[str] = []  # a file, what it includes, and so on
+    # Gin's own reader also tries 'runs/train.gin' as a file of a Python package `runs`, and fails
+    # if the working folder has a folder of that name.
+    user_macros: dict[str, str] = {}  # macros of the user's files, with the files
+    reading: list[str] = []  # the open files, each included by the one before
     read = functools.partial(
         _open_gin_file, allowed=allow, user_macros=user_macros, reading=reading
     )
@@ -98,7 +98,7 @@ def parse(
     translated = translate_t5x.translate(
         gin_files, [quote_value(b) for b in bindings], functools.partial(_users_file, paths)
     )
-    # Gin logs an error for each search path that does not hold a file.
+    # Gin logs an error for each search path that lacks the file.
     logging.getLogger().addFilter(_is_not_a_missed_search_path)
     where = ""
     try:
@@ -129,7 +129,7 @@ def parse(
             gin.parse_config(f"{name} = {value!r}")
     for name, value in (uncalled or {}).items():
         macros = _read_macros()
-        # The macro that the others of the chain read: A = %B, B = @count().
+        # Follow a chain of macros to its last: A = %B, B = @count().
         while repr(macros.get(name)).startswith("%"):
             name = repr(macros[name])[1:]
         if repr(macros.get(name)).startswith("@"):
@@ -140,7 +140,7 @@ def parse(
 
 
 def _users_file(paths: Sequence[str], name: str) -> tuple[str, str] | None:
-    """Returns path and text of a gin file that is not the library's; None for others."""
+    """Returns path and text of a gin file of the user; None for the library's own."""
     places = [name, *(os.path.join(path, name) for path in paths)]
     file = next(filter(_is_file, places), None)
     if file is None and name.partition("/")[0] not in t5x_statements.ROOTS:
@@ -150,7 +150,7 @@ def _users_file(paths: Sequence[str], name: str) -> tuple[str, str] | None:
     try:
         return file, with_present_names(path_of(file).read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
-        return None  # `_open_gin_file` says what is wrong
+        return None  # `_open_gin_file` reports it
 
 
 def _is_file(path: str) -> bool:
@@ -160,10 +160,10 @@ def _is_file(path: str) -> bool:
 def _open_gin_file(
     path: str, allowed: Sequence[str], user_macros: dict[str, str], reading: list[str]
 ) -> typing.TextIO:
-    """Opens a gin file for gin, which names neither a file that is cut off nor one not in UTF-8.
+    """Opens a gin file for gin, reporting truncated files and those not in UTF-8, as gin does not.
 
-    What it must not import is an error before it is imported. Adds its macros to `user_macros`,
-    unless the file is the library's, and itself to `reading` until it is closed.
+    Forbidden imports are reported before they run. Adds the file's macros to `user_macros`, unless
+    the file is the library's, and its path to `reading` until it is closed.
     """
     if path in reading:
         circle = " includes ".join([*reading[reading.index(path) :], path])
@@ -186,7 +186,7 @@ def _open_gin_file(
 
 
 class _NamedText(io.StringIO):
-    """A text with the name of its file, which gin tells in errors; `reading` names what is open."""
+    """A text with the name of its file for gin's errors; `reading` has the names of open files."""
 
     def __init__(self, text: str, name: str, reading: list[str]):
         super().__init__(text)
@@ -194,7 +194,7 @@ class _NamedText(io.StringIO):
         reading.append(name)
 
     def close(self) -> None:
-        """Takes the file's name off `reading`."""
+        """Removes the file's name from `reading`."""
         if not self.closed:
             self._reading.remove(self.name)
         super().close()
@@ -210,7 +210,7 @@ def _check_closed(text: str, where: str) -> None:
         fault = "nested too deeply" if is_deep else "a bracket or a quotation is not closed"
         raise ConfigError(f"{where}: {fault}.") from None
     except SyntaxError:
-        pass  # gin says it with the line
+        pass  # gin reports it with its line
 
 
 def _is_not_a_missed_search_path(record: logging.LogRecord) -> bool:
@@ -218,7 +218,7 @@ def _is_not_a_missed_search_path(record: logging.LogRecord) -> bool:
 
 
 def run(function: Callable[..., Any], **more: Any) -> Any:
-    """Calls a run with the arguments that gin binds to it, and more."""
+    """Calls a run's function with the arguments that gin binds to it, and with `more`."""
     configured = _with_gin_arguments(function)
     if configured is None:
         name = function.__name__
@@ -230,9 +230,9 @@ def run(function: Callable[..., Any], **more: Any) -> Any:
 
 
 def arguments_of(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """Returns the arguments that a run would get, with its defaults; None = gin binds it none.
+    """Returns the arguments that a run would get, with its defaults; None if gin binds none.
 
-    What gin refers to is made.
+    References that gin evaluates are called for this.
     """
     configured = _with_gin_arguments(function)
     with _blaming_configurables(function):
@@ -244,11 +244,11 @@ def arguments_of(function: Callable[..., Any]) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def _blaming_configurables(run: Callable[..., Any]) -> Iterator[None]:
-    """Within, what a run's configurables raise for the values of gin files is a ConfigError.
+    """Turns errors of a run's configurables that values in gin files caused into ConfigErrors.
 
-    These are the errors of other packages' functions that gin calls, and of any that gin cannot
-    call with what it has been given. What the run itself raises, or a function of ours or of the
-    user's modules, is no mistake in a gin file.
+    These are errors raised by functions of other packages that gin calls, and by calls that fail
+    because the arguments do not fit. Errors raised inside the run itself, inside our functions or
+    inside those of the user's modules are not mistakes in a gin file.
     """
     try:
         yield
@@ -275,7 +275,7 @@ def _blaming_configurables(run: Callable[..., Any]) -> Iterator[None]:
 
 
 def _describe_place(name: str) -> str:
-    """Returns file and line of the last reference to a configurable; "" = there is none."""
+    """Returns file and line of the last reference to a configurable; "" = no reference."""
     place = ""
     reference = re.compile(rf"@(?:[\w./]*[./])?{re.escape(name.rpartition('.')[2])}\b")
     for file, text in _texts.items():
@@ -286,16 +286,16 @@ def _describe_place(name: str) -> str:
 
 
 def _with_gin_arguments(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Returns a function that has gin's arguments; None where no gin file names it."""
+    """Returns a function with gin's arguments applied; None if gin does not know the function."""
     is_named = gin.config._inverse_lookup(function) is not None
     return gin.get_configurable(function) if is_named else None
 
 
 def quote_value(binding: str) -> str:
-    """Returns "NAME=value" with a value that is no Python literal made a string.
+    """Returns "NAME=value", quoting a value that is not a Python literal.
 
-    A shell eats quotes, so that --gin.MODEL_DIR="runs/a" arrives as runs/a. References (@name)
-    and macros (%NAME) stay as they are.
+    The shell removes quotes: --gin.MODEL_DIR="runs/a" arrives as runs/a. References (@name) and
+    macros (%NAME) stay as they are.
     """
     name, _, value = binding.partition("=")
     if value.lstrip()[:1] not in ("@", "%"):
@@ -303,7 +303,7 @@ def quote_value(binding: str) -> str:
             literal = ast.literal_eval(value.strip())
             return f"{name}={literal!r}" if isinstance(literal, tuple) else binding  # 1,0 as (1, 0)
         except (ValueError, SyntaxError):
-            try:  # references and macros inside of a list, say; no 'train[:9%]'
+            try:  # succeeds for references and macros in a list, say, but not for 'train[:9%]'
                 list(parse_statements(f"value = {value}"))
             except PARSE_ERRORS:
                 return f"{name}={value.strip()!r}"
@@ -320,7 +320,7 @@ def _check_file(name: str, paths: Sequence[str]) -> None:
         if is_folder(path)
         for file in path_of(path).rglob("*.gin")
     ]
-    # A file of T5X's, by its path in a copy of T5X that is not here.
+    # The name may be the path of a T5X file in a copy of T5X that is not installed here.
     stand_ins = [n for n in t5x_files.stand_in_names() if name.endswith(f"/{n}")]
     near = f" Did you mean {stand_ins[0]!r}?" if stand_ins else did_you_mean(name, names)
     raise ConfigError(f"There is no gin file {name!r}.{near}")
@@ -349,9 +349,9 @@ def _check_bindings(bindings: Sequence[str]) -> None:
 
 
 def _check_macros(user_macros: Mapping[str, str]) -> None:
-    """Raises ConfigError for a macro without a value, and one of a user's file that nothing reads.
+    """Raises ConfigError for a macro without a value, or for an unused macro of a user's file.
 
-    `user_macros` are the macros of the user's files, and the files.
+    `user_macros` has the macros of the user's files, with the files.
     """
     values, used = _read_macros(), _list_used_macros()
     unset = sorted(n for n, v in values.items() if repr(v) == _REQUIRED)
@@ -370,7 +370,7 @@ def _check_macros(user_macros: Mapping[str, str]) -> None:
 
 
 def _check_types() -> None:
-    """Checks the values of arguments that are a number, a truth value or a text, in a range."""
+    """Checks the type, and the range if annotated, of arguments that gin files set."""
     macros = _read_macros()
     for (_, selector), values in gin.config._CONFIG.items():
         if selector == "gin.macro":
@@ -379,7 +379,7 @@ def _check_types() -> None:
         function = configurable.__init__ if inspect.isclass(configurable) else configurable
         try:
             hints = typing.get_type_hints(function, include_extras=True)
-        except (NameError, TypeError, AttributeError):  # they cannot be told
+        except (NameError, TypeError, AttributeError):  # the hints cannot be resolved
             hints = {}
         for argument, value in values.items():
             name, hint = f"{selector}.{argument}", hints.get(argument)
@@ -412,9 +412,9 @@ def _check_types() -> None:
 def _check_reference(
     name: str, reference: gin.config.ConfigurableReference, hint: Any, kinds: Sequence[Any]
 ) -> None:
-    """Raises ConfigError for a reference that cannot stand for a value of an argument's kinds.
+    """Raises ConfigError for a reference that cannot yield a value of an argument's kinds.
 
-    What a function returns is not known before it is called.
+    A called function is not checked, as its result is not known yet.
     """
     configurable = reference.configurable.wrapped
     if hint is None or Any in kinds or not all(map(inspect.isclass, kinds)):
@@ -431,19 +431,19 @@ def _check_reference(
 
 
 def _is_ours(kind: Any) -> bool:
-    """Whether values of a type cannot be written in gin, but only referred to."""
+    """Returns whether values of a type can only be referred to in gin, not written."""
     if inspect.isclass(kind) and not issubclass(kind, enum.Enum):
         return kind.__module__.partition(".")[0] in IMPORTABLE
     return typing.get_origin(kind) is Callable
 
 
 def _strip_annotation(hint: Any) -> Any:
-    """Returns a type without what else is said of it, such as a range."""
+    """Returns a type without annotations such as a range."""
     return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
 
 
 def _gin_message(error: BaseException, paths: Sequence[str]) -> str:
-    """Makes one line of gin's errors, with the nearest names where a name is wrong."""
+    """Returns gin's error as one line, suggesting near names if a file is not found."""
     text = gin_problem(str(error))
     missing = re.search(r"[Uu]nable to (?:open|find) file:? ?'?([^ ',]+?)[.]?(?:[ ',]|$)", text)
     if missing:

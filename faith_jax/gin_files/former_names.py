@@ -1,8 +1,8 @@
-"""The names of former versions in gin files and in the configs of MODEL_DIRs."""
+"""Translates names of former versions in gin files and in the configs of MODEL_DIRs."""
 
 import re
 
-# Modules that gin files and MODEL_DIRs of former versions name otherwise.
+# Modules that have other names in gin files and MODEL_DIRs of former versions.
 RENAMED_MODULES = {
     "faith_jax.models.prompts": "faith_jax.models.soft_prompt",
     "faith_jax.runs.checkpoint_decoding": "faith_jax.inference.checkpoint_decoding",
@@ -12,7 +12,7 @@ RENAMED_MODULES = {
     "faith_jax.training.partitioning": "faith_jax.models.partitioning",
     "faith_jax.training.truncation": "faith_jax.training.loss_truncation",
 }
-# What former bindings call by the last name of such a module.
+# Configurables that former bindings name by the last part of such a module's name.
 RENAMED_CONFIGURABLES = {
     "classification.LabelCrossEntropy": "label_cross_entropy.LabelCrossEntropy",
     "contrastive.InfoNCE": "infonce.InfoNCE",
@@ -23,7 +23,7 @@ RENAMED_CONFIGURABLES = {
     "prompts.uniform": "soft_prompt.uniform",
     "truncation.LossTruncation": "loss_truncation.LossTruncation",
 }
-# The arguments of the runs that are records, and what each record has that the runs had one by one.
+# The records that are arguments of the runs, and (_MOVED) the former arguments that each now has.
 _RECORDS = {
     "setup.StartingPoint": "train.train.start",
     "train.Optimization": "train.train.optimization",
@@ -50,7 +50,7 @@ _MOVED = {
     "infer.InputFile": ("knowledge", "arguments_per_side"),
     "infer.Output": ("formats", "shards"),
 }  # fmt: skip
-# By run its former arguments, and what each is now.
+# The former arguments of each run, with their present names.
 RENAMED_ARGUMENTS: dict[str, dict[str, str]] = {
     "train.train": {
         "train_dataset": "train.train.dataset",
@@ -76,7 +76,7 @@ _ARGUMENT = re.compile(_RUN + r"\.(\w+)(?=[ \t]*=)", re.MULTILINE)
 
 
 def with_present_names(text: str) -> str:
-    """Returns a gin config whose imports and bindings have the names of this version.
+    """Returns a gin config with the names of this version in its imports and bindings.
 
     >>> with_present_names("from faith_jax.training import contrastive")
     'from faith_jax.training import infonce'
@@ -90,7 +90,7 @@ def with_present_names(text: str) -> str:
         text = re.sub(rf"\b{re.escape(former)}\b(?!\.gin)", present, text)
     text = _NAME.sub(lambda name: RENAMED_CONFIGURABLES.get(name[1], name[1]), text)
     text = _BLOCK.sub(_as_bindings, text)
-    records: dict[str, str] = {}  # by record, the package that their names begin with
+    records: dict[str, str] = {}  # for each record, the package prefix of its names
 
     def rename(match: re.Match[str]) -> str:
         package, run, argument = match.groups()
@@ -103,7 +103,7 @@ def with_present_names(text: str) -> str:
         return f"{package}{present}"
 
     text = _ARGUMENT.sub(rename, text)
-    # A config with imports also gives the records to the runs.
+    # A config with imports must also pass the records to the runs.
     first_import = _IMPORT.search(text)
     if not records or first_import is None:
         return text
@@ -128,7 +128,7 @@ def _present_import(match: re.Match[str]) -> str:
 
 
 def _as_bindings(block: re.Match[str]) -> str:
-    """Returns a block of a run's arguments as single bindings, if it has arguments of records."""
+    """Splits a block of a run's arguments into single bindings, if some have moved to records."""
     package, run, body = block.groups()
     indentation = min(len(line) - len(line.lstrip()) for line in body.splitlines() if line.strip())
     argument = re.compile(rf"^[ \t]{{{indentation}}}(?=(\w+)[ \t]*=)", re.MULTILINE)

@@ -1,8 +1,8 @@
-"""The settings of a run `train`, as the config in its MODEL_DIR gives them.
+"""The settings of a `train` run, read from the config in its MODEL_DIR.
 
-Configs are compared by what they give each argument, followed through macros and references:
-another name for the same value is no difference, nor is a value that nothing uses. Nothing that a
-config names is run for that.
+Configs are compared by the value of each argument, followed through macros and references: neither
+another name for the same value nor a value that nothing uses is a difference. No code that a config
+names is run for this.
 """
 
 import contextlib
@@ -24,21 +24,21 @@ TRAIN, TRAIN_STEPS = "faith_jax.runs.train.train", "optimization.total_steps"
 class Setting(NamedTuple):
     """The value that a config gives an argument."""
 
-    value: Any  # followed through macros; of a reference, its name
-    name: str  # by which it is set: its macro's, or such as "adafactor.decay_rate"
+    value: Any  # followed through macros; for a reference, its name
+    name: str  # the name that sets it: a macro, or for example "adafactor.decay_rate"
 
 
 class SettingDifference(NamedTuple):
-    """An argument that two configs give other values, as gin writes them."""
+    """An argument with different values in two configs; values are in gin's form."""
 
     path: str  # from the run's arguments: "dataset.batch_size"
-    name: str  # by which it is set
+    name: str  # the name that sets it
     before: str
     now: str
 
 
 def read_settings(folder: pathlib.Path) -> dict[str, Setting] | None:
-    """Returns `settings_of` the config in MODEL_DIR; None where there is none to read."""
+    """Returns `settings_of` the config in MODEL_DIR; None if there is no readable config."""
     try:
         return settings_of((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
@@ -46,10 +46,10 @@ def read_settings(folder: pathlib.Path) -> dict[str, Setting] | None:
 
 
 def settings_of(text: str) -> dict[str, Setting] | None:
-    """Returns a run's arguments by their path, arguments of what they refer to included.
+    """Returns a run's arguments by path, including arguments of the configurables they refer to.
 
-    Arguments that the config does not bind have their defaults, where these are known. None where
-    the text is no readable config of a run `train`.
+    Arguments that the config does not bind have their defaults, if these are known. Returns None if
+    the text is not a readable config of a `train` run.
     """
     try:
         statements = list(parse_statements(with_present_names(text)))
@@ -63,7 +63,7 @@ def settings_of(text: str) -> dict[str, Setting] | None:
 def differences(
     before: Mapping[str, Setting], now: Mapping[str, Setting]
 ) -> list[SettingDifference]:
-    """Returns where two runs' settings differ; of another reference, its arguments do not count."""
+    """Returns the differences of two runs' settings, without arguments of differing references."""
     changed: list[SettingDifference] = []
     for path in {**now, **before}:
         was, current = before.get(path), now.get(path)
@@ -85,7 +85,7 @@ def _setting_text(setting: Setting | None) -> str:
 
 
 class _Config:
-    """A parsed config, in which arguments are looked up."""
+    """A parsed config that can look up arguments."""
 
     def __init__(self, statements: list[Any]):
         self._modules: dict[str, str] = {
@@ -107,10 +107,10 @@ class _Config:
     def arguments(
         self, name: str, scopes: tuple[str, ...], path: str, above: tuple[str, ...]
     ) -> Iterator[tuple[str, Setting]]:
-        """Yields the arguments of a configurable by path; `above` are those that refer to it."""
+        """Yields a configurable's arguments by path; `above` are the configurables that use it."""
         if name in above:
             return
-        # The defaults of a configurable that gin knows by now.
+        # The defaults, if the configurable is registered with gin already.
         configurables, parameters = gin.config._REGISTRY.get_all_matches(name), []
         if len(configurables) == 1:
             with contextlib.suppress(TypeError, ValueError):
@@ -125,7 +125,7 @@ class _Config:
     def _resolve_value(
         self, value: Any, path: str, name: str, above: tuple[str, ...]
     ) -> Iterator[tuple[str, Setting]]:
-        for _ in range(len(self._macros)):  # no more, even if they name each other in a circle
+        for _ in range(len(self._macros)):  # bounded, in case of a circle
             if not isinstance(value, Macro):
                 break
             if name not in self._macros:
@@ -145,13 +145,13 @@ class _Config:
             yield path, Setting(value, name)
 
     def _whole_name(self, selector: str) -> str:
-        """Returns a name with its whole module, as the config's imports say."""
+        """Returns a name with its full module, resolved by the config's imports."""
         module, _, rest = selector.partition(".")
         return f"{self._modules[module]}.{rest}" if module in self._modules else selector
 
 
 def _without_references(macros: Mapping[str, Any], value: Any) -> Any:
-    """Returns a container with its macros' values, lists and tuples alike."""
+    """Returns a container with macros replaced by their values, and lists turned into tuples."""
     if isinstance(value, Macro):
         return _without_references(
             {k: v for k, v in macros.items() if k != value.name}, macros.get(value.name)

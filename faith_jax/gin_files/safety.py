@@ -1,8 +1,8 @@
-"""Imports and calls that a gin file may make: a list of configurables, and the user's additions.
+"""The imports and calls that a gin file may make: a fixed list, and the user's additions.
 
-A gin file names functions that the program then calls. Whoever takes a file from elsewhere must be
-able to run it without reading it, so that only what recipes need is callable: no function that
-reads, writes or deletes files, and none that a module only imports.
+A gin file names functions that the program then calls. Users must be able to run files from others
+without reading them, so a file can only call the functions that recipes need. Functions that read,
+write or delete files are not among them, nor are functions that a module merely imports.
 """
 
 import graphlib
@@ -15,9 +15,9 @@ import gin
 
 from faith_jax.core.errors import ConfigError
 
-# Packages whose modules a gin file may import, which runs nothing but these.
+# Packages whose modules a gin file may import; importing runs no code outside of them.
 IMPORTABLE = ("faith_jax", "seqio", "t5x", "optax", "flax", "jax", "jaxlib")
-# What it may call: all that is defined in these modules, or these names alone.
+# Modules in which everything may be called, and single names that may be called.
 CALLABLE = (
     "faith_jax.decoding.config",
     "faith_jax.inference.checkpoint_decoding.from_checkpoint",
@@ -60,14 +60,14 @@ _REMEDY = "A gin file can run what it names: if you trust this one, add --gin_al
 
 
 def check_imports(text: str, where: str, allowed: Sequence[str]) -> None:
-    """Raises ConfigError for a text that imports what is neither `IMPORTABLE` nor `allowed`.
+    """Raises ConfigError for an import of a module that is neither `IMPORTABLE` nor `allowed`.
 
-    The text is read in tokens, as gin reads it: a statement may go over several lines.
+    The text is read as tokens, as gin does, since a statement may span several lines.
     """
     for statement in _split_statements(text):
         if statement[0] not in ("import", "from"):
             continue
-        # Of "from MODULE import NAME" and "import MODULE as NAME".
+        # The module ends there in "from MODULE import NAME" and "import MODULE as NAME".
         end = {"from": "import", "import": "as"}[statement[0]]
         words = statement[1:]
         module = "".join(words[: words.index(end)] if end in words else words)
@@ -76,7 +76,7 @@ def check_imports(text: str, where: str, allowed: Sequence[str]) -> None:
 
 
 def _split_statements(text: str) -> Iterator[list[str]]:
-    """Yields the words of each logical line, as far as the text can be read."""
+    """Yields the words of each logical line, up to the first error in the text."""
     words: list[str] = []
     skipped = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
     try:
@@ -87,15 +87,15 @@ def _split_statements(text: str) -> Iterator[list[str]]:
                 words = []
             elif token.type not in skipped:
                 words.append(token.string)
-    except (tokenize.TokenError, SyntaxError):  # gin stops here too, and says it with the line
+    except (tokenize.TokenError, SyntaxError):  # gin stops here too, and reports the line
         if words:
             yield words
 
 
 def check_calls(allowed: Sequence[str]) -> None:
-    """Raises ConfigError where what gin has parsed names what is not `CALLABLE` or `allowed`.
+    """Raises ConfigError if gin has parsed a reference that is neither `CALLABLE` nor `allowed`.
 
-    What counts is where a function was defined: modules also have others' attributes.
+    Functions are checked by the module that defines them, since modules also import others.
     """
     for reference in _find_references(list(gin.config._CONFIG.values())):
         selector = reference.configurable.selector
@@ -109,7 +109,7 @@ def check_calls(allowed: Sequence[str]) -> None:
 
 
 def check_macros_end() -> None:
-    """Raises ConfigError for macros that lead back to themselves."""
+    """Raises ConfigError for macros that are defined by themselves."""
     used = {
         name: [
             r.scopes[-1] for r in _find_references(values) if r.selector == "gin.macro" and r.scopes
@@ -120,7 +120,7 @@ def check_macros_end() -> None:
     try:
         graphlib.TopologicalSorter(used).prepare()
     except graphlib.CycleError as error:
-        circle = error.args[1][:0:-1]  # each macro after the one that it stands in
+        circle = error.args[1][:0:-1]  # each macro follows the one that uses it
         first = circle.index(min(circle))
         names = [*circle[first:], *circle[:first], circle[first]]
         way = " -> ".join(f"%{macro}" for macro in names)
@@ -128,7 +128,7 @@ def check_macros_end() -> None:
 
 
 def _find_references(value: Any) -> Iterator[Any]:
-    """Yields the references in a value, those of keys of dictionaries too."""
+    """Yields the references in a value, including keys of dictionaries."""
     if isinstance(value, gin.config.ConfigurableReference):
         yield value
     elif isinstance(value, Mapping):

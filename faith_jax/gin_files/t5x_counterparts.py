@@ -1,7 +1,7 @@
 """Our counterparts of arguments and macros of T5X and prompt-tuning; see `translate_t5x`.
 
-The tables contain facts about T5X's configuration. A value that a table does not know is an error
-that names file, line and argument.
+The tables contain facts about T5X's configuration. A value that is not in a table is an error that
+names file, line and argument.
 """
 
 import math
@@ -18,17 +18,17 @@ T5_CONFIG = "t5x.examples.t5.network.T5Config"
 DATASET = "t5x.utils.DatasetConfig"
 RESTORE = "t5x.utils.RestoreCheckpointConfig"
 SCRIPTS = {"__main__.train": "train", "__main__.evaluate": "eval", "__main__.infer": "infer"}
-# What a statement sets here: one of our macros or arguments, and its value; or "include", and a
-# file of ours.
+# A setting that a statement has here: one of our macros or arguments and its value, or "include"
+# and one of our files.
 Setting = tuple[str, Any]
-# Settings that `translate_t5x` reads, and that gin does not get.
+# Settings that `translate_t5x` reads itself and does not pass to gin.
 KEPT = RESTORED, RESTORE_MODE, RELATIVE_STEPS, DECODED_LENGTHS, READS_WHOLE = (
     "restored", "restore mode", "TRAIN_STEPS_RELATIVE", "lengths of decoded rows", "reads whole"
 )  # fmt: skip
-# Where T5X's eval takes the longest row. Longer ones are an error, see `translate_t5x`.
+# T5X's eval takes the length of the longest row; here longer rows are errors, see `translate_t5x`.
 _UNTRIMMED = {"inputs": 512, "targets": 512}
-_STRUCTURE = ""  # the reason of what our run files connect themselves: nothing to tell
-# Makes our settings of a value; the text names file, line and argument, for errors.
+_STRUCTURE = ""  # for values that our run files connect themselves: not worth a log message
+# Turns a value into our settings; the text names file, line and argument, for errors.
 Counterpart = Callable[[Any, str], list[Setting]]
 
 
@@ -38,7 +38,7 @@ def _set_value(name: str) -> Counterpart:
 
 
 def _set_or(default: Any, name: str) -> Counterpart:
-    """Sets our macro to the value, or for None to this default."""
+    """Sets our macro to the value, or to `default` if the value is None."""
     return lambda value, where: [(name, default if value is None else value)]
 
 
@@ -54,7 +54,7 @@ def _without_effect(reason: str) -> Counterpart:
 
 
 def _reference_to(*names: str) -> Counterpart:
-    """Accepts macros and references to what our run files connect; others are an error."""
+    """Accepts macros and references that our run files connect themselves; others are errors."""
 
     def check_connected(value: Any, where: str) -> list[Setting]:
         name = _referred_name(value)
@@ -70,7 +70,7 @@ def _reference_to(*names: str) -> Counterpart:
 
 
 def _one_of(*values: Any, otherwise: str) -> Counterpart:
-    """Accepts only these values, which have no effect; others are an error that ends so."""
+    """Accepts only these values, which have no effect; `otherwise` ends the error for others."""
 
     def check_value(value: Any, where: str) -> list[Setting]:
         if value not in values:
@@ -81,14 +81,14 @@ def _one_of(*values: Any, otherwise: str) -> Counterpart:
 
 
 def _referred_name(value: Any) -> str:
-    """Returns the name of a reference without its scope, and that of a macro; "" of others."""
+    """Returns the name of a macro, or of a reference without its scope; "" for other values."""
     return str(getattr(value, "name", "")).rpartition("/")[2]
 
 
 _SAMPLED = "prompt_tuning.prompts.from_sample_of_embeddings"
 _FROM_ARRAY = "prompt_tuning.prompts.from_array"
 _NP_LOAD = "prompt_tuning.prompts.np_load"
-# Files of ours for the initialisers, and what these do without arguments where ours do otherwise.
+# Our files for the initialisers, and their defaults where they differ from ours.
 _INITIALIZERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     _SAMPLED: (
         "prompts/sampled_vocabulary.gin",
@@ -111,14 +111,14 @@ def _set_initializer(value: Any, where: str) -> list[Setting]:
 
 
 def _set_microbatches(value: Any, where: str) -> list[Setting]:
-    """Sets the number of pieces of a batch, of which T5X's None and 0 make one."""
+    """Sets the number of pieces of a batch; T5X's None and 0 mean one piece."""
     if isinstance(value, int) or value is None:
         value = max(1, value or 1)
     return [("NUM_MICROBATCHES", value)]
 
 
 def _set_normalizing_factor(value: Any, where: str) -> list[Setting]:
-    """Sets what losses are divided by: T5X's None is 1, ours the real target tokens."""
+    """Sets the divisor of losses: T5X's None means 1, ours the number of real target tokens."""
     if isinstance(value, str):
         if value.upper() != "NUM_REAL_TARGET_TOKENS":
             raise ConfigError(
@@ -130,7 +130,7 @@ def _set_normalizing_factor(value: Any, where: str) -> list[Setting]:
 
 
 def _set_submesh(value: Any, where: str) -> list[Setting]:
-    """Splits the model over as many devices as T5X's submesh (x, y, z, cores) has."""
+    """Splits the model over the number of devices in T5X's submesh (x, y, z, cores)."""
     if value is None:
         return []
     if not isinstance(value, tuple | list) or not all(isinstance(n, int) for n in value):
@@ -154,12 +154,12 @@ def _set_vocabulary(value: Any, where: str) -> list[Setting]:
 
 
 def _set_decoder(value: Any, where: str) -> list[Setting]:
-    """Chooses beams (one is greedy) or sampling."""
+    """Chooses beam search (greedy with one beam) or sampling."""
     name = _referred_name(value).rpartition(".")[2]
     if name == "beam_search":
         return [("TEMPERATURE", 0.0)]
     if name == "temperature_sample":
-        # T5X's defaults, by which this is greedy until the file sets topk.
+        # With T5X's defaults, decoding is greedy until the file sets topk.
         return [("TEMPERATURE", 1.0), ("TOP_K", 1), ("NUM_BEAMS", 1)]
     raise ConfigError(
         f"gin: {where} = {value!r}: expected @decoding.beam_search or @decoding.temperature_sample."
@@ -167,12 +167,12 @@ def _set_decoder(value: Any, where: str) -> list[Setting]:
 
 
 def _set_decoding(value: Any, where: str) -> list[Setting]:
-    """Decodes rows while a run trains, unless T5X's data set for it is None."""
+    """Decodes rows during training, unless T5X's data set for this is None."""
     return [("DECODING", value and Reference("decoding_config.DecodingConfig"))]
 
 
 def _check_assignments(value: Any, where: str) -> list[Setting]:
-    """Accepts None for states of the optimizer, or for a prompt, which start anew here."""
+    """Accepts None for optimizer states and prompts, which are initialised anew here."""
     for pair in value or ():
         match pair:
             case [str(pattern), None] if re.search("param_states|prompt", pattern):
@@ -185,7 +185,7 @@ def _check_assignments(value: Any, where: str) -> list[Setting]:
 
 
 def _set_checkpoint(name: str) -> Counterpart:
-    """Sets a path, which may be the only one of a list; an empty list is None."""
+    """Sets a path, which may be the only item of a list; an empty list means None."""
 
     def set_path(value: Any, where: str) -> list[Setting]:
         if isinstance(value, list | tuple):
@@ -341,7 +341,7 @@ _OF_DATASETS = {
     "split": "SPLIT", "batch_size": "BATCH_SIZE", "shuffle": "", "seed": "",
     "use_cached": "USE_CACHED_TASKS", "pack": "PACK", "module": "MIXTURE_OR_TASK_MODULE",
 }  # fmt: skip
-_SPLITS = {"train": "TRAIN_", "train_eval": "EVAL_", "": ""}  # our macros of each part's split
+_SPLITS = {"train": "TRAIN_", "train_eval": "EVAL_", "": ""}  # prefixes of our SPLIT macros
 # Arguments of T5X's programs that name a data set, and its part in a run.
 _DATASETS = {
     "train": {f"__main__.train.{part}_dataset_cfg": part for part in ("train", "train_eval",
@@ -359,7 +359,7 @@ _SAME_AS_MACRO = {
     "scan_layers": "SCAN_LAYERS", "remat_policy": "REMAT_POLICY",
 }  # fmt: skip
 
-# T5X's macros that are called otherwise, or have nothing to set, here.
+# T5X's macros that have another name here, or no effect.
 _MACROS: dict[str, Counterpart] = {
     "INITIAL_CHECKPOINT_PATH": _set_checkpoint("INITIAL_CHECKPOINT_PATH"),
     "CHECKPOINT_PATH": _set_checkpoint("CHECKPOINT_PATH"),
@@ -368,7 +368,7 @@ _MACROS: dict[str, Counterpart] = {
     "VOCABULARY": _set_vocabulary,
     "RANDOM_SEED": _set_or(0, "RANDOM_SEED"),
     "KEEP_LAST": _set_or(1_000_000, "KEEP_LAST"),
-    "VOCABULARY_FILE": _set_value("VOCABULARY"),  # of our models for real T5X
+    "VOCABULARY_FILE": _set_value("VOCABULARY"),  # in our model files for real T5X
     RELATIVE_STEPS: _set_value(RELATIVE_STEPS),
     "EVAL_STEPS": _without_effect("validation reads the whole split here"),
     "EVALUATOR_USE_MEMORY_CACHE": _without_effect(_STRUCTURE),
@@ -377,7 +377,7 @@ _MACROS: dict[str, Counterpart] = {
     "LOSS_NORMALIZING_FACTOR": _set_normalizing_factor,
     "SHUFFLE_TRAIN_EXAMPLES": _set_value("train_split/task_batches.DatasetConfig.shuffle"),
     "ACTIVATION_DTYPE": _set_value("DTYPE"),
-    # Of prompt-tuning's models.
+    # Macros of prompt-tuning's model files.
     "NUM_EMBEDDINGS": _set_value("VOCAB_SIZE"),
     "NUM_HEADS": _set_value("config.TransformerConfig.num_heads"),
     "NUM_ENCODER_LAYERS": _set_value("config.TransformerConfig.num_encoder_layers"),
@@ -388,12 +388,12 @@ _MACROS: dict[str, Counterpart] = {
     "PROMPT": _reference_to("prompt_tuning.train.prompts.Prompt"),
     "PROMPT_REGEX": _without_effect(_STRUCTURE),
 }
-# What has an effect only where arguments of these refer to it.
+# The configurables in _CHOSEN have an effect only if an argument of a root refers to them.
 _ROOTS = ("t5x.models.EncoderDecoderModel", "prompt_tuning.prompts.Prompt")
 _CHOSEN = frozenset((
     "t5x.decoding.temperature_sample", "seqio.SentencePieceVocabulary", _NP_LOAD, *_INITIALIZERS
 ))  # fmt: skip
-# Full names of what files may bind or refer to.
+# Full names of the configurables that files may bind or refer to.
 CONFIGURABLES = frozenset(
     {name.rpartition(".")[0] for name in _KNOWN} | {DATASET, T5_CONFIG, RESTORE}
 )
@@ -402,12 +402,12 @@ CONFIGURABLES = frozenset(
 def settings_of(
     statement: Statement, config: T5XConfig, script: str, rebound: frozenset[str]
 ) -> list[Setting]:
-    """Returns our settings for a statement; none if it has no effect.
+    """Returns our settings for a statement; empty if it has no effect.
 
     `rebound` are macros of T5X's files whose names have other values here.
 
     Raises:
-      ConfigError: it has no counterpart.
+      ConfigError: the statement has no counterpart.
     """
     if statement.include:
         return [("include", statement.include)]
@@ -415,7 +415,7 @@ def settings_of(
     is_macro = not statement.selector
     is_required = isinstance(value, Macro) and config.macros.get(value.name) == REQUIRED
     if is_required or (value == REQUIRED and (statement.name in _MACROS or not is_macro)):
-        return []  # what our run needs, it asks for
+        return []  # our run itself asks for the values that it requires
     if is_macro:
         settings = _translate_macro(statement, value)
     else:
@@ -435,7 +435,7 @@ def settings_of(
 def _translate_macro(statement: Statement, value: Any) -> list[Setting]:
     name = statement.name
     if name == "TASK_FEATURE_LENGTHS" and value is None:
-        return []  # as long as our run file says
+        return []  # our run file sets the lengths
     return _MACROS.get(name, _set_value(name))(value, f"{statement.where}: {name}")
 
 
@@ -480,7 +480,7 @@ def _translate_argument(
             f"gin: {where} = {value!r}: {script} takes the prompt of CHECKPOINT_PATH; "
             "faith-jax import-prompt makes one checkpoint of a model and a prompt's file."
         )
-    # Where nothing is trained, the prompt is the checkpoint's, whatever it began with.
+    # Without training, the prompt comes from the checkpoint, however it was initialised.
     if name == "prompt_init" and initializer == _FROM_ARRAY and script != "train":
         return [("include", "prompts/uniform.gin")]
     return rule(value, where)
@@ -489,7 +489,7 @@ def _translate_argument(
 def _dataset_scopes(config: T5XConfig, script: str) -> dict[str, str]:
     """Returns the scope of each of T5X's data sets, by its part in the run.
 
-    Without a data set for the loss, a training has that of infer_eval for both.
+    A training without a data set for the validation loss uses that of infer_eval for both.
     """
     scopes = dict[str, str]()
     for argument, part in _DATASETS[script].items():
@@ -526,7 +526,7 @@ def _translate_dataset(
         if part == "infer_eval":
             settings += [(DECODED_LENGTHS, value)] if name == "task_feature_lengths" else []
         elif part != "train" and name in ("pack", "shuffle", "seed"):
-            pass  # validation has the same loss in any form
+            pass  # these do not change the loss on validation data
         elif name == "split":
             settings.append((f"{_SPLITS[part]}SPLIT", value))
         elif part == "train_eval":

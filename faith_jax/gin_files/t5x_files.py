@@ -1,7 +1,7 @@
-"""Stand-ins for the gin files of T5X and prompt-tuning: what these bind that has an effect here.
+"""Stand-ins for the gin files of T5X and prompt-tuning, with the bindings that matter here.
 
-Each is a text in T5X's own terms, which `translate_t5x` reads like a user's file, so that what
-comes before and after an include is bound in gin's order. Only the models are files of ours.
+Each is a text in T5X's own terms, which `translate_t5x` reads like a user's file, so that bindings
+before and after an include take effect in gin's order. Only the models are our own files.
 """
 
 import functools
@@ -128,7 +128,7 @@ network.T5Config:
 """
 _BYTES = "VOCABULARY = @seqio.ByteVocabulary()\nnetwork.T5Config.vocab_size = 384\n"
 _MULTILINGUAL = "network.T5Config.vocab_size = 250_112\n"
-# As in Lester 2021, but uniform in [0, 0.5), as flax draws.
+# As in Lester 2021, but drawn uniformly from [0, 0.5), as flax does.
 _PROMPT = """
 PROMPT_LENGTH = 100
 prompts.Prompt:
@@ -213,7 +213,7 @@ _TUNED_BASE = _TUNED | {
     "models.EncoderDecoderModel.predict_batch_with_aux.num_decodes": 4,
 }  # fmt: skip
 _EVALUATED = {"TASK_FEATURE_LENGTHS": None, "DROPOUT_RATE": 0.0}
-# Examples of T5 1.1: the run file of each, and what it sets. Their tasks are of the package t5.
+# Examples of T5 1.1: the run file and the settings of each. Their tasks are in the package t5.
 _EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "base_c4_pretrain": ("pretrain", _C4 | {"TRAIN_STEPS": 100_000, "EVAL_PERIOD": 2000}),
     "small_c4_pretrain": ("pretrain", _C4 | {"TRAIN_STEPS": 10_000}),
@@ -290,10 +290,10 @@ def _texts_by_name() -> dict[str, str]:
 
 
 def stand_in(name: str) -> str | None:
-    """Returns the text that stands for a gin file of T5X's or prompt-tuning's; None = none does."""
+    """Returns the stand-in for a gin file of T5X or prompt-tuning, or None."""
     return _texts_by_name().get(name)
 
 
 def stand_in_names() -> list[str]:
-    """Returns the gin files that have a stand-in."""
+    """Returns the names of the gin files that have a stand-in."""
     return sorted(_texts_by_name())

@@ -1,4 +1,4 @@
-"""The statements of gin files that were written for T5X, in gin's own order: the last one holds."""
+"""The statements of gin files written for T5X, in gin's own order: the last one wins."""
 
 import dataclasses
 import re
@@ -22,11 +22,11 @@ from faith_jax.gin_files.values import (
 ROOTS = (
     "t5x", "prompt_tuning", "__main__", "t5", "flaxformer", "t5x_retrieval", "mesh_tensorflow"
 )  # fmt: skip
-# T5X's files import these too; they are dropped from a translated file.
+# T5X's files also import these modules; the imports are dropped from a translated file.
 _BESIDE = (*ROOTS, "seqio", "clu", "jax", "flax", "__gin__", "gin")
 _SAME_NETWORK = re.compile(r"^t5x\.(examples\.scalable_t5|contrib\.gpu\.t5)\.")
 _MACRO_USE = re.compile(r"%([A-Za-z_]\w*)")
-# Returns the path and the text of a gin file that is not the library's; None for others.
+# Returns the path and the text of a gin file of the user; None for other files.
 Read = Callable[[str], tuple[str, str] | None]
 
 
@@ -35,12 +35,12 @@ class Statement(NamedTuple):
 
     Attributes:
       where: file and line, for errors.
-      scope: "train" of `train/utils.DatasetConfig.split`.
+      scope: the scope, such as "train" in `train/utils.DatasetConfig.split`.
       selector: the full name, such as "t5x.utils.DatasetConfig"; "" = a macro.
       name: the argument, or the macro.
-      value: as `parse_statements` makes it, with full names.
-      include: a file of ours.
-      is_users: it is not of a file of T5X's.
+      value: the value as `parse_statements` returns it, with full names.
+      include: one of our files.
+      is_users: whether the statement comes from the user, not from a T5X file.
     """
 
     where: str
@@ -53,7 +53,7 @@ class Statement(NamedTuple):
 
 
 def is_t5x(text: str) -> bool:
-    """Whether a gin file configures T5X's trainer: by its imports and includes."""
+    """Returns whether a gin file configures T5X's trainer, judging by its imports and includes."""
     for statement in _parse_text(text, "", quietly=True):
         if isinstance(statement, config_parser.ImportStatement):
             if statement.module.split(".")[0] in ROOTS:
@@ -67,7 +67,7 @@ def is_t5x(text: str) -> bool:
 
 
 def is_written_for_t5x(name: str, read: Read, seen: list[str]) -> bool:
-    """Whether a gin file, or one that it includes, configures T5X's trainer."""
+    """Returns whether a gin file, or a file that it includes, configures T5X's trainer."""
     if stand_in(name) is not None:
         return True
     opened = None if name in seen else read(name)
@@ -79,22 +79,22 @@ def is_written_for_t5x(name: str, read: Read, seen: list[str]) -> bool:
 
 
 class T5XConfig:
-    """The configuration by files and bindings, as gin would read them one after the other.
+    """The configuration that results from files and bindings, read one after the other as by gin.
 
     Args:
       read: opens the files.
-      configurables: full names, which files may give without their modules.
+      configurables: full names, which files may abbreviate by leaving out modules.
 
     Attributes:
-      read_macros: those that any statement reads, be it one that a later one replaced.
-      imports: statements that import our own modules, by what these are called.
-      modules: of the user, for their tasks.
+      read_macros: macros that any statement reads, even one that was replaced later.
+      imports: statements that import our own modules, by the names that they bind.
+      modules: the user's modules, which register tasks.
     """
 
     def __init__(self, read: Read, configurables: Collection[str]):
         self._read, self._configurables = read, configurables
-        self._reading = list[str]()  # a file, what it includes, and so on
-        self._aliases: dict[str, str] = {}  # modules by what the files call them
+        self._reading = list[str]()  # the open files, each included by the one before
+        self._aliases: dict[str, str] = {}  # modules by their names in the files
         self._last: dict[tuple[str, str, str], Statement] = {}
         self.read_macros: set[str] = set()
         self.imports: dict[str, str] = {}
@@ -102,7 +102,7 @@ class T5XConfig:
 
     @property
     def statements(self) -> list[Statement]:
-        """Those that hold, in the order of the files."""
+        """The statements in effect, in the order of the files."""
         return list(self._last.values())
 
     @property
@@ -111,25 +111,25 @@ class T5XConfig:
         return {s.name: s.value for s in self.statements if not s.selector and not s.include}
 
     def argument(self, name: str, default: Any = None) -> Any:
-        """Returns an argument's value outside of scopes, with the values of macros."""
+        """Returns an argument's value outside of scopes, with macros replaced by their values."""
         selector, _, argument = name.rpartition(".")
         statement = self._last.get(("", selector, argument))
         return default if statement is None else resolve(statement.value, self.macros)
 
     def origin(self, statement: Statement) -> str:
-        """Returns the place of what a statement sets: of a macro, where its value is written."""
-        for _ in self._last:  # no more, even if macros name each other in a circle
+        """Returns the place where a statement's value is written, following macros."""
+        for _ in self._last:  # bounded, in case macros refer to each other in a circle
             if isinstance(statement.value, Macro):
                 statement = self._last.get(("", "", statement.value.name), statement)
         return statement.where
 
     def is_seen_in(self, scope: str, statement: Statement) -> bool:
-        """Whether a statement binds its argument in a scope; the scope's own ones come first."""
+        """Returns whether a statement applies in a scope: no scoped statement overrides it."""
         place = (scope, statement.selector, statement.name)
         return statement.scope == scope or (not statement.scope and place not in self._last)
 
     def is_reached(self, statement: Statement, roots: Collection[str]) -> bool:
-        """Whether arguments of `roots` refer to a statement's configurable, directly or not."""
+        """Returns whether arguments of `roots` refer, even indirectly, to what a statement sets."""
         pending = [s for s in self.statements if s.selector in roots]
         reached = set[str]()
         while pending:
@@ -145,11 +145,11 @@ class T5XConfig:
         return False
 
     def is_entered(self, scope: str) -> bool:
-        """Whether anything refers to a configurable with this scope."""
+        """Returns whether anything refers to a configurable with this scope."""
         return any(f"@{scope}/" in repr(statement.value) for statement in self.statements)
 
     def add_file(self, name: str, where: str, is_users: bool = True) -> None:
-        """Adds the statements of a file; of one of ours, its include."""
+        """Adds the statements of a file, or an include if it is one of our files."""
         text, opened = stand_in(name), self._read(name)
         if text is not None:
             if opened is not None:
@@ -176,13 +176,13 @@ class T5XConfig:
             self._add_statement(Statement(where, include=name, is_users=is_users))
 
     def add_binding(self, binding: str) -> None:
-        """Adds a binding of the command line, which may call modules as the files do."""
+        """Adds a binding of the command line, which may use the files' names for modules."""
         self.add_text(binding, f"--gin.{binding}", self._aliases)
 
     def add_text(
         self, text: str, path: str, modules: Mapping[str, str] | None = None, is_users: bool = True
     ) -> None:
-        """Adds the statements of a text; `modules` are those that it does not import, by name."""
+        """Adds the statements of a text; `modules` are names that it may use without an import."""
         aliases = dict(modules or {})
         for statement in _parse_text(text, path):
             where = f"{path}, line {statement.location.line_num}" if "\n" in text else path
@@ -215,22 +215,22 @@ class T5XConfig:
 
     def _add_statement(self, statement: Statement) -> None:
         place = (statement.scope, statement.selector, statement.include or statement.name)
-        self._last.pop(place, None)  # what is bound again comes after what was bound before
+        self._last.pop(place, None)  # a repeated binding moves to the end
         self._last[place] = statement
         self.read_macros |= set(_MACRO_USE.findall(repr(statement.value)))
 
     def _full_name(self, selector: str, aliases: Mapping[str, str]) -> str:
-        """Returns the name of a configurable with its module, as the file's imports say."""
+        """Returns the name of a configurable with its module, resolved by the file's imports."""
         first, _, rest = selector.partition(".")
         if first in aliases:
             full = f"{aliases[first]}.{rest}" if rest else aliases[first]
-            # The same network; whether its layers are scanned is an argument of the configuration.
+            # All variants are one network: scanning its layers is an argument of the configuration.
             return re.sub(_SAME_NETWORK, "t5x.examples.t5.", full)
         names = [n for n in self._configurables if f".{n}".endswith(f".{selector}")]
         return min(names, key=len, default=selector)
 
     def _with_full_names(self, value: Any, aliases: Mapping[str, str]) -> Any:
-        """Returns a value whose references have full names, but for those of our own modules."""
+        """Returns a value whose references have full names, except those to our own modules."""
         if isinstance(value, Reference):
             scope, _, name = value.name.rpartition("/")
             full = self._full_name(name, aliases)

@@ -1,11 +1,11 @@
-"""Translates gin files that were written for T5X and prompt-tuning into files of ours.
+"""Translates gin files written for T5X and prompt-tuning into our own.
 
-Such a file includes 't5x/configs/runs/finetune.gin' or binds `utils.DatasetConfig`,
-`trainer.Trainer` and others of T5X's own trainer. Nothing that it names is imported or run:
-`t5x_statements` reads the statements, `t5x_files` has stand-ins for T5X's own files, and
-`t5x_counterparts` says what each statement sets here. The result is one text as our own files are:
-our run file and model, and then the settings in the order of the statements. A binding without a
-counterpart is an error in one line.
+A file is written for T5X if it includes 't5x/configs/runs/finetune.gin', for example, or binds
+configurables of T5X's trainer such as `utils.DatasetConfig` or `trainer.Trainer`. Nothing that it
+names is imported or run: `t5x_statements` reads the statements, `t5x_files` has stand-ins for T5X's
+own files, and `t5x_counterparts` has our settings for each statement. The result is one text in the
+form of our own files: our run file and model, then the settings in the order of the statements. A
+binding without a counterpart is a one-line error.
 """
 
 import logging
@@ -51,28 +51,28 @@ _IMPORTS = (
     "from faith_jax.training import optimizers",
 )
 _EVAL_SPLIT = "eval_split/task_batches.DatasetConfig"
-# What a training has in T5X unless its files say otherwise.
+# T5X's defaults for training.
 _TRAINING = {
     "LOSS_NORMALIZING_FACTOR": 1.0,  # losses are sums
     "LEARNING_RATE_SCHEDULE": Reference("optimizers.factored_rate"),
-    # Its defaults, in place of our macros.
+    # The defaults of T5X's schedule replace our macros.
     "optimizers.factored_rate.factors": "constant * linear_warmup * rsqrt_decay",
     "optimizers.factored_rate.base_learning_rate": 0.5,
     "optimizers.factored_rate.warmup_steps": 1000,
     f"{_EVAL_SPLIT}.use_cached": False,
 }
 _STEP = re.compile(r"checkpoint_(\d+)(?:/checkpoint)?/*$")
-_PARTS = ("models/", "prompts/", "objectives/", "decoding/")  # files of ours that bind no rate
-# Our macros of a rate that is not T5X's, and what sets T5X's.
+_PARTS = ("models/", "prompts/", "objectives/", "decoding/")  # our files that bind no rate
+# Our macros of learning rates, which T5X's schedule ignores, and the arguments that it reads.
 _OF_OUR_RATES = {"LEARNING_RATE": "base_learning_rate", "WARMUP_STEPS": "warmup_steps"}
 
 
 class Translation(NamedTuple):
-    """A gin text of ours.
+    """A gin text in the form of our own files.
 
     Attributes:
-      text: the whole of it, bindings of the command line included.
-      macros: the user's macros that something in it must read, and where each is set.
+      text: the whole text, including bindings of the command line.
+      macros: the user's macros that the text must use, and the place where each is set.
     """
 
     text: str
@@ -80,16 +80,16 @@ class Translation(NamedTuple):
 
 
 def translate(gin_files: Sequence[str], bindings: Sequence[str], read: Read) -> Translation | None:
-    """Returns one gin text of ours; None where no file is written for T5X.
+    """Returns the translated gin text; None if no file is written for T5X.
 
     Args:
-      gin_files: as they are given.
+      gin_files: the files, as the user gave them.
       bindings: `NAME=value` of the command line, with quoted values.
-      read: returns the path and the text of a gin file that is not the library's; None if there is
-        no such file or the library has it.
+      read: returns the path and the text of a gin file of the user; None if there is no such file
+        or it is the library's.
 
     Raises:
-      ConfigError: names file, line and binding that have no counterpart, and what to do.
+      ConfigError: a binding has no counterpart; names file, line, binding and the remedy.
     """
     if not any(is_written_for_t5x(name, read, []) for name in gin_files):
         return None
@@ -123,16 +123,16 @@ def translate(gin_files: Sequence[str], bindings: Sequence[str], read: Read) -> 
 def _default_settings(
     config: T5XConfig, script: str, settings: Mapping[str, Any]
 ) -> Iterator[Setting]:
-    """Yields our run file, and what T5X does unless its files say otherwise."""
+    """Yields our run file, and T5X's defaults."""
     for name in _RUN_FILES[script]:
         yield "include", name
     statements = config.statements
     if any(s.selector == t5x_counterparts.T5_CONFIG for s in statements) and not any(
         s.include.startswith("models/") for s in statements
     ):
-        yield "include", "models/t5_1_1.gin"  # the files say all that T5X's model files would
-    # T5X trims to TASK_FEATURE_LENGTHS. Where they are None, it reads the longest row whole, so
-    # that a row which does not fit into ours is an error.
+        yield "include", "models/t5_1_1.gin"  # the files set all that T5X's model files would
+    # T5X trims to TASK_FEATURE_LENGTHS. If they are None, it reads even the longest row whole, so
+    # here a row that does not fit into our lengths is an error.
     is_trimmed = "TASK_FEATURE_LENGTHS" in settings and READS_WHOLE not in settings
     yield "CUT_POLICY", "end" if is_trimmed or script == "train" else "error"
     if script == "train":
@@ -143,7 +143,7 @@ def _default_settings(
 
 
 def _find_script(config: T5XConfig) -> str:
-    """Returns which of T5X's programs the files configure: "train", "eval" or "infer"."""
+    """Returns the T5X program that the files configure: "train", "eval" or "infer"."""
     selectors = {s.selector for s in config.statements}
     scripts = [script for name, script in t5x_counterparts.SCRIPTS.items() if name in selectors]
     if len(scripts) != 1:
@@ -157,10 +157,10 @@ def _find_script(config: T5XConfig) -> str:
 
 
 def _translate_statements(config: T5XConfig, script: str) -> list[tuple[Statement, Setting]]:
-    """Returns the settings of all statements, each with its statement, in an order for gin."""
+    """Returns the settings of all statements, each with its statement, ordered for gin."""
     statements = sorted(config.statements, key=_comes_late)
-    # T5X's files bind an argument to a macro, and the user may bind it to another value. Our macro
-    # of that name has the argument's value then, and whatever else reads T5X's gets T5X's.
+    # T5X's files bind an argument to a macro, but the user may bind the argument to another value.
+    # Our macro of that name then gets the argument's value, and other uses get T5X's macro value.
     rebound, pairs = frozenset[str](), list[tuple[Statement, Setting]]()
     for _ in range(2):
         pairs = [(s, pair) for s in statements for pair in settings_of(s, config, script, rebound)]
@@ -169,10 +169,10 @@ def _translate_statements(config: T5XConfig, script: str) -> list[tuple[Statemen
 
 
 def _comes_late(statement: Statement) -> tuple[bool, bool]:
-    """Returns a key that sorts statements: what chooses defaults first, what is in a scope last.
+    """Returns a key that sorts statements: those that choose defaults first, scoped ones last.
 
-    Those that choose are of a decoder or of a prompt's initialiser; what is bound in a scope holds
-    there, whatever is bound outside of it later.
+    The former choose a decoder or a prompt's initialiser. A binding in a scope overrides bindings
+    outside of it wherever it stands, so it comes last.
     """
     chooses = statement.name in ("decode_fn", "prompt_init")
     is_scoped = bool(statement.scope) and statement.selector != t5x_counterparts.DATASET
@@ -180,7 +180,7 @@ def _comes_late(statement: Statement) -> tuple[bool, bool]:
 
 
 def _check_decoding(config: T5XConfig, pairs: Sequence[tuple[Statement, Setting]]) -> None:
-    """Raises ConfigError for several samples of each row, of which T5X takes the best."""
+    """Raises ConfigError if T5X would sample several responses for each row and take the best."""
     decoder = getattr(config.argument("t5x.models.EncoderDecoderModel.decode_fn"), "name", "")
     counts = [(s.where, value) for s, (name, value) in pairs if name == "NUM_BEAMS"]
     where, written = counts[-1] if counts else ("", 1)
@@ -194,12 +194,12 @@ def _check_decoding(config: T5XConfig, pairs: Sequence[tuple[Statement, Setting]
 
 
 def _check_rates(config: T5XConfig) -> None:
-    """Raises ConfigError for macros of our own rates, which T5X's rate does not read."""
+    """Raises ConfigError for macros of our own rates, which T5X's schedule does not read."""
     for statement in config.statements:
         if statement.name == "LEARNING_RATE_SCHEDULE" or (
             statement.include and not statement.include.startswith(_PARTS)
         ):
-            return  # a schedule or a recipe of ours may read them
+            return  # one of our schedules or recipes may read them
     for statement in config.statements:
         name = statement.name
         if not statement.selector and name in _OF_OUR_RATES.keys() - config.read_macros:
@@ -212,19 +212,19 @@ def _check_rates(config: T5XConfig) -> None:
 def _derived_settings(
     config: T5XConfig, script: str, settings: Mapping[str, Any]
 ) -> Iterator[Setting]:
-    """Yields the settings that follow from all others."""
+    """Yields the settings that are derived from the other settings."""
     has_prompt = config.argument("prompt_tuning.prompts.Prompt.prompt_init") or any(
         s.include.startswith("prompts/") for s in config.statements
     )
     if has_prompt and "ENCODER_PROMPT_LENGTH" not in settings:
-        yield "ENCODER_PROMPT_LENGTH", Macro("PROMPT_LENGTH")  # files of models set it to 0
+        yield "ENCODER_PROMPT_LENGTH", Macro("PROMPT_LENGTH")  # model files set it to 0
     if config.modules and not settings.get("MIXTURE_OR_TASK_MODULE"):
         yield "MIXTURE_OR_TASK_MODULE", _only_module(config)
     if {"DECODE_LENGTH", READS_WHOLE}.isdisjoint(settings):
         of_loss = f"{_EVAL_SPLIT}.task_feature_lengths"
         candidates = (settings.get(n) for n in (DECODED_LENGTHS, of_loss, "TASK_FEATURE_LENGTHS"))
         lengths = next((each for each in candidates if isinstance(each, dict)), {})
-        if "targets" in lengths:  # T5X writes as many tokens as targets may have
+        if "targets" in lengths:  # T5X's limit when it generates
             yield "DECODE_LENGTH", lengths["targets"]
     if script == "train":
         yield from _choose_evaluation(config, settings)
@@ -232,7 +232,7 @@ def _derived_settings(
 
 
 def _only_module(config: T5XConfig) -> str:
-    """Returns the module of the user that the files import, for its tasks."""
+    """Returns the user's only module that the files import, which registers the tasks."""
     modules = list(dict.fromkeys(config.modules))
     if len(modules) > 1:
         raise ConfigError(
@@ -246,7 +246,7 @@ def _only_module(config: T5XConfig) -> str:
 def _choose_checkpoint(
     config: T5XConfig, script: str, settings: Mapping[str, Any]
 ) -> Iterator[Setting]:
-    """Yields the checkpoint, where it is not the one that is set, and the steps of a training."""
+    """Yields the checkpoint, if it differs from the one that is set, and the steps of training."""
     macro = "INITIAL_CHECKPOINT_PATH" if script == "train" else "CHECKPOINT_PATH"
     is_restored = settings.get(RESTORED, "") is not None
     path = settings.get(macro) if is_restored else None
@@ -269,7 +269,7 @@ def _choose_checkpoint(
 
 
 def _choose_evaluation(config: T5XConfig, settings: Mapping[str, Any]) -> Iterator[Setting]:
-    """Yields no data set for the loss where T5X has none, unless rows are decoded."""
+    """Yields None as the validation data if T5X has none for the loss, unless rows are decoded."""
     if config.argument("__main__.train.train_eval_dataset_cfg", "") is not None:
         return
     if settings.get("DECODING", "") is None:
@@ -282,28 +282,28 @@ def _choose_evaluation(config: T5XConfig, settings: Mapping[str, Any]) -> Iterat
 
 
 def _is_run(path: str) -> bool:
-    """Whether a path is of a MODEL_DIR of ours."""
+    """Returns whether a path is the MODEL_DIR of one of our runs."""
     folder = path_of(path)
     try:
         return is_native(folder) and (folder / "checkpoints").is_dir()
-    except (CheckpointError, OSError):  # the run says what is wrong
+    except (CheckpointError, OSError):  # the run reports it
         return False
 
 
 def _first_step(path: Any) -> int:
-    """Returns the step at which T5X would begin: a checkpoint's of T5X's; 0 from others."""
+    """Returns the step at which T5X would begin: that of a T5X checkpoint, 0 for others."""
     if not isinstance(path, str):
         return 0
     if step := _STEP.search(path):
         return int(step[1])
     try:
         return 0 if is_native(checkpoint_path(path)) else step_of(path) or 0
-    except (CheckpointError, OSError):  # the run says what is wrong
+    except (CheckpointError, OSError):  # the run reports it
         return 0
 
 
 def _count_steps(settings: Mapping[str, Any], path: Any) -> Iterator[Setting]:
-    """Yields TRAIN_STEPS as the steps of this run, and the step that T5X would begin with."""
+    """Yields TRAIN_STEPS as the steps of this run alone, and the step at which T5X would begin."""
     total, relative = settings.get("TRAIN_STEPS"), settings.get(RELATIVE_STEPS)
     first = _first_step(path)
     if first:

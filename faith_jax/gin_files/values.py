@@ -1,4 +1,4 @@
-"""Values of gin files, made without looking up or running anything that they name."""
+"""Values of gin files, parsed without looking up or running anything that they name."""
 
 import dataclasses
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 from gin import config_parser
 
-# What `parse_statements` raises for a text that gin cannot read.
+# Errors that `parse_statements` raises for a text that gin cannot read.
 PARSE_ERRORS = (SyntaxError, ValueError, tokenize.TokenError)
 
 
@@ -38,21 +38,21 @@ REQUIRED = Macro("gin.REQUIRED")  # the value of a macro that the user must set
 
 class _Values(config_parser.ParserDelegate):
     def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> Reference:
-        """Returns the reference as it is written."""
+        """Returns the reference as written."""
         return Reference(scoped_configurable_name, evaluate)
 
     def macro(self, name: str) -> Macro:
-        """Returns the macro as it is written."""
+        """Returns the macro as written."""
         return Macro(name)
 
 
 def parse_statements(text: str) -> Iterator[Any]:
-    """Yields gin's statements of a text; references and macros are those of this module."""
+    """Yields gin's statements of a text, with this module's classes for references and macros."""
     yield from config_parser.ConfigParser(text, _Values())
 
 
 def gin_problem(text: str) -> str:
-    """Returns what gin says of a text that it cannot read, on one line and without Python's names.
+    """Returns gin's message about an unreadable text, on one line and without Python's names.
 
     >>> gin_problem("malformed node or string on line 1: <ast.Name object at 0x7f0a>")
     'expected a value: a number, a text in quotes, a list, @NAME or %NAME.'
@@ -62,10 +62,10 @@ def gin_problem(text: str) -> str:
 
 
 def resolve(value: Any, macros: Mapping[str, Any]) -> Any:
-    """Returns a value with what its macros stand for; those without a value stay as they are."""
+    """Returns a value with macros replaced by their values; macros without a value stay."""
     passed = set[str]()
     while isinstance(value, Macro) and macros.get(value.name, REQUIRED) != REQUIRED:
-        if value.name in passed:  # they name each other in a circle, of which gin tells
+        if value.name in passed:  # a circle, which gin reports
             return value
         passed.add(value.name)
         value = macros[value.name]

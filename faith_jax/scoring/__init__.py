@@ -1,1 +1,1 @@
-"""The scorers: what judges whether responses say only what their groundings support."""
+"""Scorers that judge whether responses say only what their groundings support."""

@@ -1,4 +1,4 @@
-"""The base of all scorers: the forms in which examples are given, and how a model's rows come."""
+"""Base classes of all scorers: the forms of their input, and the rows of models."""
 
 import abc
 import functools
@@ -16,14 +16,14 @@ logger = logging.getLogger("faith_jax")
 
 Result = TypeVar("Result")
 _EMPTY_RESPONSE = "the response is empty"
-_FEW_SCORES = 4  # as many responses may well be alike
+_FEW_SCORES = 4  # so few responses may well have equal scores
 
 
 def remembers_last(compute: Callable[..., Result]) -> Callable[..., Result]:
-    """Decorates a method of a list of rows: called again with the same rows, it computes nothing.
+    """Decorates a method that takes a list of rows to cache its last two results.
 
-    So several scorers of one run share a model's computation. The last two results are kept, since
-    a run scores the next rows before it has the scores of the last.
+    This lets several scorers of one run share a model's computation. Two results are kept because a
+    run starts to score the next rows before it has the scores of the previous ones.
     """
 
     @functools.wraps(compute)
@@ -43,8 +43,8 @@ class SeenInput(NamedTuple):
     """The inputs of a scorer's model for an example, as texts.
 
     Attributes:
-      texts: its inputs, as the tokens say, by what they are, such as "with document".
-      cut: how many tokens of them are left out.
+      texts: the inputs, rebuilt from their tokens, by a short description such as "with document".
+      cut: the numbers of tokens that were cut from the inputs.
     """
 
     texts: Mapping[str, str]
@@ -52,22 +52,22 @@ class SeenInput(NamedTuple):
 
 
 class BaseScorer(abc.ABC):
-    """A scorer that judges a list of examples; subclasses give `card` and `score_examples`."""
+    """A scorer that judges a list of examples; subclasses define `card` and `score_examples`."""
 
     card: ScorerCard
 
     @abc.abstractmethod
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
-        """Returns one score for each example, in order; none has an empty response."""
+        """Returns one score for each example, in order; `score` has removed empty responses."""
 
     def seen(self, example: GroundedExample) -> SeenInput | None:
         """Returns the inputs of the scorer's model for an example, without running the model.
 
-        None where that is nothing: the response is empty, or the scorer reads the texts themselves
-        and cuts none, as those without models do.
+        Returns None if the response is empty, or if the scorer reads the texts directly and cuts
+        nothing, like scorers without models.
 
         Raises:
-          InputError: for an example that is too long and cannot be cut.
+          InputError: an example is too long and cannot be cut.
         """
         return None if is_blank(example.response) else self.inputs(example)
 
@@ -78,12 +78,12 @@ class BaseScorer(abc.ABC):
     def prepare(  # noqa: B027
         self, examples: Sequence[GroundedExample], window: int, total: int
     ) -> None:
-        """Chooses the shapes of a job's batches by a sample of its examples; by default nothing.
+        """Chooses the shapes of a job's batches by a sample of its examples; by default a no-op.
 
         Args:
           examples: the sample.
-          window: examples that are scored at once.
-          total: examples of the job.
+          window: the number of examples that are scored at once.
+          total: the number of examples of the job.
         """
 
     def score(
@@ -92,16 +92,16 @@ class BaseScorer(abc.ABC):
         responses: Sequence[str] | None = None,
         histories: Sequence[Sequence[str] | str] | None = None,
     ) -> list[Score]:
-        """Returns the score of each example, in order; undefined where the response is empty.
+        """Returns the score of each example, in order; undefined if the response is empty.
 
-        A response of nothing but white space and invisible characters is empty too.
+        A response with only white space and invisible characters counts as empty.
 
-        With `responses`, which are as many, the examples are only groundings: a text, several, or
-        texts by perspective. The histories are then as many too, each oldest utterance
-        first.
+        If `responses` are given, one for each example, the examples are only groundings: a text,
+        several texts, or texts by perspective. Histories, if given, then also have one entry for
+        each example, with the oldest utterance first.
 
         Raises:
-          ValueError: for lengths that differ, and for examples without what the card asks for.
+          ValueError: the lengths differ, or an example lacks a part that the card requires.
 
         >>> from faith_jax import load_scorer
         >>> scorer = load_scorer("token_f1")
@@ -129,7 +129,7 @@ class BaseScorer(abc.ABC):
 
 
 class Judgement(NamedTuple):
-    """A value, and what it rests on; see `Score`."""
+    """A value with its word scores and evidence; see `Score`."""
 
     value: float
     words: tuple[WordScore, ...] = ()
@@ -137,7 +137,7 @@ class Judgement(NamedTuple):
 
 
 class ScoreRange(NamedTuple):
-    """How many scores there are, and their ends."""
+    """The number of scores, and the lowest and highest."""
 
     number: int
     lowest: float
@@ -145,7 +145,7 @@ class ScoreRange(NamedTuple):
 
 
 def warn_of_equal_scores(scorer: str, scores: ScoreRange) -> None:
-    """Logs a warning where all scores of a scorer are equal, for more than a few responses."""
+    """Logs a warning if a scorer gives equal scores to more than a few responses."""
     if scores.number > _FEW_SCORES and scores.lowest == scores.highest:
         logger.warning(
             "%s: all %d scores are %g, so that they tell no response from another; check the "
@@ -157,11 +157,11 @@ def warn_of_equal_scores(scorer: str, scores: ScoreRange) -> None:
 
 
 class _ReadRow(Protocol):
-    """The row that a model reads of an example, with the number of its tokens that were cut."""
+    """A model's input for an example, with the number of tokens that were cut."""
 
     @property
     def cut(self) -> CutTokens:
-        """By kind of text."""
+        """The numbers of tokens that were cut, by kind of text."""
 
 
 Row = TypeVar("Row", bound=_ReadRow)
@@ -170,25 +170,25 @@ _NOTHING_JUDGED = "its model finds nothing to judge"
 
 
 class ModelScorer(BaseScorer, Generic[Row]):
-    """A scorer of a model that reads each example as a row, and judges the rows."""
+    """A scorer with a model that reads each example as a row, and judges the rows."""
 
     @abc.abstractmethod
     def read(self, example: GroundedExample) -> Row | None:
-        """Returns an example's row; None where there is nothing to score: the score is NaN."""
+        """Returns an example's row; None if there is nothing to score, so that the score is NaN."""
 
     def why_unread(self, example: GroundedExample) -> str:
-        """Returns why `read` returns no row of an example."""
+        """Returns why `read` returns no row for an example."""
         return _NOTHING_READ
 
     @abc.abstractmethod
     def texts(self, row: Row) -> dict[str, str]:
-        """Returns the inputs of a row as the tokens say, by what they are."""
+        """Returns the inputs of a row, rebuilt from their tokens, by a short description."""
 
     @abc.abstractmethod
     def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[Row]
     ) -> list[Judgement]:
-        """Returns the judgement of each example, by its row."""
+        """Returns the judgement of each example, based on its row."""
 
     def prepare(self, examples: Sequence[GroundedExample], window: int, total: int) -> None:
         """Chooses the shapes of a job's batches by the rows of a sample."""
@@ -196,12 +196,12 @@ class ModelScorer(BaseScorer, Generic[Row]):
         self.choose_shapes([row for row in rows if row is not None], window, total)
 
     def choose_shapes(self, rows: Sequence[Row], window: int, total: int) -> None:
-        """Chooses the shapes of a job's batches by a sample of its rows; by default nothing.
+        """Chooses the shapes of a job's batches by a sample of its rows; by default a no-op.
 
         Args:
-          rows: the sample, each of an example.
-          window: examples that are scored at once.
-          total: examples of the job.
+          rows: the sample, one row for each of its examples.
+          window: the number of examples that are scored at once.
+          total: the number of examples of the job.
         """
 
     def inputs(self, example: GroundedExample) -> SeenInput | None:
@@ -272,14 +272,14 @@ def _to_text(text: Any, name: str) -> str:
 def sentence_words(
     sentence: str, start: int, score: float, number: int | None = None
 ) -> Iterator[WordScore]:
-    """Yields the score of a sentence, which begins at `start` of its text, as that of its words.
+    """Yields a sentence's score for each of its words; the sentence begins at `start` of its text.
 
-    `number` is that of the grounding's text; None = the response.
+    `number` is the number of the text in the grounding; None = the text is the response.
     """
     for word in re.finditer(r"\S+", sentence):
         yield WordScore(word.group(), start + word.start(), start + word.end(), score, number)
 
 
 def join_texts(grounding: Grounding) -> str:
-    """Returns all texts of a grounding as one, in order."""
+    """Returns all texts of a grounding as one text, in order."""
     return " ".join(grounding.texts)

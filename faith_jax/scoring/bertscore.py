@@ -32,12 +32,12 @@ from faith_jax.scoring.model_cards import CARDS
 from faith_jax.tokenizers.base import Tokenizer
 
 PARTS = ("precision", "recall", "f1")
-# The layers that the authors' table gives RoBERTa, by the number of all; BERT has 18 and 9 there.
+# The authors' choice of layer for RoBERTa, by the number of layers; for BERT they use 18 and 9.
 _BEST_LAYERS = {24: 17, 12: 10}
 
 
 class _TextIds(NamedTuple):
-    """The token ids of response and grounding, special ones included."""
+    """The token ids of response and grounding, including special tokens."""
 
     response: list[int]
     grounding: list[int]
@@ -51,11 +51,11 @@ def _compute_precision_recall(
     """Returns precision and recall, float32 [rows, 2].
 
     Args:
-      module: an encoder without classification head, as many layers as wanted.
-      params: its parameters.
+      module: an encoder without classification head, up to the layer that is compared.
+      params: the encoder's parameters.
       responses: int32 [rows, length], padded.
       references: int32 [rows, length], padded.
-      weights: float32 [rows, 2, length], of the tokens of both; those of a row's text sum to 1.
+      weights: float32 [rows, 2, length], token weights of both texts; each text's sum to 1.
     """
     pad_id = module.config.pad_id
 
@@ -73,19 +73,19 @@ def _compute_precision_recall(
 class BERTScoreOptions(ModelOptions, total=False):
     """The options of BERTScore, which by default reads 512 tokens.
 
-    Each text stands alone, and a longer one loses its end; the policy "error" refuses it.
+    Each text is read separately. A longer text loses its end, or is an error by the policy "error".
 
     Attributes:
       part: "precision", "recall" or "f1", the default.
-      layer: whose hidden states are compared; default: the authors' choice for RoBERTa, 17 of 24
-        or 10 of 12. For BERT they take 18 and 9.
-      idf: a file of texts, one a line, or a list: their document frequencies weigh the tokens.
-        With it, special tokens have the weight that the texts give them, which is 0.
+      layer: the layer whose hidden states are compared; default: the authors' choice for RoBERTa,
+        17 of 24 or 10 of 12. For BERT they take 18 and 9.
+      idf: texts as a list or as a file with one a line; tokens are weighted by their inverse
+        document frequency in these texts. Special tokens, which all texts have, then weigh 0.
       baseline: a file of the authors' baselines to rescale with.
-      prefix_space: put a space in front of each text, which changes the first token of RoBERTa's
-        vocabulary. The authors' code asks for it, and had it from Transformers before version 5,
-        which their baselines are from; since then it is ignored.
-      lower_grounding: compare with the grounding in lower case, and the response as it stands: so
+      prefix_space: put a space in front of each text, which changes the first token in RoBERTa's
+        vocabulary. The authors' code requests this; Transformers did it before version 5, with
+        which their baselines were computed, and ignores it since.
+      lower_grounding: compare with the grounding in lower case, but leave the response as it is, as
         do Q²'s authors, Dziri 2022 and Nandwani 2023, and our tables of these papers.
     """
 
@@ -98,15 +98,15 @@ class BERTScoreOptions(ModelOptions, total=False):
 
 
 class BERTScorer(ModelScorer[_TextIds]):
-    """BERTScore of the response against the grounding; NaN where one of them is empty.
+    """BERTScore of the response against the grounding; NaN if one of them is empty.
 
     Args:
       model: a folder of an encoder, such as roberta-large.
       **options: see `BERTScoreOptions`.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
-      InputError: for a file of texts or baselines that cannot be read.
+      ConfigError: without a model, or for a wrong option.
+      InputError: a file of texts or baselines cannot be read.
     """
 
     card = CARDS["bertscore"]
@@ -130,7 +130,7 @@ class BERTScorer(ModelScorer[_TextIds]):
         )
         config = opened.config.without_heads.replace(num_encoder_layers=layer)
         self._module, self._tokenizer = Transformer(config), tokenizer
-        # Layers above the one that is compared are not computed.
+        # Layers above the compared one are not computed.
         above = {f"layers_{number}" for number in range(layer, opened.config.num_encoder_layers)}
         encoder = {k: v for k, v in opened.params["encoder"].items() if k not in above}
         self._params = {"token_embedder": opened.params["token_embedder"], "encoder": encoder}
@@ -138,11 +138,11 @@ class BERTScorer(ModelScorer[_TextIds]):
         prefix_space = options.get("prefix_space", False)
         self._space, self._lower = " " * prefix_space, options.get("lower_grounding", False)
         source, baseline = options.get("idf"), options.get("baseline")
-        # Weights of token ids, and under None of those that are not there; None = all are alike.
+        # Weights of token ids, with the weight of all other ids under None; None = equal weights.
         self._idf = None
         if source is not None:
             self._idf = _document_frequencies(tokenizer, _read_idf_texts(source), prefix_space)
-        # Precision, recall and F1 of unrelated texts, which become 0; None = no rescaling.
+        # Precision, recall and F1 of unrelated texts, rescaled to 0; None = no rescaling.
         self._baseline = None if baseline is None else _read_baseline(baseline, layer)
         self._partitioner = opened.partitioner
         self._batcher = Batcher(
@@ -173,7 +173,7 @@ class BERTScorer(ModelScorer[_TextIds]):
         return check_ids(list(row), self._module.config.vocab_size), tokens
 
     def texts(self, row: _TextIds) -> dict[str, str]:
-        """Returns response and grounding, each a text of its own."""
+        """Returns response and grounding as separate inputs."""
         to_readable = self._tokenizer.to_readable
         return {"response": to_readable(row.response), "grounding": to_readable(row.grounding)}
 
@@ -190,12 +190,12 @@ class BERTScorer(ModelScorer[_TextIds]):
             tokens = [pad_rows(side, length, pad_id, batch.size) for side in sides]
             weights = np.zeros((batch.size, 2, length), np.float32)
             for side, texts in enumerate(sides):
-                # Lines that only fill the batch up compare one token with itself.
+                # Rows that only fill up the batch compare one token with itself.
                 tokens[side][len(batch.rows) :, 0] = self._tokenizer.prefix_ids[0]
                 for line, ids in zip(weights[:, side], texts, strict=False):
                     line[: len(ids)] = self._weigh_tokens(ids)
             pairs = np.asarray(self._partitioner.compute(bound, *tokens, weights))
-            # Nothing is compared of a text whose tokens all have the weight 0.
+            # A text whose tokens all weigh 0 cannot be compared.
             pairs = np.where(weights.sum(axis=2) > 0, pairs, np.nan)
             for i, (precision, recall) in zip(batch.rows, pairs.tolist(), strict=False):
                 total = precision + recall
@@ -206,7 +206,7 @@ class BERTScorer(ModelScorer[_TextIds]):
         return [Judgement(value) for value in values.tolist()]
 
     def _weigh_tokens(self, ids: Sequence[int]) -> np.ndarray:
-        """Returns the tokens' weights, summing to 1; those of special tokens are 0."""
+        """Returns the weights of tokens, which sum to 1; special tokens weigh 0."""
         if self._idf is None:
             weights = np.ones(len(ids))
             first, last = len(self._tokenizer.prefix_ids), len(self._tokenizer.suffix_ids)
@@ -219,7 +219,7 @@ class BERTScorer(ModelScorer[_TextIds]):
 
 
 def _choose_layer(option: int | None, count: int) -> int:
-    """Returns the number of the layer that is compared, by the option or RoBERTa's."""
+    """Returns the number of the layer to compare: the option's, or the choice for RoBERTa."""
     layer = _BEST_LAYERS.get(count) if option is None else option
     if layer is None:
         raise ConfigError(f"layer: say which of the model's {count} layers is compared.")
@@ -233,7 +233,7 @@ def _document_frequencies(
 ) -> dict[int | None, float]:
     """Returns the inverse document frequency of each token id: log((N + 1) / (df + 1)).
 
-    That of None is what ids of no text have.
+    The value under None is for ids that occur in no text.
     """
     counts: collections.Counter[int] = collections.Counter()
     space = " " if prefix_space else ""
@@ -245,7 +245,7 @@ def _document_frequencies(
 
 
 def _read_baseline(path: str, layer: int) -> tuple[float, float, float]:
-    """Reads a layer's row of a baseline file of the authors: LAYER,P,R,F."""
+    """Reads a layer's row (LAYER,P,R,F) of one of the authors' baseline files."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -265,7 +265,7 @@ def _read_baseline(path: str, layer: int) -> tuple[float, float, float]:
 
 
 def _read_idf_texts(source: str | Sequence[str]) -> Sequence[str]:
-    """Returns the texts whose document frequencies weigh the tokens: a list, or a file's lines."""
+    """Returns the texts for document frequencies, from a list or a file's lines."""
     texts: Any = source
     if isinstance(source, str):
         try:

@@ -1,7 +1,7 @@
 """Verification of claims by evidence: supported, refuted, or not enough information.
 
-The grounding's texts are sentences of evidence, its perspectives the titles of their articles where
-they are known.
+The grounding's texts are sentences of evidence; its perspectives are the titles of their articles,
+if known.
 
 Reference: Gupta 2022, section 5.3.
 """
@@ -25,27 +25,27 @@ from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
 
 LABELS = tuple(DialFactLabel)
 CLAIM_SCORERS = ("claim_supports", "claim_refutes", "claim_not_enough_info")
-# NLI's names for them.
+# The NLI classes that correspond to LABELS.
 _OF_NLI = (NliLabel.ENTAILMENT, NliLabel.CONTRADICTION, NliLabel.NEUTRAL)
-# Classes of DECODE (Nie 2021), which Gupta 2022 reads as SUPPORTS and REFUTES.
+# The classes of DECODE (Nie 2021), which Gupta 2022 reads as SUPPORTS and REFUTES.
 _OF_DECODE = (DecodeLabel.NOT_CONTRADICTION.value, DecodeLabel.CONTRADICTION.value)
 NLI, DIALFACT, CLAIM_ONLY = FORMS = "nli", "dialfact", "claim_only"
 _DIALFACT_FORM = LabelForm(tuple(label.value for label in LABELS), NLI_FORM.inputs)
 
 
 class ClaimRows(NamedTuple):
-    """The input rows of a claim: one for each sentence of evidence, or one for all."""
+    """The input rows of a claim: one for each sentence of evidence, or a single one for all."""
 
     rows: tuple[PairRow, ...]
     cut: CutTokens
 
 
 class Verdict(NamedTuple):
-    """The probabilities of a claim's labels, by its evidence.
+    """The probabilities of a claim's labels, given its evidence.
 
     Attributes:
-      probabilities: of SUPPORTS, REFUTES and NOT ENOUGH INFO.
-      decisive: the number of the row that they are of; None = there is no evidence.
+      probabilities: the probabilities of SUPPORTS, REFUTES and NOT ENOUGH INFO.
+      decisive: the number of the row that they come from; None = there is no evidence.
     """
 
     probabilities: tuple[float, float, float]
@@ -53,45 +53,46 @@ class Verdict(NamedTuple):
 
     @property
     def label(self) -> DialFactLabel:
-        """The most probable one."""
+        """The most probable label."""
         return LABELS[int(np.argmax(self.probabilities))]
 
 
 def verdict(probabilities: np.ndarray) -> Verdict:
-    """Returns the verdict of several sentences on a claim: that of the most decisive one.
+    """Returns the verdict of several sentences on a claim, which is that of the most decisive one.
 
     Args:
-      probabilities: [sentences, 3], of SUPPORTS, REFUTES and NOT ENOUGH INFO.
+      probabilities: [sentences, 3], probabilities of SUPPORTS, REFUTES and NOT ENOUGH INFO.
 
     >>> verdict(np.array([[0.1, 0.2, 0.7], [0.8, 0.1, 0.1]])).label.value
     'SUPPORTS'
     """
     if not len(probabilities):
         return Verdict((0.0, 0.0, 1.0), None)
-    # Of sentences that are equally sure, such as DECODE's, the one that refutes most.
+    # The most decisive sentence is the least likely to lack information. Ties, usual with DECODE's
+    # two classes, go to the sentence that refutes most.
     decisive = int(np.lexsort((-probabilities[:, 1], probabilities[:, 2]))[0])
     supports, refutes, not_enough = probabilities[decisive].tolist()
     return Verdict((supports, refutes, not_enough), decisive)
 
 
 class ClaimVerifier:
-    """Says of claims whether their evidence supports or refutes them.
+    """Decides whether the evidence for claims supports or refutes them.
 
-    `reads_all` says whether the model reads all evidence at once, `writes_labels` whether it writes
-    the label, as a T5 does, and no head classifies.
+    `reads_all` is whether the model reads all evidence at once, `writes_labels` whether it
+    generates the label as text, like T5, instead of having a classification head.
 
     Args:
-      model: a folder of an NLI classifier, of DECODE's (contradiction = REFUTES, else SUPPORTS), or
-        of one that was trained on `dialfact_verify_…`.
-      form: "nli": each sentence is a premise of the claim; "dialfact": the claim behind its context
-        is read with at most five sentences at once, as in those tasks; "claim_only": it is read
-        without any (the paper's ablation Aug-WoW-claimonly).
-      context: whether the turns before the claim are read; not of "nli", which reads none.
-      labels: see `nli_label_numbers`; of "nli" only.
+      model: a folder of an NLI classifier, of a classifier trained on DECODE (contradiction =
+        REFUTES, else SUPPORTS), or of one trained on `dialfact_verify_…`.
+      form: "nli": each sentence is a premise of the claim; "dialfact": the claim, after its
+        context, is read with at most five sentences at once, as in the tasks `dialfact_verify_…`;
+        "claim_only": it is read without evidence (the paper's ablation Aug-WoW-claimonly).
+      context: whether the turns before the claim are read; not for "nli", which reads none.
+      labels: see `nli_label_numbers`; only for "nli".
       **options: see `ClassifierOptions`.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
+      ConfigError: without a model, or for a wrong option.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class ClaimVerifier:
         return ClaimRows(tuple(rows), sum_cuts(row.cut for row in rows))
 
     def texts(self, row: ClaimRows) -> dict[str, str]:
-        """Returns the first input of a claim."""
+        """Returns a claim's first input."""
         return self._classify.show_first(row, "input")
 
     def choose_shapes(self, rows: Sequence[ClaimRows], window: int, total: int) -> None:
@@ -157,7 +158,7 @@ class ClaimVerifier:
 
     def verdicts(self, rows: Sequence[ClaimRows]) -> list[Verdict]:
         """Returns the verdict of the evidence on each claim."""
-        # A model of two classes, such as DECODE's, never lacks information.
+        # A model with two classes, such as DECODE's, never answers NOT ENOUGH INFO.
         missing = len(LABELS) - len(self._order)
         return [
             verdict(np.pad(classes[:, self._order], ((0, 0), (0, missing))))

@@ -1,4 +1,4 @@
-"""How probable a language model finds a response by itself: its fluency, and no faithfulness."""
+"""The probability of a response alone by a language model: its fluency, not its faithfulness."""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -15,15 +15,15 @@ from faith_jax.scoring.model_cards import CARDS
 class FluencyScorer(ModelScorer[ReadResponse]):
     """The mean log-probability of a response's tokens, without grounding and history, in nats.
 
-    Perplexity (Gupta 2022, section 4.1.1) is the exponential of its negative. A decoder-only model
-    reads the token that begins or ends its texts in front.
+    Perplexity (Gupta 2022, section 4.1.1) is the exponential of its negative. For a decoder-only
+    model, the response is preceded by the token that begins or ends texts.
 
     Args:
       model: a checkpoint of any language model, such as GPT-2, with its tokenizer.
       **options: see `ModelOptions`.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
+      ConfigError: without a model, or for a wrong option.
     """
 
     card = CARDS["fluency"]

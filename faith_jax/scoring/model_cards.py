@@ -1,4 +1,4 @@
-"""Cards of the scorers that need a model, known without opening one."""
+"""Cards of the scorers that need a model, available without opening one."""
 
 import functools
 import math
@@ -25,7 +25,7 @@ def _pmi_faith(unconditional: bool, kind: str) -> ScorerCard:
 
 _CLAIM = "Gupta 2022, section 5.3"
 
-# By the factory that makes them, below `faith_jax.scoring`; one of several scorers takes the name.
+# Cards by the factory of their scorers; a factory of several scorers takes the scorer's name.
 MODEL_SCORERS: dict[str, tuple[ScorerCard, ...]] = {
     "pmi_faith.PMIFaithScorer": (
         *(_pmi_faith(u, kind) for u in (False, True) for kind in ("sum", "mean")),

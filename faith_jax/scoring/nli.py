@@ -1,4 +1,4 @@
-"""Scorers of sequence classifiers: natural language inference, and FaithDial's critic."""
+"""Scorers that use sequence classifiers: natural language inference, and FaithDial's critic."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -27,20 +27,20 @@ from faith_jax.scoring.pair_classifier import (
     pair_classifier,
 )
 
-# What an NLI model reads as the premise of a response.
+# The texts that an NLI model may read as the premise of a response.
 PREMISES: dict[str, Callable[[GroundedExample], str]] = {
     "grounding": lambda example: join_texts(example.grounding),
     "last_turn": lambda example: " ".join(example.history[-1:]),
-    # Turns alternate, and the last one is another speaker's.
+    # Speakers alternate, and the last turn is not by the responding speaker.
     "speaker_turns": lambda example: " ".join(example.history[::-1][1::2][::-1]),
 }
-# What a critic may be trained for.
+# The tasks that a critic may have been trained for.
 CRITIC_FORMS = {
     "critic": CRITIC_FORM,
     "nli": NLI_FORM,
     "decode": LabelForm(tuple(label.value for label in DecodeLabel), templates.nli_inputs),
 }
-# Names of the faithful class and of the other one in published checkpoints, lower case.
+# Names of the faithful and the unfaithful class in published checkpoints, in lower case.
 _CLASSES = {
     "critic": (
         ("entailment", "faithful", "non_hallucination", "yes"),
@@ -51,10 +51,10 @@ _CLASSES = {
 
 
 class _PairScorer(ModelScorer[PairRow]):
-    """A scorer of class probabilities, with the grounding as the premise of the response.
+    """Scores a response, with the grounding as its premise, by class probabilities.
 
-    Its score is the sum of the class probabilities, each times its weight. With `calls` the most
-    probable class has the probability 1, the others 0; of equal ones the first.
+    The score is the weighted sum of the class probabilities. With `calls` the most probable class,
+    or the first of equally probable ones, gets the probability 1 and the others 0.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class _PairScorer(ModelScorer[PairRow]):
         self._classify.choose_shapes([[row] for row in rows], window, total)
 
     def texts(self, row: PairRow) -> dict[str, str]:
-        """Returns both texts as one."""
+        """Returns premise and response as a single input."""
         return {"input": self._classify.encode.tokenizer.to_readable(row.ids)}
 
     def judge_rows(
@@ -92,15 +92,15 @@ class _PairScorer(ModelScorer[PairRow]):
 def nli_label_numbers(
     names: Sequence[str], labels: str | Sequence[str] | None = None
 ) -> dict[NliLabel, int]:
-    """Returns the number of each NLI class, by the checkpoint's own names for its classes.
+    """Returns the number of each NLI class, found by the checkpoint's names for its classes.
 
     Args:
       names: the classes' names in the model's order (its config's `id2label`).
-      labels: the order that is meant, if the names do not tell: "entailment,neutral,contradiction"
-        or a list.
+      labels: the order of the classes if the names do not show it, as a list or as
+        "entailment,neutral,contradiction".
 
     Raises:
-      ConfigError: where the order is not clear, or there are not three classes.
+      ConfigError: the order is not clear, or there are not three classes.
 
     >>> nli_label_numbers(["contradictory", "NEUTRAL", "Entailment"])[NliLabel.ENTAILMENT]
     2
@@ -132,7 +132,7 @@ Pairs = TypeVar("Pairs", bound=PairRows)
 
 
 class SentencePairScorer(ModelScorer[Pairs]):
-    """A scorer that compares sentences by natural language inference; subclasses say the rest."""
+    """Base class of scorers that compare sentences by natural language inference."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class SentencePairScorer(ModelScorer[Pairs]):
         order = functools.partial(nli_label_numbers, labels=labels)
         self._classify = pair_classifier(model, check_classes=order, **options)
         numbers = order(self._classify.label_names)
-        # The numbers of these classes.
+        # The numbers of the two classes in the model's output.
         self._entailment = numbers[NliLabel.ENTAILMENT]
         self._contradiction = numbers[NliLabel.CONTRADICTION]
 
@@ -151,7 +151,7 @@ class SentencePairScorer(ModelScorer[Pairs]):
         self._classify.choose_shapes([row.rows for row in rows], window, total)
 
     def texts(self, row: Pairs) -> dict[str, str]:
-        """Returns the first pair; none where there is no pair to read."""
+        """Returns the first pair; empty if there is no pair to read."""
         return self._classify.show_first(row, "pair")
 
 
@@ -165,18 +165,18 @@ def nli_scorer(
     """Returns "nli_entailment", "nli_e_minus_c" or "nli_neutral".
 
     Args:
-      name: of the three.
-      model: a folder of a classifier with three classes, whose order is read from its config, or
-        of an encoder-decoder that writes the class (`label_words`). "nli_entailment" may also be
-        of two words, for entailment and all else.
-      labels: see `nli_label_numbers`; of an encoder, whose classes' names do not tell.
-      premise: what may entail the response: "grounding", "last_turn" (of the history) or
+      name: one of the three names.
+      model: a folder of a classifier with three classes, whose order is read from its config, or of
+        an encoder-decoder that generates the class (`label_words`). For "nli_entailment" the latter
+        may also use only two words, for entailment and all else.
+      labels: see `nli_label_numbers`; for an encoder whose class names do not show their order.
+      premise: the text that may entail the response: "grounding", "last_turn" (of the history) or
         "speaker_turns" (the responding speaker's turns in the history), which models of dialogue
         NLI read (Welleck 2019). Without such turns the premise is empty.
       **options: see `ClassifierOptions`.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
+      ConfigError: without a model, or for a wrong option.
     """
     if premise not in PREMISES:
         raise ConfigError(f"premise: {premise!r} is none of {', '.join(PREMISES)}.")
@@ -208,16 +208,16 @@ def faith_critic_scorer(
 
     Args:
       name: "faith_critic", the probability that the knowledge supports the response, or
-        "faith_critic_call", the critic's call, 1 or 0, which is what Nandwani 2023 has of it.
-      model: a folder of a classifier with two classes of (knowledge, response), or of an
-        encoder-decoder that writes the class (`label_words`: faithful, unfaithful).
+        "faith_critic_call", the critic's decision, 1 or 0, as reported by Nandwani 2023.
+      model: a folder of a classifier of (knowledge, response) with two classes, or of an
+        encoder-decoder that generates the class (`label_words`: faithful, unfaithful).
       faithful_label: see `faithful_class`.
-      form: what the model was trained for: "critic"; "nli" (of three classes, of which entailment
-        is faithful); or "decode" (of contradictions, of which not_contradiction is).
+      form: the task that the model was trained for: "critic"; "nli" (three classes; entailment
+        means faithful); or "decode" (contradiction; not_contradiction means faithful).
       **options: see `ClassifierOptions`.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
+      ConfigError: without a model, or for a wrong option.
     """
     if form not in CRITIC_FORMS:
         raise ConfigError(f"form: expected {', '.join(CRITIC_FORMS)}, got {form!r}.")
@@ -237,14 +237,14 @@ def faithful_class(
     """Returns the number of the critic's class that means faithful.
 
     Args:
-      names: of the model's classes, in its order.
-      faithful_label: the name of that class, or its number, 0 or 1; default: the class that is
-        called so. Where classes have no names but LABEL_0 and LABEL_1, as in the authors'
-        checkpoint, it is the first, as there.
-      form: of `CRITIC_FORMS`; of "nli" entailment is faithful.
+      names: the names of the model's classes, in its order.
+      faithful_label: the name of the faithful class, or its number, 0 or 1; default: found by name.
+        If the names are only LABEL_0 and LABEL_1, as in the authors' checkpoint, it is the first,
+        as there.
+      form: one of `CRITIC_FORMS`; for "nli", entailment means faithful.
 
     Raises:
-      ConfigError: for another number of classes, and where the names do not tell.
+      ConfigError: the number of classes is wrong, or their names do not show the faithful one.
 
     >>> faithful_class(["Hallucination", "Entailment"])
     1

@@ -1,4 +1,4 @@
-"""Error classifiers of NPOV responses: a language model that says YES (no error) or NO.
+"""Error classifiers of NPOV responses: language models that answer YES (no error) or NO.
 
 Reference: Chang 2024, section 3.3 and appendix B.
 """
@@ -30,12 +30,12 @@ _REMEDY_OF_A_RUN = "train it for more steps"
 def _label_tokens(
     tokenizer: Tokenizer, no_error: str, error: str
 ) -> tuple[list[int], list[int], list[int]]:
-    """Returns the tokens that both labels' targets begin with, and each label's own ones.
+    """Returns the tokens with which both labels' targets begin, and each label's own tokens.
 
     The targets have the format in which classifiers are trained.
 
     Raises:
-      ConfigError: where the labels are the same or the model cannot tell them apart.
+      ConfigError: the labels are the same, or the model cannot tell them apart.
     """
     targets = [templates.npov_classifier_targets(label) for label in (no_error, error)]
     for name, label in (("no_error_label", no_error), ("error_label", error)):
@@ -61,8 +61,8 @@ class NpovLabelOptions(ModelOptions, total=False):
     """The options of error classifiers.
 
     Attributes:
-      no_error_label: as the model was trained; default: as its MODEL_DIR says, else YES.
-      error_label: likewise; default: NO.
+      no_error_label: the label for no error in training; default: as in MODEL_DIR, else YES.
+      error_label: the label for an error in training; default: as in MODEL_DIR, else NO.
     """
 
     no_error_label: str
@@ -70,22 +70,22 @@ class NpovLabelOptions(ModelOptions, total=False):
 
 
 class NpovErrorClassifier(ModelScorer[ReadText]):
-    """The probability of YES: exp(y) / (exp(y) + exp(n)), behind the input.
+    """The probability of YES after the input: exp(y) / (exp(y) + exp(n)).
 
-    y and n are the mean log-probabilities of the tokens of the label for no error and of that for
-    an error (`inference.class_probabilities`).
+    y and n are the mean log-probabilities of the tokens of the labels for no error and for an error
+    (`inference.class_probabilities`).
 
-    By default the perspectives of a longer input lose their ends, the longer one first, while query
-    and response stay. A warning is logged where the model hardly ever writes one of the labels, see
-    `LEAST_LABEL_MASS`.
+    By default the perspectives of an input that is too long lose their ends, the longer one first;
+    query and response are kept. A warning is logged if the model hardly ever writes one of the
+    labels, see `LEAST_LABEL_MASS`.
 
     Args:
-      name: "npov_hallucination" or "npov_coverage", by what the model was trained for.
-      model: its folder, such as the MODEL_DIR of a run.
+      name: "npov_hallucination" or "npov_coverage", depending on the model's training.
+      model: the model's folder, such as the MODEL_DIR of a run.
       **options: see `NpovLabelOptions`.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
+      ConfigError: without a model, or for a wrong option.
     """
 
     def __init__(self, name: str, model: str | None = None, **options: Unpack[NpovLabelOptions]):
@@ -106,7 +106,7 @@ class NpovErrorClassifier(ModelScorer[ReadText]):
         self._engine = ClassificationEngine(opened, texts, tokens_per_batch=tokens_per_batch)
 
     def read(self, example: GroundedExample) -> ReadText:
-        """Returns the classifier's input; other perspectives than pro and con are an InputError."""
+        """Returns the classifier's input; raises InputError for perspectives except pro and con."""
         return self._reader.read(_classifier_input(example), f"example {example.id!r}")
 
     def choose_shapes(self, rows: Sequence[ReadText], window: int, total: int) -> None:
@@ -126,10 +126,10 @@ class NpovErrorClassifier(ModelScorer[ReadText]):
 
 
 def _classifier_input(example: GroundedExample) -> str:
-    """Returns the text that an error classifier reads of an example.
+    """Returns the text that an error classifier reads for an example.
 
     Raises:
-      InputError: where it has other perspectives than pro and con, or none.
+      InputError: the example has no perspectives, or others than pro and con.
     """
     grounding = example.grounding
     if not grounding.perspectives:

@@ -1,6 +1,6 @@
-"""Classifiers of premise and hypothesis, opened once for all scorers that ask for the same one.
+"""Classifiers of premise and hypothesis, opened once for all scorers with the same options.
 
-A model is an encoder with a classification head, or an encoder-decoder that writes the class.
+A model is an encoder with a classification head, or an encoder-decoder that generates the class.
 """
 
 import dataclasses
@@ -39,17 +39,18 @@ _REMEDY = "give label_words as it was trained, or a model that was trained for t
 
 
 class ClassifierOptions(ModelOptions, total=False):
-    """The options that all scorers of classifiers have.
+    """The options of all scorers that use classifiers.
 
-    By default an encoder reads 512 tokens and an encoder-decoder 1,024, or fewer where the
-    positions end before.
+    By default an encoder reads 512 tokens and an encoder-decoder 1,024, or as many as the model has
+    positions if these are fewer.
 
     Attributes:
-      label_words: what an encoder-decoder writes for each class, in the order of the names that
-        `LabelForm` has, as a list or with commas; default: these names. Not of encoders.
+      label_words: the texts that an encoder-decoder generates for the classes, in the order of the
+        names in `LabelForm`, as a list or with commas; default: these names. Not for encoders.
       dropout_passes: k of Monte-Carlo dropout (Steen 2023, section 2.2: 15); default: 0, none.
-      seed: of the dropout, with dropout_passes only; default: 0.
-      dropout_rate: of the dropout, in (0, 1), likewise; default: as the model was trained.
+      seed: the seed of the dropout, only with dropout_passes; default: 0.
+      dropout_rate: the rate of the dropout, in (0, 1), only with dropout_passes; default: the rate
+        of the model's training.
     """
 
     label_words: str | Sequence[str] | None
@@ -59,15 +60,15 @@ class ClassifierOptions(ModelOptions, total=False):
 
 
 class PairRows(Protocol):
-    """The pairs of texts that are read of an example, and how many tokens of all are cut."""
+    """The pairs of texts that are read for an example, and how many of their tokens are cut."""
 
     @property
     def rows(self) -> Sequence[PairRow]:
-        """A row of each pair."""
+        """A row for each pair."""
 
     @property
     def cut(self) -> CutTokens:
-        """By kind of text."""
+        """The numbers of tokens that were cut, by kind of text."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -75,8 +76,8 @@ class PairClassifier:
     """The class probabilities of premises and hypotheses.
 
     Attributes:
-      label_names: the classes, in order.
-      label_words: what an encoder-decoder writes for each class; empty = it has a head.
+      label_names: the names of the classes, in order.
+      label_words: the texts that an encoder-decoder generates; empty = the model has a head.
     """
 
     label_names: tuple[str, ...]
@@ -88,15 +89,15 @@ class PairClassifier:
         """Returns float32 [pairs, classes], and how many tokens of each pair were cut.
 
         Raises:
-          InputError: for a pair that is too long and cannot be cut.
+          InputError: a pair is too long and cannot be cut.
         """
         rows = [self.encode(*pair, f"pair {number}") for number, pair in enumerate(pairs, 1)]
         return self.probabilities(rows), [row.cut for row in rows]
 
     def choose_shapes(self, examples: Sequence[Sequence[PairRow]], window: int, total: int) -> None:
-        """Chooses the shapes of a job of `total` examples, by the rows of each of a sample.
+        """Chooses the shapes of a job of `total` examples by a sample's rows, listed by example.
 
-        `window` of them are in a call; see `ClassificationEngine.choose_shapes`.
+        `window` examples are in a call; see `ClassificationEngine.choose_shapes`.
         """
         ids = [row.ids for rows in examples for row in rows]
         self.engine.choose_shapes(ids, self.encode.max_length, window, total, len(examples))
@@ -106,7 +107,7 @@ class PairClassifier:
         """Returns float32 [rows, classes]."""
         ids = [row.ids for row in rows]
         probabilities = self.engine.probabilities(ids, [row.second for row in rows])
-        if self.label_words:  # an encoder has classes of its own
+        if self.label_words:  # not for encoders, whose head has the classes
             self.engine.warn_of_rare_labels(ids, self.label_words, _REMEDY)
         return probabilities
 
@@ -117,7 +118,7 @@ class PairClassifier:
         return np.split(probabilities, ends)[:-1]
 
     def show_first(self, example: PairRows, name: str) -> dict[str, str]:
-        """Returns the first of an example's inputs as the tokens say; none where it has none."""
+        """Returns an example's first input, rebuilt from its tokens; empty if it has none."""
         if not example.rows:
             return {}
         text = self.encode.tokenizer.to_readable(example.rows[0].ids)
@@ -132,11 +133,11 @@ def pair_classifier(
 ) -> PairClassifier:
     """Opens a classifier of text pairs, once for all scorers with the same options.
 
-    `form` says what an encoder-decoder reads and writes. `check_classes` gets the names of the
-    classes in the model's order, and may raise a ConfigError.
+    `form` is the input format and the classes of an encoder-decoder. `check_classes` gets the names
+    of the classes in the model's order, and may raise a ConfigError.
 
     Raises:
-      ConfigError: without a model, and for a wrong option; says all that is wrong with the model.
+      ConfigError: without a model, or for a wrong option; lists all problems of the model.
     """
     path = require_model(model)
     check_options(options)
@@ -149,7 +150,7 @@ def pair_classifier(
     }
 
     def check_names() -> None:
-        # The classifier's own model, which `open_model` keeps.
+        # `open_model` caches this model, which the classifier uses too.
         opened = open_model(path, options.get("dtype"), options.get("num_partitions"))
         names: tuple[str, ...] = ()
         if isinstance(opened, EncoderModel):
@@ -159,7 +160,7 @@ def pair_classifier(
         if names and check_classes:
             check_classes(names)
 
-    # Both are done, also where the first fails: its errors may have the same cause.
+    # Runs both even if the first fails, since the classes may explain its errors.
     classifier, _ = all_of(
         lambda: _open_classifier(path, form, words, passes, **model_options), check_names
     )
@@ -167,10 +168,10 @@ def pair_classifier(
 
 
 def name_list(option: str, names: Any) -> tuple[str, ...] | None:
-    """Returns names that are given as a list or with commas; None = there are none.
+    """Returns names that are given as a list or with commas; None stays None.
 
     Raises:
-      ConfigError: for anything else.
+      ConfigError: the names have another form.
     """
     parts = names.split(",") if isinstance(names, str) else names
     if parts is None:

@@ -2,11 +2,10 @@
 
     PMI-Faith(r, d, h) = log P(r | d, h) - log P(r | h)
 
-It is a sum over the response's tokens in the paper, and their mean in the authors' code; both are
-here, over the same tokens in both terms. In the authors' code these are the tokens of
-"Agent: {response}.", cue and full stop included, which is the default here; with `score_cue=False`
-and `response_prompt=" {response}"` they are the response's alone. The unconditional form leaves the
-history out of both: log P(r | d) - log P(r).
+The paper sums over the response's tokens, the authors' code takes their mean; both are available.
+Both terms score the same tokens: by default all of "Agent: {response}.", cue and full stop too, as
+in the authors' code; with `score_cue=False` and `response_prompt=" {response}"` only the response.
+The unconditional form leaves the history out of both terms: log P(r | d) - log P(r).
 """
 
 import dataclasses
@@ -33,15 +32,15 @@ from faith_jax.scoring.model_cards import CARDS
 class PromptFormat:
     """How the texts of an example become one text, with `{document}`, `{turn}`, `{response}`.
 
-    The defaults are those of the authors of PMI-Faith (Nandwani 2023), who give the whole history
-    as one text, as here a single turn.
+    The defaults are those of the authors of PMI-Faith (Nandwani 2023), who pass the whole history
+    as one text, like a single turn here.
 
     Attributes:
-      document: what stands first.
-      turn: for each utterance of the history, oldest first.
-      cue: what stands in front of the response.
-      response: the scored text, behind the cue; see `Prompter.score_cue`.
-      last_turns: how many utterances are shown at most; 0 = all.
+      document: the pattern at the beginning.
+      turn: the pattern for each utterance of the history, oldest first.
+      cue: the text in front of the response.
+      response: the pattern of the scored text, after the cue; see `Prompter.score_cue`.
+      last_turns: the most utterances that are shown; 0 = all.
     """
 
     document: str = "Document: {document}\n\n"
@@ -57,7 +56,7 @@ class PromptFormat:
                 raise ConfigError(f"{name}_prompt: expected a text with {place}, got {text!r}.")
 
     def history_text(self, turns: tuple[str, ...]) -> tuple[str, list[Part]]:
-        """Returns the text of a history, of which each utterance is a part, in characters."""
+        """Returns the text of a history, with a part (in characters) for each utterance."""
         text, parts = "", []
         for turn in turns[-self.last_turns :] if self.last_turns else turns:
             start = len(text)
@@ -80,11 +79,11 @@ class _ScoredPrompt(NamedTuple):
     """The two prompts of an example, with the response whose tokens are scored.
 
     Attributes:
-      with_document: inputs and response.
-      without_document: the same response, and the inputs without the document.
-      offset: of the response's first character in the text whose tokens are scored.
-      token_spans: for each response token the offsets of its first character and behind its last.
-      cut: tokens of document, history and response that did not fit, by kind.
+      with_document: the inputs with the document, and the response.
+      without_document: the inputs without the document, and the same response.
+      offset: the offset of the response's first character in the text whose tokens are scored.
+      token_spans: for each response token, the offsets of its first character and after its last.
+      cut: the numbers of tokens of document, history and response that did not fit, by kind.
     """
 
     with_document: LikelihoodRow
@@ -98,15 +97,15 @@ class _ScoredPrompt(NamedTuple):
 class Prompter:
     """Makes the prompts of one model, with the document and without, and computes their PMI.
 
-    Both have the same history and the same response, token for token, so that they differ in the
-    document alone.
+    Both prompts have the same history and the same response, token for token, so that they differ
+    only in the document.
 
     Attributes:
       prompt: the format; None = the dialogue format of an encoder-decoder's tasks.
       use_history: whether the history is shown.
-      last_turns: utterances shown in the dialogue format.
-      score_cue: whether the cue is scored with the response, as one text, or is read only.
-      engine: of the model.
+      last_turns: the number of utterances shown in the dialogue format.
+      score_cue: whether the cue is scored with the response, as one text, or only read.
+      engine: computes the model's likelihoods.
     """
 
     reader: TextReader
@@ -117,10 +116,10 @@ class Prompter:
     engine: Any = None
 
     def __call__(self, example: GroundedExample) -> _ScoredPrompt | None:
-        """Returns the prompts of an example; None where its response has no tokens.
+        """Returns the prompts of an example; None if its response has no tokens.
 
         Raises:
-          InputError: where it is too long, and cannot be cut by the policy.
+          InputError: the example is too long, and the policy does not allow cutting it.
         """
         pattern, cue = "{response}", ""
         if self.prompt is not None:
@@ -132,7 +131,7 @@ class Prompter:
             return None
         document, name = join_texts(example.grounding), f"example {example.id!r}"
         turns = example.history if self.use_history else ()
-        inputs: list[PartedText]  # in front of the response, with their parts in characters
+        inputs: list[PartedText]  # the texts before the response, with parts in characters
         if self.prompt is None:
             front = templates.dialogue_inputs(document, ()) + " "
             history = templates.dialogue_inputs("", turns, last=self.last_turns)
@@ -156,7 +155,7 @@ class Prompter:
 
     @remembers_last
     def pmi(self, prompts: Sequence[_ScoredPrompt]) -> list[np.ndarray]:
-        """Returns the PMI of each response token of each prompt with the document, in nats."""
+        """Returns, for each prompt, the PMI of each response token with the document, in nats."""
         rows = [row for p in prompts for row in (p.with_document, p.without_document)]
         log_probs = self.engine.log_probs(rows)
         pairs = zip(log_probs[::2], log_probs[1::2], strict=True)
@@ -167,17 +166,17 @@ class PMIOptions(ModelOptions, total=False):
     """The options of PMI-Faith.
 
     Attributes:
-      document_prompt: with {document}; default for decoder-only models: the authors' (see
-        `PromptFormat`). An encoder-decoder sees the dialogue format of its tasks unless one of
-        the prompts is given.
-      turn_prompt: with {turn}.
-      cue_prompt: in front of the response.
-      response_prompt: with {response}.
-      last_turns: how many utterances of the history are shown at most; 0 = all, or three in the
+      document_prompt: a pattern with {document}; the default of this and the other prompts is the
+        authors' for decoder-only models (see `PromptFormat`). An encoder-decoder sees the dialogue
+        format of its tasks unless one of the prompts is given.
+      turn_prompt: a pattern with {turn}.
+      cue_prompt: the text in front of the response.
+      response_prompt: a pattern with {response}.
+      last_turns: the most utterances of the history that are shown; 0 = all, or three in the
         dialogue format.
-      score_cue: whether the cue's tokens are scored with the response's, as in the authors' code
-        and by default; else the model reads the cue in both terms and only the response's count.
-        Word scores are of the response in both. The dialogue format has no cue.
+      score_cue: score the cue's tokens with the response's, as in the authors' code and by default;
+        otherwise the model reads the cue in both terms and only the response's tokens count. Word
+        scores are for the response alone in either case. The dialogue format has no cue.
     """
 
     document_prompt: str | None
@@ -198,12 +197,12 @@ class PMIFaithScorer(ModelScorer[_ScoredPrompt]):
       **options: see `PMIOptions`.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
+      ConfigError: without a model, or for a wrong option.
     """
 
     def __init__(self, name: str, model: str | None = None, **options: Unpack[PMIOptions]):
         check_options(options)
-        # An option that is None is the same as one that is not given.
+        # None means that an option is not given.
         given = {name: value for name, value in options.items() if value is not None}
         self.card, self._mean = CARDS[name], "mean" in name
         self._prompter = _open_prompter(
@@ -220,7 +219,7 @@ class PMIFaithScorer(ModelScorer[_ScoredPrompt]):
         engine.choose_shapes(pairs, limit, 2 * window, 2 * total)
 
     def texts(self, row: _ScoredPrompt) -> dict[str, str]:
-        """Returns both branches, each with the response."""
+        """Returns both prompts, each with the response."""
         rows = {"with document": row.with_document, "without": row.without_document}
         show = self._prompter.reader.to_readable
         return {name: show(branch.inputs) + show(branch.targets) for name, branch in rows.items()}
@@ -237,7 +236,7 @@ class PMIFaithScorer(ModelScorer[_ScoredPrompt]):
             seen = np.zeros(len(spans), bool)  # words that were cut off have no score
             starts = np.array([start for start, _ in spans])
             for (_, end), token_pmi in zip(row.token_spans, pmi, strict=True):
-                # A token belongs to the word that it ends in.
+                # A token belongs to the word in which it ends.
                 last = end - row.offset - 1
                 word = int(np.searchsorted(starts, last, side="right")) - 1
                 if 0 <= word < len(spans) and last < spans[word][1]:

@@ -1,8 +1,8 @@
 """Q2: questions about a response, answered from it and from the grounding (Honovich 2021).
 
-For each span of the response a model asks questions whose answer the span is. A question is valid
-where a second model, reading the response, gives back the span; the score compares the span with
-what this model answers from the grounding.
+For each span of the response, a model asks questions that have the span as their answer. A question
+is valid if a second model, reading the response, answers it with that span. The score compares the
+span with the second model's answer from the grounding.
 """
 
 import dataclasses
@@ -33,10 +33,10 @@ from faith_jax.statistics.texts.text_metrics import bag_f1
 ASK = "answer: {answer}  context: {context}"
 ANSWER = "question: {question}  context: {context}"
 NO_ANSWERS = ("", "unanswerable", "no answer")
-# How the published code searches for questions, beside the number of beams.
+# Settings of the published code's search for questions, apart from the number of beams.
 _SEARCH = {"no_repeat_ngram": 3, "early_stopping": True}
 _PERSONAL = frozenset({"i", "you", "my", "your"})
-# Stands for the context while an input is put together; a private character.
+# A private-use character that stands for the context while an input is assembled.
 _MARK = "\ue000"
 _DROPPED = re.compile(r"\b(a|an|the|in|our)\b")
 _NO_FALLBACK = "q2_f1_no_fallback"
@@ -45,7 +45,7 @@ _VALUES = {NliLabel.ENTAILMENT: 1.0, NliLabel.NEUTRAL: 0.5, NliLabel.CONTRADICTI
 
 
 def _clean_answer(text: str) -> str:
-    """Returns an answer without case, punctuation, articles, "in" and "our".
+    """Returns an answer in lower case, without punctuation, articles, "in" and "our".
 
     >>> _clean_answer("In the Andes!")
     'andes'
@@ -64,7 +64,7 @@ def answer_f1(expected: str, answer: str) -> float:
 
 
 def answer_candidates(text: TaggedText) -> list[str]:
-    """Returns the spans that are asked about: entities, then other noun chunks, without "I"."""
+    """Returns the spans to ask about: entities, then other noun chunks, without "I"."""
     candidates = [entity.text for entity in text.entities]
     seen = {"i", *(entity.lower() for entity in candidates)}
     for chunk in text.noun_chunks:
@@ -75,7 +75,7 @@ def answer_candidates(text: TaggedText) -> list[str]:
 
 
 def _fill_template(template: str, context: str, kind: Kind, **fields: str) -> Prompt:
-    """Returns an input of a template, of which only the context may be cut."""
+    """Returns a model input from a template; only the context may be cut."""
     fields = {name: text.replace(_MARK, " ") for name, text in fields.items()}
     before, _, after = template.format(context=_MARK, **fields).partition(_MARK)
     start, end = len(before), len(before) + len(context)
@@ -83,20 +83,20 @@ def _fill_template(template: str, context: str, kind: Kind, **fields: str) -> Pr
 
 
 def _maximum_by_kind(first: CutTokens, second: CutTokens) -> CutTokens:
-    """Returns the larger of two numbers of tokens that were cut, by kind."""
+    """Returns, for each kind, the larger of two counts of tokens that were cut."""
     larger = {kind: max(first.get(kind, 0), second.get(kind, 0)) for kind in {**first, **second}}
     return CutTokens(larger, max(first.knowledge, second.knowledge))
 
 
 class Question(NamedTuple):
-    """A valid question, the response's span that answers it, and the grounding's answer or ""."""
+    """A valid question, the response's span that answers it, and the grounding's answer if any."""
 
     text: str
     span: str
     answer: str
 
 
-# Valid questions, and how many tokens of each kind were cut at most to find them.
+# Valid questions, and the most tokens of each kind that were cut from an input to find them.
 _ValidQuestions = tuple[list[Question], CutTokens]
 
 
@@ -104,7 +104,7 @@ class _Answerer(Protocol):
     """A model that answers questions about texts."""
 
     def __call__(self, questions: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
-        """Returns the answers, "" = none, and how many tokens of each text were cut."""
+        """Returns the answers ("" = none), and how many tokens of each text were cut."""
         ...
 
     def to_readable(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
@@ -114,11 +114,11 @@ class _Answerer(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class WrittenAnswers:
-    """An `_Answerer` that writes its answers.
+    """An `_Answerer` that generates its answers.
 
     Attributes:
-      template: of its input.
-      no_answers: what it says where there is none, lower case.
+      template: the template of the model's input.
+      no_answers: outputs that mean there is no answer, in lower case.
     """
 
     model: TextGenerator
@@ -144,14 +144,14 @@ class WrittenAnswers:
 
 @dataclasses.dataclass
 class QuestionAsker:
-    """Finds the valid questions of responses; remembers the last ones, for scorers that share it.
+    """Finds the valid questions of responses, caching the last result for scorers that share it.
 
     Attributes:
       tagger: finds spans.
-      ask: the model of questions.
-      answer: the model of answers.
-      num_beams: questions tried for each span, of which the first valid one counts.
-      template: of the first model's input.
+      ask: the model that asks questions.
+      answer: the model that answers them.
+      num_beams: questions tried for each span; the first valid one counts.
+      template: the template of the asking model's input.
       personal: keep questions with I, you, my or your.
     """
 
@@ -164,7 +164,7 @@ class QuestionAsker:
 
     @remembers_last
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[_ValidQuestions]:
-        """Returns for each grounding and response its questions, and what was cut at most."""
+        """Returns the valid questions of each grounding and response, and the most that was cut."""
         valid_questions: list[_ValidQuestions] = [([], CutTokens()) for _ in pairs]
         tagged = self.tagger.tag([response for _, response in pairs])
         spans = [(n, span) for n, text in enumerate(tagged) for span in answer_candidates(text)]
@@ -199,23 +199,23 @@ class QuestionAsker:
         return valid_questions
 
     def to_ask(self, response: str, span: str) -> Prompt:
-        """Returns the input of the model of questions."""
+        """Returns the input of the model that asks questions."""
         return _fill_template(self.template, response, Kind.RESPONSE, answer=span)
 
 
 class Q2Scorer(BaseScorer):
-    """The mean over a response's valid questions.
+    """The mean score of a response's valid questions.
 
     Args:
-      name: "q2_f1", the token F1 of span and answer, or "q2_nli", which asks a model of natural
-        language inference where the F1 is below 1 and there is an answer: 1 where question and
-        answer entail question and span, 0 where they contradict it, else the F1. In both, a
-        response without a valid question has 1, 0.5 or 0 as the grounding entails it, is neutral
-        or contradicts it, both in lower case. "q2_f1_no_fallback" is the F1 that is undefined
-        there.
-      asker: shared by all.
-      classify: of the inference model; None with "q2_f1_no_fallback".
-      numbers: of the inference model's classes.
+      name: "q2_f1", the token F1 of span and answer, or "q2_nli", which asks a natural language
+        inference model if there is an answer with an F1 below 1: the question counts 1 if question
+        and answer entail question and span, 0 if they contradict it, else the F1. Under both names,
+        a response without a valid question scores 1, 0.5 or 0 if the grounding entails it, is
+        neutral or contradicts it, both in lower case. "q2_f1_no_fallback" is "q2_f1", but undefined
+        for such a response.
+      asker: finds the questions; the scorers can share it.
+      classify: the inference model; None with "q2_f1_no_fallback".
+      numbers: the numbers of the inference model's classes.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class Q2Scorer(BaseScorer):
             [answer_f1(q.span, q.answer) for q in questions] for questions, _ in valid_questions
         ]
         if self.card.name == "q2_nli":
-            # Where an answer differs from the span, inference decides unless it is neutral.
+            # If an answer differs from the span, inference decides unless it is neutral.
             differing = [
                 (question_values, place, question)
                 for (questions, _), question_values in zip(valid_questions, values, strict=True)
@@ -268,7 +268,7 @@ class Q2Scorer(BaseScorer):
         return scores
 
     def inputs(self, example: GroundedExample) -> SeenInput | None:
-        """Returns the inputs of both models, without spans and questions, which come later."""
+        """Returns the inputs of both models, without spans and questions, as they come later."""
         asker, name = self._asker, f"example {example.id!r}"
         first = asker.ask.encode(asker.to_ask(example.response, ""), name)
         to_answer, cut = asker.answer.to_readable(
@@ -280,7 +280,7 @@ class Q2Scorer(BaseScorer):
     def _infer_labels(
         self, pairs: Sequence[tuple[str, str]]
     ) -> tuple[list[NliLabel], list[CutTokens]]:
-        """Returns the inferred label of each pair, and the tokens cut; none without a model."""
+        """Returns the inferred label of each pair, and the tokens cut; empty without a model."""
         if self._classify is None or not pairs:
             return [], []
         probabilities, cuts = self._classify(pairs)
@@ -309,31 +309,31 @@ def q2_scorer(
     Args:
       name: see `Q2Scorer`.
       model: a folder of an encoder-decoder that asks questions.
-      answer_model: of one that answers them; default: the same, as a model of both tasks is. A
-        model of extractive question answering, such as the authors' ALBERT, answers by spans of
-        the text; answer_template and no_answers are of models that write their answers.
-      nli_model: of a classifier of three classes; all but `q2_f1_no_fallback` need one.
+      answer_model: a folder of a model that answers them; default: `model`, which must then do both
+        tasks. A model for extractive question answering, such as the authors' ALBERT, answers with
+        spans of the text; answer_template and no_answers are for models that generate answers.
+      nli_model: a folder of a classifier with three classes; only `q2_f1_no_fallback` needs none.
       labels: see `nli_label_numbers`.
       tagger: finds entities and noun chunks, see `load_tagger`; "rules" finds no noun chunks.
       num_beams: questions tried for each span.
       personal: keep questions with I, you, my or your, which the paper drops.
-      max_length: tokens of an input; default: 1,024, or fewer where the positions end before.
-      cut_policy: what is cut of a longer input, see `core.cutting`: by default the text that
+      max_length: the most tokens of an input; default: 1,024, or the model's positions if fewer.
+      cut_policy: which part of a longer input is cut, see `core.cutting`; by default the text that
         is asked about, never the question.
-      max_question_length: tokens of a question or an answer.
-      vocabulary: the tokenizer of both models, where they carry none.
-      question_template: the first model's input, of {answer} and {context}.
-      answer_template: the second one's, of {question} and {context}.
-      no_answers: what the second model says where there is no answer, in any case.
+      max_question_length: the most tokens of a question or an answer.
+      vocabulary: the tokenizer of both models, if they carry none.
+      question_template: the asking model's input, with {answer} and {context}.
+      answer_template: the answering model's input, with {question} and {context}.
+      no_answers: outputs of the answering model that mean there is no answer, in any case.
 
     Raises:
-      ConfigError: without a model, and for a wrong option; says all that is wrong with the models.
+      ConfigError: without a model, or for a wrong option; lists all problems of the models.
 
-    Reference: Honovich 2021, section 2, and its published code: an answer must be the span after
-    `_clean_answer`, the first valid question of a span counts, and both forms have the same rows,
-    for inference judges responses without a valid question. There the answering model is ALBERT on
-    SQuAD 2.0, whose span starts and ends where either logit is highest, the beams of a question
-    repeat no three tokens, and personal questions are found by a parse.
+    Reference: Honovich 2021, section 2, and its published code: an answer must equal the span after
+    `_clean_answer`, the first valid question of a span counts, and both scores cover the same rows,
+    as inference judges responses without a valid question. The published code answers with ALBERT
+    trained on SQuAD 2.0, starts and ends the answer's span at the highest logit of each kind,
+    forbids repeated three-token sequences in questions, and finds personal questions by parsing.
     """
     check_options(
         {

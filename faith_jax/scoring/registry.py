@@ -1,4 +1,4 @@
-"""Finding scorers by name.
+"""Finds scorers by name.
 
 >>> load_scorer("rouge1_precision").card.description
 "Share of the response's words that the grounding has (ROUGE-1; ASCII letters and digits)."
@@ -20,22 +20,22 @@ from faith_jax.scoring.judges.card import ENDING, preset_names, read_card
 from faith_jax.scoring.model_cards import MODEL_SCORERS
 from faith_jax.scoring.words import lexical
 
-# By name what imports and returns a scorer's factory, which `MODEL_SCORERS` have to import first.
+# Functions, by scorer name, that return a scorer's factory; those of MODEL_SCORERS import it first.
 _FACTORIES: dict[str, Callable[[], Callable[..., BaseScorer]]] = {}
 _CARDS: dict[str, ScorerCard] = {}
-_OF_USERS: set[str] = set()  # names of scorers of other files and packages
+_OF_USERS: set[str] = set()  # names of scorers in the user's files or other packages
 
 
 def register_scorer(
     name: str, make: Callable[..., BaseScorer], card: ScorerCard | None = None
 ) -> None:
-    """Makes a scorer known under a name.
+    """Registers a scorer under a name.
 
-    The keyword arguments of `make`, which returns the scorer, are its options, also those of
-    `**options: Unpack[SomeTypedDict]`. The default of `card` is that of the scorer without options.
+    The keyword arguments of `make`, which returns the scorer, are its options, including those in
+    `**options: Unpack[SomeTypedDict]`. `card` defaults to the card of the scorer without options.
 
     Raises:
-      ValueError: for a name that is taken.
+      ValueError: the name is taken.
     """
     _add_factory(name, lambda: make, card)
 
@@ -51,10 +51,10 @@ def _add_factory(
 
 
 def register_user_scorer(name: str, make: Callable[..., BaseScorer], card: ScorerCard) -> None:
-    """As `register_scorer`, in place of a scorer of the user's own with this name.
+    """Registers a scorer as `register_scorer` does, replacing a user's scorer of the same name.
 
     Raises:
-      ConfigError: for the name of one of the package's.
+      ConfigError: the package has a scorer of this name.
     """
     if name in _FACTORIES and name not in _OF_USERS:
         raise ConfigError(f"There is a scorer {name!r} already; give yours another name.")
@@ -64,7 +64,7 @@ def register_user_scorer(name: str, make: Callable[..., BaseScorer], card: Score
 
 @functools.cache
 def _load_entry_points() -> None:
-    """Imports the modules that packages name in the entry points of "faith_jax.scorers"."""
+    """Imports the modules that packages name in their entry points "faith_jax.scorers"."""
     load_entry_points("faith_jax.scorers")
 
 
@@ -83,7 +83,7 @@ def scorer_card(name: str) -> ScorerCard:
 
 
 def is_judge(name: str) -> bool:
-    """Whether a name is that of a judge's card in the package, or a file with a card."""
+    """Returns whether a name is that of a judge's card in the package, or of a file with a card."""
     return name.endswith(ENDING) or (name in preset_names() and name not in _OF_USERS)
 
 
@@ -93,9 +93,9 @@ def scorer_options(name: str) -> list[str]:
 
 
 def takes_words(name: str, option: str) -> type | None:
-    """Returns how a scorer's option takes words as they are typed: `str`, `list` or not at all.
+    """Returns `str` or `list` if an option takes words as they are typed, as one text or a list.
 
-    Not at all means that it may be a number.
+    Returns None for an option that may be a number.
     """
     hint = _option_type(name, option)
     if hint == Sequence[str]:
@@ -105,15 +105,14 @@ def takes_words(name: str, option: str) -> type | None:
 
 
 def takes_none(name: str, option: str) -> bool:
-    """Returns whether a scorer's option may be None, which is a word to one that is a text."""
+    """Returns whether "None" given for a scorer's option means None and not that text."""
     return _option_type(name, option) is not str
 
 
 def _option_type(name: str, option: str) -> Any:
     """Returns the type of a scorer's option.
 
-    If no scorer has this name (a table has names for models), any scorer's option of that name
-    tells.
+    If there is no such scorer (tables use model names), any scorer with this option is used.
     """
     scorers = [name] if name in _FACTORIES or is_judge(name) else scorer_names()
     types = (_option_types(scorer).get(option) for scorer in scorers)
@@ -135,13 +134,13 @@ def _option_types(name: str) -> dict[str, Any]:
 
 
 def typed_signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Returns a signature whose annotations are types, also where they are strings in the code.
+    """Returns a signature whose annotations are types, even if they are strings in the code.
 
-    `from __future__ import annotations` makes strings of all.
+    `from __future__ import annotations` turns all annotations into strings.
     """
     try:
         return inspect.signature(function, eval_str=True)
-    except Exception:  # of a name that only type checkers import, or of a text that is no type
+    except Exception:  # a name that only type checkers import, or a string that is not a type
         signature = inspect.signature(function)
     parameters = [
         parameter.replace(annotation=getattr(builtins, parameter.annotation, parameter.annotation))
@@ -160,7 +159,7 @@ def _find_factory(name: str) -> Callable[..., BaseScorer]:
 
 def _check_name(name: str) -> None:
     if name.endswith(ENDING):
-        return  # the reader of cards says whether there is such a file
+        return  # `read_card` reports a missing file
     if name not in _FACTORIES:
         _load_entry_points()
     if name not in _FACTORIES:
@@ -185,16 +184,16 @@ def check_scorer(name: str, options: Iterable[str]) -> None:
 
 
 def load_scorer(name: str, **options: Any) -> BaseScorer:
-    """Returns a scorer, one of `scorer_names()`, with its own options.
+    """Returns a scorer, one of `scorer_names()` or a card's file, with its own options.
 
     Raises:
-      ConfigError: for an unknown scorer or option, and for an option's wrong value.
+      ConfigError: the scorer or an option is unknown, or an option's value is wrong.
     """
     check_scorer(name, options)
     try:
         return _find_factory(name)(**options)
     except ConfigError as error:
-        # What is wrong with the file of a card begins with its name.
+        # Errors about a card's file already begin with its name.
         told = str(error).removeprefix(f"{name}: ")
         raise ConfigError(f"{name}: {told}") from None
 
@@ -207,7 +206,7 @@ def _import_factory(place: str, *first: str) -> Callable[..., BaseScorer]:
 
 for _name, _make in lexical.FACTORIES.items():
     register_scorer(_name, _make)
-# It needs spaCy, so that its card is known without making one.
+# Making this scorer needs spaCy, so its card is listed here.
 _CARDS[lexical.Q2_BASELINE_TOKEN_F1.name] = lexical.Q2_BASELINE_TOKEN_F1
 for _place, _cards in MODEL_SCORERS.items():
     for _card in _cards:

@@ -1,4 +1,4 @@
-"""Scorers of users: a decorated function in a file of theirs, or a package's entry point."""
+"""Users' own scorers: decorated functions in their files or in packages with entry points."""
 
 import dataclasses
 import functools
@@ -27,21 +27,21 @@ def scorer(
     source: str = "",
     needs_history: bool = False,
 ) -> Callable[[Judge], Judge]:
-    """Makes a function a scorer: of an example, and of options by keyword.
+    """Decorates a function of an example, and of options by keyword, to register it as a scorer.
 
-    It returns a number from `low` to `high`, higher = more faithful, or None where the score is
-    undefined. Empty responses never reach it.
+    The function returns a number from `low` to `high`, higher = more faithful, or None if the score
+    is undefined. It is not called for empty responses.
 
     Args:
-      name: of the scorer. One of your own is replaced, so that a cell of a notebook can run twice.
-      description: what it measures, in a sentence.
+      name: the scorer's name; replaces your own scorer of this name, so that cells can run twice.
+      description: a sentence on what the scorer measures.
       low: the smallest value, may be -inf.
       high: the largest value, may be inf.
-      source: where it is from.
+      source: the origin of the method.
       needs_history: examples without a history cannot be scored.
 
     Raises:
-      ConfigError: for the name of a scorer of faith_jax.
+      ConfigError: faith_jax has a scorer of this name.
 
     docs/extending.md has an example.
     """
@@ -76,7 +76,7 @@ def scorer(
 def _score_with_judge(
     judge: Judge, card: ScorerCard, options: dict[str, Any], example: GroundedExample
 ) -> Score:
-    """Scores an example by a user's function; raises InputError for results that do not fit."""
+    """Scores an example by a user's function; raises InputError for invalid results."""
     where = f"scorer {card.name}: example {example.id!r}"
     try:
         value = judge(example, **options)
@@ -102,9 +102,9 @@ def _score_with_judge(
 
 
 def load_scorer_module(place: str) -> str:
-    """Imports a user's module, whose scorers then have names; returns the digest of its code.
+    """Imports a user's module, which registers its scorers; returns the digest of its code.
 
     Raises:
-      ConfigError: it cannot be imported, or the names of its scorers are taken.
+      ConfigError: the module cannot be imported, or the name of one of its scorers is taken.
     """
     return module_digest(import_user_module(place, _OPTION))

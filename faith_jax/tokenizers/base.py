@@ -1,4 +1,4 @@
-"""The interface of all tokenizers: ids of a text, special tokens, pieces for people to read."""
+"""The interface of all tokenizers: ids of texts, special tokens, and human-readable pieces."""
 
 import abc
 import types
@@ -8,7 +8,7 @@ from typing import Any
 from faith_jax.core.templates import PUBLISHED, Notation
 from faith_jax.tokenizers.unknown import note_unknown
 
-# The special tokens, in the order in which Transformers adds those that a vocabulary lacks.
+# The special tokens, in the order in which Transformers adds missing ones to a vocabulary.
 NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 Ids = tuple[int, ...]
@@ -18,24 +18,24 @@ _LONGEST_PIECE = 24
 
 
 class Tokenizer(abc.ABC):
-    """A tokenizer of either library, as `vocabularies.load_vocabulary` opens it.
+    """A tokenizer of either library, as opened by `vocabularies.load_vocabulary`.
 
-    Two tokenizers are equal if they have the same file and number of extra ids. Threads may share
-    one. The id of a special token is None if the vocabulary has no such token: GPT-2 and Llama have
-    no `pad_id`, T5 has no `bos_id`.
+    Two tokenizers are equal if they have the same file and number of extra ids. Threads may share a
+    tokenizer. The id of a special token is None if the vocabulary has no such token: GPT-2 and
+    Llama have no `pad_id`, T5 has no `bos_id`.
 
     Attributes:
       tokenizer: the library's own object; do not change its settings.
-      model_file: the file that it was read from.
-      vocab_size: number of ids, with special, added and extra ones.
-      extra_ids: how many of them are T5's `<extra_id_N>`.
-      is_t5: whether it is a SentencePiece model of T5's convention.
-      added_tokens: the tokens behind a vocabulary without a place for them, by id.
-      prefix_ids: special ids in front of a single text.
-      suffix_ids: special ids behind a single text.
-      pair_ids: special ids in front of, between and behind two texts.
-      second_type: the token type of a second text and of what stands behind it (BERT: 1).
-      notation: the delimiters of formats that it can write, or was trained with.
+      model_file: the file that the tokenizer was read from.
+      vocab_size: the number of ids, including special, added and extra ids.
+      extra_ids: the number of ids that are T5's `<extra_id_N>`.
+      is_t5: whether it is a SentencePiece model with T5's convention.
+      added_tokens: tokens added after a vocabulary that cannot hold them itself, by id.
+      prefix_ids: special ids before a single text.
+      suffix_ids: special ids after a single text.
+      pair_ids: special ids before, between and after two texts.
+      second_type: the token type of a second text and the special ids after it (BERT: 1).
+      notation: the delimiters of formats that the tokenizer can write, or was trained with.
     """
 
     is_t5 = False
@@ -60,7 +60,7 @@ class Tokenizer(abc.ABC):
         around_pair: tuple[Ids, Ids, Ids],
         extra_ids: int = 0,
     ):
-        """Keeps the parts that a subclass has read; `special` are ids by the names of `NAMES`."""
+        """Stores the parts that a subclass has read; `special` has ids by the names in `NAMES`."""
         self.tokenizer, self.model_file = tokenizer, model_file
         self.vocab_size, self.extra_ids = vocab_size, extra_ids
         for name in NAMES:
@@ -69,7 +69,7 @@ class Tokenizer(abc.ABC):
         self.pair_ids = around_pair
 
     def of_plain_text(self) -> "Tokenizer":
-        """Returns the same tokenizer, for which a special token in a text is text as any other."""
+        """Returns a variant that treats special tokens written in a text as ordinary text."""
         return self
 
     def encode(self, s: str) -> list[int]:
@@ -79,9 +79,9 @@ class Tokenizer(abc.ABC):
         return ids
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Returns the ids of a text, and the offsets of their characters in it: [start, end).
+        """Returns the ids of a text, and the offsets [start, end) of their characters in it.
 
-        Bytes of one character have its offsets. Whether a token has the white space in front
+        Bytes of one character have its offsets. Whether a token includes the white space before it
         depends on the family (T5, GPT-2: yes; RoBERTa: no).
         """
         ids, offsets = self.text_ids_with_offsets(text)
@@ -90,14 +90,14 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def text_ids(self, text: str) -> list[int]:
-        """Returns the ids that `encode` returns, and counts no unknown tokens."""
+        """Returns the ids of `encode`, without counting unknown tokens."""
 
     @abc.abstractmethod
     def text_ids_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Returns the ids and offsets of `encode_with_offsets`, and counts no unknown tokens."""
+        """Returns the ids and offsets of `encode_with_offsets`, without counting unknown tokens."""
 
     def writes(self, text: str) -> bool:
-        """Whether the vocabulary gives back a text, but for its case and white space."""
+        """Returns whether decoding restores a text, ignoring its case and white space."""
         ids = self.text_ids(text)
         if self.unk_id is not None and self.unk_id in ids:
             return False
@@ -105,21 +105,21 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of the ids up to the first end token, without special tokens.
+        """Returns the text of the ids before the first end token, without special tokens.
 
         Padding and negative ids (the padding of models without a pad token) are left out.
         """
 
     @abc.abstractmethod
     def stored_piece(self, token: int) -> str | None:
-        """Returns a token's piece as text, a space as " " or "▁"; None if it has none."""
+        """Returns a token's piece as text, with a space as " " or "▁"; None if it has no piece."""
 
     def add_special_tokens(
         self, ids: Sequence[int], pair_ids: Sequence[int] | None = None
     ) -> list[int]:
         """Returns the ids of one or two texts with the special tokens around them.
 
-        An empty list is an empty second text, None is no second text.
+        For `pair_ids`, an empty list is an empty second text, and None is no second text.
         """
         if pair_ids is None:
             return [*self.prefix_ids, *ids, *self.suffix_ids]
@@ -130,22 +130,22 @@ class Tokenizer(abc.ABC):
         """Returns the position at which the tokens of type 1 begin in a row of two texts.
 
         Args:
-          first: tokens of the first text.
-          length: of the row, which is the result where the family has no such tokens.
+          first: the number of tokens of the first text.
+          length: the length of the row, which is the result if the family has no such tokens.
         """
         front, between, _ = self.pair_ids
         return len(front) + first + len(between) if self.second_type else length
 
     def piece_text(self, token: int) -> str:
-        """Returns a token's text for people, without control characters; "#id" if it has none."""
+        """Returns a token's printable text, without control characters; "#id" if it has no text."""
         piece = self.stored_piece(token) if 0 <= token < self.vocab_size else None
         return f"#{token}" if piece is None else escape(piece)
 
     def to_readable(self, ids: Sequence[int]) -> str:
-        """Returns token ids as a text for people, with special tokens such as `</s>`."""
+        """Returns token ids as readable text, including special tokens such as `</s>`."""
         special = {getattr(self, f"{name}_id") for name in NAMES if name != "unk"}
         readable, rest = "", list(ids)
-        while rest:  # `decode` ends at the first end token
+        while rest:  # piece by piece, as `decode` stops at the first end token
             count = next((n for n, token in enumerate(rest) if token in special), len(rest))
             readable += self.decode(rest[:count]) if count else ""
             if count < len(rest):
@@ -155,10 +155,10 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def fingerprint(self) -> str:
-        """Returns a hash of what determines the ids, whatever form the files have."""
+        """Returns a hash of everything that determines the ids, independent of the files' form."""
 
     def settings_beside(self) -> dict[str, Any]:
-        """Returns the fields of tokenizer_config.json on the tokens beside the model's file."""
+        """Returns the fields of tokenizer_config.json for tokens that the model's file lacks."""
         return {}
 
     def __eq__(self, vocabulary: object) -> bool:
@@ -179,7 +179,7 @@ class Tokenizer(abc.ABC):
 
 
 def escape(text: str) -> str:
-    r"""Returns a text in one line without control characters, cut to fit a table.
+    r"""Returns a text as one line without control characters, shortened to fit a table.
 
     >>> escape(" a\n\x1b[31m")
     '▁a\\n\\x1b[31m'

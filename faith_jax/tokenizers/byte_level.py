@@ -1,4 +1,4 @@
-"""ByT5's tokenizer: the bytes of a text, moved by three special ids; it needs no file of pieces."""
+"""ByT5's tokenizer: bytes shifted by three special ids, without a file of pieces."""
 
 import hashlib
 import pathlib
@@ -15,21 +15,21 @@ from faith_jax.tokenizers.special_tokens import (
     read_json_if_any,
 )
 
-# Where a folder says that its tokenizer is ByT5's, in this order.
+# The files that may name a folder's tokenizer as ByT5's, in the order of the search.
 DESCRIPTIONS = ("tokenizer_config.json", "config.json", "model.json")
-EXTRA_IDS = 125  # of the published ByT5s, which have 384 ids
+EXTRA_IDS = 125  # as in the published ByT5 models, which have 384 ids
 _SPECIAL = ("<pad>", "</s>", "<unk>")
 _BYTES = 256
 
 
 class ByteVocabulary(Tokenizer):
-    """Ids of bytes behind padding 0, end 1 and unknown 2, as `seqio.ByteVocabulary` has them.
+    """Ids of bytes after padding 0, end 1 and unknown 2, as in `seqio.ByteVocabulary`.
 
-    The extra ids stand behind the bytes; no text has them, but for those that the files of the
-    folder name, with the ids that they give (`<extra_id_0>` in newer folders of Transformers).
+    The extra ids follow the bytes. They stand for no text, unless files in the folder name tokens
+    with their ids (`<extra_id_0>` in newer folders of Transformers).
 
     Raises:
-      ConfigError: a file beside it is broken, or two of them disagree.
+      ConfigError: a file in the folder is broken, or two files disagree.
     """
 
     def __init__(self, model_file: str, extra_ids: int):
@@ -55,7 +55,7 @@ class ByteVocabulary(Tokenizer):
                 spans.append((start, start + len(part)))
                 continue
             for place, character in enumerate(part, start):
-                # A half of a surrogate pair has no bytes.
+                # A lone half of a surrogate pair has no bytes, and is replaced.
                 coded = character.encode("utf-8", "replace")
                 ids += [len(_SPECIAL) + byte for byte in coded]
                 spans += [(place, place + 1)] * len(coded)
@@ -91,11 +91,11 @@ class ByteVocabulary(Tokenizer):
 
 
 def byt5_file(folder: pathlib.Path) -> pathlib.Path | None:
-    """Returns the file by which a folder's tokenizer is ByT5's; None = it is not."""
+    """Returns the file that names a folder's tokenizer as ByT5's, or None if it is another."""
     options = read_json_if_any(folder / DESCRIPTIONS[0])
     try:
         model = model_config(folder)
-    except ConfigError:  # said where the model is opened
+    except ConfigError:  # reported when the model is opened
         model = {}
     name = options.get("tokenizer_class") or model.get("tokenizer_class")
     if name is None and options and model.get("model_type") == "t5":
@@ -106,5 +106,5 @@ def byt5_file(folder: pathlib.Path) -> pathlib.Path | None:
 
 
 def describes(file: pathlib.Path) -> bool:
-    """Whether a file is the one by which its folder's tokenizer is ByT5's."""
+    """Returns whether a file is the one that names its folder's tokenizer as ByT5's."""
     return file.name in DESCRIPTIONS and byt5_file(file.parent) == file

@@ -1,7 +1,7 @@
-"""The tokenizer of a checkpoint and of a run: its choice, its fit to the model, and its keeping.
+"""Chooses a run's tokenizer, checks that it fits the model, and stores it with the run.
 
-A run takes VOCABULARY, which must not contradict what its checkpoint carries; or what the
-checkpoint carries; or the embedded vocabulary. It keeps its tokenizer in MODEL_DIR.
+A run uses VOCABULARY, which must not contradict its checkpoint's tokenizer; if it is not set, the
+checkpoint's tokenizer; or else the embedded vocabulary. It stores its tokenizer in MODEL_DIR.
 """
 
 import dataclasses
@@ -40,15 +40,15 @@ from faith_jax.tokenizers.vocabularies import (
 
 logger = logging.getLogger("faith_jax")
 
-# A tokenizer may have a few ids more than its model has embeddings; BART-large-CNN's has one.
+# A tokenizer may have a few more ids than its model has embeddings; BART-large-CNN's has one more.
 _MORE_IDS = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class RunVocabulary:
-    """A run's tokenizer, the checkpoint that its model is read from, and what that carries.
+    """A run's tokenizer, its model's checkpoint, and the tokenizer that the checkpoint carries.
 
-    `requested` is VOCABULARY.
+    `requested` is the value of VOCABULARY.
     """
 
     tokenizer: Tokenizer
@@ -60,15 +60,15 @@ class RunVocabulary:
     def choose(
         cls, requested: str | None, checkpoint: str | None, macro: str = "CHECKPOINT_PATH"
     ) -> "RunVocabulary":
-        """Chooses a run's tokenizer, which our SeqIO tasks then use.
+        """Chooses a run's tokenizer, and makes our SeqIO tasks use it.
 
         Args:
-          requested: VOCABULARY; None = what the checkpoint carries, or else the embedded one.
-          checkpoint: what the model is read from; None = nothing.
+          requested: VOCABULARY; None = the checkpoint's tokenizer, or else the embedded one.
+          checkpoint: the model's checkpoint; None = a new model.
           macro: the gin macro of the checkpoint.
 
         Raises:
-          ConfigError: there is no such vocabulary, or the checkpoint carries another one.
+          ConfigError: `requested` does not exist, or the checkpoint carries another tokenizer.
         """
         carried = None if checkpoint is None else carried_vocabulary(checkpoint)
         if requested is not None:
@@ -79,7 +79,7 @@ class RunVocabulary:
                     f"{carried.model_file}: their files differ. Leave VOCABULARY out to take the "
                     "latter."
                 )
-            loaded = loaded if carried is None else carried  # of the delimiters it was trained with
+            loaded = loaded if carried is None else carried  # has the delimiters of its training
         elif carried is not None:
             loaded = carried
         else:
@@ -88,7 +88,7 @@ class RunVocabulary:
         return cls(loaded, checkpoint, carried, requested)
 
     def log(self, has_formats: bool = True) -> None:
-        """Logs the tokenizer where it is read, and its delimiters if rows have our formats."""
+        """Logs the tokenizer and its source, and its delimiters if rows have our formats."""
         if self.requested is None and self.carried is not None:
             logger.info("VOCABULARY: %s, which the checkpoint carries", self.carried.model_file)
         elif self.requested is None:
@@ -103,7 +103,7 @@ class RunVocabulary:
                 )
 
     def log_of_task(self, vocabulary: Any, task_name: str, has_formats: bool) -> None:
-        """Logs the tokenizer of a task's rows, which may be another than the run's."""
+        """Logs the tokenizer of a task's rows, which may differ from the run's."""
         ours = _our_tokenizer(vocabulary)
         if ours == self.tokenizer:
             return self.log(has_formats)
@@ -118,23 +118,23 @@ class RunVocabulary:
         )
 
     def resume(self, model_dir: pathlib.Path) -> "RunVocabulary":
-        """Returns the vocabulary of a resumed run: with the tokenizer that it kept, if any."""
+        """Returns the vocabulary of a resumed run, with the tokenizer that it stored, if any."""
         if find_tokenizer_file(model_dir) is None:
             return self
         kept_tokenizer = load_vocabulary(model_dir)
         if not is_same_vocabulary(self.tokenizer, kept_tokenizer):
-            return self  # `check_kept_vocabulary` says what differs
+            return self  # `check_kept_vocabulary` reports the difference
         set_default_vocabulary(kept_tokenizer)
         return dataclasses.replace(self, tokenizer=kept_tokenizer)
 
     def check(self, config: TransformerConfig, vocabulary: Any) -> None:
         """Checks that a vocabulary, ours or SeqIO's, fits the model.
 
-        Warns of ids without an embedding, which few published models have; `check_ids` then looks
-        at the texts.
+        Warns of ids without an embedding, which occur in a few published models; `check_ids` then
+        checks the texts.
 
         Raises:
-          ConfigError: names what differs.
+          ConfigError: the vocabulary does not fit; the message names the differences.
         """
         ours, carried, checkpoint = _our_tokenizer(vocabulary), self.carried, self.checkpoint
         is_own = bool(ours and carried and is_same_vocabulary(ours, carried))
@@ -151,17 +151,17 @@ class RunVocabulary:
 
 
 def carried_vocabulary(checkpoint: str | pathlib.Path) -> Tokenizer | None:
-    """Returns the tokenizer that a checkpoint carries, None if it carries none."""
+    """Returns the tokenizer that a checkpoint carries, or None."""
     folder = tokenizer_folder(checkpoint)
     return None if folder is None else load_vocabulary(folder)
 
 
 def is_same_vocabulary(tokenizer: Tokenizer, carried: Tokenizer) -> bool:
-    """Whether a tokenizer gives the ids of one that a checkpoint carries, in any of its forms."""
+    """Returns whether a tokenizer has the ids of a checkpoint's tokenizer, in any of its forms."""
     if tokenizer is carried or tokenizer.fingerprint() == carried.fingerprint():
         return True
     form = pathlib.Path(carried.model_file).with_name(pathlib.Path(tokenizer.model_file).name)
-    if form.name in byte_level.DESCRIPTIONS:  # of ByT5's, which has no other form
+    if form.name in byte_level.DESCRIPTIONS:  # ByT5 has only one form
         return False
     return form.is_file() and tokenizer.fingerprint() == load_vocabulary(form).fingerprint()
 
@@ -176,24 +176,24 @@ def check_vocabulary(
 ) -> int:
     """Checks that a vocabulary fits a model: its number of ids and its special tokens.
 
-    Models round the number of ids up. The tokenizer that a checkpoint carries may also have a few
-    ids that the model has no embedding for; no text must then make them (`check_ids`).
+    Models may round the number of ids up. The tokenizer that a checkpoint carries may also have a
+    few ids without an embedding, which texts must then not use (`check_ids`).
 
     Args:
-      config: of the model.
-      vocabulary: ours or SeqIO's.
-      name: of the vocabulary, for messages.
-      is_own: whether the checkpoint carries it.
-      checkpoint: its files may say more of the special tokens; None = there is none.
-      option: what sets another vocabulary, for messages.
+      config: the configuration of the model.
+      vocabulary: a vocabulary, ours or SeqIO's.
+      name: the name of the vocabulary, for messages.
+      is_own: whether the checkpoint carries the vocabulary.
+      checkpoint: the model's checkpoint, whose files may name more special tokens.
+      option: the option that sets another vocabulary, for messages.
 
     Returns:
-      How many ids the model has no embedding for: 0, except for few published models.
+      The number of ids without an embedding: 0 except for a few published models.
 
     Raises:
-      ConfigError: names all that differs, with both ids or numbers.
+      ConfigError: the vocabulary does not fit; the message names all differences.
     """
-    if not has_texts(vocabulary):  # ids are the model's already, and checked row by row
+    if not has_texts(vocabulary):  # rows already have the model's ids, which are checked one by one
         return 0
     folder = None if checkpoint is None else checkpoint_path(checkpoint)
     if misfits := list(_find_misfits(config, vocabulary, name, is_own, folder)):
@@ -216,7 +216,7 @@ def _find_misfits(
     is_own: bool,
     folder: pathlib.Path | None,
 ) -> Iterator[tuple[str, str]]:
-    """Yields each difference, with the setting that a new model would need, if any."""
+    """Yields each mismatch, with the setting that a new model would need, if any."""
     size, rows = vocabulary.vocab_size, config.vocab_size
     missing = max(0, size - rows)
     fits = missing < _MORE_IDS if is_own else missing == 0
@@ -237,11 +237,11 @@ def _find_misfits(
         more = ids_of(read_json_if_any(folder / "generation_config.json").get("eos_token_id"))
         ends |= dict.fromkeys(more)
         begins = ids_of(model_config(folder).get("bos_token_id"))
-    # An encoder alone, and a model that does not say, ends nothing.
+    # An encoder-only model writes no end token, and some models do not name theirs.
     if not config.is_encoder_only and ends and end not in ends:
         setting = "" if end is None else f"eos_ids=({end},)"
         yield differs("end token", end, " or ".join(map(str, ends))), setting
-    # A decoder-only model's rows come with their lengths: its padding means nothing.
+    # The padding id of a decoder-only model does not matter, as its rows come with their lengths.
     unused = config.pad_id < 0 or (is_own and config.is_decoder_only)
     another = pad is None and config.pad_id in special.values()
     if not unused and pad != config.pad_id and not another:
@@ -262,7 +262,7 @@ def _find_misfits(
 
 
 def check_kept_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
-    """Raises a ConfigError if a run resumes with another tokenizer than it has kept."""
+    """Raises a ConfigError if a run resumes with another tokenizer than it has stored."""
     ours = _our_tokenizer(vocabulary)
     if ours is None or find_tokenizer_file(model_dir) is None:
         return
@@ -275,7 +275,7 @@ def check_kept_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
 
 
 def keep_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
-    """Writes a run's tokenizer into MODEL_DIR, if none is there and we have its file."""
+    """Writes a run's tokenizer into MODEL_DIR, unless one is there or it is not of our kinds."""
     ours = _our_tokenizer(vocabulary)
     if ours is None:
         name = name_of(vocabulary)
@@ -291,9 +291,9 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
     """Writes a tokenizer into a checkpoint's folder, where `load_vocabulary` finds it.
 
     T5's SentencePiece model becomes spiece.model, any other tokenizer a tokenizer.json.
-    tokenizer_config.json has what these cannot say: the number of extra ids, if it is not T5's
-    usual one, or the settings of the tokenizer's folder and its special tokens by name; and the
-    delimiters of formats, unless they are the published ones and the vocabulary writes these.
+    tokenizer_config.json holds the rest: the number of extra ids, if it is not T5's usual one, or
+    the settings in the tokenizer's folder and its special tokens by name; and the delimiters of
+    formats, unless they are the published ones and the vocabulary can write them.
     """
     settings: dict[str, Any] = {}
     if tokenizer.is_t5:
@@ -326,6 +326,6 @@ def _write_atomically(path: pathlib.Path, content: bytes) -> None:
 
 
 def _our_tokenizer(vocabulary: Any) -> Tokenizer | None:
-    """Returns our tokenizer of a vocabulary; None if we have none."""
+    """Returns our tokenizer for a vocabulary, or None if we cannot read it."""
     tokenizer = tokenizer_of(vocabulary)
     return tokenizer if isinstance(tokenizer, Tokenizer) else None

@@ -1,20 +1,20 @@
-"""Published tokenizer files by `tokenizers`, with the ids that Transformers gives.
+"""Published tokenizer files, read by `tokenizers`, with the ids that Transformers gives.
 
 | file | of | read as |
 | --- | --- | --- |
-| tokenizer.json | any family | the file says, but for options of tokenizer_config.json |
+| tokenizer.json | any family | as the file says, except for options of tokenizer_config.json |
 | vocab.json with merges.txt | GPT-2, DialoGPT, RoBERTa, BART, DeBERTa v1 | byte-level BPE |
 | vocab.txt | BERT, DPR | WordPiece |
 | spm.model: SentencePiece with [CLS], [SEP] and [PAD] | DeBERTa-v2 and v3 | Unigram |
 | spiece.model: the same with <pad> | ALBERT | Unigram |
 | tokenizer.model: SentencePiece BPE with a begin token | Llama, Gemma | BPE with bytes |
 
-Transformers 5 differs from this in two cases: it rebuilds the normalizers and pre-tokenizers of
-some classes, so that an option which tokenizer_config.json leaves out has its class's default
-there, and with old Llama files (those with a "Prepend" normalizer) a text that begins with a space
-has one id fewer; and between two texts of DeBERTa v1 it puts two [SEP], where the models were
-trained with one, as Transformers 4 has it. The text of DeBERTa v2 and v3 is normalised as in
-Transformers 5 (NFC, white space), not by the rules in spm.model.
+Transformers 5 differs from this in two cases. It rebuilds the normalizers and pre-tokenizers of
+some classes, so an option missing from tokenizer_config.json gets the default of its class, and
+with old Llama files (that have a "Prepend" normalizer) a text that begins with a space gets one id
+fewer. And it puts two [SEP] between two texts of DeBERTa v1; the models were trained with one, as
+in Transformers 4. Text for DeBERTa v2 and v3 is normalised as in Transformers 5 (NFC, white
+space), not by the rules in spm.model.
 """
 
 import hashlib
@@ -48,28 +48,28 @@ from faith_jax.tokenizers.special_tokens import (
 
 logger = logging.getLogger("faith_jax")
 
-# Options of tokenizer_config.json, and what tokenizer.json calls them.
+# Options of tokenizer_config.json, and their names in tokenizer.json.
 _BERT_OPTIONS = {
     "do_lower_case": "lowercase",
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
-_CONTROL, _USER_DEFINED = 3, 4  # SentencePiece's types of pieces
-# What a tokenizer of bytes decodes a part of a character to.
+_CONTROL, _USER_DEFINED = 3, 4  # types of pieces in SentencePiece
+# A byte-level tokenizer decodes a part of a character to this.
 _NO_TEXT = "\ufffd"
 
 
 class HuggingFaceVocabulary(Tokenizer):
     """A published tokenizer, read from one of the files above and the JSON files beside it.
 
-    Ids are those of Transformers' AutoTokenizer for the same folder; special tokens in a text
-    become their ids. Nothing is loaded from a network, and no code of the folder runs.
+    Ids equal those of Transformers' AutoTokenizer for the same folder; special tokens written in a
+    text become their ids. Nothing is loaded from a network, and no code in the folder is run.
 
     Attributes:
-      reader: the library's object that reads texts: `tokenizer`, or that of plain text.
+      reader: the library's object that reads texts: `tokenizer`, or its variant for plain text.
 
     Raises:
-      ConfigError: a file is broken, foreign, or lacks what its kind needs.
+      ConfigError: a file is broken, of an unknown kind, or incomplete for its kind.
     """
 
     def __init__(self, model_file: str):
@@ -79,7 +79,7 @@ class HuggingFaceVocabulary(Tokenizer):
             tokenizer, tokenizer_class = _build_tokenizer(file, config)
         except ConfigError:
             raise
-        except Exception as error:  # the library raises no narrower one
+        except Exception as error:  # the library raises no narrower class
             expected = "a SentencePiece model of ALBERT, DeBERTa, Llama or Gemma"
             if file.suffix == ".json":
                 expected = "a tokenizer.json of Hugging Face's tokenizers"
@@ -95,7 +95,7 @@ class HuggingFaceVocabulary(Tokenizer):
         ids = {name: tokenizer.token_to_id(token["content"]) for name, token in tokens.items()}
         special = {name: index for name, index in ids.items() if index is not None}
         if not any(name in tokens for name in ("bos", "eos", "cls")):
-            # No file names tokens: the model's own ids, and finally the usual names.
+            # No file names special tokens: take the model's ids, or else the usual names.
             present = {t.content: i for i, t in tokenizer.get_added_tokens_decoder().items()}
             for name in NAMES:
                 if name in config.tokens:
@@ -107,7 +107,7 @@ class HuggingFaceVocabulary(Tokenizer):
                 elif usual:
                     special[name] = usual[0]
         self._silent = frozenset(special.values())
-        # Ids of added tokens may leave gaps behind the vocabulary.
+        # There may be gaps between the vocabulary and the ids of added tokens.
         added = max(tokenizer.get_added_tokens_decoder(), default=-1)
         size = max(tokenizer.get_vocab_size(with_added_tokens=True), added + 1)
         self.reader = tokenizer
@@ -116,14 +116,14 @@ class HuggingFaceVocabulary(Tokenizer):
         super().__init__(tokenizer, model_file, size, special, (front, suffix), pair)
 
     def of_plain_text(self) -> "HuggingFaceVocabulary":
-        plain = object.__new__(HuggingFaceVocabulary)  # `copy` returns the one that is loaded
+        plain = object.__new__(HuggingFaceVocabulary)  # `copy` would return this same object
         plain.__dict__.update(self.__dict__)
         fields = json.loads(self.tokenizer.to_str())
         special = {token["content"] for token in fields["added_tokens"] if token["special"]}
         fields["added_tokens"] = [t for t in fields["added_tokens"] if t["content"] not in special]
         if fields["model"]["type"] == "Unigram":
-            # DeBERTa's and ALBERT's special tokens are pieces, too, the most probable of all: under
-            # a name that no text has, they keep their ids.
+            # The special tokens of DeBERTa and ALBERT are also pieces, and the most probable ones.
+            # A name that no text contains keeps their ids but stops them from matching text.
             fields["model"]["vocab"] = [
                 [f"\0{piece}" if piece in special else piece, score]
                 for piece, score in fields["model"]["vocab"]
@@ -147,14 +147,14 @@ class HuggingFaceVocabulary(Tokenizer):
 
     def stored_piece(self, token: int) -> str | None:
         stored = self.tokenizer.id_to_token(token)
-        if stored is None or "▁" in stored:  # decoding would lose the space in front
+        if stored is None or "▁" in stored:  # decoding would lose the leading space
             return stored
-        # Tokenizers of bytes store letters in place of bytes.
+        # Byte-level tokenizers store letters in place of bytes.
         decoded = self.tokenizer.decode([token], skip_special_tokens=False)
         return stored if not decoded or _NO_TEXT in decoded else decoded
 
     def fingerprint(self) -> str:
-        # A Unigram's scores are float32; saved and read again, their last digits may differ.
+        # Unigram scores are float32: their last digits may change when saved and read again.
         content = json.loads(self.tokenizer.to_str(), parse_float=lambda x: float(np.float32(x)))
         special = [getattr(self, f"{name}_id") for name in NAMES]
         return hashlib.sha256(repr((content, special)).encode()).hexdigest()
@@ -163,7 +163,7 @@ class HuggingFaceVocabulary(Tokenizer):
 def _build_tokenizer(
     file: pathlib.Path, config: TokenizerConfig
 ) -> tuple[tokenizers.Tokenizer, str]:
-    """Returns a file's tokenizer, and Transformers' class of it; "" = a class that adds nothing."""
+    """Returns a file's tokenizer and its class in Transformers; "" = a class that adds nothing."""
     if file.suffix == ".txt":
         with file.open(encoding="utf-8") as lines:
             vocab = {line.rstrip("\n"): index for index, line in enumerate(lines)}
@@ -196,7 +196,7 @@ def _build_tokenizer(
         tokenizer_class = config.tokenizer_class or usual_class
     else:
         tokenizer = tokenizers.Tokenizer.from_file(str(file))
-        # Lengths and batches are the caller's; dropout would make ids random.
+        # The caller cuts and pads batches; dropout would make ids random.
         tokenizer.no_truncation()
         tokenizer.no_padding()
         if getattr(tokenizer.model, "dropout", None) is not None:
@@ -207,7 +207,7 @@ def _build_tokenizer(
         _apply_options(tokenizer, config, file)
     _add_missing_tokens(tokenizer, config, tokenizer_class)
     if file.suffix != ".json" or file.name == "vocab.json":
-        # Transformers documents begin tokens as the default of both SentencePiece classes.
+        # As Transformers documents, both SentencePiece classes add begin tokens by default.
         _put_around(tokenizer, config, tokenizer_class, begin=file.suffix != ".json")
     return tokenizer, tokenizer_class
 
@@ -215,9 +215,9 @@ def _build_tokenizer(
 def _apply_options(
     tokenizer: tokenizers.Tokenizer, config: TokenizerConfig, file: pathlib.Path
 ) -> None:
-    """Applies the options of tokenizer_config.json that a tokenizer.json contradicts.
+    """Applies options of tokenizer_config.json where tokenizer.json contradicts them.
 
-    Transformers' classes of BERT, GPT-2 and RoBERTa follow them in the same way.
+    Transformers does the same in its classes of BERT, GPT-2 and RoBERTa.
     """
     parts: dict[str, tuple[Any, str]] = {}
     normalizer, splitter = tokenizer.normalizer, tokenizer.pre_tokenizer
@@ -230,7 +230,7 @@ def _apply_options(
         value, in_file = config.options.get(option), getattr(part, field)
         if not isinstance(value, bool) or value == in_file:
             continue
-        setattr(part, field, value)  # of the tokenizer, too
+        setattr(part, field, value)  # changes the tokenizer too
         if isinstance(tokenizer.post_processor, processors.RobertaProcessing):
             tokenizer.post_processor.add_prefix_space = value
         logger.warning(
@@ -316,7 +316,7 @@ def _build_causal_tokenizer(
     model: Any, config: TokenizerConfig, tokenizer_class: str
 ) -> tokenizers.Tokenizer:
     vocab = {piece.piece: i for i, piece in enumerate(model.pieces)}
-    # SentencePiece's BPE keeps no merges: they are the pairs that make each piece, in its order.
+    # SentencePiece's BPE stores no merges: they are all pairs that form a piece, in piece order.
     merges = [
         (piece[:cut], piece[cut:])
         for piece in vocab
@@ -346,9 +346,9 @@ def _build_causal_tokenizer(
 def _add_missing_tokens(
     tokenizer: tokenizers.Tokenizer, config: TokenizerConfig, tokenizer_class: str
 ) -> None:
-    """Adds the special tokens that the files name and the tokenizer lacks, as Transformers does.
+    """Adds special tokens that the files name but the tokenizer lacks, as Transformers does.
 
-    Tokens of the vocabulary keep their ids, others follow it.
+    Tokens of the vocabulary keep their ids; new ones get the ids after it.
     """
     present = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
     named = list(config.special_tokens(tokenizer_class).values())
@@ -365,7 +365,7 @@ def _add_missing_tokens(
 def _put_around(
     tokenizer: tokenizers.Tokenizer, config: TokenizerConfig, tokenizer_class: str, begin: bool
 ) -> None:
-    """Puts the class's special tokens around texts; `begin`: begin tokens by default."""
+    """Puts the class's special tokens around texts; `begin`: with a begin token by default."""
     tokens = config.special_tokens(tokenizer_class)
     if tokenizer_class == ROBERTA:
         sep, cls = _with_id(tokenizer, tokens["sep"]), _with_id(tokenizer, tokens["cls"])
@@ -391,7 +391,7 @@ def _put_around(
 
 
 def _with_id(tokenizer: tokenizers.Tokenizer, token: Token) -> tuple[str, int]:
-    """Returns a token that the tokenizer has, as post-processors take it."""
+    """Returns a token with its id, in the form that post-processors take."""
     index = tokenizer.token_to_id(token["content"])
     assert index is not None, token  # _add_missing_tokens has added it
     return token["content"], index
@@ -400,9 +400,9 @@ def _with_id(tokenizer: tokenizers.Tokenizer, token: Token) -> tuple[str, int]:
 def _probe_special_tokens(
     tokenizer: tokenizers.Tokenizer, pair: bool
 ) -> tuple[tuple[Ids, Ids, Ids], int]:
-    """Returns the ids in front of, between and behind texts, and the last text's token type.
+    """Returns the ids before, between and after texts, and the token type of the last text.
 
-    It tries the post-processor on texts of one token.
+    They are read off the output of the post-processor for texts of one token.
     """
     probe = tokenizers.Tokenizer(models.WordLevel({"text": 0}, unk_token="text"))
     if tokenizer.post_processor is not None:

@@ -1,7 +1,7 @@
-"""SentencePiece models of T5's convention: padding is 0, extra ids stand behind the pieces.
+"""SentencePiece models with T5's convention: padding is 0, and extra ids follow the pieces.
 
-The SentencePiece models of Llama, Gemma and DeBERTa have other conventions:
-`faith_jax.tokenizers.huggingface` reads those.
+The SentencePiece models of Llama, Gemma, ALBERT and DeBERTa have other conventions, and are read by
+`faith_jax.tokenizers.huggingface`.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from faith_jax.tokenizers.special_tokens import (
 )
 
 with warnings.catch_warnings():
-    # Of SWIG's types; as an error (`python -W error`) it would crash the process.
+    # Ignore a warning about SWIG's types, which would crash the process under `python -W error`.
     warnings.simplefilter("ignore", DeprecationWarning)
     import sentencepiece
     from sentencepiece import sentencepiece_model_pb2, sentencepiece_pb2
@@ -42,20 +42,20 @@ class SentencePieceVocabulary(Tokenizer):
     """A SentencePiece model with T5's extra ids, and the tokens that the files beside it add.
 
     Ids and texts agree with `seqio.SentencePieceVocabulary`: padding is 0, and the last ids are
-    `<extra_id_N>`, ..., `<extra_id_0>`, in this order. Added tokens stand behind them; as in
-    Transformers, a decoded text has spaces around them.
+    `<extra_id_N>`, ..., `<extra_id_0>`, in this order. Added tokens follow them; as in
+    Transformers, they are surrounded by spaces in a decoded text.
 
     Args:
       model_file: the SentencePiece model.
-      extra_ids: how many to add.
-      reads_beside: whether to read the files beside it.
+      extra_ids: the number of extra ids to add.
+      reads_beside: whether to read the files beside the model.
 
     Attributes:
-      reader: SentencePiece's object that reads texts: `tokenizer`, or that of plain text.
+      reader: SentencePiece's object that reads texts: `tokenizer`, or its variant for plain text.
 
     Raises:
-      ConfigError: the file is no SentencePiece model, its padding is not 0, or the files beside it
-        say otherwise.
+      ConfigError: the file is not a SentencePiece model, its padding is not 0, or the files beside
+        it disagree with it.
     """
 
     is_t5 = True
@@ -101,7 +101,7 @@ class SentencePieceVocabulary(Tokenizer):
         pieces = model.FromString(self.tokenizer.serialized_model_proto())
         for piece in pieces.pieces:
             if _EXTRA_ID.fullmatch(piece.piece):
-                piece.type = piece.UNUSED  # no text has it, and the ids stay
+                piece.type = piece.UNUSED  # no text matches it, and other ids do not change
         plain = object.__new__(SentencePieceVocabulary)
         plain.__dict__.update(self.__dict__)
         plain.reader = sentencepiece.SentencePieceProcessor()
@@ -123,19 +123,19 @@ class SentencePieceVocabulary(Tokenizer):
                 ids.append(token)
                 spans.append((start, start + len(part)))
                 continue
-            # Behind an added token, Transformers' later form (`legacy` false) adds no space.
+            # After an added token, Transformers adds no space unless `legacy` is set.
             front = "" if self._is_legacy or start == 0 else "<unk>"
             within = front + part
-            # The only form with positions that all versions since 0.2.0 have; it counts bytes.
+            # The only output with positions in all versions since 0.2.0; positions are in bytes.
             serialized = self.reader.encode(within, out_type="serialized_proto")
             pieces = sentencepiece_pb2.SentencePieceText.FromString(serialized).pieces
             places = [(piece.begin, piece.end) for piece in pieces]
             if not within.isascii():
-                # A character begins at each byte that does not go on with one: 10xxxxxx.
+                # A character begins at each byte except continuation bytes, 10xxxxxx.
                 begins = (np.frombuffer(within.encode(), np.uint8) & 0xC0) != 0x80
                 chars = [0, *np.cumsum(begins).tolist()]
                 places = [(chars[begin], chars[end]) for begin, end in places]
-                # SentencePiece gives only the last byte of a character its width.
+                # Of a character's byte pieces, SentencePiece gives only the last one a width.
                 for i in range(len(pieces) - 2, -1, -1):
                     is_empty = places[i][0] == places[i][1] == places[i + 1][0]
                     if is_empty and self.tokenizer.is_byte(pieces[i].id):
@@ -187,7 +187,7 @@ class SentencePieceVocabulary(Tokenizer):
 
 
 def read_model(model_file: str) -> Any:
-    """Returns a SentencePiece model as its protocol buffer; raises a ConfigError if it is none."""
+    """Returns a SentencePiece model as its protocol buffer; raises ConfigError for other files."""
     model_proto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
     try:
         return model_proto.FromString(pathlib.Path(model_file).read_bytes())
@@ -198,7 +198,7 @@ def read_model(model_file: str) -> Any:
 
 
 def class_of_model(model: Any) -> str:
-    """Returns Transformers' tokenizer class of a SentencePiece model; "" = T5's convention."""
+    """Returns Transformers' tokenizer class for a SentencePiece model; "" = T5's convention."""
     spec, first = model.trainer_spec, [piece.piece for piece in model.pieces[:10]]
     if {"[PAD]", "[CLS]", "[SEP]"} <= set(first):
         return DEBERTA

@@ -1,4 +1,4 @@
-"""SeqIO's view of our tokenizers; the only file of this room that needs TensorFlow."""
+"""Our tokenizers as SeqIO vocabularies; the only module here that needs TensorFlow."""
 
 import functools
 import operator
@@ -14,10 +14,10 @@ from faith_jax.tokenizers.base import Tokenizer
 
 
 class TokenizerVocabulary(seqio.Vocabulary):
-    """A tokenizer of ours as a SeqIO vocabulary.
+    """One of our tokenizers as a SeqIO vocabulary.
 
     SentencePiece runs in TensorFlow's graph. A Hugging Face tokenizer runs in Python, so its graph
-    works only in the process that made it.
+    works only in the process that built it.
     """
 
     def __init__(self, ours: Tokenizer):
@@ -31,12 +31,12 @@ class TokenizerVocabulary(seqio.Vocabulary):
 
     @property
     def eos_id(self) -> int | None:
-        """The id that ends a text; in tokenizers without one (BERT) that of its separator."""
+        """The id that ends a text; the separator's id in tokenizers without an end (BERT)."""
         return self.ours.sep_id if self.ours.eos_id is None else self.ours.eos_id
 
     @property
     def pad_id(self) -> int:
-        """The id of padding; SeqIO's 0 if the tokenizer has none."""
+        """The id of padding, or SeqIO's 0 if the tokenizer has no padding."""
         return seqio.PAD_ID if self.ours.pad_id is None else self.ours.pad_id
 
     @property
@@ -44,9 +44,9 @@ class TokenizerVocabulary(seqio.Vocabulary):
         return self.ours.vocab_size - self.ours.extra_ids
 
     def _in_graph(self) -> seqio.SentencePieceVocabulary | None:
-        """Returns SeqIO's own vocabulary of T5's convention; None for other tokenizers.
+        """Returns SeqIO's own vocabulary if the tokenizer has T5's convention, else None.
 
-        SeqIO's has no tokens that were added beside the SentencePiece model.
+        SeqIO's vocabulary cannot have tokens that were added beside the SentencePiece model.
         """
         ours = self.ours
         is_theirs = ours.is_t5 and not ours.added_tokens
@@ -62,8 +62,8 @@ class TokenizerVocabulary(seqio.Vocabulary):
         return self.decode(ids)
 
     def _encode_tf(self, s: tf.Tensor) -> tf.Tensor | tf.RaggedTensor:
-        """Encodes a string, or a vector of strings, which become a RaggedTensor."""
-        in_graph = self._in_graph()  # AutoGraph does not know `:=`, and warns
+        """Encodes a string, or a vector of strings to a RaggedTensor."""
+        in_graph = self._in_graph()  # not with `:=`, for which AutoGraph warns
         if in_graph is not None:
             return in_graph.encode_tf(s)
         encode, texts = self.ours.encode, tf.convert_to_tensor(s)
@@ -91,7 +91,7 @@ class TokenizerVocabulary(seqio.Vocabulary):
         ids = tf.convert_to_tensor(ids.to_tensor(-1) if isinstance(ids, tf.RaggedTensor) else ids)
 
         def decode_rows(ids: np.ndarray) -> np.ndarray:
-            # Not -1: the number of rows of width 0 cannot be inferred.
+            # Not -1, since the number of rows of width 0 cannot be inferred.
             rows = ids.reshape(int(np.prod(ids.shape[:-1])), ids.shape[-1])
             return np.array([decode(row).encode() for row in rows], object).reshape(ids.shape[:-1])
 
@@ -115,7 +115,7 @@ class TokenizerVocabulary(seqio.Vocabulary):
 
 
 class DefaultVocabulary(TokenizerVocabulary):
-    """The vocabulary of our registered tasks: `vocabularies.default_vocabulary` at each use.
+    """The vocabulary of our registered tasks, looking up the default tokenizer at each use.
 
     SeqIO tasks are registered when `faith_jax.tasks` is imported, before a run knows its tokenizer.
     """
@@ -143,9 +143,9 @@ def default_vocabulary(
     path_or_name: str | pathlib.Path = vocabularies.EMBEDDED,
     extra_ids: int | None = None,
 ) -> DefaultVocabulary:
-    """Sets the default vocabulary and returns it, in gin files of real T5X.
+    """Sets the default vocabulary and returns it, for gin files of real T5X.
 
-    Arguments and errors are those of `vocabularies.load_vocabulary`.
+    Takes the same arguments and raises the same errors as `vocabularies.load_vocabulary`.
     """
     vocabularies.set_default_vocabulary(vocabularies.load_vocabulary(path_or_name, extra_ids))
     return DefaultVocabulary()

@@ -1,9 +1,9 @@
 """Special and added tokens, read from the JSON files beside a published tokenizer.
 
 The files are those of Transformers' `save_pretrained`, of any version: tokenizer_config.json,
-special_tokens_map.json, added_tokens.json and tokenizer.json name tokens, config.json names the
-family. If no file names a special token, the family's tokenizer class does. If that is unknown too,
-the ids in config.json count, and finally the usual names.
+special_tokens_map.json, added_tokens.json and tokenizer.json name tokens; config.json names the
+model family. A special token that no file names is that of the family's tokenizer class. If the
+class is unknown, the ids in config.json are used, and finally the usual names.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ Kind = TypeVar("Kind")
 
 
 class Token(TypedDict, total=False):
-    """A token as the files describe it: the arguments of `tokenizers.AddedToken`."""
+    """Arguments of `tokenizers.AddedToken` that describe a token in the files."""
 
     content: Required[str]
     single_word: bool
@@ -37,7 +37,7 @@ class Token(TypedDict, total=False):
     special: bool
 
 
-# The special tokens of each tokenizer class where the files name none; in the order of NAMES.
+# Default special tokens of each tokenizer class, in the order of NAMES.
 _CLASS_TOKENS: dict[str, tuple[str | None, ...]] = {
     GPT2: ("<|endoftext|>", "<|endoftext|>", "<|endoftext|>", None, None, None, None),
     ROBERTA: ("<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"),
@@ -71,7 +71,7 @@ _CLASS_OF_MODEL_TYPE = {
     "gemma": GEMMA,
     "gemma2": GEMMA,
 }
-# Names that published tokenizers use, for a tokenizer.json without any file beside it.
+# Usual names in published tokenizers, for a tokenizer.json without any file beside it.
 USUAL_NAMES = {
     "bos": ("<s>", "<bos>", "<|begin_of_text|>", "<|endoftext|>"),
     "eos": ("</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
@@ -85,11 +85,11 @@ USUAL_NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class TokenizerConfig:
-    """The special tokens and settings of a tokenizer, as the files beside it have them.
+    """The special tokens and settings of a tokenizer, read from the files beside it.
 
     Attributes:
       tokenizer_class: Transformers' class without "Fast"; "" = unknown.
-      tokens: by the names of NAMES; None = said to be absent, no key = nothing said.
+      tokens: tokens by the names of NAMES; None = stated to be absent, no key = not stated.
       added: further tokens in the order of their ids, for a vocabulary that lacks them.
       extra: further special tokens.
       model_ids: the ids in config.json by the names of NAMES.
@@ -104,20 +104,20 @@ class TokenizerConfig:
     options: Mapping[str, Any]
 
     def special_tokens(self, tokenizer_class: str) -> dict[str, Token]:
-        """Returns the special tokens by name, those of a class where the files say nothing."""
+        """Returns the special tokens by name, with the class's defaults for unstated ones."""
         usual = dict(zip(NAMES, _CLASS_TOKENS.get(tokenizer_class, ()), strict=False))
         of_class = {name: Token(content=text) for name, text in usual.items() if text}
         tokens = {**of_class, **self.tokens}
         return {name: token for name in NAMES if (token := tokens.get(name)) is not None}
 
     def option(self, name: str, default: bool) -> bool:
-        """Returns a setting that is true or false."""
+        """Returns a boolean setting; `default` if it is missing or of another type."""
         value = self.options.get(name)
         return value if isinstance(value, bool) else default
 
 
 def read_json_if_any(path: pathlib.Path) -> dict[str, Any]:
-    """Returns the object in a JSON file, {} if there is no such file or it cannot be read."""
+    """Returns the object in a JSON file, or {} if the file is missing or unreadable."""
     try:
         return read_json(path)
     except ConfigError:
@@ -125,7 +125,7 @@ def read_json_if_any(path: pathlib.Path) -> dict[str, Any]:
 
 
 def model_config(folder: pathlib.Path) -> dict[str, Any]:
-    """Returns a model's config.json: the folder's, or what our model.json keeps of it."""
+    """Returns a model's config.json: from the folder, or as stored in our model.json."""
     if (folder / "config.json").is_file():
         return read_json(folder / "config.json")
     try:
@@ -138,7 +138,7 @@ def model_config(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
-    """Reads the JSON files of a folder that say which tokens are special; all may be missing."""
+    """Reads the JSON files of a folder that describe its special tokens; all may be missing."""
 
     def read(name: str) -> dict[str, Any]:
         return read_json(folder / name) if (folder / name).is_file() else {}
@@ -149,7 +149,7 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
         if "added_tokens_decoder" in options:
             added = _tokens_by_id(options["added_tokens_decoder"], folder)
         else:
-            # As in Transformers: the newer form replaces these two files.
+            # As in Transformers, these two files count only without the newer field.
             beside = read("special_tokens_map.json")
             tokens |= _named_tokens(beside)
             extra += _extra_tokens(beside)
@@ -168,13 +168,13 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
         tokenizer_class = _ALIASES.get(tokenizer_class, tokenizer_class)
     else:
         tokenizer_class = _CLASS_OF_MODEL_TYPE.get(str(model.get("model_type")), "")
-    # Of several ends, training used the first.
+    # Training used the first of several end tokens.
     first_ids = {name: ids[0] for name in NAMES if (ids := ids_of(model.get(f"{name}_token_id")))}
     return TokenizerConfig(tokenizer_class, tokens, in_order, tuple(extra), first_ids, options)
 
 
 def _tokens_by_id(value: Any, folder: pathlib.Path) -> dict[int, Token]:
-    """Returns tokens in a form of Transformers' by their ids."""
+    """Returns tokens by id, from a form that Transformers writes."""
     try:
         by_id = _convert_json(value, dict[int, str | Token])
     except msgspec.ValidationError as error:
@@ -191,7 +191,7 @@ def _unknown_form(folder: pathlib.Path, error: msgspec.ValidationError) -> Confi
 
 
 def ids_of(value: Any) -> tuple[int, ...]:
-    """Returns the token ids in a field of a config, which may be one id, a list, or neither."""
+    """Returns the token ids in a field of a config: one id or a list; empty for other values."""
     values: Iterable[Any] = value if isinstance(value, list) else [value]
     return tuple(index for index in values if type(index) is int and index >= 0)
 
@@ -218,9 +218,9 @@ def _extra_tokens(config: Mapping[str, Any]) -> list[Token]:
 
 
 class AddedTokens:
-    """Tokens behind a vocabulary's own, by their ids; without any, a text is one part.
+    """Tokens with ids after a vocabulary's own; without any, a text is one part.
 
-    A text is cut at them, as Transformers does, and the parts between are encoded each by itself.
+    A text is split at these tokens, and its parts are encoded separately, as in Transformers.
     """
 
     def __init__(self, tokens: Mapping[int, Token]):
@@ -228,7 +228,7 @@ class AddedTokens:
         self.texts = {index: token["content"] for index, token in self.tokens.items()}
         self._ids = {text: index for index, text in self.texts.items()}
         forms = []
-        # Of two that begin alike, the longer one is taken.
+        # Longer tokens come first, so that a token does not hide one that it is a prefix of.
         for token in sorted(tokens.values(), key=lambda token: -len(token["content"])):
             form = re.escape(token["content"])
             forms.append(rf"(?<!\w){form}(?!\w)" if token.get("single_word") else form)
@@ -236,11 +236,11 @@ class AddedTokens:
 
     @property
     def size(self) -> int:
-        """Number of ids that a vocabulary with them has at least."""
+        """The least number of ids of a vocabulary with these tokens."""
         return max(self.texts, default=-1) + 1
 
     def parts(self, text: str) -> Iterator[tuple[int, str, int | None]]:
-        """Yields the parts of a text, with their start and, for an added token, its id."""
+        """Yields the parts of a text with their start, and the id if a part is an added token."""
         end = 0
         for match in self._pattern.finditer(text) if self._pattern else ():
             if end < match.start():
@@ -254,18 +254,17 @@ class AddedTokens:
 def read_added_tokens(
     folder: pathlib.Path, pieces: Mapping[int, str], name: str
 ) -> dict[int, Token]:
-    """Reads the tokens that lie behind a vocabulary's own pieces, extra ids among these.
+    """Reads the tokens that files add after a vocabulary's own pieces.
 
     Args:
-      folder: of the vocabulary and the files beside it.
-      pieces: by id.
+      folder: the folder of the vocabulary and the files beside it.
+      pieces: the vocabulary's own pieces by id, including extra ids.
       name: the vocabulary's file, for messages.
 
     Raises:
-      ConfigError: a file is broken, or two files give an id to different tokens, or a token
-        different ids.
+      ConfigError: a file is broken, or two files disagree about a token or its id.
     """
-    # Ours have the space in front that SeqIO's extra ids have.
+    # Our pieces for extra ids begin with a space, as in SeqIO; the files' do not.
     texts = {
         index: piece[1:] if piece.startswith("\u2581<extra_id_") else piece
         for index, piece in pieces.items()
@@ -295,7 +294,7 @@ def read_added_tokens(
 
 
 def _tokens_of_files(folder: pathlib.Path) -> Iterator[tuple[str, dict[int, Token]]]:
-    """Yields each file beside a vocabulary that there is, and its tokens by id."""
+    """Yields each file beside a vocabulary that describes tokens, and its tokens by id."""
     for file in ("tokenizer_config.json", "added_tokens.json", "tokenizer.json"):
         if not (folder / file).is_file():
             continue

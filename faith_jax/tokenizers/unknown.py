@@ -1,7 +1,7 @@
-"""Unknown tokens: how many a vocabulary makes of texts, and which characters cause them.
+"""Counts the unknown tokens in encoded texts, and the characters that cause them.
 
-T5's published vocabulary lacks `{`, `<` and others, which a model can then neither read nor write.
-Whatever is encoded while `counting_unknown` is open is counted by the parts of its format.
+T5's published vocabulary lacks `{`, `<` and other characters, which its models can neither read nor
+write. All texts encoded inside a `counting_unknown` block are counted by the parts of their format.
 
 >>> from faith_jax.tokenizers.vocabularies import load_vocabulary
 >>> with counting_unknown() as unknown:
@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from faith_jax.tokenizers.base import Tokenizer
 
-# The names of `core.cutting.Kind`, and what a model learns to write.
+# The names of `core.cutting.Kind`, and the targets of training.
 PARTS = ("other", "knowledge", "history", "response", "targets")
-_WARNING_SHARE = 0.001  # of a part's tokens
-_MOST_CHARACTERS = 12  # that a warning shows
+_WARNING_SHARE = 0.001  # the share of a part's tokens from which on a warning is given
+_MOST_CHARACTERS = 12  # shown in a warning
 
 
 class UnknownTokens:
-    """Counts of tokens by part of the texts that were encoded.
+    """Counts of tokens by part of the encoded texts.
 
     Attributes:
-      tokens: how many tokens each part has, by its share of the characters of its text.
-      unknown: how many of them are unknown; exact.
+      tokens: the number of tokens of each part, estimated from its share of the text's characters.
+      unknown: the exact number of unknown tokens of each part.
       characters: how often each character became unknown.
     """
 
@@ -43,12 +43,12 @@ class UnknownTokens:
         """Counts the tokens of a text.
 
         Args:
-          tokenizer: that made them.
+          tokenizer: the tokenizer that encoded the text.
           text: the text, as it was encoded.
-          ids: its tokens; special ones behind it do not matter.
-          part: what the text is; None = its format tells its parts.
+          ids: the text's tokens; special tokens after it do not matter.
+          part: the part that the whole text is; None = the text's format determines its parts.
         """
-        from faith_jax.core.cutting import parse  # imports templates, which tokenizers need not
+        from faith_jax.core.cutting import parse  # late, as tokenizers alone do not need it
 
         if not text:
             return
@@ -80,19 +80,19 @@ class UnknownTokens:
     def add_rows(
         self, tokens: Sequence[int], unknown: Sequence[int], characters: Iterable[str]
     ) -> None:
-        """Adds the sums of several rows of `row`, and the characters of each."""
+        """Adds the summed counts of several results of `row`, and the characters of each."""
         self.tokens.update({part: int(n) for part, n in zip(PARTS, tokens, strict=True)})
         self.unknown.update({part: int(n) for part, n in zip(PARTS, unknown, strict=True)})
         for text in characters:
             self.characters.update(text)
 
     def share(self, part: str) -> float:
-        """Returns the share of unknown tokens among those of a part, in [0, 1]."""
+        """Returns the share of unknown tokens in a part, in [0, 1]."""
         tokens = max(self.tokens[part], self.unknown[part])
         return self.unknown[part] / tokens if tokens else 0.0
 
     def report(self) -> dict[str, Any]:
-        """Returns the counts of unknown tokens by part, {} if there are none: for JSON."""
+        """Returns the counts of unknown tokens by part, for JSON; {} if there are none."""
         parts = {
             part: {"tokens": self.tokens[part], "unknown": count, "share": self.share(part)}
             for part, count in sorted(self.unknown.items())
@@ -102,7 +102,7 @@ class UnknownTokens:
 
 
 def unknown_warnings(report: dict[str, Any]) -> Iterator[str]:
-    """Yields a sentence for each part of which too many tokens are unknown, of `report()`."""
+    """Yields a sentence for each part of a `report()` in which too many tokens are unknown."""
     for part, counts in report.get("parts", {}).items():
         if counts["share"] >= _WARNING_SHARE:
             yield (
@@ -112,7 +112,7 @@ def unknown_warnings(report: dict[str, Any]) -> Iterator[str]:
 
 
 def unknown_lines(report: dict[str, Any]) -> Iterator[str]:
-    """Yields a line with the counts of each part; none if nothing is unknown."""
+    """Yields a line with the counts of each part of a `report()` that has unknown tokens."""
     for part, counts in report.get("parts", {}).items():
         yield (
             f"  unknown tokens of {_part_name(part)}: {counts['unknown']:,} of "
@@ -122,12 +122,12 @@ def unknown_lines(report: dict[str, Any]) -> Iterator[str]:
 
 
 def _part_name(part: str) -> str:
-    """Returns the name of a part of a text for people."""
+    """Returns the name of a part for messages."""
     return {"other": "other text", "targets": "the targets"}.get(part, part)
 
 
 def _shown_characters(report: dict[str, Any]) -> str:
-    """Returns the characters that are unknown, the most frequent ones first."""
+    """Returns the unknown characters, most frequent first."""
     characters = list(report["characters"])
     character_list = " ".join(
         c if c.isprintable() else c.encode("unicode_escape").decode()
@@ -142,10 +142,10 @@ _counts: list[UnknownTokens] = []
 
 @contextlib.contextmanager
 def counting_unknown(unknown: UnknownTokens | None = None) -> Iterator[UnknownTokens]:
-    """Counts the unknown tokens of all texts that any tokenizer of ours encodes within.
+    """Counts the unknown tokens of all texts that our tokenizers encode in a `with` block.
 
     Args:
-      unknown: is added to; None = new counts.
+      unknown: the counts to add to; None = new counts.
     """
     unknown = UnknownTokens() if unknown is None else unknown
     _counts.append(unknown)
@@ -156,6 +156,6 @@ def counting_unknown(unknown: UnknownTokens | None = None) -> Iterator[UnknownTo
 
 
 def note_unknown(tokenizer: "Tokenizer", text: str, ids: Sequence[int]) -> None:
-    """Adds a text that was encoded to the counts that are open."""
+    """Adds an encoded text to all open counts."""
     for unknown in _counts:
         unknown.add(tokenizer, text, ids)

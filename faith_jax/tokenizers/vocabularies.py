@@ -1,8 +1,8 @@
 """Tokenizers by name or path, without TensorFlow; `seqio_vocabulary` has SeqIO's view of them.
 
-A tokenizer is named by `english_4096` (embedded in the package), by a file, or by the folder of a
-checkpoint. It is T5's SentencePiece model, or the tokenizer of GPT-2, DialoGPT, BLOOM, BART,
-BERT, ALBERT, RoBERTa, DeBERTa, Llama or Gemma; or ByT5's, which needs no file.
+A tokenizer is named `english_4096` (embedded in the package), or by its file or a checkpoint's
+folder. It may be T5's SentencePiece model, the tokenizer of GPT-2, DialoGPT, BLOOM, BART, BERT,
+ALBERT, RoBERTa, DeBERTa, Llama or Gemma, or that of ByT5, which needs no file.
 
 >>> vocabulary = load_vocabulary("english_4096")
 >>> vocabulary.vocab_size
@@ -38,10 +38,10 @@ logger = logging.getLogger("faith_jax")
 EMBEDDED = "english_4096"
 NOTATION = "faith_jax_notation"  # in tokenizer_config.json: the delimiters of formats
 _RUN_CONFIG = "config.gin"  # in the folder of a run
-DEFAULT_EXTRA_IDS = 100  # of published T5 vocabularies
+DEFAULT_EXTRA_IDS = 100  # as in published T5 vocabularies
 
-# The files that a tokenizer is read from, the preferred ones first: T5's, because of the extra ids
-# that SeqIO adds.
+# The files that a tokenizer is read from, preferred ones first. T5's files lead because only they
+# get the extra ids that SeqIO adds.
 TOKENIZER_FILES = (
     "spiece.model",
     "sentencepiece.model",
@@ -52,7 +52,7 @@ TOKENIZER_FILES = (
     "vocab.txt",
 )
 _FOLDER = pathlib.Path(__file__).parent / "vocabulary"
-# The tokenizers that come with the library. ByT5's is of bytes and needs no pieces.
+# The tokenizers that come with the library. ByT5's reads bytes and needs no pieces.
 _EMBEDDED_FILES = {
     EMBEDDED: _FOLDER / f"{EMBEDDED}.model",
     "byt5": _FOLDER / "byt5" / "tokenizer_config.json",
@@ -67,22 +67,22 @@ Run = TypeVar("Run", bound=Callable[..., Any])
 def load_vocabulary(
     path_or_name: str | pathlib.Path = EMBEDDED, extra_ids: int | None = None
 ) -> Tokenizer:
-    """Returns a tokenizer, whose file is loaded once, and again when it has changed.
+    """Returns a tokenizer, loading its file only once unless the file changes.
 
-    The first of these files in a folder is read: spiece.model or sentencepiece.model (T5's),
-    tokenizer.json, vocab.json with merges.txt (GPT-2's, RoBERTa's, DeBERTa v1's), spm.model
-    (DeBERTa v2's and v3's), tokenizer.model (Llama's or Gemma's), vocab.txt (BERT's). The pieces of
-    a SentencePiece model show its kind: [CLS] and [SEP] with [PAD] = DeBERTa's, with <pad> =
-    ALBERT's, BPE with a begin token = Llama's or Gemma's, else T5's.
+    The first of these files in a folder is read: spiece.model or sentencepiece.model (T5),
+    tokenizer.json, vocab.json with merges.txt (GPT-2, RoBERTa, DeBERTa v1), spm.model (DeBERTa v2
+    and v3), tokenizer.model (Llama, Gemma), vocab.txt (BERT). The kind of a SentencePiece model
+    shows in its pieces: [CLS] and [SEP] with [PAD] = DeBERTa, with <pad> = ALBERT; BPE with a begin
+    token = Llama or Gemma; else T5.
 
     Args:
       path_or_name: the name of an embedded vocabulary or model, a tokenizer's file, or the folder
         of a checkpoint, see `tokenizer_folder`.
-      extra_ids: number of extra ids to add, >= 0; only T5's SentencePiece models have any. None =
-        what tokenizer_config.json says, by default 100.
+      extra_ids: number of extra ids to add, >= 0; only T5's SentencePiece models and ByT5 have any.
+        None = the number in tokenizer_config.json, or else the published one.
 
     Raises:
-      ConfigError: there is no such vocabulary, or the file cannot be read as one.
+      ConfigError: there is no such vocabulary, or its file cannot be read.
     """
     if extra_ids is not None and (type(extra_ids) is not int or extra_ids < 0):
         raise ConfigError(
@@ -101,7 +101,7 @@ def load_vocabulary(
 
 
 def vocabulary_stamp(path_or_name: str | pathlib.Path) -> tuple[Any, ...]:
-    """Returns a stamp that differs once the files of a tokenizer change."""
+    """Returns a stamp that changes with the files of a tokenizer."""
     return _stamp_tokenizer(_resolve_tokenizer_file(path_or_name))
 
 
@@ -113,7 +113,7 @@ def _stamp_tokenizer(file: pathlib.Path) -> tuple[Any, ...]:
 
 @functools.cache
 def _load_tokenizer(file: str, extra_ids: int, file_stamp: tuple[Any, ...]) -> Tokenizer:
-    # Imported late, so that importing this module takes no time.
+    # Imported late to keep the import of this module fast.
     from faith_jax.tokenizers import huggingface, sentencepiece
 
     path = pathlib.Path(file)
@@ -140,8 +140,8 @@ def _load_tokenizer(file: str, extra_ids: int, file_stamp: tuple[Any, ...]) -> T
 def _with_notation(tokenizer: Tokenizer) -> Tokenizer:
     """Sets the delimiters that the tokenizer's folder names, or else those that it can write.
 
-    A run's folder that names none is of a version that knew the published ones alone: its model
-    reads what it was trained with.
+    A run's folder without delimiters comes from a version that knew only the published ones, so its
+    model was trained with them.
     """
     folder = pathlib.Path(tokenizer.model_file).parent
     writable = choose_notation(tokenizer.writes)
@@ -168,7 +168,7 @@ def _with_notation(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def _resolve_tokenizer_file(path_or_name: str | pathlib.Path) -> pathlib.Path:
-    """Returns the file of a tokenizer that is given by name or path."""
+    """Returns the file of a tokenizer given by name or path."""
     name = str(path_or_name)
     if name in _EMBEDDED_FILES:
         return _EMBEDDED_FILES[name]
@@ -194,30 +194,30 @@ def _resolve_tokenizer_file(path_or_name: str | pathlib.Path) -> pathlib.Path:
 
 
 def _stage_file(file: pathlib.Path) -> pathlib.Path:
-    """Returns a tokenizer's file with those that belong to it on this machine."""
+    """Returns a tokenizer's file on this machine, copying it and its companions from a store."""
     if not is_remote(file):
         return file
     return local_copy(file.parent, names={*COMPANIONS, file.name}) / file.name
 
 
 def find_tokenizer_file(folder: pathlib.Path) -> pathlib.Path | None:
-    """Returns the file that a folder's tokenizer is read from, None if it has none.
+    """Returns the file from which a folder's tokenizer is read, or None.
 
-    ByT5's has no file of its own: that which names its class stands for it.
+    ByT5's tokenizer has no file of its own; the file that names its class stands for it.
     """
     present = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
-    # A vocab.json without merges is another kind's, if there is another.
+    # A vocab.json without merges belongs to a tokenizer of another kind, so other files come first.
     has_merges = (folder / "merges.txt").is_file()
     present.sort(key=lambda name: name == "vocab.json" and not has_merges)
     return folder / present[0] if present else byte_level.byt5_file(folder)
 
 
 def tokenizer_folder(checkpoint: str | pathlib.Path) -> pathlib.Path | None:
-    """Returns the folder with the tokenizer of a checkpoint, None if it carries none.
+    """Returns the folder with the tokenizer of a checkpoint, or None if it carries none.
 
     A checkpoint is a path or an embedded model's name. Its own folder is searched first, then the
-    run's if it is one step of a run (MODEL_DIR/checkpoints/<step>, or T5X's checkpoint_<step>), and
-    then those of the base model in model.json.
+    run's folder if it is one step of a run (MODEL_DIR/checkpoints/<step>, or T5X's
+    checkpoint_<step>), and then those of the base model that model.json names.
     """
     folders = _walk_candidate_folders(checkpoint_path(checkpoint), set())
     return next((folder for folder in folders if find_tokenizer_file(folder)), None)
@@ -241,7 +241,7 @@ def _walk_candidate_folders(
 
 
 def tokenizer_of(vocabulary: Any) -> Any:
-    """Returns our tokenizer of a SeqIO task's vocabulary; the vocabulary itself if we have none."""
+    """Returns our tokenizer for a SeqIO task's vocabulary, or the vocabulary itself."""
     ours = getattr(vocabulary, "ours", vocabulary)
     file = getattr(vocabulary, "sentencepiece_model_file", "")
     if isinstance(ours, Tokenizer) or not file:
@@ -250,14 +250,14 @@ def tokenizer_of(vocabulary: Any) -> Any:
         tokenizer = load_vocabulary(file, vocabulary.extra_ids)
     except ConfigError:
         return vocabulary
-    # The ids that SeqIO gives for other models than T5's are not those of their training.
+    # For models other than T5, SeqIO's ids differ from those of their training.
     return tokenizer if tokenizer.is_t5 and not tokenizer.added_tokens else vocabulary
 
 
 def special_id(vocabulary: Any, token: str) -> int | None:
     """Returns the id of a special token ("bos", "eos" …) of a vocabulary, ours or SeqIO's.
 
-    None stands for no such token, for which classes of SeqIO raise a NotImplementedError.
+    Returns None without such a token, for which SeqIO's classes may raise a NotImplementedError.
     """
     try:
         index: int | None = getattr(vocabulary, f"{token}_id", None)
@@ -267,7 +267,7 @@ def special_id(vocabulary: Any, token: str) -> int | None:
 
 
 def has_texts(vocabulary: Any) -> bool:
-    """Whether a vocabulary's ids stand for texts; SeqIO's PassThroughVocabulary has ids alone."""
+    """Returns whether ids stand for texts; in SeqIO's PassThroughVocabulary they do not."""
     decode = getattr(vocabulary, "decode", None)
     return isinstance(vocabulary, Tokenizer) or decode is None or isinstance(decode([]), str)
 
@@ -280,10 +280,10 @@ def fingerprint_of(vocabulary: Any) -> str:
 
 
 def name_of(vocabulary: Any) -> str:
-    """Returns the name of a tokenizer in messages, ours or a SeqIO task's: its file, if any."""
+    """Returns the name for messages of a tokenizer, ours or a SeqIO task's: its file, if any."""
     if isinstance(vocabulary, Tokenizer):
         return vocabulary.model_file
-    # Without a text of their own, objects are named by where they lie in memory.
+    # The default text of an object would show its memory address.
     has_text = type(vocabulary).__str__ is not object.__str__
     return str(vocabulary) if has_text else _format_class_name(vocabulary)
 
@@ -292,19 +292,19 @@ def _format_class_name(vocabulary: Any) -> str:
     return f"{type(vocabulary).__module__}.{type(vocabulary).__qualname__}"
 
 
-# SeqIO and T5X read tasks from a registry of the process, by name. For a registered task to use a
-# run's tokenizer, it stands here while the run lasts: `RunVocabulary.choose` sets it, and
-# `with_own_vocabulary` ends it. Real T5X, which calls no run of ours, sets it by gin.
+# SeqIO and T5X read tasks by name from a registry of the process. This global gives registered
+# tasks a run's tokenizer while the run lasts: `RunVocabulary.choose` sets it, and
+# `with_own_vocabulary` resets it. Real T5X, which does not call our runs, sets it by gin.
 _default: Tokenizer | None = None
 
 
 def default_vocabulary() -> Tokenizer:
-    """Returns the tokenizer that our SeqIO tasks use now: a run's, else the embedded one."""
+    """Returns the tokenizer that our SeqIO tasks use now: the run's, or else the embedded one."""
     return _default or load_vocabulary()
 
 
 def set_default_vocabulary(vocabulary: Tokenizer | None) -> None:
-    """Sets the tokenizer of all SeqIO data sets of ours that are built from now on."""
+    """Sets the tokenizer of all our SeqIO data sets that are built from now on."""
     global _default
     _default = vocabulary
 
@@ -321,7 +321,7 @@ def tasks_use(vocabulary: Tokenizer | None) -> Iterator[None]:
 
 
 def with_own_vocabulary(run: Run) -> Run:
-    """Decorates a run: our SeqIO tasks use the tokenizer that it sets until it ends."""
+    """Decorates a run, so that our SeqIO tasks stop using its tokenizer when it ends."""
     wrapper = tasks_use(None)(run)
     wrapper.__signature__ = inspect.signature(run)  # type: ignore[attr-defined]  # for gin
     return wrapper

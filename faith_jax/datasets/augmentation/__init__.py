@@ -1,1 +1,1 @@
-"""Text-to-text augmentation: pure functions that take a seed and say what they keep."""
+"""Text-to-text augmentation: pure functions that take a seed."""

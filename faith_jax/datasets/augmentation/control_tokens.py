@@ -1,8 +1,8 @@
 """Control tokens that say how faithful a response is (CTRL: Rashkin 2021; Dziri 2022, section 5.2).
 
-Three tokens before a generator's input: whether the response speaks in the first person, how much
-of it is in the knowledge, and whether the knowledge entails it. In training they describe the
-response; at inference they ask for one that is objective, close to the knowledge, and entailed.
+Three tokens precede a generator's input: whether the response uses the first person, how much of it
+is in the knowledge, and whether the knowledge entails it. In training they describe the response;
+at inference they ask for a response that is objective, close to the knowledge, and entailed.
 """
 
 import itertools
@@ -17,24 +17,25 @@ from faith_jax.core.words import FIRST_PERSON
 from faith_jax.datasets.raw_dataset import Examples, Paths, Reader
 from faith_jax.statistics.texts.text_metrics import english_tokens
 
-# Whether a response has a first-person singular pronoun; the third of a file's responses that it
-# lies in by its lexical precision; whether an NLI model says that the knowledge entails it.
+# Whether a response has a first-person singular pronoun; its third of a file's responses by lexical
+# precision; and whether the knowledge entails it according to an NLI model.
 _Voice = Literal["<no-first-person>", "<first-person>"]
 _Precision = Literal["<low-prec>", "<med-prec>", "<high-prec>"]
 _Entailment = Literal["<entailed>", "<non-entailed>"]
 
-# One token of each kind, as the turns of raw files have them.
+# One token of each kind, as in the turns of raw files.
 ControlTokens = tuple[_Voice, _Precision, _Entailment]
 CONTROL_TOKENS = tuple(map(get_args, (_Voice, _Precision, _Entailment)))
 SUFFIX = "_control-tokens"  # as FaithDial's authors' script names files with control tokens
-# What a generator is asked for at inference.
+# The tokens that a generator gets at inference.
 FAITHFUL_TOKENS: ControlTokens = ("<no-first-person>", "<high-prec>", "<entailed>")
 
 
 def extra_id_texts(extra_ids: int) -> dict[str, str]:
-    """Returns the text by which a vocabulary with extra ids has one id for each control token.
+    """Returns the text of the extra id that replaces each control token in a vocabulary.
 
-    They are the last seven, which span corruption uses least; with fewer, tokens stay text.
+    These are the last seven extra ids, which span corruption uses least. With fewer extra ids, the
+    result is empty and control tokens stay text.
 
     >>> extra_id_texts(100)["<no-first-person>"], extra_id_texts(100)["<non-entailed>"]
     ('<extra_id_99>', '<extra_id_93>')
@@ -57,8 +58,8 @@ def check_control_tokens(tokens: Sequence[str]) -> None:
 def lexical_precision(response: str, knowledge: str) -> float:
     """Returns the share of a response's tokens that are in the knowledge, from 0 to 1.
 
-    Tokens are spaCy's, as in the authors' code: punctuation counts, and so does case. A response
-    without tokens has 0.
+    Tokens are spaCy's, as in the authors' code; punctuation and case count. The precision of a
+    response without tokens is 0.
 
     >>> lexical_precision("Tea is a root!", "tea is a leaf!")
     0.6
@@ -68,16 +69,16 @@ def lexical_precision(response: str, knowledge: str) -> float:
 
 
 class Terciles(NamedTuple):
-    """The largest lexical precision of the lowest and of the middle third of a file's responses."""
+    """The largest lexical precision in the lowest and in the middle third of a file's responses."""
 
     low: float
     medium: float
 
 
 def terciles(precisions: Sequence[float]) -> Terciles:
-    """Returns the bounds of three parts of equal size, the first ones larger by at most one.
+    """Returns the bounds of three parts of equal size; the first ones may be larger by one.
 
-    `precisions` are those of a file's responses. Of fewer than three, the last parts are empty.
+    `precisions` are those of a file's responses. With fewer than three, the last parts are empty.
 
     >>> terciles([0.9, 0.1, 0.5, 0.4])
     Terciles(low=0.4, medium=0.5)
@@ -112,7 +113,7 @@ def control_tokens(
 
 
 def name_with_tokens(name: str) -> str:
-    """Returns the name of a file of dialogues whose turns have control tokens.
+    """Returns the name of the variant of a dialogue file whose turns have control tokens.
 
     >>> name_with_tokens("train.json")
     'train_control-tokens.json'
@@ -122,7 +123,7 @@ def name_with_tokens(name: str) -> str:
 
 
 def with_control_tokens(read_turns: Callable[[pathlib.Path, BadRows], Examples]) -> Reader:
-    """Returns a reader of turns with control tokens; test splits ask for faithful responses.
+    """Returns a reader of turns with control tokens; in test splits these are FAITHFUL_TOKENS.
 
     `read_turns` yields turns with `id` and `control_tokens`; a turn without tokens is a bad row.
     """

@@ -1,14 +1,14 @@
 """Dialogue phrases in front of NLI hypotheses (Steen 2023, section 3.2 and Table 6).
 
-A response that opens with "I think" is as faithful as without; an NLI model learns this from
-hypotheses that carry such a phrase and keep their label.
+A response that opens with "I think" is as faithful as without it. An NLI model learns this from
+hypotheses that begin with such a phrase and keep their label.
 """
 
 from collections.abc import Sequence
 
 from faith_jax.datasets.augmentation.draws import draw, draw_order
 
-# Part of the protocol, so word for word: introductions, hedges, sentiments.
+# Introductions, hedges and sentiments, word for word since they are part of the protocol.
 PHRASES = (
     "Here is what I know:",
     "yep. Also",
@@ -35,11 +35,11 @@ def with_phrase(hypothesis: str, phrase: str) -> str:
 def with_random_phrase(
     hypothesis: str, example_id: str, seed: int = 0, phrases: Sequence[str] = PHRASES
 ) -> str:
-    """Puts a phrase before a hypothesis; its id and the seed decide which."""
+    """Puts a phrase before a hypothesis; the example's id and the seed determine the phrase."""
     return with_phrase(hypothesis, phrases[draw(len(phrases), seed, example_id, "phrase")])
 
 
 def phrase_draw(number: int, count: int = 5, seed: int = 0) -> tuple[str, ...]:
-    """Returns draw `number` (of ten, from 0) of fewer phrases, in Table 6's order (section 5.4)."""
+    """Returns a random subset of phrases in Table 6's order; `number` is 0 to 9 (section 5.4)."""
     indices = draw_order(len(PHRASES), seed, "draw", number)[:count]
     return tuple(PHRASES[i] for i in sorted(indices))

@@ -21,8 +21,8 @@ DEFAULT_TAGGER = "spacy:en_core_web_sm"
 class TaggedToken(NamedTuple):
     """A word at characters `start` to `end` of a text.
 
-    `part` is its Universal POS tag ("VERB", "ADJ"), `tag` the finer one of the Penn Treebank
-    ("VBZ", "JJR"); "" = unknown. `lemma` is its base form.
+    `part` is its Universal POS tag ("VERB", "ADJ"), `tag` its finer Penn Treebank tag ("VBZ",
+    "JJR"); "" = unknown. `lemma` is its base form.
     """
 
     text: str
@@ -34,7 +34,7 @@ class TaggedToken(NamedTuple):
 
 
 class Entity(NamedTuple):
-    """A named entity; `type` is the tagger's ("PERSON", "DATE")."""
+    """A named entity; `type` is the tagger's label ("PERSON", "DATE")."""
 
     text: str
     start: int
@@ -43,7 +43,7 @@ class Entity(NamedTuple):
 
 
 class NounChunk(NamedTuple):
-    """A noun with what describes it ("the old harbour")."""
+    """A noun with the words that describe it ("the old harbour")."""
 
     text: str
     start: int
@@ -63,17 +63,17 @@ class Tagger(Protocol):
     """Finds tokens, entities and noun chunks."""
 
     def tag(self, texts: Sequence[str]) -> list[TaggedText]:
-        """Returns the texts with what is found in them."""
+        """Returns the texts with their tokens, entities and noun chunks."""
         ...
 
 
 def load_tagger(name: str = DEFAULT_TAGGER) -> Tagger:
     """Returns the tagger "rules" (`RuleTagger`), which needs no model, or "spacy:PIPELINE".
 
-    A pipeline of spaCy is an installed one, or a folder that contains one.
+    PIPELINE is an installed spaCy pipeline, or a folder that contains one.
 
     Raises:
-      ConfigError: an unknown name, or spaCy or its pipeline is not installed.
+      ConfigError: the name is unknown, or spaCy or the pipeline is not installed.
     """
     if name == RULES:
         return RuleTagger()
@@ -98,9 +98,9 @@ _ARTICLE = re.compile(r"\b([Aa])n?(\s+)$")
 
 
 def replace_pieces(text: str, replacements: Sequence[Replacement]) -> str:
-    """Returns the text with pieces replaced; "a" or "an" before one agrees with the new piece.
+    """Returns the text with pieces replaced, adapting a preceding "a" or "an" to the new piece.
 
-    `replacements` are in order, without overlaps.
+    `replacements` are in order and do not overlap.
 
     >>> replace_pieces("She ate an apple.", [Replacement(11, 16, "apple", "pear")])
     'She ate a pear.'
@@ -139,10 +139,10 @@ def load_pipeline(name: str) -> Any:
 
 
 def load_vectors(folder: pathlib.Path) -> tuple[Any, Any]:
-    """Returns the vectors and the strings of their keys that spaCy or sense2vec wrote.
+    """Returns the vectors in a folder that spaCy or sense2vec wrote, and the strings of their keys.
 
     Raises:
-      ConfigError: spaCy is not installed, or the folder is another one.
+      ConfigError: spaCy is not installed, or the folder does not hold such vectors.
     """
     try:
         from spacy.strings import StringStore
@@ -165,7 +165,7 @@ class _SpacyTagger:
         self._pipeline = load_pipeline(name)
 
     def tag(self, texts: Sequence[str]) -> list[TaggedText]:
-        """Returns the texts with what the pipeline finds in them."""
+        """Returns the texts with the tokens, entities and noun chunks that the pipeline finds."""
         tagged = []
         for document in self._pipeline.pipe(texts):
             tokens = tuple(
@@ -193,7 +193,7 @@ _NUMBER = r"\d+(?:[.,]\d+)*"
 _NUMBER_WORD = rf"(?:{'|'.join(_NUMBER_WORDS.split())})"
 _NAME_WORD = r"[A-Z](?:\.|[\w'\u2019-]*)"
 _NAME = rf"{_NAME_WORD}(?:\s+(?:(?:of|the|de|von|van)\s+)*{_NAME_WORD})*"
-# The first that matches counts.
+# The first pattern that matches counts.
 _PATTERNS = {
     "MONEY": rf"[$\u20ac\u00a3]\s?{_NUMBER}(?:\s(?:thousand|million|billion))?",
     "PERCENT": rf"{_NUMBER}\s?(?:%|per\s?cent\b)",
@@ -207,7 +207,7 @@ _PATTERNS = {
 _ENTITY = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _PATTERNS.items()))
 _TOKEN = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
 _SENTENCE_START = re.compile(r"(?:^|[.!?]['\")\]]*\s+)['\"(\[]*$")
-# Capitalised inside a sentence, and no name.
+# Words that are capitalised inside a sentence but are not names.
 _NO_NAMES = frozenset({"I", "I'm", "I've", "I'd", "I'll", "I\u2019m", "I\u2019ve", "I\u2019ll"})
 
 _VERBS = """
@@ -236,7 +236,7 @@ _VOWELS = "aeiou"
 
 
 def _verb_forms() -> dict[str, tuple[str, str]]:
-    """Returns Penn tag and lemma of each form; of forms that coincide, the first counts."""
+    """Returns Penn tag and lemma of each verb form; the first entry counts if forms coincide."""
     forms: dict[str, tuple[str, str]] = {}
     for entry in (_VERBS + _IRREGULAR_VERBS).split():
         verb, *irregular = entry.split(":")
@@ -246,7 +246,7 @@ def _verb_forms() -> dict[str, tuple[str, str]]:
         elif verb.endswith("e"):
             regular, gerund = f"{verb}d", f"{verb if verb.endswith('ee') else verb[:-1]}ing"
         else:
-            # The last letter of stop, drop, cut, run is doubled.
+            # Short verbs such as stop, drop, cut and run double their last letter.
             is_short = re.fullmatch(rf"[^{_VOWELS}]*[{_VOWELS}][^{_VOWELS}wxy]", verb)
             stem = f"{verb}{verb[-1]}" if is_short else verb
             regular, gerund = f"{stem}ed", f"{stem}ing"
@@ -264,13 +264,12 @@ _ADJECTIVES = frozenset(word for pair in ANTONYM_PAIRS for word in pair)
 class RuleTagger:
     """Tags by rules and short word lists, without a model.
 
-    It finds what letters alone tell: numbers, dates, amounts, capitalised names inside a sentence
-    (all of type MISC), and the verbs and adjectives of short lists. It misses the rest and finds
-    no noun chunks.
+    It finds numbers, dates, amounts, capitalised names inside a sentence (all of type MISC), and
+    the verbs and adjectives of short lists. It misses all else and finds no noun chunks.
     """
 
     def tag(self, texts: Sequence[str]) -> list[TaggedText]:
-        """Returns the texts with what the rules find in them."""
+        """Returns the texts with the tokens and entities that the rules find."""
         return [
             TaggedText(text, tuple(_find_tokens(text)), tuple(_find_entities(text)))
             for text in texts
@@ -292,7 +291,7 @@ def _find_entities(text: str) -> Iterator[Entity]:
     for match in _ENTITY.finditer(text):
         kind, start, end = str(match.lastgroup), match.start(), match.end()
         if kind == "MISC":
-            # A name begins behind the first word of a sentence and forms of "I".
+            # A name does not include the first word of a sentence or forms of "I".
             is_first = bool(_SENTENCE_START.search(text[:start]))
             words = list(re.finditer(r"\S+", text[start:end]))[is_first:]
             names = (w for w in words if w.group() not in _NO_NAMES and w.group()[0].isupper())

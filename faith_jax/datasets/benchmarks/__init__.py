@@ -1,5 +1,5 @@
-"""Benchmarks of judges of faithfulness, each in one form: grounding, response, label 1 = faithful.
+"""Benchmarks of faithfulness judges, all in one form: grounding, response, label 1 = faithful.
 
-Most are a card alone, whose `row` says which raw field holds what (`described_rows`). RAGTruth and
-FaithBench have spans that people marked, and a file each.
+Most need only a card, whose `row` describes the raw fields (`described_rows`). RAGTruth and
+FaithBench have spans marked by people, and a module each.
 """

@@ -1,7 +1,7 @@
-"""Data sets of labelled pairs whose card says which raw field holds what.
+"""Data sets of labelled pairs whose cards describe the fields of the raw rows.
 
-The tables of such a card may be CSV, TSV, JSON lines, a JSON array or Parquet. For example, of
-LLM-AggreFact (cards/llm_aggrefact.toml):
+The raw files may be CSV, TSV, JSON lines, a JSON array or Parquet. For example, the card of
+LLM-AggreFact (cards/llm_aggrefact.toml) has:
 
     [row]
     corpus = "dataset"
@@ -37,12 +37,12 @@ from faith_jax.datasets.tables import read_rows
 
 
 class OtherTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Groundings that stand in files of their own.
+    """Groundings that are stored in separate files.
 
     Attributes:
-      ending: of the names of these files.
-      key: their field that names a text.
-      text: their field with the text.
+      ending: the ending of these files' names.
+      key: the field that names a text.
+      text: the field with the text.
     """
 
     ending: str
@@ -51,20 +51,20 @@ class OtherTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RowFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which field of a raw row holds what; a dot stands between names of nested objects.
+    """The names of the fields of a raw row; dots separate the names of nested objects.
 
     Attributes:
-      grounding: a text or a list of texts, which are joined by spaces; with `texts`, what names it.
-      generated_text: the response; or several, each with its label.
+      grounding: a text or a list of texts, which are joined by spaces; with `texts`, a text's name.
+      generated_text: the response; or several responses, each with its label.
       label: one of `labels`.
-      labels: the meaning of each: 1 = faithful, 0 = not.
-      corpus: the part of the benchmark that the row is of; "" = its file says so.
-      corpora: the name of each part, by what the field or the file's name says.
+      labels: the meaning of each label: 1 = faithful, 0 = not.
+      corpus: the part of the benchmark that the row belongs to; "" = given by the file's name.
+      corpora: the name of each part, by the value of the field or the file's name.
       id: unique in the part; "" = the row's number.
-      source_id: of the document; "" = rows with the same grounding have the same document.
+      source_id: the id of the document; "" = rows with the same grounding share a document.
       history: a text before the response, such as a question.
-      kept: further fields; those that are no texts become JSON.
-      texts: where groundings stand, if in files of their own.
+      kept: further fields to keep; values that are not texts become JSON.
+      texts: the files with the groundings, if they are separate.
     """
 
     grounding: str
@@ -81,7 +81,7 @@ class RowFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def responses(self) -> dict[str, int | None]:
-        """The fields of responses with the labels they stand for; None = the row says it."""
+        """The fields of responses with their labels; None = the row has the label."""
         if isinstance(self.generated_text, str):
             return {self.generated_text: None}
         return {**self.generated_text}
@@ -99,10 +99,10 @@ class RowFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Schema:
-    """The type of a raw row, of which only some fields count."""
+    """The type of a raw row, with only the fields that are read."""
 
     def __init__(self, kinds: Mapping[str, Any]):
-        # A dot in a name stands for a nested Struct, and Structs have names that Python can have.
+        # A dot in a name means a nested Struct; Structs need field names that are valid in Python.
         self.struct = self._build_struct(
             {tuple(name.split(".")): kind for name, kind in kinds.items()}
         )
@@ -110,7 +110,7 @@ class _Schema:
         self._getters_by_name = {name: getter_of[tuple(name.split("."))] for name in kinds}
 
     def values(self, row: Any) -> dict[str, Any]:
-        """Returns the values of a row of the type by their names."""
+        """Returns the values of a row of this type, by name."""
         return {name: getter(row) for name, getter in self._getters_by_name.items()}
 
     def _build_struct(self, kinds: Mapping[tuple[str, ...], Any]) -> type:
@@ -135,13 +135,13 @@ class _Schema:
 
 
 def load_row_card(name: str, part: str = "") -> RawDataset:
-    """Returns the data set of a card with a `row`, or one of its `parts`."""
+    """Returns the data set of a card that has a `row`, or one of the card's `parts`."""
     about = card(name)
     about |= about["parts"][part] if part else {}
     fields = convert_row(about["row"], f"cards/{name}.toml: row", RowFields, strip=False)
 
     def read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-        schema = _Schema(fields.kinds())  # here: Beam's workers get the function, not its types
+        schema = _Schema(fields.kinds())  # built here: Beam sends workers no types
         ending = fields.texts.ending if fields.texts else None
         text_files = [path for path in paths.values() if ending and path.name.endswith(ending)]
         text_of = text_finder(fields.texts, text_files) if fields.texts else None
@@ -153,7 +153,7 @@ def load_row_card(name: str, part: str = "") -> RawDataset:
 
 
 def source_of(grounding: str) -> str:
-    """Returns a name for a document that has none."""
+    """Returns a name for a document without one, derived from its text."""
     return hashlib.sha256(grounding.encode()).hexdigest()[:16]
 
 
@@ -168,7 +168,7 @@ def _file_examples(
 
     def parse(raw: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
         nonlocal number
-        number += 1  # of rows and not of lines, so that an id is the same in CSV and in Parquet
+        number += 1  # counts rows, not lines, so that ids are the same in CSV and Parquet
         values = schema.values(convert_row(raw, place, schema.struct))
         key = values[fields.grounding]
         texts = [key] if isinstance(key, str) else key
@@ -203,7 +203,7 @@ def _file_examples(
 
 
 def text_finder(texts: OtherTexts, files: Iterable[pathlib.Path]) -> Callable[[str, str], str]:
-    """Returns a function from the name of a text, and the place that names it, to the text."""
+    """Returns a function that takes a text's name, and a place for errors, and returns the text."""
     schema = _Schema({texts.key: Text, texts.text: Text})
     by_name: dict[str, str] = {}
     names = []
@@ -222,7 +222,7 @@ def text_finder(texts: OtherTexts, files: Iterable[pathlib.Path]) -> Callable[[s
 
 
 def _build_literal_type(meanings: Mapping[str, Any]) -> Any:
-    """Returns the type of the keys of a mapping; whole numbers may be numbers or texts."""
+    """Returns a Literal of a mapping's keys; keys that are whole numbers may also be ints."""
     numbers = [int(name) for name in meanings if name.isdecimal()]
     return Literal[(*numbers, *meanings)]
 

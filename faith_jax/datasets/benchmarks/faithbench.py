@@ -1,9 +1,9 @@
 """FaithBench (Bao 2025): summaries on which detectors disagreed, with spans and their labels.
 
 Several annotators marked spans of a summary as unwanted, questionable or benign. The worst label of
-a summary decides, as in the authors' scripts/binarize.py: an unwanted or a questionable span makes
-it unfaithful; benign additions, and summaries without a mark, are faithful. An annotator without a
-mark is in no file, so that the `best-label` of the authors' FaithBench.csv cannot be told.
+a summary decides, as in the authors' scripts/binarize.py: one unwanted or questionable span makes
+it unfaithful; a summary with only benign spans or none is faithful. Annotators who marked nothing
+are not recorded, so the `best-label` of the authors' FaithBench.csv cannot be computed.
 """
 
 import json
@@ -18,7 +18,7 @@ from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw_dataset import Examples, each_file, load_card
 
-# From the best to the worst; the last part of a label, such as ".Intrinsic", does not count.
+# From best to worst; the last part of a label, such as ".Intrinsic", is ignored.
 SEVERITIES = ("Consistent", "Benign", "Questionable", "Unwanted")
 _UNFAITHFUL = SEVERITIES[2:]
 
@@ -41,7 +41,7 @@ class _Metadata(msgspec.Struct):
 
 
 class _Summary(msgspec.Struct):
-    """A summary with its source, what people marked, and what detectors said."""
+    """A summary with its source and the spans that people marked."""
 
     sample_id: Whole
     source: Text

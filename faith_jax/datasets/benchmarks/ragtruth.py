@@ -1,7 +1,7 @@
 """RAGTruth (Niu 2024): responses of six models to retrieved texts, with hallucinated spans.
 
-Responses and the sources that they are of stand in two files, joined by `source_id`. A source is an
-article, a question with passages, or an object of facts, which becomes JSON.
+Responses and their sources are in two files, joined by `source_id`. A source is an article, a
+question with passages, or an object of facts, which becomes JSON.
 """
 
 import json
@@ -21,14 +21,14 @@ _RESPONSES, _SOURCES = "response.jsonl", "source_info.jsonl"
 
 
 class _Question(msgspec.Struct):
-    """A question with the passages that were retrieved for it."""
+    """A question with the passages retrieved for it."""
 
     question: Text
     passages: Text
 
 
 class _Summary(msgspec.Struct, tag_field="task_type", tag="Summary"):
-    """An article to sum up."""
+    """An article to summarize."""
 
     source_id: Whole | Text
     source_info: Text
@@ -52,7 +52,7 @@ _ANY_SOURCE: Any = _Summary | _Answer | _Facts
 
 
 class _Source(NamedTuple):
-    """The source of responses: the task, the grounding, and a question or ""."""
+    """The source of responses: the task, the grounding, and a question ("" = none)."""
 
     task: str
     grounding: str
@@ -87,7 +87,7 @@ def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
         if isinstance(raw, _Answer):
             grounding, question = raw.source_info.passages, raw.source_info.question
         elif isinstance(raw, _Facts):
-            # As they are: a null says that something is not known.
+            # Left as they are, since a null means that something is not known.
             grounding = json.dumps(line.fields["source_info"], ensure_ascii=False)
         sources[str(raw.source_id)] = _Source(raw.__struct_config__.tag, grounding, question)
 
@@ -118,7 +118,7 @@ def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
             "quality": row.quality,
         }
 
-    # Texts stay as they are, or the spans would be of others.
+    # Texts are not stripped, since spans count their characters.
     rows = read_jsonl(paths[_RESPONSES], bad_rows)
     return read_as(_Response, rows, make, bad_rows, strip=False)
 

@@ -1,1 +1,1 @@
-"""TFDS builders, one file a data set."""
+"""TFDS builders of all data sets, made from their cards and readers."""

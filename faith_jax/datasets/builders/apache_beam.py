@@ -1,8 +1,8 @@
-"""Building large data sets in parallel with Apache Beam, on this machine or on a cluster.
+"""Builds large data sets in parallel with Apache Beam, on this machine or on a cluster.
 
-Turning examples into records takes time, reading raw files does not. So each part of the work reads
-a split's files from the start and keeps every n-th example: the workers need the raw files and the
-data folder under the same paths, as on a shared file system.
+Reading raw files is fast compared with turning examples into records. So each part of the work
+reads a split's files from the start and keeps every n-th example. All workers need the raw files
+and the data folder under the same paths, as on a shared file system.
 """
 
 import logging
@@ -23,12 +23,12 @@ _THIS_MACHINE = (
 
 
 class BeamPipeline(NamedTuple):
-    """How the work is spread.
+    """How the work is distributed.
 
     Attributes:
-      options: of Beam, comma-separated without dashes as in `tfds build`; empty = one process per
-        core of this machine.
-      parts: of each split; 0 = as many as this machine has cores.
+      options: options of Beam, comma-separated without dashes as in `tfds build`; empty = one
+        process per core of this machine.
+      parts: the number of parts of each split; 0 = the number of cores of this machine.
     """
 
     options: str = ""
@@ -36,7 +36,7 @@ class BeamPipeline(NamedTuple):
 
     @property
     def part_count(self) -> int:
-        """The number of parts."""
+        """The number of parts of each split."""
         return self.parts or os.cpu_count() or 1
 
     def download_config(self) -> tfds.download.DownloadConfig:
@@ -56,7 +56,7 @@ class BeamPipeline(NamedTuple):
 
 
 def numbered_examples(dataset: RawDataset, split: str, files: Paths, parts: int) -> Any:
-    """Returns a Beam transform to all (number, example) of a split, without bad rows."""
+    """Returns a Beam transform that yields (number, example) for a split, without bad rows."""
     beam = _import_beam()
     read = beam.FlatMap(_read_part, dataset=dataset, split=split, files=dict(files), parts=parts)
     return beam.Create(range(parts), reshuffle=True) | f"Read_{split}" >> read
@@ -72,7 +72,7 @@ def _read_part(
 
 
 def _import_beam() -> Any:
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)  # it warns of what is in order here
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)  # its warnings do not apply here
     try:
         import apache_beam
     except ImportError:

@@ -1,8 +1,8 @@
-"""The TFDS builder of every raw data set, and preparing one with errors that name the remedy.
+"""The TFDS builder of every raw data set, and its preparation, with errors that name the remedy.
 
-The config `sample` reads what is embedded in the package, `official` what the authors publish
-(`full` if there is no one such place); a part that is built on its own has the configs `<part>` and
-`<part>_sample`.
+The config `sample` reads the data embedded in the package, `official` the data that the authors
+publish (called `full` if they do not publish it in one place). A part that is built on its own has
+the configs `<part>` and `<part>_sample`.
 """
 
 import contextlib
@@ -44,14 +44,14 @@ from faith_jax.datasets.raw_dataset import (
     sample_config,
 )
 
-_METADATA = "metadata.json"  # TFDS's file of what a builder notes
+_METADATA = "metadata.json"  # TFDS's file for a builder's metadata
 
 
 @dataclasses.dataclass
 class _RawConfig(tfds.core.BuilderConfig):
     """A config over the raw files of a data set, or over its embedded sample."""
 
-    dataset: RawDataset = None  # type: ignore[assignment]  # TFDS's fields before it have defaults
+    dataset: RawDataset = None  # type: ignore[assignment]  # inherited fields have defaults
     sample: bool = False
 
 
@@ -68,19 +68,19 @@ class _OwnInfo(tfds.core.DatasetInfo):
     """The description of a data set that TFDS's authors do not host."""
 
     def initialize_from_bucket(self) -> None:
-        """Asks nobody: TFDS would ask its bucket, and leave an empty temporary folder each time."""
+        """Does nothing: TFDS would query its bucket, and leave an empty temporary folder behind."""
 
 
 class RawBuilder(
     tfds.core.GeneratorBasedBuilder,
     skip_registration=True,  # type: ignore[call-arg]  # TFDS's bases are lazily imported
 ):
-    """Builds the splits of a `RawDataset`; subclasses give `name` and `BUILDER_CONFIGS`.
+    """Builds the splits of a `RawDataset`; subclasses set `name` and `BUILDER_CONFIGS`.
 
     Attributes:
-      bad_rows: what to do with bad rows; set it before `download_and_prepare`.
-      paths: each split's raw files by name; None = they are looked for.
-      raw_folder: the folder that the user named for them, if any.
+      bad_rows: how bad rows are handled; set it before `download_and_prepare`.
+      paths: each split's raw files by name; None = find them.
+      raw_folder: the folder of raw files that the user named, if any.
       beam: builds in parallel; None = in this process.
     """
 
@@ -108,7 +108,7 @@ class RawBuilder(
             license=dataset.licence,
             features=tfds.features.FeaturesDict(features),
             supervised_keys=None,
-            disable_shuffling=True,  # the raw files' order; readers shuffle where they want it
+            disable_shuffling=True,  # keeps the order of the raw files; readers shuffle if needed
             metadata=tfds.core.MetadataDict(),
         )
 
@@ -119,7 +119,7 @@ class RawBuilder(
         if self.paths is None:
             try:
                 manual = pathlib.Path(dl_manager.manual_dir)
-            except AssertionError:  # there is none, which matters only if a file has no URL
+            except AssertionError:  # no such folder: matters only if a file has no URL
                 manual = manual_folder(self)
             self.paths = _raw_paths(self, manual)
         self.info.metadata["raw_fingerprint"] = _fingerprint_raw_files(self.paths)
@@ -132,7 +132,7 @@ class RawBuilder(
                 logging.warning("%s has no split %s: %s has no example.", self.name, split, names)
             elif self.beam:
                 for _ in dataset.examples(files, split, self.bad_rows):
-                    pass  # bad rows are found here, once; the parts skip them
+                    pass  # finds all bad rows here once; the parallel parts skip them
                 self._note_bad_rows()
                 generators[split] = numbered_examples(dataset, split, files, self.beam.part_count)
             else:
@@ -149,7 +149,7 @@ class RawBuilder(
         self._note_bad_rows()
 
     def _note_bad_rows(self) -> None:
-        """Notes them in the metadata, which are written once all splits are made."""
+        """Records the bad rows in the metadata, which are written once all splits are made."""
         self.info.metadata["skipped_rows"] = self.bad_rows.count
         self.info.metadata["skipped_messages"] = self.bad_rows.messages
 
@@ -164,10 +164,10 @@ _KINDS = {
 def _raw_paths(
     builder: RawBuilder, manual_folder: pathlib.Path, fetch: bool = True
 ) -> dict[str, Paths]:
-    """Returns each split's raw files by name, fetching what is missing if `fetch`.
+    """Returns each split's raw files by name; fetches missing files if `fetch`.
 
-    Files in `manual_folder`, or in a folder there with the data set's name, come first. If the user
-    has files for some splits only, the others are left out.
+    Files in `manual_folder`, or in a folder there with the data set's name, take precedence. If the
+    user has files for some splits only, the other splits are left out.
     """
     dataset = builder.builder_config.dataset
     if builder.builder_config.sample:
@@ -194,7 +194,7 @@ def _raw_paths(
     all_paths = [path for paths in paths_by_split.values() for path in paths.values()]
     if errors and all(
         path.is_relative_to(downloads) for path in all_paths
-    ):  # none is the user's own
+    ):  # the user has no files of their own
         raise next(iter(errors.values()))
     for split, problem in errors.items():
         logging.warning("%s is prepared without the split %s: %s", dataset.name, split, problem)
@@ -202,12 +202,12 @@ def _raw_paths(
 
 
 def _data_root(builder: tfds.core.DatasetBuilder) -> pathlib.Path:
-    """Returns TFDS's data folder, below which the builder's data lies in name/config/version."""
+    """Returns TFDS's data folder; the builder's data lies in its subfolder name/config/version."""
     return pathlib.Path(builder.data_dir).parents[2]
 
 
 def manual_folder(builder: RawBuilder) -> pathlib.Path:
-    """Returns where TFDS looks for files that are placed by hand."""
+    """Returns the folder where TFDS looks for files placed by hand."""
     return _data_root(builder) / "downloads" / "manual"
 
 
@@ -224,26 +224,26 @@ def prepare_builder(
     fetch: bool = True,
     beam: BeamPipeline | None = None,
 ) -> tfds.core.DatasetBuilder:
-    """Returns the builder with its data prepared, if need be anew.
+    """Returns the builder with its data prepared, preparing it again if needed.
 
-    Data that was prepared from other raw files (edited, or fetched anew) is prepared again. If no
-    raw files are at hand, prepared data is taken as it is. Of bad rows, those that were skipped
-    when the data was prepared are counted too.
+    Data prepared from other raw files (edited, or fetched again) is prepared again. If no raw files
+    are available, prepared data is used as it is. Bad rows that were skipped when the data was
+    prepared are counted in `bad_rows`.
 
     Args:
       builder_class: the builder.
       config: the name of one of its configs.
-      data_dir: TFDS's data folder; None = TFDS's default (`~/tensorflow_datasets`). Data of a store
-        is read from a staged copy; it is prepared locally and uploaded.
-      raw_folder: None = where the raw files were when the data was prepared, else TFDS's manual
-        folder, then their source.
-      bad_rows: by default preparing stops at the first.
-      fetch: False = raw files that are not at hand are an error.
+      data_dir: TFDS's data folder; None = TFDS's default (`~/tensorflow_datasets`). If it is on a
+        store, data is read from a staged copy; new data is prepared locally and uploaded.
+      raw_folder: the folder of the raw files; None = the folder used when the data was prepared,
+        else TFDS's manual folder, then their source.
+      bad_rows: how bad rows are handled; by default preparation stops at the first.
+      fetch: False = missing raw files are an error.
       beam: prepares in parallel; None = in this process.
 
     Raises:
-      ConfigError: no Apache Beam, or unknown options of it; an unwritable `data_dir`.
-      InputError: an unknown config, missing or bad raw files.
+      ConfigError: Apache Beam is not installed or gets unknown options; `data_dir` is unwritable.
+      InputError: the config is unknown; raw files are missing or bad.
     """
     if config not in builder_class.builder_configs:
         config_names = list(builder_class.builder_configs)
@@ -268,7 +268,7 @@ def prepare_builder(
     except InputError:
         if made_from is None or raw_folder is not None:
             raise
-        return _count_skipped(builder, bad_rows)  # its raw files may lie anywhere, or be gone
+        return _count_skipped(builder, bad_rows)  # its raw files may have been moved or deleted
     if made_from == _fingerprint_raw_files(paths) and is_finished(pathlib.Path(builder.data_dir)):
         return _count_skipped(builder, bad_rows)
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
@@ -286,7 +286,7 @@ def _prepare_on_store(
     fetch: bool,
     beam: BeamPipeline | None,
 ) -> tfds.core.DatasetBuilder:
-    """Returns the builder over a local copy of a store's data, which is uploaded if it is new."""
+    """Returns the builder of a local copy of a store's data; uploads the data if it is new."""
     local = cache_folder() / "data" / hashlib.sha256(str(store).encode()).hexdigest()[:32]
     place = pathlib.Path(builder_class(config=config, data_dir=str(local)).data_dir)
     target = store / place.relative_to(local).as_posix()
@@ -296,7 +296,7 @@ def _prepare_on_store(
         with private_place(place) as link:
             link.symlink_to(copy)
             if place.is_dir() and not place.is_symlink():
-                shutil.rmtree(place)  # of other raw files
+                shutil.rmtree(place)  # prepared from other raw files
             os.replace(link, place)
     prepare_builder(builder_class, config, local, raw_folder, bad_rows, fetch, beam)
 
@@ -316,7 +316,7 @@ def _raw_fingerprint(folder: pathlib.Path) -> Any:
 
 
 def _count_skipped(builder: RawBuilder, bad_rows: BadRows) -> RawBuilder:
-    """Returns the builder, and counts the rows that were skipped when its data was prepared."""
+    """Returns the builder; adds the rows skipped when its data was prepared to `bad_rows`."""
     metadata = _read_metadata(builder)
     count = metadata.get("skipped_rows", 0)
     if count:
@@ -332,7 +332,7 @@ def _prepare_beside(
     skip_bad_rows: bool,
     beam: BeamPipeline | None,
 ) -> None:
-    """Prepares the data beside its place and moves it there: a failure changes nothing."""
+    """Prepares the data beside its final place and moves it there, so a failure changes nothing."""
     target = pathlib.Path(builder.data_dir)
     with atomic_folder(target, "a data set", True, "--data-dir", waits=True) as place:
         if _read_metadata(builder).get("raw_fingerprint") == _fingerprint_raw_files(paths):
@@ -353,7 +353,7 @@ def _prepare_beside(
 
 @contextlib.contextmanager
 def _silence_tfds() -> Iterator[None]:
-    """Keeps TFDS from printing, and from drawing bars for data that takes a second or two."""
+    """Keeps TFDS from printing, and from drawing progress bars for a second or two."""
     tfds.disable_progress_bar()
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -363,5 +363,5 @@ def _silence_tfds() -> Iterator[None]:
 
 
 def _read_metadata(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
-    """Returns the metadata of prepared data; empty if it is not prepared, or not complete."""
+    """Returns the metadata of prepared data; empty if preparation was not run or not completed."""
     return read_json_or_none(pathlib.Path(builder.data_dir) / _METADATA) or {}

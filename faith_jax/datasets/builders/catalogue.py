@@ -1,6 +1,6 @@
-"""The TFDS builders of all raw data sets, by name: `tfds.builder("begin/official")` once imported.
+"""Registers the TFDS builders of all raw data sets, for example `tfds.builder("begin/official")`.
 
-A builder has the configs of each `RawDataset` of its name; `faith_jax/datasets/cards` describe it.
+A builder has a config for each `RawDataset` of its name; its card is in faith_jax/datasets/cards.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from faith_jax.datasets.raw_dataset import RawDataset, card
 
 
 def _create_builder_class(name: str, parts: Iterable[RawDataset]) -> type[RawBuilder]:
-    """Returns the builder of a data set; TFDS knows it by its name from now on."""
+    """Returns the builder of a data set, and thereby registers its name with TFDS."""
     class_name = "".join(part.capitalize() for part in name.split("_"))
     about = card(name)
     builder = type(
@@ -31,7 +31,7 @@ def _create_builder_class(name: str, parts: Iterable[RawDataset]) -> type[RawBui
             "BUILDER_CONFIGS": configs({part.config: part for part in parts}),
         },
     )
-    globals()[class_name] = builder  # where Beam's workers look for it
+    globals()[class_name] = builder  # so that Beam's workers find it
     return builder
 
 

@@ -1,7 +1,7 @@
-"""TFDS records whose bytes depend on their examples alone.
+"""TFDS records whose bytes depend only on their examples.
 
-TFDS itself writes the features of an example in the order of a hash table of protobuf, which each
-process seeds anew. Readers of either order find the same examples.
+TFDS itself writes the features of an example in the order of a protobuf hash table, which differs
+between processes. Readers get the same examples from either order.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ class OrderedWriter(tfds.core.ExampleWriter):
     """Writes the features of each example in the order of their names."""
 
     def write(self, path: Any, examples: Iterable[tuple[Any, bytes]]) -> Any:
-        """Writes a file of (key, record)."""
+        """Writes a file of (key, record) pairs."""
         ordered = (
             (key, tf.train.Example.FromString(record).SerializeToString(deterministic=True))
             for key, record in examples

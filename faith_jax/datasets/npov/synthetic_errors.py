@@ -1,10 +1,10 @@
 """Synthetic errors of NPOV responses (Chang 2024, section 4.2).
 
-The response stays as it is; the arguments that it is judged by change:
+The response does not change, but the arguments by which it is judged do:
 
-- hallucination: one given argument is removed, so the response tells one too many;
-- coverage error: one unused argument of the topic is added, so the response leaves one out;
-- both, of different arguments.
+- hallucination: a given argument is removed, so the response tells one too many;
+- coverage error: an unused argument of the topic is added, so the response leaves one out;
+- both: a given argument is removed, and a different one is added.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from faith_jax.core.types import SIDE_FIELDS, SIDES
 from faith_jax.datasets.augmentation.draws import draw
 from faith_jax.datasets.npov.topics import Topic
 
-# (response, removed argument, other texts) -> where the response retells the removed argument
+# (response, removed argument, other texts) -> spans where the response retells the removed argument
 SpanRule = Callable[[str, str, Sequence[str]], Sequence[tuple[int, int]]]
 
 
@@ -24,10 +24,10 @@ Row = Mapping[str, Any]
 def synthetic_rows(
     row: Row, topic: Topic, spans: SpanRule | None = None, seed: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yields an error-free response without an error, and with each kind of error it can have.
+    """Yields a row unchanged, and once with each kind of synthetic error that is possible.
 
-    The row has `id`, `topic`, `query`, `response`, `pro_arguments` and `con_arguments`; `spans`
-    finds the hallucinated spans, which are empty without it.
+    The row has `id`, `topic`, `query`, `response`, `pro_arguments` and `con_arguments`, and its
+    response has no error. `spans` finds the hallucinated spans, which are empty without it.
     """
     error_free = {
         name: row[name] for name in ("id", "topic", "query", *SIDE_FIELDS, "response")
@@ -58,7 +58,7 @@ def synthetic_rows(
 
 
 def with_hallucination(row: Row, seed: int = 0) -> dict[str, Any] | None:
-    """Removes one given argument, never an added one; None if it is the only one."""
+    """Removes a given argument, but not an added one; returns None if only one is left."""
     places = [
         (side, place)
         for side in SIDE_FIELDS
@@ -76,9 +76,9 @@ def with_hallucination(row: Row, seed: int = 0) -> dict[str, Any] | None:
 def with_coverage_error(
     row: Row, unused: Mapping[str, Sequence[str]], seed: int = 0
 ) -> dict[str, Any] | None:
-    """Adds one unused argument, never the removed one, at a drawn place; None if there is none.
+    """Adds an unused argument, but not the removed one, at a drawn place; None if there is none.
 
-    `unused` are the topic's arguments that the response does not tell, by `SIDE_FIELDS`.
+    `unused` has the topic's arguments that the response was not given, by `SIDE_FIELDS`.
     """
     choices = [
         (side, text)
@@ -101,7 +101,7 @@ def unused_arguments(row: Row, topic: Topic, side: str) -> list[str]:
 
 
 def hallucinated_spans(row: Row, spans: SpanRule) -> list[list[int]]:
-    """Returns where a response retells the removed argument; empty if none was removed."""
+    """Returns the spans that retell the removed argument; empty if no argument was removed."""
     if not row["removed_argument"]:
         return []
     remaining_arguments = [

@@ -26,7 +26,7 @@ TOPICS_FILE = "topics.jsonl"
 RESPONSES_FILE = "responses.jsonl"
 SAMPLE = "sample"
 
-# Words that say nothing about which topic a query asks about.
+# Words that do not help to identify the topic of a query.
 _COMMON_WORDS = frozenset(
     ["a", "an", "and", "are", "be", "by", "can", "do", "does", "for", "from", "have", "in", "is"]
     + ["it", "of", "on", "or", "should", "that", "the", "their", "to", "what", "which", "with"]
@@ -50,7 +50,7 @@ Arguments = Annotated[tuple[Argument, ...], msgspec.Meta(min_length=1)]
 
 @dataclasses.dataclass(frozen=True)
 class Topic:
-    """A controversial topic: the pro side answers its leading question with yes."""
+    """A controversial topic; its pro side answers the leading question with yes."""
 
     id: Text
     title: Text
@@ -66,7 +66,7 @@ Indices = Annotated[tuple[Index, ...], msgspec.Meta(min_length=1)]
 
 @dataclasses.dataclass(frozen=True)
 class WrittenResponse:
-    """A response that verbalises some of a topic's arguments, as many pro as con.
+    """A response that verbalises some of a topic's arguments, equally many pro and con.
 
     `topic` is the topic's id; `pro` and `con` are 0-based indices of arguments in the order of the
     response; `source` is "written" (by a person) or "template".
@@ -81,10 +81,10 @@ class WrittenResponse:
 
 
 def topics_folder(source: str | pathlib.Path) -> pathlib.Path:
-    """Returns a data set's folder: `source`, or that of an embedded sample by its name or "sample".
+    """Returns a data set's folder: `source`, or an embedded sample's by its name or "sample".
 
     Raises:
-      InputError: it is neither.
+      InputError: `source` is neither a folder nor a sample.
     """
     folder, hint = path_of(source), ""
     if str(source) == SAMPLE:
@@ -105,8 +105,8 @@ def load_topics(source: str | pathlib.Path, bad_rows: BadRows | None = None) -> 
     """Reads the topics of a data set from `topics.jsonl` in its `topics_folder`; at least one.
 
     Raises:
-      InputError: a missing folder or file, or the first bad row with its line: a wrong field, or an
-        id or question of an earlier line.
+      InputError: a folder or file is missing, or a row is bad: a field is wrong, or the id or
+        question occurs on an earlier line.
     """
     seen: dict[tuple[str, str], str] = {}
 
@@ -126,11 +126,11 @@ def load_topics(source: str | pathlib.Path, bad_rows: BadRows | None = None) -> 
 def load_responses(
     source: str | pathlib.Path, topics: Iterable[Topic], bad_rows: BadRows | None = None
 ) -> tuple[WrittenResponse, ...]:
-    """Reads the responses of a data set: of its folder, which may have none, or of a file.
+    """Reads the responses of a data set, from its folder, which may have none, or from a file.
 
     Raises:
-      InputError: the first bad row, with its line: a wrong field, an unknown topic or index, or an
-        id of an earlier line.
+      InputError: a row is bad: a field is wrong, the topic or an index is unknown, or the id occurs
+        on an earlier line.
     """
     path = path_of(source)
     if path.is_dir():
@@ -172,7 +172,7 @@ def _check_new(
 
 
 def _with_objects(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a topic's row with each argument that is a text as an object."""
+    """Returns a topic's row with arguments that are plain texts turned into objects."""
     sides = {
         side: [{"text": item} if isinstance(item, str) else item for item in row[side]]
         for side in ("pro", "con")
@@ -184,7 +184,7 @@ def _with_objects(row: Mapping[str, Any]) -> dict[str, Any]:
 def generation_examples(
     topics: Iterable[Topic], responses: Iterable[WrittenResponse], split: str
 ) -> Iterator[dict[str, Any]]:
-    """Yields the examples of the generation task: the responses to topics of one split.
+    """Yields the examples of the generation task: the responses on topics of one split.
 
     Yields:
       `id`, `topic` (its id), `query` (its leading question), `pro_arguments` and `con_arguments`
@@ -210,7 +210,7 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     A query is a leading question, title or id; case and punctuation do not matter.
 
     Raises:
-      InputError: the query is empty or matches no topic (names the nearest questions) or several.
+      InputError: the query is empty, or matches no topic (names the nearest questions) or several.
     """
     topics = list(topics)
     if not query.strip():
@@ -228,7 +228,7 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     def count_shared(topic: Topic) -> int:
         return len(words & set(_normalize_title(f"{topic.question} {topic.title}").split()))
 
-    # The nearest questions by shared words, or else by spelling.
+    # The nearest questions by shared words, or by spelling if no words are shared.
     best = sorted((t for t in topics if count_shared(t)), key=count_shared, reverse=True)[:3]
     nearest = [t.question for t in best] or nearest_names(query, [t.question for t in topics])
     questions = " ".join(nearest or [t.question for t in topics[:3]])
@@ -242,7 +242,7 @@ def _normalize_title(text: str) -> str:
 
 
 class Combination(NamedTuple):
-    """Arguments of a topic, as many pro as con: indices in the order given."""
+    """Indices of arguments of a topic, in order and equally many pro and con."""
 
     pro: tuple[int, ...]
     con: tuple[int, ...]

@@ -1,1 +1,1 @@
-"""The raw formats, one file each: what the authors published, read row by row."""
+"""The raw formats as the authors published them, one module for each, read row by row."""

@@ -1,7 +1,7 @@
 """BEGIN (Dziri 2021): responses of dialogue models, labelled for attribution to their knowledge.
 
-`begin` is the second release (which Nandwani 2023 evaluates on), `begin_2021` the first one (which
-TRUE and Steen 2023 evaluate on). Both are tab-separated without quoting: a quote mark is text.
+`begin` is the second release (used by Nandwani 2023), `begin_2021` the first release (used by TRUE
+and Steen 2023). Both are tab-separated without quoting: a quote mark is text.
 """
 
 import functools
@@ -24,7 +24,7 @@ class _Response(msgspec.Struct):
     model: Text = msgspec.field(name="model_name")
     source: Literal["wow", "cmu", "tc"] = msgspec.field(name="data_source")
     knowledge: Text
-    message: str  # empty where the response opens a dialogue
+    message: str  # empty if the response opens a dialogue
     response: Text
     label: BeginLabel = msgspec.field(name="begin_label")
 

@@ -1,6 +1,6 @@
-"""CMU-DoG (Zhou 2018): two people talk about a film, one or both of whom read about it meanwhile.
+"""CMU-DoG (Zhou 2018): two people talk about a film, while one or both of them read about it.
 
-One example for each turn of a speaker who reads; consecutive utterances of a speaker are one turn.
+Each turn of a reading speaker is an example; consecutive utterances of a speaker are one turn.
 """
 
 import functools
@@ -22,7 +22,7 @@ _User = Literal["user1", "user2"]
 
 
 class _RawFilm(msgspec.Struct):
-    """A film: facts, as texts or lists of texts by name, and three scenes."""
+    """A film: three scenes, and facts by name, each a text or a list of texts."""
 
     wikiDocumentIdx: Whole
     facts: dict[str, str | list[str]] = msgspec.field(name="0")
@@ -32,11 +32,11 @@ class _RawFilm(msgspec.Struct):
 
 
 class _Utterance(msgspec.Struct):
-    """An utterance of a user, and the section shown meanwhile."""
+    """An utterance of a user, and the section that was shown at the time."""
 
     uid: _User
     docIdx: Annotated[int, msgspec.Meta(ge=0, le=3)]
-    text: str  # the authors' files have some blank ones, which say nothing
+    text: str  # some are blank in the authors' files, and are skipped
 
 
 class _Conversation(msgspec.Struct):
@@ -88,7 +88,7 @@ def read_turns(path: pathlib.Path, films: Mapping[int, Film], bad_rows: BadRows)
 
 
 def _json_files(folder: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
-    """Yields the objects of a folder's JSON files by name, each with its name as its id."""
+    """Yields the objects in a folder's JSON files, sorted by file name, which is the default id."""
     for path in sorted(folder.glob("*.json")):
         try:
             fields = read_json(path, InputError)

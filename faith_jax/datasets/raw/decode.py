@@ -1,4 +1,4 @@
-"""DECODE (Nie 2021): dialogues whose last turn contradicts what its speaker said, or does not."""
+"""DECODE (Nie 2021): dialogues whose last turn may contradict earlier turns of its speaker."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ class _Turn(msgspec.Struct):
 
 
 class _Dialogue(msgspec.Struct):
-    """A dialogue; the last one of the contradicted turns is the last turn itself."""
+    """A dialogue; the listed indices of contradicted turns end with the last turn itself."""
 
     record_id: Text
     turns: Annotated[list[_Turn], msgspec.Meta(min_length=2)]

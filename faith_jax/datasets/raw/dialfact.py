@@ -1,9 +1,9 @@
 """DialFact (Gupta 2022): claims in dialogues, with evidence and labels.
 
-`dialfact/retrieved` has the claims with the evidence that a retriever found in place of the
-annotators'. `dialfact_evidence` has pairs to train sentence selection on (section 5.2), derived
-from Wizard of Wikipedia: a response with the sentence that the Wizard used, with one of those that
-it was shown and did not use, and with one from another dialogue.
+`dialfact/retrieved` has the claims with evidence found by a retriever instead of the annotators'.
+`dialfact_evidence` has pairs for training sentence selection (section 5.2), derived from Wizard of
+Wikipedia: a response with the sentence that the Wizard used, with a sentence that the Wizard was
+shown but did not use, and with a sentence from another dialogue.
 """
 
 import collections
@@ -28,10 +28,10 @@ _SEED = 0
 
 
 class _Claim(msgspec.Struct):
-    """A claim; its evidence is lists of title, URL, sentence and id, as they stand.
+    """A claim; each item of its evidence is a list of title, URL, sentence and id, left unchanged.
 
     The authors left some sentences empty. A fifth item marks evidence of the original utterance
-    that was added to a claim without any.
+    that was added to a claim without evidence.
     """
 
     id: Text
@@ -50,7 +50,7 @@ def read_claims(path: pathlib.Path, bad_rows: BadRows) -> Examples:
 
 
 def evidence_features(evidence: Iterable[Sequence[str]]) -> dict[str, list[str]]:
-    """Returns the features of evidence: of lists of title, URL, sentence and id."""
+    """Returns the features of evidence, given as lists of title, URL, sentence and id."""
     names = ("evidence_titles", "evidence_urls", "evidence", "evidence_ids")
     parts = list(evidence)
     return {name: [part[number] for part in parts] for number, name in enumerate(names)}
@@ -74,7 +74,7 @@ def _build_example(row: _Claim, place: str) -> Examples:
 DIALFACT = load_card("dialfact", each_file(read_claims))
 DIALFACT_AUGMENTED = load_card("dialfact", each_file(read_claims), part="augmented")
 
-# A dialogue's number, the title of an article, one of its sentences.
+# A dialogue's number, the title of an article, and a sentence of the article.
 PoolEntry = tuple[int, str, str]
 
 
@@ -83,7 +83,7 @@ def evidence_pairs(turn: Mapping[str, Any], pool: Sequence[PoolEntry], seed: int
 
     `kind` is "used" (label 1), "shown" (from the articles that the Wizard was shown) or "random"
     (used in another dialogue); the latter two have the label 0, and are left out if there is no
-    such sentence. The draw depends only on the turn and the pool, the sentences used in the split.
+    such sentence. The draw depends only on the turn, the seed and the pool (the split's sentences).
     """
     used = (turn["knowledge_title"], turn["knowledge"])
     unused = [
@@ -110,9 +110,9 @@ def evidence_pairs(turn: Mapping[str, Any], pool: Sequence[PoolEntry], seed: int
 def from_elsewhere(
     turn: Mapping[str, Any], pool: Sequence[PoolEntry], seed: int
 ) -> tuple[str, str] | None:
-    """Returns a title and a sentence of another dialogue; None where the pool has no other.
+    """Returns a title and a sentence of another dialogue; None if the pool has no other.
 
-    It is the first one behind a drawn place, round the pool.
+    Takes the first one from a drawn place on, wrapping around at the end of the pool.
     """
     if not pool:
         return None
@@ -125,7 +125,7 @@ def from_elsewhere(
 
 
 def _read_pairs(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-    # Twice through the file: its dialogues do not fit into memory, the sentences used do.
+    # Reads the file twice: the dialogues do not fit into memory, but the used sentences do.
     turns = WIZARD_OF_WIKIPEDIA.examples(paths, split, BadRows(skip=True))
     pool = [(t["dialogue"], t["knowledge_title"], t["knowledge"]) for t in turns if t["knowledge"]]
     for turn in WIZARD_OF_WIKIPEDIA.examples(paths, split, bad_rows):
@@ -137,7 +137,7 @@ DIALFACT_EVIDENCE = load_card("dialfact_evidence", _read_pairs)
 
 
 class Evidence(NamedTuple):
-    """A sentence that was retrieved; a score above 0 means relevant."""
+    """A retrieved sentence; a score above 0 means relevant."""
 
     title: str
     url: str
@@ -146,13 +146,13 @@ class Evidence(NamedTuple):
 
 
 def select_evidence(candidates: Sequence[Evidence], most: int = MOST_EVIDENCE) -> list[Evidence]:
-    """Returns the relevant ones of the `most` best, best first (Gupta 2022, section 5.2)."""
+    """Returns the relevant ones among the `most` best, best first (Gupta 2022, section 5.2)."""
     best = sorted(candidates, key=lambda evidence: -evidence.score)[:most]
     return [evidence for evidence in best if evidence.score > 0]
 
 
 class _Retrieved(msgspec.Struct):
-    """The evidence that a retriever found for a claim: [title, URL, sentence, ..., score] each."""
+    """The retrieved evidence for a claim, each item as [title, URL, sentence, ..., score]."""
 
     id: Text
     evidence: list[Annotated[list[str | int | float], msgspec.Meta(min_length=4)]] = []
@@ -161,7 +161,7 @@ class _Retrieved(msgspec.Struct):
 def read_retrieved(path: pathlib.Path, bad_rows: BadRows) -> dict[str, list[Evidence]]:
     """Returns the selected evidence of each claim by its id, from JSON lines of `_Retrieved`.
 
-    A claim may have several lines, as where a retriever writes one for each sentence.
+    A claim may have several lines, for example one for each sentence.
     """
     retrieved = collections.defaultdict[str, list[Evidence]](list)
     rows = read_jsonl(path, bad_rows)

@@ -26,6 +26,6 @@ def _build_example(row: _Pair, place: str) -> Examples:
     yield msgspec.structs.asdict(row) | {"label": row.label.nli.value}
 
 
-# The authors' files are one JSON array, whatever their names say; users' may have lines.
+# The authors' files are JSON arrays despite their names; users' files may have lines.
 _read = functools.partial(read_rows, form=TableForm(form="jsonl", encoding="utf-8"))
 DIALOGUE_NLI = load_card("dialogue_nli", each_row(_read, _Pair, _build_example))

@@ -1,14 +1,14 @@
 """VitaminC, FEVER and Colloquial Claims: claims without a dialogue, with evidence and labels.
 
-Gupta 2022 compares verifiers that were trained on these (section 5.3, table 6). Their examples have
-the fields of `dialfact`, without context, so that one task serves them all: a claim is factual, and
-written.
+Gupta 2022 compares verifiers that were trained on these data sets (section 5.3, table 6). The
+examples have the fields of `dialfact` with an empty context, so that one task serves them all;
+every claim has the types "factual" and "written".
 
 - VitaminC (Schuster 2021): a claim with one sentence of an article, before or after a revision.
-- FEVER (Thorne 2018), with the text of its evidence (Atanasova 2020): the claims that lack evidence
-  have sentences that were retrieved.
-- Colloquial Claims (Kim 2021): FEVER's claims rewritten as turns of a dialogue; each of a claim's
-  rewritings is an example.
+- FEVER (Thorne 2018), with the text of its evidence (Atanasova 2020): claims that lack evidence
+  have retrieved sentences instead.
+- Colloquial Claims (Kim 2021): FEVER's claims rewritten as turns of a dialogue; each rewriting of a
+  claim is an example.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from faith_jax.core.schema import Text, Texts, Whole
 from faith_jax.datasets.raw.dialfact import evidence_features
 from faith_jax.datasets.raw_dataset import Examples, each_row, load_card
 
-# How FEVER writes brackets, colons and quotation marks.
+# FEVER's encodings of brackets, colons and quotation marks.
 _WRITTEN = {
     "-LRB-": "(",
     "-RRB-": ")",
@@ -37,7 +37,7 @@ _WRITTEN = {
 
 
 def plain_text(text: str) -> str:
-    """Returns a sentence of FEVER's Wikipedia with its brackets, colons and quotation marks.
+    """Returns a sentence of FEVER's Wikipedia with plain brackets, colons and quotation marks.
 
     >>> plain_text("The film -LRB- 1931 -RRB- is called `` M '' .")
     'The film ( 1931 ) is called " M " .'
@@ -50,7 +50,7 @@ def plain_text(text: str) -> str:
 def _build_example(
     name: str, claim: str, label: DialFactLabel, evidence: Iterable[tuple[str, str]]
 ) -> dict[str, Any]:
-    """Returns a claim with its evidence, of (title, sentence); see `DIALFACT.features`."""
+    """Returns a claim with its evidence, given as (title, sentence); see `DIALFACT.features`."""
     sentences = enumerate((title, text) for title, text in evidence if text.strip())
     return {
         "id": name,
@@ -82,7 +82,7 @@ def _build_vitaminc_example(row: VitamincClaim, place: str) -> Examples:
 
 
 class _FeverClaim(msgspec.Struct):
-    """A claim with its evidence: lists of page, number of the line, and sentence."""
+    """A claim with its evidence, given as lists of page, line number and sentence."""
 
     id: Whole | Text
     claim: Text
@@ -107,7 +107,7 @@ class _Sentence(msgspec.Struct):
 
 
 class _ColloquialClaims(msgspec.Struct):
-    """The rewritings of a claim of FEVER, with its evidence."""
+    """The rewritings of a FEVER claim, with its evidence."""
 
     fever_id: Whole | Text
     fever_label: DialFactLabel

@@ -1,7 +1,7 @@
 """FaithDial (Dziri 2022): dialogues whose hallucinated Wizard of Wikipedia responses were edited.
 
-`faithdial` has one example for each turn of the Wizard, also with control tokens; `faith_critic`
-the pairs of knowledge and response that FaithCritic is trained on, derived from the same files.
+`faithdial` has one example for each turn of the Wizard, optionally with control tokens.
+`faith_critic` has FaithCritic's training pairs of knowledge and response, from the same files.
 """
 
 import functools
@@ -25,7 +25,7 @@ WIZARD = "Wizard"
 
 
 class _Utterance(msgspec.Struct):
-    """A turn; BEGIN and VRM label its response before any edit."""
+    """A turn; BEGIN and VRM are labels of its response before any edit."""
 
     knowledge: Text
     response: Text
@@ -39,7 +39,7 @@ class _Utterance(msgspec.Struct):
 
 
 class _Dialogue(msgspec.Struct):
-    """A dialogue, with its number in the file's own counting."""
+    """A dialogue, with the number that the file gives it."""
 
     utterances: Annotated[list[_Utterance], msgspec.Meta(min_length=1)]
     dialog_idx: Whole | None = None
@@ -48,10 +48,10 @@ class _Dialogue(msgspec.Struct):
 def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     """Yields the turns of train.json, valid.json or test.json.
 
-    Beside the features of `FAITHDIAL` they have `speaker`, and `control_tokens` (empty if the file
-    has none). `dialogue` is the dialogue's number in the file's own counting, `turn` counts from 0,
-    `original_response` is empty if the response was not edited, and the labels are those of the
-    response before any edit.
+    In addition to the features of `FAITHDIAL` they have `speaker`, and `control_tokens` (empty if
+    the file has none). `dialogue` is the dialogue's number in the file, `turn` counts from 0,
+    `original_response` is empty if the response was not edited, and the labels are for the response
+    before any edit.
     """
     split = path.stem.removesuffix(control_tokens.SUFFIX)
     make = functools.partial(_build_turns, split=split, places={})
@@ -59,7 +59,7 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
 
 
 def _build_turns(dialogue: _Dialogue, place: str, split: str, places: dict[int, str]) -> Examples:
-    """Yields the turns of a dialogue; `places` has the places of the numbers before it."""
+    """Yields the turns of a dialogue; `places` has the place of each earlier dialogue's number."""
     number = item_number(place) if dialogue.dialog_idx is None else dialogue.dialog_idx
     if before := places.get(number):
         expected = f"a number of its own (that of {before} is the same)"
@@ -86,8 +86,8 @@ def _build_turns(dialogue: _Dialogue, place: str, split: str, places: dict[int, 
 def negative_responses(turn: Mapping[str, Any], samples: Iterable[str] = ()) -> list[str]:
     """Returns the responses that InfoNCE contrasts with a turn's (Dziri 2022, section 5.2.1).
 
-    First Wizard of Wikipedia's, if annotators found a hallucination in it, then the samples of a
-    model with perturbed knowledge; without repeated texts and the turn's own response.
+    First comes Wizard of Wikipedia's response, if annotators found a hallucination in it, then the
+    samples of a model with perturbed knowledge; repeats and the turn's own response are removed.
     """
     hallucinated = WizardLabel.HALLUCINATION in turn["begin_labels"]
     texts = [wow_response(turn), *samples] if hallucinated else samples
@@ -109,11 +109,11 @@ def _read_critic(paths: Paths, split: str, bad_rows: BadRows, all_edits: bool) -
     """Yields the critic's examples of the Wizard's turns.
 
     Wizard of Wikipedia's response is faithful if its label is Entailment, and unfaithful if it is
-    Hallucination. As in the authors' code (critic_data.py), turns with neither are left out, and in
-    training alone FaithDial's response is a second, faithful one, edited or not: a kept response
-    counts twice (34,000 pairs to train on). With `all_edits`, edited responses alone are the second
-    ones, in each split and whatever the label is, so that no response counts twice (Dziri 2022,
-    section 5.1, which says nothing of splits).
+    Hallucination. As in the authors' code (critic_data.py), turns with neither label are left out,
+    and in the training split only, FaithDial's response is added as a second, faithful example,
+    edited or not, so that an unedited response counts twice (34,000 training pairs). With
+    `all_edits`, only edited responses are added, but in each split and for any label, so that no
+    response counts twice (Dziri 2022, section 5.1, which does not mention splits).
     """
     for path in paths.values():
         for turn in _wizard_turns(path, bad_rows):

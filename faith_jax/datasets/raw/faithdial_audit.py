@@ -1,8 +1,8 @@
 """The audit behind FaithDial (Dziri 2022, "On the Origin of Hallucinations …").
 
-Experts labelled responses of three data sets' people (`gold`) and of three models trained on these
-with BEGIN's classes and with verbal response modes (VRM). The authors' twelve files name their
-columns and spell their labels differently; here they are alike.
+Experts labelled responses with BEGIN's classes and with verbal response modes (VRM): responses by
+the people of three data sets (`gold`), and by three models trained on these sets. The authors'
+twelve files differ in the names of columns and the spelling of labels, which are unified here.
 """
 
 import pathlib
@@ -19,7 +19,7 @@ from faith_jax.datasets.raw_dataset import Examples, each_file, load_card
 _PARTIAL = {
     "partial hallucination": [WizardLabel.ENTAILMENT.value, WizardLabel.HALLUCINATION.value]
 }
-# How the files spell their labels, in small letters.
+# The files' spellings of labels, in lower case.
 _BEGIN = {label.lower(): label.value for label in WizardLabel} | {
     "entailmentt": WizardLabel.ENTAILMENT.value,
     "hallucinated": WizardLabel.HALLUCINATION.value,
@@ -34,15 +34,15 @@ _MODE_SPELLINGS = {
     "Confirmation": "confirmation",
     "Question": "question questioon",
     "Advisement": "advisement advice",
-    "": "entailment",  # of BEGIN, in the wrong column
+    "": "entailment",  # a BEGIN label in the wrong column
 }
 _MODES = {word: mode for mode, words in _MODE_SPELLINGS.items() for word in words.split()}
 
 
 def read_audit(path: pathlib.Path, bad_rows: BadRows) -> Examples:
-    """Yields the labelled rows of gold_wow.csv, gpt2_wow.csv, …: who spoke, in which data set.
+    """Yields the labelled rows of gold_wow.csv, gpt2_wow.csv, …, named SPEAKER_DATASET.csv.
 
-    Rows without a BEGIN label are ignored: the authors' files end in hundreds of empty ones.
+    Rows without a BEGIN label are ignored, since the authors' files end in hundreds of empty rows.
     """
     speaker, _, source = path.stem.partition("_")
     gold = speaker == "gold"
@@ -75,7 +75,7 @@ def _build_example(row: Mapping[str, Any], place: str) -> dict[str, Any]:
         "id": f"{row['speaker']}_{row['source']}-{line}",
         "speaker": row["speaker"],
         "source": row["source"],
-        # A few are empty in the authors' files, histories written as an empty list.
+        # A few histories are written as an empty list in the authors' files.
         "history": "" if row["history"] == "[]" else row["history"],
         "knowledge": row["knowledge"],
         "response": row["response"],
@@ -88,9 +88,9 @@ def _build_example(row: Mapping[str, Any], place: str) -> dict[str, Any]:
 def _parse_labels(
     text: str, labels_by_word: Mapping[str, str], field: str, place: str
 ) -> list[str]:
-    """Returns the labels of a cell, each once; anything but letters separates them."""
+    """Returns the distinct labels of a cell, which anything but letters may separate."""
     words = re.findall("[a-z]+", text.lower())
-    if words and all(len(word) == 1 for word in words):  # spaced out in two of the authors' cells
+    if words and all(len(word) == 1 for word in words):  # "w o r d" in two of the authors' cells
         words = ["".join(words)]
     for word in words:
         if word not in labels_by_word:

@@ -1,16 +1,16 @@
 """MultiDoc2Dial (Feng 2021): dialogues of a user and an agent who reads documents of an office.
 
-Two forms of the same files:
+The same files are read in two forms:
 
-- `MULTIDOC2DIAL` is Nandwani 2023's, as their code makes it (process_md2d.py of pmi-faith, with
-  segmentation_type="passage"). Every turn of the agent is an example (24,603, 4,699 and 4,567;
+- `MULTIDOC2DIAL` is the form of Nandwani 2023, as made by their code (process_md2d.py of pmi-faith
+  with segmentation_type="passage"). Every turn of the agent is an example (24,603, 4,699 and 4,567;
   table 2), whoever spoke before, with or without references. The knowledge is the whole passage of
-  each reference, once each, in order: the neighbouring spans of a document under the same title,
-  heading included (166 words on average). Neighbouring turns of one speaker are one utterance of
-  the history, which begins with the speaker's name.
-- `MULTIDOC2DIAL_SPANS` is the shared task's (doc2dial_pub.py of multidoc2dial): an example is a
-  turn of the agent that answers the user. The knowledge is the text from the first to the last
-  span that the turn refers to (15 to 40 words).
+  each reference, in order and without repeats. A passage is all neighbouring spans of a document
+  under the same title, with the heading (166 words on average). Consecutive turns of a speaker are
+  one utterance of the history, which begins with the speaker's name.
+- `MULTIDOC2DIAL_SPANS` is the form of the shared task (doc2dial_pub.py of multidoc2dial): an
+  example is a turn of the agent that answers the user. The knowledge is the text from the first to
+  the last span that the turn refers to (15 to 40 words).
 """
 
 import functools
@@ -34,8 +34,7 @@ _USER, _AGENT = "user", "agent"
 class _Span(msgspec.Struct):
     """A part of a document that a turn may refer to, in characters of the document's text.
 
-    Its text, the title that it stands under, and the text of the section that holds it are as
-    published, with white space around them.
+    The texts of the span, its title and its section are as published, with surrounding white space.
     """
 
     start_sp: Whole
@@ -54,9 +53,9 @@ class _RawDocument(msgspec.Struct):
 
 
 class _Document(NamedTuple):
-    """A document: its text as published, of which spans count the characters.
+    """A document, with its text as published, since spans refer to its characters.
 
-    `passages` has by a span's id the text of the spans next to it, by number, that share its title.
+    `passages` maps a span's id to the text of its passage: neighbouring spans with the same title.
     """
 
     title: str
@@ -66,7 +65,7 @@ class _Document(NamedTuple):
 
 
 class _Reference(msgspec.Struct):
-    """A span that a turn refers to; Doc2Dial, the data set before this one, calls it sp_id."""
+    """A span that a turn refers to; Doc2Dial, the predecessor, calls the id sp_id."""
 
     doc_id: Text
     id_sp: str = ""
@@ -91,9 +90,9 @@ class _Dialogue(msgspec.Struct):
 
 
 def _read_documents(path: pathlib.Path, bad_rows: BadRows, passages: bool) -> dict[str, _Document]:
-    """Returns the documents of multidoc2dial_doc.json by their ids, over all domains.
+    """Returns the documents of all domains in multidoc2dial_doc.json, by id.
 
-    For `passages`, the spans of a document must have texts.
+    With `passages`, the spans of a document must have texts.
     """
     documents: dict[str, _Document] = {}
     make = functools.partial(_build_document, passages=passages)
@@ -128,9 +127,9 @@ def _build_document(raw: _RawDocument, place: str, passages: bool) -> Iterator[_
 def _agent_turns(
     dialogue: _Dialogue, place: str, domain: str, documents: Mapping[str, _Document], passages: bool
 ) -> Examples:
-    """Yields each turn of the agent, or each that answers the user.
+    """Yields each turn of the agent (with `passages`), or only turns that answer the user.
 
-    The id is made of the agent's turn, or, as in the shared task, of the user's.
+    The id contains the id of the agent's turn, or, as in the shared task, of the user's turn.
     """
     utterances: list[tuple[str, str]] = []
     question_id = None
@@ -152,7 +151,7 @@ def _agent_turns(
 
 
 def _by_speaker(utterances: Iterable[tuple[str, str]]) -> list[str]:
-    """Returns utterances that begin with their speaker; neighbouring ones of a speaker are one.
+    """Returns utterances that begin with their speaker, joining consecutive turns of a speaker.
 
     >>> _by_speaker([("user", "Hi"), ("agent", "Hello"), ("agent", "What is it?")])
     ['user: Hi', 'agent: Hello. What is it?']
@@ -180,7 +179,7 @@ def _collect_knowledge(
             raise field_error(place, f"references[{number}].id_sp", expected, key)
         referred.setdefault(name, []).append(document.spans[key])
         passage_texts[document.passages[key].strip()] = None
-    # From the first to the last span of a document, what lies between them included.
+    # The text from the first to the last span of each document, including the text between them.
     span_texts = [
         documents[name].text[min(s.start_sp for s in spans) : max(s.end_sp for s in spans)].strip()
         for name, spans in referred.items()

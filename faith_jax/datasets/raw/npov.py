@@ -1,16 +1,16 @@
 """The NPOV data sets (Chang 2024).
 
 `procon_npov` has one example for each response in the raw format of `faith_jax.datasets.npov`;
-`npov_errors` has each response once without and once with each kind of synthetic error.
+`npov_errors` has each response once without an error and once with each kind of synthetic error.
 
-`npov_detection` are the training sets of error classifiers (section 5.2), as JSON lines that
-`faith-jax reproduce npov_detection` writes from a generator's responses; each set holds all that
-those before it hold:
+`npov_detection` has the training sets of error classifiers (section 5.2), as JSON lines that
+`faith-jax reproduce npov_detection` writes from a generator's responses. Each set contains the
+sets before it:
 
 - `synth`: error-free responses to training topics, and the same with synthetic errors;
-- `para`: and the same with paraphrased arguments;
-- `dev`: and all that of the development topics;
-- `org`: and responses with errors that people found.
+- `para`: in addition, the same with paraphrased arguments;
+- `dev`: in addition, all these for the development topics;
+- `org`: in addition, responses with errors that people found.
 """
 
 import functools
@@ -46,7 +46,7 @@ def _read_responses(
 
 
 class _Labelled(msgspec.Struct):
-    """A row of `npov_detection`; a response with organic errors may leave out several arguments."""
+    """A row of `npov_detection`; responses with organic errors may leave out several arguments."""
 
     id: Text
     topic: Text

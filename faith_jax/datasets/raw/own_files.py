@@ -1,6 +1,6 @@
-"""Files of the user's own: labelled responses, pairs for inference, and text to text.
+"""The user's own files: labelled responses, pairs for inference, and text to text.
 
-The samples have these forms. ANLI and MultiNLI themselves are read from TFDS.
+The samples have the same forms. ANLI and MultiNLI themselves are read from TFDS.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ from faith_jax.datasets.tables import TableForm, file_form
 
 
 class _UsualColumns(Columns):
-    """The columns of a table that is prepared: there is no option that names others."""
+    """The columns of a table that is prepared, for which no options can name other columns."""
 
     unknown_remedy = "rename it"
 
 
-# The share of the groundings that a model is trained and validated on; it is tested on the rest.
+# The shares of groundings in the training and validation splits; the rest is the test split.
 _TRAIN, _VALIDATION = 0.7, 0.15
 
 
@@ -41,16 +41,16 @@ class _Pair(msgspec.Struct):
 
 
 class _TextToText(msgspec.Struct):
-    """The input and the target of a model; `tools/make_mini_corpus.py` writes such rows."""
+    """A model's input and target; `tools/make_mini_corpus.py` writes such rows."""
 
     inputs: Text
     targets: Text
 
 
 def _read_texts(path: pathlib.Path, bad_rows: BadRows) -> Examples:
-    """Yields inputs and targets: a row has these, or is a row to respond to with its `response`.
+    """Yields inputs and targets; a row has these fields, or those of `input_row` and `response`.
 
-    A row without an id has the number of its line.
+    A row without an id gets the number of its line.
     """
 
     def parse(fields: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _read_texts(path: pathlib.Path, bad_rows: BadRows) -> Examples:
         if not response.strip():
             remedy = "give a response to learn, or 'inputs' and 'targets'"
             raise field_error(place, "response", "a text", row.target, remedy)
-        # The response to arguments of two sides is in the format of the input.
+        # A response to arguments of both sides is put into the format of the input.
         has_format = row.postprocess is templates.npov_response
         targets = templates.npov_generate_targets(response) if has_format else response
         return {"id": identifier, "inputs": row.inputs, "targets": targets}
@@ -72,7 +72,7 @@ def _read_texts(path: pathlib.Path, bad_rows: BadRows) -> Examples:
 
 
 def _read_labelled(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-    """Yields the rows of a split; the rows of one grounding are all in the same split."""
+    """Yields the rows of a split; all rows with the same grounding are in the same split."""
     for path in paths.values():
         for row in file_examples(path, file_form(path, TableForm()), _UsualColumns(), "", bad_rows):
             example, knowledge = row.example, " ".join(row.example.grounding.texts)

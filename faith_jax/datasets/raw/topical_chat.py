@@ -1,16 +1,16 @@
 """Topical-Chat (Gopalakrishnan 2019): two people talk about topics that both have read about.
 
-An example is a turn. Its knowledge is what the speaker's reading set has under the names that the
-speaker ticked: FS1 to FS3 (an entity's Wikipedia section and fun facts) and AS1 to AS4 (sections of
-a news article). A text that ends without punctuation gets a full stop, as in Nandwani 2023's code.
+An example is a turn. Its knowledge is the text of the sections of the reading set that the speaker
+ticked: FS1 to FS3 (an entity's Wikipedia section and fun facts) and AS1 to AS4 (sections of a news
+article). A text that ends without punctuation gets a full stop, as in the code of Nandwani 2023.
 The repository ships reading sets without the fun facts and articles ("pre-build"); its script,
-which asks Reddit and a newspaper, makes complete ones ("post-build").
+which downloads from Reddit and a newspaper, makes complete ones ("post-build").
 
-Nandwani 2023 leaves out turns without knowledge, those that draw on personal knowledge, and those
-that open a conversation; the tasks do (131,555, 8,183 and 8,301 turns of train, valid_rare and
-test_rare, table 2). By the names that the speakers ticked, test_rare has 8,301 turns and valid_rare
-8,217; those of 34 have no text. The authors' code also writes characters outside ASCII as escapes
-(of 9 responses in test_rare); here they stay.
+As in Nandwani 2023, the tasks leave out turns without knowledge, turns that draw on personal
+knowledge, and opening turns (131,555, 8,183 and 8,301 turns of train, valid_rare and test_rare
+remain, table 2). Counted by ticked sections, test_rare has 8,301 turns and valid_rare 8,217; the
+ticked sections of 34 turns have no text. The authors' code also writes characters outside ASCII as
+escapes (in 9 responses of test_rare); here they stay.
 """
 
 import functools
@@ -31,12 +31,12 @@ from faith_jax.datasets.raw_dataset import Examples, Paths, load_card
 PERSONAL = "Personal Knowledge"
 _REDDIT_ID = re.compile(r"t3_[0-9a-z]+")
 
-# The texts of Wikipedia sections by kind and id.
+# The texts of Wikipedia sections, by kind and id.
 Leads = Mapping[str, Mapping[int, str]]
 
 
 class _Turn(msgspec.Struct):
-    """A turn, with the sections that its speaker ticked."""
+    """A turn, with the sections that the speaker ticked."""
 
     message: Text
     agent: Literal["agent_1", "agent_2"]
@@ -88,7 +88,7 @@ class _ReadingSet(msgspec.Struct):
 
 
 def _read_leads(path: pathlib.Path) -> dict[str, dict[int, str]]:
-    """Returns the Wikipedia sections of wiki.json by their ids; the file maps them to ids."""
+    """Returns the Wikipedia sections in wiki.json by id; the file itself maps texts to ids."""
     leads: dict[str, dict[int, str]] = {}
     for kind, row in read_object(path):
         ids = convert_row(row.fields, row.place, dict[str, Whole])
@@ -101,11 +101,11 @@ def read_turns(
 ) -> Examples:
     """Yields the turns of a file of conversations.
 
-    `reading_sets` is the file of the same conversations; before the authors' build it refers to
-    `leads`, from `_read_leads`.
+    `reading_sets` is the file with the reading sets of these conversations; before the authors'
+    build it refers to `leads`, from `_read_leads`.
     """
     reading = read_object(reading_sets, bad_rows=bad_rows)
-    read: dict[str, Row] = {}  # those that are out of the conversations' order
+    read: dict[str, Row] = {}  # reading sets that come before their conversation
     for name, conversation in read_object(conversations, bad_rows=bad_rows):
         while name not in read:
             row_name, row = next(reading, ("", None))
@@ -119,7 +119,7 @@ def read_turns(
         make = functools.partial(_build_turns, name=name, reading_set=read.pop(name), leads=leads)
         yield from read_as(_Conversation, [conversation], make, bad_rows)
     for _ in reading:
-        pass  # what no conversation needs must be whole too
+        pass  # checks the reading sets that no conversation uses
 
 
 def _build_turns(
@@ -162,7 +162,7 @@ def _build_turns(
 def _read_section(
     reading: _ReadingSet, agent: str, source: str, leads: Leads, place: str
 ) -> tuple[list[str], bool]:
-    """Returns the texts of a section of an agent's reading set, and whether these are all."""
+    """Returns the texts of a section in an agent's reading set, and whether they are complete."""
     if source.startswith("AS"):
         text = getattr(reading.article, source, "")
         return [text] if text else [], bool(text)

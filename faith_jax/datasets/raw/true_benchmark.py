@@ -1,7 +1,7 @@
 """The corpora of TRUE (Honovich 2022), each read from its authors' files into one schema.
 
-Labels are derived as in TRUE; 1 = consistent. A file `true_<corpus>.csv` in TRUE's own form is read
-instead of the authors' files if it is at hand.
+Labels are derived as in TRUE; 1 = consistent. If there is a file `true_<corpus>.csv` in TRUE's own
+form, it is read instead of the authors' files.
 """
 
 import functools
@@ -48,9 +48,9 @@ def _make_row(
 
 
 def all_pass(votes: Iterable[Iterable[bool]]) -> int:
-    """Returns 1 if in each group of votes the rounded mean is 1, as in TRUE.
+    """Returns 1 if the rounded mean of every group of votes is 1, else 0, as in TRUE.
 
-    A tie rounds to the even number, so half of two votes is 0.
+    A tie rounds to the even number, so a mean of one half gives 0.
     """
     for group in votes:
         counted = [int(vote) for vote in group]
@@ -73,7 +73,7 @@ def _rows_of(
 
 
 class _TrueRow(msgspec.Struct):
-    """TRUE's own form, in its order; an unnamed first column is TRUE's row number."""
+    """A row of TRUE's own form, in its column order; the unnamed column is TRUE's row number."""
 
     grounding: Text
     generated_text: Text
@@ -83,7 +83,7 @@ class _TrueRow(msgspec.Struct):
 
 
 def _build_corpus(name: str, read: Reader) -> RawDataset:
-    """Returns a corpus; its file in TRUE's own form is read instead if it is at hand."""
+    """Returns a corpus; its file in TRUE's own form takes precedence over the authors' files."""
 
     def true_example(row: _TrueRow, place: str) -> Examples:
         number = row.number or _extract_line_number(place)
@@ -102,7 +102,7 @@ def _build_corpus(name: str, read: Reader) -> RawDataset:
 
 
 class _FrankSummary(msgspec.Struct):
-    """A summary with, for each sentence, each annotator's error types ("NoE" = none)."""
+    """A summary with each annotator's error types for each sentence ("NoE" = no error)."""
 
     hash: Text
     model_name: Text
@@ -133,7 +133,7 @@ class _QagsSentence(msgspec.Struct):
 
 
 class _QagsSummary(msgspec.Struct):
-    """A summary with, for each sentence, what voters said: whether the article supports it."""
+    """A summary with votes for each sentence on whether the article supports it."""
 
     article: Text
     summary_sentences: Annotated[list[_QagsSentence], msgspec.Meta(min_length=1)]
@@ -162,7 +162,7 @@ class _MnbmVote(msgspec.Struct):
 
 
 def _read_mnbm(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-    """A worker's last row on a summary counts; a worker without a row found no hallucination."""
+    """Yields MNBM's summaries; a worker's last row counts, and no row means no hallucination."""
     article_of = text_finder(_ARTICLES, [paths["mnbm_articles.jsonl"]])
     path = paths["hallucination_annotations_xsum_summaries.csv"]
     rows = read_csv(path, columns_of(_MnbmVote), bad_rows)
@@ -188,7 +188,7 @@ class _Consistency(msgspec.Struct):
 
 
 class _SummevalSummary(msgspec.Struct):
-    """A summary with the marks of three experts, at best 5."""
+    """A summary with the marks of three experts; the best mark is 5."""
 
     id: Text
     decoded: Text
@@ -218,7 +218,7 @@ def _read_begin(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
 
 
 class _Q2Turn(msgspec.Struct):
-    """Two models' responses in one turn; label 1 = inconsistent."""
+    """The responses of two models in one turn; label 1 = inconsistent."""
 
     episode_idx: str
     round: str
@@ -265,7 +265,7 @@ class _FeverClaim(msgspec.Struct):
 
 
 class _FeverItem(msgspec.Struct):
-    """A claim, by its id, with its evidence."""
+    """A claim with its id and its evidence."""
 
     cid: Whole | Text
     query: Text
@@ -273,7 +273,7 @@ class _FeverItem(msgspec.Struct):
 
 
 def _read_fever(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-    """Items without a context are left out; the label is the claim's, by its id."""
+    """Yields FEVER's items with the labels of their claims; skips items without a context."""
     claims = (
         convert_row(fields, at, _FeverClaim) for at, fields in read_jsonl(paths[_FEVER_LABELS])
     )
@@ -316,5 +316,5 @@ _READERS: dict[str, Reader] = {
 }
 # All corpora by name, in the order of TRUE's tables.
 CORPORA = {name: _build_corpus(name, read) for name, read in _READERS.items()}
-# TRUE's averages (`statistics.auc_table`) leave out what many models were trained on.
+# TRUE's averages (`statistics.auc_table`) leave out corpora that many models were trained on.
 AVERAGED = tuple(name for name in CORPORA if name not in ("fever", "vitaminc"))

@@ -1,6 +1,6 @@
 """Wizard of Wikipedia (Dinan 2019): dialogues in which one side, the Wizard, reads Wikipedia.
 
-An example is a turn of the Wizard, with the sentence that it used and all that it was shown.
+An example is a turn of the Wizard, with the sentence that the Wizard used and all shown sentences.
 """
 
 import functools
@@ -22,10 +22,10 @@ _UNUSED = "no_passages_used"
 
 
 class _Utterance(msgspec.Struct):
-    """An utterance of a speaker; the number in `0_Wizard` and the like says only who began.
+    """An utterance of a speaker; the number in `0_Wizard` and the like only tells who began.
 
-    What the speaker was shown is objects of titles and their sentences, of which the authors'
-    files have some empty ones.
+    The passages that the speaker was shown map titles to sentences; some sentences are empty in the
+    authors' files.
     """
 
     speaker: Annotated[
@@ -62,7 +62,7 @@ class _Passage(NamedTuple):
 def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     """Yields the Wizard's turns of a file, such as train.json or valid_random_split.json.
 
-    Their fields are the features of `WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS`; `control_tokens` is empty
+    The turns have the features of `WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS`; `control_tokens` is empty
     if the file has none.
     """
     make = functools.partial(_wizard_turns, split=path.stem.removesuffix(control_tokens.SUFFIX))
@@ -80,9 +80,9 @@ def _wizard_turns(dialogue: _Dialogue, place: str, split: str) -> Examples:
             passages = [
                 *dict.fromkeys([*topic_passages, *passages_of[_APPRENTICE], *passages_of[_WIZARD]])
             ]
-            # The sentence that the Wizard ticked, empty if it used none. `checked_passage` names
-            # its article, sometimes beside `no_passages_used`; if that title was not shown with
-            # this sentence, the first article that was shown with it counts.
+            # The sentence that the Wizard ticked; empty if no sentence was used. `checked_passage`
+            # names its article, sometimes together with `no_passages_used`. If that article was not
+            # shown with this sentence, the first article that was counts instead.
             sentence, title = next(iter(_used_entries(utterance.checked_sentence)), ""), ""
             if sentence:
                 titles = [passage.title for passage in passages if passage.sentence == sentence]

@@ -1,1 +1,1 @@
-"""Judges: published models that say whether a grounding supports a response, each by a card."""
+"""Judges: published models that tell whether a grounding supports a response, each with a card."""

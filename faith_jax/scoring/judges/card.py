@@ -1,6 +1,6 @@
-"""The card of a judge: what its model reads, what is read off the model, and what follows.
+"""The card of a judge: its model's input, and how the model's output becomes a score.
 
-The package's cards are `faith_jax/scoring/presets/*.toml`; docs/judge_cards.md has the fields.
+The package's cards are `faith_jax/scoring/presets/*.toml`; docs/judge_cards.md lists the fields.
 """
 
 import functools
@@ -28,14 +28,14 @@ _Address = Annotated[
 
 
 class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The text of a model's input, in which {grounding}, {response} and {query} are replaced.
+    """The template of a model's input, with the fields {grounding}, {response} and {query}.
 
     The query is the last turn of the history, or empty.
 
     Attributes:
       text: a single text; the tokenizer puts its special tokens around it.
-      pair: two texts in its place, which the tokenizer joins by special tokens.
-      special_tokens: special tokens that stand within the text, such as "</s>".
+      pair: two texts instead of `text`, which the tokenizer joins by special tokens.
+      special_tokens: special tokens that occur within the text, such as "</s>".
     """
 
     text: Text | None = None
@@ -44,7 +44,7 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """The one text, or both."""
+        """The single text, or both texts of the pair."""
         return self.pair or (self.text or "",)
 
 
@@ -56,11 +56,11 @@ class ReadClass(
     tag="class",
     rename={"supported": "class"},
 ):
-    """The class of a classification head that means that the grounding supports the response.
+    """Reads the class of a classification head which means that the response is supported.
 
     Attributes:
-      supported: its number or its name in the model's config ("class" in the card).
-      activation: of the logits: "softmax" over the classes, or "sigmoid" of this class alone.
+      supported: the number of the class or its name in the model's config ("class" in the card).
+      activation: the "softmax" of all classes' logits, or the "sigmoid" of this class's logit.
       minus: a class whose largest probability over all chunks is subtracted.
     """
 
@@ -77,12 +77,12 @@ class ReadTokens(
     tag="tokens",
     rename={"supported": "class"},
 ):
-    """The class of each token of the response that means that the grounding supports it.
+    """Reads, for each token of the response, the class which means that it is supported.
 
-    The score of a response is that of the token with the smallest probability.
+    The score of a response is the smallest probability of its tokens.
 
     Attributes:
-      supported: its number or its name in the model's config ("class" in the card).
+      supported: the number of the class or its name in the model's config ("class" in the card).
     """
 
     supported: _ID | Text
@@ -91,13 +91,13 @@ class ReadTokens(
 class ReadWords(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="form", tag="words"
 ):
-    """The first token that an encoder-decoder writes.
+    """Reads the first token that an encoder-decoder generates.
 
     Attributes:
-      words: what it may write, the word for a supported response first; of each counts the first
-        token.
-      ids: these tokens themselves, in place of words.
-      over: what the softmax is over: these "words", or the whole "vocabulary".
+      words: the possible answers, the one for a supported response first; only the first token of
+        each counts.
+      ids: the tokens themselves, instead of words.
+      over: whether the softmax is over these "words" or the whole "vocabulary".
     """
 
     words: Annotated[list[Text], msgspec.Meta(min_length=2)] | None = None
@@ -108,15 +108,15 @@ class ReadWords(
 class Sentences(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method", tag="sentences"
 ):
-    """Chunks of whole sentences, as many as fit; a longer sentence is a chunk of its own.
+    """Chunks of as many whole sentences as fit; a longer sentence is a chunk of its own.
 
     Attributes:
-      length: of a chunk at most, in units.
+      length: the largest length of a chunk, in units.
       unit: "words" between white space, "treebank_words" (NLTK's), the model's "tokens", or
         "sentences".
-      joined_by: stands between the sentences of a chunk.
-      keep_lines: line breaks of the grounding stay, and end sentences.
-      shortest: characters of the shortest sentence that counts.
+      joined_by: the text between the sentences of a chunk.
+      keep_lines: keep line breaks of the grounding, which then end sentences.
+      shortest: ignore sentences with fewer characters.
     """
 
     length: Positive
@@ -129,13 +129,13 @@ class Sentences(
 class Windows(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method", tag="windows"
 ):
-    """Chunks of a fixed length, wherever sentences end.
+    """Chunks of a fixed length, regardless of where sentences end.
 
     Attributes:
-      length: of a chunk, in units.
+      length: the length of a chunk, in units.
       unit: "words" between white space, the model's "tokens" of the grounding, or "row_tokens": all
-        tokens of the input, so that a long response leaves a chunk less.
-      overlap: the share of a chunk that the next one has too.
+        tokens of the input, so that a long response leaves less room for the chunk.
+      overlap: the share of a chunk that is repeated in the next one.
     """
 
     length: Positive
@@ -146,10 +146,10 @@ class Windows(
 class EvenSentences(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method", tag="even"
 ):
-    """Chunks of equally many sentences, so many that there are about `length` words in each.
+    """Chunks with equal numbers of sentences and about `length` words each.
 
     Attributes:
-      length: words of a chunk, about.
+      length: the approximate number of words in a chunk.
     """
 
     length: Positive
@@ -159,9 +159,9 @@ class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a response is read.
 
     Attributes:
-      sentences: "whole" = as one text; else each sentence by itself, and the score is their "mean"
-        or "min".
-      shortest: characters of the shortest sentence that counts.
+      sentences: "whole" = as one text; otherwise each sentence is read separately, and the score is
+        the "mean" or "min" of their scores.
+      shortest: ignore sentences with fewer characters.
     """
 
     sentences: Literal["whole", "mean", "min"] = "whole"
@@ -169,11 +169,11 @@ class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Histogram(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A histogram of a sentence's support by all chunks, in place of the largest (SummaC-Conv).
+    """A histogram of a sentence's support by all chunks, used instead of the maximum (SummaC-Conv).
 
     Attributes:
-      file: with the weights, in the model's folder; see `judges.scorer`.
-      edges: of the bins, from 0 to 1.
+      file: the file with the weights, in the model's folder; see `judges.scorer`.
+      edges: the edges of the bins, from 0 to 1.
     """
 
     file: Text
@@ -183,24 +183,24 @@ class Histogram(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class JudgeCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The card of a judge.
 
-    The score of a response, of its sentence or of a token is the largest of all chunks, unless a
-    histogram reads them.
+    The score of a response, a sentence or a token is its largest score by any chunk, unless a
+    histogram combines the chunks.
 
     Attributes:
-      what: what it measures, in a sentence.
-      architectures: families of models that it fits, as `faith-jax` names them: "t5", "roberta" …
-      size: of the published model, in parameters.
-      checkpoint: the published model, as the Hugging Face Hub names it.
-      licence: of the published model.
+      what: a sentence on what the judge measures.
+      architectures: model families that the card fits, as `faith-jax` names them: "t5", "roberta" …
+      size: the number of parameters of the published model.
+      checkpoint: the published model's name on the Hugging Face Hub.
+      licence: the licence of the published model.
       source: the address of the model card or of the authors' repository.
-      max_length: tokens of an input at most.
-      input: what the model reads.
-      reads: what is read off the model.
-      threshold: a response is supported where its score is above it; none = none is published.
-      threshold_source: where the threshold is from.
-      chunks: how a grounding is divided; none = it is read whole, and cut where it is too long.
+      max_length: the most tokens of an input.
+      input: the model's input.
+      reads: the output of the model that is read.
+      threshold: a response with a score above it is supported; None = no threshold is published.
+      threshold_source: the source of the threshold.
+      chunks: how a grounding is divided; None = it is read whole, and cut if it is too long.
       response: how a response is read.
-      histogram: what reads the support by all chunks; none = the largest counts.
+      histogram: how the support by all chunks is combined; None = the largest counts.
     """
 
     what: Text
@@ -219,7 +219,7 @@ class JudgeCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     histogram: Histogram | None = None
 
     def scorer_card(self, name: str) -> ScorerCard:
-        """Returns the declaration of a scorer of this card."""
+        """Returns the `ScorerCard` of a scorer that uses this card."""
         subtracts = isinstance(self.reads, ReadClass) and self.reads.minus is not None
         return ScorerCard(
             name,
@@ -239,10 +239,10 @@ def preset_names() -> tuple[str, ...]:
 
 
 def read_card(name: str) -> JudgeCard:
-    """Returns a card of the package by its name, or that of a file.
+    """Returns a card of the package by its name, or the card in a file by its path.
 
     Raises:
-      ConfigError: names the file and the field that is wrong.
+      ConfigError: a field is wrong; the message names the file and the field.
     """
     path = pathlib.Path(name) if name.endswith(ENDING) else PRESETS / f"{name}{ENDING}"
     card = read_toml_as(path, JudgeCard)
@@ -258,7 +258,7 @@ def card_digest(path: str) -> str:
 
 
 def _find_card_problems(card: JudgeCard) -> Iterable[tuple[str, str]]:
-    """Yields fields with problems that their types cannot tell."""
+    """Yields fields with problems that their types do not rule out."""
     read, reads = card.input, card.reads
     if (read.text is None) == (read.pair is None):
         yield "input", "expected either 'text' or 'pair'"

@@ -1,4 +1,4 @@
-"""Chunks of a grounding that is too long to be read at once."""
+"""Divides a grounding that is too long to be read at once into chunks."""
 
 import functools
 import math
@@ -14,7 +14,7 @@ _LINE = "\n"
 
 
 def text_between(rule: Sentences | Windows | EvenSentences | None) -> str:
-    """Returns the separator of the texts of a grounding, which are read as one."""
+    """Returns the separator with which the texts of a grounding are joined into one."""
     return _LINE if isinstance(rule, Sentences) and rule.keep_lines else " "
 
 
@@ -23,15 +23,15 @@ def text_chunks(
     rule: Sentences | Windows | EvenSentences | None,
     count_tokens: Callable[[str], int],
 ) -> list[Piece]:
-    """Returns the chunks of a grounding as the model reads them; none of a blank grounding.
+    """Returns the chunks of a grounding as the model reads them; empty if the grounding is blank.
 
     Args:
-      texts: of the grounding.
-      rule: of a card. Windows of tokens are no texts: the grounding is then one chunk.
+      texts: the texts of the grounding.
+      rule: the rule of a card. Windows of tokens are made later, from the grounding as one chunk.
       count_tokens: returns how many tokens a text has.
 
     Returns:
-      texts, with their offsets in all texts joined by `text_between`. No sentence is of two texts.
+      The chunks, with offsets in the texts joined by `text_between`. No sentence spans two texts.
 
     >>> rule = Sentences(length=4, unit="words")
     >>> chunks = text_chunks(["Tea is a leaf. It is hot. It is dry."], rule, len)
@@ -54,15 +54,15 @@ def text_chunks(
 
 
 def windows(count: int, length: int, overlap: float) -> list[tuple[int, int]]:
-    """Returns where windows of a sequence begin and end.
+    """Returns the start and end of each window of a sequence.
 
-    There are as many as in SCALE's code, so that the last may lie within the one before; and as
-    many more as reach the end.
+    The number of windows is that of SCALE's code, so the last window may lie within the one before
+    it; more windows are added if needed to reach the end of the sequence.
 
     Args:
-      count: of the sequence.
-      length: of a window.
-      overlap: the share of a window that the next one has too, in [0, 1).
+      count: the length of the sequence.
+      length: the length of a window.
+      overlap: the share of a window that the next one repeats, in [0, 1).
 
     >>> windows(10, 4, 0.25)
     [(0, 4), (3, 7), (6, 10), (9, 10)]
@@ -77,7 +77,7 @@ def windows(count: int, length: int, overlap: float) -> list[tuple[int, int]]:
 
 
 def _split_into_sentences(texts: Sequence[str], rule: Sentences | EvenSentences) -> Iterator[Piece]:
-    """Yields the sentences of a grounding; where lines are kept, their breaks too."""
+    """Yields the sentences of a grounding, and line breaks too if the rule keeps lines."""
     keeps_lines = isinstance(rule, Sentences) and rule.keep_lines
     shortest = rule.shortest if isinstance(rule, Sentences) else 1
     start = 0
@@ -88,13 +88,13 @@ def _split_into_sentences(texts: Sequence[str], rule: Sentences | EvenSentences)
             for piece in locate_sentences(line):
                 if len(piece.text) >= shortest:
                     yield Piece(piece.text, start + piece.start, start + piece.end)
-            start += len(line) + 1  # the break, or what stands between two texts
+            start += len(line) + 1  # one more for the line break or separator
 
 
 def _fill_chunks(
     pieces: Iterable[Piece], rule: Sentences, count_tokens: Callable[[str], int]
 ) -> Iterator[Piece]:
-    """Yields chunks of sentences, each with as many as fit."""
+    """Yields chunks of as many sentences as fit."""
     size_of = _COUNTS.get(rule.unit, count_tokens)
     chunk, size = list[Piece](), 0
     for piece in pieces:
@@ -108,7 +108,7 @@ def _fill_chunks(
 
 
 def _join_pieces(pieces: Sequence[Piece], between: str) -> Iterator[Piece]:
-    """Yields the chunk of some sentences and line breaks; none of breaks alone."""
+    """Yields the chunk of some sentences and line breaks, unless there are only line breaks."""
     sentences = [piece for piece in pieces if piece.text != _LINE]
     if sentences:
         text = between.join(piece.text for piece in pieces)

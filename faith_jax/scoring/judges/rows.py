@@ -1,6 +1,6 @@
-"""The inputs of a judge's model: the rows of a grounding, in chunks, with a response.
+"""The inputs of a judge's model: a row for each chunk of a grounding, with the response.
 
-The response is never cut. A chunk that does not fit loses its end, which is counted.
+The response is never cut. A chunk that does not fit loses its end; the cut tokens are counted.
 """
 
 import dataclasses
@@ -20,9 +20,9 @@ from faith_jax.scoring.judges.card import GROUNDING, QUERY, RESPONSE, JudgeCard,
 from faith_jax.scoring.judges.chunks import text_chunks, windows
 from faith_jax.tokenizers.base import NAMES, Tokenizer
 
-# A turn is never cut, unlike a response beside long knowledge (`core.cutting`).
+# The response has the kind HISTORY, as `core.cutting` would cut a RESPONSE beside long knowledge.
 _KINDS = {GROUNDING: Kind.KNOWLEDGE, RESPONSE: Kind.HISTORY, QUERY: Kind.OTHER}
-Offsets = list[tuple[int, int]]  # of tokens: their characters in a text
+Offsets = list[tuple[int, int]]  # start and end of each token, in characters of a text
 _FIELDS = re.compile(rf"\{{({'|'.join(_KINDS)})\}}")
 
 
@@ -30,10 +30,10 @@ class ChunkRow(NamedTuple):
     """The row of a chunk with a response.
 
     Attributes:
-      chunk: as the model reads it, with its offsets in the whole grounding.
-      row: its tokens.
-      response: where the response's first token is among them.
-      offsets: of the response's tokens in its text.
+      chunk: the chunk as the model reads it, with its offsets in the whole grounding.
+      row: the tokens of the row.
+      response: the index of the response's first token in the row.
+      offsets: the offsets of the response's tokens in its text.
     """
 
     chunk: Piece
@@ -43,13 +43,13 @@ class ChunkRow(NamedTuple):
 
 
 class _Encoded(NamedTuple):
-    """An input in tokens, without the special ones around it, and its parts.
+    """A tokenized input, without the special tokens around it, and its parts.
 
     Attributes:
       ids: int [tokens].
-      parts: the grounding's and the response's, in tokens.
-      offsets: of the tokens of the grounding and of the response in their texts.
-      split: tokens of the first text; of a single one all.
+      parts: the parts of the input, such as grounding and response, in tokens.
+      offsets: the offsets of the grounding's and the response's tokens in their texts.
+      split: the number of tokens of the first text; all tokens if there is only one text.
     """
 
     ids: np.ndarray
@@ -67,12 +67,11 @@ class JudgeEncoder:
     """Makes the rows of a judge's model.
 
     Attributes:
-      max_length: tokens of a row, special ones included.
-      cut_policy: "knowledge", or "error" where nothing may be cut.
+      max_length: the most tokens of a row, including special tokens.
+      cut_policy: "knowledge", or "error" if nothing may be cut.
 
     Raises:
-      ConfigError: for a special token that the tokenizer lacks, and for chunks that leave no room
-        for a response.
+      ConfigError: the tokenizer lacks a special token, or the chunks leave no room for a response.
     """
 
     card: JudgeCard
@@ -88,7 +87,7 @@ class JudgeEncoder:
         rule = self.card.chunks
         length = getattr(rule, "length", 0)
         unit = getattr(rule, "unit", "")
-        # Words and sentences may be of any number of tokens.
+        # Words and sentences may have any number of tokens.
         needed = {"tokens": prompt + length + 1, "row_tokens": prompt + 2}.get(unit, prompt + 2)
         problem = ""
         if needed > self.max_length:
@@ -106,7 +105,7 @@ class JudgeEncoder:
             )
 
     def chunks(self, texts: Sequence[str]) -> list[Piece]:
-        """Returns the chunks of a grounding; one where they are windows of tokens."""
+        """Returns the chunks of a grounding; a single one if `rows` makes windows of tokens."""
         return text_chunks(texts, self.card.chunks, lambda text: len(self.tokenizer.encode(text)))
 
     def rows(
@@ -114,10 +113,10 @@ class JudgeEncoder:
     ) -> list[ChunkRow]:
         """Returns the row of each chunk with a response, or with one of its sentences.
 
-        The query is the last turn of the history; `where` names the example, for errors.
+        The query is the last turn of the history; `where` names the example in errors.
 
         Raises:
-          InputError: for a response that leaves no room for a chunk.
+          InputError: the response leaves no room for a chunk.
         """
         place = f"{where}: max_length = {self.max_length}"
         rows = list[ChunkRow]()
@@ -141,7 +140,7 @@ class JudgeEncoder:
     def _build_window_rows(
         self, chunk: Piece, encoded: _Encoded, around: int, rule: Windows, place: str
     ) -> Iterator[ChunkRow]:
-        """Yields the rows of the windows of a grounding's tokens."""
+        """Yields a row for each window of a grounding's tokens."""
         knowledge = encoded.part(Kind.KNOWLEDGE)
         length = rule.length - (around if rule.unit == "row_tokens" else 0)
         if length < 1:
@@ -186,7 +185,7 @@ class JudgeEncoder:
             row_ids = self.tokenizer.add_special_tokens(ids[keep].tolist())
             row = PairRow(check_ids(row_ids, self.vocab_size), tokens, len(row_ids))
             begin = len(self.tokenizer.prefix_ids)
-        # The response is whole, behind what is kept of the texts in front of it.
+        # The response is whole, and follows the tokens kept of the text before it.
         begin += int(keep[: response.start].sum())
         return ChunkRow(chunk, row, begin, encoded.offsets[Kind.HISTORY])
 
@@ -211,9 +210,9 @@ class JudgeEncoder:
         values: Mapping[str, str],
         offsets: dict[Kind, Offsets],
     ) -> tuple[list[int], list[Part]]:
-        """Returns the tokens of a special token or of a stretch of text, and its parts.
+        """Returns the tokens and parts of a segment: a special token or a stretch of text.
 
-        Adds the offsets of the tokens of the grounding and of the response.
+        Adds the offsets of the grounding's and the response's tokens to `offsets`.
         """
         if isinstance(segment, int):
             return [segment], []
@@ -238,9 +237,9 @@ class JudgeEncoder:
 
     @functools.cached_property
     def segments(self) -> list[list[int | list[str]]]:
-        """The texts of the input: special tokens by id, and stretches of text and fields by turns.
+        """The texts of the input, each a list of special tokens (by id) and stretches.
 
-        A stretch begins and ends with text.
+        A stretch alternates between text and fields, and begins and ends with text.
         """
         read = self.card.input
         ids = {getattr(self.tokenizer, f"{name}_id") for name in NAMES} - {None}
@@ -263,7 +262,7 @@ class JudgeEncoder:
 
 
 def _move_part(part: Part, knowledge: Part, length: int) -> Part:
-    """Returns a part where the grounding's has another length."""
+    """Returns a part's new place after the grounding's part has changed to `length` tokens."""
     if part.kind == Kind.KNOWLEDGE:
         return Part(part.kind, *(min(place, knowledge.start + length) for place in part[1:]))
     shift = length - (knowledge.end - knowledge.start) if part.start >= knowledge.end else 0

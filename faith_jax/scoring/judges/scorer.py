@@ -1,4 +1,4 @@
-"""The scorer of a judge's card: one for all judges."""
+"""A single scorer for all judges, driven by their cards."""
 
 import dataclasses
 import logging
@@ -50,7 +50,7 @@ from faith_jax.tokenizers.base import Tokenizer
 logger = logging.getLogger("faith_jax")
 
 Reading = Literal["whole", "mean", "min"]
-# SummaC-Conv's layers, as the authors' code names them, and their sizes.
+# The layers of SummaC-Conv, named as in the authors' code, and their sizes.
 _LINEAR, _FINAL = "mlp", "layer_final"
 _CLASSES, _FEATURES = 2, 3
 _SUPPORTED = 1
@@ -59,17 +59,18 @@ _REMEDY = "give a model that was trained for this judge, or another card"
 
 @dataclasses.dataclass(frozen=True)
 class _HistogramWeights:
-    """The weights of SummaC-Conv behind its NLI model (Laban et al. 2022).
+    """The weights that SummaC-Conv adds to its NLI model (Laban et al. 2022).
 
-    In place of the largest support of a sentence alone, they read the histogram of its support by
-    all chunks, as in the authors' summac/model_summac.py.
+    They score a sentence by the histogram of its support by all chunks, not by its largest support
+    alone, as in the authors' summac/model_summac.py.
 
     Attributes:
-      edges: of the bins of support, float64 [bins + 1], in [0, 1].
-      linear: of the counts, float64 [bins].
-      bias: added to their sum.
-      final: logits of "not supported" and "supported" by three features of a response, [2, 3].
-      final_bias: [2].
+      edges: the edges of the bins of support, float64 [bins + 1], in [0, 1].
+      linear: the weights of the bins' counts, float64 [bins].
+      bias: added to the weighted sum of the counts.
+      final: weights from a response's three features to the logits of "not supported" and
+        "supported", [2, 3].
+      final_bias: added to the logits, [2].
     """
 
     edges: np.ndarray
@@ -79,27 +80,27 @@ class _HistogramWeights:
     final_bias: np.ndarray
 
     def feature(self, support: np.ndarray) -> float:
-        """Returns the feature of a sentence; whether a higher one is better, the weights say.
+        """Returns the feature of a sentence; whether higher is better depends on the weights.
 
         Args:
-          support: of the sentence by each chunk, [chunks] in [0, 1].
+          support: support of the sentence by each chunk, [chunks], in [0, 1].
         """
         counts, _ = np.histogram(support, self.edges)
         return float(counts @ self.linear) + self.bias
 
     def probability(self, feature: float) -> float:
-        """Returns the probability of support by a feature, in [0, 1]; higher = more faithful."""
-        # The features are the smallest, the mean and the largest where they are trained on all
-        # three; the published weights have been trained on the mean in place of each.
+        """Returns a feature's probability of support, in [0, 1]; higher = more faithful."""
+        # The layer has inputs for the smallest, the mean and the largest feature; the published
+        # weights were trained with the mean in all three places.
         logits = self.final @ np.full(_FEATURES, feature) + self.final_bias
         return float(scipy.special.softmax(logits)[_SUPPORTED])
 
 
 def _read_histogram(card: Histogram, folder: pathlib.Path) -> _HistogramWeights:
-    """Returns the weights that lie beside a model.
+    """Returns the weights stored beside a model.
 
     Raises:
-      ConfigError: the file is not there, or its tensors are not those of the card's bins.
+      ConfigError: the file is missing, or its tensors do not fit the number of the card's bins.
       CheckpointError: the file is malformed.
     """
     path = folder / card.file
@@ -135,12 +136,13 @@ def _read_histogram(card: Histogram, folder: pathlib.Path) -> _HistogramWeights:
 
 @dataclasses.dataclass(eq=False)
 class Judge:
-    """A judge's model with what its card reads off it.
+    """A judge's model, with the outputs that its card reads.
 
     Attributes:
-      places: in the engine's classes of that which means supported, and of what is subtracted.
-      tokens: that the model may write, one for each of the engine's classes; of a head none.
-      histogram: what reads the support by all chunks; None = the largest counts.
+      places: the index, among the engine's classes, of the class that means supported, and of the
+        class that is subtracted, if any.
+      tokens: the tokens that stand for the engine's classes; empty if the model has a head.
+      histogram: the weights that combine the support by all chunks; None = the largest counts.
     """
 
     card: JudgeCard
@@ -152,10 +154,10 @@ class Judge:
 
     @remembers_last
     def support(self, rows: Sequence[ChunkRow]) -> list[np.ndarray]:
-        """Returns the probability of support of each row, and of what is subtracted.
+        """Returns each row's probability of support, and of the class that is subtracted.
 
         Returns:
-          float64 [1 or 2] of each row; where the card reads tokens, [tokens] of its response.
+          float64 [1 or 2] for each row; if the card reads tokens, [tokens] of the row's response.
         """
         ids, second = [row.row.ids for row in rows], [row.row.second for row in rows]
         reads, engine = self.card.reads, self.engine
@@ -166,10 +168,10 @@ class Judge:
                 of_row[row.response : row.response + len(row.offsets), place].astype(np.float64)
                 for row, of_row in zip(rows, of_rows, strict=True)
             ]
-        # Of each class: [rows, classes].
+        # `probabilities` becomes [rows, classes].
         if isinstance(reads, ReadWords):
             words = reads.words or list(map(str, reads.ids or ()))
-            # What is read first tells how rare the words are.
+            # `warn_of_rare_labels` reuses this result, so it must come second to cost nothing.
             read = (
                 engine.label_probabilities if reads.over == "vocabulary" else engine.probabilities
             )
@@ -184,7 +186,7 @@ class Judge:
     def of_sentence(self, support: np.ndarray) -> float:
         """Returns a sentence's part of the score, from its support [chunks, 1, 2 or tokens].
 
-        A sentence without a token adds NaN.
+        The part of a sentence without tokens is NaN.
         """
         if isinstance(self.card.reads, ReadTokens):
             return float(support.max(axis=0).min()) if support.size else math.nan
@@ -194,7 +196,7 @@ class Judge:
         return float(supported - sum(subtracted))
 
     def score(self, of_sentences: Sequence[float]) -> float:
-        """Returns the score of some sentences, by `of_sentence` of each."""
+        """Returns the score of some sentences from the `of_sentence` value of each."""
         of_all = min if self.card.response.sentences == "min" else np.mean
         value = float(of_all(of_sentences))
         return value if self.histogram is None else self.histogram.probability(value)
@@ -204,8 +206,8 @@ class _JudgeRow(NamedTuple):
     """The input of a judge for an example.
 
     Attributes:
-      sentences: of the response, or all of it.
-      rows: of each of them the rows of the chunks.
+      sentences: the sentences of the response, or the whole response as one.
+      rows: for each sentence, a row for each chunk of the grounding.
     """
 
     sentences: list[Piece]
@@ -214,21 +216,21 @@ class _JudgeRow(NamedTuple):
 
 
 class JudgeScorer(ModelScorer[_JudgeRow]):
-    """The score of a judge: the largest of all chunks of the grounding, for each sentence.
+    """The score of a judge: for each sentence, its largest support by a chunk of the grounding.
 
-    Its evidence is the chunk that decided, for each sentence; of equal ones the first. Where a
-    histogram reads all chunks, it is the one with the most support. Undefined where the grounding
-    is blank.
+    The evidence for a sentence is the chunk that decided its score, or the first such chunk. If a
+    histogram reads all chunks, it is the chunk with the most support. The score is undefined if the
+    grounding is blank.
 
     Args:
-      name: the name of a card of the package, or a file's.
+      name: the name of a card of the package, or the path of a card.
       model: the folder of the judge's model.
-      sentences: how the response is read, in place of what the card says: "whole", or by sentences,
-        of which the score is the "mean" or the "min".
+      sentences: how the response is read, overriding the card: "whole", or by sentences, whose
+        scores are combined by their "mean" or "min".
       **options: see `ModelOptions`; by default the card says how long an input may be.
 
     Raises:
-      ConfigError: without a model, for a wrong option, and for a model that the card does not fit.
+      ConfigError: without a model, for a wrong option, or for a model that the card does not fit.
     """
 
     def __init__(
@@ -249,7 +251,7 @@ class JudgeScorer(ModelScorer[_JudgeRow]):
         self._has_warned = not any(f"{{{QUERY}}}" in text for text in card.input.templates)
 
     def why_unread(self, example: GroundedExample) -> str:
-        """Returns why nothing is read: one side is empty."""
+        """Returns why there is nothing to read in the grounding or the response."""
         if all(is_blank(text) for text in example.grounding.texts):
             return "the grounding is empty"
         shortest = self.judge.card.response.shortest
@@ -270,7 +272,7 @@ class JudgeScorer(ModelScorer[_JudgeRow]):
         return _JudgeRow(sentences, rows, sum_cuts(cuts))
 
     def _warn_of_no_query(self, examples: Sequence[GroundedExample]) -> None:
-        """Logs a warning, once, where the judge's prompt has a query and examples have none."""
+        """Logs a warning, once, if the judge's prompt has a query and some examples have none."""
         without = [example.id for example in examples if not example.history]
         if without and not self._has_warned:
             self._has_warned = True
@@ -290,7 +292,7 @@ class JudgeScorer(ModelScorer[_JudgeRow]):
         self.judge.engine.choose_shapes(ids, limit, window, total, len(rows))
 
     def texts(self, row: _JudgeRow) -> dict[str, str]:
-        """Returns the first chunk's input."""
+        """Returns the input for the first chunk."""
         count = sum(map(len, row.rows))
         text = self.judge.encode.tokenizer.to_readable(row.rows[0][0].row.ids)
         return {f"chunk 1 of {count}" if count > 1 else "input": text}
@@ -309,7 +311,7 @@ class JudgeScorer(ModelScorer[_JudgeRow]):
                 of_chunks = np.stack([next(support) for _ in part])
                 of_sentences.append(self.judge.of_sentence(of_chunks))
                 score = self.judge.score(of_sentences[-1:])
-                # Of tokens, the least supported decides.
+                # If the card reads tokens, the least supported one decides.
                 decides = of_chunks.min(axis=1, initial=np.inf) if by_tokens else of_chunks[:, 0]
                 chunk = part[int(decides.argmax())].chunk
                 evidence += _find_chunk_passages(example.grounding, self.judge.card, chunk, score)
@@ -327,8 +329,8 @@ def token_words(
 ) -> Iterator[WordScore]:
     """Yields the score of each word of a sentence: the smallest of its tokens' probabilities.
 
-    A word without tokens has none. White space that is a token of its own is the next word's, or
-    the last one's at the end, so that the least of all words is the least of all tokens.
+    Words without tokens are left out. A token of only white space counts for the next word, or at
+    the end for the last one, so that the smallest score of all words is that of all tokens.
     """
     text = sentence.text
     spans = []
@@ -353,7 +355,7 @@ def token_words(
 def _find_chunk_passages(
     grounding: Grounding, card: JudgeCard, chunk: Piece, score: float
 ) -> list[WordScore]:
-    """Returns a chunk's passages of the texts of a grounding."""
+    """Returns the passages of the grounding's texts that make up a chunk."""
     passages, start = list[WordScore](), 0
     for number, text in enumerate(grounding.texts):
         first, last = max(chunk.start - start, 0), min(chunk.end - start, len(text))
@@ -367,7 +369,7 @@ def open_judge(card: JudgeCard, model: str | None, **options: Unpack[ModelOption
     """Opens the model of a judge.
 
     Raises:
-      ConfigError: without a model, for a wrong option, and for a model that the card does not fit.
+      ConfigError: without a model, for a wrong option, or for a model that the card does not fit.
     """
     path = require_model(model)
     check_options(options)
@@ -389,12 +391,12 @@ def open_judge(card: JudgeCard, model: str | None, **options: Unpack[ModelOption
         )
     max_length = options.get("max_length")
     if max_length is None and config.positions == "disentangled":
-        max_length = card.max_length  # relative positions have no end
+        max_length = card.max_length  # relative positions have no limit
     limit = input_limit(config, max_length, card.max_length)
     if max_length is None and limit < card.max_length:
         message = "%s reads %d tokens at most, fewer than the card's max_length = %d"
         logger.warning(message, path, limit, card.max_length)
-    # Whoever writes a grounding or a response must not end it for the judge.
+    # Special tokens written in a grounding or a response must not end it for the judge.
     tokenizer = open_tokenizer(path, options.get("vocabulary"), config).of_plain_text()
     labels, places = _what_is_read(card, opened, tokenizer, path)
     engine = ClassificationEngine(opened, labels, None, options.get("tokens_per_batch"))
@@ -409,7 +411,7 @@ def open_judge(card: JudgeCard, model: str | None, **options: Unpack[ModelOption
 def _what_is_read(
     card: JudgeCard, opened: Any, tokenizer: Tokenizer, path: str
 ) -> tuple[LabelTexts | None, tuple[int, ...]]:
-    """Returns the tokens that may be written, and the places of those classes that count."""
+    """Returns the tokens that stand for the classes (None = a head), and the classes that count."""
     reads = card.reads
     if isinstance(reads, ReadClass | ReadTokens):
         of_tokens = isinstance(reads, ReadTokens)

@@ -1,1 +1,1 @@
-"""Scorers by gradient salience: which input tokens each output token stands on."""
+"""Scorers by gradient salience: how much each output token depends on each input token."""

@@ -1,4 +1,4 @@
-"""Token-to-token salience maps of many rows of any length, in few compiled shapes."""
+"""Token-to-token salience maps of rows of any length, computed in a few compiled shapes."""
 
 import collections
 import itertools
@@ -17,12 +17,12 @@ from faith_jax.scoring.salience.maps import METHODS, SalienceMaps, rows_in_bound
 from faith_jax.statistics.texts.salience_scores import check_choice, normalize_columns
 
 LENGTHS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
-# A compilation takes as long as so many backward passes of a row, or longer.
+# A compilation takes at least as long as this many backward passes of a row.
 _PASSES_ON_CPU, _PASSES = 100, 10_000
 
 
 class _RowColumns(NamedTuple):
-    """Some columns of a row: `places` are theirs among the columns that are wanted."""
+    """Some columns of a row; `places` are their indices among the requested columns."""
 
     row: int
     shape: Shape
@@ -32,14 +32,14 @@ class _RowColumns(NamedTuple):
 class SalienceEngine:
     """Computes the maps of rows, which are padded to a few lengths.
 
-    The columns of a row are computed in parts, each with the targets that it needs. Where there is
-    little to compute, shapes are merged, as each costs a compilation.
+    The columns of a row are computed in parts, each with only the targets that it needs. Shapes
+    with little to compute are merged into larger ones, as each shape costs a compilation.
 
-    A batch has by default 512 tokens on a CPU, else 16,384, for each device that shares the rows.
+    By default, a batch has 512 tokens on a CPU, else 16,384, for each device that shares the rows.
     `salience_maps` describes `method` and `max_bytes`, which is for one device.
 
     Raises:
-      ConfigError: for an unknown method, and for DoHA, whose input is a pair.
+      ConfigError: the method is unknown, or the model is DoHA, whose input is a pair.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class SalienceEngine:
 
     @property
     def num_compilations(self) -> int:
-        """How many shapes were compiled for this engine."""
+        """The number of shapes that were compiled for this engine."""
         return self._batcher.num_shapes
 
     def maps(
@@ -66,10 +66,10 @@ class SalienceEngine:
     ) -> list[np.ndarray]:
         """Returns the map of each row, squared and with columns that sum to 1.
 
-        `columns` are those of a row's targets that get a column, in this order, None = all; each
-        costs a backward pass. Maps of an encoder-decoder are float64 [inputs + decoder inputs,
-        columns], its decoder inputs being the start token and all targets but the last; those of a
-        decoder-only model are [inputs + targets - 1, columns].
+        `columns` are, for each row, the targets that get a column, in this order; None = all. Each
+        column costs a backward pass. Maps of an encoder-decoder are float64 [inputs + decoder
+        inputs, columns], where decoder inputs are the start token and all targets but the last.
+        Maps of a decoder-only model are [inputs + targets - 1, columns].
         """
         if columns is None:
             columns = [range(len(row.targets)) for row in rows]
@@ -77,7 +77,7 @@ class SalienceEngine:
         for row, positions in zip(rows, columns, strict=True):
             read = len(row.fed) if self._is_causal else len(row.inputs) + len(row.targets)
             all_maps.append(np.zeros((read, len(positions))))
-            # A column needs the targets up to its own: what comes later has no gradient.
+            # A column needs only the targets up to its own, as later ones have no gradient.
             needed.append([self._compute_padded_shape(row, column) for column in positions])
         counts = collections.Counter(itertools.chain.from_iterable(needed))
         on_cpu = jax.default_backend() == "cpu"
@@ -89,7 +89,7 @@ class SalienceEngine:
         parts = [_RowColumns(number, shape, places) for (number, shape), places in grouped.items()]
         parts.sort(key=lambda part: len(part.places))
         for batch in self._batcher.batches([part.shape for part in parts], self._most_rows):
-            # Lines that are left over share the columns.
+            # Spare rows of the batch share the work on the columns.
             copies = batch.size // len(batch.rows)
             lines = [
                 (parts[number].row, parts[number].places[first::copies])
@@ -97,7 +97,7 @@ class SalienceEngine:
                 for first in range(copies)
             ]
             picked = [[columns[number][place] for place in places] for number, places in lines]
-            # Rows with their targets up to the last of the columns.
+            # Rows with their targets up to their last column.
             heads = [
                 LikelihoodRow(
                     rows[number].inputs, rows[number].targets[: max(row_columns, default=0) + 1]
@@ -164,11 +164,11 @@ class SalienceEngine:
 
 
 def _merge_shapes(columns: Mapping[Shape, int], passes: int) -> dict[Shape, Shape]:
-    """Returns the shape in which the columns of each shape are computed, itself or a longer one.
+    """Maps each shape to the shape in which its columns are computed: itself or a longer one.
 
     Args:
-      columns: how many there are of each shape.
-      passes: a shape is merged where its padding costs less than so many backward passes.
+      columns: the number of columns of each shape.
+      passes: a shape is merged if its padding costs less than this many backward passes.
     """
     left, merged = dict(columns), {shape: shape for shape in columns}
     for shape in sorted(columns):

@@ -1,7 +1,7 @@
-"""The input of a model for salience, and which tokens its words are made of.
+"""The input of a model for salience, and the tokens of each word in it.
 
-An example with perspectives is shown in the format of the NPOV tasks (Chang 2024, appendix B), its
-response between braces as they train it; any other in that of the dialogue tasks.
+An example with perspectives is shown in the format of the NPOV tasks (Chang 2024, appendix B), with
+its response in braces as in their targets; other examples in the format of the dialogue tasks.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from faith_jax.inference.texts.text_reader import TextReader
 from faith_jax.statistics.texts.salience_scores import PlacedWord
 from faith_jax.statistics.texts.text_metrics import ContentWord, content_words
 
-# Stands for a text of the grounding while the model's input is put together; a private character.
+# A private-use character that stands for a grounding text while the input is assembled.
 _MARK = "\ue000"
 
 
 class Word(NamedTuple):
-    """A content word of an example, and the places of its tokens in the row's inputs or targets."""
+    """A content word of an example, with the places of its tokens in the inputs or targets."""
 
     word: PlacedWord
     tokens: tuple[int, ...]
@@ -31,10 +31,10 @@ class SalienceInput(NamedTuple):
     """The token ids of an example, and the content words whose salience is scored.
 
     Attributes:
-      row: the token ids. In a decoder-only model the inputs stand in front of the targets.
+      row: the token ids; in a decoder-only model the inputs precede the targets.
       argument_words: the grounding's content words, in order.
-      response_words: the response's.
-      cut: tokens of inputs and response that did not fit, by kind.
+      response_words: the response's content words, in order.
+      cut: the numbers of tokens of inputs and response that did not fit, by kind.
     """
 
     row: LikelihoodRow
@@ -44,7 +44,7 @@ class SalienceInput(NamedTuple):
 
 
 class _Shown(NamedTuple):
-    """The inputs that a model is shown, with the grounding's texts in them and where they start."""
+    """The text that a model is shown, with the grounding's texts in it and their offsets."""
 
     inputs: str
     parts: list[Part]
@@ -54,12 +54,12 @@ class _Shown(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SalienceEncoder:
-    """Makes the inputs of one model, as `reader` cuts them; words that are cut have no score."""
+    """Makes the inputs of one model, cut by `reader`; words that are cut off have no score."""
 
     reader: TextReader
 
     def __call__(self, example: GroundedExample) -> SalienceInput | None:
-        """Returns the ids and words of an example; None where its response is empty."""
+        """Returns the ids and words of an example; None if its response is empty."""
         if not example.response.strip():
             return None
         prompt, grounding = _shown_inputs(example), example.grounding
@@ -88,19 +88,19 @@ class SalienceEncoder:
         return SalienceInput(row, argument_words, words, read.cut)
 
     def input_ids(self, example: GroundedExample, targets: int = 0) -> list[int]:
-        """Returns the model's input to generate a response of at most so many target tokens."""
+        """Returns the model's input for generating a response of at most `targets` tokens."""
         prompt, num_targets = _shown_inputs(example), targets if self.reader.causal else 0
         reader = dataclasses.replace(self.reader, reserved_tokens=num_targets)
         return reader.read(prompt.inputs, f"example {example.id!r}", prompt.parts).ids
 
 
 def generated_response(example: GroundedExample, text: str) -> str:
-    """Returns the response in a text that the model generated from the inputs of an example."""
+    """Returns the response contained in a text that the model generated for an example."""
     return templates.npov_response(text) if example.grounding.perspectives else text.strip()
 
 
 def _order_grounding_texts(example: GroundedExample) -> list[int]:
-    """Returns the numbers of the grounding's texts in the order in which the model sees them."""
+    """Returns the numbers of the grounding's texts, in the order in which the model sees them."""
     perspectives = example.grounding.perspectives
     numbers = range(len(example.grounding.texts))
     if not perspectives:
@@ -110,13 +110,13 @@ def _order_grounding_texts(example: GroundedExample) -> list[int]:
 
 
 def _perspective_names(perspectives: Sequence[str]) -> list[str]:
-    """Returns pro and con first, as the NPOV tasks have them, then others as they come."""
+    """Returns the distinct perspectives: pro and con first, as in the NPOV tasks, then others."""
     names = list(dict.fromkeys(perspectives))
     return sorted(names, key=lambda name: ("pro", "con", name).index(name))
 
 
 def _shown_inputs(example: GroundedExample) -> _Shown:
-    """Returns the model's input."""
+    """Returns the text that the model is shown for an example, without the response."""
     grounding = example.grounding
     turns = tuple(turn.replace(_MARK, " ") for turn in example.history)
     texts = [
@@ -145,7 +145,7 @@ def _shown_inputs(example: GroundedExample) -> _Shown:
 
 
 def _fill_marks(template: str, texts: Sequence[str]) -> tuple[str, list[int]]:
-    """Puts texts in place of the marks; returns the offset of each too."""
+    """Replaces the marks by texts; returns the result and the offset of each text."""
     parts = template.split(_MARK)
     inputs, starts = parts[0], []
     for text, part in zip(texts, parts[1:], strict=True):
@@ -160,10 +160,10 @@ def _with_tokens(
     start: int,
     places: Sequence[int | None],
 ) -> tuple[Word, ...]:
-    """Returns words with the tokens that hold a character of them, but for words without any.
+    """Returns words with the tokens that overlap them; words without tokens are left out.
 
-    `pairs` have each word in the example's own text and as it is shown, in a text that begins at
-    `start` of the tokens' text; `spans` and `places` are of the tokens.
+    `pairs` has each word in the example's own text and in the shown text, which begins at `start`
+    of the tokenized text. `spans` are the offsets of the tokens, `places` their places in the row.
     """
     words_with_tokens = []
     for word, shown_word in pairs:

@@ -1,13 +1,13 @@
 """Token-to-token salience: how much each earlier token moves the logit of each response token.
 
 For a response token y_t with the logit l_t, and an earlier token i with the embedding e_i, the map
-has the dot product of the gradient of l_t with respect to e_i and e_i itself (gradient x input),
-or the gradient's L2 norm. Earlier tokens are the encoder's inputs and the response tokens before
-y_t, or, in a decoder-only model, all tokens before it. Soft prompts have no rows.
+holds the dot product of e_i and the gradient of l_t with respect to e_i (gradient x input), or the
+gradient's L2 norm. Earlier tokens are the encoder's inputs and the response tokens before y_t, or,
+in a decoder-only model, all tokens before y_t. Soft prompts have no rows.
 
-One forward pass serves all response tokens; their backward passes, one for each token of the
-longest response, run several at a time, for all rows of a batch at once, on as many copies of the
-rows. Only the columns of the response tokens go through the output layer.
+One forward pass serves all response tokens. There is one backward pass for each token of the
+longest response, for all rows of a batch at once; several of them run together, each on its own
+copy of the rows. Only the columns of the response tokens go through the output layer.
 
 Reference: Chang 2024, section 3.3 and appendix C.
 """
@@ -29,9 +29,9 @@ from faith_jax.models.transformer import Inputs, Transformer, output_layer
 from faith_jax.statistics.texts.salience_scores import check_choice
 
 METHODS = ("gradient_x_input", "gradient_l2")
-# Backward passes that run together keep up to this many bytes of activations, by estimate.
+# Backward passes that run together may keep this many bytes of activations, by an estimate.
 MAX_BYTES_ON_CPU, MAX_BYTES = 2**28, 2**32
-# On a CPU more tokens together are no faster, but each pass needs a copy of the forward pass.
+# On a CPU, more tokens together are no faster, and each pass needs a copy of the forward pass.
 TOKENS_ON_CPU = 768
 
 
@@ -41,8 +41,8 @@ class SalienceMaps(NamedTuple):
     Attributes:
       encoder: float32 [batch, encoder_length, response_length]; a pair in DoHA; None in a
         decoder-only model.
-      decoder: float32 [batch, decoder_length, response_length]: of the decoder's inputs. Column t
-        is of the token that the decoder predicts at t; inputs behind t have 0.
+      decoder: float32 [batch, decoder_length, response_length], the salience of the decoder's
+        inputs. Column t is for the token that the decoder predicts at t; inputs after t have 0.
     """
 
     encoder: Inputs | None
@@ -64,21 +64,21 @@ def salience_maps(
 
     Args:
       module: a model that can generate.
-      params: its parameters.
-      encoder_input_tokens: int [batch, encoder_length], padded; of DoHA a pair; None in a
+      params: the model's parameters.
+      encoder_input_tokens: int [batch, encoder_length], padded; a pair for DoHA; None for a
         decoder-only model.
       decoder_input_tokens: int [batch, length], the targets shifted right, or a decoder-only
         model's tokens.
       decoder_target_tokens: int [batch, length], the token that each position predicts; columns of
         padding mean nothing.
       method: one of METHODS.
-      max_bytes: bound of the memory for activations, by an estimate; where it holds fewer passes
-        than all, they run in turns, one at a time at the least. Default: 256 MiB on a CPU, else
-        4 GiB. On a CPU no more than TOKENS_ON_CPU tokens run together.
-      positions: int [batch, columns], the places in the decoder whose targets get a column in place
-        of `response_length`; None = all.
-      num_columns: how many of `columns` are wanted, the same for all rows; what is behind them
-        means nothing and costs little. Another number compiles nothing. None = all.
+      max_bytes: bound on the memory for activations, by an estimate. If not all passes fit, they
+        run in turns, with at least one pass in each. Default: 256 MiB on a CPU, else 4 GiB. On a
+        CPU at most TOKENS_ON_CPU tokens run together.
+      positions: int [batch, columns], the decoder positions whose targets get a column, so that
+        maps have `columns` instead of `response_length` columns; None = all.
+      num_columns: the number of leading columns to compute, the same for all rows; later columns
+        are meaningless and cost little. Changing it does not recompile. None = all.
 
     Raises:
       ConfigError: there is no such method.
@@ -116,12 +116,12 @@ def maps_program(
 ) -> tuple[Callable[[], Any], int]:
     """Returns a function that compiles the maps on an accelerator, as `salience_maps` calls it.
 
-    The arrays, and the parameters if they are not there, are given by their shapes with shardings:
-    of the encoder's tokens (None = there are none), the decoder's, and the places whose targets get
-    a column.
+    The arrays are given by their shapes with shardings: the encoder's tokens (None = no encoder),
+    the decoder's tokens, and the positions whose targets get a column. So are the parameters,
+    unless they are loaded.
 
     Returns:
-      The function, which returns JAX's program; and the turns of its loop.
+      The function, which returns JAX's program; and the number of turns of the program's loop.
     """
     together = _count_parallel_passes(module.config, encoder, positions, decoder, MAX_BYTES, None)
     count = jax.ShapeDtypeStruct((), jnp.int32)
@@ -142,7 +142,7 @@ def _count_parallel_passes(
     max_bytes: int | None,
     max_rows: int | None,
 ) -> int:
-    """Returns how many backward passes of a batch run together; `max_rows` bounds their rows."""
+    """Returns how many backward passes of a batch run together, with at most `max_rows` rows."""
     inputs = tuple(tokens.shape[1] for tokens in jax.tree.leaves(encoder))
     rows = rows_in_bound(config, inputs, targets.shape[1], max_bytes)
     rows = rows if max_rows is None else min(rows, max_rows)
@@ -152,10 +152,10 @@ def _count_parallel_passes(
 def rows_in_bound(
     config: TransformerConfig, inputs: Sequence[int], length: int, max_bytes: int | None = None
 ) -> int:
-    """Returns how many rows' activations fit the bound, by an estimate; 0 = not even one's.
+    """Returns how many rows have activations within the bound, by an estimate; may be 0.
 
-    `inputs` are the tokens of the encoder's input: two numbers in DoHA, none in a decoder-only
-    model; `length` those of the decoder's.
+    `inputs` has the length of the encoder's input in tokens: two numbers for DoHA, empty for a
+    decoder-only model. `length` is the length of the decoder's input.
     """
     if max_bytes is None:
         max_bytes = MAX_BYTES_ON_CPU if jax.default_backend() == "cpu" else MAX_BYTES
@@ -165,7 +165,7 @@ def rows_in_bound(
 
 
 def _layer_floats(config: TransformerConfig, length: int, keys: Sequence[int]) -> int:
-    """Returns how many numbers a layer keeps of a row, whose attentions look at so many keys."""
+    """Returns how many numbers a layer stores for a row; `keys` has the keys of each attention."""
     mlp = (2 * len(config.mlp_activations) + 1) * config.mlp_dim
     inner = config.num_heads * config.head_dim
     scores = sum(
@@ -217,8 +217,8 @@ def _compute_maps(
     def repeat_rows(x: Array) -> Array:
         return jnp.repeat(x, together, axis=0)
 
-    # Each row stands there once for each pass that runs at the same time. (The backward pass under
-    # jax.vmap would do without the copies, but jaxlib 0.10.2 gets norms wrong there on CPUs.)
+    # Each row is repeated for each pass that runs at the same time. (Under jax.vmap the backward
+    # pass would not need the copies, but jaxlib 0.10.2 then computes wrong norms on CPUs.)
     encoder_tokens, decoder_tokens, targets, positions = jax.tree.map(
         repeat_rows, (encoder_tokens, decoder_tokens, targets, positions)
     )
@@ -231,7 +231,7 @@ def _compute_maps(
     rows, count = values.shape
 
     def columns(first: Array) -> Any:
-        # Rows do not see each other: one pass serves another column of each copy.
+        # Rows are independent, so one call can compute a different column for each copy.
         one_hot = jax.nn.one_hot(first + jnp.arange(rows) % together, count, dtype=values.dtype)
         (gradients,) = pull_back(one_hot)
         return jax.tree.map(functools.partial(_compute_salience, method), gradients, embeddings)
@@ -260,7 +260,7 @@ def target_logits(layer: OutputLayer, hidden: Array, targets: Array) -> Array:
 
 
 def _compute_salience(method: str, gradient: Array, embedding: Array) -> Array:
-    """Returns float32 [batch, length] of gradients and embeddings [batch, length, embed]."""
+    """Returns salience, float32 [batch, length]; both arguments are [batch, length, embed]."""
     gradient = gradient.astype(jnp.float32)
     if method == "gradient_l2":
         return jnp.linalg.norm(gradient, axis=-1)
@@ -268,7 +268,7 @@ def _compute_salience(method: str, gradient: Array, embedding: Array) -> Array:
 
 
 def _columns_last(salience: Array, together: int, count: int) -> Array:
-    """[turns, batch * together, inputs] -> [batch, inputs, columns]."""
+    """Rearranges [turns, batch * together, inputs] to [batch, inputs, columns]."""
     turns, rows, inputs = salience.shape
     columns = salience.reshape(turns, rows // together, together, inputs)
     columns = jnp.moveaxis(columns, (0, 2), (-2, -1))

@@ -1,7 +1,7 @@
-"""Salience of words: where a response's words come from, and which given words went into it.
+"""Scores how far a response's words come from the grounding, and the grounding's words go into it.
 
-Reference: Chang 2024, section 3.2 and appendix C. Its hallucination score is 1 less the value of
-`salience_hallucination`, its coverage error score 1 less that of `salience_coverage`.
+Reference: Chang 2024, section 3.2 and appendix C. The paper's hallucination score is 1 minus
+`salience_hallucination`, and its coverage error score is 1 minus `salience_coverage`.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ class Salience:
         self.engine, self.encode = engine, encode
 
     def __call__(self, examples: Sequence[GroundedExample]) -> list[WordSalience | None]:
-        """Returns the map of each example, None where the response is empty."""
+        """Returns the map of each example; None if the response is empty."""
         rows = [self.encode(example) for example in examples]
         maps = iter(self.maps([row for row in rows if row is not None]))
         return [None if row is None else next(maps) for row in rows]
@@ -47,7 +47,7 @@ class Salience:
 
 
 def _list_response_tokens(salience_input: SalienceInput) -> list[int]:
-    """Returns the targets whose salience is looked at: the tokens of the response's words."""
+    """Returns the targets that need a column: the tokens of the response's words."""
     return sorted({token for word in salience_input.response_words for token in word.tokens})
 
 
@@ -69,26 +69,26 @@ def _of_words(salience_input: SalienceInput, token_map: np.ndarray) -> WordSalie
 
 
 class SalienceOptions(ModelOptions, total=False):
-    """How maps are made: "gradient_x_input" or "gradient_l2"; see `salience_maps`."""
+    """Options of the maps: the method "gradient_x_input" or "gradient_l2"; see `salience_maps`."""
 
     method: str
     max_bytes: int | None
 
 
 class SalienceScorer(ModelScorer[SalienceInput]):
-    """Scores of salience; a word's score is its attribution or its contribution.
+    """Scores by salience; a word's score is its attribution or its contribution.
 
-    NaN where there are no content words to score.
+    The score is NaN if there are no content words.
 
     Args:
       name: "salience_hallucination" or "salience_coverage".
       model: the model that wrote the responses, or another language model.
-      aggregation: of a word's entries: "max", "sum" or "negative_entropy".
-      mean: over words: "geometric" or "arithmetic".
+      aggregation: how the entries of a word are combined: "max", "sum" or "negative_entropy".
+      mean: the mean over words: "geometric" or "arithmetic".
       **options: see `SalienceOptions`.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
+      ConfigError: without a model, or for a wrong option.
     """
 
     def __init__(
@@ -102,13 +102,13 @@ class SalienceScorer(ModelScorer[SalienceInput]):
         scores.check_choice("aggregation", aggregation, scores.AGGREGATIONS)
         scores.check_choice("mean", mean, scores.MEANS)
         self.card = CARDS[name]
-        if aggregation == "sum":  # shares of several words add up
+        if aggregation == "sum":  # the sum of several words' shares may exceed 1
             self.card = dataclasses.replace(self.card, high=math.inf)
         self._compute = open_salience(model, **options)
         self._aggregation, self._mean = aggregation, mean
 
     def read(self, example: GroundedExample) -> SalienceInput | None:
-        """Returns the inputs, the response and the words of both."""
+        """Returns the tokens of inputs and response, and the words of both."""
         return self._compute.encode(example)
 
     def texts(self, row: SalienceInput) -> dict[str, str]:
@@ -138,11 +138,11 @@ class SalienceScorer(ModelScorer[SalienceInput]):
 def open_salience(model: str | BaseModel | None, **options: Unpack[SalienceOptions]) -> Salience:
     """Opens a language model for salience, once for all scorers with the same path and options.
 
-    These share the maps of the last rows. An option that is given its default is the same as one
-    that is not given.
+    These scorers share the maps of the last rows. Giving an option its default value has the same
+    effect as leaving it out.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
+      ConfigError: without a model, or for a wrong option.
     """
     check_options(options)
     method = options.get("method", METHODS[0])

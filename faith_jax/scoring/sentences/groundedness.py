@@ -1,4 +1,4 @@
-"""Groundedness: words, numbers and inference together, which needs no checkpoint of one's own."""
+"""Groundedness: words, numbers and inference combined, without a checkpoint from the user."""
 
 import math
 import re
@@ -25,11 +25,11 @@ from faith_jax.statistics.texts.text_metrics import (
     words_in_none,
 )
 
-# The shares of content words, entailment, pairs of words and numbers in the score. They were chosen
-# by the areas on five corpora, before a sixth was scored (docs/scorer_results.md).
+# The weights of content words, entailment, pairs of words and numbers in the score, chosen by the
+# AUCs on five corpora before a sixth was scored (docs/scorer_results.md).
 CONTENT, ENTAILMENT, BIGRAMS, NUMBERS = 10 / 17, 3 / 17, 3 / 17, 1 / 17
 
-# Words that answer a question, and add nothing to what the rest of the response says.
+# Words that answer a question but add nothing to the content of the rest of the response.
 ANSWERS = frozenset(("yes", "yeah", "yep", "sure", "ok", "okay"))
 
 _NUMBER, _THOUSANDS = re.compile(r"\d[\d,]*"), re.compile(r",(?=\d{3}(?!\d))")
@@ -37,13 +37,13 @@ _READS = SPACED_SCRIPTS._replace(hint="")
 
 
 class ResponseSentences(NamedTuple):
-    """A response's words and sentences, and the rows that the NLI model reads of each sentence.
+    """A response's words and sentences, and the rows that the NLI model reads for each sentence.
 
     Attributes:
-      words: its content words, but for `ANSWERS` beside others, and whether the grounding has each.
-      sentences: of the response, with where each begins.
-      rows: of each sentence with its passages, one sentence after the other.
-      counts: of rows of each sentence.
+      words: content words, `ANSWERS` only if there are no others; True = the grounding has it.
+      sentences: the sentences of the response, with their offsets.
+      rows: a row for each sentence with each of its passages, one sentence after the other.
+      counts: the number of rows of each sentence.
     """
 
     words: list[tuple[ContentWord, bool]]
@@ -54,24 +54,24 @@ class ResponseSentences(NamedTuple):
 
 
 class GroundednessScorer(SentencePairScorer[ResponseSentences]):
-    """A weighted mean of four shares of a response that its grounding supports.
+    """A weighted mean of four measures of how far the grounding supports a response.
 
-    They are its content words that the grounding has; the largest entailment of each sentence by
-    one of the passages that have most of its words, on average over the sentences; its pairs of
-    neighbouring words that the grounding has; and 1 if the grounding has all of its words with
-    digits. The score of a content word is that of the first two: whether the grounding has the
-    word, and the entailment of its sentence. "1,000" and "1000" are one number. Undefined for
-    responses without content words, and in scripts without spaces between words.
+    These are the share of the response's content words that the grounding has; the mean over its
+    sentences of the largest entailment by a passage that shares many of the sentence's words; the
+    share of its pairs of neighbouring words that the grounding has; and 1 if the grounding has all
+    its words with digits, else 0. The score of a content word combines the first two: whether the
+    grounding has the word, and the entailment of its sentence. "1,000" and "1000" are the same
+    number. Undefined for responses without content words, and in scripts without word spaces.
 
     Args:
       model: a folder of an NLI classifier; the default is inside the package.
       labels: see `nli_label_numbers`.
-      passages: sentences of the grounding that each sentence is compared with; the best of them is
-        also read with its neighbours.
+      passages: the number of the grounding's sentences with which each sentence is compared; the
+        best one is also read with its neighbours.
       **options: see `ClassifierOptions`.
 
     Raises:
-      ConfigError: for a wrong option.
+      ConfigError: an option is wrong.
     """
 
     card = CARDS["groundedness"]
@@ -89,7 +89,7 @@ class GroundednessScorer(SentencePairScorer[ResponseSentences]):
         self._passages = passages
 
     def why_unread(self, example: GroundedExample) -> str:
-        """Returns why a response or a grounding cannot be split into words; "" = it can."""
+        """Returns why the response or the grounding cannot be split into words; "" = both can."""
         problem = _READS.problem(example.response, "response")
         return problem or _READS.problem(join_texts(example.grounding), "grounding")
 
@@ -106,7 +106,7 @@ class GroundednessScorer(SentencePairScorer[ResponseSentences]):
             counts.append(len(passages))
         overlap = argument_overlap(example.response, {"": _with_its_numbers(example)})
         words = list(zip(overlap.response_words, overlap.response_matched, strict=True))
-        # A response that is nothing but an answer is judged by it.
+        # A response that consists only of answer words is judged by them.
         words = [(word, has) for word, has in words if word.text.lower() not in ANSWERS] or words
         return ResponseSentences(words, sentences, rows, counts, sum_cuts(row.cut for row in rows))
 
@@ -117,7 +117,7 @@ class GroundednessScorer(SentencePairScorer[ResponseSentences]):
         probabilities = self._classify.by_example(rows)
         for example, row, classes in zip(examples, rows, probabilities, strict=True):
             entailment = classes[:, self._entailment].astype(np.float64)
-            # The largest of each sentence, whose passages are neighbouring rows.
+            # The largest entailment of each sentence; the rows of a sentence are adjacent.
             by_sentence = np.maximum.reduceat(entailment, np.cumsum([0, *row.counts[:-1]]))
             if not row.words:
                 judgements.append(Judgement(math.nan))
@@ -146,7 +146,7 @@ def _score_words(row: ResponseSentences, by_sentence: np.ndarray) -> Iterator[Wo
 
 
 def _with_its_numbers(example: GroundedExample) -> tuple[str, ...]:
-    """Returns the texts of a grounding, and its numbers as the response writes them."""
+    """Returns the texts of a grounding, plus its numbers in the form that the response uses."""
     texts = example.grounding.texts
     numbers = {_THOUSANDS.sub("", number) for text in texts for number in _NUMBER.findall(text)}
     written = _NUMBER.findall(example.response)

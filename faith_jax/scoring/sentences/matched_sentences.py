@@ -1,14 +1,13 @@
-"""Errors of NPOV responses by natural language inference between single sentences.
+"""Scores errors of NPOV responses by natural language inference between single sentences.
 
-Each sentence of the response that tells something is matched with at most one sentence of the
-arguments, and each of these with at most one of the response, so that the sum over the pairs is
-largest of how far the two entail each other. A sentence that no argument is left for tells what is
-not given, and an argument that no sentence is left for is left out. Arguments for are matched with
-what the response says for, and arguments against with what it says against, where it names who is
-against ("Supporters say …", "On the other hand, critics …").
+Sentences of the response with content are matched one-to-one with sentences of the arguments, so
+that the total mutual entailment of the pairs is largest. An unmatched sentence of the response is a
+hallucination; an unmatched sentence of the arguments is missing in the response. If the response
+names the holders of the con side ("Supporters say …", "On the other hand, critics …"), pro
+arguments are not matched with its con sentences, nor con arguments with its pro sentences.
 
-The comparison of single sentences is that of SummaC (Laban 2022, section 3); the errors are those
-of Chang 2024, section 3.1.
+Single sentences are compared as in SummaC (Laban 2022, section 3); the errors are those of Chang
+2024, section 3.1.
 """
 
 import math
@@ -30,13 +29,13 @@ from faith_jax.scoring.pair_classifier import ClassifierOptions
 from faith_jax.statistics.texts.argument_coverage import FRAMING_WORDS, tell_arguments
 from faith_jax.statistics.texts.text_metrics import content_words
 
-# A sentence of these alone says no more than that there are views: "There are two views."
+# A sentence of only these words just says that there are views: "There are two views."
 _FRAMING = FRAMING_WORDS | {"two", "both", "several", "many", "various"}
-# "Critics argue that …", "They also note: …".
+# A phrase that attributes a view: "Critics argue that …", "They also note: …".
 _LINK = re.compile(r"[^:]{1,80}?(?: that|:) ")
-# Between two clauses of such a phrase; "and that of" takes up a noun.
+# The conjunction between two clauses after such a phrase; in "and that of", "that" is a pronoun.
 _AND_THAT = re.compile(r",? (?:and|but) (?:also )?that (?!of\b)")
-# Who holds a view, in such a phrase; at the beginning of a sentence without one only nouns tell.
+# Words for the holders of a view in such a phrase; in sentences without one only nouns count.
 _PRO, _CON = "pro", "con"
 _NOUNS = {
     _CON: "opponents?|critics?|s[ck]eptics?",
@@ -53,11 +52,11 @@ _HOLDERS, _BEGINNING = (
 
 
 class Sentence(NamedTuple):
-    """A sentence, and where it stands.
+    """A sentence and its place.
 
     Attributes:
-      start: its first character.
-      number: of the grounding's text that has it; None = the response.
+      start: the offset of its first character.
+      number: the number of the grounding's text that contains it; None = it is in the response.
       side: "pro" or "con", "" = unknown.
     """
 
@@ -68,13 +67,13 @@ class Sentence(NamedTuple):
 
 
 class SentencePairs(NamedTuple):
-    """The sentences of a response and of its arguments, and the rows of those that may be alike.
+    """The sentences of a response and of its arguments, and the rows of pairs that may match.
 
     Attributes:
-      response_sentences: of the response, those that tell something.
-      argument_sentences: of all arguments.
-      places: [pairs, 2], the numbers of both.
-      rows: two of each pair: either sentence is the premise once.
+      response_sentences: the response's sentences that have content.
+      argument_sentences: the sentences of all arguments.
+      places: [pairs, 2], the numbers of both sentences of each pair.
+      rows: two rows for each pair, with either sentence as the premise.
     """
 
     response_sentences: list[Sentence]
@@ -86,8 +85,8 @@ class SentencePairs(NamedTuple):
     def similarity(self, entailment: np.ndarray) -> np.ndarray:
         """Returns how far sentences entail each other: float64 [response, arguments].
 
-        It is the mean of both directions, and 0 for sentences of different sides. `entailment` is
-        the probability of each of the `rows`.
+        This is the mean of both directions, and 0 for sentences of different sides. `entailment`
+        is the probability of entailment for each of the `rows`.
         """
         similarity = np.zeros((len(self.response_sentences), len(self.argument_sentences)))
         similarity[tuple(self.places.T)] = entailment.reshape(-1, 2).mean(axis=1)
@@ -95,7 +94,7 @@ class SentencePairs(NamedTuple):
 
 
 def _match_sentences(similarity: np.ndarray) -> np.ndarray:
-    """Returns how far each sentence is like the one that it is matched with, 0 = none.
+    """Returns the similarity of each sentence to its match; 0 = no match.
 
     Args:
       similarity: [sentences, others], in [0, 1].
@@ -110,19 +109,19 @@ def _match_sentences(similarity: np.ndarray) -> np.ndarray:
 
 
 class MatchedSentenceScorer(SentencePairScorer[SentencePairs]):
-    """How far the sentence least like its match is like it, 0 to 1; 0 = one is left over.
+    """The smallest similarity of a sentence to its match, 0 to 1; 0 = a sentence has no match.
 
-    All words of a sentence have its score. Undefined where no sentence is to be judged.
+    All words of a sentence get its score. The score is undefined if there is no sentence to judge.
 
     Args:
       name: "npov_nli_hallucination", which judges the response's sentences, or "npov_nli_coverage",
-        which judges those of the arguments.
+        which judges the sentences of the arguments.
       model: a folder of an NLI classifier, or "mini_nli".
       labels: see `nli_label_numbers`.
       **options: see `ClassifierOptions`.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
+      ConfigError: without a model, or for a wrong option.
     """
 
     def __init__(
@@ -178,7 +177,7 @@ class MatchedSentenceScorer(SentencePairScorer[SentencePairs]):
 
 
 def _telling_sentences(example: GroundedExample) -> Iterator[Sentence]:
-    """Yields the response's sentences that have more than framing words and the query's."""
+    """Yields the response's sentences with words other than framing words and the query's."""
     query = example.history[-1] if example.history else ""
     coverage = tell_arguments(example.response, (), query)
     wholes = [example.response[start:end] for start, end in coverage.spans]
@@ -187,8 +186,8 @@ def _telling_sentences(example: GroundedExample) -> Iterator[Sentence]:
         _HOLDERS.search(link) if link else _BEGINNING.match(sentence)
         for link, sentence in zip(links, wholes, strict=True)
     ]
-    sides = [str(holder.lastgroup) if holder else "" for holder in holders]  # "" = not said
-    # "Supporters say …" alone may be followed by others whose name is not known here.
+    sides = [str(holder.lastgroup) if holder else "" for holder in holders]  # "" = unknown
+    # After "Supporters say …" alone, the other side may appear under a name not listed here.
     names_sides, side = _has_sides(example) and _CON in sides, ""
     for place, share in enumerate(coverage.sentences):
         side = sides[place] or side if names_sides else ""
@@ -208,7 +207,7 @@ def _has_sides(example: GroundedExample) -> bool:
 
 
 def _link_length(sentence: str) -> int:
-    """Returns the characters of a phrase that only says whose view follows; 0 = there is none.
+    """Returns the length of a leading phrase that attributes a view, in characters; 0 = none.
 
     >>> _link_length("Critics argue that tea stains teeth.")
     19
@@ -220,9 +219,9 @@ def _link_length(sentence: str) -> int:
 
 
 def _split_clauses(link: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yields where the clauses of what follows a link begin and end.
+    """Yields the start and end of each clause in the text after a link.
 
-    Only a link with "that" has several: "Critics say that tea is hot and that it stains teeth."
+    Only "that" links several clauses: "Critics say that tea is hot and that it stains teeth."
 
     >>> text = "tea is hot, and that it stains teeth."
     >>> [text[start:end] for start, end in _split_clauses("Critics say that ", text)]

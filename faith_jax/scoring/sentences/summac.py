@@ -16,11 +16,11 @@ from faith_jax.scoring.model_cards import CARDS
 from faith_jax.scoring.nli import SentencePairScorer
 from faith_jax.scoring.pair_classifier import ClassifierOptions
 
-_SHORT = 10  # characters of the longest sentences that the authors' code drops
+_SHORT = 10  # the authors' code drops sentences of up to this many characters
 
 
 class SentencePairs(NamedTuple):
-    """The response's sentences, and a row of each with each sentence of the grounding."""
+    """The response's sentences, and a row for each with each sentence of the grounding."""
 
     hypotheses: list[Piece]
     rows: list[PairRow]
@@ -28,21 +28,21 @@ class SentencePairs(NamedTuple):
 
 
 class SummaCScorer(SentencePairScorer[SentencePairs]):
-    """For each response sentence the largest entailment by a grounding sentence, then the mean.
+    """The mean over response sentences of the largest entailment by a grounding sentence.
 
-    All words of a sentence have its score. Sentences of up to 10 characters are left out, as in the
-    authors' code; where none is left on one side, the score is 0. It is undefined for empty texts.
+    All words of a sentence get its score. Sentences of up to 10 characters are left out, as in the
+    authors' code; if no sentence is left on one side, the score is 0. Undefined for empty texts.
 
     Args:
       model: a folder of an NLI classifier.
       labels: see `nli_label_numbers`.
-      keep_short: score sentences of up to 10 characters too.
-      use_contradiction: subtract the largest contradiction too, the default of the authors' code;
-        the paper and TRUE have entailment alone.
+      keep_short: also score sentences of up to 10 characters.
+      use_contradiction: subtract the largest contradiction, which is the default of the authors'
+        code; the paper and TRUE use only entailment.
       **options: see `ClassifierOptions`.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
+      ConfigError: without a model, or for a wrong option.
     """
 
     card = CARDS["summac_zs"]

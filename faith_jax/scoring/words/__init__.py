@@ -1,1 +1,1 @@
-"""Scorers of words alone, which need no model."""
+"""Scorers that compare words and need no model."""

@@ -1,10 +1,10 @@
-"""Scorers of words alone, which need no model.
+"""Scorers that compare words and need no model.
 
-The grounding's texts are joined where a scorer compares the response with one reference; those that
-look at sentences or arguments keep them apart.
+Scorers that compare the response with one reference join the grounding's texts; scorers that look
+at sentences or arguments keep the texts apart.
 
-`FACTORIES` make the scorers. Their option `normalization` is "published", as the source has it, or
-"unicode" (words of all scripts); some have further ones. Wrong options are ConfigErrors.
+`FACTORIES` has functions that make the scorers. Their option `normalization` is "published" (as in
+the source), "unicode" (words of all scripts) or another value. Wrong options are ConfigErrors.
 """
 
 import functools
@@ -43,7 +43,7 @@ _LIN, _GRUSKY = "Lin 2004", "Grusky 2018, section 3"
 _BASELINES = "Honovich 2021, published code (baselines.py)"
 _NORMALIZATIONS = (PUBLISHED, UNICODE)
 
-# By normalization which words token F1 compares, and whose it is.
+# For each normalization of token F1: the words that are compared, and its source.
 _TOKENS = {
     "true": ("without a, an, the, in, our", "Honovich 2022"),
     "squad": ("without a, an, the", "Rajpurkar 2016"),
@@ -54,21 +54,21 @@ _TOKENS = {
 def _comparison_scorer(
     card: ScorerCard, compare: Callable[[str, str], float], reads: Reads
 ) -> TextScorer:
-    """Returns a scorer that compares the response with the grounding's texts as one."""
+    """Returns a scorer that compares the response with the joined texts of the grounding."""
     return TextScorer(card, lambda e: Score(compare(e.response, join_texts(e.grounding))), reads)
 
 
 def _read_by(
     normalization: str, published: Reads, choices: Iterable[str] = _NORMALIZATIONS
 ) -> Reads:
-    """Returns the scripts that a normalization can split; raises ConfigError for an unknown one."""
+    """Returns the scripts that a normalization can split; raises ConfigError if it is unknown."""
     if normalization not in choices:
         raise ConfigError(f"normalization: {normalization!r} is none of {', '.join(choices)}.")
     return ALL_SCRIPTS if normalization == UNICODE else published
 
 
 def _plain_comparison_scorer(name: str, normalization: str = PUBLISHED) -> TextScorer:
-    """Returns one of `_COMPARISONS`."""
+    """Returns the scorer of one of `_COMPARISONS`."""
     description, high, source, compare, published = _COMPARISONS[name]
     reads = _read_by(normalization, published)
     card = ScorerCard(name, description, 0, high, source)
@@ -76,7 +76,7 @@ def _plain_comparison_scorer(name: str, normalization: str = PUBLISHED) -> TextS
 
 
 def _token_scorer(part: str, normalization: str = "true") -> TextScorer:
-    """Returns the scorer of tokens in common; for the normalizations see `_TOKENS`."""
+    """Returns the scorer of common tokens; see `_TOKENS` for the normalizations."""
     reads = _read_by(normalization, SPACED_SCRIPTS, text_metrics.NORMALIZATIONS)
 
     def compare(response: str, grounding: str) -> float:
@@ -92,9 +92,9 @@ def _token_scorer(part: str, normalization: str = "true") -> TextScorer:
 def _rouge_scorer(
     kind: str, part: str, use_stemmer: bool = False, normalization: str = PUBLISHED
 ) -> TextScorer:
-    """Returns the scorer of n-grams or of the longest subsequence in common.
+    """Returns the scorer of common n-grams or of the longest common subsequence.
 
-    `use_stemmer` compares Porter stems; "rougeL_f1_stemmed" is the scorer of the papers' tables.
+    `use_stemmer` compares Porter stems; the papers' tables use "rougeL_f1_stemmed".
     """
     if not isinstance(use_stemmer, bool):
         raise ConfigError(f"use_stemmer: expected True or False, got {use_stemmer!r}.")
@@ -114,7 +114,7 @@ def _make_rouge_comparison(kind: str, part: str, use_stemmer: bool) -> Callable[
     return compare
 
 
-# rouge-score drops every other character, so other scripts have no words.
+# rouge-score drops all other characters, so texts in other scripts have no words.
 _ASCII_WORDS = "ASCII letters and digits"
 
 
@@ -123,8 +123,8 @@ def _rouge_description(kind: str, part: str, of: str, words: str) -> str:
     return f"{_OF_WHAT[part].format(_UNITS[kind])} ({method})."
 
 
-# Comparisons without other options than the normalization: what they measure, the largest value,
-# the source, the function, and what its published form can split.
+# Comparisons whose only option is the normalization: a description, the largest value, the source,
+# the function, and the scripts that its published form can split into words.
 _COMPARISONS: dict[str, tuple[str, float, str, Callable[..., float], Reads]] = {
     "bleu": (
         "Sentence BLEU-4 of the response with the grounding as reference.",
@@ -170,7 +170,7 @@ Q2_BASELINE_TOKEN_F1 = ScorerCard(
 
 def _q2_baseline_token_f1_scorer() -> TextScorer:
     """Returns the scorer of token F1 as Q²'s authors, Dziri 2022 and Nandwani 2023 compute it."""
-    text_metrics.english_tokenizer()  # raises where spaCy is not installed
+    text_metrics.english_tokenizer()  # raises if spaCy is not installed
     compare = text_metrics.q2_baseline_token_f1
     return _comparison_scorer(Q2_BASELINE_TOKEN_F1, compare, _AS_PUBLISHED)
 
@@ -183,9 +183,9 @@ def _q2_baseline_bleu_scorer() -> TextScorer:
 
 
 def _lexical_overlap_scorer(normalization: str = PUBLISHED) -> TextScorer:
-    """Returns DialFact's lexical overlap: of the grounding's texts, the one most like the response.
+    """Returns the scorer of DialFact's lexical overlap with the most similar grounding text.
 
-    The normalization may also be "spacy": its words and stop words, as the paper's.
+    The normalization may also be "spacy": spaCy's words and stop words, as in the paper.
 
     Reference: Gupta 2022, section 5.1.
     """
@@ -199,9 +199,9 @@ def _lexical_overlap_scorer(normalization: str = PUBLISHED) -> TextScorer:
 
 
 def _first_person_scorer(pronouns: Sequence[str] = tuple(STEEN_PRONOUNS)) -> TextScorer:
-    """Returns the scorer of how often a response says "I", as Steen 2023 counts the first person.
+    """Returns the scorer that counts "I" in a response, as Steen 2023 counts the first person.
 
-    `pronouns` are other ones, in any case.
+    `pronouns` are the words to count instead, in any case.
     """
     words = list(pronouns) if isinstance(pronouns, Sequence) else [pronouns]
     if isinstance(pronouns, str) or not all(isinstance(word, str) for word in words):
@@ -224,7 +224,7 @@ _npov_card = functools.partial(
 
 
 def _content_word_scorer(name: str, normalization: str = PUBLISHED) -> TextScorer:
-    """Returns the scorer whose low values mean that a response tells what no text says."""
+    """Returns the scorer with low values for a response that says things no text says."""
     reads = _read_by(normalization, SPACED_SCRIPTS)
 
     def judge(example: GroundedExample) -> Score:
@@ -242,7 +242,7 @@ def _content_word_scorer(name: str, normalization: str = PUBLISHED) -> TextScore
 
 
 def _npov_coverage_detector(normalization: str = PUBLISHED) -> TextScorer:
-    """Returns the scorer whose low values mean that a response leaves arguments out."""
+    """Returns the scorer with low values for a response that leaves arguments out."""
     reads = _read_by(normalization, SPACED_SCRIPTS)
 
     def judge(example: GroundedExample) -> Score:
@@ -259,7 +259,7 @@ def _npov_coverage_detector(normalization: str = PUBLISHED) -> TextScorer:
 
 
 def _perspectives(grounding: Grounding) -> tuple[str, ...]:
-    """Returns the perspective of each text; those without one are all of the perspective ""."""
+    """Returns the perspective of each text; without perspectives, all texts get ""."""
     return grounding.perspectives or ("",) * len(grounding.texts)
 
 
@@ -287,17 +287,17 @@ _told_card = functools.partial(
     source="faith_jax.statistics.texts.argument_coverage",
     word_level=True,
 )
-# Of an argument's or a sentence's content words: more than half must be there.
+# The share of content words that must match; above one half, so that 1 of 2 is not enough.
 _TOLD_THRESHOLD = 0.6
 
 
 def _argument_recall_scorer(
     threshold: float = _TOLD_THRESHOLD, normalization: str = PUBLISHED
 ) -> TextScorer:
-    """Returns the scorer of the share of arguments that a response tells, higher = more of them.
+    """Returns the scorer of the share of arguments that a response tells; higher = more of them.
 
-    Each argument gets 1 if it is told and 0 if it is missing, as a word score of all its text.
-    `threshold` is the share of an argument's content words that makes it told, in (0, 1].
+    Each argument gets a word score over all its text: 1 if it is told, 0 if it is missing.
+    `threshold` is the share of its content words from which an argument counts as told, in (0, 1].
     """
     reads = _read_by(normalization, SPACED_SCRIPTS)
     _check_threshold(threshold)
@@ -324,10 +324,10 @@ def _argument_precision_scorer(
 ) -> TextScorer:
     """Returns the scorer of the share of a response's sentences that tell arguments, each once.
 
-    Higher = more faithful; undefined for a response of framing words alone. Each sentence that
-    tells something gets 1 if the arguments have it and 0 otherwise, as a word score of all of it;
-    those of framing words alone ("Views differ.") get none. `threshold` is the share of a
-    sentence's content words that the arguments must have, in (0, 1].
+    Higher = more faithful; undefined for a response of framing words only. Each sentence with
+    content gets a word score over all its text: 1 if the arguments have it, 0 otherwise. Sentences
+    of framing words only ("Views differ.") get none. `threshold` is the share of a sentence's
+    content words that the arguments must have, in (0, 1].
     """
     reads = _read_by(normalization, SPACED_SCRIPTS)
     _check_threshold(threshold)
@@ -360,7 +360,7 @@ def _check_threshold(threshold: float) -> None:
         raise ConfigError(f"threshold: expected a share in (0, 1], got {threshold!r}.")
 
 
-# By name what makes a scorer; its keyword arguments are the scorer's options.
+# The function that makes each scorer; its keyword arguments are the scorer's options.
 FACTORIES: dict[str, Callable[..., TextScorer]] = {
     **{f"token_{part}": functools.partial(_token_scorer, part) for part in _OF_WHAT},
     **{

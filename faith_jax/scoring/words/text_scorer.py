@@ -1,4 +1,4 @@
-"""Scorers of texts alone: which texts they can split into words, and which characters they see."""
+"""The base of scorers without models, which ignore invisible characters and check the script."""
 
 import dataclasses
 import math
@@ -20,8 +20,8 @@ class Reads(NamedTuple):
     """The scripts that a scorer can split into words.
 
     Attributes:
-      unread: the letters and digits that it cannot; None = it reads all.
-      hint: what can, in words.
+      unread: the letters and digits that the scorer cannot split; None = it can split all scripts.
+      hint: a hint at an option that can, for messages.
     """
 
     unread: regex.Pattern[str] | None
@@ -30,7 +30,7 @@ class Reads(NamedTuple):
     def problem(self, text: str, name: str) -> str:
         """Returns why a text cannot be split: it has no words, or most letters are unread."""
         if text.isascii() and _ASCII_LETTER.search(text):
-            return ""  # no pattern of unread letters has one of ASCII
+            return ""  # fast path, as ASCII letters are never unread
         letters = len(LETTER.findall(text))
         if not letters:
             return f"the {name} has no words"
@@ -41,8 +41,8 @@ class Reads(NamedTuple):
 
 _HINT = "; normalization=unicode can"
 ALL_SCRIPTS = Reads(None)
-# All but those in which a line may end between letters without a space (UAX #14): Chinese,
-# Japanese, Thai, Lao, Khmer, Burmese, Javanese, Tibetan, ...
+# All scripts except those in which a line may break between letters without a space (UAX #14):
+# Chinese, Japanese, Thai, Lao, Khmer, Burmese, Javanese, Tibetan, ...
 SPACED_SCRIPTS = Reads(
     regex.compile(
         r"[[\p{lb=ID}\p{lb=CJ}\p{lb=NS}\p{lb=SA}\p{lb=AK}\p{Tibetan}]&&\p{L}"
@@ -57,12 +57,12 @@ ASCII = Reads(regex.compile(r"[[\p{L}\p{N}]--\p{ASCII}]", regex.V1), _HINT)
 class TextScorer(BaseScorer):
     """A scorer that judges each example on its own, from its texts without invisible characters.
 
-    Undefined where it cannot split the response or the grounding into words.
+    The score is undefined if the response or the grounding cannot be split into words.
 
     Args:
       judge: returns the score of an example.
-      reads: what it can split.
-      reads_grounding: whether it compares the response with the grounding.
+      reads: the scripts that the scorer can split.
+      reads_grounding: whether the scorer compares the response with the grounding.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class TextScorer(BaseScorer):
 
 
 def _place_words(words: Iterable[WordScore], example: GroundedExample) -> Iterator[WordScore]:
-    """Yields words of the visible texts with their offsets in the whole ones."""
+    """Yields words of the visible texts, with their offsets moved to the original texts."""
     for word in words:
         text = example.response if word.text is None else example.grounding.texts[word.text]
         places = [place for place, character in enumerate(text) if visible(character)]
