@@ -6,7 +6,7 @@
 
 Without `--way` it reads the code alone: lines by room (a folder or module below faith_jax), folders
 with many files, and guards. What is too much is marked with !; the exit status is 1 where too many
-names or summaries say nothing. A guard is an `if` that does nothing but raise, or an `except` that
+names or summaries say nothing, or names in the tasks, the tests or the tools. A guard is an `if` that does nothing but raise, or an `except` that
 raises another error; its share is of the lines of code, which are neither blank, comments nor
 docstrings. A name says nothing if it is one of `EMPTY_NAMES`; its share is of all that parameters,
 assignments, loops and so on bind. A summary says nothing if it begins with "What", or with a
@@ -192,6 +192,19 @@ def words_report(package: pathlib.Path) -> Iterator[str]:
         yield f"{by_kind}  {room}" + (f", {comments}" if room in _NUMERICS else "")
 
 
+def names_beside(repository: pathlib.Path) -> Iterator[str]:
+    """Yields the share of names that say nothing in the code beside the package."""
+    for folder in ("tasks", "tests", "tools"):
+        names = [
+            name
+            for path in sorted((repository / folder).rglob("*.py"))
+            for name in bindings(ast.parse(path.read_text(encoding="utf-8")))
+        ]
+        if names:
+            share = sum(name.is_empty for name in names) / len(names)
+            yield f"{share:6.1%} names  {folder}{_mark(share > MOST_EMPTY)}"
+
+
 def empty_words(path: pathlib.Path) -> Iterator[str]:
     """Yields the names and summaries that say nothing, of a file or of a room's files."""
     for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
@@ -279,7 +292,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(empty_words(REPOSITORY / "faith_jax" / options.words)))
     else:
         print("\n".join(report(REPOSITORY / "faith_jax")), end="\n\n")
-        lines = list(words_report(REPOSITORY / "faith_jax"))
+        lines = [*words_report(REPOSITORY / "faith_jax"), *names_beside(REPOSITORY)]
         print("\n".join(lines))
         return int(any(line.endswith("!") for line in lines))
     return 0

@@ -94,8 +94,11 @@ def counted_rows():
         ["26", " counted"],
     ]  # fmt: skip
     monkeypatch.setattr(house, "REPOSITORY", tmp_path)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_cups.py").write_text("told = cups = 1\n")
     assert house.run([]) == 1
-    report = capsys.readouterr().out.splitlines()[-4:]
+    *report, beside = capsys.readouterr().out.splitlines()[-5:]
+    assert beside == " 50.0% names  tests !"
     assert report[0] == "names that say nothing: 75.0% !"
     assert report[1] == "summaries that say nothing: 60.0% !"
     assert report[2] == "functions that say nothing: 28.6% !"
