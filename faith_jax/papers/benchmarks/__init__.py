@@ -1,7 +1,7 @@
 """Benchmarks of judges of faithfulness, and the map of their tables.
 
-They belong to none of the five papers. Under each, first the modules (a leading dot: of this
-package), then the command; `tables.json` has what differs between the tables, and the published
+They belong to none of the five papers. Each benchmark lists its modules first (a leading dot: in
+this package), then the command. `tables.json` has the settings of each table, and the published
 figures with their sources.
 
 LLM-AggreFact (Tang 2024)

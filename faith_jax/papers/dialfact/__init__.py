@@ -1,6 +1,6 @@
 """Gupta 2022, DialFact: the map of the paper.
 
-Under each part of the paper, first the modules (a leading dot: of this package), then the recipe,
+Each part of the paper lists its modules first (a leading dot: in this package), then the recipe,
 command or scorer that runs it.
 
 the data and its labels

@@ -1,6 +1,6 @@
 """Dziri 2022, FaithDial: the map of the paper.
 
-Under each part of the paper, first the modules (a leading dot: of this package), then the recipe,
+Each part of the paper lists its modules first (a leading dot: in this package), then the recipe,
 command or scorer that runs it.
 
 2, the data and its labels
@@ -33,7 +33,7 @@ table 4, the critics' transfer
 tables 5 and 8, generators and their transfer
     `.generators`
     `faith-jax reproduce faithdial`
-table 7, what judges say (also of table 8)
+table 7, and the judgements by people in table 8
     `faith_jax.annotation.ratings`
     `faith-jax annotate ratings`
 

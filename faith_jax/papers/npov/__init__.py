@@ -1,6 +1,6 @@
 """Chang 2024, errors in NPOV responses: the map of the paper.
 
-Under each part of the paper, first the modules (a leading dot: of this package), then the recipe,
+Each part of the paper lists its modules first (a leading dot: in this package), then the recipe,
 command or scorer that runs it.
 
 2, topics, arguments and responses
@@ -20,7 +20,7 @@ command or scorer that runs it.
     `.combinations`
     `faith-jax npov inputs`
 4.1, annotation of responses
-    `faith_jax.annotation.marks`, `faith_jax.annotation.labels`; `.word_rule` in its place
+    `faith_jax.annotation.marks`, `faith_jax.annotation.labels`; `.word_rule` instead of people
     `faith-jax annotate`
 4.2, synthetic errors
     `faith_jax.datasets.npov.synthetic_errors`
