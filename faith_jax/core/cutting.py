@@ -258,8 +258,7 @@ def _cut_parts(
 
     # The last turn, and the text around all parts, cannot be cut.
     uncut = len(keep) - older - knowledge - responses
-    # The knowledge keeps this much before a response is cut: a quarter of the room next to the last
-    # turn.
+    # The knowledge keeps this before a response is cut: a quarter of the room beside the last turn.
     least_knowledge = min(knowledge, max(0, limit - last) // 4) if responses else 0
     # Without older turns, uncut + least_knowledge + responses - from_responses tokens are kept,
     # which must be at most `limit`.

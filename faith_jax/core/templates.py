@@ -329,8 +329,7 @@ class TextFormat(NamedTuple):
     Attributes:
       start: pattern that matches the beginning of texts in the published form.
       written_start: pattern that occurs in texts of the written form, for `re.search`.
-      writing: replacements from the published to the written form; empty if the vocabulary can
-        write no delimiters.
+      writing: replacements from the published to the written form; () = no delimiters possible.
       reading: replacements from the written to the published form.
     """
 

@@ -56,8 +56,7 @@ def generate(
       The result; with PMI-Decode, log-probabilities are conditional on the document.
 
     Raises:
-      ConfigError: for tokens outside the vocabulary, or if `config.pmi` does not fit the number of
-        branches.
+      ConfigError: for tokens outside the vocabulary, or if `config.pmi` does not fit `branches`.
     """
     has_pmi = config.pmi is not None
     expected = "a PMIConfig for inputs without the document" if len(branches) > 1 else "None"

@@ -102,8 +102,7 @@ def nucleus(logits: Float[Array, "rows vocab"], p: float) -> Bool[Array, "rows v
 class _Range(NamedTuple):
     """The range of logits that contains the last token of each row's nucleus; all [rows, 1].
 
-    Probabilities of tokens with logits >= `high` sum to less than p, with logits >= `low` to at
-    least p.
+    Probabilities sum to less than p for logits >= `high`, and to at least p for logits >= `low`.
     """
 
     low: Array

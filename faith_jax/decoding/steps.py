@@ -103,8 +103,7 @@ def take_back(cache: PyTree, tokens: Integer[Array, "rows"]) -> PyTree:
     return jax.tree_util.tree_map_with_path(lower, cache)
 
 
-# A step reads the whole cache, so a loop starts with a short one. Below this length, little is
-# saved.
+# A step reads the whole cache, so a loop starts with a short one, but even shorter saves little.
 _SHORTEST_CACHE = 64
 
 

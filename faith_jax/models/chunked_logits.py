@@ -62,8 +62,7 @@ def target_statistics(
     statistics_of = functools.partial(_piece_statistics, layer)
 
     def body(_, inputs):
-        # The gradient computes a piece's logits again; otherwise the scan would keep the logits of
-        # all pieces.
+        # The gradient computes logits again; otherwise the scan would keep those of all pieces.
         return None, jax.checkpoint(statistics_of)(*inputs)
 
     _, statistics = jax.lax.scan(body, None, (split(hidden), split(targets)))

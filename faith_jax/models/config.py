@@ -88,8 +88,7 @@ class TransformerConfig(Settings):
       scale_embeddings: multiply embeddings by sqrt(emb_dim) (Gemma).
       positions: the position encoding: T5's "relative_bias", a "learned" embedding, "rotary"
         (Su 2021), "alibi" (Press 2022), or DeBERTa's "disentangled" attention.
-      layer_position_biases: each layer has its own "relative_bias" (umT5); otherwise the layers of
-        a stack share one.
+      layer_position_biases: each layer has its own "relative_bias" (umT5); False = one per stack.
       separate_positions: disentangled attention as in DeBERTa v1: relative positions have their own
         projections, their embedding has no norm, keys have no bias, and each distance below
         `relative_attention_num_buckets` is a bucket.
@@ -103,8 +102,7 @@ class TransformerConfig(Settings):
         `emb_dim`, without a projection.
       shared_layers: all encoder layers use the parameters of `layers_0` (ALBERT).
       attention_bias: the attention's projections have biases.
-      attention_output_bias: with `attention_bias`, the output projection has a bias too, as in all
-        families except Qwen2.
+      attention_output_bias: with `attention_bias`, the output projection has one too (not Qwen2).
       query_key_norm: each head's queries and keys have a norm (Qwen3, Gemma 3).
       mlp_bias: the feed-forward layer has biases.
       attention_scale: factor of query-key products; 1 in T5, `head_dim ** -0.5` in others.
@@ -112,8 +110,7 @@ class TransformerConfig(Settings):
       logits_softcap: the same for the output logits.
       sliding_window: keys that a query sees, including itself, in `sliding_window_layers`; 0 = all.
         In an encoder-only model the query is in their middle, and the number is odd. In the encoder
-        of an encoder-decoder, the number counts each side: queries see as many later as earlier
-        keys.
+        of an encoder-decoder, the number counts one side: as many later keys are seen as earlier.
       sliding_window_layers: indices of the layers with a sliding window.
       rope_theta: base of the rotary frequencies.
       rope_window_theta: the same for `sliding_window_layers`, which then have the "default" type

@@ -51,8 +51,7 @@ def standard_logical_axis_rules(
       activation_partitioning_dims: 2 = the width of the states between layers is split over
         "model" too, which takes more communication but less memory.
       parameter_partitioning_dims: 2 = the other dimension of parameters, and so of the optimizer's
-        state, is split over "data" (ZeRO-3, also called FSDP). Each layer's parameters are gathered
-        when they are needed.
+        state, is split over "data" (ZeRO-3 or FSDP). Layers are gathered when they are needed.
 
     Raises:
       ConfigError: for other numbers than 1 and 2.
@@ -63,8 +62,7 @@ def standard_logical_axis_rules(
     ):
         if dims not in (1, 2):
             raise ConfigError(f"{name} = {dims!r}; expected 1 or 2.")
-    # These precede the rule that leaves "embed" whole, because the first rule whose axis is free
-    # applies.
+    # These precede the rule that leaves "embed" whole, because the first free rule applies.
     split = [("embed", "model")] * (activation_partitioning_dims == 2)
     split += [("embed", "data")] * (parameter_partitioning_dims == 2)
     axes = ("embed", "kv", "length", "layers", "prompt", "relpos_buckets", "position", "labels")

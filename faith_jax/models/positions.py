@@ -180,8 +180,7 @@ def rotary_frequencies(config: TransformerConfig) -> np.ndarray:
     if config.rope_type == "linear":
         frequencies = frequencies / config.rope_factor
     elif config.rope_type == "llama3":
-        # The number of turns of each pair within the original training length; few turns mean a
-        # long wavelength.
+        # The number of turns of each pair in the original length; few turns = a long wavelength.
         turns = config.rope_original_max_positions * frequencies / (2 * math.pi)
         low, high = config.rope_low_freq_factor, config.rope_high_freq_factor
         # This share of the frequency is kept; the rest is divided by the factor.

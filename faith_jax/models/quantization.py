@@ -70,8 +70,7 @@ def product(
 ) -> Float[Array, "*batch features"]:
     """Returns float32 products of inputs, rounded to 8 bits, with a matrix.
 
-    The inputs' gradient ignores the rounding, whose own gradient would be 0; the matrix has no
-    gradient.
+    The inputs' gradient ignores rounding, whose gradient would be 0; the matrix has no gradient.
 
     Args:
       inputs: of any float dtype.

@@ -259,8 +259,7 @@ class Decoder(_Stack):
             self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
         if positions is None:
             positions = jnp.arange(embeddings.shape[-2])[None]
-        # In training and prefill, queries and keys are both the inputs; in decoding, keys are the
-        # cache's.
+        # In training and prefill, keys are the inputs, like queries; in decoding, the cache's.
         query_positions = key_positions = positions
         cache_position = jnp.int32(0) if prefill else None
         if decode:

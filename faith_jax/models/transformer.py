@@ -453,8 +453,7 @@ class Transformer(nn.Module):
         batch = as_tuple(encoder_input_tokens)[0].shape[0]
         start = jnp.zeros((batch, 1), jnp.int32)
         cache_length = cfg.decoder_prompt_length + max_decode_length
-        # Creates an empty cache of this length and fills the encoder's cache; the token itself is
-        # not stored.
+        # Creates an empty cache of this length and fills the encoder's; the token is not stored.
         self._decode_hidden(encoded, encoder_input_tokens, start, cache_length)
         if cfg.decoder_prompt_length:
             # The prompt without any tokens: its keys and values are the first in the cache.

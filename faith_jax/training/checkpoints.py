@@ -131,8 +131,7 @@ class TrainCheckpoints:
     def is_among_best(self, metrics: Mapping[str, float]) -> bool:
         """Whether a state with these metrics would be one of the best that are kept."""
         score = self._score_metrics(metrics)
-        # Compared with kept steps only, so that a resumed run saves the same steps as an
-        # uninterrupted one.
+        # Compared with kept steps only, so that resumed and uninterrupted runs save the same steps.
         kept = (self._metrics_by_step.get(step) for step in self._manager.all_steps())
         as_good = [m for m in kept if m and self._score_metrics(m) >= score]
         return math.isfinite(score) and len(as_good) < self._keep_best
@@ -288,8 +287,7 @@ def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
     digests_by_name, parts = {}, []
     for name, array in arrays.items():
         shard = array.sharding.shard_shape(array.shape)
-        # Chunk shapes divide the shard shape, so each chunk is on one device and is digested by
-        # that device's process.
+        # Chunk shapes divide the shard shape, so each chunk is on one device, in one process.
         chunk = manifest.chunk_shape(shard, array.dtype.itemsize, divides=True)
         digests_by_name[name] = TensorDigests(array.dtype.name, array.shape, chunk, [])
         places = manifest.boxes(array.shape, chunk)

@@ -20,8 +20,7 @@ def in_batch_log_probs(
 ) -> Float[Array, "batch batch"]:
     """Returns the log-probability of each passage for each query, from their inner products.
 
-    Passage i is the positive of query i and always counts; `is_negative` says which other passages
-    are its negatives.
+    Passage i is the positive of query i and always counts; `is_negative` marks its negatives.
 
     Reference: Karpukhin 2020, section 3.2.
     """

@@ -148,8 +148,7 @@ class InfoNCE(Objective):
         if "contrast_weights" not in batch:
             batch = self.prepare(module, batch)
         encoded = encoder_states(module, params, batch, dropout_key)
-        # One decoder pass gives both the states that predict the targets and the states at their
-        # end tokens.
+        # One decoder pass gives the states that predict targets and the states at their ends.
         hidden, positives = _positive_states(module, params, batch, encoded, dropout_key)
         layer = output_layer(module, params)
         metrics = self.cross_entropy.sum_losses(hidden, layer, module, batch)

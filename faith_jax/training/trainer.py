@@ -1,8 +1,7 @@
 """Training: the state, the step and the loop.
 
 A step is one compiled, sharded function from state and batch to state and metrics. Only trainable
-parameters have gradients and optimizer state; frozen parameters are a separate argument of the
-step.
+parameters have gradients and optimizer state; frozen parameters are a separate argument.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
 """Files of rows that grow during a run, so that it can resume at any point; also on object stores.
 
-Objects of a store cannot be appended to. So a process appends to a local copy of such a file, which
-it uploads as NAME.part every few seconds and when its lock is released. A finished file becomes the
-object NAME.
+Objects of a store cannot be appended to. So a process appends to a local copy, which it uploads as
+NAME.part every few seconds and when its lock is released. A finished file becomes the object NAME.
 """
 
 import contextlib

@@ -162,8 +162,7 @@ def check_outputs(
 ) -> None:
     """Checks that outputs can be written, and overwrite neither an input nor each other.
 
-    `outputs` maps options to paths; "" = no output. Only outputs of the options in `folders` may be
-    existing folders.
+    `outputs` maps options to paths; "" = no output. Only options in `folders` may name folders.
 
     Raises:
       ConfigError: names the option and the path.

@@ -75,8 +75,7 @@ def cache_folder() -> pathlib.Path:
 def make_once(place: pathlib.Path, make: Callable[[pathlib.Path], object]) -> None:
     """Makes a folder of a cache, complete or not at all, unless the folder exists.
 
-    Several processes may do so at once. `make` gets the path of a new folder, which is then moved
-    to `place`.
+    Several processes may do so at once. `make` fills a new folder, which is then moved to `place`.
     """
     if place.exists():
         return

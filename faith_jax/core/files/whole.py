@@ -49,9 +49,8 @@ def atomic_file(path: str | pathlib.Path) -> Iterator[pathlib.Path]:
     """Yields a local path to write to; the new file is moved to `path` at the end.
 
     On an error the new file is removed, and an existing file stays. If nothing is written, nothing
-    changes. Several processes may write a file at once; the last one wins. Paths that are not
-    regular files, such as a pipe or /dev/null, are written to but not replaced; "-" is standard
-    output.
+    changes. Several processes may write a file at once; the last one wins. A path that is not a
+    regular file, such as a pipe, is written to but not replaced; "-" is standard output.
     """
     target = path_of(path)
     with private_place(target) as beside:

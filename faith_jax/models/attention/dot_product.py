@@ -318,8 +318,7 @@ def _by_blocks(form: _Form, trained: _Trained, constants: _Constants) -> tuple[A
             # Rescale earlier sums: exp(x - new) = exp(x - maximum) exp(maximum - new).
             old = jnp.exp(maximum - new_maximum)
             total = total * old + jnp.sum(weights, axis=-1, keepdims=True)
-            # The softmax's sum includes all weights; dropout only affects the weighted sum of
-            # values.
+            # The softmax's sum includes all weights; dropout only affects the sum of values.
             weights = _drop_block_weights(form, weights, queries, keys, constants).astype(
                 keys.value.dtype
             )
@@ -365,8 +364,7 @@ def _attend_backward(
     common = jnp.sum(_to_float32(sums) * _to_float32(gradients[0]), axis=-1, keepdims=True)
 
     def from_queries(totals, block):
-        # Each block of queries has its own query gradients; the gradients of bias, keys and values
-        # add up over blocks.
+        # Query gradients belong to one block; those of bias, keys and values add up over blocks.
         queries, log_sum, gradient, common = block
 
         def add(totals, block):

@@ -105,8 +105,7 @@ class AttentionMask(struct.PyTreeNode):
         if self.window is not None:
             assert queries.positions is not None
             assert keys.positions is not None
-            # Positions, not indices: in a line, other rows' tokens may be between a token and its
-            # shared input.
+            # Positions, not indices: a line may have other rows' tokens after the shared input.
             offset = queries.positions[:, :, None] - keys.positions[:, None, :]
             mask &= offset < self.window if self.causal else jnp.abs(offset) <= self.window // 2
         return mask[:, None]

@@ -141,8 +141,7 @@ class MultiHeadAttention(nn.Module):
             if rotation is not None:
                 # Keys are cached after rotation, because a token's position does not change.
                 key = rotate(key, rotation)
-            # Self-attention: the cache has the tokens decoded so far, and the new token's entry is
-            # appended.
+            # Self-attention: append the new token's entry to those of tokens decoded so far.
             if cache_position is not None and encoded is None:
                 if prefill:
                     self._write_cache("prefix_cache", key, value)
