@@ -35,7 +35,7 @@ from faith_jax.core.errors import (
 from faith_jax.core.rows import BadRows, Row, open_text, parse_rows, read_json
 from faith_jax.core.settings import describe_type, expand_union, list_choices
 
-# No `pattern`: in a union, msgspec 0.22 frees the compiled pattern twice, and Python crashes.
+# No `pattern`: in a union, msgspec 0.22 releases it once too often, and Python crashes.
 Text = Annotated[str, msgspec.Meta(min_length=1, description="a text that is not empty")]
 Texts = Annotated[list[Text], msgspec.Meta(min_length=1)]
 Whole = Annotated[

@@ -103,7 +103,7 @@ def take_back(cache: PyTree, tokens: Integer[Array, "rows"]) -> PyTree:
     return jax.tree_util.tree_map_with_path(lower, cache)
 
 
-# A step reads the whole cache, so a loop starts with a short one, but even shorter saves little.
+# A step reads the whole cache, so a loop starts with a short one; shorter ones would save little.
 _SHORTEST_CACHE = 64
 
 

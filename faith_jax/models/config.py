@@ -320,8 +320,8 @@ class TransformerConfig(Settings):
         """Returns the attention kernel of a call.
 
         Args:
-          platform: of the devices, as JAX names it: "cpu", "gpu" or "tpu".
-          deterministic: no dropout.
+          platform: JAX's name for the type of the devices: "cpu", "gpu" or "tpu".
+          deterministic: whether there is no dropout.
         """
         if self.attention_kernel != "auto":
             return self.attention_kernel

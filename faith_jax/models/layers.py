@@ -132,7 +132,7 @@ class RMSNorm(nn.Module):
 
     Attributes:
       epsilon: added to the mean square.
-      dtype: of the output.
+      dtype: dtype of the output.
       offset: added to the scale, which then multiplies in float32 (Gemma stores scale - 1).
       axis: the logical name of the scale's axis.
     """

@@ -54,7 +54,7 @@ def standard_logical_axis_rules(
         state, is split over "data" (ZeRO-3 or FSDP). Layers are gathered when they are needed.
 
     Raises:
-      ConfigError: for other numbers than 1 and 2.
+      ConfigError: for numbers other than 1 and 2.
     """
     for name, dims in (
         ("activation_partitioning_dims", activation_partitioning_dims),
@@ -439,7 +439,7 @@ def make_mesh(
     JAX orders the devices so that neighbours on "model" are neighbours in the devices' network.
 
     Args:
-      num_partitions: number of devices over which a model is split; the others share the rows.
+      num_partitions: number of devices over which a model is split; the rest split the rows.
       devices: None = all devices of the run.
       num_slices: groups of devices with a slower network between them. Rows are split over them,
         and each slice has all parameters. None = the TPUs' own slices; other devices are one slice.

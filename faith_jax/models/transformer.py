@@ -1,4 +1,4 @@
-"""The transformer of all model families; the config makes it encoder-decoder or one stack alone.
+"""The transformer of all model families: encoder-decoder, decoder-only or encoder-only.
 
 With both stacks, `Transformer` has the call signature, parameter names and logical axes of
 `t5x.examples.t5.network.Transformer`: T5X checkpoints load without renaming, and

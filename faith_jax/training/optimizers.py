@@ -258,7 +258,7 @@ def decayed_parameters(params: PyTree) -> PyTree:
     """
 
     def decays(path: tuple, _: object) -> bool:
-        # Decay pulls towards 0, but a norm's scale is neutral at 1, and biases do not amplify inputs.
+        # Decay pulls towards 0, but norm scales are neutral at 1, and biases amplify no inputs.
         names = [str(part.key) for part in path]
         return names[-1] != "scale" and not any("bias" in name for name in names)
 

@@ -1,4 +1,4 @@
-"""Files that commands write: one writer, outputs that appear whole, jobs that resume.
+"""Files that commands write: exclusive locks, outputs that appear complete, jobs that resume.
 
 A process that writes an output first takes its lock (`locks`), and builds it in a private folder
 (`whole`). An unfinished output is kept beside its place in a folder `<output>.partial`, with a note

@@ -159,7 +159,7 @@ def segment_positions(
     # Padding is not counted, wherever it is.
     positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1
     if segments is not None:
-        # The first token of a row needs no mark: nothing is in front of it.
+        # The first token of a row needs no mark, because no token precedes it.
         is_first = jnp.pad(segments[:, 1:] != segments[:, :-1], ((0, 0), (1, 0)))
         before = positions + 1 - valid  # number of valid tokens before each token
         # Each token needs the count before its segment's first token. Counts only grow along a row,
