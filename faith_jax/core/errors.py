@@ -46,7 +46,7 @@ def all_of(*checks: Callable[[], Any]) -> list[Any]:
     """Returns the results of checks; errors of several checks are raised as one.
 
     Raises:
-      ConfigError: with the messages of all ConfigErrors and CheckpointErrors, if there are several.
+      ConfigError: with the messages of several ConfigErrors or CheckpointErrors; one stays as is.
 
     >>> all_of(lambda: 1, lambda: 2)
     [1, 2]

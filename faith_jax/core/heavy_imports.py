@@ -1,8 +1,8 @@
 """Late imports of other libraries, without their unused dependencies and start-up messages.
 
 `import nltk` imports all of NLTK, and with it SciPy, scikit-learn and pandas. The Porter stemmer
-and the sentence splitter need none of them, so while these are imported, NLTK's packages are
-replaced by bare ones, whose `__init__` imports nothing.
+and the sentence splitter do not need these libraries, so the two are imported while NLTK's packages
+are replaced by bare modules, without the imports of their `__init__`.
 
 TensorFlow is only used to read and write data.
 

@@ -489,9 +489,10 @@ class Transformer(nn.Module):
         positions: Integer[Array, "lines length"],
         max_decode_length: int,
     ) -> None:
-        """Fills the caches of lines (rows of several inputs that share text; see `decode_hidden`).
+        """Fills the caches of lines: rows with several inputs that share a beginning.
 
-        Apply like `prefill`. The caches hold whole lines, not yet the separate inputs in them.
+        Apply like `prefill`; for segments and positions see `decode_hidden`. The caches hold whole
+        lines, not yet the separate inputs in them.
         """
         embeddings = self.token_embedder(line_tokens)
         if self.config.decoder_prompt_length:

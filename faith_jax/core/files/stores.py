@@ -28,7 +28,7 @@ from faith_jax.core.errors import (
 )
 
 _POINTER = b"version https://git-lfs"  # the start of a file that Git LFS has not fetched
-# By scheme, the client that fsspec uses, and the names of our extras that install them.
+# By scheme: the client package, and its name in fsspec, which is also the name of our extra.
 CLIENTS = {"gs": ("gcsfs", "gcs"), "s3": ("s3fs", "s3")}
 _SCHEME = re.compile(r"([a-z][a-z0-9]*)://")
 _LOG_IN = {

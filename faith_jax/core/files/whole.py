@@ -248,7 +248,7 @@ def private_place(target: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def private_pattern(name: str) -> str:
     """Returns a glob pattern for the names of private folders of a target called `name`."""
-    letters = "?" * 8  # random letters of tempfile
+    letters = "?" * 8  # tempfile's random letters
     return f".{glob.escape(name)}.{letters}{_PARTIAL}"
 
 
