@@ -1,6 +1,6 @@
 """faith_jax: train, decode, score and measure faithful grounded generation in JAX.
 
-`import faith_jax` is cheap: what needs JAX is imported when it is first used.
+`import faith_jax` is cheap: modules that need JAX are imported on first use.
 
 >>> import faith_jax
 >>> callable(faith_jax.load_model)
@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 with contextlib.suppress(ImportError):
-    # TensorFlow brings an SQLite without FTS5, which Python then takes if it has none yet.
+    # Imported before TensorFlow, because Python would otherwise use its SQLite, which lacks FTS5.
     import sqlite3  # noqa: F401
 
 from faith_jax.core.errors import FaithJaxError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from faith_jax.scoring.user_scorers import scorer
     from faith_jax.tokenizers.vocabularies import load_vocabulary
 
-quiet_libtpu()  # before anything makes JAX load it
+quiet_libtpu()  # before JAX loads libtpu
 
 __all__ = [
     "CausalModel",
@@ -77,12 +77,12 @@ _LAZY = {
     "scorer_names": "faith_jax.scoring.registry",
     "write_report": "faith_jax.runs.scores.frames",
 }
-# Names of former versions.
+# Names in former versions.
 _FORMER = {"CausalLanguageModel": "CausalModel", "LanguageModel": "EncoderDecoderModel"}
 
 
 def __dir__() -> list[str]:
-    """Returns the public names, also of what is not imported yet."""
+    """Returns the public names, including objects that are not imported yet."""
     return sorted(__all__)
 
 

@@ -1,6 +1,6 @@
-"""The entry of the commands, which answers a Ctrl-C or SIGTERM from its first moment.
+"""The entry point of the commands, which handles Ctrl-C and SIGTERM from the start.
 
-The rest takes 0.2 seconds to import, in which Python would answer with a traceback.
+Importing the rest takes 0.2 seconds, during which Python would answer with a traceback.
 """
 
 import os
@@ -25,7 +25,7 @@ def t5x_main() -> int:
 
 
 def _answer_signals(program: str) -> None:
-    """Makes a signal end the process with one line, until `cli` has handlers of its own."""
+    """Makes a signal end the process with one line, until `cli` installs its own handlers."""
 
     def end(number: int, frame: Any) -> None:
         kind = "interrupted" if number == signal.SIGINT else "terminated"
@@ -33,5 +33,5 @@ def _answer_signals(program: str) -> None:
         os._exit(128 + number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as of a shell's background processes
+        if signal.getsignal(number) != signal.SIG_IGN:  # ignored in a shell's background processes
             signal.signal(number, end)

@@ -3,18 +3,18 @@
 - `dialfact_verifiable`: context and claim in, `factual` or `personal` out.
 - `dialfact_evidence`: context, claim and a sentence in, `relevant` or `irrelevant` out;
   `dialfact_evidence_claim_only` without the context.
-- `dialfact_dense`: the last two turns and the claim in, the relevant sentence out, which an encoder
-  of both learns to find; `dialfact_dense_claim_only` without the turns.
+- `dialfact_dense`: the last two turns and the claim in, the relevant sentence out, to train an
+  encoder that retrieves it; `dialfact_dense_claim_only` without the turns.
 - `dialfact_verify_oracle`: context, claim and the annotators' evidence in, `SUPPORTS`, `REFUTES`
   or `NOT ENOUGH INFO` out; `dialfact_verify_retrieved` with a retriever's evidence,
-  `dialfact_verify_claim_only` without any,
+  `dialfact_verify_claim_only` without evidence,
   `dialfact_verify_augmented` with claims that `faith-jax mutate-claims` made,
-  `dialfact_verify_augmented_claim_only` without their evidence,
-  `dialfact_verify_augmented_no_context` without the context.
-- these six with `_2way`: `SUPPORTS` or `NOT SUPPORTED`.
+  `dialfact_verify_augmented_claim_only` with these claims, without evidence,
+  `dialfact_verify_augmented_no_context` with these claims, without the context.
+- the same six with `_2way`: `SUPPORTS` or `NOT SUPPORTED` out.
 
-Verifiers are also trained on claims without a dialogue, in the same form: `vitaminc_verify`,
-`fever_verify`, `colloquial_claims_verify`, and the mixture `fact_verify` of the first two, all also
+Tasks to train verifiers on claims without a dialogue, in the same form: `vitaminc_verify`,
+`fever_verify`, `colloquial_claims_verify`, and the mixture `fact_verify` of the first two; all also
 with `_2way`.
 """
 
@@ -45,8 +45,8 @@ def _verify(example: Example, ways: int, evidence: bool = True, context: bool = 
     """Adds a claim with its context, and `faith_jax.core.labels.verification_label` as the target.
 
     Args:
-      example: of DialFact.
-      ways: 3 or 2 labels.
+      example: an example of DialFact.
+      ways: number of labels, 3 or 2.
       evidence: show the evidence.
       context: show the turns before the claim.
     """
@@ -76,12 +76,12 @@ def _verify(example: Example, ways: int, evidence: bool = True, context: bool = 
 
 @seqio.map_over_dataset
 def _select(example: Example, context: bool) -> Example:
-    """Adds a claim with a sentence, and whether the sentence is relevant as the target.
+    """Adds a claim with a sentence, and the relevance of the sentence as the target.
 
-    As in the authors' code, encoders read the claim first, and no title of the sentence's article.
+    As in the authors' code, encoders read the claim first, and the sentence without its title.
 
     Args:
-      example: of `dialfact_evidence`.
+      example: an example of `dialfact_evidence`.
       context: show the last utterances too.
     """
     claim = (example["context"] if context else example["context"][:0], example["response"])
@@ -96,11 +96,11 @@ def _select(example: Example, context: bool) -> Example:
 
 
 def _find(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
-    """Keeps the relevant sentences: the query as `inputs`, the sentence as `targets`, its title.
+    """Keeps relevant sentences; adds the query as `inputs`, the sentence as `targets`, and `title`.
 
     Args:
-      dataset: of the examples of `dialfact_evidence`.
-      context: the query has the last two turns, too.
+      dataset: the examples of `dialfact_evidence`.
+      context: the query also has the last two turns.
     """
 
     @seqio.map_over_dataset

@@ -3,13 +3,13 @@
 - `faithdial_generate`: knowledge and the last 3 utterances in, the faithful response out.
 - `faithdial_generate_wow`: the same inputs; targets are Wizard of Wikipedia's responses, before
   any edit.
-- `faithdial_generate_wow_then_faithdial`: first all of the former targets, then the latter, in
-  each epoch; read it without shuffling (the task shuffles nothing itself).
+- `faithdial_generate_wow_then_faithdial`: in each epoch, first all examples of
+  `faithdial_generate_wow`, then all of `faithdial_generate`; read it without shuffling (the task
+  itself does not shuffle).
 - `faithdial_generate_infonce`: as `faithdial_generate`, with up to 8 unfaithful responses to
-  contrast with (`negatives`, int32 [texts, length]; none in some examples).
-- `faithdial_generate_ctrl`: as `faithdial_generate`, with control tokens before the inputs, each
-  one of the vocabulary's extra ids where it has some; `faithdial.steering.control_tokens` sets
-  others than the data's.
+  contrast with (`negatives`, int32 [texts, length]; some examples have none).
+- `faithdial_generate_ctrl`: as `faithdial_generate`, with control tokens before the inputs, which
+  are extra ids of the vocabulary if it has some; `faithdial.steering.control_tokens` replaces them.
 - `faith_critic`: knowledge and a response in, `faithful` or `unfaithful` out, on the sets of the
   authors' code; `faith_critic_all_edits` has edited responses in validation and test too.
 """
@@ -58,7 +58,7 @@ def _generate_wow(example: Example) -> Example:
 
 @seqio.map_over_dataset
 def generate_infonce(example: Example) -> Example:
-    """As `generate`, with the texts of the negatives."""
+    """Does the same as `generate`, and adds the texts of the negatives."""
     negatives = example.pop("negatives")[:MOST_NEGATIVES]
     example = {**example, "negatives_pretokenized": negatives}
     return with_inputs(example, example["response"])
@@ -66,7 +66,7 @@ def generate_infonce(example: Example) -> Example:
 
 @seqio.map_over_dataset
 def generate_ctrl(example: Example) -> Example:
-    """As `generate`, with control tokens before the inputs."""
+    """Does the same as `generate`, with control tokens before the inputs."""
     texts = (example["control_tokens"], example["knowledge"], example["history"])
     inputs = apply_template(templates.controlled_dialogue_inputs, *texts, last=LAST_UTTERANCES)
     targets = apply_template(templates.one_space, example["response"])
@@ -74,12 +74,12 @@ def generate_ctrl(example: Example) -> Example:
 
 
 def steering(control_tokens: Sequence[str] | None = None) -> tuple[str, ...] | None:
-    """Returns the control tokens, one of each kind, that gin asks for in all examples.
+    """Returns the control tokens, one of each kind, that gin sets for all examples.
 
-    None = the examples' own, which in test are those of a faithful response.
+    None = the examples' own; in the test split, they ask for a faithful response.
 
     Raises:
-      ConfigError: for tokens that there are not.
+      ConfigError: for unknown control tokens.
     """
     if control_tokens is None:
         return None
@@ -87,13 +87,13 @@ def steering(control_tokens: Sequence[str] | None = None) -> tuple[str, ...] | N
     return tuple(control_tokens)
 
 
-# As npov.error_labels.
+# For the same reason as npov.error_labels.
 with gin.unlock_config():
     steering = gin.configurable(steering, module="faith_jax.tasks.faithdial")
 
 
 def steer(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Sets the control tokens of inputs, as gin and the vocabulary have them."""
+    """Replaces the control tokens of inputs by those of gin, written as the vocabulary requires."""
     tokens = steering()
     replacements = {} if tokens is None else {r"^(<[a-z-]+> ){3}": " ".join(tokens) + " "}
     replacements |= extra_id_texts(default_vocabulary().extra_ids)

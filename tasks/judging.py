@@ -1,14 +1,14 @@
-"""Tasks of judges: what a response is grounded in and the response in, a label out.
+"""Tasks of judges: a grounding and a response in, a label out.
 
 - `begin_classify`, `begin_2021_classify`: BEGIN (Dziri 2021), its second release with three labels,
-  and the first one with five; the targets are the authors' labels.
-- `labelled_responses_classify`: a table of the user's own, as `faithful` or `unfaithful`; inputs
-  and targets are those of `faith_critic`, so that the scorer of this name reads what is trained on
-  it (`gin_configs/classify_finetune.gin`).
-- `true_<corpus>` for each of the eleven corpora of TRUE (Honovich 2022), `1` (consistent) or `0`,
-  and the mixture `true_all` of the nine that TRUE averages. All have one split, `test`.
-- those of benchmarks of judges, likewise; `faith_jax.datasets.task_data` lists them. LLM-AggreFact
-  and TofuEval are for evaluation alone: their authors ask not to train on them.
+  and its first release with five; the targets are the authors' labels.
+- `labelled_responses_classify`: a user's own table, `faithful` or `unfaithful` out; it has the form
+  of `faith_critic`, so the scorer of that name can use models trained on it
+  (`gin_configs/classify_finetune.gin`).
+- `true_<corpus>` for each of the eleven corpora of TRUE (Honovich 2022), `1` (consistent) or `0`
+  out, and the mixture `true_all` of the nine that TRUE averages. All have one split, `test`.
+- the benchmarks of judges, in the same form; `faith_jax.datasets.task_data` lists them.
+  LLM-AggreFact and TofuEval are for evaluation only: their authors ask not to train on them.
 
 Each has a `_sample` of the same form.
 """

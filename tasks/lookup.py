@@ -1,4 +1,4 @@
-"""Finding registered tasks and mixtures by name, with errors that name the nearest ones."""
+"""Lookup of registered tasks and mixtures by name, with errors that suggest similar names."""
 
 import contextlib
 import functools
@@ -15,7 +15,7 @@ from faith_jax.core.user_modules import load_entry_points, locate_user_module
 from faith_jax.datasets.task_data import TASK_ENTRY_POINTS, check_task_name
 from faith_jax.tasks import faithdial, npov
 
-# How splits are called that are not trained on, by their beginnings.
+# Beginnings of the names of splits that are not for training.
 _VALIDATION = ("validation", "valid", "val", "development", "dev", "eval", "test")
 
 
@@ -34,7 +34,7 @@ def get_task(name: str, setting: str = "task") -> Any:
     """Returns a `seqio.Task` or `seqio.Mixture` by its registered name.
 
     Raises:
-      ConfigError: no task or mixture has this name; names the setting that gave it.
+      ConfigError: if no task or mixture has this name; mentions the setting with the name.
     """
     names = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
     if name not in names:
@@ -46,8 +46,8 @@ def check_split(task: Any, split: str | None, setting: str = "") -> None:
     """Checks that a task or a mixture has a split; messages name the macro `setting`.
 
     Raises:
-      ConfigError: it has no such split.
-      InputError: its data is missing, so its splits are unknown.
+      ConfigError: if it has no such split.
+      InputError: if its splits cannot be read, for example because data is missing.
     """
     try:
         splits = list(task.splits)
@@ -58,7 +58,7 @@ def check_split(task: Any, split: str | None, setting: str = "") -> None:
     if split in splits:
         return
     place = f"{setting} = {split!r}: " if setting else ""
-    # Nobody who asks for a validation split wants the training rows.
+    # Do not suggest the training split to users who ask for a validation split.
     validation_splits = [n for start in _VALIDATION for n in sorted(splits) if n.startswith(start)]
     if validation_splits and split in _VALIDATION:
         validation_splits = list(dict.fromkeys(validation_splits))
@@ -73,14 +73,14 @@ def check_split(task: Any, split: str | None, setting: str = "") -> None:
 
 
 def member_rates(task: Any, split: str, counts: Sequence[int] | None = None) -> list[float]:
-    """Returns how often the members of a mixture that have a split are read, as relative rates.
+    """Returns the relative rates at which the members of a mixture that have a split are read.
 
-    A rate may be a function of a task, such as SeqIO's of its number of examples. If a task's
-    source does not know this number, it is the number of its rows, of `counts`; without these,
-    rates are only checked. Of a task that is no mixture the rate is 1.
+    A rate may be a function of a task, such as SeqIO's function of its number of examples. If a
+    task's source does not know this number, the number of its rows in `counts` is used; without
+    `counts`, rates are only checked. A task that is not a mixture has the rate 1.
 
     Raises:
-      ConfigError: a rate cannot be computed, or is no number that can be a rate.
+      ConfigError: if a rate cannot be computed or is not a valid rate.
     """
     if not hasattr(task, "tasks"):
         return [1.0]
@@ -106,7 +106,7 @@ def member_rates(task: Any, split: str, counts: Sequence[int] | None = None) -> 
 
 @contextlib.contextmanager
 def _counted_rows(task: Any, split: str, count: int) -> Iterator[None]:
-    """Within, a task whose source does not know its number of examples has so many of a split."""
+    """Makes a task report `count` examples in a split if its source does not know the number."""
     of_source = task.num_input_examples
 
     def num_input_examples(asked: str) -> int | None:
@@ -124,12 +124,10 @@ def _counted_rows(task: Any, split: str, count: int) -> Iterator[None]:
 
 
 def check_steered(task: Any | None) -> None:
-    """Checks that the control tokens that gin asks for, if any, are asked of inputs that have some.
-
-    None are the inputs of no task.
+    """Checks that a task's inputs have control tokens if gin sets some; None = no task.
 
     Raises:
-      ConfigError: they are not, naming the tasks that have some; or there are no such tokens.
+      ConfigError: if the inputs have none (names the tasks that do), or gin's tokens are unknown.
     """
     if faithdial.steering() is None:
         return
@@ -145,15 +143,15 @@ def check_steered(task: Any | None) -> None:
 
 
 def _is_steered(task: Any) -> bool:
-    """Whether gin's control tokens reach a task's inputs; our own tasks wrap their steps."""
+    """Whether a task uses gin's control tokens; our own tasks wrap their preprocessors."""
     steps = ((step, getattr(step, "__wrapped__", None)) for step in task.preprocessors)
     return any(faithdial.steer in pair for pair in steps)
 
 
 def error_labels(task: Any) -> dict[str, str] | None:
-    """Returns the texts of the labels that a task or mixture teaches a classifier of NPOV errors.
+    """Returns the label texts of a task or mixture of NPOV error classification.
 
-    They are by the arguments of `npov.error_labels`; None where its targets are other texts.
+    Keys are the arguments of `npov.error_labels`. None = the task has other targets.
     """
     steps = [
         [getattr(step, "__wrapped__", None) for step in part.preprocessors]
@@ -169,7 +167,7 @@ def check_cached(task: Any, module: str | None = None) -> None:
     """Checks that a task or all tasks of a mixture have an offline cache.
 
     Raises:
-      ConfigError: naming the command that makes it, with the module that registers the task.
+      ConfigError: names the command that makes the cache, with the module of the task.
     """
     for part in getattr(task, "tasks", [task]):
         if not part.supports_caching:

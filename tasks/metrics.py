@@ -1,8 +1,7 @@
-"""Metric functions of the tasks, over what their postprocessors return.
+"""Metric functions of the tasks, over the results of their postprocessors.
 
-Each takes `targets` and `predictions` as SeqIO hands them over and returns means in [0, 1],
-higher = better. Rows on which a metric is undefined do not count in its mean; a mean over no
-rows is NaN.
+Each takes SeqIO's `targets` and `predictions`, and returns means in [0, 1], higher = better. Rows
+for which a metric is undefined do not count in its mean; a mean over no rows is NaN.
 """
 
 import math
@@ -20,8 +19,7 @@ def npov_postprocess(
 ) -> str | dict[str, Any]:
     """Returns the response in a text in the curly braces format.
 
-    Of a target it is {"id", "response", "pro", "con"}, where pro and con are the lists of arguments
-    that the example has.
+    For a target, returns {"id", "response", "pro", "con"}; pro and con are lists of arguments.
     """
     response = templates.npov_response(text)
     if not is_target:
@@ -38,7 +36,7 @@ def npov_postprocess(
 def response_postprocess(
     text: str, example: Mapping[str, Any] | None = None, is_target: bool = False
 ) -> str | dict[str, Any]:
-    """Returns a decoded response; of a target {"id", "response", "knowledge"}."""
+    """Returns a decoded response; for a target, {"id", "response", "knowledge"}."""
     if not is_target:
         return text
     example = example or {}
@@ -90,12 +88,12 @@ def knowledge_f1(targets: Sequence[Target], predictions: Sequence[str]) -> dict[
 
 
 def classification(targets: Sequence[str], predictions: Sequence[str]) -> dict[str, float]:
-    """Returns accuracy and macro F1 over the labels of the targets, and what was no label.
+    """Returns accuracy and macro F1 over the targets' labels, and the share of unknown labels.
 
     Returns:
       `accuracy`, `macro_f1`: in [0, 1], higher = better; a label that is never predicted has an
-        F1 of 0. `unknown_labels`: share of predictions that are none of the targets' labels,
-        lower = better; they count as wrong.
+        F1 of 0. `unknown_labels`: share of predictions that are not labels of any target, lower =
+        better; they count as wrong.
     """
     if not targets:
         return dict.fromkeys(("accuracy", "macro_f1", "unknown_labels"), math.nan)
@@ -157,6 +155,6 @@ GENERATION: dict[str, Any] = {
 
 
 def _mean(values: Iterable[float]) -> float:
-    """Returns the mean of the values that are not NaN; NaN where there is none."""
+    """Returns the mean of the values that are not NaN; NaN if there are none."""
     defined = [value for value in values if not math.isnan(value)]
     return math.fsum(defined) / len(defined) if defined else math.nan

@@ -1,14 +1,14 @@
 """Natural language inference: premise and hypothesis in, a label out.
 
-- `nli_anli`: ANLI, its three rounds as one (from TFDS).
-- `nli_anli_augmented`: every instance twice, as it is and with a dialogue phrase before the
-  hypothesis (Steen 2023); which phrase depends on the instance's id. `nli.augmentation.phrases`
-  sets others than the paper's ten.
-- `nli_mnli`: MultiNLI (from TFDS); validation is its matched part, test its mismatched one.
-- `nli_all`: the mixture of the first and the third.
+- `nli_anli`: ANLI, its three rounds together (from TFDS).
+- `nli_anli_augmented`: every instance twice, unchanged and with a dialogue phrase before the
+  hypothesis (Steen 2023), which depends on the instance's id. `nli.augmentation.phrases` replaces
+  the paper's ten phrases.
+- `nli_mnli`: MultiNLI (from TFDS); validation is the matched part, test the mismatched part.
+- `nli_all`: the mixture of `nli_anli` and `nli_mnli`.
 - `nli_dnli`: Dialogue NLI (Welleck 2019).
-- `nli_decode`: DECODE (Nie 2021) as pairs of turns, in two classes, `contradiction` and
-  `not_contradiction`: as FaithDial's authors train a critic on it, see `_turn_pairs`.
+- `nli_decode`: DECODE (Nie 2021) as pairs of turns, with two classes, `contradiction` and
+  `not_contradiction`, as FaithDial's authors use it to train a critic; see `_turn_pairs`.
 - `nli_decode_dialogue`: DECODE with the whole history as the premise, Nie 2021's unstructured
   form; the same classes.
 
@@ -43,9 +43,9 @@ def _infer(example: Example) -> Example:
 
 @seqio.map_over_dataset
 def _from_tfds(example: Example) -> Example:
-    """Returns an instance of ANLI or MultiNLI with our names, and the data set it is from.
+    """Renames the fields of an instance of ANLI or MultiNLI.
 
-    The names are id, premise, hypothesis, label and source.
+    The new names are id, premise, hypothesis, label and source (its data set).
     """
     premise = example["context"] if "context" in example else example["premise"]
     names = dict(enumerate(label.value for label in NliLabel))
@@ -62,7 +62,7 @@ def augmentation(phrases: Sequence[str] | None = None) -> tuple[str, ...]:
     """Returns the phrases for hypotheses: gin's, or all of Steen 2023's table 6.
 
     Raises:
-      ConfigError: where they are no texts, or none.
+      ConfigError: if they are not texts, or there are none.
     """
     if phrases is None:
         return PHRASES
@@ -72,13 +72,13 @@ def augmentation(phrases: Sequence[str] | None = None) -> tuple[str, ...]:
     return tuple(phrases)
 
 
-# As npov.error_labels.
+# For the same reason as npov.error_labels.
 with gin.unlock_config():
     augmentation = gin.configurable(augmentation, module="faith_jax.tasks.nli")
 
 
 def _augmented(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns every instance as it is, then every instance marked to get a dialogue phrase."""
+    """Returns all instances unchanged, then all instances marked to get a dialogue phrase."""
     plain, marked = (
         dataset.map(lambda example, is_marked=is_marked: {**example, "augmented": is_marked})
         for is_marked in (tf.constant(False), tf.constant(True))
@@ -87,9 +87,9 @@ def _augmented(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _add_phrases(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Puts phrases, as gin has them, before the hypotheses of marked instances.
+    """Puts the configured phrases before the hypotheses of marked instances.
 
-    It stands behind the offline cache, which is thus the same whatever the phrases are.
+    This runs after the offline cache, so the cache does not depend on the phrases.
     """
     phrases = augmentation()
 
@@ -109,12 +109,11 @@ def _add_phrases(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _turn_pairs(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns pairs of an earlier turn, the premise, and the last one, the hypothesis.
+    """Returns pairs of an earlier turn as the premise and the last turn as the hypothesis.
 
-    A contradiction gives a pair for each turn that is contradicted. Any other dialogue gives one,
-    with the turn before the last but one (the same speaker's, where they take turns), or the last
-    but one where there are no more than three turns. So does the published code of Dziri 2022,
-    whose paper does not say it.
+    A contradiction gives a pair for each contradicted turn. Any other dialogue gives one pair, with
+    the third to last turn (by the same speaker, if speakers alternate), or the second to last if
+    there are at most three turns. This follows Dziri 2022's code; the paper does not mention it.
     """
 
     def pairs(example: Example) -> tf.data.Dataset:
@@ -133,7 +132,7 @@ def _turn_pairs(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 @seqio.map_over_dataset
 def _whole_dialogue(example: Example) -> Example:
-    """Returns the history, its turns joined by spaces, as the premise of the last turn."""
+    """Returns the history, joined by spaces, as the premise, and the last turn as hypothesis."""
     return {
         "id": example["id"],
         "label": example["label"],

@@ -1,19 +1,19 @@
 """The NPOV tasks (Chang 2024); each has a `_sample` over the sample embedded in the package.
 
-- `npov_generate`: a query and arguments in, a response that tells them out.
+- `npov_generate`: a query and arguments in, a response that presents the arguments out.
 - `npov_hallucination`, `npov_coverage`: a query, a response and arguments in; `YES` (no error) or
-  `NO` (the response tells an argument that is not given, or leaves a given one out), over the
-  responses with and without synthetic errors.
+  `NO` (the response has an argument that is not given, or omits a given one) out, over responses
+  with and without synthetic errors.
 - `npov_errors`: the mixture of the last two.
-- `npov_hallucination_synth`, `…_para`, `…_dev`, `…_org`, and the same of `npov_coverage`: likewise,
+- `npov_hallucination_synth`, `…_para`, `…_dev`, `…_org`, and the same for `npov_coverage`: the same
   over the training sets of section 5.2, which `faith-jax reproduce npov_detection` makes
   (`datasets.builders.catalogue`).
 
-Labels may be flipped or renamed by gin: `npov.error_labels.no_error` and `.error`. Those without
-`_sample` read the user's own topics and responses; `datasets.builders.catalogue` says where
-their files go. Features are `inputs` and `targets` in the curly braces format, end
-token included; where they are cut to a length, the end token stays. `id`, the pretokenised texts
-and the arguments stay in the examples for evaluation and export.
+Gin can flip or rename labels: `npov.error_labels.no_error` and `.error`. Tasks without `_sample`
+read the user's own topics and responses; `datasets.builders.catalogue` says where to put the files.
+Features are `inputs` and `targets` in the curly braces format, including the end token, which is
+kept if texts are cut. `id`, the pretokenised texts and the arguments stay in the examples for
+evaluation and export.
 """
 
 import functools
@@ -38,11 +38,11 @@ def error_labels(
 ) -> dict[int, str]:
     """Returns the label texts of the classifiers' targets: 0 = no error, 1 = an error.
 
-    Gin may flip or rename them. A run keeps them in its MODEL_DIR, where the scorers find them. A
-    task's offline cache keeps the labels that it was made with.
+    Gin can flip or rename the labels. A run stores them in its MODEL_DIR, where scorers find them.
+    A task's offline cache keeps the labels with which it was made.
 
     Raises:
-      ConfigError: for labels that are empty, or the same.
+      ConfigError: for labels that are empty or equal, or contain a delimiter.
     """
     texts = {0: no_error, 1: error}
     for name, text in (("no_error", no_error), ("error", error)):
@@ -56,8 +56,8 @@ def error_labels(
     return texts
 
 
-# Tasks may be imported when a run has read its gin files and locked them; a file that binds the
-# labels imports this module itself.
+# Tasks may be imported after a run has read its gin files and locked the configuration; a gin file
+# that binds the labels imports this module itself.
 with gin.unlock_config():
     error_labels = gin.configurable(error_labels, module="faith_jax.tasks.npov")
 
@@ -72,7 +72,7 @@ def _generate(example: Example) -> Example:
 
 
 def classify(dataset: tf.data.Dataset, error: str) -> tf.data.Dataset:
-    """Adds a classifier's inputs and target; `error` names the field that says there is one."""
+    """Adds a classifier's inputs and target; `error` is the field that marks errors."""
     texts = error_labels()
 
     def add(example: Example) -> Example:

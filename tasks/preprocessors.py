@@ -1,4 +1,4 @@
-"""SeqIO preprocessors: the texts of `faith_jax.core.templates` in tf.data."""
+"""SeqIO preprocessors, which apply `faith_jax.core.templates` in tf.data."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,15 +14,15 @@ from faith_jax.tokenizers.vocabularies import default_vocabulary
 
 
 def apply_template(template: Callable[..., str], *values: tf.Tensor, **options: Any) -> tf.Tensor:
-    """Returns what a function of texts makes of string tensors, a scalar.
+    """Applies a function of texts to string tensors; returns a scalar string tensor.
 
-    A scalar is a text to the function, and a vector a list of texts. It runs in Python, as most
-    tokenizers do, so that a graph works only in the process that made it.
+    The function gets scalars as texts and vectors as lists of texts. It runs in Python, like most
+    tokenizers, so a graph only works in the process that made it.
     """
 
     def call(*texts: bytes | np.ndarray) -> np.ndarray:
         text = template(*map(_decode, texts), **options)
-        # An object: else NumPy drops zeros at the end.
+        # As an object, because NumPy would drop zero bytes at the end otherwise.
         return np.array(text.encode("utf-8", "surrogateescape"), object)
 
     return tf.ensure_shape(tf.numpy_function(call, values, tf.string, stateful=False), [])
@@ -43,11 +43,11 @@ def encode_candidates(
     name: str,
     max_texts: int,
 ) -> tf.data.Dataset:
-    """Adds the tokens of the field `<name>_pretokenized`, a string [texts]: int32 [texts, length].
+    """Adds the tokens, int32 [texts, length], of the field `<name>_pretokenized`, a string [texts].
 
-    They are padded with 0. Each text ends with EOS, which is kept where the text is cut.
-    `sequence_length` may have the most texts and the most tokens of each; else the texts are at
-    most `max_texts`.
+    Tokens are padded with 0. Each text ends with EOS, which is kept if the text is cut.
+    `sequence_length` may set the maximum number of texts and of tokens in each; otherwise there are
+    at most `max_texts` texts.
     """
     vocabulary = output_features[name].vocabulary
     texts, tokens = (sequence_length or {}).get(name) or (max_texts, None)
@@ -65,9 +65,9 @@ def encode_candidates(
 def write_notation(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Writes inputs and targets with the delimiters of the run's vocabulary.
 
-    See `faith_jax.core.templates`; a cache of texts has the published ones. Where the vocabulary
-    can write none, they stay, and whoever reads these texts raises an error: encoders of pairs do
-    not.
+    See `faith_jax.core.templates`; a cache of texts has the published delimiters. They are kept if
+    the vocabulary can write none; code that reads the texts then raises an error, except encoders
+    of text pairs, which do not read them.
     """
     notation = default_vocabulary().notation
     if notation == PUBLISHED:
@@ -86,5 +86,5 @@ def write_notation(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def label_text(label: tf.Tensor, texts: Mapping[int, str]) -> tf.Tensor:
-    """Returns the text of an integer label, a scalar; labels count from 0."""
+    """Returns the text of a scalar integer label; labels are numbered from 0."""
     return tf.constant([texts[i] for i in range(len(texts))])[label]

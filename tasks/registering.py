@@ -1,6 +1,6 @@
-"""How the tasks of this package are registered: one source, text features, a vocabulary by gin.
+"""Registration of this package's tasks, with one source, text features and gin's vocabulary.
 
-`faith_jax.datasets.task_data` lists them with the data that each reads.
+`faith_jax.datasets.task_data` lists the tasks with their data.
 """
 
 import functools
@@ -19,9 +19,9 @@ Example = dict[str, tf.Tensor]
 
 
 def _source(data_sets: tuple[str, ...]) -> seqio.DataSource:
-    """Returns a source over data sets of TFDS's own, or over one of our builders, NAME/CONFIG.
+    """Returns a source for data sets of TFDS, or for one of our builders, NAME/CONFIG.
 
-    Our builders are imported when it is read.
+    Our builders are only imported when the source is read.
     """
     if data_sets in TFDS_SPLITS:
         return sources.TfdsUnionSource(data_sets, TFDS_SPLITS[data_sets])
@@ -47,15 +47,15 @@ def add_text_task(
     """Registers a task from text to text.
 
     Args:
-      name: `<dataset>_<what the model does>[_<variant>]`, of `TASKS`.
+      name: `<dataset>_<what the model does>[_<variant>]`, a key of `TASKS`.
       preprocess: adds `inputs` and `targets` to the examples; other fields stay.
-      postprocess: of decoded texts, for the metrics.
-      metric_fns: of what `postprocess` returns.
-      shuffle_buffer_size: examples shuffled at once; None keeps the order of `preprocess`, and
-        such a task has no offline cache.
-      candidates: features of several texts each, with how many there are at most; `preprocess`
-        adds them as `<feature>_pretokenized`, a string [texts].
-      uncached: what changes the texts behind an offline cache, as gin or the vocabulary say.
+      postprocess: converts decoded texts for the metrics.
+      metric_fns: metrics of the results of `postprocess`.
+      shuffle_buffer_size: number of examples shuffled at once; None keeps the order of
+        `preprocess`, but then the task has no offline cache.
+      candidates: features with several texts each, and their maximum numbers of texts;
+        `preprocess` adds them as `<feature>_pretokenized`, a string [texts].
+      uncached: changes texts after the offline cache, because it depends on gin or the vocabulary.
     """
     candidates = candidates or {}
     steps: list[Callable[..., tf.data.Dataset]] = [
@@ -73,7 +73,7 @@ def add_text_task(
         source=_source(TASKS[name]),
         preprocessors=[
             _as_written(preprocess),
-            # Texts are cached, for any vocabulary; a cache keeps no order.
+            # The cache has texts, so it works with any vocabulary; it does not keep the order.
             *([] if shuffle_buffer_size is None else [seqio.CacheDatasetPlaceholder()]),
             *map(_as_written, ([] if uncached is None else [uncached]) + steps),
         ],
@@ -86,9 +86,9 @@ def add_text_task(
 
 
 def _as_written(preprocess: Callable[..., tf.data.Dataset]) -> Callable[..., tf.data.Dataset]:
-    """Returns a preprocessor whose functions TensorFlow does not rewrite, which takes seconds.
+    """Returns a preprocessor whose functions TensorFlow does not rewrite, which would take seconds.
 
-    None of them has an `if` or a loop over tensors.
+    No function needs rewriting, because none has an `if` or a loop over tensors.
     """
 
     @functools.wraps(preprocess)  # SeqIO reads the names of its arguments
@@ -99,7 +99,7 @@ def _as_written(preprocess: Callable[..., tf.data.Dataset]) -> Callable[..., tf.
 
 
 def add_with_sample(name: str, preprocess: Callable, **options: Any) -> None:
-    """Registers `name`, and `name_sample` over the sample; see `add_text_task`."""
+    """Registers `name`, and `name_sample` with the sample data; see `add_text_task`."""
     for suffix in ("", "_sample"):
         add_text_task(f"{name}{suffix}", preprocess, **options)
 

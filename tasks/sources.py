@@ -1,8 +1,8 @@
-"""A SeqIO data source over a TFDS builder that is prepared when it is first read.
+"""SeqIO data sources of TFDS builders, which are prepared when they are first read.
 
-Prepared data lies in the folder that the environment variable FAITH_JAX_DATA_DIR names, else in
-TFDS's own (`~/tensorflow_datasets`, or TFDS_DATA_DIR). Processes on one machine that start
-together prepare it once: the others wait.
+Prepared data is in the folder that the environment variable FAITH_JAX_DATA_DIR names, otherwise in
+TFDS's own folder (`~/tensorflow_datasets`, or TFDS_DATA_DIR). If several processes on one machine
+start together, one prepares the data and the others wait.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ PrepareBuilder = Callable[[str, str | None], tfds.core.DatasetBuilder]
 
 
 class _Part(NamedTuple):
-    """A split of a prepared data set; its examples get the field `source` unless that is ""."""
+    """A split of a prepared data set; examples get the field `source`, unless it is ""."""
 
     builder: tfds.core.DatasetBuilder
     split: str
@@ -36,8 +36,8 @@ class _Part(NamedTuple):
         return self.builder.info.splits[self.split].num_examples
 
     def read(self, numbers: range) -> tf.data.Dataset:
-        """Returns the examples that have these numbers, in the stored order."""
-        # TensorFlow need not rewrite TFDS's functions, which takes a second.
+        """Returns the examples with the given numbers, in the stored order."""
+        # TensorFlow need not rewrite TFDS's functions, which would take a second.
         read = tf.autograph.experimental.do_not_convert(
             functools.partial(self.builder.as_dataset, shuffle_files=False)
         )
@@ -54,23 +54,23 @@ class _Part(NamedTuple):
 
 
 class _StoredSource(seqio.DataSource):
-    """A source of which any examples can be read without those before them."""
+    """A source from which any range of examples can be read without reading earlier ones."""
 
     def _parts(self, split: str) -> list[_Part]:
-        """Returns the data sets that make a split, one after the other.
+        """Returns the data sets whose concatenation is a split.
 
         Raises:
-          ConfigError: there is no such split.
+          ConfigError: if there is no such split.
         """
         raise NotImplementedError
 
     @property
     def supports_arbitrary_sharding(self) -> bool:
-        """True: a shard is a range of examples, of which there can be any number."""
+        """True, because shards are ranges of examples, so there can be any number of them."""
         return True
 
     def list_shards(self, split: str) -> Sequence[str]:
-        """Returns one name: SeqIO need not know files."""
+        """Returns a single name, because SeqIO does not need to know the files."""
         return [split]
 
     def num_input_examples(self, split: str) -> int:
@@ -103,10 +103,10 @@ class _StoredSource(seqio.DataSource):
 
 
 class PreparedTfdsSource(_StoredSource):
-    """Reads one config of a TFDS builder, preparing it first where that is not done.
+    """Reads one config of a TFDS builder, and prepares it first if necessary.
 
-    Nothing is touched before splits, sizes or examples are asked for. `prepare` makes the prepared
-    builder, given a config and a data folder.
+    No data is accessed before splits, sizes or examples are requested. `prepare` returns the
+    prepared builder, given a config and a data folder.
     """
 
     def __init__(self, prepare: PrepareBuilder, name: str, config: str):
@@ -115,14 +115,14 @@ class PreparedTfdsSource(_StoredSource):
 
     @property
     def dataset_name(self) -> str:
-        """The builder's name and config, as `faith-jax prepare` takes them."""
+        """The builder's name and config, in the form for `faith-jax prepare`."""
         return f"{self._name}/{self._config}"
 
     def builder(self) -> tfds.core.DatasetBuilder:
-        """Returns the builder, its data prepared.
+        """Returns the builder with prepared data.
 
         Raises:
-          InputError: the raw data is missing or bad, or the data folder cannot be written.
+          InputError: if the raw data is missing or bad, or the data folder cannot be written.
         """
         folder = data_dir()
         with _lock(path_of(folder or tfds.core.constants.DATA_DIR), self._name):
@@ -143,10 +143,10 @@ class PreparedTfdsSource(_StoredSource):
 
 
 class TfdsUnionSource(_StoredSource):
-    """Reads data sets that TFDS itself has, one after the other, as one; each example says which.
+    """Reads several data sets of TFDS as one; each example names its data set.
 
-    TFDS fetches and prepares them when they are first read. They have the same features; `splits`
-    has TFDS's name of each split by ours.
+    TFDS downloads and prepares them when they are first read. They must have the same features;
+    `splits` maps our names of splits to TFDS's.
     """
 
     def __init__(self, names: Sequence[str], splits: Mapping[str, str]):
@@ -155,7 +155,7 @@ class TfdsUnionSource(_StoredSource):
 
     @property
     def dataset_name(self) -> str:
-        """The names, as TFDS has them."""
+        """The names of the data sets in TFDS."""
         return ", ".join(self._names)
 
     def _parts(self, split: str) -> list[_Part]:
@@ -186,12 +186,12 @@ def _check_split(split: str, splits: Sequence[str], name: str) -> None:
 
 @contextlib.contextmanager
 def _lock(folder: pathlib.Path, name: str) -> Iterator[None]:
-    """Holds off other processes of this machine; without a writable folder, does nothing.
+    """Keeps out other processes of this machine; does nothing if the folder is not writable.
 
-    A folder that cannot be written may well hold prepared data; if not, preparing it says so.
+    A read-only folder may still have prepared data; if not, preparing the data reports the problem.
     """
     if is_remote(folder):
-        yield  # each process has a copy, and the upload of what one prepares has a lock of its own
+        yield  # each process has its own copy, and uploading prepared data has its own lock
         return
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError, ConfigError):

@@ -1,10 +1,10 @@
-"""Text to text: what a model reads and should write, in the user's own files.
+"""Tasks from text to text, with inputs and targets in the user's own files.
 
-- `text_to_text`: JSON lines of `inputs` and `targets`, which stay as they are (such as those of
-  `tools/make_mini_corpus.py`, on which the embedded base model is trained), or rows as those that
-  `infer` responds to, with the `response` to learn.
+- `text_to_text`: JSON lines with `inputs` and `targets`, which are not changed (such as those of
+  `tools/make_mini_corpus.py`, on which the embedded base model is trained), or rows in the format
+  that `infer` reads, with a `response` to learn.
 
-`text_to_text_sample` is over the embedded sample.
+`text_to_text_sample` reads the embedded sample.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from faith_jax.tasks.registering import add_with_sample
 def postprocess(
     text: str, example: Mapping[str, Any] | None = None, is_target: bool = False
 ) -> str | dict[str, Any]:
-    """Returns the response in a text, which responses to arguments have in the format of these."""
+    """Returns the response in a text, which may have the format of the NPOV tasks."""
     return metrics.response_postprocess(templates.npov_response(text), example, is_target)
 
 

@@ -1,1 +1,1 @@
-"""The ground of every room: the example, labels, templates, words, rows and files."""
+"""The foundation of all other packages: the example, labels, templates, words, rows and files."""

@@ -1,20 +1,20 @@
-"""Cutting of an input that is too long, by a policy over the parts of its text.
+"""Cutting of inputs that are too long, by a policy over the parts of the text.
 
 The forms of `faith_jax.core.templates` have parts: knowledge, the turns of a history, a response. A
-text is encoded whole and then loses tokens, so the rest keeps its tokens. The input without its
-knowledge (the second branch of PMI-Decode and PMI-Faith) loses tokens in the same way, so both
-branches have the same history, token for token.
+text is first encoded as a whole and then loses tokens, so the tokens of the rest do not change. The
+input without its knowledge (the second branch of PMI-Decode and PMI-Faith) is cut in the same way,
+so both branches have the same history, token for token.
 
 Policies:
-- `knowledge` (default): the knowledge loses its end; of several knowledge parts, such as the pro
-  and the con arguments, the longest is cut first. If the history does not fit even without
-  knowledge, it loses its oldest turns, but never the last.
-- `history`: the history loses its oldest turns first, all but the last, then the knowledge its end.
-- `end`: the text loses its end, whatever stands there, as in T5X.
+- `knowledge` (default): the end of the knowledge is cut; of several knowledge parts, such as pro
+  and con arguments, the longest is cut first. If the history does not fit even without knowledge,
+  its oldest turns are cut, but never the last one.
+- `history`: the oldest turns are cut first, all but the last, then the end of the knowledge.
+- `end`: the end of the text is cut, whatever it contains, as in T5X.
 - `error`: a text that is too long is an error.
 
-The first two policies keep a response too. Only a response that leaves the knowledge less than a
-quarter of what the last turn leaves loses its end, after all older turns. Nothing else is cut.
+The first two policies also keep a response. Its end is only cut, after all older turns, if it
+leaves the knowledge less than a quarter of the room next to the last turn. Nothing else is cut.
 """
 
 import bisect
@@ -30,14 +30,14 @@ from faith_jax.core.templates import EOT, PUBLISHED, Notation
 
 POLICIES = ("knowledge", "history", "end", "error")
 
-# White space in front of a part belongs to it, as it belongs to the token behind it.
+# White space before a part belongs to the part, because it belongs to the token that follows.
 _TAG = re.compile(r"\s*<(knowledge|wizard|seeker)>")
 _PAIR = re.compile(r"\s*\{(\w+):([^}]*)\}")
 _NLI = re.compile(r"premise: (.*) hypothesis: (.*)", re.DOTALL)
 
 
 class Kind(enum.IntEnum):
-    """The kind of a part of an input; OTHER stands between the parts and is never cut."""
+    """The kind of a part of an input; OTHER is text between the parts, which is never cut."""
 
     OTHER = 0
     KNOWLEDGE = 1
@@ -64,11 +64,11 @@ class Part(NamedTuple):
     """A part of an input, in characters of its text or in tokens.
 
     Attributes:
-      kind: what it is.
-      start: where it begins, marks such as a tag included.
-      text_start: where its own text begins.
-      text_end: behind its own text.
-      end: behind all of it.
+      kind: the kind of the part.
+      start: start of the part, including marks such as a tag.
+      text_start: start of its own text, without marks.
+      text_end: end of its own text (exclusive).
+      end: end of the part, including marks (exclusive).
     """
 
     kind: Kind
@@ -79,11 +79,11 @@ class Part(NamedTuple):
 
 
 class CutTokens(dict[Kind, int]):
-    """The number of tokens that are cut, by kind of part; kinds without any are left out.
+    """The number of cut tokens by kind of part; kinds that are not cut have no entry.
 
     Attributes:
-      knowledge: how many tokens the knowledge had, without its marks.
-      last_turn: whether any token of the last turn is cut, as the policy `end` may.
+      knowledge: number of tokens that the knowledge had before cutting, without its marks.
+      last_turn: whether any token of the last turn is cut, which only the policy `end` may do.
     """
 
     def __init__(
@@ -94,14 +94,14 @@ class CutTokens(dict[Kind, int]):
 
 
 class Cut(NamedTuple):
-    """The tokens of an input that stay, bool [length], and how many of each kind do not."""
+    """A mask of an input's tokens that are kept, bool [length], and the numbers of cut tokens."""
 
     keep: np.ndarray
     tokens: CutTokens
 
 
 class Fitted(NamedTuple):
-    """The token ids of an input, cut to its limit, and those without its knowledge."""
+    """The token ids of an input, cut to its limit, with and without its knowledge."""
 
     ids: list[int]
     without_knowledge: list[int]
@@ -134,7 +134,7 @@ def parse(text: str, notation: Notation = PUBLISHED) -> list[Part]:
             _make_trimmed_part(text, "response", nli.end(1), *nli.span(2), len(text)),
         ]
     tags, pairs = list(_TAG.finditer(text)), list(_PAIR.finditer(text))
-    # A text may contain what looks like the other form's marks.
+    # A text may contain something that looks like marks of the other form.
     if tags and not (pairs and pairs[0].start() < tags[0].start()):
         ends = [*(tag.start() for tag in tags[1:]), len(text)]
         return [
@@ -161,9 +161,9 @@ def _make_trimmed_part(
 
 
 def _split_turns(text: str, part: Part) -> Iterator[Part]:
-    """Yields the turns of a part, each with the separator behind it.
+    """Yields the turns of a part, each with the separator that follows.
 
-    The marks of a part of several turns, such as `{context: ` and `}`, belong to none of them.
+    If a part has several turns, its marks, such as `{context: ` and `}`, belong to no turn.
     """
     separators = list(re.finditer(re.escape(EOT), text[part.text_start : part.text_end]))
     if part.kind != Kind.HISTORY or not separators:
@@ -184,10 +184,10 @@ def in_tokens(
     tokenizer: Any,
     spans: Sequence[tuple[int, int]] | None = None,
 ) -> list[Part]:
-    """Returns parts in tokens; a token belongs to the part that has its last character.
+    """Converts parts from characters to tokens; a token's last character determines its part.
 
-    Without `spans`, the offsets of the tokens `ids`, or a tokenizer with offsets, the text is
-    encoded up to each place.
+    `spans` are the character offsets of the tokens `ids`. Without them or a tokenizer with offsets,
+    the text is encoded up to each boundary.
 
     >>> from faith_jax.tokenizers.vocabularies import load_vocabulary
     >>> tokenizer, text = load_vocabulary("english_4096"), "{query: Tea?} {pro: It is calming.}"
@@ -213,12 +213,13 @@ def in_tokens(
 
 
 def cut(length: int, parts: Sequence[Part], limit: int, policy: str, where: str) -> Cut:
-    """Returns the tokens of an input that stay: at most `limit` of `length`.
+    """Selects the tokens of an input to keep: at most `limit` of `length`.
 
-    All are in tokens, without special ones. `where` names the input and what sets its limit.
+    Lengths and parts are in tokens, without special tokens. `where` names the input and the source
+    of its limit in errors.
 
     Raises:
-      InputError: the policy cannot cut an input that is too long.
+      InputError: if the input is too long and the policy cannot cut it.
     """
     keep = np.ones(length, bool)
     if length > limit:
@@ -255,15 +256,15 @@ def _cut_parts(
     older = sum(turn.end - turn.start for turn in turns[:-1])
     last = turns[-1].end - turns[-1].start if turns else 0
 
-    # The last turn, and what stands around all parts, cannot be cut.
+    # The last turn, and the text around all parts, cannot be cut.
     uncut = len(keep) - older - knowledge - responses
-    # What the knowledge keeps before a response is cut: a quarter of what the last turn leaves.
+    # The knowledge keeps this before a response is cut: a quarter of the room beside the last turn.
     least_knowledge = min(knowledge, max(0, limit - last) // 4) if responses else 0
-    # Without any older turn, what stays is uncut + least_knowledge + responses - from_responses,
+    # Without older turns, uncut + least_knowledge + responses - from_responses tokens are kept,
     # which must be at most `limit`.
     from_responses = max(0, uncut + least_knowledge + responses - limit)
-    # At least one token of them must stay: uncut + least_knowledge + 1 <= limit. The least such
-    # limit is uncut + 1 + knowledge or, where a quarter is less, uncut + 1 + (uncut - last) // 3.
+    # At least one response token must stay: uncut + least_knowledge + 1 <= limit. The smallest such
+    # limit is uncut + 1 + knowledge, or uncut + 1 + (uncut - last) // 3 if a quarter is less.
     least_limit = uncut
     if responses:
         least_limit += 1 + min(knowledge, (uncut - last) // 3)
@@ -281,14 +282,14 @@ def _cut_parts(
             f"{uncuttable}; raise the limit by at least "
             f"{least_limit - limit}{'' if parts else end_hint}."
         )
-    # A response is cut only after all older turns.
+    # A response is only cut after all older turns.
     without = knowledge if policy == "knowledge" and not from_responses else 0
     while len(turns) > 1 and keep.sum() - from_responses - without > limit:
         oldest = turns.pop(0)
         keep[oldest.start : oldest.end] = False
     from_knowledge = max(0, int(keep.sum()) - from_responses - limit)
     for kind, removed in ((Kind.KNOWLEDGE, from_knowledge), (Kind.RESPONSE, from_responses)):
-        # The longest part loses first: a short one leaves its share to those behind it.
+        # The longest part is cut first: a short part leaves the rest of its share to longer ones.
         room = sum(lengths[kind]) - removed
         by_length = sorted(zip(lengths[kind], parts, strict=True), key=lambda pair: pair[0])
         for rank, (length, part) in enumerate(by_length):
@@ -299,7 +300,7 @@ def _cut_parts(
 
 
 def without_knowledge(keep: np.ndarray, parts: Sequence[Part]) -> np.ndarray:
-    """Returns `keep` without the knowledge and its marks: bool [length]."""
+    """Returns the mask `keep` without the knowledge and its marks, bool [length]."""
     keep = keep.copy()
     for part in parts:
         if part.kind == Kind.KNOWLEDGE:
@@ -308,7 +309,7 @@ def without_knowledge(keep: np.ndarray, parts: Sequence[Part]) -> np.ndarray:
 
 
 def check_second_branch(length: int, tokens: CutTokens, policy: str, where: str) -> None:
-    """Raises an InputError if cutting left nothing of PMI's second branch, of `length` tokens."""
+    """Raises an InputError if cutting left PMI's second branch, of `length` tokens, empty."""
     if not length and not tokens.keys().isdisjoint({Kind.HISTORY, Kind.OTHER}):
         raise InputError(
             f"{where}: the cut policy {policy!r} leaves an empty second branch of PMI, the input "
@@ -317,7 +318,7 @@ def check_second_branch(length: int, tokens: CutTokens, policy: str, where: str)
 
 
 def by_name(tokens: Mapping[Kind, int]) -> dict[str, int]:
-    """Returns the number of cut tokens by the name of their kind, as `core.types.Score` has it.
+    """Returns the number of cut tokens by the name of their kind, as in `core.types.Score`.
 
     >>> by_name({Kind.KNOWLEDGE: 3})
     {'knowledge': 3}
@@ -343,14 +344,14 @@ def sum_cuts(cuts: Iterable[CutTokens]) -> CutTokens:
 
 
 def one_part(kind: Kind, length: int) -> Part:
-    """Returns the part of a text that has only one, such as a premise."""
+    """Returns the part of a text that consists of one part only, such as a premise."""
     return Part(kind, 0, 0, length, length)
 
 
 def concatenate_pieces(
     pieces: Iterable[tuple[Sequence[int] | np.ndarray, Sequence[Part]]],
 ) -> tuple[np.ndarray, list[Part]]:
-    """Returns texts that are encoded one by one as one input: ids int [length], and parts."""
+    """Joins texts that were encoded separately to one input: ids int [length], and parts."""
     ids: list[int] = []
     parts: list[Part] = []
     for piece_ids, piece_parts in pieces:
@@ -362,7 +363,7 @@ def concatenate_pieces(
 
 
 def notation_of(tokenizer: Any) -> Notation:
-    """Returns the delimiters that a tokenizer writes; the published ones of others than ours."""
+    """Returns the delimiters that a tokenizer writes; the published ones for other tokenizers."""
     return getattr(tokenizer, "notation", PUBLISHED)
 
 
@@ -374,9 +375,9 @@ def fit(
     where: str,
     parts: Sequence[Part] | None = None,
 ) -> Fitted:
-    """Returns the tokens of a text, written in the tokenizer's notation and cut as by `cut`.
+    """Encodes a text in the tokenizer's notation and cuts it with `cut`.
 
-    Its `parts` are in characters; None = those of the forms of `core.templates`.
+    `parts` are in characters; None = parse the text as a form of `core.templates`.
     """
     notation = notation_of(tokenizer)
     text = notation.to_model_notation(text)

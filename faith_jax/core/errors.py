@@ -1,7 +1,7 @@
 """Errors that a user can act on.
 
-Every mistake in what a user gave (a file, an option, a name, a checkpoint) raises a
-`FaithJaxError`. The command line prints its message in one line and exits with status 2.
+Every mistake in a user's input (a file, an option, a name, a checkpoint) raises a `FaithJaxError`.
+The command line prints its message in one line and exits with status 2.
 """
 
 import difflib
@@ -22,12 +22,12 @@ _BAD_PATHS = (
     errno.ENOTDIR,
 )
 _STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-# What libraries say of it in their texts; the last two are SQLite's.
+# Messages of libraries about storage failures; the last two are SQLite's.
 _STORAGE_TEXTS = (*map(os.strerror, _STORAGE), "database or disk is full", "disk I/O error")
 
 
 class FaithJaxError(ValueError):
-    """A user's mistake: the message names what is wrong, where, and what to do about it."""
+    """A user's mistake; the message says what is wrong, where, and what to do about it."""
 
 
 class InputError(FaithJaxError):
@@ -43,10 +43,10 @@ class ConfigError(FaithJaxError):
 
 
 def all_of(*checks: Callable[[], Any]) -> list[Any]:
-    """Returns the results of checks; the errors of several are raised as one.
+    """Returns the results of checks; errors of several checks are raised as one.
 
     Raises:
-      ConfigError: with the messages of all that raise one, or a CheckpointError.
+      ConfigError: with the messages of several ConfigErrors or CheckpointErrors; one stays as is.
 
     >>> all_of(lambda: 1, lambda: 2)
     [1, 2]
@@ -63,14 +63,14 @@ def all_of(*checks: Callable[[], Any]) -> list[Any]:
 
 
 class StorageError(RuntimeError):
-    """The disk is full or fails in the middle of the work, which can resume when it is repaired."""
+    """The disk is full or fails during the work, which can resume when the disk is repaired."""
 
 
 class MetricError(RuntimeError):
-    """A metric of a user's task fails; what a run has trained or computed is kept.
+    """A metric of a user's task fails; all trained or computed results of the run are kept.
 
     Attributes:
-      metrics: the values of the metrics that do not fail, by name.
+      metrics: the values of the other metrics, by name.
     """
 
     def __init__(self, message: str, metrics: Mapping[str, Any]):
@@ -82,19 +82,19 @@ class MetricError(RuntimeError):
 
 
 class DivergenceError(RuntimeError):
-    """A training's loss or gradient is not finite; the checkpoints before this step are kept."""
+    """The loss or gradient of a training is not finite; earlier checkpoints are kept."""
 
 
 class ProcessError(RuntimeError):
     """A process that a run started has failed or was stopped; its messages are on stderr.
 
     Attributes:
-      status: its exit status, which becomes that of the command line.
+      status: exit status of the process, with which the command line exits too.
     """
 
     def __init__(self, message: str, status: int):
         super().__init__(message)
-        # After a signal, the status that a shell gives.
+        # After a signal, the same status as in a shell.
         self.status = 128 - status if status < 0 else status
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -102,9 +102,9 @@ class ProcessError(RuntimeError):
 
 
 def storage_failure(error: BaseException) -> str:
-    """Returns the disk's message if this is why something failed: it is full, or it fails; or "".
+    """Returns the disk's message if an error was caused by a full or failing disk, otherwise "".
 
-    Libraries that write say so in errors of their own, or in the text alone.
+    Libraries report such failures with their own error types, or only in the message.
     """
     for link in _walk_causes(error):
         if isinstance(link, StorageError):
@@ -118,10 +118,10 @@ def storage_failure(error: BaseException) -> str:
 
 
 def path_failure(error: BaseException) -> str:
-    """Returns the problem with a path if this is why something failed, or "".
+    """Returns the problem with a path if an error was caused by one, otherwise "".
 
-    Wherever a path is looked at, its name may be too long, it may be a link to itself, or a folder
-    above it may be closed to this user.
+    Any access to a path may fail because its name is too long, it is a link to itself, or this user
+    may not enter a folder above it.
     """
     for link in _walk_causes(error):
         if isinstance(link, OSError) and link.errno in _BAD_PATHS and link.filename is not None:
@@ -136,7 +136,7 @@ def path_failure(error: BaseException) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Returns an error of others' code, with its kind and without a full stop, on one line.
+    """Describes an error of other code on one line, with its type and without a full stop.
 
     >>> reason(KeyError("count"))
     "KeyError: 'count'"
@@ -145,7 +145,7 @@ def reason(error: BaseException) -> str:
 
 
 def _walk_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields an error, and those that it came of."""
+    """Yields an error and the chain of errors that caused it."""
     link: BaseException | None = error
     while link is not None:
         yield link
@@ -153,7 +153,7 @@ def _walk_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def nearest_names(name: str, choices: Iterable[str], count: int = 3) -> list[str]:
-    """Returns up to `count` of the choices that are spelled like `name` or hold it, best first."""
+    """Returns up to `count` choices that are spelled like `name` or contain it, best first."""
     lower, lower_name = {choice.lower(): choice for choice in choices}, name.lower()
     close = difflib.get_close_matches(lower_name, list(lower), n=count, cutoff=0.5)
     close += [choice for choice in lower if len(lower_name) > 1 and lower_name in choice]
@@ -161,7 +161,7 @@ def nearest_names(name: str, choices: Iterable[str], count: int = 3) -> list[str
 
 
 def first_duplicate(names: Iterable[str]) -> str | None:
-    """Returns the first name that occurs twice; None if there is none.
+    """Returns the first name that occurs twice, or None.
 
     >>> first_duplicate(["id", "text", "id"])
     'id'
@@ -170,13 +170,13 @@ def first_duplicate(names: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, choices: Iterable[str], prefix: str = "") -> str:
-    """Returns " Did you mean 'a' or 'b'?" with the nearest choices, or ""; each has the prefix."""
+    """Returns " Did you mean 'a' or 'b'?" with the nearest choices, each with the prefix, or ""."""
     near = [repr(prefix + choice) for choice in nearest_names(name, choices)]
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Returns a number with its noun, which is plural unless the number is 1.
+    """Returns a number with its noun, in the plural unless the number is 1.
 
     >>> pluralize(1, "row"), pluralize(1200, "row")
     ('1 row', '1,200 rows')
@@ -185,7 +185,7 @@ def pluralize(number: int, noun: str) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Returns a value for an error message as JSON, on one line and not too long."""
+    """Formats a value for an error message as JSON, on one line and shortened."""
     text = json.dumps(value, default=repr)
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
 
@@ -193,7 +193,7 @@ def format_value(value: Any) -> str:
 def field_error(place: str, field: str, expected: str, got: Any, remedy: str = "") -> InputError:
     """Returns the error for a field with a wrong value.
 
-    The `place` is that of the row, as `path:line`; `field` may be a path such as `pro[2].text`, and
+    `place` is the place of the row, as `path:line`; `field` may be a path such as `pro[2].text`;
     `remedy` is a phrase without a full stop.
     """
     end = f"; {remedy}." if remedy else "."
@@ -203,7 +203,7 @@ def field_error(place: str, field: str, expected: str, got: Any, remedy: str = "
 
 
 def join_in_sentence(texts: Sequence[str]) -> str:
-    """Returns texts as a list in a sentence.
+    """Joins texts to a list within a sentence.
 
     >>> join_in_sentence(["a", "b", "c"])
     'a, b and c'

@@ -1,13 +1,13 @@
-"""Imports of other libraries: late, without what nobody calls here, and without their messages.
+"""Late imports of other libraries, without their unused dependencies and start-up messages.
 
 `import nltk` imports all of NLTK, and with it SciPy, scikit-learn and pandas. The Porter stemmer
-and the splitter of sentences need none of these: while they are imported, NLTK's packages stand
-there without what their `__init__` imports.
+and the sentence splitter do not need these libraries, so the two are imported while NLTK's packages
+are replaced by bare modules, without the imports of their `__init__`.
 
-TensorFlow only reads and writes data here.
+TensorFlow is only used to read and write data.
 
-JAX loads libtpu to look for TPUs. Without one it then runs as it would without libtpu, but libtpu
-has written a page of errors. It is installed on such machines for `faith-jax plan`.
+JAX loads libtpu to look for TPUs. Without a TPU, JAX works as if libtpu was not installed, but
+libtpu prints a page of errors. `faith-jax plan` needs libtpu on machines without TPUs.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ _LOCK = threading.Lock()
 
 
 def light_module(name: str) -> Any:
-    """Returns a module of NLTK's, or one that imports such modules, imported without the rest.
+    """Imports a module of NLTK, or one that imports such modules, without the rest of NLTK.
 
     Args:
-      name: dotted; what it uses of NLTK lies in the modules of `_PACKAGES`.
+      name: the dotted name; the module may only use NLTK's modules in `_PACKAGES`.
     """
     with _LOCK:
         if name in sys.modules or "nltk" in sys.modules:
@@ -44,12 +44,12 @@ def light_module(name: str) -> Any:
                 module.__dict__.update(__path__=[str(folder)], is_bare=True)
                 sys.modules[package] = module
             return importlib.import_module(name)
-        except ImportError:  # of a version of NLTK whose modules need their packages
+        except ImportError:  # a version of NLTK whose modules need their packages
             _forget_nltk()
             return importlib.import_module(name)
         finally:
             if getattr(sys.modules.get("nltk"), "is_bare", False):
-                _forget_nltk()  # who imports NLTK later gets all of it
+                _forget_nltk()  # later imports of NLTK get all of it
 
 
 def _forget_nltk() -> None:
@@ -57,17 +57,17 @@ def _forget_nltk() -> None:
         del sys.modules[name]
 
 
-# Keras, which TensorFlow imports, takes these where they are, for what nobody calls here: a fifth
-# of the seconds that the import of all takes.
+# Keras, which TensorFlow imports, imports these packages if they are installed, for features that
+# are not used here. They take a fifth of the total import time.
 _UNCALLED = ("sklearn", "matplotlib", "pandas")
 
 
 def quiet_tensorflow(with_seqio: bool = True) -> None:
     """Imports TensorFlow without its start-up messages, and leaves the accelerator to JAX.
 
-    They are written by its C++ side whatever TF_CPP_MIN_LOG_LEVEL says, so the descriptor of
-    stderr is turned away while it is imported. Keras's wrappers of scikit-learn and its galleries
-    of pictures are left out. `with_seqio` imports SeqIO too, which takes seconds more.
+    TensorFlow's C++ code writes messages regardless of TF_CPP_MIN_LOG_LEVEL, so the descriptor of
+    stderr is redirected during the import. Keras's wrappers of scikit-learn and its image galleries
+    are not loaded. `with_seqio` imports SeqIO too, which takes some seconds more.
     """
     if "tensorflow" in sys.modules and (not with_seqio or "seqio" in sys.modules):
         return
@@ -92,9 +92,9 @@ def quiet_tensorflow(with_seqio: bool = True) -> None:
 
 @contextlib.contextmanager
 def _hide_packages(*names: str) -> Iterator[None]:
-    """Keeps packages that are not imported yet from being imported in a `with` block."""
+    """Prevents imports of packages that are not imported yet, in a `with` block."""
     hidden = [name for name in names if name not in sys.modules]
-    nothing: Any = dict.fromkeys(hidden)  # typeshed has no None, which Python knows as absent
+    nothing: Any = dict.fromkeys(hidden)  # None = absent for Python, but not for typeshed
     sys.modules |= nothing
     try:
         yield
@@ -103,14 +103,14 @@ def _hide_packages(*names: str) -> Iterator[None]:
             del sys.modules[name]
 
 
-_GOOGLE = "0x1ae0"  # the vendor of TPUs on the PCI bus, by which JAX finds them too
+_GOOGLE = "0x1ae0"  # the PCI vendor id of TPUs, by which JAX finds them too
 _PCI = pathlib.Path("/sys/bus/pci/devices")
-# That a host names no type of TPU, and no host of others, is what libtpu complains of.
+# libtpu complains if the environment names no TPU type and no hosts.
 _NAMES = {"TPU_ACCELERATOR_TYPE": "v4-8", "TPU_WORKER_HOSTNAMES": "localhost"}
 
 
 def quiet_libtpu() -> None:
-    """Gives libtpu the names that it asks for, unless there is a TPU or one is asked for."""
+    """Sets the variables that libtpu asks for, unless there is a TPU or the user requests one."""
     if {"JAX_PLATFORMS", "JAX_FORCE_TPU_INIT"} & os.environ.keys():
         return
     if importlib.util.find_spec("libtpu") is None:

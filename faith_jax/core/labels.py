@@ -1,4 +1,4 @@
-"""The labels of each data set, and what they mean; 1 is faithful everywhere."""
+"""The labels of each data set and their meanings; 1 always means faithful."""
 
 import contextlib
 import enum
@@ -21,7 +21,7 @@ class ErrorLabel(enum.StrEnum):
 
 
 def labels_line(labels: Mapping[str, str]) -> str:
-    """Explains the texts of a classifier's labels for people: YES is no error.
+    """Explains the texts of a classifier's labels to readers, since YES means no error.
 
     >>> labels_line({"no_error": "YES", "error": "NO"})
     'labels: YES = the response is free of the error, NO = it has the error'
@@ -40,11 +40,11 @@ class CriticLabel(enum.StrEnum):
 
 
 class _FirstIsFaithful(enum.StrEnum):
-    """Labels of a benchmark of which only the first one is faithful."""
+    """Labels of a benchmark in which only the first label is faithful."""
 
     @property
     def faithfulness(self) -> Faithfulness:
-        """The label of the benchmark."""
+        """The binary label that the benchmark derives from this one."""
         return Faithfulness(self is next(iter(type(self))))
 
 
@@ -57,7 +57,7 @@ class BeginLabel(_FirstIsFaithful):
 
 
 class Begin2021Label(_FirstIsFaithful):
-    """The five-way labels of BEGIN's first release, as TRUE takes them."""
+    """The five-way labels of BEGIN's first release, as used by TRUE."""
 
     ENTAILMENT = "entailment"
     HALLUCINATION = "hallucination"
@@ -67,7 +67,7 @@ class Begin2021Label(_FirstIsFaithful):
 
 
 class WizardLabel(enum.StrEnum):
-    """The labels of FaithDial's annotators for a Wizard of Wikipedia response; several may hold."""
+    """The labels of FaithDial's annotators for a Wizard of Wikipedia response, one or several."""
 
     ENTAILMENT = "Entailment"
     HALLUCINATION = "Hallucination"
@@ -76,7 +76,7 @@ class WizardLabel(enum.StrEnum):
 
 
 def begin_class(labels: Iterable[str]) -> str:
-    """Returns the one class of a response in FaithDial's figures, "" without labels (Dziri 2022).
+    """Returns a response's single class in FaithDial's figures; "" without labels (Dziri 2022).
 
     >>> begin_class(["Entailment", "Hallucination"]), begin_class(["Entailment", "Uncooperative"])
     ('Partial Hallucination', 'Uncooperative')
@@ -90,7 +90,7 @@ def begin_class(labels: Iterable[str]) -> str:
 
 
 def critic_label(labels: Iterable[str]) -> Faithfulness | None:
-    """Returns FaithCritic's label of a response, None = not used (Dziri 2022, section 5.1).
+    """Returns FaithCritic's label of a response; None = not used (Dziri 2022, section 5.1).
 
     A response that is partly hallucinated counts as hallucinated.
 
@@ -104,7 +104,7 @@ def critic_label(labels: Iterable[str]) -> Faithfulness | None:
 
 
 class DialFactLabel(_FirstIsFaithful):
-    """The verdict of evidence on a claim (Gupta 2022); only a supported one is faithful (TRUE)."""
+    """The verdict of evidence on a claim (Gupta 2022); in TRUE only SUPPORTS is faithful."""
 
     SUPPORTS = "SUPPORTS"
     REFUTES = "REFUTES"
@@ -113,10 +113,10 @@ class DialFactLabel(_FirstIsFaithful):
 
 NOT_VERIFIABLE = "NOT VERIFIABLE"
 VERDICTS = (*(label.value for label in DialFactLabel), NOT_VERIFIABLE)
-UNSUPPORTED = "UNSUPPORTED"  # a label for all of them but SUPPORTS
+UNSUPPORTED = "UNSUPPORTED"  # a label for all verdicts except SUPPORTS
 
 
-# What other data sets call them.
+# Verdicts by their names, including those in other data sets.
 _VERDICTS = {name: name for name in (*VERDICTS, UNSUPPORTED)} | {
     "SUPPORTED": DialFactLabel.SUPPORTS.value,
     "ENTAILMENT": DialFactLabel.SUPPORTS.value,
@@ -128,7 +128,7 @@ _VERDICTS = {name: name for name in (*VERDICTS, UNSUPPORTED)} | {
 
 
 def label_text(value: Any) -> str:
-    """Returns a label in lower case, and a number in its shortest form; "" = none.
+    """Returns a label in lower case, or a number in its shortest form; "" = no label.
 
     >>> label_text(" Yes"), label_text(1.0), label_text("0,0"), label_text(None)
     ('yes', '1', '0', '')
@@ -140,7 +140,7 @@ def label_text(value: Any) -> str:
 
 
 def parse_verdict(text: str) -> str | None:
-    """Returns the one of `VERDICTS`, or UNSUPPORTED, that a text means, in any case; None = none.
+    """Returns the verdict of `VERDICTS`, or UNSUPPORTED, that a text means in any case, or None.
 
     >>> parse_verdict(" not_enough info"), parse_verdict("entailment"), parse_verdict("true")
     ('NOT ENOUGH INFO', 'SUPPORTS', None)
@@ -149,11 +149,11 @@ def parse_verdict(text: str) -> str | None:
 
 
 def response_verdict(verdicts: Iterable[str]) -> str:
-    """Returns the verdict on a response by those on its claims, which are of `VERDICTS`.
+    """Returns the verdict on a response, given the verdicts on its claims (of `VERDICTS`).
 
-    One refuted claim refutes it; else one without enough information leaves it without; else it is
-    supported. Claims that cannot be verified do not count, unless there are no others. With labels,
-    one that is UNSUPPORTED leaves it so.
+    One refuted claim refutes the response. Otherwise one claim with NOT ENOUGH INFO decides, and
+    otherwise the response is supported. Claims that cannot be verified only count if there are no
+    others. An UNSUPPORTED claim (a label of some data sets) makes the response UNSUPPORTED.
 
     >>> response_verdict(["SUPPORTS", "NOT VERIFIABLE"]), response_verdict([])
     ('SUPPORTS', 'NOT VERIFIABLE')
@@ -168,7 +168,7 @@ def response_verdict(verdicts: Iterable[str]) -> str:
 
 
 class DialFactType(enum.StrEnum):
-    """Whether a claim can be verified; `personal` ones cannot."""
+    """Whether a claim can be verified; `personal` claims cannot."""
 
     FACTUAL = "factual"
     PERSONAL = "personal"
@@ -187,8 +187,8 @@ NOT_SUPPORTED = "NOT SUPPORTED"
 def verification_label(response_label: str, type_label: str, ways: int = 3) -> str:
     """Returns the label of claim verification with 3 or 2 classes (Gupta 2022, section 5.3).
 
-    A claim that cannot be verified counts as NOT ENOUGH INFO. Of two classes, everything but a
-    supported claim is NOT SUPPORTED.
+    A claim that cannot be verified counts as NOT ENOUGH INFO. With two classes, all claims that are
+    not supported are NOT SUPPORTED.
 
     >>> verification_label("REFUTES", "factual", ways=2)
     'NOT SUPPORTED'
@@ -218,7 +218,7 @@ class DialogueNliLabel(enum.StrEnum):
 
     @property
     def nli(self) -> NliLabel:
-        """The label of natural language inference that it stands for."""
+        """The corresponding label of natural language inference."""
         return dict(zip(DialogueNliLabel, NliLabel, strict=True))[self]
 
 

@@ -1,8 +1,8 @@
-"""Agreement among the processes of a run, and limits on how long they wait for each other.
+"""Agreement among the processes of a run, with limits on how long they wait for each other.
 
-JAX ends all processes of a run when one has died: at once where it was the first one, else within
-100 seconds. One that lives but does not come would be waited for without end, so each agreement
-begins with a wait that has a limit.
+When a process dies, JAX ends all processes of the run: at once if it was the first process,
+otherwise within 100 seconds. A process that is alive but does not arrive would be waited for
+forever, so each agreement starts with a wait that has a time limit.
 """
 
 import contextvars
@@ -32,30 +32,30 @@ T = TypeVar("T")
 _LONGEST_WAIT = 3600  # seconds
 _NOWHERE = np.iinfo(np.int32).max
 _TOLD = (InputError, CheckpointError, ConfigError, FaithJaxError, StorageError)
-_END_WAIT = 10  # seconds in which processes fail together
+_END_WAIT = 10  # seconds within which other processes count as failing together
 _SECONDS = contextvars.ContextVar("seconds", default=_LONGEST_WAIT)
 _numbers = itertools.count()
 
 
 def limit_waits(seconds: int) -> None:
-    """Sets how long the processes of this run wait for each other; at first, `_LONGEST_WAIT`."""
+    """Sets how long processes of this run wait for each other; initially `_LONGEST_WAIT`."""
     _SECONDS.set(seconds)
 
 
 def wait_for_all(event: str) -> None:
-    """Returns when all processes of a run are here; they come here in the same order.
+    """Blocks until all processes of a run call this, which they must do in the same order.
 
-    `event` is what is done then, such as "the output is written".
+    `event` describes this point in errors, such as "the output is written".
 
     Raises:
-      ProcessError: names the processes that have not come in time.
+      ProcessError: names the processes that did not arrive in time.
     """
     if jax.process_count() > 1:
         _wait_at_barrier(f"faith_jax/{next(_numbers)}/{event}", event, _SECONDS.get())
 
 
 def _wait_at_barrier(barrier: str, event: str, seconds: int) -> None:
-    from jax._src import distributed  # has the only barrier of JAX with a limit
+    from jax._src import distributed  # has JAX's only barrier with a time limit
 
     client: Any = distributed.global_state.client
     try:
@@ -63,7 +63,7 @@ def _wait_at_barrier(barrier: str, event: str, seconds: int) -> None:
     except jax.errors.JaxRuntimeError as error:
         late = re.findall(r"(\d+)$", str(error).partition("task names:")[2], re.MULTILINE)
         who = f"process {', '.join(sorted(late, key=int))}" if late else "another process"
-        has_waited = "DEADLINE_EXCEEDED" in str(error)  # else JAX has noticed that it is gone
+        has_waited = "DEADLINE_EXCEEDED" in str(error)  # otherwise JAX has noticed that it ended
         what = f"did not come within {pluralize(seconds, 'second')} to where"
         raise ProcessError(
             f"{who} of this run {what if has_waited else 'ended before'} {event}; see what it "
@@ -73,9 +73,9 @@ def _wait_at_barrier(barrier: str, event: str, seconds: int) -> None:
 
 
 def end_together(status: int) -> None:
-    """Ends this process with its status where it has failed alone.
+    """Ends this process with `status` if the other processes do not end too.
 
-    JAX would let it wait for the others for five minutes, and then abort it too.
+    JAX would let this process wait for the others for five minutes, and then abort it.
     """
     if not jax.distributed.is_initialized():
         return
@@ -91,9 +91,9 @@ def end_together(status: int) -> None:
 
 
 def from_all(value: Any, event: str) -> np.ndarray:
-    """Returns the arrays of one shape that the processes have: [processes, ...].
+    """Gathers an array from each process: [processes, ...].
 
-    `value` is this process's; for `event` see `wait_for_all`.
+    `value` is this process's array, of the same shape in all; for `event` see `wait_for_all`.
     """
     value = np.asarray(value)
     if jax.process_count() == 1:
@@ -105,7 +105,7 @@ def from_all(value: Any, event: str) -> np.ndarray:
 
 
 def from_first(value: Any, event: str) -> np.ndarray:
-    """Returns the array of process 0 to all, which have one of the same shape; see `from_all`."""
+    """Returns process 0's array on all processes; `value` has the same shape on all of them."""
     value = np.asarray(value)
     if jax.process_count() == 1:
         return value
@@ -116,18 +116,18 @@ def from_first(value: Any, event: str) -> np.ndarray:
 
 
 def on_first_process(make: Callable[[], T], product: str) -> T | None:
-    """Returns what `make` returns on process 0, while the others wait; None on these.
+    """Calls `make` on process 0, while the others wait; returns its result, or None on the others.
 
-    Whatever it raises is raised there. `product` is what is made.
+    Exceptions of `make` are raised on process 0. `product` names the result in messages.
 
     Raises:
-      ConfigError: on the other processes, where process 0 has failed.
+      ConfigError: on the other processes, if process 0 has failed.
     """
     result, failed = None, None
     if jax.process_index() == 0:
         try:
             result = make()
-        except BaseException as error:  # whatever it is, the other processes wait below
+        except BaseException as error:  # in any case, the other processes wait below
             failed = error
     is_made = from_first(failed is None, f"process 0 has made {product}")
     if failed is not None:
@@ -138,16 +138,16 @@ def on_first_process(make: Callable[[], T], product: str) -> T | None:
 
 
 def raise_together(problem: BaseException | None, task: str, place: int = 0) -> None:
-    """Raises one error on all processes, where one of them or several have a problem.
+    """Raises the same error on all processes if one or several of them have a problem.
 
     Args:
-      problem: of this process; None = it has none.
-      task: what could not be done, for the error of the other processes.
-      place: where the problem is; of several, that of the lowest place is told.
+      problem: this process's problem, or None.
+      task: describes the failed task in the error of the other processes.
+      place: position of the problem; of several problems, the one with the lowest place is raised.
 
     Raises:
-      FaithJaxError: on all processes, the same one.
-      ConfigError: where the problem is an exception of another kind, on the other processes.
+      FaithJaxError: the same error on all processes.
+      ConfigError: on the other processes, if the problem is an exception of another type.
     """
     if jax.process_count() == 1:
         if problem is not None:
@@ -173,7 +173,7 @@ def raise_together(problem: BaseException | None, task: str, place: int = 0) -> 
 
 
 def text_of_first_process(make: Callable[[], str], product: str) -> str:
-    """Returns to all processes the text of `make` on process 0; see `on_first_process`."""
+    """Returns the text of `make` on process 0 to all processes; see `on_first_process`."""
     encoded = (on_first_process(make, product) or "").encode()
     event = f"process 0 has made {product}"
     length = int(from_first(np.int32(len(encoded)), event))
@@ -181,6 +181,6 @@ def text_of_first_process(make: Callable[[], str], product: str) -> str:
 
 
 def number_of_first_process(make: Callable[[], int], product: str) -> int:
-    """Returns to all processes the number of `make` on process 0; see `on_first_process`."""
+    """Returns the number of `make` on process 0 to all processes; see `on_first_process`."""
     number = on_first_process(make, product) or 0
     return int(from_first(np.int32(number), f"process 0 has made {product}"))

@@ -1,4 +1,4 @@
-"""What the log says of the progress of long loops, and lines that it has once."""
+"""Log lines about the progress of long loops, and lines that are logged only once."""
 
 import collections
 import functools
@@ -10,28 +10,28 @@ from faith_jax.core.errors import ProcessError
 
 logger = logging.getLogger("faith_jax")
 
-_LINE_SECONDS = 10.0  # between two lines, at least
-_PATIENCE = 3600.0  # seconds without a change after which waiting is an error
+_LINE_SECONDS = 10.0  # minimum time between two lines
+_PATIENCE = 3600.0  # seconds without a change after which waiting fails
 
 
 @functools.lru_cache(maxsize=1024)
 def log_once(line: str, level: int = logging.INFO) -> None:
-    """Logs a line, unless it has been logged since `log_once.cache_clear()`."""
+    """Logs a line, unless it was already logged since `log_once.cache_clear()`."""
     logger.log(level, "%s", line)
 
 
 class Progress:
-    """Logs how a long loop goes, with rate and time left, at most every few seconds.
+    """Logs the progress of a long loop, with rate and time left, at most every few seconds.
 
-    Both follow from the later half of the time so far: the first steps may compile, or be cheap.
-    The first line tells no time left, nor do those of a loop of unknown length (total = 0). The
-    last line tells the rate of all.
+    Rate and time left are estimated from the second half of the time so far, because the first
+    steps may compile or be cheap. The first line, and lines of a loop of unknown length
+    (total = 0), have no time left. The last line has the overall rate.
 
     Args:
-      unit: what is counted, such as "step".
-      total: how many there are.
-      done: how many of these an earlier run did.
-      work: of all, in any unit, where some take longer than others; `add` tells that of each.
+      unit: name of the counted items, such as "step".
+      total: number of items.
+      done: number of items that an earlier run has done.
+      work: total work in any unit, if items take different times; `add` gets the work of items.
     """
 
     def __init__(self, unit: str, total: int = 0, done: int = 0, work: int = 0):
@@ -41,13 +41,13 @@ class Progress:
         self._lines = collections.deque[_Mark]()
 
     def add(self, count: int, work: int = 0) -> None:
-        """Logs a line where it is time for one, after `count` more are done."""
+        """Counts `count` more items as done, and logs a line if it is time for one."""
         self._done += count
         self._worked += work
         self.update(self._done)
 
     def others(self, count: int) -> None:
-        """Counts what another process, or an earlier run, has done."""
+        """Counts items that another process or an earlier run has done."""
         self._done += count
         worked = 0 if self._work else count
 
@@ -57,7 +57,7 @@ class Progress:
         self._start, self._lines = later(self._start), collections.deque(map(later, self._lines))
 
     def update(self, done: int, text: str = "", force: bool = False) -> None:
-        """Logs a line where it is time for one, or where the last is forced."""
+        """Logs a line if it is time for one, or if `force` is set for the last line."""
         now = _Mark(time.monotonic(), done, self._worked if self._work else done)
         lines, is_last = self._lines, force or done == self.total
         if not force and now.time - (lines[-1] if lines else self._start).time < _LINE_SECONDS:
@@ -78,7 +78,7 @@ class Progress:
 
 
 class _Mark(NamedTuple):
-    """A time, and what was done by then."""
+    """A time, and the items and work done by then."""
 
     time: float
     done: int
@@ -93,10 +93,10 @@ def clock(seconds: float) -> str:
 
 
 class Patience:
-    """Waits for other processes, as long as they make progress.
+    """Waits for other processes as long as they make progress.
 
     Args:
-      awaited: what is waited for, for the error, such as "the shards of other processes".
+      awaited: describes the awaited result in the error, such as "the shards of other processes".
     """
 
     def __init__(self, awaited: str):
@@ -105,12 +105,12 @@ class Patience:
         self._since = time.monotonic()
 
     def wait(self, seen: object, seconds: float = 1.0) -> None:
-        """Sleeps until the next look.
+        """Sleeps until the next check.
 
-        What was `seen`, such as sizes of files, differs where the others have got on.
+        `seen` is the observed state, such as file sizes, which changes if the others make progress.
 
         Raises:
-          ProcessError: it has been the same for too long.
+          ProcessError: if `seen` has been the same for too long.
         """
         now = time.monotonic()
         if seen != self._seen:

@@ -1,4 +1,4 @@
-"""Rows of raw files, what is done with a bad row, JSON lines and small JSON files.
+"""Rows of raw files, the handling of bad rows, JSON lines and small JSON files.
 
 >>> bad_rows = BadRows(skip=True)
 >>> rows = [Row("a.tsv:2", {"n": "1"}), Row("a.tsv:3", {"n": "one"})]
@@ -42,31 +42,31 @@ _Parsed = TypeVar("_Parsed")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _LISTED = 20
-_MOST_SEEN = 100_000  # in memory
-_STEP = 1000  # rows
+_MOST_SEEN = 100_000  # values in memory
+_STEP = 1000  # rows between remembered offsets
 _ARRAY_REMEDY = "; of one JSON array, `jq -c '.[]' FILE` makes lines"
-# As `json`, but for what that reads beyond the standard (NaN, halves of surrogate pairs, ...).
+# Like `json`, except that it refuses values beyond the standard (NaN, half surrogate pairs, ...).
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _BLANKS = " \t\r\n"
 _KEY = re.compile(rb'"\s*:')
 _ROW_NUMBER = re.compile(r"(?<=[: ])\d+(?=: )")
-_MOST_LEVELS = 100  # of lists and objects in each other; all of our code is safe with these
+_MOST_LEVELS = 100  # of nested lists and objects; all of our code can handle this many
 
 
 class Row(NamedTuple):
-    """One row of a raw file: its place for errors (`path:line`, `path: item`), and its values."""
+    """A row of a raw file: its place for errors (`path:line`, `path: item`), and its values."""
 
     place: str
     fields: Mapping[str, Any]
 
 
 class BadRows:
-    """Stops at the first bad row, or skips and counts them if the user chose so.
+    """Stops at the first bad row, or skips and counts bad rows if the user chose so.
 
     Attributes:
       skip: whether bad rows are skipped.
-      count: how many rows were skipped; one that is read again for another split counts once.
-      messages: what was wrong with the first of them.
+      count: number of skipped rows; a row that is read again for another split counts once.
+      messages: the errors of the first skipped rows.
     """
 
     def __init__(self, skip: bool = False):
@@ -79,20 +79,20 @@ class BadRows:
         """Counts a bad row; raises the error unless bad rows are skipped."""
         if not self.skip:
             raise error
-        # Names the row; the option that skips it is given already.
+        # The message names the row; the advice to skip it is dropped, as it was followed.
         message = str(error).partition("; --skip-bad-rows")[0]
         self._seen = self._seen or Seen()
         if self._seen.add(message):
             self.take(1, [message])
 
     def nothing_left(self, missing: str) -> InputError:
-        """Returns the error that there are none of `missing`, and why where rows were skipped."""
+        """Returns an error with the text `missing`, and the reason if rows were skipped."""
         skipped = pluralize(self.count, "bad row")
         why = f": {skipped} skipped. The first one: {self.messages[0]}" if self.count else "."
         return InputError(f"{missing}{why}")
 
     def describe_skipped(self) -> Iterator[str]:
-        """Yields lines about the rows that were skipped, where there are any: each problem once."""
+        """Yields lines about skipped rows, if there are any, with each problem once."""
         if self.count:
             yield f"{pluralize(self.count, 'bad row')} skipped:"
         alike: dict[str, list[str]] = {}
@@ -103,20 +103,20 @@ class BadRows:
             yield f"  {first}" + (f" (the same: {', '.join(rows)})" if rows else "")
 
     def take(self, count: int, messages: Iterable[str]) -> None:
-        """Counts rows that were skipped elsewhere, such as when data was prepared."""
+        """Counts rows that were skipped elsewhere, such as during data preparation."""
         self.count += count
         self.messages = [*self.messages, *messages][:_LISTED]
 
 
 class Seen:
-    """A set of values that came before, of any size: a large one is on disk."""
+    """A set of earlier values, of any size; a large set is kept on disk."""
 
     def __init__(self) -> None:
         self._few: set[bytes] = set()
         self._many: sqlite3.Cursor | None = None
 
     def add(self, value: Any) -> bool:
-        """Returns whether a value, told by its `repr`, is new."""
+        """Adds a value, identified by its `repr`; returns whether it is new."""
         digest = hashlib.sha256(repr(value).encode("utf-8", "surrogatepass")).digest()[:16]
         if self._many is None:
             if digest in self._few:
@@ -148,15 +148,15 @@ def parse_rows(
 
 @contextlib.contextmanager
 def open_text(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[bytes]]:
-    """Opens a text file as bytes of UTF-8 behind a byte order mark.
+    """Opens a text file as UTF-8 bytes, after a byte order mark if there is one.
 
-    Files of gzip, bzip2 and Zstandard are unpacked. `encoding` "" = the bytes as they are.
+    Files packed with gzip, bzip2 or Zstandard are unpacked. `encoding` "" = do not convert.
 
     Raises:
-      InputError: the file is missing, a pipe, cannot be read, ends too early, or is of another
+      InputError: if the file is missing, a pipe, cannot be read, ends too early, or has another
         encoding.
     """
-    # Not at once: `--help` needs no files.
+    # Imported late, because `--help` needs no files.
     from faith_jax.core.files.growing_rows import current
     from faith_jax.core.files.stores import check_readable, open_binary, reason, storage_errors
     from faith_jax.core.files.unpacking import recode_to_utf8, unpack
@@ -192,13 +192,13 @@ def open_text(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[
 
 
 def read_lines(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[bytes]:
-    """Yields the lines of `open_text` with their ends; only a line feed ends a line."""
+    """Yields the lines of `open_text` with their line ends; only a line feed ends a line."""
     with open_text(path, encoding) as file:
         yield from file
 
 
 def decode_line(line: bytes, place: str) -> str:
-    """Returns a line as text; an InputError names the first byte that is not UTF-8."""
+    """Decodes a line; raises an InputError that names the first byte that is not UTF-8."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -215,19 +215,19 @@ def read_jsonl(
     usual: msgspec.json.Decoder[Any] = _OBJECT,
     encoding: str = "utf-8",
 ) -> Iterator[Row]:
-    """Yields the rows of a file of JSON lines: UTF-8, one JSON object a line.
+    """Yields the rows of a file of JSON lines: UTF-8, one JSON object per line.
 
     A byte order mark at the start, blank lines and Windows line ends are accepted.
 
     Args:
-      path: of the file.
+      path: the file.
       bad_rows: by default, reading stops at a bad line.
-      first: the row to begin with, from 0; lines before it, bad ones too, are not looked at.
-      usual: reads most lines, in a third of `json`'s time; what it refuses is read by `json`.
-      encoding: of the file.
+      first: the row to begin with, from 0; earlier lines, including bad ones, are not checked.
+      usual: decodes most lines, in a third of `json`'s time; `json` reads lines that it refuses.
+      encoding: the file's encoding.
 
     Raises:
-      InputError: the file cannot be read, or a line is not UTF-8, not JSON, or no JSON object.
+      InputError: if the file cannot be read, or a line is not UTF-8 or not a JSON object.
     """
     bad_rows = bad_rows or BadRows()
     for number, line in _lines_from(path, first, encoding):
@@ -237,14 +237,14 @@ def read_jsonl(
             if fields is None or _may_repeat_a_key(line, fields):
                 fields = _json_object(decode_line(line, place), place)
         except InputError as error:
-            is_cut = not line.endswith(b"\n")  # the last line, and one that a writer has not ended
+            is_cut = not line.endswith(b"\n")  # an unfinished last line
             bad_rows.add(InputError(f"{error} The file ends here.") if is_cut else error)
         else:
             yield Row(place, fields)
 
 
 class _Begin(NamedTuple):
-    """The begin of a row: how many lines are before it, and its offset, 0 = that of the first."""
+    """The start of a row: the number of lines before it, and its offset (0 = the first row)."""
 
     lines: int = 0
     offset: int = 0
@@ -252,14 +252,14 @@ class _Begin(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def _recall_row_begins(*_: Any) -> list[_Begin]:
-    """Returns the begin of every `_STEP`th row of a file, as far as it was read."""
+    """Returns the starts of every `_STEP`th row of a file, as far as the file was read."""
     return [_Begin()]
 
 
 def _lines_from(path: str | pathlib.Path, first: int, encoding: str) -> Iterator[tuple[int, bytes]]:
     """Yields the lines that are not blank, from the row `first` on, with their numbers from 1.
 
-    It does not read again what comes before, so that shards of a file are read in its length.
+    Does not read earlier lines again, so reading all shards takes time linear in the file's length.
     """
     from faith_jax.core.files.stores import is_remote, path_of, stamp
 
@@ -283,7 +283,7 @@ def _lines_from(path: str | pathlib.Path, first: int, encoding: str) -> Iterator
 
 
 def _decode_or_none(line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Returns the decoded line; None where the decoder refuses it, or it may be too deep."""
+    """Returns the decoded line; None if the decoder refuses it or it may be nested too deeply."""
     if line.count(b"[") + line.count(b"{") > _MOST_LEVELS:
         return None
     try:
@@ -293,21 +293,21 @@ def _decode_or_none(line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
 
 
 def _may_repeat_a_key(line: bytes, row: Any) -> bool:
-    """Returns whether a line has more keys than its row: the decoder keeps the last of equal ones.
+    """Returns whether a line has more keys than its row, as the decoder keeps only the last of two.
 
-    What looks like a key may also stand in a text.
+    May be True without a repeated key, if a text contains something that looks like a key.
     """
     count = len(_KEY.findall(line))
     if isinstance(row, msgspec.Struct):
         values = [value for value in msgspec.structs.astuple(row) if value is not UNSET]
         if count == len(values) + _count_keys(values):
             return False
-        row = _decode_or_none(line, _OBJECT)  # has what the Struct does not name
+        row = _decode_or_none(line, _OBJECT)  # includes fields that the Struct does not name
     return row is None or count != _count_keys(row)
 
 
 def _count_keys(value: Any) -> int:
-    """Returns the number of keys of all objects in an object or a list of JSON."""
+    """Returns the number of keys of all objects in a JSON object or list."""
     count, values = 0, value
     if type(value) is dict:
         count, values = len(value), value.values()
@@ -319,7 +319,7 @@ def _count_keys(value: Any) -> int:
 
 
 def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns the object of pairs that JSON has; a key that is there twice is a KeyError."""
+    """Returns the JSON object of key-value pairs; raises a KeyError if a key occurs twice."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise KeyError(first_duplicate([name for name, _ in pairs]))
@@ -331,16 +331,16 @@ JSON_ERRORS = (KeyError, ValueError, RecursionError)
 
 
 def json_value_at(text: str, start: int) -> tuple[Any, int]:
-    """Returns the JSON value that begins at a place of a text, and the place behind it.
+    """Returns the JSON value that starts at an index of a text, and the index after the value.
 
-    NaN and infinity are numbers, as Python writes them.
+    NaN and infinity are read as numbers, because Python writes them.
 
     Raises:
-      JSONDecodeError: it is not JSON, or cut off.
-      KeyError: a key is there twice.
-      UnicodeEncodeError: a text holds half of a surrogate pair, which is no character.
-      RecursionError: it is nested too deeply.
-      ValueError: a number has too many digits.
+      JSONDecodeError: if the text is not JSON, or cut off.
+      KeyError: if a key occurs twice.
+      UnicodeEncodeError: if a string has half of a surrogate pair, which is not a character.
+      RecursionError: if the value is nested too deeply.
+      ValueError: if a number has too many digits.
     """
     value, end = _DECODER.raw_decode(text, start)
     part = text[start:end]
@@ -352,13 +352,13 @@ def json_value_at(text: str, start: int) -> tuple[Any, int]:
 
 
 def check_columns(columns: Sequence[str], place: pathlib.Path | str) -> None:
-    """Raises an InputError where two columns have one name; `place` is their file's or line's."""
+    """Raises an InputError if two columns have the same name; `place` is their file or line."""
     if (twice := first_duplicate(columns)) is not None:
         raise InputError(f"{place}: column {twice!r} is there twice; rename or drop one.")
 
 
 def json_value(text: str) -> Any:
-    """Returns the JSON value that a text is; errors are those of `json_value_at`."""
+    """Returns a text parsed as a JSON value; raises the errors of `json_value_at`."""
     text = text.rstrip(_BLANKS)
     value, end = json_value_at(text, len(text) - len(text.lstrip(_BLANKS)))
     if more := text[end:].lstrip(_BLANKS):
@@ -400,7 +400,7 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
 
 
 def read_value(path: str | pathlib.Path, encoding: str = "utf-8") -> Any:
-    """Returns the value of a small JSON file; raises an InputError if it is none."""
+    """Returns the value in a small JSON file; raises an InputError if it is not JSON."""
     text = decode_line(b"".join(read_lines(path, encoding)), str(path))
     try:
         return json_value(text)
@@ -415,7 +415,10 @@ def read_value(path: str | pathlib.Path, encoding: str = "utf-8") -> Any:
 
 
 def _check_depth(value: Any) -> None:
-    """Raises a RecursionError where functions that walk a JSON value would: of so many levels."""
+    """Raises a RecursionError if a value has more than `_MOST_LEVELS` levels.
+
+    Recursive functions over the value would raise this error anyway.
+    """
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(_MOST_LEVELS + 1):
         level = [

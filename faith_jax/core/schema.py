@@ -1,7 +1,7 @@
-"""Rows of raw files as msgspec Structs: one converter, whose errors name file, line and field.
+"""Conversion of rows of raw files to msgspec Structs, with errors that name file, line and field.
 
-A schema is a `msgspec.Struct` or a dataclass. A row loses the white space around its texts before
-it is converted. Null counts as missing, and fields that the schema does not name are ignored.
+A schema is a `msgspec.Struct` or a dataclass. White space around texts is dropped before a row is
+converted. Null counts as missing, and fields that the schema does not name are ignored.
 
 >>> class Topic(msgspec.Struct):
 ...     title: Text
@@ -35,7 +35,7 @@ from faith_jax.core.errors import (
 from faith_jax.core.rows import BadRows, Row, open_text, parse_rows, read_json
 from faith_jax.core.settings import describe_type, expand_union, list_choices
 
-# No `pattern`: in a union, msgspec 0.22 gives up its expression once too often, and Python crashes.
+# No `pattern`: in a union, msgspec 0.22 releases it once too often, and Python crashes.
 Text = Annotated[str, msgspec.Meta(min_length=1, description="a text that is not empty")]
 Texts = Annotated[list[Text], msgspec.Meta(min_length=1)]
 Whole = Annotated[
@@ -50,9 +50,9 @@ _Made = TypeVar("_Made")
 def convert_row(
     fields: Mapping[str, Any], place: str, schema: type[Schema], strip: bool = True
 ) -> Schema:
-    """Returns a row as an instance of its schema, a type that msgspec converts to.
+    """Converts a row to an instance of its schema, any type that msgspec supports.
 
-    White space around texts is dropped with `strip`. The `place` is `path:line`.
+    `strip` drops white space around texts. `place` is `path:line`.
 
     Raises:
       InputError: names the first field that is missing or has a wrong value.
@@ -80,10 +80,10 @@ def read_json_as(
 
 
 def read_toml_as(path: pathlib.Path, schema: type[Schema]) -> Schema:
-    """Returns the table of a TOML file as an instance of its schema.
+    """Returns the table in a TOML file as an instance of its schema.
 
     Raises:
-      ConfigError: the file is missing or no TOML, or the first field that is missing or wrong.
+      ConfigError: if the file is missing or not TOML; or names the first missing or wrong field.
     """
     try:
         with open_text(path) as file:
@@ -103,7 +103,7 @@ def read_as(
     bad_rows: BadRows,
     strip: bool = True,
 ) -> Iterator[_Made]:
-    """Yields the values of `make(row, place)` of each row; an InputError makes it a bad row."""
+    """Yields the values of `make(row, place)` for each row; an InputError makes it a bad row."""
 
     def parse(fields: Mapping[str, Any], place: str) -> list[_Made]:
         return list(make(convert_row(fields, place, schema, strip), place))
@@ -113,7 +113,7 @@ def read_as(
 
 
 def _convert(value: Any, kind: Any, strip: bool) -> Any:
-    """Returns a value as an instance of a type; a blank text is empty, also where it is kept."""
+    """Converts a value to a type; without `strip`, a blank text still counts as empty."""
     if not strip:
         msgspec.convert(_drop_nulls(value, strip=True), kind)
     return msgspec.convert(_drop_nulls(value, strip), kind)
@@ -123,7 +123,7 @@ def _drop_nulls(value: Any, strip: bool) -> Any:
     """Returns a value without nulls in objects.
 
     Raises:
-      UnicodeEncodeError: a text has half a surrogate pair.
+      UnicodeEncodeError: if a text has half of a surrogate pair.
     """
     if isinstance(value, str):
         if not value.isascii():
@@ -139,7 +139,7 @@ def _drop_nulls(value: Any, strip: bool) -> Any:
 
 
 class _Field(NamedTuple):
-    """A field that an object is to have."""
+    """A field of an object, according to its schema."""
 
     hint: Any  # the type of its values
     is_required: bool
@@ -148,15 +148,15 @@ class _Field(NamedTuple):
 def _explain_refusal(
     value: Any, hint: Any, path: str, strip: bool, error: msgspec.ValidationError
 ) -> str:
-    """Returns what is wrong with a value that its type refuses: with the first part that is.
+    """Describes why a value does not fit its type, for the first part that is wrong.
 
-    The `path` of the value in its row is such as `turns[1].role`.
+    `path` is the value's path in its row, such as `turns[1].role`.
     """
     kinds = [
         typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
         for kind in expand_union(hint)
     ]
-    parts = dict[str, tuple[Any, Any]]()  # what the value holds with its type, by the paths
+    parts = dict[str, tuple[Any, Any]]()  # the value's parts and their types, by path
     fields, unknown, missing = dict[str, _Field](), list[str](), list[str]()
     if isinstance(value, Mapping):
         fields, has_others = _fields_of(value, kinds)
@@ -192,7 +192,7 @@ def _explain_refusal(
         near = did_you_mean(missing[0], sorted(set(value).difference(fields)))
         return f"field '{field}' is missing.{near}"
     near = did_you_mean(value, map(str, list_choices(hint))) if isinstance(value, str) else ""
-    # What is wrong with an object that has the right fields is said by its class.
+    # If an object has the right fields, the error comes from its class.
     expected = str(error).partition(" - at `$")[0] if fields else describe_type(hint, of_json=True)
     return f"field '{path}': expected {expected}, got {format_value(value)}.{near}"
 
@@ -202,9 +202,9 @@ def _join_path(path: str, name: str) -> str:
 
 
 def _fields_of(value: Mapping[str, Any], kinds: list[Any]) -> tuple[dict[str, _Field], bool]:
-    """Returns the fields that an object of some kinds is to have, and whether it may have others.
+    """Returns the fields of an object of one of some types, and whether it may have others.
 
-    Of several Structs it is that which the object's tag names.
+    If there are several Structs, the object's tag selects one.
     """
     by_tag = {
         kind.__struct_config__.tag: kind for kind in kinds if hasattr(kind, "__struct_config__")
@@ -233,7 +233,7 @@ def columns_of(schema: Any) -> list[str]:
 
 
 def as_example(row: Any, place: str) -> Iterator[dict[str, Any]]:
-    """Yields a row whose fields are those of its one example."""
+    """Yields a row as a single example with the same fields."""
     yield {
         name: value.value if isinstance(value, enum.Enum) else value
         for name, value in msgspec.structs.asdict(row).items()

@@ -1,4 +1,4 @@
-"""Settings: dataclasses whose type hints say what a field may be, and flags of blocks of code.
+"""Settings: dataclasses whose fields are checked against type hints; flags for blocks of code.
 
 >>> @dataclasses.dataclass(frozen=True)
 ... class Search(Settings):
@@ -46,7 +46,7 @@ PositiveShare = Annotated[float, msgspec.Meta(gt=0, le=1, description="a share i
 
 
 class BlockFlag:
-    """A flag that is set in `with flag():`, and in what the block calls."""
+    """A flag that is set within a block `with flag():`, including the functions it calls."""
 
     def __init__(self, name: str):
         self._value = contextvars.ContextVar(name, default=False)
@@ -64,21 +64,21 @@ class BlockFlag:
             self._value.reset(former)
 
 
-# Rows are padded to shapes of earlier calls where that is cheaper than to compile a program. For a
-# service, whose calls are small and of any size. Not for jobs: the last digits of a score depend on
-# its batch's shape, and a job that resumes has had other calls before.
+# If set, rows are padded to shapes of earlier calls if that is cheaper than compiling a program.
+# This is for services, whose calls are small and of any size. It is not for jobs: the last digits
+# of a score depend on its batch's shape, and a resumed job has a different history of calls.
 sharing_programs = BlockFlag("sharing_programs")
 
 InputFormat = Literal["jsonl", "json", "csv", "tsv", "parquet", "arrow"]
 
 
 class Settings:
-    """A base of frozen dataclasses that checks their fields when one is made.
+    """A base class of frozen dataclasses that checks the fields of new instances.
 
-    Lists become tuples, and NumPy's scalars Python's.
+    Lists are converted to tuples, and NumPy scalars to Python scalars.
 
     Raises:
-      ConfigError: names the field, what was expected and what it is.
+      ConfigError: names the field, the expected type and the value.
     """
 
     def __post_init__(self):
@@ -88,7 +88,7 @@ class Settings:
             object.__setattr__(self, name, value)
 
     def require(self, field: str, holds: bool, expected: str) -> None:
-        """Raises a ConfigError where fields relate in a way that type hints cannot exclude."""
+        """Raises a ConfigError unless a condition holds that type hints cannot express."""
         if not holds:
             name = f"{type(self).__name__}.{field}"
             raise ConfigError(f"{name}: expected {expected}, got {getattr(self, field)!r}.")
@@ -100,20 +100,20 @@ def _resolve_type_hints(settings: type) -> dict[str, Any]:
 
 
 def expand_union(hint: Any) -> tuple[Any, ...]:
-    """Returns the types of a union, or the one type that a hint stands for."""
+    """Returns the types of a union, or a tuple of the type itself."""
     is_union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
     return typing.get_args(hint) if is_union else (hint,)
 
 
 def check_value(name: str, value: Any, hint: Any) -> Any:
-    """Returns a value of the type that a hint says, lists as tuples; else raises a ConfigError."""
+    """Returns a value converted to a type hint, lists to tuples; raises a ConfigError otherwise."""
     if dataclasses.is_dataclass(value) and isinstance(value, expand_union(hint)):
         return value
     if type(value) is int and not _is_int64(value):
         bits = value.bit_length()
         raise ConfigError(f"{name}: expected a number of 64 bits, got one of {bits:,}.")
     try:
-        if isinstance(value, dict):  # msgspec would make a dataclass of it, without unknown keys
+        if isinstance(value, dict):  # msgspec would make a dataclass and ignore unknown keys
             raise msgspec.ValidationError
         return msgspec.convert(to_python_scalar(value), hint)
     except msgspec.ValidationError:
@@ -121,15 +121,15 @@ def check_value(name: str, value: Any, hint: Any) -> Any:
 
 
 def how_to_quote(macro: str, value: Any) -> str:
-    """Returns a clause on how a number is given as a text on a command line; "" for no number."""
-    # A shell eats the outer quotation marks.
+    """Returns a hint on how to give a number as text on a command line; "" for other values."""
+    # The shell removes the outer quotation marks.
     return (
         f"; for a text write --gin.{macro}=\"'{value}'\"" if isinstance(value, int | float) else ""
     )
 
 
 def to_python_scalar(value: Any) -> Any:
-    """Returns a scalar of NumPy or JAX, or an array without axes, as Python's; else what is given.
+    """Converts a scalar of NumPy or JAX, or an array without axes, to Python; keeps other values.
 
     >>> to_python_scalar("text")
     'text'
@@ -147,8 +147,8 @@ def _is_int64(number: int) -> bool:
 
 
 def from_text(text: str, hint: Any) -> Any:
-    """Returns a number of the kind that a type hint says; raises a ValueError for other texts."""
-    written = re.sub(r"^(-?)\.(?=\d)", r"\g<1>0.", text.strip())  # .5 is no number of JSON
+    """Parses a number of the type of a hint; raises a ValueError for other texts."""
+    written = re.sub(r"^(-?)\.(?=\d)", r"\g<1>0.", text.strip())  # .5 is not a JSON number
     try:
         number = msgspec.convert(written, hint, strict=False)
     except msgspec.ValidationError:
@@ -159,7 +159,7 @@ def from_text(text: str, hint: Any) -> Any:
 
 
 def unescape(text: str) -> str:
-    r"""Returns a text of a command line with line breaks and tabs for `\n` and `\t`.
+    r"""Replaces `\n` and `\t` in a text from the command line by line breaks and tabs.
 
     >>> unescape(r"a\nb")
     'a\nb'
@@ -169,7 +169,7 @@ def unescape(text: str) -> str:
 
 
 def list_choices(hint: Any) -> list[Any]:
-    """Returns the values of a type hint that lists them, of a number and its text the first."""
+    """Returns the values that a type hint lists; of values with the same text, only the first."""
     choices = dict[str, Any]()
     for kind in expand_union(hint):
         values: tuple[Any, ...] = ()

@@ -9,32 +9,32 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-# Of a figure that differs significantly, and in place of one that is undefined, in all tables.
+# In all tables, MARK follows a figure that differs significantly; DASH replaces an undefined one.
 MARK = "*"
 DASH = "\u2013"
 MINUS = "\u2212"
 
 
-# Full-width signs are formulas to spreadsheet programs of East Asian languages.
+# Spreadsheet programs of East Asian languages also interpret full-width signs as formulas.
 _FORMULA = r"(?:\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])"
-# Control characters, which terminals obey, and characters that turn the direction of a text.
+# Control characters, which terminals obey, and characters that change the direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def guard_formula(text: str) -> str:
-    """Returns a cell that no spreadsheet program runs as a formula; see `unguard_formula`."""
+    """Returns a cell that spreadsheet programs do not run as a formula; see `unguard_formula`."""
     return f"'{text}" if re.match(f"'*{_FORMULA}", text) else text
 
 
 def unguard_formula(cell: str) -> str:
-    """Returns the text that `guard_formula` made a cell of; other texts as they are."""
+    """Undoes `guard_formula`; returns other texts unchanged."""
     return cell[1:] if re.match(f"'+{_FORMULA}", cell) else cell
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""Returns a text without characters that a terminal obeys: they are shown as escapes.
+    r"""Replaces control characters, which a terminal would obey, by escapes.
 
-    Characters of `keep`, such as line feeds, stay as they are.
+    Characters in `keep`, such as line feeds, are not replaced.
 
     >>> printable("a\x1b[31mb")
     'a\\x1b[31mb'
@@ -46,11 +46,11 @@ class Table(NamedTuple):
     """A table to be printed.
 
     Attributes:
-      title: what it shows, and which table of a paper it is.
-      columns: their names.
-      rows: as many cells each: a number, a text (see `figure_text`), or None.
+      title: description of the table, with its number in a paper.
+      columns: names of the columns.
+      rows: one cell per column: a number, a text (see `figure_text`), or None.
       notes: further sentences for readers.
-      tidy: the same figures for machines, one in each cell; None = this table is tidy itself.
+      tidy: the same figures for machines, one per cell; None = this table is already tidy.
     """
 
     title: str
@@ -60,7 +60,7 @@ class Table(NamedTuple):
     tidy: "Table | None" = None
 
     def records(self) -> list[dict[str, Any]]:
-        """Returns the rows by column as JSON has them."""
+        """Returns the rows as JSON objects, with columns as keys."""
         return [plain(dict(zip(self.columns, row, strict=True))) for row in self.rows]
 
 
@@ -71,9 +71,9 @@ def figure_text(
     mark: str = "",
     spread: float = math.nan,
 ) -> str:
-    """Returns a number as a table shows it, with its interval or standard deviation, if any.
+    """Formats a number for a table, with its interval or standard deviation, if any.
 
-    An interval whose ends are NaN is none.
+    An interval with ends of NaN is omitted.
     """
     text = f"{value:.{digits}f}{mark}"
     if interval is not None and not math.isnan(interval[0]):
@@ -85,14 +85,14 @@ def figure_text(
 def difference_text(
     value: float, interval: tuple[float, float], digits: int, mark: str = ""
 ) -> str:
-    """Returns a difference with its sign and its interval, unless that is NaN."""
+    """Formats a difference with its sign, and with its interval unless that is NaN."""
     text = f"{value:+.{digits}f}{mark}"
     low, high = interval
     return text if math.isnan(low) else f"{text} ({low:+.{digits}f} to {high:+.{digits}f})"
 
 
 def plain(value: Any) -> Any:
-    """Returns a value as JSON has it: lists for arrays, None for what is not finite."""
+    """Converts a value for JSON: arrays to lists, and numbers that are not finite to None."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):

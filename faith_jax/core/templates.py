@@ -1,4 +1,4 @@
-"""The text a model sees, as pure functions of strings (SeqIO tasks call them).
+"""The texts that a model sees, made by pure functions of strings (SeqIO tasks call them).
 
 The NPOV tasks use the "curly braces format" of Chang 2024, appendix B: key-value pairs in the
 input and in the target.
@@ -13,12 +13,12 @@ input and in the target.
 The formats use `{key: value}` (Chang 2024) and `<tag>` (Dziri 2022). T5's published vocabulary has
 neither `{` nor `<`: each would become an unknown token, and a model could not write
 `{response: ...}` at all. So the delimiters are chosen when the vocabulary is known: the published
-ones if it writes them, else the next of a short list that it writes.
+ones if the vocabulary can write them, otherwise the first ones of a short list that it can write.
 
 Inside the package, texts have the published delimiters. `Notation.to_model_notation` replaces them
-just before a text is encoded, and `Notation.to_published_notation` restores them in a text that was
-decoded. Both keep the length of the text, so that places in it stay valid. A delimiter inside of a
-value becomes another bracket, as a brace in a value does in the published format.
+just before a text is encoded, and `Notation.to_published_notation` restores them in decoded text.
+Both keep the length of the text, so offsets stay valid. A delimiter within a value is replaced by
+another bracket, like a brace within a value in the published format.
 
 >>> t5 = Notation(braces="[]", tags="[]")
 >>> t5.to_model_notation("{query: Is tea [green] {or black}?} {pro: It is.}")
@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 from faith_jax.core.errors import ConfigError
 
-EOT = "[EOT]"  # stands between the turns of a context
+EOT = "[EOT]"  # separates the turns of a context
 _BRACES = str.maketrans({"{": "(", "}": ")"})
 _ANGLES = str.maketrans({"<": "(", ">": ")"})
 _UNKNOWN = "\u2047"  # how SentencePiece shows an unknown token
@@ -48,13 +48,13 @@ KEYS = (
 )  # fmt: skip
 TAGS = ("knowledge", "wizard", "seeker")
 CANDIDATES = {"braces": ("{}", "[]", "()", "<>"), "tags": ("<>", "[]", "{}", "()")}
-# What a delimiter becomes inside of a value.
+# Replacements of delimiters within a value.
 _IN_VALUES = {"{}": "()", "[]": "()", "<>": "()", "()": ",,"}
-# Private characters stand for what is protected while delimiters are replaced.
+# Private characters around protected text while delimiters are replaced.
 _OPEN, _CLOSE = "\ue010", "\ue011"
 _EXTRA_ID = r"extra_id_[0-9]+"
-_EOT_MARK = r"\[(EOT)\]"  # between turns; it stays as published
-# What DialFact's classifiers see.
+_EOT_MARK = r"\[(EOT)\]"  # separates turns; never replaced
+# The numbers of turns and evidence sentences that DialFact's classifiers see.
 _CLAIM_TURNS, _MOST_EVIDENCE = 2, 5
 
 # A pattern and its replacement.
@@ -62,22 +62,22 @@ Replacement = tuple[str, str]
 
 
 def one_space(text: str) -> str:
-    """Returns a text with each run of white space as one space, and none around it."""
+    """Returns a text with each run of white space as one space, and without white space around."""
     return _WHITE_SPACE.sub(" ", text).strip()
 
 
 def clean_value(text: str) -> str:
-    """Returns a text with single spaces, and parentheses for the braces of the format."""
+    """Returns a text with single spaces, and with parentheses instead of braces."""
     return one_space(text).translate(_BRACES)
 
 
 def clean_tagged(text: str) -> str:
-    """Returns a text with single spaces, and parentheses for the angle brackets of tags."""
+    """Returns a text with single spaces, and with parentheses instead of angle brackets."""
     return one_space(text).translate(_ANGLES)
 
 
 def curly_braces(pairs: Iterable[tuple[str, str]]) -> str:
-    """Returns the pairs as `{key: value} {key: value}`, with clean values."""
+    """Formats pairs as `{key: value} {key: value}`, with clean values."""
     return " ".join(f"{{{key}: {clean_value(value)}}}" for key, value in pairs)
 
 
@@ -86,7 +86,7 @@ def npov_generate_inputs(
 ) -> str:
     """Returns the generator's input: the query and the two perspectives.
 
-    A perspective is its arguments, joined by spaces (Chang 2024, section 2.1).
+    A perspective consists of its arguments, joined by spaces (Chang 2024, section 2.1).
     """
     pro, con = _join_values(pro_arguments), _join_values(con_arguments)
     return curly_braces([("query", query), ("pro", pro), ("con", con)])
@@ -99,7 +99,7 @@ def _join_values(texts: Iterable[str], separator: str = " ") -> str:
 def npov_classifier_inputs(
     query: str, response: str, pro_arguments: Sequence[str], con_arguments: Sequence[str]
 ) -> str:
-    """Returns an error classifier's input: the query, the response, the two perspectives.
+    """Returns an error classifier's input: the query, the response and the two perspectives.
 
     >>> npov_classifier_inputs("Is tea better?", "Views differ.", ["It is calming."], [])
     '{query: Is tea better?} {response: Views differ.} {pro: It is calming.} {con: }'
@@ -118,7 +118,7 @@ def npov_classifier_targets(label: str) -> str:
 
 
 def npov_label(generated: str) -> str:
-    """Returns the label in a classifier's output, see `npov_response`.
+    """Returns the label in a classifier's output; see `npov_response`.
 
     >>> npov_label("{label: NO}")
     'NO'
@@ -132,11 +132,11 @@ def npov_generate_targets(response: str) -> str:
 
 
 def npov_response(generated: str) -> str:
-    """Returns the response in a generated text; a text without the format as it stands.
+    """Returns the response in a generated text; a text without the format is returned unchanged.
 
-    Text before `{response:` and behind the closing brace, which may be missing, is dropped. Other
-    delimiters of `CANDIDATES` are read too, and the mark of unknown tokens, as T5 writes braces
-    that it was trained with.
+    Text before `{response:` and after the closing brace, which may be missing, is dropped. Other
+    delimiters of `CANDIDATES` are read too, and the mark of unknown tokens, which T5 writes if it
+    was trained with braces.
 
     >>> npov_response("[response: Views differ.]"), npov_response("⁇ response: Views differ. ⁇")
     ('Views differ.', 'Views differ.')
@@ -171,7 +171,7 @@ def dialogue_inputs(knowledge: str, history: Sequence[str], last: int = 3) -> st
 def controlled_dialogue_inputs(
     control_tokens: Sequence[str], knowledge: str, history: Sequence[str], last: int = 3
 ) -> str:
-    """Returns `dialogue_inputs` behind control tokens (Rashkin 2021).
+    """Returns `dialogue_inputs` preceded by control tokens (Rashkin 2021).
 
     >>> controlled_dialogue_inputs(["<entailed>"], "Tea is a leaf.", ["What is tea?"])
     '<entailed> <knowledge> Tea is a leaf. <seeker> What is tea?'
@@ -180,7 +180,7 @@ def controlled_dialogue_inputs(
 
 
 def knowledge_response_inputs(knowledge: str, response: str) -> str:
-    """Returns the input of a critic of knowledge and response.
+    """Returns the input of a critic that sees knowledge and response.
 
     >>> knowledge_response_inputs("Tea is a leaf.", "It is a root.")
     '{knowledge: Tea is a leaf.} {response: It is a root.}'
@@ -198,7 +198,7 @@ def attribution_inputs(knowledge: str, message: str, response: str) -> str:
 
 
 def nli_inputs(premise: str, hypothesis: str) -> str:
-    """Returns the input of an entailment model, as TRUE's T5 models have it.
+    """Returns the input of an entailment model, in the format of TRUE's T5 models.
 
     >>> nli_inputs("Tea is  a leaf.", "Tea grows.")
     'premise: Tea is a leaf. hypothesis: Tea grows.'
@@ -214,9 +214,9 @@ def dialfact_inputs(
 ) -> str:
     """Returns the input of DialFact's classifiers (Gupta 2022, section 5.3).
 
-    As in the authors' code, [EOT] stands between turns of the context, and each sentence of
-    evidence follows the title of its article. Empty sentences are left out. The model sees at most
-    the last two turns, and five sentences.
+    As in the authors' code, [EOT] separates turns of the context, and each evidence sentence
+    follows the title of its article. Empty sentences are left out. The model sees at most the last
+    two turns, and five sentences.
 
     >>> dialfact_inputs(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
     '{context: Hi. [EOT] Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
@@ -231,7 +231,7 @@ def dialfact_pair(
     titles: Sequence[str] = (),
     sentences: Sequence[str] = (),
 ) -> tuple[str, str]:
-    """Returns the two texts that encoders read: the evidence, and the claim behind its context.
+    """Returns the two texts that encoders read: the evidence, and the claim after its context.
 
     >>> dialfact_pair(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
     ('title: Tea content: Tea is hot.', 'Hi. [EOT] Tea? [EOT] It is hot.')
@@ -240,7 +240,7 @@ def dialfact_pair(
 
 
 def dialfact_claim(context: Sequence[str], claim: str) -> str:
-    """Returns a claim behind its context, as encoders read it.
+    """Returns a claim after its context, as encoders read it.
 
     >>> dialfact_claim(["Hi.", "Tea?"], "It is hot.")
     'Hi. [EOT] Tea? [EOT] It is hot.'
@@ -249,7 +249,7 @@ def dialfact_claim(context: Sequence[str], claim: str) -> str:
 
 
 def dense_query(context: Sequence[str], claim: str) -> str:
-    """Returns the query of DPR's encoder: the turns and the claim, as in DialFact's code.
+    """Returns the query for DPR's encoder: the turns and the claim, as in DialFact's code.
 
     >>> dense_query(["Hi.", "Tea?"], "It is hot.")
     'Hi. [eot] Tea? [SEP] It is hot.'
@@ -265,7 +265,7 @@ def _join_evidence(titles: Sequence[str], sentences: Sequence[str]) -> str:
 
 
 def evidence_text(title: str, sentence: str) -> str:
-    """Returns a sentence of an article as DialFact's models read it."""
+    """Returns a sentence of an article in the format of DialFact's models."""
     return f"title: {title} content: {sentence}"
 
 
@@ -283,21 +283,21 @@ def _claim_pairs(context: Sequence[str], claim: str) -> list[tuple[str, str]]:
 
 
 class Notation(NamedTuple):
-    """The opening and the closing delimiter of each kind; "" = the vocabulary can write none.
+    """The opening and closing delimiters of each kind; "" = the vocabulary can write none.
 
     Attributes:
-      braces: around the pairs of a key and a value.
-      tags: around the name of a part.
+      braces: delimiters around a key and its value.
+      tags: delimiters around the name of a part.
     """
 
     braces: str = CANDIDATES["braces"][0]
     tags: str = CANDIDATES["tags"][0]
 
     def to_model_notation(self, text: str) -> str:
-        """Returns a text as the model reads and writes it; texts of no known format as they are.
+        """Returns a text with the model's delimiters; texts of unknown formats are unchanged.
 
         Raises:
-          ConfigError: the text needs delimiters, and the vocabulary can write none.
+          ConfigError: if the text needs delimiters, and the vocabulary can write none.
         """
         for form in self.forms:
             if re.match(form.start, text):
@@ -305,9 +305,9 @@ class Notation(NamedTuple):
         return text
 
     def to_published_notation(self, text: str) -> str:
-        """Returns a text in the published format; texts of no known format as they are.
+        """Returns a text with the published delimiters; texts of unknown formats are unchanged.
 
-        Text in front of the first `key:` of a generated text does not matter.
+        A generated text may have other text before its first `key:`.
         """
         for form in self.forms:
             if re.search(form.written_start, text):
@@ -327,10 +327,10 @@ class TextFormat(NamedTuple):
     """A format, and the replacements between its published and its written form.
 
     Attributes:
-      start: matches the beginning of texts in the published form.
-      written_start: is in texts of the written form, for `re` alone.
-      writing: from the published form to the written one; none if nothing can be written.
-      reading: back.
+      start: pattern that matches the beginning of texts in the published form.
+      written_start: pattern that occurs in texts of the written form, for `re.search`.
+      writing: replacements from the published to the written form; () = no delimiters possible.
+      reading: replacements from the written to the published form.
     """
 
     start: str
@@ -339,7 +339,7 @@ class TextFormat(NamedTuple):
     reading: tuple[Replacement, ...]
 
     def apply_replacements(self, text: str, replacements: Sequence[Replacement]) -> str:
-        """Returns a text with all replacements; raises a ConfigError if nothing can be written."""
+        """Applies all replacements; raises a ConfigError if no delimiters can be written."""
         if not self.writing:
             raise ConfigError(
                 "VOCABULARY: it can write none of the delimiters "
@@ -381,9 +381,9 @@ def _build_forms(notation: Notation) -> tuple[TextFormat, ...]:
 def _make_replacements(
     published: str, marks: str, protected: str
 ) -> tuple[tuple[Replacement, ...], tuple[Replacement, ...]]:
-    """Returns the replacements from the published marks to others, and back.
+    """Returns the replacements from the published delimiters to others, and back.
 
-    They leave what matches `protected` as it is. There are none if nothing can be written.
+    Text that matches `protected` is not changed. Both are empty without delimiters.
     """
     if not marks:
         return (), ()
@@ -399,7 +399,7 @@ def _make_replacements(
 
 
 def check_label(name: str, label: str, notation: Notation) -> None:
-    """Raises a ConfigError if a label contains a delimiter, so that it could not be read back."""
+    """Raises a ConfigError if a label contains a delimiter, because it could not be read back."""
     inside = [c for c in dict.fromkeys(PUBLISHED.braces + notation.braces) if c in label]
     if inside:
         raise ConfigError(
@@ -409,7 +409,7 @@ def check_label(name: str, label: str, notation: Notation) -> None:
 
 
 def choose_notation(writes: Callable[[str], bool]) -> Notation:
-    """Returns the first notation that a vocabulary `writes`: it gives back what it has encoded."""
+    """Returns the first notation whose texts a vocabulary `writes`, so decoding restores them."""
 
     def first(kind: str, probe: str) -> str:
         texts = ((pair, probe.replace("{", pair[0]).replace("}", pair[1]))

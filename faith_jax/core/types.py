@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from faith_jax.core.errors import format_value
 
-# The perspectives of arguments, and the fields of rows that have these.
+# The perspectives of arguments, and the fields of rows that contain them.
 SIDES = ("pro", "con")
 SIDE_FIELDS = ("pro_arguments", "con_arguments")
 
@@ -31,17 +31,17 @@ T = TypeVar("T")
 
 
 def as_tuple(value: T | tuple[T, ...] | list[T] | None) -> tuple[T, ...]:
-    """Returns one or several values as a tuple; None is none."""
+    """Returns one or several values as a tuple; None becomes ()."""
     if value is None:
         return ()
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
 def _make_tuples(instance: Any, *fields: str) -> None:
-    """Makes lists in the fields of a frozen dataclass tuples.
+    """Converts lists in the fields of a frozen dataclass to tuples.
 
     Raises:
-      ValueError: a text stands for several, whose letters would be taken for texts.
+      ValueError: if a field is a single text, whose letters would count as texts.
     """
     for field in fields:
         value = getattr(instance, field)
@@ -61,16 +61,16 @@ def _make_tuples(instance: Any, *fields: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Grounding:
-    """The texts that a response may state, in named perspectives where there are several.
+    """The texts that a response may state, optionally with named perspectives.
 
     Lists become tuples.
 
     Attributes:
       texts: knowledge sentences, evidence or arguments.
-      perspectives: of each text, such as "pro" or "con"; empty if there are none.
+      perspectives: the perspective of each text, such as "pro" or "con"; () = no perspectives.
 
     Raises:
-      ValueError: for one text in place of several, and for other than as many perspectives.
+      ValueError: if `texts` is a single text, or the number of perspectives differs.
     """
 
     texts: tuple[str, ...]
@@ -83,13 +83,13 @@ class Grounding:
                 f"Grounding has {len(self.texts)} texts but {len(self.perspectives)} perspectives."
             )
 
-    # What dataclasses would make takes four times as long; digests of rows are of this text.
+    # The `__repr__` of dataclasses takes four times as long; digests of rows use this text.
     def __repr__(self) -> str:
         return f"Grounding(texts={self.texts!r}, perspectives={self.perspectives!r})"
 
     @classmethod
     def two_sided(cls, pro: Sequence[str], con: Sequence[str]) -> "Grounding":
-        """Returns a grounding in arguments for ("pro") and against ("con")."""
+        """Returns a grounding of arguments for ("pro") and against ("con")."""
         return cls((*pro, *con), ("pro",) * len(pro) + ("con",) * len(con))
 
     def of(self, perspective: str) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class Grounding:
         )
 
     def labels(self, plain: str = "text") -> tuple[str, ...]:
-        """Returns a label for each text: its perspective, or `plain`, and its number there from 1.
+        """Returns a label for each text: its perspective (or `plain`) and its number there, from 1.
 
         >>> Grounding(("a", "b", "c"), ("pro", "pro", "con")).labels()
         ('pro 1', 'pro 2', 'con 1')
@@ -116,13 +116,13 @@ class GroundedExample:
 
     Attributes:
       id: unique within its data set.
-      grounding: what the response may say.
+      grounding: the texts that the response may state.
       history: earlier turns of the dialogue, oldest first, or one query.
       response: the text to judge or to learn; empty if it is to be generated.
       label: 1 = faithful, 0 = unfaithful, None = unknown.
 
     Raises:
-      ValueError: for a history that is one text.
+      ValueError: if the history is a single text.
     """
 
     id: str
@@ -146,11 +146,11 @@ class WordScore:
     """The score of one word.
 
     Attributes:
-      word: as it stands in its text.
+      word: the word as it appears in its text.
       start: offset of its first character in the text.
-      end: offset behind its last character.
+      end: offset after its last character.
       score: higher = more faithful.
-      text: number of the grounding's text that has the word; None = the response has it.
+      text: index of the grounding's text that contains the word; None = the response contains it.
     """
 
     word: str
@@ -165,13 +165,13 @@ class Score:
     """A scorer's result for one example.
 
     Attributes:
-      value: see the scorer's card; NaN = undefined, as of an empty response.
+      value: see the scorer's card; NaN = undefined, such as for an empty response.
       words: scores of single words, if the scorer has them.
-      cut: how many tokens of a too long input were cut, by part: "knowledge", "history",
-        "response", and "other" for what stands between them. Uncut parts are left out.
-      undefined: why the value is NaN; "" = it is not.
-      evidence: the passages of the grounding that the value rests on, each with the score that it
-        gives the response or, in order, one of its sentences.
+      cut: number of tokens that were cut from too long an input, by part: "knowledge", "history",
+        "response", and "other" for text between them. Parts that were not cut are left out.
+      undefined: why the value is NaN; "" = it is not NaN.
+      evidence: the passages of the grounding that determine the value, each with the score that it
+        gives to the response or, in order, to one of its sentences.
     """
 
     value: float
@@ -182,7 +182,7 @@ class Score:
 
     @property
     def cut_tokens(self) -> int:
-        """The number of tokens that were cut in all."""
+        """The total number of tokens that were cut."""
         return sum(self.cut.values())
 
 
@@ -198,15 +198,15 @@ class ScorerCard:
     """The description that a scorer gives of itself.
 
     Attributes:
-      name: of the scorer.
-      description: what it measures, in a sentence.
+      name: name of the scorer.
+      description: one sentence on what the scorer measures.
       low: the smallest value, may be -inf.
       high: the largest value, may be inf.
       source: paper and section.
-      direction: what a higher value means.
-      needs_model: whether it needs a checkpoint.
+      direction: the meaning of a higher value.
+      needs_model: whether the scorer needs a checkpoint.
       needs_history: whether examples without a history cannot be scored.
-      word_level: whether it scores words too.
+      word_level: whether the scorer also scores words.
     """
 
     name: str
@@ -225,12 +225,12 @@ PyTree = Any
 
 
 class StepScores(NamedTuple):
-    """The scores that a decoding step gives every next token.
+    """The scores that a decoding step assigns to all next tokens.
 
     Attributes:
-      scores: float32 [rows, vocab], what a search ranks by; -inf = may not be chosen. Where several
-        tokens a row were fed, [rows, several, vocab].
-      log_probs: of the same shape, the model's own; a plain model's scores are this array.
+      scores: float32 [rows, vocab], by which a search ranks tokens; -inf = forbidden. If several
+        tokens per row were fed, [rows, several, vocab].
+      log_probs: of the same shape, the model's log-probabilities; a plain model's scores are equal.
       without_document: of the same shape, the log-probabilities of PMI-Decode's other branch; None
         for other models.
     """
@@ -242,15 +242,15 @@ class StepScores(NamedTuple):
 
 @runtime_checkable
 class StepFunction(Protocol):
-    """One decoding step of any model: the searches in `faith_jax.decoding` know nothing else."""
+    """One decoding step of any model; the only interface that `faith_jax.decoding` searches use."""
 
     def __call__(self, tokens: Array, cache: PyTree) -> tuple[StepScores, PyTree]:
-        """Feeds one token a row; returns the scores of the next one and the new cache.
+        """Feeds one token per row; returns the scores of the next token and the new cache.
 
         Args:
           tokens: int32 [rows], the last token of each row. A search over `batch` examples has
-            rows = batch * copies (beams or samples); row r belongs to example r // copies. In
-            speculation int32 [rows, several], the last token and drafts of those that follow.
+            rows = batch * copies (beams or samples); row r belongs to example r // copies. With
+            speculation, int32 [rows, several]: the last token and drafts of the following ones.
           cache: the model's state.
         """
         ...

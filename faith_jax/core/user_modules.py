@@ -1,4 +1,4 @@
-"""Modules of the user's own, named by an option: scorers and tasks that are not of this package."""
+"""Users' own modules, named by an option: scorers and tasks outside of this package."""
 
 import ast
 import functools
@@ -18,13 +18,13 @@ from faith_jax.core.errors import ConfigError, FaithJaxError, did_you_mean, reas
 
 
 def import_user_module(place: str, option: str) -> ModuleType:
-    """Imports a module by its dotted name, or a file that ends in .py, once in a process.
+    """Imports a module by its dotted name, or a file that ends in .py, once per process.
 
-    The working folder is searched behind Python's own path; a file's folder likewise, for what it
-    imports itself. The `option` names it in messages.
+    The working folder is appended to Python's path; for a file, its folder is appended instead, so
+    that it can import its neighbours. `option` names the option in messages.
 
     Raises:
-      ConfigError: it is missing, or fails when it is imported.
+      ConfigError: if the module is missing or fails to import.
     """
     try:
         if place.endswith(".py"):
@@ -40,7 +40,7 @@ def import_user_module(place: str, option: str) -> ModuleType:
 def locate_user_module(place: str) -> tuple[str, pathlib.Path | None]:
     """Returns the name by which Python imports a module, and the folder that must be on its path.
 
-    None = Python finds an installed package without one. `import_user_module` has imported it.
+    The folder is None for an installed package. `import_user_module` must have imported the module.
     """
     if place.endswith(".py"):
         file = pathlib.Path(place).expanduser().resolve()
@@ -64,7 +64,7 @@ def _import_file(path: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Under its name, as if it had been imported, unless another module has this name.
+    # Registered under its name, like an imported module, unless another module has this name.
     is_known = sys.modules.setdefault(file.stem, module) is not module
     try:
         spec.loader.exec_module(module)
@@ -81,9 +81,9 @@ def _append_to_path(folder: str) -> None:
 
 
 def module_digest(module: ModuleType) -> str:
-    """Returns a digest of a module's file and of those below its folder that it has imported.
+    """Returns a digest of a module's file and of the files below its folder that it imports.
 
-    It tells whether the code has changed; other packages do not count.
+    The digest shows whether the code has changed; other packages do not count.
     """
     if not module.__file__:
         return ""
@@ -105,7 +105,7 @@ def module_digest(module: ModuleType) -> str:
 
 
 def _imported_names(file: pathlib.Path, package: str) -> Iterator[str]:
-    """Yields the names of the modules that a file imports, and of what may be modules in them."""
+    """Yields the names of modules that a file imports, and names in them that may be modules."""
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -122,10 +122,10 @@ def _entry_points(group: str) -> dict[str, importlib.metadata.EntryPoint]:
 
 @functools.cache
 def _entry_points_on(path: tuple[str, ...], group: str) -> dict[str, importlib.metadata.EntryPoint]:
-    """Returns the entry points of a group, by name, of all installed packages.
+    """Returns the entry points of a group in all installed packages, by name.
 
-    `importlib.metadata.entry_points` reads only the first of several copies of a package's
-    metadata, and what a build has left in the working folder may be older than what is installed.
+    `importlib.metadata.entry_points` only reads the first of several copies of a package's
+    metadata, which may be an older copy that a build has left in the working folder.
     """
     return {
         point.name: point
@@ -136,7 +136,7 @@ def _entry_points_on(path: tuple[str, ...], group: str) -> dict[str, importlib.m
 
 
 def entry_point_names(group: str) -> list[str]:
-    """Returns the names of the objects that installed packages give in a group of entry points."""
+    """Returns the names of the objects that installed packages offer in an entry point group."""
     return sorted(_entry_points(group))
 
 
@@ -147,17 +147,17 @@ def load_named(
     option: str,
     places: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
-    """Returns an object by its name in a group of entry points, or by FILE.py:NAME.
+    """Returns an object by its name in an entry point group, or by FILE.py:NAME.
 
     Args:
-      name: of the object.
-      group: of the entry points, such as "faith_jax.protocols".
-      kinds: the class, or classes, one of which it is of.
-      option: that names it, for messages.
-      places: by name the module:object of those that need no entry point.
+      name: name of the object.
+      group: the entry point group, such as "faith_jax.protocols".
+      kinds: the class, or several allowed classes, of the object.
+      option: the option that names the object, for messages.
+      places: maps names of objects without entry points to module:object.
 
     Raises:
-      ConfigError: there is none of this name and class, or it cannot be imported.
+      ConfigError: if no object has this name and class, or it cannot be imported.
     """
     if is_of_a_file(name):
         file, _, attribute = name.rpartition(":")
@@ -189,13 +189,13 @@ def load_named(
 
 
 def is_of_a_file(name: str) -> bool:
-    """Returns whether a name is FILE.py:NAME."""
+    """Returns whether a name has the form FILE.py:NAME."""
     file, colon, _ = name.rpartition(":")
     return bool(colon) and file.endswith(".py")
 
 
 def describe_failure(error: Exception) -> str:
-    """Returns where a user's code has failed, and how: "FILE:LINE: KeyError: 'count'"."""
+    """Returns the place and the error of a failure in user code: "FILE:LINE: KeyError: 'count'"."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{frame.filename}:{frame.lineno}: {reason(error)}"
 
@@ -212,6 +212,6 @@ def _load_entry_point(point: importlib.metadata.EntryPoint) -> Any:
 
 
 def load_entry_points(group: str) -> None:
-    """Imports the modules that installed packages name in a group of entry points."""
+    """Imports the modules that installed packages name in an entry point group."""
     for point in _entry_points(group).values():
         _load_entry_point(point)

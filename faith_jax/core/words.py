@@ -1,7 +1,7 @@
-"""Words and sentences of texts that are counted and compared without a tokenizer.
+"""Words and sentences of texts, for counting and comparing without a tokenizer.
 
-Words by Unicode's rules (UAX #29) are those of all scripts. Where words have no spaces between
-them, each letter is one with its marks (Chinese, Japanese, Thai, Khmer, ...); Katakana stays whole.
+Words by Unicode's rules (UAX #29) cover all scripts. In scripts without spaces between words, each
+letter with its marks is a word (Chinese, Japanese, Thai, Khmer, ...); Katakana words stay whole.
 
 NLTK's Punkt splits sentences by punctuation, capitals and our list of abbreviations, without the
 models that it usually downloads.
@@ -19,11 +19,11 @@ import regex
 
 from faith_jax.core.heavy_imports import light_module
 
-# Marks (accents, vowel signs) belong to their letter's word: \w of `re` has none.
+# Includes marks (accents, vowel signs), which belong to a word; \w of `re` excludes them.
 WORD_CHARACTER = r"\p{L}\p{M}\p{N}"
 _WORD = regex.compile(f"[{WORD_CHARACTER}_]+(?:['\u2019][{WORD_CHARACTER}_]+)*")
-# Zero-width spaces and joiners, marks of direction, the byte order mark, soft hyphens, ... but not
-# the marks of Cf that stand above a number.
+# Zero-width spaces and joiners, direction marks, the byte order mark, soft hyphens, ... but not
+# the marks in the category Cf that are written above a number.
 _INVISIBLE = regex.compile(
     r"[[\p{Default_Ignorable_Code_Point}\p{Cf}]--\p{Prepended_Concatenation_Mark}]", regex.V1
 )
@@ -31,11 +31,11 @@ _SEGMENT = regex.compile(r"\b.+?\b", regex.V1 | regex.WORD | regex.DOTALL)
 LETTER = regex.compile(r"[\p{L}\p{N}]")
 _ID_EST = re.compile(r"\bi\.\s?e\b", re.IGNORECASE)
 _APOSTROPHE = re.compile("['\u2019]")
-# What Steen 2023 counts as the first person (section 5.1, table 3).
+# The words that Steen 2023 counts as the first person (section 5.1, table 3).
 STEEN_PRONOUNS = frozenset({"i"})
 FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself"})
 
-# Without their last full stop, lower case.
+# In lower case, without the last full stop.
 _ABBREVIATIONS = (
     "a.m", "al", "approx", "apr", "aug", "ave", "c", "ca", "capt", "cf", "co", "col", "corp", "dec",
     "dept", "dr", "e.g", "ed", "est", "etc", "feb", "fig", "gen", "gov", "hon", "i.e", "inc", "jan",
@@ -45,17 +45,18 @@ _ABBREVIATIONS = (
     "m.i.t", "n.a.s.a", "ph.d", "u.s.a", "u.s.s.r",
     *(".".join(pair) for pair in itertools.product(ascii_lowercase, repeat=2)),
 )  # fmt: skip
-# Those that may end a sentence, and words that then begin the next one ("6 p.m. Eastern" goes on).
+# Abbreviations that may end a sentence, and words that may begin the next one ("6 p.m. Eastern"
+# continues the sentence).
 _LAST = r"co|corp|etc|inc|jr|ltd|sr|ph\.d|(?!e\.g|i\.e)\w\.\w"
 _FIRST = (
     "A|After|All|Also|An|And|As|At|Before|But|By|For|From|He|Her|His|How|However|I|If|In|It|Its|"
     "Most|My|No|On|Our|She|Since|So|Some|That|The|Their|Then|There|These|They|This|Those|Today|"
     "We|What|When|Where|Which|While|Who|Why|With|You|Your"
 )
-# Scripts without spaces between sentences (but not inside a quotation that ends there), and those
-# with spaces and other full stops (Hindi, Urdu, Arabic).
+# Full stops of scripts without spaces between sentences (except at the end of a quotation), and of
+# scripts with spaces but other full stops (Hindi, Urdu, Arabic).
 _PIECE = r".+?(?:[。！？｡]+(?![。！？｡」』”’）])|[।॥۔؟]+(?=\s)|\Z)"  # noqa: RUF001
-# For those who split sentences alike without this module.
+# For other code that must split sentences in the same way without this module.
 SENTENCE_RULES = {
     "abbreviations": _ABBREVIATIONS,
     "last": _LAST,
@@ -66,7 +67,7 @@ _END = regex.compile(rf"(?<=(?<!\p{{L}})(?i:{_LAST})\.)\s+(?=(?:{_FIRST})\b)")
 
 
 def lower_words(text: str) -> list[str]:
-    """Returns the words of a text in lower case; an apostrophe inside a word belongs to it.
+    """Returns the words of a text in lower case; an apostrophe within a word belongs to the word.
 
     >>> lower_words("The cat's 2 kittens - asleep!")
     ['the', "cat's", '2', 'kittens', 'asleep']
@@ -75,7 +76,7 @@ def lower_words(text: str) -> list[str]:
 
 
 class Piece(NamedTuple):
-    """A word or sentence of a text, as it stands there or is compared, and its offsets in it."""
+    """A word or sentence, in its original or normalised form, and its offsets in the text."""
 
     text: str
     start: int
@@ -83,7 +84,7 @@ class Piece(NamedTuple):
 
 
 def unicode_words(text: str) -> Iterator[Piece]:
-    """Yields the words of a text of any script, in NFKC with case folded.
+    """Yields the words of a text in any script, in NFKC with case folding.
 
     Reference: UAX #29, section 4.1 (default word boundaries).
 
@@ -97,10 +98,10 @@ def unicode_words(text: str) -> Iterator[Piece]:
 
 
 def visible(text: str) -> str:
-    """Returns a text without characters that are not seen, such as zero-width spaces.
+    """Returns a text without invisible characters, such as zero-width spaces.
 
-    Zero-width joiners and non-joiners, which shape the letters of some scripts, go too: texts that
-    are compared both lose them.
+    Zero-width joiners and non-joiners, which shape letters in some scripts, are dropped too; this
+    does not matter if both of two compared texts lose them.
 
     >>> visible("fai\u200bth\u00adful")
     'faithful'
@@ -109,12 +110,12 @@ def visible(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Returns whether a text has nothing but white space and characters that are not seen."""
+    """Returns whether a text has only white space and invisible characters."""
     return not visible(text).strip()
 
 
 def first_person_count(text: str, pronouns: Collection[str] = FIRST_PERSON) -> int:
-    """Returns the number of these pronouns in a text, also in "I'm"; "i.e." is none.
+    """Returns the number of pronouns in a text, including "I'm" but not "i.e.".
 
     >>> first_person_count("I'm sure that my tea, i.e. mine, is hot.")
     3
@@ -153,7 +154,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def locate_sentences(text: str) -> Iterator[Piece]:
-    """Yields the sentences of a text with where each begins and ends in it."""
+    """Yields the sentences of a text with their offsets."""
     end = 0
     for sentence in split_sentences(text):
         start = text.index(sentence, end)

@@ -1,4 +1,4 @@
-"""Beam search, as one compiled loop of static shapes over a step function.
+"""Beam search as one compiled loop with static shapes over a step function.
 
 Each example has `num_beams` = K live beams and at most K finished hypotheses. Each step works as
 follows:
@@ -7,8 +7,8 @@ follows:
    candidates are selected by their sums of scores, so at least K of them do not end.
 2. A candidate finishes if it ends with an end token or is `max_length` long, and is among the
    best K candidates. A candidate that ends below rank K is dropped. Finished hypotheses are ranked
-   by sum of scores / length**length_penalty, where the length includes the end token. The K best of
-   the old and the new ones are kept.
+   by sum of scores / length**length_penalty, where the length includes the end token. The K best
+   finished hypotheses, old or new, are kept.
 3. The best K candidates that do not end become the live beams, and the cache is reordered.
 
 An example is closed, and its hypotheses no longer change, as soon as
@@ -26,7 +26,7 @@ The loop ends when all examples are closed or at `max_length`.
 These are the rules of Hugging Face's beam search (`max_length` is its `max_new_tokens`), with one
 exception: a beam with a score of -inf does not exist. It never finishes and never counts.
 
-Equal scores are ranked by the number of the candidate, the smaller first: older hypotheses before
+Candidates with equal scores are ranked by their index, the smaller first: older hypotheses before
 newer ones, better beams before worse ones, then by token id.
 """
 
@@ -103,18 +103,18 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
         # Rule 3: the best candidates that do not end.
         _, survivors = top_k(jnp.where(ends, -jnp.inf, candidates.score), beams)
         live = candidates.take(survivors)
-        # If too few candidates survive, ended ones fill their places; they are not beams.
+        # If too few candidates survive, ended candidates fill the places; they are not live beams.
         dead = jnp.take_along_axis(ends, survivors, axis=1)
         live = live._replace(score=jnp.where(dead, -jnp.inf, live.score))
         parents = jnp.take_along_axis(parents, survivors, axis=1)
-        # Beams are numbered within their example, rows of the cache through all of them.
+        # Beams are numbered within each example, cache rows across all examples.
         rows = parents + beams * jnp.arange(batch)[:, None]
         return _State(
             position=length,
             last=jnp.take_along_axis(last, survivors, axis=1),
             live=live,
             finished=finished,
-            # An example that was closed stays closed.
+            # A closed example stays closed.
             open=state.open & _may_improve(live, finished, length, config),
             cache=prefilled.reorder(cache, rows.reshape(-1)),
         )
@@ -133,7 +133,7 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
 def _extend_beams(
     live: _Beams, scored: StepScores, position: Array, config: DecodingConfig
 ) -> tuple[_Beams, Array]:
-    """Returns the best candidates, and int32 [batch, candidates], the beams that they extend."""
+    """Returns the best candidates, and the beams that they extend, int32 [batch, candidates]."""
     batch, beams = live.score.shape
     vocab = scored.scores.shape[-1]
     count = min(max(2, 1 + len(config.end_ids)) * beams, beams * vocab)
@@ -144,7 +144,7 @@ def _extend_beams(
     parents, tokens = index // vocab, index % vocab
     log_probs = scored.log_probs.reshape(batch, -1)
     candidates = live.take(parents)
-    first = jnp.zeros_like(position)  # a plain 0 would be of 64 bits where JAX has these
+    first = jnp.zeros_like(position)  # a plain 0 would be int64 if JAX has 64 bits enabled
     return (
         _Beams(
             tokens=jax.lax.dynamic_update_slice(
@@ -168,7 +168,7 @@ def _merge_finished(
     allowed = ends[:, :beams] & state.open[:, None]
     ranked = new.score / _length_penalty(state.position + 1, config)
     new = new._replace(score=jnp.where(allowed, ranked, -jnp.inf))
-    # Older hypotheses come first, and so win ties.
+    # Older hypotheses come first, so they win ties.
     hypotheses = jax.tree.map(lambda old, n: jnp.concatenate([old, n], axis=1), state.finished, new)
     _, best = top_k(hypotheses.score, beams)
     best_hypotheses = hypotheses.take(best)
@@ -185,13 +185,13 @@ def _merge_finished(
 def _may_improve(live: _Beams, finished: _Beams, length: Array, config: DecodingConfig) -> Array:
     """Returns boolean [batch]: whether a live beam may still rank above a finished one."""
     if config.early_stopping == "never" and config.length_penalty > 0:
-        # The best that a negative sum can reach: the longer, the larger its divisor.
+        # The maximum length has the largest divisor, so it gives the best score of a negative sum.
         length = jnp.int32(config.max_length)
     best = live.score[:, 0] / _length_penalty(length, config)
-    # -inf as long as there are fewer than K hypotheses.
+    # -inf while there are fewer than K finished hypotheses.
     worst = jnp.min(finished.score, axis=1)
     improving = best > worst
-    # K hypotheses close the example, however good the live beams are.
+    # K finished hypotheses close the example, however good the live beams are.
     if config.early_stopping is True:
         improving &= worst == -jnp.inf
     return improving

@@ -18,7 +18,7 @@ from faith_jax.core.settings import (
 )
 from faith_jax.core.types import as_tuple
 
-# A negative end token never occurs, so that the response never ends.
+# A negative end token never occurs, so the response never ends.
 _End = Annotated[int, msgspec.Meta(ge=-1, description="a token id")]
 _Ends = Annotated[tuple[_End, ...], msgspec.Meta(min_length=1, description="several")]
 
@@ -46,11 +46,11 @@ class DecodingConfig(Settings):
 
     Attributes:
       max_length: the maximum number of decoded tokens, including the end token.
-      temperature: scores are divided by it before sampling; 0 = no sampling.
-      top_k: sample only from the k best tokens; 0 = from all.
+      temperature: scores are divided by the temperature before sampling; 0 = no sampling.
+      top_k: sample only from the k best tokens; 0 = from all tokens.
       top_p: sample only from the nucleus: the smallest set of most probable tokens whose
         probabilities sum to at least top_p (Holtzman 2020). Applied after temperature and top_k.
-      eos_id: the token, or tokens, that end a response; None = the model's; -1 = no token.
+      eos_id: the token or tokens that end a response; None = the model's; -1 = no token.
       pad_id: the token that pads a row after its end; None = the model's.
       num_beams: width of the beam search; 1 = no beam search.
       length_penalty: a beam is ranked by its sum of scores / length**length_penalty; the length
@@ -60,13 +60,13 @@ class DecodingConfig(Settings):
       no_repeat_ngram: no n-gram of this many tokens is repeated; 0 = no limit. Tokens fed before
         the response count: the start token, or the prompt of a decoder-only model.
       forced_bos_id: the first token of each response; None = not forced.
-      forced_eos_id: token number `max_length` of a response that has not ended before, or the best
-        of several; None = not forced. A forced token has the score 0.
-      num_return: responses per example: the best beams, or that many samples.
+      forced_eos_id: the last token of a response that has not ended before `max_length`; if there
+        are several, the best of them; None = not forced. A forced token has the score 0.
+      num_return: number of responses per example: the best beams, or samples.
       pmi: settings of PMI-Decode; None = use the model's probabilities.
-      speculation: "ngram" = draft the next tokens by looking up the last ones in the input, see
-        `decoding.speculation`; None = one token a step. Responses stay the same.
-      draft_length: tokens of a draft.
+      speculation: "ngram" = draft the next tokens by looking up the last tokens in the input; see
+        `decoding.speculation`. None = one token per step. Responses are the same.
+      draft_length: number of tokens in a draft.
     """
 
     max_length: Positive = 64
@@ -99,14 +99,14 @@ class DecodingConfig(Settings):
             limit = f"at most num_beams = {self.num_beams}"
             self.require("num_return", self.num_return <= self.num_beams, limit)
             self.require("speculation", self.speculation is None, f"None {beams}")
-        # Greedy search would find the same response each time.
+        # Greedy search always finds the same response.
         elif self.temperature == 0:
             alone = "1 in greedy search, which finds one response; set temperature or num_beams"
             self.require("num_return", self.num_return == 1, alone)
 
     @property
     def copies(self) -> int:
-        """The number of rows per example: beams, or samples."""
+        """The number of rows per example: beams or samples."""
         return self.num_beams if self.num_beams > 1 else self.num_return
 
     @property
@@ -159,7 +159,7 @@ class DecodingConfig(Settings):
         """
         ends = eos_id if self.eos_id is None else self.eos_id
         if pad_id < 0:
-            # Any token will do behind the end; a model without end tokens never gets there.
+            # Any token can pad the end; a model without end tokens never needs padding.
             pad_id = max(0, ends[0] if isinstance(ends, tuple) else ends)
         return dataclasses.replace(
             self, eos_id=ends, pad_id=pad_id if self.pad_id is None else self.pad_id

@@ -1,8 +1,8 @@
-"""Generation: a model reads its inputs, and a search decodes what it writes.
+"""Generation: a model reads its inputs, and a search decodes responses.
 
-Keys and values of an input are stored once for all beams or samples of an example. The loop feeds
-an encoder-decoder its start token first. A decoder-only model reads all tokens of an input except
-the last at once, and the loop feeds the last token first.
+Keys and values of an input are stored once for all beams or samples of an example. In an
+encoder-decoder, the loop first feeds the start token. A decoder-only model reads all tokens of an
+input except the last at once, and the loop first feeds the last token.
 """
 
 import functools
@@ -29,9 +29,9 @@ from faith_jax.decoding.steps import (
 )
 from faith_jax.models.transformer import Inputs, Transformer
 
-# The inputs of a batch. An encoder's are tokens padded with the model's `pad_id`, DoHA's a pair of
-# these. A decoder-only model's are tokens padded on the right, and how many of each row count, at
-# least one.
+# The inputs of a batch. For a model with an encoder: tokens padded with the model's `pad_id`, or
+# for DoHA a pair of such arrays. For a decoder-only model: tokens padded on the right, and the
+# number of tokens in each row, at least one.
 Branch = Inputs | tuple[Array | SharedInputs, Array]
 
 
@@ -46,18 +46,17 @@ def generate(
 
     Args:
       module: the model.
-      params: its parameters.
-      branches: the inputs; with PMI-Decode also those without the document. The two are read
-        separately, because the latter are shorter, and decoded in one batch.
-      row_keys: random keys, of the sampling.
+      params: the model's parameters.
+      branches: the inputs; for PMI-Decode, also the inputs without the document. The branches are
+        read separately, because the second is shorter, and decoded in one batch.
+      row_keys: random keys for sampling.
       config: how tokens are selected.
 
     Returns:
-      The result; with PMI-Decode the log-probabilities are given the document.
+      The result; with PMI-Decode, log-probabilities are conditional on the document.
 
     Raises:
-      ConfigError: for tokens outside the vocabulary, and where `config.pmi` does not fit the number
-        of inputs.
+      ConfigError: for tokens outside the vocabulary, or if `config.pmi` does not fit `branches`.
     """
     has_pmi = config.pmi is not None
     expected = "a PMIConfig for inputs without the document" if len(branches) > 1 else "None"
@@ -77,12 +76,12 @@ def read(
 ) -> tuple[PyTree, PyTree]:
     """Reads the inputs of each branch once for `copies` rows of each example.
 
-    What `SharedInputs` have in common is read once. The branches' lengths may differ.
+    The common beginning of `SharedInputs` is read only once. The branches' lengths may differ.
 
     Returns:
-      What decoding does not change: the input tokens, -1 for padding, and keys and values of the
-      encoder's outputs, or of all tokens but the last, each of all branches. And what it changes:
-      the cache of all rows, for at most `max_length` tokens.
+      The memory, which decoding does not change: for all branches, the input tokens (-1 for
+      padding), and keys and values of the encoder's outputs or of all input tokens but the last.
+      And the cache of all rows, which decoding changes, for at most `max_length` tokens.
     """
 
     def read_branch(branch: Any) -> tuple[PyTree, PyTree]:
@@ -95,7 +94,7 @@ def read(
         _, caches = module.apply(
             {"params": params},
             tokens,
-            # The loop feeds the last token, whose logits are those of the response's first one.
+            # The loop feeds the last token, whose logits are for the first response token.
             lengths - 1,
             max_length,
             method="prefill",
@@ -121,26 +120,26 @@ def _encode(
         method="start_decoding",
         mutable=["cache", "encoder_cache"],
     )
-    # -1 marks padding whatever the branches' lengths; `attach_memory` puts the model's back.
+    # Branches of different lengths are padded with -1; `attach_memory` restores the model's id.
     tokens = jax.tree.map(lambda x: jnp.where(x == module.config.pad_id, -1, x), inputs)
     return {"tokens": tokens, "encoder_cache": caches["encoder_cache"]}, caches["cache"]
 
 
 def _mark_padding(tokens: Array, lengths: Array) -> Array:
-    """Returns tokens [batch, length] with -1 in place of padding."""
-    # By lengths, since padding may be a token of the vocabulary.
+    """Returns tokens [batch, length] with -1 instead of padding."""
+    # Determined by lengths, because the padding id may also be a regular token.
     return jnp.where(jnp.arange(tokens.shape[1])[None] >= lengths[:, None], -1, tokens)
 
 
 def _read_lines(
     module: Transformer, params: PyTree, inputs: SharedInputs, lengths: Array, max_length: int
 ) -> tuple[PyTree, PyTree]:
-    """Reads lines and returns what `read` does of the rows in them."""
+    """Reads lines of shared inputs; returns memory and cache of their rows, like `read`."""
     _, caches = module.apply(
         {"params": params},
         inputs.line_tokens,
         inputs.segments,
-        # All see segment 1, the beginning of their line, besides their own; 0 is padding.
+        # All tokens see segment 1, the beginning of their line, and their own; 0 is padding.
         jnp.minimum(inputs.segments, 1),
         inputs.positions,
         max_length,
@@ -148,13 +147,13 @@ def _read_lines(
         mutable=["cache", "prefix_cache"],
     )
     size = inputs.line_tokens.shape[1]
-    # Places among the tokens of all lines, one after the other.
+    # Indices into the concatenated tokens of all lines.
     places = inputs.lines[:, None] * size + inputs.places
 
     def of_rows(path: Any, leaf: Array) -> Array:
         if getattr(path[-1], "key", None) == "valid":
             prompt = module.config.decoder_prompt_length
-            # Again without the last token, which the loop feeds.
+            # As in `read`, without the last token, which the loop feeds.
             return jnp.arange(places.shape[1])[None] < (prompt + lengths - 1)[:, None]
         by_token = jnp.swapaxes(leaf, -3, -2)  # [..., lines, length, heads, head_dim]
         # [..., lines * length, heads, head_dim]
@@ -174,9 +173,9 @@ def attach_memory(
     copies: int = 1,
     pmi: PMIConfig | None = None,
 ) -> Prefilled:
-    """Returns the model that has read inputs, from what `read` returns.
+    """Returns a model that has read its inputs, given the outputs of `read`.
 
-    With `pmi` there are two branches, the second one without the document.
+    With `pmi`, there are two branches, the second one without the document.
     """
     config, tokens = module.config, memory["tokens"]
     # Constant in the loop, so a closure holds it instead of the loop state.
@@ -192,18 +191,18 @@ def attach_memory(
         return model_scores(logits), updated["cache"]
 
     if config.is_decoder_only:
-        # Each row moves to the right by its own padding, -1, so the last column has its last token.
+        # Shift each row to the right by its padding (-1), so that its last token is at the end.
         padding = jnp.sum(tokens < 0, axis=1)[:, None]
         place = jnp.arange(tokens.shape[1])[None] - padding
         moved = jnp.take_along_axis(tokens, jnp.maximum(place, 0), axis=1)
         source = jnp.where(place >= 0, moved, -1).astype(jnp.int32)
         first_tokens = jnp.repeat(source[:, -1], copies)
     else:
-        # Drafts may be copied from each of the inputs; DoHA has two.
+        # Drafts may be copied from all inputs; DoHA has two.
         source = jnp.concatenate(jax.tree.leaves(tokens), axis=1)
-        # The start token's logits are those of the first response token.
+        # The start token's logits are for the first response token.
         first_tokens = jnp.full((len(source) * copies,), config.decoder_start_id, jnp.int32)
-    # Rows of the two branches alternate, and those with the document come first.
+    # Rows of the two branches alternate; the row with the document comes first.
     source = jnp.repeat(source if pmi is None else source[::2], copies, axis=0)
     prompt = source if config.is_decoder_only else None
     model = Prefilled(step, cache, first_tokens, reorder_rows, prompt, take_back, source)
@@ -211,8 +210,8 @@ def attach_memory(
 
 
 def row_keys(seed: int | Array, rows: Integer[Array, "batch"]) -> Key[Array, "batch"]:
-    """Returns a random key for each example number [batch], independent of its batch."""
-    # By the number of the example, so that its batch does not matter.
+    """Returns a random key for each example number [batch]."""
+    # A key depends only on the seed and the example's number, not on its batch.
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(seed), rows)
 
 

@@ -20,25 +20,25 @@ def limited_scores(
 ) -> Float[Array, "rows vocab"]:
     """Returns the scores of the token at each row's `position`, -inf for forbidden tokens.
 
-    End tokens are forbidden before `min_length`, and tokens that complete an n-gram which the row
-    already contains are always forbidden. PMI-Decode's scores are computed of the tokens that are
-    left: both branches' probabilities sum to 1 over these, and its nucleus is among them. If a
-    model's scores leave no other token, its log-probabilities of the others replace the scores. A
-    forced token has the score 0 and all others -inf, regardless of other limits.
+    End tokens are forbidden before `min_length`, and tokens that complete an n-gram that the row
+    already contains are always forbidden. PMI-Decode's scores are computed over the remaining
+    tokens: both branches' probabilities sum to 1 over them, and the nucleus is chosen from them. If
+    no allowed token has a score above -inf, the allowed tokens' log-probabilities replace the
+    scores. A forced token has the score 0 and all others -inf, regardless of other limits.
 
-    Only the first `position` tokens of the responses count. There may be several consecutive rows
-    of scores and responses to each row of the model, such as of several positions.
+    Only the first `position` tokens of the responses count. Scores and responses may have several
+    consecutive rows for each row of the model, such as one for each of several positions.
     """
     scores = scored.scores
     tokens = jnp.arange(scores.shape[-1])[None]
     forbidden = jnp.zeros((1, scores.shape[-1]), bool)
     if config.min_length > 1:
-        # With the token at `position` a response has position + 1 tokens.
+        # With the token at `position`, a response has position + 1 tokens.
         forbidden |= is_end(tokens, config) & (position + 1 < config.min_length)[:, None]
     if config.no_repeat_ngram:
         prompt = prefilled.prompt
         prompt = prefilled.first_tokens[:, None] if prompt is None else prompt
-        # The positions of a row have the same prompt.
+        # All positions of a row have the same prompt.
         prompt = repeat_rows(prompt, len(responses))
         size = config.no_repeat_ngram
         forbidden |= repeating(prompt, responses, position, size, scores.shape[-1])
@@ -90,16 +90,16 @@ def repeating(
     history_length = (prompt.shape[1] + position)[:, None]
     # The n-grams that end at the first tokens start in the padding.
     padded = jnp.pad(history, ((0, 0), (size - 1, 0)), constant_values=-1)
-    # In `padded`, what precedes the next token begins at `history_length`.
+    # In `padded`, the size - 1 tokens before the next token begin at `history_length`.
     places = jnp.broadcast_to(history_length + jnp.arange(size - 1)[None], (rows, size - 1))
-    # The last size - 1 tokens of each row, which the next one makes an n-gram.
+    # The last size - 1 tokens of each row, which the next token extends to an n-gram.
     last = jnp.take_along_axis(padded, places, axis=1)
     # An n-gram that starts with padding does not count.
     matches = (padded[:, :length] >= 0) & (jnp.arange(length)[None] < history_length)
     for place in range(size - 1):
-        # matches[i]: the size - 1 tokens in front of history[i] are the last ones.
+        # matches[i]: the size - 1 tokens before history[i] equal the row's last tokens.
         matches &= padded[:, place : place + length] == last[:, place, None]
-    # Other tokens are set to an id outside the vocabulary, which is dropped.
+    # Other positions get an id outside the vocabulary, which is dropped.
     ends = jnp.where(matches, history, vocab_size)
     none = jnp.zeros((rows, vocab_size), bool)
     return none.at[jnp.arange(rows)[:, None], ends].set(True, mode="drop")

@@ -1,4 +1,4 @@
-"""Top-k and nucleus selection of tokens to draw (`search.next_tokens`), without sorting all."""
+"""Top-k and nucleus selection for sampling (`search.next_tokens`), without a full sort."""
 
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float, Integer
 
 from faith_jax.core.types import Array
 
-# The number of best tokens that are examined one by one. If the nucleus is larger, this number of
-# halvings, each of which sums over the vocabulary, comes before the next look.
+# The number of best tokens that are examined one by one. If the nucleus is larger, the range of
+# logits is first halved `_HALVINGS` times, each time with a sum over the vocabulary.
 _LOOKED_AT = 64
 _HALVINGS = 12
 # Summing this many columns side by side takes half the time on CPU.
@@ -62,8 +62,8 @@ def nucleus(logits: Float[Array, "rows vocab"], p: float) -> Bool[Array, "rows v
     """Returns which tokens are in the nucleus, boolean [rows, vocab].
 
     A token is in the nucleus if the tokens ranked before it sum to less than `p`. The last token of
-    the nucleus is searched among the best tokens. If it ranks lower, bisection first narrows the
-    range of logits. This is ten times as fast as sorting 32,128 tokens.
+    the nucleus is searched for among the best tokens. If it ranks lower, bisection first narrows
+    the range of logits. This is ten times as fast as sorting 32,128 tokens.
     Equal logits are ranked by id; `p` is in (0, 1).
     """
     vocab = logits.shape[-1]
@@ -76,14 +76,14 @@ def nucleus(logits: Float[Array, "rows vocab"], p: float) -> Bool[Array, "rows v
     # at least (1 - p) / vocab; the 2 allows for the rounding of the sums.
     farthest = np.float32(np.log(2 * vocab / max(1 - p, 1e-9)))
     nowhere = jnp.zeros(best.shape, bool)
-    # Above the best by more than a denormal number, which XLA treats as 0.
+    # Above the best logit by more than a denormal number, which XLA would treat as 0.
     high = best + jnp.maximum(1e-6 * jnp.abs(best), 1e-30)
     low = jnp.maximum(best - farthest, worst)
     start = _Range(low, high, best, jnp.zeros_like(nowhere, jnp.int32), nowhere)
 
     def halve_range(_: Array, bounds: _Range) -> _Range:
         middle = (bounds.low + bounds.high) / 2
-        # Keeps the half in which the sum reaches p, so that `_Range` stays true.
+        # Keeps the half in which the sum reaches p, which preserves the invariant of `_Range`.
         enough = _sum_probabilities(logits >= middle, probabilities) >= p
         return bounds._replace(
             low=jnp.where(enough, middle, bounds.low), high=jnp.where(enough, bounds.high, middle)
@@ -102,7 +102,7 @@ def nucleus(logits: Float[Array, "rows vocab"], p: float) -> Bool[Array, "rows v
 class _Range(NamedTuple):
     """The range of logits that contains the last token of each row's nucleus; all [rows, 1].
 
-    Tokens with logits of at least `high` sum to less than p, those of at least `low` to at least p.
+    Probabilities sum to less than p for logits >= `high`, and to at least p for logits >= `low`.
     """
 
     low: Array
@@ -113,7 +113,7 @@ class _Range(NamedTuple):
 
 
 def _sum_probabilities(inside: Array, probabilities: Array) -> Array:
-    """Sums the probabilities [rows, n * _LANES] of the tokens inside to [rows, 1]."""
+    """Sums the probabilities [rows, n * _LANES] of the tokens in the mask `inside`: [rows, 1]."""
     inside_probabilities = jnp.where(inside, probabilities, 0.0).reshape(len(inside), -1, _LANES)
     sums = jax.lax.optimization_barrier(jnp.sum(inside_probabilities, axis=1))
     return jnp.sum(sums, axis=-1, keepdims=True)
@@ -123,7 +123,7 @@ def _search_best_tokens(bounds: _Range, logits: Array, probabilities: Array, p: 
     """Searches for the last token among the best ones of the range."""
     inside = (logits >= bounds.low) & (logits < bounds.high)
     values, ids = top_k(jnp.where(inside, logits, -jnp.inf), min(_LOOKED_AT, logits.shape[-1]))
-    # The sum of what ranks above the range.
+    # The probability of all tokens above the range.
     before = _sum_probabilities(logits >= bounds.high, probabilities)
     masses = jnp.take_along_axis(probabilities, ids, axis=-1)
     enough = before + jnp.cumsum(jnp.where(values > -jnp.inf, masses, 0.0), axis=-1) >= p
@@ -138,7 +138,7 @@ def _search_best_tokens(bounds: _Range, logits: Array, probabilities: Array, p: 
         last_id=jnp.where(real == 0, logits.shape[-1], token),
         is_found=reached | (real < values.shape[-1]),
     )
-    # All that was looked at has one logit, which bisection of logits cannot part.
+    # All examined tokens have the same logit, so bisection of logits cannot separate them.
     tied = ~bounds.is_found & ~seen.is_found & (values[:, :1] == values[:, -1:])
 
     def look_at_tied() -> _Range:
@@ -150,7 +150,7 @@ def _search_best_tokens(bounds: _Range, logits: Array, probabilities: Array, p: 
         is_in_tie = tied & jnp.any(suffices, axis=-1, keepdims=True)
         first = jnp.argmax(suffices, axis=-1, keepdims=True).astype(jnp.int32)
         return seen._replace(
-            # All of these tokens are in the nucleus, and its last one is further down.
+            # All tied tokens are in the nucleus, and the last token of the nucleus ranks lower.
             high=jnp.where(tied & ~is_in_tie, tied_logit, seen.high),
             last=jnp.where(is_in_tie, tied_logit, seen.last),
             last_id=jnp.where(is_in_tie, first, seen.last_id),

@@ -8,10 +8,11 @@ limited to the smallest set of tokens whose probabilities in the first branch, w
 sum to at least p (equation 9). Greedy search, sampling and beam search rank tokens by this score.
 With alpha = 0 and p = 1, their results are the same as without PMI-Decode.
 
-Where tokens are forbidden (by a minimum length, or as repeated n-grams), the probabilities of both
-branches are those of the other tokens, as in the authors' code (github.com/ynandwan/pmi-faith); see
-`limits.limited_scores`. Their set contains one more token if the probabilities sum to p exactly.
-For a decoder-only model, the n-grams of the prompt are those of the prompt with the document.
+If tokens are forbidden (by a minimum length, or as repeated n-grams), the probabilities of both
+branches are normalised over the other tokens, as in the authors' code
+(github.com/ynandwan/pmi-faith); see `limits.limited_scores`. The authors' set contains one more
+token if the probabilities sum to p exactly. For a decoder-only model, repeated n-grams are looked
+up in the prompt with the document.
 
 Reference: Nandwani 2023, section 4.2.
 """
@@ -32,7 +33,7 @@ _LOWEST_LOG_PROB = -1e4
 
 
 class _PairedCache(NamedTuple):
-    base: PyTree  # with 2 * rows rows
+    base: PyTree  # has 2 * rows rows
     first_tokens: Array  # int32 [2 * rows]
     started: Array  # boolean [2 * rows]
 
@@ -44,8 +45,8 @@ def pmi_scores(
 ) -> Float[Array, "rows vocab"]:
     """Returns the scores of next tokens, -inf for tokens that may not be selected.
 
-    The arguments are natural log-probabilities, given the document and without it. Of a token that
-    is impossible without the document, log P(v | h, r) counts as -10,000.
+    The arguments are natural log-probabilities, with and without the document. If a token is
+    impossible without the document, log P(v | h, r) counts as -10,000.
     """
     allowed = keep_most_probable(with_document, 0, config.p)
     # (1 - alpha) a + alpha (a - b) = a - alpha b, which is exactly a if alpha is 0.
@@ -56,19 +57,19 @@ def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
     """Turns a model with 2 * rows rows into one with `rows` rows that scores by PMI-Decode.
 
     Args:
-      base: a plain model. Of each example, the first `copies` rows have read the document, and the
-        next ones the same inputs without it; so both lie on the same devices. After their own first
-        tokens, both are fed the same tokens. Its prompt and source are those of the former rows
-        alone.
+      base: a plain model. The first `copies` rows of each example have read the document, and the
+        next `copies` rows the same inputs without it, so both are on the same devices. After their
+        own first tokens, both are fed the same tokens. The model's prompt and source only have the
+        rows with the document.
       config: alpha and p.
-      copies: rows of an example.
+      copies: number of rows per example.
 
     Returns:
-      The model; its `log_probs` are given the document.
+      The model; its `log_probs` are conditional on the document.
     """
 
     def double_rows(values: Array) -> Array:
-        """Returns values of rows as those of both branches' rows."""
+        """Repeats values of rows for the rows of both branches."""
         # [examples, branches, copies, ...]
         by_example = values.reshape(-1, 1, copies, *values.shape[1:])
         return jnp.repeat(by_example, 2, axis=1).reshape(-1, *values.shape[1:])

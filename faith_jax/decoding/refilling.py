@@ -1,9 +1,9 @@
-"""Continuous refilling: an example whose rows have ended gives its place in the batch to the next.
+"""Continuous refilling: a new example takes the place of an example whose rows have ended.
 
-A batch that waits for its longest response computes much that nobody reads. Here the loop stops as
-soon as some examples have ended; the next ones are read and take their places, and the loop goes
-on. Each row has its own position in the cache, and its own random key, so that responses do not
-depend on who decodes beside it.
+A batch that waits for its longest response computes many tokens that nobody reads. Here the loop
+stops as soon as some examples have ended; new examples are read and take their places, and the loop
+continues. Each row has its own position in the cache and its own random key, so responses do not
+depend on the other examples in the batch.
 """
 
 from collections.abc import Sequence
@@ -31,9 +31,9 @@ class Places(NamedTuple):
     """The places of a batch, each with an example.
 
     Attributes:
-      memory: what the model has read of each, see `generation.read`.
-      draws: uint32 [places, 2], the seed and the number of each example, which make its random key.
-      rows: [places * copies].
+      memory: the model's memory of each example's inputs; see `generation.read`.
+      draws: uint32 [places, 2], seed and number of each example, which determine its random key.
+      rows: the decoding state of [places * copies] rows.
     """
 
     memory: PyTree
@@ -52,10 +52,10 @@ class Refilling(NamedTuple):
     config: DecodingConfig
 
     def read(self, params: PyTree, draws: Array, branches: Sequence[Any]) -> Places:
-        """Reads examples, each of which gets a place; the cache has the shortest length.
+        """Reads examples, one for each place; the cache has the shortest length.
 
         Args:
-          params: of the model.
+          params: the model's parameters.
           draws: see `Places`.
           branches: the inputs; PMI-Decode has two branches.
         """
@@ -68,32 +68,32 @@ class Refilling(NamedTuple):
         return Places(memory, draws, start(model, config))
 
     def place(self, places: Places, new: Places, free: Integer[Array, "new"]) -> Places:
-        """Puts a few examples that were read in free places.
+        """Puts a few examples that were read into free places.
 
         Args:
-          places: their inputs and their cache may be longer.
-          new: the examples.
-          free: the place of each; the number of places = in none.
+          places: all places; their inputs and cache may be longer than those of `new`.
+          new: the new examples.
+          free: the place of each new example; the number of places = drop the example.
         """
-        # PMI-Decode has two branches, and so twice the rows, in memory and cache.
+        # PMI-Decode has two branches, so memory and cache have twice the rows.
         batch, num_branches = len(places.draws), 1 + (self.config.pmi is not None)
         memory = place_rows(places.memory, new.memory, free, batch, num_branches)
         cache = place_rows(places.rows.cache, new.rows.cache, free, batch, num_branches)
         held, fresh = ((source.draws, source.rows._replace(cache=None)) for source in (places, new))
-        # Draws and rows have no branches: only the model's memory and cache do.
+        # Draws and rows have no branches; only the model's memory and cache have them.
         draws, rows = place_rows(held, fresh, free, batch)
         return Places(memory, draws, rows._replace(cache=cache))
 
     def run(
         self, params: PyTree, memory: PyTree, draws: Array, rows: Rows, enough: Array
     ) -> tuple[Rows, tuple[DecodingResult, Array]]:
-        """Decodes until so many places have nothing more to decode, or the cache is full.
+        """Decodes until `enough` places have ended, or the cache is full.
 
         Returns:
-          The rows, and of each place the result and whether it has ended, boolean [places].
+          The rows, and for each place its result and whether it has ended, boolean [places].
         """
         config, room = self.config, self._count_response_slots(rows)
-        # Without a cache: it is part of the rows, which the loop carries.
+        # No cache here, because it is part of the rows, which the loop carries.
         model = generation.attach_memory(
             self.module, params, memory, None, config.copies, config.pmi
         )
@@ -104,7 +104,7 @@ class Refilling(NamedTuple):
             return jnp.all(rows.ended.reshape(-1, config.copies), axis=1)
 
         rows = jax.lax.while_loop(
-            # A full cache ends the loop too: its length is static, and `grow` makes a longer one.
+            # A full cache also ends the loop: its length is static, and `grow` makes a longer one.
             lambda rows: (
                 (jnp.sum(have_ended(rows)) < enough) & (needed_cache_length(rows, config) <= room)
             ),
@@ -116,9 +116,9 @@ class Refilling(NamedTuple):
         return rows, (by_place, have_ended(rows))
 
     def grow(self, rows: Rows) -> Rows:
-        """Returns the rows with a cache of the next length, if this is not the last one."""
+        """Returns the rows with a cache of the next length, unless it already has the maximum."""
         room, max_length = self._count_response_slots(rows), self.config.cache_length
-        # Each length is a program of its own, so that there are few.
+        # There are only few lengths, because a program is compiled for each.
         longer = next((length for length in cache_lengths(max_length) if length > room), max_length)
         return rows._replace(cache=resize_cache(rows.cache, longer + self._prompt_length))
 
@@ -129,6 +129,6 @@ class Refilling(NamedTuple):
 
     @property
     def _prompt_length(self) -> int:
-        """The length of the soft prompt in front of the responses in the cache."""
+        """The length of the soft prompt before the responses in the cache."""
         config = self.module.config
         return 0 if config.is_decoder_only else config.decoder_prompt_length

@@ -1,7 +1,7 @@
-"""Greedy search and sampling, as one compiled loop over a step function.
+"""Greedy search and sampling as one compiled loop over a step function.
 
 The loop does not depend on the model: it feeds the last token of each row to a `StepFunction` and
-selects the next one, or several (`decoding.speculation`). Each row has a position of its own. Each
+selects the next token, or several (`decoding.speculation`). Each row has its own position. Each
 example has its own random key, so its samples do not depend on the other rows of the batch.
 """
 
@@ -60,7 +60,7 @@ def copy_keys(row_keys: Key[Array, "batch"], copies: int) -> Key[Array, "rows"]:
 
     Copy 0 has the example's own key, so its sample is the same as with a single copy.
     """
-    # Positions are folded in from 0 upwards, so copies count downwards to avoid the same numbers.
+    # Positions are folded in from 0 upwards; copies count downwards to avoid the same numbers.
     numbers = jnp.uint32(0) - jnp.arange(copies, dtype=jnp.uint32)
 
     def keys(key):
@@ -87,9 +87,9 @@ def search(
 ) -> DecodingResult:
     """Runs greedy search or sampling until every row has ended or is `max_length` long.
 
-    A row without any possible token (every score is -inf) ends there, with a score of -inf.
+    A row without any possible token (all scores are -inf) ends there, with a score of -inf.
 
-    Arguments and results are those of `decode`.
+    Has the arguments and results of `decode`.
     """
     keys = copy_keys(row_keys, config.copies)
     end = loop_in_stages(
@@ -109,7 +109,7 @@ def start(prefilled: Prefilled, config: DecodingConfig) -> Rows:
     """Returns the rows of a model before their first tokens."""
     rows, cache = prefilled.first_tokens.shape[0], prefilled.cache
     if prefilled.take_back is not None:
-        # Takes nothing back, but gives each row an index of its own.
+        # Takes no token back, but gives each row its own cache index.
         cache = prefilled.take_back(cache, jnp.zeros((rows,), jnp.int32))
     return Rows(
         tokens=jnp.full((rows, config.max_length), config.padding, jnp.int32),
@@ -123,54 +123,54 @@ def start(prefilled: Prefilled, config: DecodingConfig) -> Rows:
 
 
 def needed_cache_length(rows: Rows, config: DecodingConfig) -> Integer[Array, ""]:
-    """Returns how many tokens the cache must hold after the next step of what has not ended."""
+    """Returns how many tokens the cache must hold after the next step of the unfinished rows."""
     return jnp.max(jnp.where(rows.ended, 0, rows.length)) + 1 + config.num_drafted
 
 
 def advance(
     rows: Rows, prefilled: Prefilled, keys: Key[Array, "rows"], config: DecodingConfig
 ) -> Rows:
-    """Takes a step of the model; rows that have not ended gain a token, or drafted ones as well."""
+    """Takes one model step; each unfinished row gains a token, plus accepted drafted tokens."""
     count = 1 + config.num_drafted
     fed, draft = rows.last, None
     if count > 1:
         assert prefilled.source is not None
         draft = ngram_draft(prefilled.source, rows.tokens, rows.length, count - 1)
-        # -1, where nothing could be drafted, is fed as 0, and equals no token that is selected.
+        # A draft of -1 (nothing could be drafted) is fed as 0, but never equals a selected token.
         fed = jnp.concatenate([rows.last[:, None], jnp.maximum(draft, 0)], axis=1)
     scored, cache = prefilled.step(fed, rows.cache)
-    # [rows, count, vocab] -> [rows * count, vocab]: positions are limited and selected like rows.
+    # [rows, count, vocab] -> [rows * count, vocab], to limit and select positions like rows.
     scored = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), scored)
     positions = rows.length[:, None] + jnp.arange(count)[None]  # [rows, count], as below
     responses = rows.tokens
     if draft is not None:
         responses = jnp.repeat(_write_tokens(rows.tokens, positions[:, :-1], draft), count, axis=0)
     scores = limited_scores(scored, positions.reshape(-1), config, prefilled, responses)
-    # A key for each row and position: what is drawn does not depend on what was drafted.
+    # A key for each row and position, so that samples do not depend on drafts.
     fold = jax.vmap(jax.vmap(jax.random.fold_in, in_axes=(None, 0)))
     position_keys = fold(keys, positions).reshape(-1)
     tokens = next_tokens(scores, config, position_keys)
     gained = jnp.take_along_axis(scores, tokens[:, None], axis=-1)[:, 0]
     log_prob = jnp.take_along_axis(scored.log_probs, tokens[:, None], axis=-1)[:, 0]
     tokens, gained, log_prob = (x.reshape(-1, count) for x in (tokens, gained, log_prob))
-    # Rows for which no token is possible end here, without one.
+    # Rows without any possible token end here, without a token.
     stuck = gained == -jnp.inf
     ends = stuck | is_end(tokens, config) | (positions + 1 >= config.max_length)
     reached = ~rows.ended[:, None]
     if draft is not None:
         goes_on = ((tokens[:, :-1] == draft) & ~ends[:, :-1]).astype(jnp.int32)
-        # A position is reached if each draft before it was selected: a running product of 0 and 1.
+        # A position is reached if all drafted tokens before it were selected: a running product.
         reached &= jnp.pad(jnp.cumprod(goes_on, axis=1), ((0, 0), (1, 0)), constant_values=1) > 0
     is_kept = reached & ~stuck
     new = jnp.sum(is_kept, axis=1, dtype=jnp.int32)
-    # The last token that is kept is fed next.
+    # The last kept token is fed next.
     last = jnp.take_along_axis(tokens, jnp.maximum(new - 1, 0)[:, None], axis=1)[:, 0]
     if draft is not None:
         assert prefilled.take_back is not None
-        # `count` tokens were fed, and `new` of them are the row's.
+        # `count` tokens were fed, and `new` of them are kept.
         cache = prefilled.take_back(cache, count - new)
     return Rows(
-        # Tokens at `max_length`, behind the end, are dropped.
+        # Tokens at the index `max_length` are out of range and dropped.
         tokens=_write_tokens(rows.tokens, jnp.where(is_kept, positions, config.max_length), tokens),
         last=jnp.where(new > 0, last, rows.last),
         ended=rows.ended | jnp.any(reached & ends, axis=1),
@@ -183,5 +183,5 @@ def advance(
 
 
 def _write_tokens(tokens: Array, positions: Array, new: Array) -> Array:
-    """Writes tokens [rows, any] at positions of each row; those behind its end are dropped."""
+    """Writes tokens [rows, any] at positions of each row; drops those after the row's end."""
     return tokens.at[jnp.arange(len(tokens))[:, None], positions].set(new, mode="drop")

@@ -1,9 +1,9 @@
-"""Inputs of a decoder-only model that begin alike: what they have in common is read once.
+"""Inputs of a decoder-only model with a common beginning, which is read only once.
 
-Questions about one document are the usual case, where the document stands in front. A line holds
-the common beginning and, behind it, what each input has of its own; each token sees the beginning
-and its own part, and has the position that it has in its input. So keys and values are those of
-the inputs read one by one, up to rounding.
+The usual case is several questions about the same document, if the document comes first. A line
+has the common beginning, followed by the remaining tokens of each input. Each token sees the
+beginning and its own input's tokens, and has the same position as in its input. Keys and values are
+therefore the same as if inputs were read one by one, up to rounding.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Lines are compiled for shapes of their own, and their keys and values are copied to the rows: a
-# few tokens that are read once do not make up for that. Neither this number nor the next one has
-# been measured; docs/decoding_speed.md has the gain of 500 tokens in common.
+# Lines are compiled for separate shapes, and their keys and values are copied to the rows; reading
+# a few tokens only once does not outweigh this cost. Neither this number nor the next one has been
+# measured; docs/decoding_speed.md has the gain for 500 common tokens.
 LEAST_SHARED = 32
-# Where a row joins that shares less than a group did, the others read the rest of the beginning by
-# themselves: at most as many tokens each as the group still reads once.
+# If a row that shares fewer tokens joins a group, the other rows must each read the rest of their
+# common beginning. With 1/2, this is at most as many tokens as the group still shares.
 _LEAST_KEPT = 1 / 2
 
 
@@ -28,16 +28,16 @@ class _PrefixGroup(NamedTuple):
 
 
 class SharedInputs(NamedTuple):
-    """Rows of input tokens, and the lines that are read in their place.
+    """Rows of input tokens, and the lines that are read instead of the rows.
 
     Attributes:
       tokens: int32 [rows, length], the inputs, padded on the right.
-      line_tokens: int32 [lines, line length], with room for a soft prompt in front.
-      segments: int32 [lines, line length]: 1 = the common beginning, 2, 3, … = what a row has of
-        its own, 0 = padding. Each token sees segment 1 besides its own.
-      positions: int32, in the input that a token is of.
+      line_tokens: int32 [lines, line length], with room for a soft prompt at the beginning.
+      segments: int32 [lines, line length]: 1 = the common beginning, 2, 3, … = the remaining tokens
+        of a row, 0 = padding. Each token sees segment 1 and its own segment.
+      positions: int32 [lines, line length], each token's position in its own input.
       lines: int32 [rows], the line of each row.
-      places: int32 [rows, prompt + length], where its tokens are in this line.
+      places: int32 [rows, prompt + length], the index of each of a row's tokens in its line.
     """
 
     tokens: Any
@@ -49,16 +49,16 @@ class SharedInputs(NamedTuple):
 
 
 def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[_PrefixGroup]:
-    """Returns inputs in groups that begin alike, each input in one.
+    """Divides inputs into groups with a common beginning.
 
-    A group shares at least `LEAST_SHARED` tokens; with each row that joins, at least `_LEAST_KEPT`
-    of what it shared before. An input without a group shares all of its tokens with itself.
+    A group shares at least `LEAST_SHARED` tokens, and keeps at least the share `_LEAST_KEPT` of
+    them with each row that joins. An input without a common beginning is a group of its own.
 
     >>> document = list(range(100, 150))
     >>> prefix_groups([[*document, 1, 2], [5, 6], [*document, 3]])
     [_PrefixGroup(rows=[1], shared=2), _PrefixGroup(rows=[0, 2], shared=50)]
     """
-    # In the order of their tokens, inputs that begin alike are neighbours.
+    # Sorted by their tokens, inputs with a common beginning are neighbours.
     ordered = sorted(range(len(inputs)), key=lambda row: (list(inputs[row]), row))
     groups: list[_PrefixGroup] = []
     for row in ordered:
@@ -66,9 +66,9 @@ def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[_PrefixGroup]:
             rows, shared = groups[-1]
             length = min(shared, len(inputs[row]))
             differ = np.asarray(inputs[rows[0]][:length]) != np.asarray(inputs[row][:length])
-            # The first place where they differ.
+            # The index of the first difference.
             common = int(differ.argmax()) if differ.any() else length
-            # A single input shares its beginning with none yet, and gives up nothing.
+            # A group of one input shares nothing yet, so it loses nothing.
             kept = shared * _LEAST_KEPT if len(rows) > 1 else 0
             if common >= max(LEAST_SHARED, kept):
                 groups[-1] = _PrefixGroup([*rows, row], common)
@@ -78,12 +78,12 @@ def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[_PrefixGroup]:
 
 
 def tokens_saved(groups: Sequence[_PrefixGroup]) -> int:
-    """Returns how many tokens fewer are read where each group's beginning is read once."""
+    """Returns how many fewer tokens are read if each group's beginning is read only once."""
     return sum(group.shared * (len(group.rows) - 1) for group in groups)
 
 
 def line_length(inputs: Sequence[Sequence[int]], group: _PrefixGroup) -> int:
-    """Returns the tokens of a group's line: its beginning, and what each row has of its own."""
+    """Returns the number of tokens in a group's line: the beginning, and each row's own tokens."""
     return group.shared + sum(len(inputs[row]) - group.shared for row in group.rows)
 
 
@@ -95,15 +95,15 @@ def shared_inputs(
     length: int,
     prompt: int = 0,
 ) -> SharedInputs:
-    """Returns the lines of inputs.
+    """Arranges inputs in lines.
 
     Args:
-      inputs: of the rows.
-      groups: of these rows.
-      tokens: int32 [rows, length], the inputs, padded; rows behind them only fill up.
-      lines: how many, at least that of the groups.
-      length: of a line, at least `prompt` and `line_length` of every group.
-      prompt: tokens of a soft prompt in front of each input.
+      inputs: the tokens of each row.
+      groups: the groups of these rows.
+      tokens: int32 [rows, length], the inputs, padded; may have additional rows of padding.
+      lines: number of lines, at least the number of groups.
+      length: length of a line, at least `prompt` + `line_length` of every group.
+      prompt: length of a soft prompt before each input.
     """
     shape = (lines, length)
     line_tokens, segments, positions = (np.zeros(shape, np.int32) for _ in range(3))
@@ -111,7 +111,7 @@ def shared_inputs(
     places = np.zeros((len(tokens), prompt + tokens.shape[1]), np.int32)
     for line, (rows, shared) in enumerate(groups):
         begin = end = prompt + shared
-        # The beginning is that of any row of the group.
+        # All rows of the group have the same beginning.
         line_tokens[line, prompt:begin] = inputs[rows[0]][:shared]
         segments[line, :begin] = 1
         positions[line, :begin] = np.arange(begin)
@@ -121,6 +121,6 @@ def shared_inputs(
             line_tokens[line, at:end], segments[line, at:end] = remainder, segment
             positions[line, at:end] = begin + np.arange(len(remainder))
             line_of[row] = line
-            # The beginning, with the soft prompt, and the row's own part behind it.
+            # The beginning, including the soft prompt, followed by the row's own tokens.
             places[row, : begin + len(remainder)] = [*range(begin), *range(at, end)]
     return SharedInputs(tokens, line_tokens, segments, positions, line_of, places)

@@ -25,10 +25,10 @@ class Prefilled(NamedTuple):
       reorder: (cache, int32 [rows]) -> cache whose row r is row rows[r] of the given cache.
       prompt: int32 [rows, any], the tokens of each row's own sequence up to `first_tokens`, padded
         on the left with -1; equal for the rows of an example. None = only `first_tokens`.
-      take_back: (cache, int32 [rows]) -> cache without so many of the last tokens of each row. Only
-        speculation needs it.
+      take_back: (cache, int32 [rows]) -> cache without the given number of last tokens of each row.
+        Only speculation needs this.
       source: int32 [rows, any], the tokens of each row's input, from which drafts are copied; -1 =
-        padding. Only speculation needs it.
+        padding. Only speculation needs this.
     """
 
     step: StepFunction
@@ -49,7 +49,7 @@ class DecodingResult(NamedTuple):
         token, under the model itself (temperature 1, without top_k, top_p or PMI).
       length: int32 [batch], the number of tokens of each row, including the end token.
       score: float32 [batch], the sum of the step function's scores of the tokens, which is log_prob
-        for a plain model. In beam search it is the ranking score: sum / length**length_penalty.
+        for a plain model. In beam search, the ranking score: sum / length**length_penalty.
     """
 
     tokens: Array
@@ -59,8 +59,8 @@ class DecodingResult(NamedTuple):
 
 
 def model_scores(logits: Float[Array, "rows *several vocab"]) -> StepScores:
-    """Returns the scores of a plain model, the log-probabilities of logits."""
-    # Float32, since a search adds them up over the response.
+    """Returns the scores of a plain model: the log-probabilities of its logits."""
+    # Float32, because a search adds scores up over the response.
     log_probs = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
     return StepScores(log_probs, log_probs)
 
@@ -70,12 +70,12 @@ _KEYS_AND_VALUES = ("cached_key", "cached_value", "key", "value")
 
 def _row_axis(path: Any, leaf: Array) -> int:
     name = getattr(path[-1], "key", None) if path else None
-    # [..., rows, heads, length, head_dim], with scanned layers in front.
+    # [..., rows, heads, length, head_dim]; scanned layers add an axis before the rows.
     return leaf.ndim - 4 if name in _KEYS_AND_VALUES else 0
 
 
 def reorder_rows(cache: PyTree, rows: Array) -> PyTree:
-    """Gathers rows of what a model remembers.
+    """Gathers rows of a model's cache or memory.
 
     Args:
       cache: keys and values [..., rows, heads, length, head_dim], with the layers first if they are
@@ -84,33 +84,33 @@ def reorder_rows(cache: PyTree, rows: Array) -> PyTree:
     """
 
     def gather(path, leaf):
-        # Scalars, such as an index of all rows, do not depend on rows.
+        # Scalars, such as an index that all rows share, stay the same.
         return leaf if jnp.ndim(leaf) == 0 else jnp.take(leaf, rows, axis=_row_axis(path, leaf))
 
     return jax.tree_util.tree_map_with_path(gather, cache)
 
 
 def take_back(cache: PyTree, tokens: Integer[Array, "rows"]) -> PyTree:
-    """Takes so many of each row's last tokens back from a model's cache, by its `cache_index`.
+    """Removes the last `tokens` tokens of each row from a model's cache, by its `cache_index`.
 
-    The index is each row's own then, int32 [rows]; before, it may be a scalar.
+    The index, which may be a scalar before, then has one entry per row, int32 [rows].
     """
 
     def lower(path, leaf):
-        # Keys and values stay, but count no longer, and are written over.
+        # Keys and values stay in the cache, but are masked and later overwritten.
         return leaf - tokens if path[-1].key == "cache_index" else leaf
 
     return jax.tree_util.tree_map_with_path(lower, cache)
 
 
-# A step reads the whole cache, so a loop begins with a short one. Shorter ones save little.
+# A step reads the whole cache, so a loop starts with a short one; shorter ones would save little.
 _SHORTEST_CACHE = 64
 
 
 def cache_lengths(max_length: int) -> list[int]:
     """Returns the successive lengths of a cache of at most `max_length` tokens.
 
-    Each is about twice the one before. There are few, since a loop is compiled for each.
+    Each is about twice the previous one. There are few, because a loop is compiled for each.
 
     >>> cache_lengths(64), cache_lengths(256), cache_lengths(2048)
     ([64], [64, 128, 256], [512, 1024, 2048])
@@ -125,13 +125,13 @@ def _holds_tokens(path: Any) -> bool:
 
 
 def cache_capacity(cache: PyTree) -> int | None:
-    """Returns how many tokens' keys and values a cache has room for; None = it has none."""
+    """Returns the number of tokens a cache has room for; None = a cache without keys and values."""
     leaves = jax.tree_util.tree_leaves_with_path(cache)
     return next((leaf.shape[-2] for path, leaf in leaves if _holds_tokens(path)), None)
 
 
 def resize_cache(cache: PyTree, length: int) -> PyTree:
-    """Cuts the end of a cache off, or adds to it, so that it has room for so many tokens."""
+    """Shortens a cache, or extends it with zeros, to make room for `length` tokens."""
 
     def resize(path, leaf):
         if not _holds_tokens(path):
@@ -152,18 +152,18 @@ def loop_in_stages(
     state: Any,
     max_tokens: int,
 ) -> Any:
-    """Repeats a step, with a cache that is as long as the tokens need, and longer later.
+    """Repeats a step with a cache that starts short and grows as more tokens need room.
 
     Args:
-      unfinished: of a state, boolean scalar.
+      unfinished: maps a state to a boolean scalar.
       step: maps a state to the next one.
-      needed: of a state, int32 scalar: how many tokens the cache must hold after the next step,
-        without those of a soft prompt.
-      state: a tuple with a `cache`, which holds `max_tokens` tokens behind the soft prompt's.
-      max_tokens: tokens that can be needed.
+      needed: maps a state to the number of tokens that the cache must hold after the next step,
+        int32 scalar, not counting the soft prompt.
+      state: a tuple with a `cache` that has room for the soft prompt and `max_tokens` tokens.
+      max_tokens: maximum number of tokens that can be needed.
     """
     capacity = cache_capacity(state.cache)
-    if capacity is None:  # not a transformer's
+    if capacity is None:  # not a transformer's cache
         return jax.lax.while_loop(unfinished, step, state)
     for length in cache_lengths(max_tokens):
         # capacity - max_tokens is the length of the soft prompt.
@@ -178,21 +178,21 @@ def loop_in_stages(
 
 
 def repeat_rows(cache: PyTree, batch: int, copies: int) -> PyTree:
-    """Repeats each of the `batch` rows of a cache `copies` times, next to each other."""
+    """Repeats each of the `batch` rows of a cache `copies` times, in consecutive rows."""
     if copies == 1:
         return cache
     return reorder_rows(cache, jnp.repeat(jnp.arange(batch), copies))
 
 
 def stack_rows(first: PyTree, second: PyTree) -> PyTree:
-    """Joins what a model remembers of two batches: each row, followed by that of the second.
+    """Joins a model's memory or cache of two batches, with alternating rows.
 
-    Rows that are split over devices stay where they are; if all rows of the first batch came first,
-    half of the rows would move.
+    Rows that are split over devices stay on their devices; if all rows of the first batch came
+    first, half of the rows would move.
 
     Args:
       first: as in `reorder_rows`; scalars are equal in both.
-      second: the same, of any length; the shorter one is filled up at the end, tokens with -1.
+      second: the same for the second batch; the shorter one is padded at the end, tokens with -1.
     """
 
     def stack(path, a, b):
@@ -200,7 +200,7 @@ def stack_rows(first: PyTree, second: PyTree) -> PyTree:
             return a
         axis = _row_axis(path, a)
         longest = [max(sizes) for sizes in zip(a.shape, b.shape, strict=True)]
-        # Rows 2 i and 2 i + 1 are row i of the first and of the second batch.
+        # Rows 2 i and 2 i + 1 are row i of the first and the second batch.
         pairs = jnp.stack([_fill_up(x, longest, axis) for x in (a, b)], axis + 1)
         return pairs.reshape(*longest[:axis], -1, *longest[axis + 1 :])
 
@@ -210,22 +210,22 @@ def stack_rows(first: PyTree, second: PyTree) -> PyTree:
 def place_rows(
     held: PyTree, new: PyTree, examples: Integer[Array, "new"], batch: int, branches: int = 1
 ) -> PyTree:
-    """Writes the rows of a few examples among those of a batch.
+    """Replaces the rows of a few examples of a batch.
 
     Args:
-      held: what is remembered of the batch, as in `reorder_rows`, without scalars: of each example
-        the branches, and of each of these its copies.
-      new: the same of the new examples, of these lengths or shorter.
-      examples: their numbers in the batch; those of `batch` are left out.
-      batch: examples of `held`.
-      branches: of PMI-Decode.
+      held: the batch's memory or cache, as in `reorder_rows`, without scalars. Rows are ordered by
+        example, then branch, then copy.
+      new: the same for the new examples, of the same or smaller lengths.
+      examples: index of each new example in the batch; an index of `batch` drops the example.
+      batch: number of examples in `held`.
+      branches: number of branches; 2 for PMI-Decode.
     """
 
     def place(path, leaf, rows):
         axis = _row_axis(path, leaf)
         copies = leaf.shape[axis] // (batch * branches)
         row_offsets = jnp.arange(branches * copies)[None]
-        # An example's rows follow each other: branches * copies of them.
+        # An example has branches * copies consecutive rows.
         index = (examples[:, None] * branches * copies + row_offsets).reshape(-1)
         rows = _fill_up(rows, leaf.shape, axis)
         return leaf.at[(slice(None),) * axis + (index,)].set(rows, mode="drop")
@@ -234,7 +234,7 @@ def place_rows(
 
 
 def _fill_up(leaf: Array, shape: Sequence[int], row_axis: int) -> Array:
-    """Fills an array up at the end of each axis but that of the rows; tokens with -1, else 0."""
+    """Pads the end of each axis except the rows; integers (tokens) with -1, others with 0."""
     sizes = zip(leaf.shape, shape, strict=True)
     padding = [(0, 0 if i == row_axis else size - n) for i, (n, size) in enumerate(sizes)]
     is_tokens = jnp.issubdtype(leaf.dtype, jnp.integer)

@@ -1,8 +1,8 @@
 """Log-likelihoods of target tokens, without a [batch, length, vocab] array of logits.
 
-Losses and scores need three numbers per token from the logits. They are computed for a piece of the
-length at a time. `summed_losses` computes the gradients of a piece together with its loss, so that
-it computes logits once; gradients through `target_statistics` compute them again.
+Losses and scores need only three numbers per token from the logits, which are computed for one
+piece of the length at a time. `summed_losses` computes a piece's gradients together with its loss,
+so it computes logits only once; gradients through `target_statistics` compute them again.
 """
 
 import functools
@@ -17,15 +17,15 @@ from jaxtyping import Float, Integer
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.output_layer import OutputLayer
 
-# The most bytes of float32 logits held at once. On CPUs fewer are faster, by a tenth of a step.
+# Maximum bytes of float32 logits held at once. On CPUs, the lower limit makes a step 10% faster.
 MAX_LOGITS_BYTES, MAX_LOGITS_BYTES_ON_CPU = 256 * 2**20, 64 * 2**20
 
 
 class TargetStatistics(NamedTuple):
     """Statistics of each target token; all float32 [batch, length].
 
-    They are the target's logit, the natural log of the sum of exp(logits) over the vocabulary, and
-    the mean of the logits over the vocabulary, for label smoothing.
+    The fields are the target's logit, the natural log of the sum of exp(logits) over the
+    vocabulary, and the mean of the logits over the vocabulary, for label smoothing.
     """
 
     logit: Array
@@ -39,7 +39,7 @@ class TargetStatistics(NamedTuple):
 
 
 def piece_length(length: int, vocab_size: int, max_logits_bytes: int, rows: int = 1) -> int:
-    """Returns at how many of `length` positions the float32 logits fit, at least one."""
+    """Returns for how many of `length` positions the float32 logits fit, at least 1."""
     return max(1, min(length, max_logits_bytes // (4 * rows * vocab_size)))
 
 
@@ -51,8 +51,8 @@ def target_statistics(
 ) -> TargetStatistics:
     """Returns the statistics of target tokens under the output layer.
 
-    `max_logits_bytes` limits the memory for the logits held at once (at least one position); None
-    = 64 MiB on a mesh of CPUs, else 256 MiB.
+    `max_logits_bytes` limits the memory of logits held at once, which are always at least those of
+    one position; None = 64 MiB on a mesh of CPUs, otherwise 256 MiB.
     """
     length = targets.shape[1]
     split = _make_splitter(targets, layer.vocab_size, max_logits_bytes)
@@ -62,8 +62,7 @@ def target_statistics(
     statistics_of = functools.partial(_piece_statistics, layer)
 
     def body(_, inputs):
-        # The gradient computes a piece's logits again; else the scan would keep those of all
-        # pieces.
+        # The gradient computes logits again; otherwise the scan would keep those of all pieces.
         return None, jax.checkpoint(statistics_of)(*inputs)
 
     _, statistics = jax.lax.scan(body, None, (split(hidden), split(targets)))
@@ -78,11 +77,11 @@ def summed_losses(
     weights: Float[Array, "batch length"],
     max_logits_bytes: int | None = None,
 ) -> dict[str, Array]:
-    """Returns the sums over target tokens that `measure` makes of their statistics and weights.
+    """Returns sums over target tokens, computed by `measure` from their statistics and weights.
 
-    Each piece's gradient of "loss" is computed with its value, while its logits are there; the
-    pass back only scales it. The other sums have no gradient, and neither have weights. Where the
-    output layer is frozen, only the gradient of `hidden` is computed.
+    Each piece's gradient of "loss" is computed together with its value, while its logits are in
+    memory; the backward pass only scales it. The other sums and the weights have no gradient. If
+    the output layer is frozen, only the gradient of `hidden` is computed.
 
     Args:
       measure: maps statistics and weights [batch, some length] to float32 scalars, one of them
@@ -90,12 +89,12 @@ def summed_losses(
       hidden: the states before the output layer.
       layer: the output layer.
       targets: token ids.
-      weights: of the targets.
+      weights: the targets' weights.
       max_logits_bytes: as in `target_statistics`.
     """
 
     def sums_of(hidden: Array, arrays: PyTree, targets: Array, weights: Array):
-        # The arrays are arguments of their own, since gradients are taken by them.
+        # The arrays are separate arguments, because gradients are taken with respect to them.
         placed = layer._replace(weights=arrays[0], bias=arrays[1])
         return measure(_piece_statistics(placed, hidden, targets), weights)
 
@@ -104,18 +103,18 @@ def summed_losses(
         return sums["loss"], sums
 
     def over_pieces(function: Any, hidden: Array, arrays: PyTree, *rest: Array) -> Any:
-        """Returns `function`'s sums, and what else it returns: of pieces, and of all."""
+        """Adds up the sums of `function` over pieces and joins its per-token outputs."""
         split = _make_splitter(targets, layer.vocab_size, max_logits_bytes)
         if split is None:
             return function(hidden, arrays, *rest)
         pieces = tuple(map(split, (hidden, *rest)))
         first = [x[0] for x in pieces]
-        # The scan begins with zeros, in the shapes of one piece's sums.
+        # The scan starts with zeros in the shapes of one piece's sums.
         shapes, _ = jax.eval_shape(function, first[0], arrays, *first[1:])
 
         def body(total: Any, piece: Any):
             summed, of_piece = function(piece[0], arrays, *piece[1:])
-            # Sums and the layer's gradients add up; those of hidden states are each piece's own.
+            # Sums and the layer's gradients add up; gradients of hidden states stay separate.
             return jax.tree.map(jnp.add, total, summed), of_piece
 
         zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
@@ -127,12 +126,12 @@ def summed_losses(
         return over_pieces(lambda *piece: (sums_of(*piece), ()), *arguments)[0]
 
     def forward(*arguments: Any):
-        # `symbolic_zeros` tells which arguments are differentiated: a frozen layer is not.
+        # With `symbolic_zeros`, JAX says which arguments are differentiated: a frozen layer is not.
         is_trained = any(leaf.perturbed for leaf in jax.tree.leaves(arguments[1]))
         values = jax.tree.map(lambda leaf: leaf.value, arguments)
 
         def with_gradients(*piece: Any):
-            # Argument 0 is the hidden states, 1 the layer's arrays.
+            # Argument 0 is the hidden states; argument 1 is the layer's arrays.
             argument_numbers = (0, 1) if is_trained else (0,)
             gradients, sums = jax.grad(loss_of, argument_numbers, has_aux=True)(*piece)
             return (sums, gradients[1:]), gradients[0]
@@ -142,10 +141,10 @@ def summed_losses(
 
     def backward(gradients: Any, cotangents: dict[str, Any]):
         factor = cotangents["loss"]
-        # Only other sums were used, which have no gradient.
+        # The loss was not used, and the other sums have no gradient.
         if isinstance(factor, SymbolicZero):
             return None, None, None, None
-        # The loss is a scalar, so that its gradient only has to be scaled.
+        # The loss is a scalar, so its gradient only has to be scaled.
         of_hidden, *of_layer = jax.tree.map(lambda x: (x * factor).astype(x.dtype), gradients)
         # Targets and weights have no gradient.
         return of_hidden, of_layer[0] if of_layer else None, None, None
@@ -160,7 +159,7 @@ def _make_splitter(
     """Returns the map [batch, length, ...] -> [pieces, batch, piece, ...]; None = one piece."""
     batch, length = targets.shape
     if max_logits_bytes is None:
-        # The mesh knows: what is compiled for a TPU may be traced on another machine.
+        # Ask the mesh, because a program for TPUs may be traced on another machine.
         device = jax.sharding.get_abstract_mesh().abstract_device
         on_cpu = device is not None and device.device_kind == "cpu"
         max_logits_bytes = MAX_LOGITS_BYTES_ON_CPU if on_cpu else MAX_LOGITS_BYTES
@@ -171,9 +170,9 @@ def _make_splitter(
 
     def split(x: Array) -> Array:
         widths = ((0, 0), (0, pieces * piece - length)) + ((0, 0),) * (x.ndim - 2)
-        # The last piece is filled up by zeros, also the weights, so that it adds nothing to sums.
+        # The last piece is padded with zeros, including its weights, so padding adds nothing.
         x = jnp.pad(x, widths).reshape(batch, pieces, piece, *x.shape[2:])
-        # A scan goes over the first axis.
+        # A scan iterates over the first axis.
         return jnp.moveaxis(x, 1, 0)
 
     return split

@@ -12,10 +12,10 @@ from faith_jax.models.layers import ACTIVATION_FUNCTIONS, LayerNorm, Projection
 class ClassificationHead(nn.Module):
     """A hidden layer on a text's state, and a projection to the classes, if there are any.
 
-    RoBERTa, BART, T5, BERT and ALBERT use tanh between them, DistilBERT ReLU, ELECTRA and DeBERTa
-    an exact GELU, ModernBERT this and a norm. Dropout comes before the second layer; in RoBERTa,
-    BART, T5 and ELECTRA also before the first. BERT's pooler is the hidden layer. HHEM's head has
-    none. A head on each token reads all its states.
+    The hidden layer's activation is tanh in RoBERTa, BART, T5, BERT and ALBERT, ReLU in DistilBERT,
+    and an exact GELU in ELECTRA, DeBERTa and ModernBERT, which adds a norm. Dropout comes before
+    the second layer; in RoBERTa, BART, T5 and ELECTRA also before the first. BERT's pooler is the
+    hidden layer. HHEM's head has no hidden layer. A token classification head reads all states.
     """
 
     config: TransformerConfig
@@ -26,12 +26,12 @@ class ClassificationHead(nn.Module):
     ) -> Float[Array, "*batch classes"]:
         """Maps the states of texts or tokens [..., embed] to float32 logits [..., classes].
 
-        Without classes the result is the hidden layer's, [..., embed].
+        Without classes, returns the hidden layer's output, [..., embed].
         """
         cfg = self.config
         rate = cfg.classifier_dropout_rate
         drop = nn.Dropout(cfg.dropout_rate if rate is None else rate)
-        # The head is float32 even with bfloat16 activations, as the output layer is.
+        # The head is float32 even with bfloat16 activations, like the output layer.
         x = states.astype(jnp.float32)
         if cfg.classifier_input_dropout:
             x = drop(x, deterministic=deterministic)
@@ -42,7 +42,7 @@ class ClassificationHead(nn.Module):
             x = ACTIVATION_FUNCTIONS[cfg.classifier_activation](x)
         if cfg.classifier_norm:
             x = LayerNorm(cfg.layer_norm_epsilon, use_bias=cfg.norm_bias, name="norm")(x)
-        # A pooler without a head.
+        # Without classes, this is a pooler without a head.
         names = cfg.label_names or cfg.token_label_names
         if not names:
             return x

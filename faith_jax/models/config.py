@@ -24,7 +24,7 @@ Positions = Literal["relative_bias", "learned", "rotary", "alibi", "disentangled
 Kernel = Literal["blocks", "splash", "cudnn"]
 RopeType = Literal["default", "linear", "llama3"]
 ROPE_TYPES: tuple[str, ...] = typing.get_args(RopeType)
-KERNELS: Mapping[str, Kernel] = {"tpu": "splash", "gpu": "cudnn"}  # by the platform that has one
+KERNELS: Mapping[str, Kernel] = {"tpu": "splash", "gpu": "cudnn"}  # by platform
 # A damaged file may name millions of layers, which would exhaust memory and time.
 _Layers = Annotated[int, msgspec.Meta(ge=0, le=1000, description="0 to 1,000 layers")]
 _Padding = Annotated[int, msgspec.Meta(ge=-1, description="a token id, or -1")]
@@ -32,10 +32,10 @@ _Padding = Annotated[int, msgspec.Meta(ge=-1, description="a token id, or -1")]
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig(Settings):
-    """Dimensions and choices of a transformer; the defaults are T5's, and the names T5X's.
+    """Dimensions and choices of a transformer; the defaults are T5's and the names are T5X's.
 
-    A model family is a value of this class, not a copy of the code. T5 and BART have both stacks;
-    GPT-2, BLOOM, Gemma and Llama have only a decoder; BERT, ALBERT, RoBERTa and DeBERTa only an
+    A model family is an instance of this class, not a copy of the code. T5 and BART have both
+    stacks; GPT-2, BLOOM, Gemma and Llama only a decoder; BERT, ALBERT, RoBERTa and DeBERTa only an
     encoder.
 
     Attributes:
@@ -54,17 +54,17 @@ class TransformerConfig(Settings):
       logits_via_embedding: the output layer is the embedding.
       float32_attention_logits: compute query-key products in float32 even with bfloat16. The
         softmax is always float32.
-      attention_block_length: where a head has more scores than this number squared, attention goes
-        by blocks of at most so many queries and keys: memory grows with the length, not with its
-        square, and numbers are the same up to rounding, but dropout draws other masks. 0 = never.
-      attention_kernel: what computes attention by blocks: "blocks" = JAX, on all devices;
+      attention_block_length: if a head has more scores than this number squared, attention is
+        computed in blocks of at most this many queries and keys: memory grows with the length, not
+        its square. Results are the same up to rounding, but dropout masks differ. 0 = never.
+      attention_kernel: the implementation of attention by blocks: "blocks" = JAX, on all devices;
         "splash" = a Pallas kernel, on TPUs only, for models without position bias and dropout of
         attention weights. A block's scores then never leave the fast memory of a core. "cudnn" =
         NVIDIA's kernel, on GPUs only, for attention of any length in bfloat16 or float16, also with
-        T5's bias and ALiBi's, without softcap and dropout of attention weights. "auto" = the kernel
-        of the device where it can compute this model's attention, otherwise "blocks".
-      relative_attention_num_buckets: buckets of relative positions; but for `separate_positions`
-        even and >= 4.
+        T5's or ALiBi's bias, but without softcap and dropout of attention weights. "auto" = the
+        device's kernel if it can compute this model's attention, otherwise "blocks".
+      relative_attention_num_buckets: buckets of relative positions; even and >= 4 unless
+        `separate_positions` is set.
       relative_attention_max_distance: distance from which all positions share a bucket; more
         than half the number of buckets.
       layer_norm_epsilon: added to the mean square or variance in the norm.
@@ -82,40 +82,39 @@ class TransformerConfig(Settings):
         has no norm after the last layer.
       norm_offset: added to the norm's scale; Gemma stores scale - 1.
       norm_bias: layer norms have biases.
-      first_norm: the first encoder layer has a norm before its attention; without, that of the
-        embeddings does (ModernBERT).
-      embedding_norm: a norm after the embeddings (BLOOM, BART, RoBERTa).
+      first_norm: the first encoder layer has a norm before its attention; in ModernBERT, the
+        embedding norm takes its place.
+      embedding_norm: the embeddings are followed by a norm (BLOOM, BART, RoBERTa).
       scale_embeddings: multiply embeddings by sqrt(emb_dim) (Gemma).
       positions: the position encoding: T5's "relative_bias", a "learned" embedding, "rotary"
         (Su 2021), "alibi" (Press 2022), or DeBERTa's "disentangled" attention.
-      layer_position_biases: each layer has a "relative_bias" of its own; else the layers of a stack
-        share one (not in umT5).
-      separate_positions: disentangled attention as in DeBERTa v1: relative positions have
-        projections of their own and their embedding no norm, keys have no bias, and each distance
-        below `relative_attention_num_buckets` is a bucket.
+      layer_position_biases: each layer has its own "relative_bias" (umT5); False = one per stack.
+      separate_positions: disentangled attention as in DeBERTa v1: relative positions have their own
+        projections, their embedding has no norm, keys have no bias, and each distance below
+        `relative_attention_num_buckets` is a bucket.
       max_positions: maximum length of a sequence; 0 = no limit. A learned embedding has
         `max_positions + position_offset` rows.
       position_offset: row of the first position in a learned embedding (2 in BART, RoBERTa).
       num_token_types: rows of a token type embedding (BERT: 2, the second is for a second text).
-      decoder_embedding: the decoder embeds tokens by a matrix of its own, that of a tied output
-        layer (T5Gemma).
+      decoder_embedding: the decoder has its own token embedding, which a tied output layer also
+        uses (T5Gemma).
       embedding_dim: width of the embeddings, which are then projected to `emb_dim` (ALBERT); 0 =
-        they have this width already.
-      shared_layers: all encoder layers have the same parameters, those of `layers_0` (ALBERT).
+        `emb_dim`, without a projection.
+      shared_layers: all encoder layers use the parameters of `layers_0` (ALBERT).
       attention_bias: the attention's projections have biases.
-      attention_output_bias: if so, the output's has one, too (not in Qwen2).
+      attention_output_bias: with `attention_bias`, the output projection has one too (not Qwen2).
       query_key_norm: each head's queries and keys have a norm (Qwen3, Gemma 3).
       mlp_bias: the feed-forward layer has biases.
       attention_scale: factor of query-key products; 1 in T5, `head_dim ** -0.5` in others.
       attention_softcap: c in c * tanh(x / c) of attention logits (Gemma 2); 0 = none.
       logits_softcap: the same for the output logits.
       sliding_window: keys that a query sees, including itself, in `sliding_window_layers`; 0 = all.
-        In an encoder alone the query is in their middle, and the number is odd; beside a decoder,
-        the encoder's queries see as many behind them as in front of them.
-      sliding_window_layers: numbers of the layers with a sliding window.
+        In an encoder-only model the query is in their middle, and the number is odd. In the encoder
+        of an encoder-decoder, the number counts one side: as many later keys are seen as earlier.
+      sliding_window_layers: indices of the layers with a sliding window.
       rope_theta: base of the rotary frequencies.
-      rope_window_theta: the same in `sliding_window_layers`, of "default" type (ModernBERT,
-        Gemma 3); 0 = as in the other layers.
+      rope_window_theta: the same for `sliding_window_layers`, which then have the "default" type
+        (ModernBERT, Gemma 3); 0 = as in the other layers.
       rope_type: "default"; "linear" divides all frequencies by `rope_factor`; "llama3" divides only
         low frequencies, according to the next four fields (Llama 3.1).
       rope_factor: see `rope_type`.
@@ -123,35 +122,35 @@ class TransformerConfig(Settings):
       rope_high_freq_factor: see `rope_type`.
       rope_original_max_positions: see `rope_type`.
       scale_tied_logits: scale the output of `logits_via_embedding` by `emb_dim ** -0.5` (T5 1.0).
-      scale_own_logits: scale likewise the output of a layer of its own (a T5 1.0 whose tied output
-        layer was trained apart).
+      scale_own_logits: scale the output of an untied output layer in the same way (a T5 1.0 whose
+        output layer was untied and then trained separately).
       logits_bias: the output layer has a bias (BART).
       broadcast_dropout: one dropout mask for all positions of a sequence, and also dropout after
         the stacks (T5X); False = a mask for each position (the other families).
-      attention_dropout_rate: of attention weights; None = `dropout_rate`.
-      attention_output_dropout: dropout of what self-attention adds (not in DistilBERT).
-      mlp_dropout_rate: inside the feed-forward layer; None = `dropout_rate`.
-      classifier_dropout_rate: in the classification head; None = `dropout_rate`.
+      attention_dropout_rate: rate for attention weights; None = `dropout_rate`.
+      attention_output_dropout: dropout of self-attention's output (not in DistilBERT).
+      mlp_dropout_rate: rate inside the feed-forward layer; None = `dropout_rate`.
+      classifier_dropout_rate: rate in the classification head; None = `dropout_rate`.
       classifier_input_dropout: dropout also before the head's hidden layer (RoBERTa, BART).
-      label_names: classes of a classification head in order; () = no head. Beside a decoder it
-        takes the output layer's place: the decoder reads each text too, behind the start token,
-        and the head reads its state at the text's last end token (BART, T5).
-      classifier_hidden: the head has a hidden layer; else it is a projection of the first state.
+      label_names: classes of a classification head, in order; () = no head. In a model with a
+        decoder, the head replaces the output layer: the decoder reads each text too, after the
+        start token, and the head reads its state at the text's last end token (BART, T5).
+      classifier_hidden: the head has a hidden layer; otherwise it only projects the pooled state.
       classifier_activation: activation of the head's hidden layer.
       classifier_bias: the head's hidden layer has a bias.
-      classifier_norm: a norm behind this activation.
-      classifier_pooling: what the head reads of a text without a decoder: the state of its "first"
-        token, or the "mean" of all its tokens'.
-      token_label_names: classes of a head on each token, in order, in place of `label_names`.
-      pooler: this hidden layer is there without a head too (BERT's pooler).
-      span_head: a head of extractive question answering: where an answer starts and ends.
+      classifier_norm: this activation is followed by a norm.
+      classifier_pooling: the state that the head of an encoder-only model reads: that of the
+        "first" token, or the "mean" over all tokens of a text.
+      token_label_names: classes of a head on each token, in order, instead of `label_names`.
+      pooler: the head's hidden layer exists even without classes (BERT's pooler).
+      span_head: a head for extractive question answering: where an answer starts and ends.
       knowledge_attention: a second cross-attention in each decoder layer, over the knowledge
         (DoHA, Prabhumoye 2021).
-      question_encoder: beside the encoder, which then reads passages, another one of this form
-        reads questions (DPR, Karpukhin 2020).
-      pad_id: the token that pads rows; -1 for models without such a token.
+      question_encoder: a second encoder of the same form reads questions, and the first one reads
+        passages (DPR, Karpukhin 2020).
+      pad_id: the token that pads rows; -1 for models without a padding token.
       eos_ids: tokens that end a response.
-      decoder_start_id: first input of an encoder-decoder model's decoder.
+      decoder_start_id: first input token of an encoder-decoder model's decoder.
     """
 
     vocab_size: Positive
@@ -238,17 +237,17 @@ class TransformerConfig(Settings):
         self.require("pad_id", self.pad_id < self.vocab_size, f"{token_range}, or -1")
         self.require("decoder_start_id", self.decoder_start_id < self.vocab_size, token_range)
         buckets = self.relative_attention_num_buckets
-        # T5 halves its buckets twice: by direction, and to those of one distance and larger ones.
+        # T5 halves its buckets twice: by direction, and into exact and logarithmic ones.
         even = self.separate_positions or (buckets >= 4 and buckets % 2 == 0)
         self.require("relative_attention_num_buckets", even, "an even number >= 4")
         self.require(
             "relative_attention_max_distance",
-            # Larger buckets grow by the logarithm of max_distance / (buckets // 2), which must be
+            # The logarithmic buckets divide by log(max_distance / (buckets // 2)), which must be
             # above 0.
             self.relative_attention_max_distance > buckets // 2,
             f"more than half of the {buckets} buckets",
         )
-        # A gated feed-forward has two kernels, of which one is the gate.
+        # A gated feed-forward layer has two kernels, one of which is the gate.
         self.require("mlp_activations", 0 < len(self.mlp_activations) <= 2, "one or two")
         layers = self.num_encoder_layers + self.num_decoder_layers
         self.require("num_decoder_layers", layers > 0, "a positive whole number, or an encoder")
@@ -261,16 +260,16 @@ class TransformerConfig(Settings):
             self.require("max_positions", self.max_positions > 0, "a positive whole number")
         if self.positions == "disentangled":
             self.require("positions", self.is_encoder_only, "another scheme beside a decoder")
-        # What only some forms of models have.
+        # Features that only some forms of models can have.
         if self.question_encoder:
             alone = self.is_encoder_only and not self.encoder_prompt_length
             self.require("question_encoder", alone, "false beside a decoder or a soft prompt")
         if self.shared_layers:
             self.require("shared_layers", self.is_encoder_only, "false beside a decoder")
-            # A scan loops over stacked layers, and shared ones are not stacked.
+            # A scan loops over stacked layers, but shared layers are not stacked.
             self.require("scan_layers", not self.scan_layers, "false where layers are shared")
         if not self.first_norm:
-            # Scanned layers are one program, in which none is the first.
+            # Scanned layers run the same program, so the first one cannot differ.
             alone = self.is_encoder_only and not self.scan_layers
             self.require("first_norm", alone, "true beside a decoder, and where layers are scanned")
         if self.is_encoder_only and self.sliding_window:
@@ -300,7 +299,7 @@ class TransformerConfig(Settings):
 
     def _find_kernel_obstacle(self, kernel: Kernel) -> str | None:
         """Returns why a kernel cannot compute this model's attention, None if it can."""
-        # `splash_attend` has windows that end with the query; in an encoder it is in their middle.
+        # In `splash_attend`, windows end with the query; in an encoder, they are centred on it.
         window = bool(self.sliding_window) and not self.is_decoder_only
         obstacles = {
             "blocks": (),
@@ -321,23 +320,24 @@ class TransformerConfig(Settings):
         """Returns the attention kernel of a call.
 
         Args:
-          platform: of the devices, as JAX names it: "cpu", "gpu" or "tpu".
-          deterministic: no dropout.
+          platform: JAX's name for the type of the devices: "cpu", "gpu" or "tpu".
+          deterministic: whether there is no dropout.
         """
         if self.attention_kernel != "auto":
             return self.attention_kernel
         kernel = KERNELS.get(platform, "blocks")
-        # The kernels of both devices have no dropout of attention weights.
+        # Neither device's kernel supports dropout of attention weights.
         drops_weights = not deterministic and self.attention_weights_dropout > 0
         return "blocks" if drops_weights or self._find_kernel_obstacle(kernel) else kernel
 
     def can_share_inputs(self, length: int) -> bool:
-        """Whether rows of a decoder-only model can share an input in lines of so many tokens.
+        """Whether rows of a decoder-only model can share an input in lines of `length` tokens.
 
-        What rows have of their own stands behind it. Not where distances are counted in tokens
-        between: T5's bias, and a sliding window that attention by blocks goes by.
+        In a line, each row's own tokens follow the shared input, and other rows' tokens may stand
+        between them. Attention that counts the tokens between cannot share inputs: T5's bias, and a
+        sliding window shorter than the line.
         """
-        # In a line that is no longer than the window, the window leaves nothing out.
+        # In a line that is no longer than the window, the window masks nothing.
         near = not self.sliding_window or length <= self.sliding_window
         return near and self.positions != "relative_bias"
 
@@ -353,17 +353,17 @@ class TransformerConfig(Settings):
 
     @property
     def writes_text(self) -> bool:
-        """Whether there is a decoder, and no classification head in its output layer's place."""
+        """Whether there is a decoder, with an output layer instead of a classification head."""
         return not (self.is_encoder_only or self.label_names)
 
     @property
     def has_classifier(self) -> bool:
-        """Whether there is a head on texts or tokens, or the hidden layer of one."""
+        """Whether there is a head on texts or tokens, or at least its hidden layer."""
         return bool(self.label_names or self.token_label_names or self.pooler)
 
     @property
     def without_heads(self) -> "TransformerConfig":
-        """The stacks alone: without heads, and without an encoder of questions."""
+        """The config of the stacks alone, without heads and without a question encoder."""
         return self.replace(
             question_encoder=False,
             label_names=(),
@@ -379,10 +379,10 @@ class TransformerConfig(Settings):
 
     @property
     def encoder_window(self) -> int:
-        """The keys that a query of the encoder sees in `sliding_window_layers`; 0 = all."""
+        """Number of keys that an encoder query sees in `sliding_window_layers`; 0 = all."""
         window = self.sliding_window
-        # Beside a decoder the setting counts one side: window - 1 keys before the query, as many
-        # behind it, and its own.
+        # In an encoder-decoder the setting counts one side: window - 1 keys before the query, as
+        # many after it, and its own.
         return window if self.is_encoder_only or not window else 2 * window - 1
 
     @property
@@ -412,7 +412,7 @@ class TransformerConfig(Settings):
         return self.replace(**changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as values that JSON can store."""
+        """Returns the fields as a dictionary that JSON can store."""
         return {
             # JSON has no tuples.
             k: list(v) if isinstance(v, tuple) else v

@@ -27,10 +27,10 @@ def param_with_axes(
     axes: tuple[str, ...],
     module: nn.Module | None = None,
 ) -> Array:
-    """Returns a float32 parameter of a module, by default the one that is called, with its axes.
+    """Returns a float32 parameter with logical axes; `module` defaults to the one being called.
 
-    Its initializer is a program of its own, which all parameters of this shape share: XLA takes a
-    tenth of a second or more for each matrix of random numbers.
+    The initializer is compiled separately and shared by all parameters of this shape, because XLA
+    takes a tenth of a second or more to compile each matrix of random numbers.
     """
     param: Array = nn_partitioning.param_with_axes(
         name, _compile_initializer(init), shape, jnp.float32, axes=axes, module=module
@@ -46,14 +46,14 @@ def _compile_initializer(init: Initializer) -> Initializer:
 fan_in_normal = nn.initializers.variance_scaling(1.0, "fan_in", "normal")
 fan_in_truncated_normal = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal")
 fan_avg_uniform = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
-# Cached: `_compile_initializer` would compile a new function for each layer again.
+# Cached, because `_compile_initializer` would compile a new function again for each layer.
 normal = functools.cache(nn.initializers.normal)
 
 
 def _matrix_with_axes(
     name: str, init: Initializer, shape: tuple[int, int], axes: tuple[str, str], module: nn.Module
 ) -> Array | Int8Matrix:
-    """Returns a module's matrix, float32 or stored in 8 bits (`models.quantization`)."""
+    """Returns a module's matrix, in float32 or 8 bits (`models.quantization`)."""
     if module.has_variable("params", name):
         stored: Any = module.get_variable("params", name)
         if isinstance(stored, Int8Matrix):
@@ -63,10 +63,10 @@ def _matrix_with_axes(
 
 
 def with_sharding_constraint(x: Array, axes: tuple[str, ...]) -> Array:
-    """Says how an array lies on the mesh, by the logical names of its axes, where there is a mesh.
+    """Constrains an array's sharding by the logical names of its axes, if a mesh is active.
 
-    An axis of size 1 is not split. Under `jax.vmap` this is a row's, while the axis that all rows
-    share is free to lie where the rows do.
+    Axes of size 1 are not split. Under `jax.vmap` over rows, the row axis has size 1, and the
+    mapped axis stays free to be sharded like the rows.
     """
     names = tuple(None if size == 1 else name for size, name in zip(x.shape, axes, strict=True))
     constrained: Array = nn_partitioning.with_sharding_constraint(x, names)
@@ -74,7 +74,7 @@ def with_sharding_constraint(x: Array, axes: tuple[str, ...]) -> Array:
 
 
 ACTIVATION_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
-    # The approximation by tanh (GPT-2, Gemma, T5 1.1), and the error function itself (BERT, BART).
+    # The tanh approximation (GPT-2, Gemma, T5 1.1), and the exact error function (BERT, BART).
     "gelu": lambda x: nn.gelu(x, approximate=True),
     "gelu_exact": lambda x: nn.gelu(x, approximate=False),
     "relu": nn.relu,
@@ -86,10 +86,10 @@ ACTIVATION_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 
 @jax.custom_vjp
 def project(inputs: Array, kernel: Array) -> Array:
-    """Returns inputs [..., in] times kernel [in, out], with a gradient that is not transposed.
+    """Returns inputs [..., in] times kernel [in, out], with a gradient that needs no transpose.
 
     JAX computes the kernel's gradient as [out, in] and then transposes it, which takes as long as
-    the product itself on CPU. This rule computes the same product in the kernel's own order.
+    the product itself on CPU. This rule computes the gradient directly in the kernel's own order.
     """
     return jnp.dot(inputs, kernel)
 
@@ -100,11 +100,11 @@ def _project_forward(inputs: Array, kernel: Array) -> tuple[Array, tuple[Array, 
 
 def _project_backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
     inputs, kernel = residuals
-    # All axes but that of the features.
+    # All axes except the features.
     rows = tuple(range(inputs.ndim - 1))
     # dL/dinputs = dL/doutputs kernel^T; dL/dkernel = inputs^T dL/doutputs, over all rows.
     to_inputs = jax.lax.dot_general(gradient, kernel, (((inputs.ndim - 1,), (1,)), ((), ())))
-    # [in, out], in the order of the kernel's own memory.
+    # [in, out], the kernel's own memory layout.
     to_kernel = jax.lax.dot_general(inputs, gradient, ((rows, rows), ((), ())))
     return to_inputs, to_kernel
 
@@ -113,26 +113,26 @@ project.defvjp(_project_forward, _project_backward)
 
 
 def expand_rank(vector: Array, inputs: Array) -> Array:
-    """Returns a vector [embed] as [1, …, embed], of the rank of inputs [..., embed]."""
+    """Reshapes a vector [embed] to [1, …, embed], with the rank of inputs [..., embed]."""
     return jax.lax.expand_dims(vector, range(inputs.ndim - 1))
 
 
 def _recompute_in_backward(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Returns a function of arrays whose backward pass keeps its arguments alone.
+    """Returns a function of arrays that keeps only its arguments for the backward pass.
 
-    What it computes between them is computed again: for elementwise functions this costs next to
-    nothing, while their intermediate arrays, several for each output, fill the memory of a training
-    step wherever the compiler cannot see all layers at once.
+    Intermediate arrays are computed again. For elementwise functions this costs next to nothing,
+    while keeping several arrays for each output would fill the memory of a training step wherever
+    the compiler cannot see all layers at once.
     """
     return jax.checkpoint(function)
 
 
 class RMSNorm(nn.Module):
-    """T5's layer norm, without mean and bias. Computed in float32.
+    """T5's layer norm, without mean and bias, computed in float32.
 
     Attributes:
       epsilon: added to the mean square.
-      dtype: of the output.
+      dtype: dtype of the output.
       offset: added to the scale, which then multiplies in float32 (Gemma stores scale - 1).
       axis: the logical name of the scale's axis.
     """
@@ -149,10 +149,10 @@ class RMSNorm(nn.Module):
 
         @_recompute_in_backward
         def normalise(inputs: Array, scale: Array) -> Array:
-            # A mean of many squares in bfloat16 would be coarse, and with it every output.
+            # In bfloat16 the mean of many squares would be coarse, and so would every output.
             x = inputs.astype(jnp.float32)
             inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
-            # Gemma scales before it rounds to the dtype, T5 after it.
+            # Gemma scales before rounding to the dtype, T5 after rounding.
             if self.offset:
                 return (x * inverse * (expand_rank(scale, x) + self.offset)).astype(self.dtype)
             return (x * inverse).astype(self.dtype) * expand_rank(scale, x).astype(self.dtype)
@@ -161,7 +161,7 @@ class RMSNorm(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """The layer norm with mean, variance and scale, and perhaps a bias. Computed in float32."""
+    """The layer norm with mean, variance, scale and optionally a bias, computed in float32."""
 
     epsilon: float = 1e-5
     dtype: str = "float32"
@@ -179,7 +179,7 @@ class LayerNorm(nn.Module):
         def normalise(inputs: Array, scale: Array, bias: Array | None) -> Array:
             # scale (x - mean) / sqrt(variance + epsilon) + bias
             x = inputs.astype(jnp.float32)
-            # Before squares are taken: mean(x^2) - mean(x)^2 would cancel where the mean is large.
+            # Subtract the mean before squaring: mean(x^2) - mean(x)^2 would cancel if it is large.
             x -= jnp.mean(x, axis=-1, keepdims=True)
             inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
             x = x * inverse * expand_rank(scale, x)
@@ -189,9 +189,9 @@ class LayerNorm(nn.Module):
 
 
 class Projection(nn.Module):
-    """A linear map of the last axis; `axes` are the logical names of the kernel's.
+    """A linear map of the last axis; `axes` are the logical names of the kernel's axes.
 
-    Inputs, kernel [inputs, features] and output are of the dtype in the product.
+    Inputs and the kernel [inputs, features] are cast to `dtype`, which the output has too.
     """
 
     features: int
@@ -217,9 +217,9 @@ class Projection(nn.Module):
 
 
 class OutputKernel(nn.Module):
-    """The kernel of the output layer, float32 [embed, vocab], or in 8 bits.
+    """The kernel of the output layer [embed, vocab], in float32 or 8 bits.
 
-    It is float32 even with bfloat16 activations, for stable log-probabilities.
+    It is not bfloat16 even if activations are, for stable log-probabilities.
     """
 
     emb_dim: int
@@ -236,15 +236,15 @@ class OutputKernel(nn.Module):
 
 
 def dropout(rate: float, broadcast: bool) -> nn.Dropout:
-    """Returns dropout of features; `broadcast` uses one mask for a whole sequence."""
-    # Axis -2 is that of the positions.
+    """Returns a dropout of features; `broadcast` uses the same mask for all positions."""
+    # Axis -2 has the positions.
     return nn.Dropout(rate, broadcast_dims=(-2,) if broadcast else ())
 
 
 class Embedding(nn.Module):
     """An embedding of tokens (shared by encoder and decoder), positions or token types.
 
-    `axis` is the logical name of the rows, and `stddev` of the initial values.
+    `axis` is the logical name of the row axis; `stddev` is that of the initial values.
     """
 
     num_embeddings: int
@@ -263,9 +263,9 @@ class Embedding(nn.Module):
         )
 
     def __call__(self, tokens: Array) -> Array:
-        """Looks up int [batch, length] and returns [batch, length, embed]."""
+        """Looks up the embeddings [batch, length, embed] of int tokens [batch, length]."""
         tokens = tokens.astype(jnp.int32)  # T5X may initialise its models with float tokens.
-        # Ids outside the table, such as a padding of -1, are clipped to it.
+        # Ids outside the table, such as a padding id of -1, are clipped.
         if isinstance(self.embedding, Int8Matrix):
             return self.embedding.take(tokens, 0).astype(self.dtype)
         return jnp.take(self.embedding, tokens, axis=0, mode="clip").astype(self.dtype)
@@ -288,8 +288,8 @@ class FeedForward(nn.Module):
             projection(cfg.mlp_dim, ("embed", "mlp"), name)(inputs) for name in cfg.mlp_kernels
         ]
 
-        # One activation is a plain layer; two are multiplied, which is a gated one: of
-        # ("gelu", "linear") the product is gelu(x W_0) (x W_1).
+        # With one activation the layer is plain; with two it is gated, and their outputs are
+        # multiplied: ("gelu", "linear") computes gelu(x W_0) (x W_1).
         @_recompute_in_backward
         def activate(*projected: Array) -> Array:
             functions = [ACTIVATION_FUNCTIONS[name] for name in cfg.mlp_activations]
@@ -299,7 +299,7 @@ class FeedForward(nn.Module):
         x = activate(*projected)
         rate = cfg.dropout_rate if cfg.mlp_dropout_rate is None else cfg.mlp_dropout_rate
         x = dropout(rate, cfg.broadcast_dropout)(x, deterministic=deterministic)
-        # Split over "model" between the two products: only the sums of the second one are
-        # exchanged.
+        # Split over "model" between the two products, so that devices only exchange the sums of the
+        # second one.
         x = with_sharding_constraint(x, ("batch", "length", "mlp"))
         return projection(inputs.shape[-1], ("mlp", "embed"), "wo")(x)

@@ -1,4 +1,4 @@
-"""The output layer: maps hidden states to the logits of all tokens, or of a few."""
+"""The output layer, which maps hidden states to the logits of all tokens or of a few."""
 
 from typing import NamedTuple
 
@@ -15,8 +15,8 @@ class OutputLayer(NamedTuple):
     """Maps hidden states to logits: softcap(scale * hidden @ weights + bias).
 
     Attributes:
-      weights: float32 or in 8 bits, a kernel [embed, vocab], or the token embedding [vocab, embed],
-        which is never transposed in memory.
+      weights: a kernel [embed, vocab], or the token embedding [vocab, embed], which is never
+        transposed in memory; float32 or 8 bits.
       is_embedding: whether the weights are the embedding.
       scale: factor of the hidden states.
       bias: float32 [vocab], or None.
@@ -31,7 +31,7 @@ class OutputLayer(NamedTuple):
 
     @property
     def vocab_size(self) -> int:
-        """Number of tokens."""
+        """Number of tokens in the vocabulary."""
         return self.weights.shape[0 if self.is_embedding else 1]
 
     def logits(self, hidden: Float[Array, "*batch embed"]) -> Float[Array, "*batch vocab"]:
@@ -40,7 +40,7 @@ class OutputLayer(NamedTuple):
         if isinstance(self.weights, Int8Matrix):
             logits = product(hidden, self.weights, 1 if self.is_embedding else 0)
         elif self.is_embedding:
-            # hidden embedding^T, by the axes that are summed over.
+            # hidden @ embedding^T, without a transpose.
             axes = (((hidden.ndim - 1,), (1,)), ((), ()))
             logits = jax.lax.dot_general(hidden, self.weights, axes)
         else:
@@ -65,7 +65,7 @@ class OutputLayer(NamedTuple):
         # bfloat16's 8 bits would round logits near 20 to steps of 1/8, too coarse for
         # log-probabilities.
         hidden = hidden.astype(jnp.float32)
-        # Of the states, [..., embed], which are fewer numbers than the logits, [..., vocab].
+        # The scale is applied to the states because they are smaller than the logits.
         return hidden if self.scale == 1.0 else hidden * self.scale
 
     def _finish_logits(self, logits: Array, bias: Array | None) -> Array:

@@ -19,12 +19,12 @@ def param_shardings(module: Transformer, partitioner: Partitioner) -> PyTree:
 def random_params(
     module: Transformer, partitioner: Partitioner, seed: int, part: str | None = None
 ) -> PyTree:
-    """Returns freshly initialised parameters, made where they will lie; of one part, or all.
+    """Returns the parameters of `initial_variables`, created directly with their shardings.
 
-    They are those of `initial_variables`. One program a shape, initializer and sharding is
-    compiled, however many layers there are.
+    `part` selects one top-level part; None = all. One program is compiled for each combination of
+    shape, initializer and sharding, regardless of the number of layers.
     """
-    # What is kept for a backward pass decides no parameter, but would enclose the initializers.
+    # The remat policy changes no parameter, but would hide the initializers inside other calls.
     module = module.clone(config=module.config.replace(remat_policy="none"))
 
     def init(key: Array) -> PyTree:
@@ -34,14 +34,14 @@ def random_params(
     shardings = param_shardings(module, partitioner)
     shardings = shardings if part is None else shardings[part]
     key = jax.random.key(seed)
-    if module.config.scan_layers:  # which traces a layer's initializers once
+    if module.config.scan_layers:  # a scan traces the layer's initializers only once anyway
         return partitioner.jit(init, out_shardings=shardings)(key)
     traced, shapes = jax.make_jaxpr(init, return_shape=True)(key)
     outputs = traced.jaxpr.outvars
     sharding_of = dict(zip(outputs, jax.tree.leaves(shardings), strict=True))
-    # `param_with_axes` makes each output by a call of a jitted initializer. Its key is computed
-    # operation by operation, without compiling all of them, and nothing else is: outputs need no
-    # activations.
+    # `param_with_axes` makes each output by calling a jitted initializer. Only the operations that
+    # the outputs need are run, one by one: the initializers and the computation of their keys, but
+    # no activations.
     needed, equations = set(outputs), []
     for equation in reversed(traced.jaxpr.eqns):
         if not needed.isdisjoint(equation.outvars):
@@ -53,7 +53,7 @@ def random_params(
     for equation in reversed(equations):
         inputs = [a.val if isinstance(a, Literal) else values[a] for a in equation.invars]
         if sharding := sharding_of.get(equation.outvars[0]):
-            function = equation.params["jaxpr"]  # one object for all calls with the same shape
+            function = equation.params["jaxpr"]  # calls with the same shape share this object
             program = id(function), sharding
             if program not in programs:
                 programs[program] = jax.jit(jaxpr_as_fun(function), out_shardings=[sharding])

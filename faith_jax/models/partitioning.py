@@ -29,7 +29,7 @@ from faith_jax.core.types import PyTree
 from faith_jax.models.config import KERNELS, TransformerConfig
 
 MESH_AXES = ("data", "model")
-SLICE_AXIS = "slice"  # outside of these, where devices are in several slices
+SLICE_AXIS = "slice"  # the outermost axis, only if the devices form several slices
 
 AxisRules = tuple[tuple[str, str | tuple[str, ...] | None], ...]
 
@@ -44,18 +44,17 @@ def standard_logical_axis_rules(
 ) -> AxisRules:
     """Returns T5X's rules: batch over "data"; heads, feed-forward and vocabulary over "model".
 
-    A name may stand in several rules; for an array the first holds whose mesh axis no other of its
-    dimensions has taken.
+    A name may have several rules; an array uses the first one whose mesh axis is not yet taken by
+    another of its dimensions.
 
     Args:
       activation_partitioning_dims: 2 = the width of the states between layers is split over
-        "model" too, which costs more communication and keeps less.
+        "model" too, which takes more communication but less memory.
       parameter_partitioning_dims: 2 = the other dimension of parameters, and so of the optimizer's
-        state, is split over "data" (ZeRO-3, also called FSDP). Each layer's are gathered when they
-        are needed.
+        state, is split over "data" (ZeRO-3 or FSDP). Layers are gathered when they are needed.
 
     Raises:
-      ConfigError: for other numbers than 1 and 2.
+      ConfigError: for numbers other than 1 and 2.
     """
     for name, dims in (
         ("activation_partitioning_dims", activation_partitioning_dims),
@@ -63,12 +62,12 @@ def standard_logical_axis_rules(
     ):
         if dims not in (1, 2):
             raise ConfigError(f"{name} = {dims!r}; expected 1 or 2.")
-    # Before the rule that leaves "embed" whole, since the first rule that is free holds.
+    # These precede the rule that leaves "embed" whole, because the first free rule applies.
     split = [("embed", "model")] * (activation_partitioning_dims == 2)
     split += [("embed", "data")] * (parameter_partitioning_dims == 2)
     axes = ("embed", "kv", "length", "layers", "prompt", "relpos_buckets", "position", "labels")
-    # A kernel into heads or the feed-forward layer is split by columns, the one back by rows,
-    # so that a layer exchanges only the sums of the latter.
+    # Kernels that project into heads or the feed-forward layer are split by columns, those back by
+    # rows, so that devices only exchange the sums of the second product.
     return (
         ("batch", "data"),
         ("vocab", "model"),
@@ -83,10 +82,10 @@ def standard_logical_axis_rules(
 def fitting_rules(rules: AxisRules, config: TransformerConfig, mesh: Mesh) -> AxisRules:
     """Drops rules for dimensions that are not divisible by the size of the mesh axis.
 
-    Such a dimension is replicated. For example, six heads cannot be split over eight devices, but
-    their kernels of width 384 can. Rows that are split over "data" are split over slices too.
+    The dimension is then replicated. For example, six heads cannot be split over eight devices, but
+    their kernels of width 384 can. Rows that are split over "data" are also split over slices.
     """
-    # Slices share the rows of a batch too.
+    # A batch's rows are split over slices too.
     rules = tuple(
         (name, batch_axes(mesh) if (name, axis) == ("batch", "data") else axis)
         for name, axis in rules
@@ -100,7 +99,7 @@ def fitting_rules(rules: AxisRules, config: TransformerConfig, mesh: Mesh) -> Ax
     }
 
     def fits(name: str, axis: Any) -> bool:
-        # The config does not say the sizes of all axes, such as that of the batch.
+        # The config does not determine the sizes of all axes: the batch size is unknown here.
         return axis is None or name not in sizes or sizes[name] % mesh.shape[axis] == 0
 
     fitting = tuple((name, axis) for name, axis in rules if fits(name, axis))
@@ -114,8 +113,8 @@ class Partitioner:
     """Places arrays on the mesh and compiles functions for it.
 
     Attributes:
-      mesh: devices on the axes "data" and "model", and outside of these perhaps "slice".
-      rules: logical axis name to mesh axis.
+      mesh: devices on the axes "data" and "model", with several slices also "slice" as the first.
+      rules: maps logical axis names to mesh axes.
     """
 
     mesh: Mesh
@@ -128,7 +127,7 @@ class Partitioner:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """In this context, the model's sharding constraints refer to this mesh."""
+        """Makes the model's sharding constraints refer to this mesh, as a context manager."""
         with jax.set_mesh(self.mesh), nn_partitioning.axis_rules(self.rules):
             yield
 
@@ -150,7 +149,7 @@ class Partitioner:
         """Returns the shardings of parameters from the model's `params_axes` collection."""
 
         def sharding(axes):
-            # The names of a parameter's axes to those of the mesh, by the first rule that is free.
+            # Maps the parameter's logical axes to mesh axes, by the first rule whose axis is free.
             spec = nn_partitioning.logical_to_mesh_axes(axes, self.rules)
             return NamedSharding(self.mesh, PartitionSpec(*(spec or ())))
 
@@ -161,13 +160,13 @@ class Partitioner:
         """Makes global arrays from arrays that every process has, or can read, in full.
 
         Args:
-          tree: of arrays in memory, or of others with a shape, a dtype and parts (`array[box]`),
-            such as `checkpoints.lazy_arrays.LazyArray`. Of the latter each process reads what its
-            devices hold, and at once no more than the largest.
-          shardings: a tree of the same form, or one for all.
+          tree: arrays in memory, or lazy ones with a shape, a dtype and readable parts
+            (`array[box]`), such as `checkpoints.lazy_arrays.LazyArray`. Each process reads only the
+            parts that its devices hold, at most the size of the largest array at a time.
+          shardings: a tree of the same form, or one sharding for all arrays.
 
         Raises:
-          FaithJaxError: in all processes, where an array cannot be read in one.
+          FaithJaxError: in all processes, if one of them cannot read an array.
         """
         leaves, form = jax.tree.flatten(tree)
         arrays = [leaf if _is_lazy(leaf) else np.asarray(leaf) for leaf in leaves]
@@ -176,7 +175,7 @@ class Partitioner:
         else:
             # One sharding for each array, in the order of the leaves.
             placements = jax.tree.leaves(jax.tree.map(lambda _, place: place, tree, shardings))
-        # All is in memory already: there is nothing to bound.
+        # Everything is in memory already, so there is nothing to limit.
         if not any(map(_is_lazy, arrays)):
             held = map(_read_parts, arrays, placements)
             return jax.tree.unflatten(form, map(_place_parts, arrays, placements, held))
@@ -184,7 +183,7 @@ class Partitioner:
         problem = None
         try:
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-                # Group by group, so that no more is in memory than the largest array takes.
+                # Group by group, so that reading takes no more memory than the largest array.
                 for group in _group_by_bytes([array.nbytes for array in arrays]):
                     some, places = arrays[group], placements[group]
                     read = pool.map(_read_parts, some, places)
@@ -193,7 +192,7 @@ class Partitioner:
                     )
         except FaithJaxError as error:
             problem = error
-        # If one process failed alone, the others would wait for it.
+        # If only one process failed, the others would wait for it forever.
         raise_together(problem, "read the checkpoint")
         return jax.tree.unflatten(form, placed_arrays)
 
@@ -208,7 +207,7 @@ class Partitioner:
                 f"A batch of {batch_size} rows does not divide over {self.data_parallelism} "
                 "data-parallel devices; set BATCH_SIZE to a multiple."
             )
-        # A process's devices may hold several pieces, which follow each other.
+        # A process's devices may hold several pieces, which are consecutive.
         held = self.rows.addressable_devices_indices_map((batch_size,)).values()
         pieces = [index[0].indices(batch_size) for index in held if index is not None]
         return slice(min(start for start, _, _ in pieces), max(stop for _, stop, _ in pieces))
@@ -225,12 +224,12 @@ class Partitioner:
         """
         global_rows = len(jax.tree.leaves(batch)[0]) if batch_size is None else batch_size
         local = self.local_rows(global_rows)
-        # Of a process's own rows the first is number `local.start` of the global batch.
+        # A process's own first row is row `local.start` of the global batch.
         first = 0 if batch_size is None else local.start
 
         def place(array: Any) -> Any:
             if _is_key(array):
-                # Keys have no form in NumPy, but their numbers have.
+                # NumPy cannot represent random keys, but it can represent their data.
                 return jax.random.wrap_key_data(place(jax.random.key_data(array)))
             array = np.asarray(array)
 
@@ -238,28 +237,28 @@ class Partitioner:
                 start, stop, _ = index[0].indices(global_rows)
                 return array[start - first : stop - first]
 
-            # JAX asks for the rows of each of this process's devices.
+            # JAX calls `piece` once for each of this process's devices.
             return jax.make_array_from_callback((global_rows, *array.shape[1:]), self.rows, piece)
 
         return jax.tree.map(place, batch)
 
     def compute(self, function: Callable[..., PyTree], *batch: PyTree) -> PyTree:
-        """Computes something of each row of a batch on the mesh, by a compiled function.
+        """Applies a compiled function to each row of a batch on the mesh.
 
-        The batch has any number of rows: where the devices do not divide it, the last row is
-        repeated. Numbers that they divide may differ.
+        The batch may have any number of rows: if it does not divide over the devices, the last row
+        is repeated. Different batch sizes are compiled separately.
 
         Returns:
-          What the function returns, as NumPy arrays that every process has in full.
+          The function's outputs, as NumPy arrays that every process has in full.
         """
         return self.finish(self.start(function, *batch))
 
     def start(self, function: Callable[..., PyTree], *batch: PyTree) -> "Started":
-        """Queues what `compute` computes; it may still run when this returns."""
+        """Queues the computation of `compute`, which may still run when this returns."""
         rows = len(jax.tree.leaves(batch)[0])
         missing = -rows % self.data_parallelism
         if missing:
-            # The last row again, until the devices divide their number.
+            # Repeat the last row until the number of rows divides over the devices.
             lines = np.minimum(np.arange(rows + missing), rows - 1)
             batch = jax.tree.map(lambda array: array[lines], batch)
         with self.active():
@@ -274,8 +273,8 @@ class Partitioner:
         return outputs if rows is None else jax.tree.map(lambda array: array[:rows], outputs)
 
     def gather(self, tree: PyTree) -> PyTree:
-        """Returns arrays as NumPy's, whole on every process, wherever their pieces lie."""
-        # Pieces on other processes' devices are gathered, for which all processes must call.
+        """Returns whole NumPy arrays on every process, wherever their pieces are stored."""
+        # Gathering pieces from other processes' devices requires that all processes call this.
         if not all(leaf.is_fully_addressable for leaf in jax.tree.leaves(tree)):
             # Tiled: pieces are joined along their axis, not stacked by process.
             tree = multihost_utils.process_allgather(tree, tiled=True)
@@ -283,11 +282,11 @@ class Partitioner:
 
 
 class Started(NamedTuple):
-    """A computation on a batch that has begun.
+    """A computation on a batch that has been queued.
 
     Attributes:
-      outputs: on the devices.
-      rows: how many of them count; None = all.
+      outputs: arrays on the devices.
+      rows: number of rows that are not repetitions; None = all.
     """
 
     outputs: PyTree
@@ -295,15 +294,15 @@ class Started(NamedTuple):
 
 
 def _is_lazy(array: Any) -> bool:
-    """Whether parts of an array are read when they are asked for."""
+    """Whether an array reads its parts only when they are indexed."""
     return not isinstance(array, np.ndarray | np.generic | jax.Array) and hasattr(array, "nbytes")
 
 
 def _group_by_bytes(sizes: Sequence[int]) -> Iterator[slice]:
-    """Yields runs of arrays that take together no more bytes than the largest takes alone."""
+    """Yields runs of arrays that together take no more bytes than the largest array."""
     start, room, largest = 0, 0, max(sizes, default=0)
     for end, size in enumerate(sizes):
-        # The next array would not fit beside those of the group.
+        # The next array would not fit into the group.
         if room + size > largest:
             yield slice(start, end)
             start, room = end, 0
@@ -311,14 +310,14 @@ def _group_by_bytes(sizes: Sequence[int]) -> Iterator[slice]:
     yield slice(start, len(sizes))
 
 
-# Where a part lies in an array: on each axis from where to where.
+# The place of a part in an array: (start, stop) on each axis.
 Span = tuple[tuple[int, int], ...]
 
 
 def _read_parts(array: Any, sharding: NamedSharding) -> dict[Span, np.ndarray]:
-    """Returns the parts of an array that this process's devices hold, by where they lie.
+    """Returns the parts of an array that this process's devices hold, by their spans.
 
-    They are read in one piece, unless there is more in it than they need.
+    One read covers all parts, unless it would include elements that no part needs.
     """
     indices = sharding.addressable_devices_indices_map(array.shape).values()
     spans = list(dict.fromkeys(_index_to_span(index, array.shape) for index in indices))
@@ -326,7 +325,7 @@ def _read_parts(array: Any, sharding: NamedSharding) -> dict[Span, np.ndarray]:
         (min(start for start, _ in axis), max(stop for _, stop in axis))
         for axis in zip(*spans, strict=True)
     )
-    # What lies between the parts is not needed, so that they are read one by one.
+    # Elements between the parts are not needed, so the parts are read one by one.
     if _count_elements(around) > sum(map(_count_elements, spans)):
         return {span: array[_span_to_slices(span)] for span in spans}
     region, first = array[_span_to_slices(around)], [start for start, _ in around]
@@ -337,7 +336,7 @@ def _read_parts(array: Any, sharding: NamedSharding) -> dict[Span, np.ndarray]:
 
 
 def _place_parts(array: Any, sharding: NamedSharding, held: Mapping[Span, np.ndarray]) -> jax.Array:
-    """Makes a global array, of which this process's devices hold the given parts."""
+    """Makes a global array from the parts that this process's devices hold."""
     shape = array.shape
     return jax.make_array_from_callback(
         shape, sharding, lambda index: held[_index_to_span(index, shape)]
@@ -357,7 +356,7 @@ def _count_elements(span: Span) -> int:
 
 
 def _is_key(array: Any) -> bool:
-    """Whether an array is of random keys."""
+    """Whether an array contains random keys."""
     dtype = getattr(array, "dtype", None)
     return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
 
@@ -375,22 +374,22 @@ class Compiled:
             return self._function(*args)
 
     def compile(self, *args: Any) -> Any:
-        """Compiles the function for arguments, or for their shapes, and returns JAX's program."""
+        """Compiles the function for arguments or their shapes, and returns JAX's executable."""
         with self._partitioner.active():
             return self._function.lower(*args).compile()
 
     def compile_with_layouts(self, first: PyTree, *rest: Any) -> Any:
-        """Compiles the function for arguments whose first one lies in memory as is best.
+        """Compiles the function and lets XLA choose the memory layout of the first argument.
 
         A loop may read an array in another order than that of its dimensions. XLA then copies the
-        array before the loop, unless it may choose how its argument lies: `input_formats` of the
-        program says how.
+        array before the loop, unless it may choose the argument's layout, which `input_formats` of
+        the compiled function returns.
 
         Args:
           first: arrays, or their shapes with shardings.
           *rest: shapes with shardings.
         """
-        # XLA chooses the order in memory, not the devices.
+        # XLA chooses the layout only, not the devices.
         automatic_layout = jax.tree.map(lambda x: Format(Layout.AUTO, x.sharding), first)
         shardings = (automatic_layout, *jax.tree.map(lambda x: x.sharding, rest))
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (first, *rest))
@@ -403,7 +402,7 @@ class Compiled:
 
         Returns:
           `step_operations`: floating-point operations per device; `step_bytes`: memory of
-          arguments, results and intermediate values per device.
+          arguments, results, intermediate values and code per device.
         """
         compiled = self.compile(*args)
         memory, operations = compiled.memory_analysis(), compiled.cost_analysis() or {}
@@ -411,24 +410,24 @@ class Compiled:
         total = sum(getattr(memory, f"{part}_size_in_bytes", 0) for part in parts)
         return {
             "step_operations": float(operations.get("flops", 0.0)),
-            # Results that take the memory of donated arguments count once.
+            # Results that reuse the memory of donated arguments count once.
             "step_bytes": float(total - getattr(memory, "alias_size_in_bytes", 0)),
         }
 
     @property
     def num_compilations(self) -> int:
         """Number of compiled programs: one for each shape and placement of arguments."""
-        # JAX has no public count.
+        # JAX has no public function for this.
         return self._function._cache_size()
 
 
-# Each process of a run has a mesh of its own devices, if the model fits on them. Processes then
-# compute independently of each other.
+# If set, each process uses a mesh of only its own devices if the model fits on them. Processes
+# then compute independently of each other.
 own_devices = BlockFlag("own_devices")
 
 
 def fits_own_devices(num_partitions: int) -> bool:
-    """Whether a model that is split over so many devices can lie on those of one process."""
+    """Whether a model split over `num_partitions` devices fits on the devices of one process."""
     return num_partitions > 0 and jax.local_device_count() % num_partitions == 0
 
 
@@ -437,24 +436,23 @@ def make_mesh(
 ) -> Mesh:
     """Returns the mesh of devices: [num_slices x] data x num_partitions.
 
-    JAX chooses which device stands where, so that neighbours on "model" are neighbours in the
-    network of the devices.
+    JAX orders the devices so that neighbours on "model" are neighbours in the devices' network.
 
     Args:
-      num_partitions: number of devices over which a model is split; the others share the rows.
+      num_partitions: number of devices over which a model is split; the rest split the rows.
       devices: None = all devices of the run.
-      num_slices: groups of devices with a slower network between them, which share the rows too;
-        each has all parameters. None = the slices of TPUs; other devices are one. Where devices do
-        not say which slice is theirs, each slice has processes that follow each other.
+      num_slices: groups of devices with a slower network between them. Rows are split over them,
+        and each slice has all parameters. None = the TPUs' own slices; other devices are one slice.
+        If devices do not know their slice, each slice consists of consecutive processes.
 
     Raises:
-      ConfigError: if their product does not divide the number of devices.
+      ConfigError: if the product of slices and partitions does not divide the number of devices.
     """
     if devices is None:
         uses_own_devices = own_devices.is_set and fits_own_devices(num_partitions)
         devices = jax.local_devices() if uses_own_devices else jax.devices()
     count, slices = len(devices), {getattr(device, "slice_index", 0) for device in devices}
-    # A mesh cannot have fewer slices than the TPUs' own.
+    # A mesh cannot have fewer slices than the TPUs have.
     least = len(slices) if devices[0].platform == "tpu" else 1
     num_slices = least if num_slices is None else num_slices
     if num_slices < 1 or num_slices % least or count % num_slices:
@@ -462,7 +460,7 @@ def make_mesh(
             f"NUM_SLICES = {num_slices} does not divide this run's {pluralize(count, 'device')} in "
             f"{pluralize(least, 'slice')}; give one of {_list_divisors(count, least)}."
         )
-    # A model is split within a slice only, whose network is fast.
+    # A model is only split within a slice, where the network is fast.
     own_count = count // num_slices
     if num_partitions < 1 or own_count % num_partitions:
         where = " of a slice" if num_slices > 1 else ""
@@ -480,8 +478,8 @@ def make_mesh(
         if len(slices) == 1:
             return jax.make_mesh(shape, MESH_AXES, axis_types=axis_types, devices=devices)
     except NotImplementedError:
-        pass  # An axis of ours is only a part of one of the network's, such as 2 of 4 x 4 x 4.
-    # Also for devices that say they are in several slices, but count as one: they are no TPUs.
+        pass  # A mesh axis is only a part of a network axis, such as 2 in a network of 4 x 4 x 4.
+    # Also for devices other than TPUs that report several slices but are used as one.
     placed = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
     return Mesh(placed, MESH_AXES, axis_types=axis_types)
 
@@ -494,7 +492,7 @@ def _list_divisors(count: int, multiple_of: int = 1) -> str:
 def _arrange_slices(
     shape: tuple[int, int, int], devices: Sequence[Any], have_slices: bool
 ) -> np.ndarray:
-    """Returns devices as [slices, data, model]; do they know their slices?"""
+    """Returns devices as [slices, data, model]; `have_slices`: devices know their own slice."""
     if not have_slices:
         return np.array(sorted(devices, key=lambda device: device.process_index)).reshape(shape)
     place = functools.partial(
@@ -523,18 +521,18 @@ def make_partitioner(
     """Returns the placement of a model on a mesh; its dimensions determine which rules apply.
 
     Args:
-      config: of the model.
+      config: the model's configuration.
       num_partitions: see `make_mesh`.
-      devices: likewise.
-      num_slices: likewise.
-      logical_axis_rules: rules of your own, such as T5X's; None = `standard_logical_axis_rules`.
+      devices: see `make_mesh`.
+      num_slices: see `make_mesh`.
+      logical_axis_rules: custom rules, such as T5X's; None = `standard_logical_axis_rules`.
       mesh: with the axes "data" and "model", or "slice", "data" and "model"; None = `make_mesh`.
       activation_partitioning_dims: see `standard_logical_axis_rules`.
-      parameter_partitioning_dims: likewise.
+      parameter_partitioning_dims: see `standard_logical_axis_rules`.
 
     Raises:
-      ConfigError: as `make_mesh` and `standard_logical_axis_rules`, on a mesh of other axes, and
-        where its devices have not the config's attention kernel.
+      ConfigError: as `make_mesh` and `standard_logical_axis_rules`, for a mesh with other axes, and
+        if its devices do not support the config's attention kernel.
     """
     if mesh is None:
         mesh = make_mesh(num_partitions, devices, num_slices)
@@ -545,8 +543,8 @@ def make_partitioner(
             "faith_jax.models.partitioning.make_mesh."
         )
     elif any(kind != AxisType.Auto for kind in mesh.axis_types):
-        # With explicit axes JAX would ask the model's code for the sharding of ambiguous results;
-        # with automatic ones the compiler chooses what constraints leave open.
+        # With explicit axes, model code would have to state the sharding of ambiguous results; with
+        # automatic axes, the compiler chooses everything that the constraints leave open.
         axis_types = (AxisType.Auto,) * len(mesh.axis_names)
         mesh = Mesh(mesh.devices, mesh.axis_names, axis_types=axis_types)
     platform = mesh.devices.flat[0].platform

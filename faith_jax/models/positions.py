@@ -22,7 +22,7 @@ def relative_position_bucket(
     """Maps key position minus query position to T5's buckets, int32 in [0, num_buckets).
 
     Half of the buckets contain one small distance each; the others grow logarithmically up to
-    `max_distance`, and larger distances share the last one. A bidirectional map, the encoder's,
+    `max_distance`, and larger distances share the last one. The encoder's map is bidirectional and
     uses half of all buckets for keys after the query.
 
     Reference: Raffel 2020, section 2.1.
@@ -31,13 +31,13 @@ def relative_position_bucket(
     distance = -relative_position
     if bidirectional:
         num_buckets //= 2
-        # Keys behind the query have the second half.
+        # Keys after the query use the second half.
         bucket = jnp.where(distance < 0, num_buckets, 0)
         distance = jnp.abs(distance)
     else:
-        # Keys behind the query are masked anyway.
+        # Keys after the query are masked anyway.
         distance = jnp.maximum(distance, 0)
-    # So many buckets have one distance each, from 0 on.
+    # The first `exact` buckets contain one distance each, starting with 0.
     exact = num_buckets // 2
     # The small constant avoids log(0) in the branch that is not used.
     ratio = jnp.log(distance.astype(jnp.float32) / exact + jnp.finfo(jnp.float32).eps)
@@ -67,14 +67,15 @@ class RelativePositionBias(nn.Module):
         )
 
     def __call__(self, relative_position: Array) -> "Array | DistanceBias":
-        """Returns the bias of key positions minus query positions.
+        """Looks up the bias of key positions minus query positions.
 
         Args:
-          relative_position: int32 [rows or 1, queries, keys]; or [2 * length - 1], the distances
-            from 1 - length on in a sequence of so many tokens.
+          relative_position: int32 [rows or 1, queries, keys]; or [2 * length - 1], all distances
+            in a sequence of `length` tokens, in ascending order from 1 - length.
 
         Returns:
-          [rows or 1, heads, queries, keys]; of distances without the array of all pairs.
+          [rows or 1, heads, queries, keys]; for a list of distances a `DistanceBias`, which avoids
+          the array of all pairs.
         """
         buckets = relative_position_bucket(
             relative_position,
@@ -89,7 +90,7 @@ class RelativePositionBias(nn.Module):
 def relative_position_bias(
     config: TransformerConfig, bidirectional: bool, name: str | None = None
 ) -> RelativePositionBias:
-    """Returns the bias of a stack, or of a layer."""
+    """Returns the bias module of a stack, or of a layer."""
     return RelativePositionBias(
         config.num_heads,
         bidirectional=bidirectional,
@@ -104,25 +105,25 @@ def skew(products: Array, queries: int) -> Array:
     """Converts values by distance into values by query and key.
 
     Args:
-      products: [..., queries, queries + keys - 1]; [i, c] belongs to the distance
-        queries - 1 - c from query to key, counted from the first of each.
-      queries: their number.
+      products: [..., queries, queries + keys - 1]; element [i, c] belongs to the distance
+        queries - 1 - c, the query's index minus the key's.
+      queries: number of queries.
 
     Returns:
-      [..., queries, keys]; [i, j] belongs to distance i - j. This needs no gather: after padding
-      by one column, a reshape to rows of the old width shifts each row by one element.
+      [..., queries, keys]; element [i, j] belongs to distance i - j. This needs no gather: after
+      padding by one column, a reshape to rows of the old width shifts each row by one element.
     """
     *batch, _, width = products.shape
     padded = jnp.pad(products, ((0, 0),) * (products.ndim - 1) + ((0, 1),))
     flat = padded.reshape(*batch, queries * (width + 1))
-    # [i, c] has been at i (width + 1) + c, and is at i width + j now: c = queries - 1 - (i - j).
+    # Element [i, c] was at i (width + 1) + c and is now at i width + j: c = queries - 1 - (i - j).
     flat = flat[..., queries - 1 : queries - 1 + queries * width]
     return flat.reshape(*batch, queries, width)[..., : width - queries + 1]
 
 
 @runtime_checkable
 class BlockBias(Protocol):
-    """A bias of attention logits that is made block by block; a pytree of trained arrays."""
+    """A bias of attention logits that is computed block by block; a pytree of trained arrays."""
 
     def block(
         self, query: Array, key: Array, queries: Tokens, keys: Tokens, distance: Array
@@ -135,22 +136,22 @@ class BlockBias(Protocol):
 
 
 def at_distances(values: Array, queries: int, keys: int, distance: Array, axis: int) -> Array:
-    """Cuts a block's distances, queries + keys - 1, out of those of a whole sequence.
+    """Cuts the values for a block's queries + keys - 1 distances out of a whole sequence's.
 
     Values are 2 * length - 1 along `axis`; element c belongs to the distance length - 1 - c.
     `distance` is the first query's index minus the first key's.
     """
-    # The first is the largest distance of the block, from its last query to its first key: length -
-    # 1 - start = distance + queries - 1.
+    # The block's first value belongs to its largest distance, from its last query to its first key:
+    # length - 1 - start = distance + queries - 1.
     start = (values.shape[axis] + 1) // 2 - queries - distance
     return jax.lax.dynamic_slice_in_dim(values, start, queries + keys - 1, axis)
 
 
 class DistanceBias(struct.PyTreeNode):
-    """A bias that depends on the distance between query and key alone.
+    """A bias that depends only on the distance between query and key.
 
     Attributes:
-      values: [heads, 2 * length - 1]; element c belongs to a query length - 1 - c after its key.
+      values: [heads, 2 * length - 1]; element c is for queries length - 1 - c after their key.
     """
 
     values: Array
@@ -161,7 +162,7 @@ class DistanceBias(struct.PyTreeNode):
         """See `BlockBias`."""
         sizes = query.shape[-2], key.shape[-2]
         values = at_distances(self.values, *sizes, distance, axis=-1)
-        # [heads, queries, queries + keys - 1]: all queries have the same values by distance.
+        # [heads, queries, queries + keys - 1]: the values by distance are the same for all queries.
         values = jnp.broadcast_to(values[:, None], (len(values), sizes[0], values.shape[-1]))
         return skew(values, sizes[0])[None]
 
@@ -179,11 +180,10 @@ def rotary_frequencies(config: TransformerConfig) -> np.ndarray:
     if config.rope_type == "linear":
         frequencies = frequencies / config.rope_factor
     elif config.rope_type == "llama3":
-        # How often each pair turns in the original training length; few turns are a long
-        # wavelength.
+        # The number of turns of each pair in the original length; few turns = a long wavelength.
         turns = config.rope_original_max_positions * frequencies / (2 * math.pi)
         low, high = config.rope_low_freq_factor, config.rope_high_freq_factor
-        # The share of the frequency that is kept; the rest is divided by the factor.
+        # This share of the frequency is kept; the rest is divided by the factor.
         kept_share = np.clip((turns - low) / (high - low), 0.0, 1.0)
         frequencies = frequencies * (kept_share + (1 - kept_share) / config.rope_factor)
     return frequencies.astype(np.float32)
@@ -194,7 +194,7 @@ def rotation(config: TransformerConfig, positions: Array) -> tuple[Array, Array]
 
     Positions are int32 [batch, length].
     """
-    # Float32: bfloat16 cannot tell large positions apart.
+    # In float32, because bfloat16 cannot tell large positions apart.
     angles = positions.astype(jnp.float32)[..., None] * rotary_frequencies(config)[None, None]
     return jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
 
@@ -252,7 +252,7 @@ def log_buckets(distance: np.ndarray, buckets: int, max_distance: int) -> np.nda
     """Returns DeBERTa's buckets of query position minus key position, int32 of the same shape.
 
     Half of the buckets contain one distance each; the others grow logarithmically up to
-    `max_distance`. The sign is kept. With 0 buckets, distances do not change.
+    `max_distance`. The sign is kept. With 0 buckets or a `max_distance` of 0, distances are kept.
 
     Reference: He 2023 (DeBERTa-v3's code; the paper gives no formula).
     """
@@ -261,9 +261,9 @@ def log_buckets(distance: np.ndarray, buckets: int, max_distance: int) -> np.nda
         return distance.astype(np.int32)
     # Distance 0 has no logarithm; it is a bucket of its own.
     size = np.maximum(np.abs(distance), 1).astype(np.float32)
-    # 0 at the distance `middle`, and 1 at max_distance - 1.
+    # The ratio is 0 at the distance `middle`, and 1 at max_distance - 1.
     ratio = np.log(size / middle) / np.log(np.float32((max_distance - 1) / middle))
-    # From middle to max_distance - 1, distances have the middle - 1 buckets that are left.
+    # Distances from middle to max_distance - 1 share the remaining middle - 1 buckets.
     coarse = np.ceil(ratio * (middle - 1)) + middle
     bucketed = np.where(np.abs(distance) <= middle, distance, coarse * np.sign(distance))
     return bucketed.astype(np.int32)

@@ -1,9 +1,9 @@
-"""Matrices of a model in 8 bits, and products with them.
+"""Model matrices in 8 bits, and products with them.
 
-Kernels and embeddings are stored as whole numbers from -127 to 127, with a float32 scale for each
-column of a kernel and each row of an embedding: its largest absolute value over 127. A product
-rounds its inputs in the same way, with a scale for each position, multiplies whole numbers, and
-scales the sums. So results do not depend on which rows are computed together.
+Kernels and embeddings are stored as integers from -127 to 127, with a float32 scale for each
+column of a kernel and each row of an embedding: its largest absolute value divided by 127. A
+product rounds its inputs in the same way, with a scale for each position, multiplies integers, and
+scales the sums. Results therefore do not depend on which rows are computed together.
 
 Reference: Dettmers 2022 (LLM.int8()), section 3.1 (vector-wise quantization).
 """
@@ -18,10 +18,10 @@ from jaxtyping import Float, Int8, Integer
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.partitioning import Partitioner
 
-_LARGEST = 127  # -128 has no counterpart
-# The axis of a matrix that shares a scale, by its name; stacked layers are an axis in front.
+_LARGEST = 127  # -128 is not used, since +128 does not exist
+# By parameter name, the axis along which a matrix shares a scale; stacked layers come before it.
 _SHARED = {"kernel": -2, "embedding": -1}
-# Soft prompts are few, and trained.
+# Soft prompts are small and trained, so they are not quantized.
 _KEPT = ("encoder_prompt", "decoder_prompt")
 
 
@@ -29,8 +29,8 @@ class Int8Matrix(NamedTuple):
     """A matrix in 8 bits: `values` times `scale`.
 
     Attributes:
-      values: from -127 to 127.
-      scale: float32, with 1 for the axis that shares a scale.
+      values: integers from -127 to 127.
+      scale: float32, of size 1 along the axis that shares a scale.
     """
 
     values: Int8[Array, "*layers rows columns"]
@@ -46,20 +46,20 @@ class Int8Matrix(NamedTuple):
         return self.values.astype(jnp.float32) * self.scale
 
     def take(self, indices: Integer[Array, "*any"], axis: int) -> Array:
-        """Returns some rows (axis 0) or columns (1) as float32; indices outside are clipped."""
+        """Returns some rows (axis 0) or columns (1) as float32; clips invalid indices."""
         parts = []
         for part in self:
-            # One scale for all rows, or columns, holds for those that are taken.
+            # A scale of size 1 along `axis` applies to all rows or columns.
             shares = part.shape[axis] == 1
             parts.append(part if shares else jnp.take(part, indices, axis=axis, mode="clip"))
         return Int8Matrix(*parts).to_float()
 
 
 def round_to_int8(matrix: Array, axis: int) -> Int8Matrix:
-    """Rounds an array of floats, whose numbers along `axis` share a scale."""
+    """Rounds an array of floats to 8 bits; the numbers along `axis` share a scale."""
     matrix = matrix.astype(jnp.float32)
     largest = jnp.max(jnp.abs(matrix), axis=axis, keepdims=True)
-    # Zeros alone have a scale of 1, so that nothing is divided by 0.
+    # If all numbers are 0, the scale is 1, to avoid a division by 0.
     scale = jnp.where(largest > 0, largest, _LARGEST) / _LARGEST
     return Int8Matrix(jnp.round(matrix / scale).astype(jnp.int8), scale)
 
@@ -70,15 +70,14 @@ def product(
 ) -> Float[Array, "*batch features"]:
     """Returns float32 products of inputs, rounded to 8 bits, with a matrix.
 
-    The gradient of the inputs is that of a product without rounding, which would have none; the
-    matrix has no gradient.
+    The inputs' gradient ignores rounding, whose gradient would be 0; the matrix has no gradient.
 
     Args:
       inputs: of any float dtype.
       matrix: a kernel [width, features], or an embedding [features, width].
-      axis: of the matrix, that of the width: 0 of a kernel, 1 of an embedding.
+      axis: the matrix axis of the width: 0 for a kernel, 1 for an embedding.
     """
-    # x_i ~ s_i a_i and w_j ~ t_j b_j, so x_i . w_j ~ s_i t_j (a_i . b_j), whose sum is exact.
+    # x_i ~ s_i a_i and w_j ~ t_j b_j, so x_i . w_j ~ s_i t_j (a_i . b_j); the integer sum is exact.
     rounded = round_to_int8(inputs, -1)
     contracted = (((inputs.ndim - 1,), (axis,)), ((), ()))
     sums = jax.lax.dot_general(
@@ -90,13 +89,13 @@ def product(
 
 
 def _product_forward(inputs: Array, matrix: Int8Matrix, axis: int) -> tuple[Array, Any]:
-    # Residuals are arrays: an empty one tells the dtype of the inputs.
+    # Residuals must be arrays: an empty one carries the inputs' dtype.
     return product(inputs, matrix, axis), (matrix, jnp.zeros((0,), inputs.dtype))
 
 
 def _product_backward(axis: int, residuals: Any, gradient: Array) -> tuple[Array, None]:
     matrix, like_inputs = residuals
-    # dL/dx = dL/dy W^T, with the float form of W.
+    # dL/dx = dL/dy W^T, with W as floats.
     contracted = (((gradient.ndim - 1,), (1 - axis,)), ((), ()))
     of_inputs = jax.lax.dot_general(gradient, matrix.to_float(), contracted)
     return of_inputs.astype(like_inputs.dtype), None
@@ -106,10 +105,10 @@ product.defvjp(_product_forward, _product_backward)
 
 
 def quantize_params(params: PyTree, shardings: PyTree, partitioner: Partitioner) -> PyTree:
-    """Puts parameters, in memory or lazy, on a mesh, matrices in 8 bits.
+    """Puts parameters (in memory or lazy) on a mesh, with matrices in 8 bits.
 
-    Vectors, such as biases and norms, and soft prompts stay as they are. Each parameter is read
-    when the one before it is in its place. Shardings are a tree of the same form, or one for all.
+    Vectors, such as biases and norms, and soft prompts are not quantized. Parameters are read one
+    after another. `shardings` is a tree of the same form, or one sharding for all.
     """
     round_matrix = jax.jit(round_to_int8, static_argnums=1)
 
@@ -119,7 +118,7 @@ def quantize_params(params: PyTree, shardings: PyTree, partitioner: Partitioner)
         placed_array = partitioner.put(array, sharding)
         if shared is None or placed_array.ndim < 2 or names[0] in _KEPT:
             return placed_array
-        # Waits, so that only one parameter at a time is on the devices in full.
+        # Wait, so that at most one parameter at a time is on the devices as floats.
         return jax.block_until_ready(round_matrix(placed_array, shared))
 
     if isinstance(shardings, jax.sharding.Sharding):

@@ -3,9 +3,9 @@
 Reference: Lester 2021; Chang 2024, appendix B (5 vectors, initialised with a random sample of the
 5,000 most frequent vocabulary embeddings).
 
-A training saves its prompt in the item `params` of MODEL_DIR/checkpoints/<step>/
-(`faith_jax.training.checkpoints`); `faith_jax.runs.convert.export_prompt` writes it alone, as a
-.npy file, float32 [length, embed], or as a folder of PEFT's.
+Training saves the prompt in the item `params` of MODEL_DIR/checkpoints/<step>/
+(`faith_jax.training.checkpoints`); `faith_jax.runs.convert.export_prompt` writes only the prompt,
+as a .npy file, float32 [length, embed], or as a PEFT folder.
 """
 
 import functools
@@ -35,7 +35,7 @@ class SoftPrompt(nn.Module):
 
     Attributes:
       length: number of vectors.
-      features: width of each, the model's `emb_dim`.
+      features: width of a vector, the model's `emb_dim`.
     """
 
     length: int
@@ -53,7 +53,7 @@ class SoftPrompt(nn.Module):
         self, embeddings: Float[Array, "batch length embed"]
     ) -> Float[Array, "batch prompt_and_length embed"]:
         """Prepends the prompt: [batch, length, embed] -> [batch, prompt + length, embed]."""
-        # The same vectors in front of each row: [batch, prompt, embed].
+        # Every row gets the same vectors: [batch, prompt, embed].
         vectors = jnp.broadcast_to(
             self.embedding.astype(embeddings.dtype), (embeddings.shape[0], *self.embedding.shape)
         )
@@ -65,7 +65,7 @@ class SoftPrompt(nn.Module):
         positions: Integer[Array, "batch length"],
     ) -> Float[Array, "batch length embed"]:
         """Puts the prompt at the first positions of each segment of a packed row."""
-        # Vector i stands at position i; positions outside the prompt are clipped, and left out
+        # Vector i replaces position i; positions outside the prompt are clipped here and ignored
         # below.
         vectors = jnp.take(self.embedding, positions, axis=0, mode="clip")
         is_prompt = (positions >= 0) & (positions < self.length)
@@ -73,9 +73,9 @@ class SoftPrompt(nn.Module):
 
 
 def prompt_embedding(params: PyTree, name: str) -> np.ndarray:
-    """Returns the token embedding that a prompt stands beside: float32 [vocab, embed].
+    """Returns the token embedding of the stack that a prompt belongs to, float32 [vocab, embed].
 
-    A decoder may have one of its own.
+    A decoder may have its own token embedding.
     """
     decoder = params.get("decoder", {}) if name == "decoder_prompt" else {}
     embedder = decoder.get("token_embedder", params["token_embedder"])
@@ -92,7 +92,7 @@ class PromptInitializer(Protocol):
 
 
 def initializer_name(initializer: PromptInitializer | None) -> str:
-    """Returns the name of an initialiser: that of the function here that made it, or its own.
+    """Returns the name of the function in this module that made an initialiser, or its own name.
 
     >>> initializer_name(uniform(0.1)), initializer_name(None)
     ('uniform', 'sampled_vocabulary')
@@ -103,7 +103,7 @@ def initializer_name(initializer: PromptInitializer | None) -> str:
 
 
 def uniform(scale: float = 0.5, is_symmetric: bool = True) -> PromptInitializer:
-    """Uniform in [-scale, scale), or as flax's in [0, scale), independent of the vocabulary."""
+    """Uniform in [-scale, scale), or like Flax's in [0, scale), independent of the vocabulary."""
 
     def initialize(key: Array, length: int, embedding: Array) -> Array:
         shape = (length, embedding.shape[1])
@@ -113,7 +113,7 @@ def uniform(scale: float = 0.5, is_symmetric: bool = True) -> PromptInitializer:
 
 
 def sampled_vocabulary(most_frequent: int = 5000, first_token: int = 3) -> PromptInitializer:
-    """A random sample, without repetition, of the most frequent tokens' embeddings.
+    """A random sample, without replacement, of the most frequent tokens' embeddings.
 
     SentencePiece orders its pieces by frequency, so the N most frequent tokens are the first N ids
     after the special ones.
@@ -140,10 +140,10 @@ def sampled_vocabulary(most_frequent: int = 5000, first_token: int = 3) -> Promp
 def _sample_embeddings(
     key: Array, embedding: Array, length: int, count: int, first_token: int
 ) -> Array:
-    # Without repetition: no two vectors begin alike.
+    # Without replacement, so that no two vectors start out equal.
     tokens = first_token + jax.random.choice(key, count, (length,), replace=False)
-    # A start among the embeddings that the model was trained on (Lester 2021). In float32, as small
-    # updates would be lost in bfloat16.
+    # The prompt starts with embeddings that the model was trained on (Lester 2021). It is float32,
+    # because bfloat16 would lose small updates.
     return jnp.take(embedding, tokens, axis=0).astype(jnp.float32)
 
 
@@ -159,9 +159,9 @@ def class_labels(
       encode: the vocabulary's map from text to token ids.
       fill: makes the rest of the prompt; default `sampled_vocabulary()`.
     """
-    # Lester 2021: labels begin the prompt, and sampled vocabulary fills it up.
+    # Lester 2021: the prompt begins with the labels and is filled up with sampled vocabulary.
     fill = fill or sampled_vocabulary()
-    # As --gin.CLASS_LABELS=yes,no and =1,0 give them.
+    # Labels from --gin.CLASS_LABELS=yes,no are a string, and from =1,0 a tuple of integers.
     parts = labels.split(",") if isinstance(labels, str) else labels
     texts = [str(part).strip() for part in parts]
 
@@ -175,16 +175,16 @@ def class_labels(
             tokens = encode(label)
             if not len(tokens):
                 raise ConfigError(f"class_labels: the label {label!r} has no tokens.")
-            # JAX would not raise, but fill in NaN.
+            # JAX would not raise an error, but return NaN.
             if max(tokens) >= embedding.shape[0]:
                 raise ConfigError(
                     f"class_labels: the label {label!r} has token {max(tokens)}, but the model's "
                     f"vocabulary ends at {embedding.shape[0] - 1}; use the model's own vocabulary."
                 )
-            # A label of several tokens has their mean, [embed].
+            # A label of several tokens gets the mean of their embeddings, [embed].
             rows.append(jnp.mean(jnp.take(embedding, jnp.asarray(tokens), axis=0), axis=0))
         if len(rows) < length:
-            # Labels come first, and what is left is filled up.
+            # Labels come first; `fill` makes the other vectors.
             rows += list(fill(key, length - len(rows), embedding))
         return jnp.stack(rows).astype(jnp.float32)
 
@@ -220,12 +220,12 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
       InputError: if the file does not exist, is not a .npy file, has another dtype or rank, or
         contains NaN or infinity.
     """
-    # Here, so that a model without such a prompt imports nothing of storage.
+    # Imported here, so that models without a stored prompt do not import the storage code.
     from faith_jax.core.files.stores import path_of
 
     try:
         with path_of(path).open("rb") as file:
-            # MemoryError: a damaged header may name an array of any size.
+            # MemoryError: a damaged header may claim an array of any size.
             vectors = np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
@@ -242,10 +242,10 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
             f"{path}: expected a prompt of floats [length, embed], got {vectors.dtype} "
             f"{vectors.shape}."
         )
-    # Overflow is reported below, with the vector's number, not by NumPy's warning.
+    # An overflow is reported below with the vector's number, instead of by NumPy's warning.
     with np.errstate(over="ignore"):
         vectors = vectors.astype(np.float32)
-    # Float64 beyond float32 has become infinite by now.
+    # Float64 values outside the range of float32 have become infinite.
     if not np.isfinite(vectors).all():
         row = int(np.argwhere(~np.isfinite(vectors))[0][0])
         raise InputError(f"{path}: expected finite numbers, but vector {row} has others.")

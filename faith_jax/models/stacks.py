@@ -29,7 +29,7 @@ from faith_jax.models.transformer_layers import (
 
 
 class _Stack(nn.Module):
-    """The common parts of encoder and decoder: positions, and norms of embeddings and outputs."""
+    """The common parts of encoder and decoder: position encodings and embedding norms."""
 
     config: TransformerConfig
 
@@ -42,7 +42,7 @@ class _Stack(nn.Module):
             # 0.02 is the standard deviation of BERT's and GPT-2's initial embeddings.
             self.position_embedder = Embedding(rows, width, cfg.dtype, "position", 0.02)
         elif cfg.positions == "disentangled":
-            # Distances have signs.
+            # Twice the buckets, because distances are signed.
             rows = 2 * cfg.relative_attention_num_buckets
             self.relative_embedder = Embedding(rows, cfg.emb_dim, cfg.dtype, "position", 0.02)
             if not cfg.separate_positions:
@@ -69,7 +69,7 @@ class _Stack(nn.Module):
         if cfg.positions == "learned":
             x += self.position_embedder(positions + cfg.position_offset)
         if cfg.num_token_types:
-            # One row and position, which all share.
+            # A single type, broadcast to all rows and positions.
             types = jnp.zeros((1, 1), jnp.int32) if token_types is None else token_types
             x += self.token_type_embedder(types)
         return self.embedding_norm(x) if cfg.embedding_norm else x
@@ -81,10 +81,10 @@ class _Stack(nn.Module):
         mask: Array | AttentionMask | None,
         deterministic: bool,
     ) -> Surroundings:
-        """Returns the layers' shared inputs for positions, and the mask of self-attention.
+        """Returns the inputs that all layers share: the mask of self-attention and positions.
 
-        Positions are int32 [rows or 1, length]. An `AttentionMask` is made whole unless attention
-        goes by blocks.
+        Positions are int32 [rows or 1, length]. An `AttentionMask` is converted to an array unless
+        attention goes by blocks.
         """
         cfg = self.config
         window_mask: Array | AttentionMask | None = None
@@ -95,11 +95,10 @@ class _Stack(nn.Module):
                 window = jnp.int32(cfg.sliding_window if placed.causal else cfg.encoder_window)
                 window_mask = placed.replace(window=window).for_attention(cfg, deterministic)
         elif cfg.sliding_window and mask is not None:  # decoding
-            # This mask leaves out later keys already, so that only earlier ones can be too far
-            # away.
+            # This mask excludes later keys already, so only earlier keys can be too far away.
             distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
             window_mask = mask & (distance < cfg.sliding_window)
-        # What else the layers share is decided by the positions' scheme.
+        # The other shared inputs depend on the position encoding.
         around = Surroundings(mask=mask, window_mask=window_mask)
         by_blocks = isinstance(mask, AttentionMask)
         match cfg.positions:
@@ -107,10 +106,10 @@ class _Stack(nn.Module):
                 distances = key_positions[:, None, :] - query_positions[:, :, None]
                 if by_blocks:
                     length = query_positions.shape[-1]
-                    # The last block may reach beyond the length, and needs its distances too.
-                    # Without a limit there is one block.
+                    # The last block may extend beyond the length, and needs those distances too.
+                    # Without a limit there is only one block.
                     padded = math.prod(block_sizes(length, cfg.attention_block_length or length))
-                    padded += padded % 2  # cuDNN's has an even length
+                    padded += padded % 2  # cuDNN needs an even length
                     distances = jnp.arange(1 - padded, padded)
                 if cfg.layer_position_biases:
                     return around._replace(distances=distances)
@@ -138,7 +137,7 @@ class _Stack(nn.Module):
 
 
 def _has_window(cfg: TransformerConfig, count: int) -> np.ndarray:
-    """Returns which layers have a sliding window: a value for each, for a scan over layers."""
+    """Returns for each layer whether it has a sliding window, as an array to scan over."""
     return np.isin(np.arange(count), cfg.sliding_window_layers)
 
 
@@ -149,7 +148,7 @@ class Encoder(_Stack):
         cfg = self.config
         self._setup_ends(bidirectional=True)
         count = 1 if cfg.shared_layers else cfg.num_encoder_layers
-        # One argument behind x has a value per layer (`has_window`); number 3, counted from x = 0,
+        # One argument after x has a value per layer (`has_window`); argument 3, counted from x = 0,
         # is static (`deterministic`).
         self.layers = make_layers(EncoderLayer, cfg, count, 1, (3,))
         if cfg.embedding_dim:
@@ -158,7 +157,7 @@ class Encoder(_Stack):
             )
         if cfg.norm_position != "post":
             self.encoder_norm = norm(cfg)
-        # T5X broadcasts every dropout over positions except the one behind the encoder.
+        # T5X broadcasts every dropout over positions except the one after the encoder.
         self.dropout = nn.Dropout(cfg.dropout_rate)
         self.embedding_dropout = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
 
@@ -185,13 +184,13 @@ class Encoder(_Stack):
             x = self.embedding_projection(x)
         layers = self.layers
         if cfg.shared_layers:
-            # One layer's parameters, applied as often as there are layers (ALBERT).
+            # The same layer is applied `num_encoder_layers` times (ALBERT).
             layers = [layers[0]] * cfg.num_encoder_layers
         has_window = _has_window(cfg, cfg.num_encoder_layers)
         x = run_layers(layers, x, (has_window,), around, deterministic)
         if cfg.norm_position != "post":
             x = self.encoder_norm(x)
-        # `broadcast_dropout` also decides on dropout behind a stack, which only T5X has.
+        # `broadcast_dropout` also enables dropout after the stack, which only T5X has.
         return self.dropout(x, deterministic=deterministic or not cfg.broadcast_dropout)
 
 
@@ -208,7 +207,7 @@ class Decoder(_Stack):
         if cfg.norm_position != "post":
             self.decoder_norm = norm(cfg)
         self.dropout = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
-        if not cfg.writes_text:  # a head has the output layer's place
+        if not cfg.writes_text:  # a head replaces the output layer
             return
         if not cfg.logits_via_embedding:
             # The output layer is float32 even with bfloat16, for stable log-probabilities.
@@ -242,8 +241,8 @@ class Decoder(_Stack):
           embeddings: [rows, length, embed].
           encoded: for each cross-attention [batch, encoder_length, embed], or None if the
             `encoder_cache` is filled. Empty in decoder-only models.
-          mask: of self-attention; not used in decoding, but for a prefill.
-          encoder_masks: for each cross-attention; in decoding boolean [batch, 1, 1,
+          mask: of self-attention; not used in decoding, except for a prefill.
+          encoder_masks: one for each cross-attention; in decoding boolean [batch, 1, 1,
             encoder_length].
           deterministic: no dropout.
           positions: int32 [rows or 1, length]; default: 0, 1, …
@@ -255,12 +254,12 @@ class Decoder(_Stack):
         cfg = self.config
         if prefill:
             assert isinstance(mask, AttentionMask)
-            # Decoding asks which keys of the prefix are no padding, and how many.
+            # Decoding needs to know which keys of the prefix are not padding, and how many.
             self.put_variable("prefix_cache", "valid", mask.keys.valid)
             self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
         if positions is None:
             positions = jnp.arange(embeddings.shape[-2])[None]
-        # In training and prefill queries and keys are the inputs; in decoding keys are the cache's.
+        # In training and prefill, keys are the inputs, like queries; in decoding, the cache's.
         query_positions = key_positions = positions
         cache_position = jnp.int32(0) if prefill else None
         if decode:
@@ -291,11 +290,11 @@ class Decoder(_Stack):
         return self.logits_dense.kernel
 
     def _advance_cache(self, length: int) -> tuple[Array, Array, Array, Array | None]:
-        """Advances the cache by `length` tokens; its index is a scalar, or each row's own.
+        """Advances the cache by `length` tokens; its index is a scalar, or one index per row.
 
         Returns:
-          Their position in the cache, the positions of queries and keys [rows or 1, length], and
-          the mask. The keys are those of the prefix, if there is one, and of the cache.
+          The tokens' position in the cache, the positions of queries and keys [rows or 1, length],
+          and the mask. Keys of a prefix, if there is one, come before those of the cache.
         """
         exists = self.has_variable("cache", "cache_index")
         index = self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
@@ -309,23 +308,23 @@ class Decoder(_Stack):
         # Places in the cache, [rows or 1, length].
         query_slots = cache_position.reshape(-1, 1) + jnp.arange(length)[None]
         key_slots = jnp.arange(cached_length)[None]
-        # Causal: what is behind a query's own place is not written yet, or was taken back.
+        # Causal: entries after a query's own slot are not written yet, or were taken back.
         mask = (key_slots[:, None, :] <= query_slots[:, :, None])[:, None]
         index.value = cache_position + length
         if not self.has_variable("prefix_cache", "valid"):
             return cache_position, query_slots, key_slots, mask
         # The tokens follow each row's own prefix.
         valid: Array = self.get_variable("prefix_cache", "valid")
-        # Copies of an example have the same prefix.
+        # All copies of an example have the same prefix.
         valid = jnp.repeat(valid, rows // valid.shape[0], axis=0)
-        # Positions go on behind the prefix's tokens, not behind its padding.
+        # Positions continue after the prefix's tokens, not after its padding.
         start = jnp.sum(valid, axis=1, dtype=jnp.int32)[:, None]
         prefix_positions = jnp.broadcast_to(jnp.arange(valid.shape[1]), valid.shape)
         key_positions = jnp.concatenate([prefix_positions, start + key_slots], axis=1)
-        # All queries are behind the prefix, and see all of it but the padding.
+        # All queries come after the prefix, and see all of it except the padding.
         prefix_mask = jnp.broadcast_to(valid[:, None, None, :], (rows, 1, length, valid.shape[1]))
         own_mask = jnp.broadcast_to(mask, (rows, *mask.shape[1:]))
         query_positions = start + query_slots
-        # Keys of the prefix first, as `attend` has them.
+        # Keys of the prefix come first, as in `attend`.
         mask = jnp.concatenate([prefix_mask, own_mask], -1)
         return cache_position, query_positions, key_positions, mask

@@ -1,10 +1,10 @@
-"""The transformer of all families: encoder-decoder, decoder-only or encoder-only, by its config.
+"""The transformer of all model families: encoder-decoder, decoder-only or encoder-only.
 
 With both stacks, `Transformer` has the call signature, parameter names and logical axes of
 `t5x.examples.t5.network.Transformer`: T5X checkpoints load without renaming, and
 `t5x.models.EncoderDecoderModel(module=Transformer(config))` trains it. In addition it has soft
 prompts, access to the hidden states before the output layer, and a cached decoding path that
-projects the encoder's outputs once and stores once what beams share.
+projects the encoder's outputs once and stores only one copy of the inputs that beams share.
 
 >>> import jax, jax.numpy as jnp
 >>> from faith_jax.models.config import TransformerConfig
@@ -41,9 +41,9 @@ from faith_jax.models.quantization import Int8Matrix
 from faith_jax.models.soft_prompt import SoftPrompt
 from faith_jax.models.stacks import Decoder, Encoder
 
-QUESTION_ENCODER = "question_encoder"  # among the parameters
+QUESTION_ENCODER = "question_encoder"  # its name in the parameter tree
 
-# Tokens or hidden states of one encoder input, or of several; DoHA's decoder attends to two.
+# Tokens or hidden states of one or several encoder inputs; DoHA's decoder attends to two.
 Inputs = Array | tuple[Array, ...]
 
 
@@ -77,7 +77,7 @@ class Transformer(nn.Module):
 
     @property
     def decoder_embedder(self) -> Embedding:
-        """The embedding of the decoder's tokens, and of a tied output layer."""
+        """The embedding of the decoder's tokens, which a tied output layer also uses."""
         return self.decoder.token_embedder if self.config.decoder_embedding else self.token_embedder
 
     def __call__(
@@ -99,8 +99,8 @@ class Transformer(nn.Module):
           encoder_input_tokens: padded with the config's `pad_id`.
           decoder_input_tokens: the targets shifted right by one.
           decoder_target_tokens: only its padding is used.
-          encoder_segment_ids: of packed inputs.
-          decoder_segment_ids: of packed targets.
+          encoder_segment_ids: only for packed inputs.
+          decoder_segment_ids: only for packed targets.
           encoder_positions: unused (positions are relative); part of T5X's call signature.
           decoder_positions: unused.
           enable_dropout: needs the rng "dropout".
@@ -128,22 +128,22 @@ class Transformer(nn.Module):
         has_room: bool = False,
         embeddings: Float[Array, "batch length embedding"] | None = None,
     ) -> Inputs:
-        """Encodes int [batch, length], or each of several, to [batch, prompt + length, embed].
+        """Encodes one or several inputs int [batch, length] to [batch, prompt + length, embed].
 
         Args:
           encoder_input_tokens: the tokens.
-          encoder_segment_ids: of packed inputs.
+          encoder_segment_ids: only for packed inputs.
           enable_dropout: needs the rng "dropout".
-          token_types: None = all 0, as those of a soft prompt are.
-          has_room: each segment begins with a token for each vector of the soft prompt, which
-            takes its place. The result is then [batch, length, embed].
-          embeddings: in the tokens' place, which are then only used for the mask.
+          token_types: None = all 0; a soft prompt's are always 0.
+          has_room: each segment begins with one placeholder token per soft prompt vector, which
+            the vector replaces. The result is then [batch, length, embed].
+          embeddings: replace the tokens' embeddings; the tokens then only determine the mask.
 
         Raises:
           ConfigError: for packed inputs without room for the soft prompt.
         """
         if isinstance(encoder_input_tokens, tuple):
-            # DoHA's two inputs are read by the same encoder, each by itself.
+            # The same encoder reads DoHA's two inputs separately.
             return tuple(self.encode(x, None, enable_dropout) for x in encoder_input_tokens)
         if embeddings is None:
             embeddings = self.token_embedder(encoder_input_tokens)
@@ -163,7 +163,7 @@ class Transformer(nn.Module):
             Tokens(queries, encoder_segment_ids), Tokens(valid, encoder_segment_ids)
         )
         positions = None
-        # Padding does not count, and has position -1. The other schemes read distances alone.
+        # Padding is not counted and has position -1. The other schemes only use distances.
         if self.config.positions in ("learned", "rotary", "alibi"):
             positions = segment_positions(valid, encoder_segment_ids)
         if token_types is not None:
@@ -184,8 +184,8 @@ class Transformer(nn.Module):
     ) -> Float[Array, "batch classes"]:
         """Returns the float32 logits [batch, classes] of inputs int [batch, length].
 
-        The head reads what `classifier_pooling` says of a text behind the soft prompt, or beside a
-        decoder what `label_names` does.
+        The head reads the text after the soft prompt, pooled as the config's `classifier_pooling`
+        says, or in a model with a decoder as its `label_names` says.
 
         Raises:
           ConfigError: if the model has no classification head.
@@ -193,7 +193,7 @@ class Transformer(nn.Module):
         if not self.config.label_names:
             raise ConfigError("This model has no classification head: its config has no labels.")
         hidden = self.states(input_tokens, enable_dropout, token_types)
-        # The row is one text, number 1.
+        # The whole row is a single text, number 1.
         number, first = jnp.ones_like(input_tokens), jnp.zeros((len(hidden), 1), jnp.int32)
         pooled = self._pool(hidden, input_tokens, number, first)[:, 0]
         return self.classifier(pooled, deterministic=not enable_dropout)
@@ -207,7 +207,7 @@ class Transformer(nn.Module):
         """Returns the float32 logits of each token's classes.
 
         Raises:
-          ConfigError: if the model has no head on its tokens.
+          ConfigError: if the model has no token classification head.
         """
         if not self.config.token_label_names:
             raise ConfigError("This model has no classification head on its tokens.")
@@ -223,13 +223,13 @@ class Transformer(nn.Module):
     ) -> Float[Array, "batch texts_or_length classes"]:
         """Returns the logits of several texts in each row, or of all tokens, without dropout.
 
-        A head on tokens gives those of all tokens, [batch, length, classes].
+        A token classification head returns logits of all tokens, [batch, length, classes].
 
         Args:
-          input_tokens: the texts, each behind room for the soft prompt; see `encode`.
+          input_tokens: the texts, each after placeholders for the soft prompt; see `encode`.
           segment_ids: the number of each token's text, 1 for the first of a row; 0 = padding.
           token_types: None = all 0.
-          first: where each text begins, behind the prompt; any place where there is none.
+          first: the index at which each text begins, after the prompt; any index for missing texts.
         """
         hidden = self._read_texts(input_tokens, segment_ids, False, token_types, True)
         if not self.config.token_label_names:
@@ -237,9 +237,9 @@ class Transformer(nn.Module):
         return self.classifier(hidden, deterministic=True)
 
     def _pool(self, hidden: Array, tokens: Array, segment_ids: Array, first: Array) -> Array:
-        """Returns what the head reads of each text, [batch, texts, embed].
+        """Returns the state of each text that the head reads, [batch, texts, embed].
 
-        `hidden` are the states [batch, length, embed]; for the rest see `classify_packed`.
+        `hidden` has the states [batch, length, embed]; see `classify_packed` for the others.
         """
         cfg, places = self.config, jnp.arange(hidden.shape[1])[None]
         if cfg.is_encoder_only and cfg.classifier_pooling == "first":
@@ -250,8 +250,8 @@ class Transformer(nn.Module):
             ends &= segment_ids[:, None] == numbers[..., None]  # [batch, texts, length]
             last = jnp.max(jnp.where(ends, places[None], 0), axis=2)
             return jnp.take_along_axis(hidden, last[..., None], axis=1)
-        # Behind the soft prompt, and without the padding.
-        # [batch, length]: where each token's text begins; padding, number 0, takes the first one's.
+        # The mean is over the tokens after the soft prompt, without padding.
+        # [batch, length]: where each token's text begins. Padding (number 0) uses the first text's.
         begin = jnp.take_along_axis(first, jnp.maximum(0, segment_ids - 1), axis=1)
         inside = (places >= begin) & (tokens != cfg.pad_id)
         return _mean_states(hidden, jnp.where(inside, segment_ids, 0), numbers)
@@ -265,7 +265,7 @@ class Transformer(nn.Module):
         """Returns the float32 logits of each token to start and to end an answer.
 
         Raises:
-          ConfigError: if the model has no head of question answering.
+          ConfigError: if the model has no question answering head.
         """
         if not self.config.span_head:
             raise ConfigError("This model has no head of extractive question answering.")
@@ -277,7 +277,7 @@ class Transformer(nn.Module):
         enable_dropout: bool = True,
     ) -> Float[Array, "batch embed"]:
         """Returns one float32 vector of each text: the last state of its first token (DPR)."""
-        # In float32: inner products of these rank passages, and in bfloat16 near ones would tie.
+        # Inner products of these vectors rank passages; in bfloat16, similar ones would tie.
         return self.states(input_tokens, enable_dropout)[:, 0].astype(jnp.float32)
 
     def question_vectors(
@@ -285,19 +285,19 @@ class Transformer(nn.Module):
         input_tokens: Integer[Array, "batch length"],
         enable_dropout: bool = True,
     ) -> Float[Array, "batch embed"]:
-        """Returns one float32 vector of each question, by its own encoder where there is one."""
+        """Returns one float32 vector of each question, by the question encoder if there is one."""
         encoder = self.question_encoder if self.config.question_encoder else self
         return encoder.text_vectors(input_tokens, enable_dropout)
 
     def states(
         self, input_tokens: Array, enable_dropout: bool, token_types: Array | None = None
     ) -> Array:
-        """Returns the last states behind the soft prompt, [batch, length, embed].
+        """Returns the last states after the soft prompt, [batch, length, embed].
 
-        They are the encoder's, or beside a decoder those of the decoder, which `_read_texts`.
+        They come from the decoder if there is one (see `_read_texts`), otherwise from the encoder.
         """
         hidden = self._read_texts(input_tokens, None, enable_dropout, token_types, False)
-        # Behind the prompt, state t is token t's again.
+        # Without the prompt, state t belongs to token t again.
         return hidden[:, self.config.encoder_prompt_length :]
 
     def _read_texts(
@@ -308,11 +308,11 @@ class Transformer(nn.Module):
         token_types: Array | None,
         has_room: bool,
     ) -> Array:
-        """Returns the last states of texts; arguments are those of `encode`."""
+        """Returns the last states of texts; takes the arguments of `encode`."""
         encoded: Any = self.encode(tokens, segment_ids, enable_dropout, token_types, has_room)
         if self.config.is_encoder_only:
             return encoded
-        # The decoder reads them shifted, each behind the start token.
+        # The decoder reads the texts too, shifted by one, each after the start token.
         start = self.config.decoder_start_id
         read = jnp.pad(tokens[:, :-1], ((0, 0), (1, 0)), constant_values=start)
         if segment_ids is not None:
@@ -336,13 +336,13 @@ class Transformer(nn.Module):
     ) -> Float[Array, "rows length vocab"]:
         """Returns the logits [batch, decoder_length, vocab] for encoded inputs.
 
-        Arguments are those of `__call__`, and `encoded` from `encode`. With `decode`, the inputs
+        Takes the arguments of `__call__`, and `encoded` from `encode`. With `decode`, the inputs
         follow the tokens in the cache, as in T5X. Our own `start_decoding` and `decode_step` also
         cache the encoder's keys and values.
 
         Raises:
-          ConfigError: with `decode`, for packed inputs, and for a decoder prompt, which T5X's cache
-            cannot store.
+          ConfigError: if `decode` is set and inputs are packed or there is a decoder prompt, which
+            T5X's cache cannot store.
         """
         del decoder_positions
         if decode:
@@ -384,31 +384,31 @@ class Transformer(nn.Module):
     ) -> Float[Array, "rows length embed"]:
         """Returns the hidden states [batch, decoder_length, embed] before the output layer.
 
-        Arguments are those of `decode`. Without `decoder_target_tokens`, no decoder position counts
+        Takes the arguments of `decode`. Without `decoder_target_tokens`, no decoder position counts
         as padding. The encoder's arguments are None for decoder-only models. The decoder may have a
         multiple of the encoder's rows; consecutive rows then share an encoder row.
 
         Segments of a packed row of a decoder-only model may share an input: `shared_segment_ids`
-        say which segment in front each token sees too, and `decoder_positions` go on behind it. In
-        an encoder-decoder `regrouped` says which input each token sees, and where it is. With
-        positions, a soft prompt takes the first ones.
+        name an earlier segment that each token also sees, and `decoder_positions` continue after
+        that segment. In an encoder-decoder, `regrouped` says which input each token sees, and where
+        the input is. If positions are given, a soft prompt takes the first ones.
 
-        `embeddings` stand in the input tokens' place, with positions also the soft prompt's.
+        `embeddings` replace those of the input tokens and, if positions are given, the soft prompt.
         """
         if embeddings is None:
             embeddings = self.decoder_embedder(decoder_input_tokens)
-            # With positions, each segment has room for the prompt; without, it is put in front.
+            # With positions, each segment has room for the prompt; otherwise it is prepended below.
             if decoder_positions is not None and self.config.decoder_prompt_length:
                 embeddings = self.decoder_prompt.place(embeddings, decoder_positions)
         prompt = 0 if decoder_positions is not None else self.config.decoder_prompt_length
         if prompt:
             _refuse_packed(decoder_segment_ids)
             embeddings = self.decoder_prompt(embeddings)
-        # Which keys self-attention may see: [rows, prompt + length].
+        # The keys that self-attention may see: [rows, prompt + length].
         if decoder_target_tokens is None:
             valid = jnp.ones(embeddings.shape[:2], bool)
         else:
-            # A prompt's vectors are no padding: all tokens behind see them.
+            # The prompt's vectors are not padding: all later tokens see them.
             valid = jnp.pad(
                 decoder_target_tokens != self.config.pad_id,
                 ((0, 0), (prompt, 0)),
@@ -416,7 +416,7 @@ class Transformer(nn.Module):
             )
         decoder_tokens = Tokens(valid, decoder_segment_ids)
         of_input = decoder_tokens
-        # Queries of the cross-attention lie in the rows of their keys then, not of their tokens.
+        # Regrouped queries of cross-attention are in their keys' rows, not in their tokens' rows.
         if regrouped is not None:
             of_input = Tokens(regrouped.segments > 0, regrouped.segments)
         encoder_masks = [
@@ -425,7 +425,7 @@ class Transformer(nn.Module):
         ]
         queries = decoder_tokens._replace(shared=shared_segment_ids)
         positions = None
-        # T5's bias knows distances alone, which packing does not change.
+        # T5's bias only uses distances, which packing does not change.
         if decoder_segment_ids is not None and self.config.positions != "relative_bias":
             positions = decoder_positions
             if positions is None:
@@ -453,11 +453,10 @@ class Transformer(nn.Module):
         batch = as_tuple(encoder_input_tokens)[0].shape[0]
         start = jnp.zeros((batch, 1), jnp.int32)
         cache_length = cfg.decoder_prompt_length + max_decode_length
-        # Makes an empty cache of this length, and fills the encoder's; the token itself is not
-        # stored.
+        # Creates an empty cache of this length and fills the encoder's; the token is not stored.
         self._decode_hidden(encoded, encoder_input_tokens, start, cache_length)
         if cfg.decoder_prompt_length:
-            # The prompt in front of no tokens: the cache begins with its keys and values.
+            # The prompt without any tokens: its keys and values are the first in the cache.
             prompt = self.decoder_prompt(jnp.zeros((batch, 0, cfg.emb_dim), cfg.dtype))
             masks = self._decoding_masks(encoder_input_tokens)
             self.decoder(prompt, (None,) * len(masks), None, masks, deterministic=True, decode=True)
@@ -478,7 +477,7 @@ class Transformer(nn.Module):
             embeddings = self.decoder_prompt(embeddings)
         # The prompt is part of each row's prefix.
         valid = jnp.arange(embeddings.shape[1])[None] < (prompt + input_lengths)[:, None]
-        # Only keys are masked: nothing reads the states of padding.
+        # Only keys are masked, because nothing reads the states of padding.
         mask = AttentionMask(Tokens(jnp.ones_like(valid)), Tokens(valid), causal=True)
         self._fill_cache(embeddings, mask, jnp.arange(valid.shape[1])[None], max_decode_length)
 
@@ -490,9 +489,10 @@ class Transformer(nn.Module):
         positions: Integer[Array, "lines length"],
         max_decode_length: int,
     ) -> None:
-        """Fills the caches of lines, whose tokens `decode_hidden` describes.
+        """Fills the caches of lines: rows with several inputs that share a beginning.
 
-        Apply as `prefill`. The caches are those of the lines, and not yet of the inputs in them.
+        Apply like `prefill`; for segments and positions see `decode_hidden`. The caches hold whole
+        lines, not yet the separate inputs in them.
         """
         embeddings = self.token_embedder(line_tokens)
         if self.config.decoder_prompt_length:
@@ -519,10 +519,10 @@ class Transformer(nn.Module):
     def decode_step(
         self, encoder_input_tokens: Inputs | None, tokens: Integer[Array, "rows *several"]
     ) -> Float[Array, "rows *several vocab"]:
-        """Feeds one token per row, or several, and returns the logits of the token after each.
+        """Feeds one or several tokens per row and returns the logits of the token after each.
 
-        Apply with `mutable=["cache"]` and the caches of `start_decoding` or `prefill`. Tokens are
-        taken back by a lower `cache_index`, which may be int32 [rows].
+        Apply with `mutable=["cache"]` and the caches of `start_decoding` or `prefill`. To take
+        tokens back, lower `cache_index`, which may be int32 [rows].
 
         Args:
           encoder_input_tokens: for the mask; None in a decoder-only model.
@@ -534,13 +534,13 @@ class Transformer(nn.Module):
         fixed, maker = "encoder_cache", "start_decoding"
         if self.config.is_decoder_only:
             fixed, maker = "prefix_cache", "prefill"
-        # Without its caches, attention would take the fed tokens for all that there is.
+        # Without its caches, attention would only see the tokens that are fed now.
         missing = {"cache", fixed} - set(self.variables)
         if missing:
             raise ValueError(
                 f"decode_step needs the collections that {maker} makes; missing: {sorted(missing)}."
             )
-        # [rows] is one token for each row: [rows, 1].
+        # One token per row, [rows], becomes [rows, 1].
         fed = tokens.reshape(len(tokens), -1)
         hidden = self._decode_hidden(None, encoder_input_tokens, fed, None)
         return self.logits(hidden.reshape(*tokens.shape, -1))
@@ -561,18 +561,18 @@ class Transformer(nn.Module):
         if not tied:
             kernel = self.decoder.output_kernel()
             return OutputLayer(kernel, False, scale, bias, cfg.logits_softcap)
-        # The embedding is used as it lies in memory, [vocab, embed], and is not transposed.
+        # The embedding is used in its own layout, [vocab, embed], and not transposed.
         embedding = self.decoder_embedder.embedding
         if not isinstance(embedding, Int8Matrix):
             embedding = embedding.astype(jnp.float32)
         return OutputLayer(embedding, True, scale, bias, cfg.logits_softcap)
 
     def initialize(self) -> None:
-        """Uses every parameter; `init` calls this for every family."""
+        """Uses every parameter, so that `init` can create the parameters of any family."""
         tokens = jnp.ones((1, 2), jnp.int32)
         cfg = self.config
         if cfg.is_encoder_only:
-            # Flax makes the parameters of what is called: the encoder, and every head it has.
+            # Flax only creates parameters of modules that are called: the encoder and all heads.
             hidden: Any = self.encode(tokens, None, False)
             if cfg.has_classifier:
                 self.classifier(hidden[:, 0], deterministic=True)
@@ -581,7 +581,7 @@ class Transformer(nn.Module):
             if cfg.question_encoder:
                 self.question_encoder.initialize()
             return
-        # The stacks that there are, and the output layer.
+        # Calls each existing stack, and the output layer or the head.
         inputs: Any = None if cfg.is_decoder_only else tokens
         if cfg.knowledge_attention:
             inputs = (tokens, tokens)
@@ -602,10 +602,10 @@ class Transformer(nn.Module):
         masks = self._decoding_masks(encoder_input_tokens)
         return self.decoder(
             self.decoder_embedder(decoder_input_tokens),
-            # Without states, attention takes the keys and values in the `encoder_cache`.
+            # Without states, attention uses the keys and values in the `encoder_cache`.
             (None,) * len(masks) if encoded is None else as_tuple(encoded),
             None,
-            # Copies of an example see the same inputs.
+            # All copies (beams or samples) of an example see the same inputs.
             tuple(repeat_rows(mask, decoder_input_tokens.shape[0]) for mask in masks),
             deterministic=True,
             decode=True,
@@ -634,10 +634,9 @@ def _mean_states(
     texts: Integer[Array, "batch length"],
     numbers: Integer[Array, "batch texts"],
 ) -> Float[Array, "batch texts embed"]:
-    """Returns the float32 mean state of the tokens of each text, 0 of none.
+    """Returns the float32 mean state of each text's tokens; 0 for a text without tokens.
 
-    `texts` has the number of each token's text, and `numbers` those of the texts that are asked
-    for.
+    `texts` has the number of each token's text, and `numbers` the numbers of the texts to average.
     """
     # [batch, texts, length]
     belongs = (texts[:, None, :] == numbers[:, :, None]).astype(jnp.float32)
@@ -657,16 +656,16 @@ def output_layer(module: Transformer, params: Any) -> OutputLayer:
 
 
 def for_decoding(module: Transformer) -> Transformer:
-    """Returns the model as it decodes: the parameters of each layer are arrays of their own.
+    """Returns the model for decoding, with separate parameter arrays for each layer.
 
-    Where layers are scanned, each step of a decoding loop copies those of a layer out of their
-    stack before it reads them.
+    With scanned layers, each step of a decoding loop would first copy every layer's parameters out
+    of the stacked arrays.
     """
     return module.clone(config=module.config.replace(scan_layers=False))
 
 
 def initial_variables(module: Transformer, key: Array) -> Any:
-    """Returns newly initialised variables of any family: `params` and their logical axes."""
+    """Returns newly initialised variables of any model family: `params` and their logical axes."""
     return module.init(key, method="initialize")
 
 
@@ -674,19 +673,19 @@ def initial_variables(module: Transformer, key: Array) -> Any:
 def parameter_shapes(module: Transformer) -> Any:
     """Returns the shapes and dtypes of the variables without allocating them.
 
-    The layers of a stack have the same ones, but perhaps the first: no more are traced, which takes
-    a tenth of a second.
+    All layers of a stack have the same shapes, except perhaps the first, so only one or two of them
+    are traced, which takes a tenth of a second.
     """
     config = module.config
     counts = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
-    # A scanned stack is traced once as it is.
+    # Scanned layers are traced only once anyway.
     if config.scan_layers:
         return _traced_shapes(module)
-    # ALBERT's layers are one set of parameters.
+    # ALBERT's layers share one set of parameters.
     if config.shared_layers:
         counts = dict.fromkeys(counts, 1)
     limit = 1 if config.first_norm else 2
-    # Traced: one layer of each stack, or two where the first has no norm and differs.
+    # Trace one layer of each stack, or two if the first has no norm and so differs.
     few_layers = {
         f"num_{name}_layers": min(limit, getattr(config, f"num_{name}_layers")) for name in counts
     }
@@ -709,5 +708,5 @@ def parameter_shapes(module: Transformer) -> Any:
 
 
 def _traced_shapes(module: Transformer) -> Any:
-    # Abstract evaluation: no memory is taken and nothing is computed, whatever the model's size.
+    # Abstract evaluation computes nothing and takes no memory, whatever the model's size.
     return jax.eval_shape(lambda: initial_variables(module, jax.random.key(0)))

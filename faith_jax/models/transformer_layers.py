@@ -21,10 +21,10 @@ from faith_jax.models.layers import (
 )
 from faith_jax.models.positions import BlockBias, relative_position_bias
 
-STATES = ("batch", "length", "embed")  # the axes of what goes from layer to layer
+STATES = ("batch", "length", "embed")  # the axes of the hidden states between layers
 
-# Products with kernels have no batch dimensions, and are dear to compute again; attention's have,
-# and take much memory. None keeps nothing but a layer's input.
+# "minimal" keeps products with kernels, which have no batch dimensions and are expensive to compute
+# again, but not attention's products, which take much memory. None keeps only a layer's input.
 _REMAT_POLICIES = {
     "minimal": jax.checkpoint_policies.checkpoint_dots_with_no_batch_dims,
     "full": None,
@@ -35,20 +35,20 @@ class Surroundings(NamedTuple):
     """The inputs that all layers of a stack share.
 
     Attributes:
-      mask: boolean, broadcast to [rows, heads, query_length, key_length] of self-attention; an
-        `AttentionMask` where that goes by blocks.
-      window_mask: the same for layers with a sliding window.
-      bias: added to the logits of self-attention, broadcast in the same way; or what makes them.
-      distances: of which each layer looks up a bias of its own, see `RelativePositionBias`.
+      mask: of self-attention, boolean, broadcast to [rows, heads, query_length, key_length]; an
+        `AttentionMask` if attention goes by blocks.
+      window_mask: the mask of layers with a sliding window.
+      bias: added to the logits of self-attention, broadcast in the same way; or a `BlockBias`.
+      distances: those for which each layer looks up its own bias; see `RelativePositionBias`.
       rotation: cosine and sine of rotary positions.
-      window_rotation: the same for layers with a sliding window; None = no other ones.
+      window_rotation: the rotation in layers with a sliding window; None = `rotation`.
       relative: DeBERTa's relative embedding [2 * buckets, embed].
       encoded: for each cross-attention [batch, encoder_length, embed], or None if the
         `encoder_cache` is filled.
       encoder_masks: one for each cross-attention, like `mask`.
       cache_position: int32 scalar or [rows], the position of the inputs in the cache; None = no
         cache.
-      regrouped: how cross-attention finds its keys where they are not of the same rows.
+      regrouped: assigns the queries of cross-attention to keys that are in other rows.
     """
 
     mask: Array | AttentionMask | None = None
@@ -65,7 +65,7 @@ class Surroundings(NamedTuple):
 
 
 def norm(cfg: TransformerConfig, name: str | None = None) -> RMSNorm | LayerNorm:
-    """Returns the norm of a family."""
+    """Returns the norm layer of the config's model family."""
     if cfg.norm == "layer":
         return LayerNorm(cfg.layer_norm_epsilon, cfg.dtype, cfg.norm_bias, name=name)
     return RMSNorm(cfg.layer_norm_epsilon, cfg.dtype, cfg.norm_offset, name=name)
@@ -75,8 +75,8 @@ class _Layer(nn.Module):
     """The common part of encoder and decoder layers: residual connections, norms and windows.
 
     Attributes:
-      config: of the model.
-      is_first: of several layers that are not scanned.
+      config: the model's configuration.
+      is_first: whether this is the first layer of a stack; False if layers are scanned.
     """
 
     config: TransformerConfig
@@ -87,7 +87,7 @@ class _Layer(nn.Module):
     ) -> Array:
         """Returns x plus the part's output, with the family's norms `…_<name>_layer_norm`.
 
-        `is_normed`: another norm stands before x already.
+        `is_normed`: x has been normalised already.
         """
         cfg = self.config
         # pre: x + f(norm(x)), post: norm(x + f(x)), sandwich: x + norm(f(norm(x)))
@@ -96,7 +96,7 @@ class _Layer(nn.Module):
         y = part(y)
         if cfg.norm_position == "sandwich":
             y = norm(cfg, f"post_{name}_layer_norm")(y)
-        # On the branch alone: the residual stream passes whole.
+        # Dropout applies to the branch only, not to the residual stream.
         drop = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
         x = x + drop(y, deterministic=deterministic)
         x = norm(cfg, f"post_{name}_layer_norm")(x) if cfg.norm_position == "post" else x
@@ -113,7 +113,7 @@ class _Layer(nn.Module):
     ) -> dict[str, Any]:
         """Returns the mask, the bias and the rotation of self-attention.
 
-        `has_window`, boolean [], is a value, not a branch: in scanned layers it is traced.
+        `has_window`, boolean [], cannot be branched on: in scanned layers it is traced.
         """
         mask: Any = around.mask
         if isinstance(around.window_mask, AttentionMask):
@@ -122,7 +122,7 @@ class _Layer(nn.Module):
             window = jnp.where(has_window, around.window_mask.window, NO_WINDOW)
             mask = around.window_mask.replace(window=window)
         elif around.window_mask is not None:
-            # Both masks are whole arrays in decoding and in short sequences.
+            # In decoding and for short sequences, both masks are arrays.
             mask = jnp.where(has_window, around.window_mask, mask)
         rotation = around.rotation
         if around.window_rotation is not None:
@@ -157,7 +157,7 @@ class EncoderLayer(_Layer):
                 y, **self._self_attention(around, has_window, True), deterministic=deterministic
             )
 
-        # ModernBERT: the norm of the embeddings is that of the first layer's attention.
+        # In ModernBERT, the embedding norm is also the norm before the first layer's attention.
         is_normed = self.is_first and not cfg.first_norm
         keeps_all = deterministic or not cfg.attention_output_dropout
         x = self._add_residual(x, attention, "attention", keeps_all, is_normed)
@@ -191,9 +191,9 @@ class DecoderLayer(_Layer):
             )
 
         x = self._add_residual(x, self_attention, "self_attention", deterministic)
-        # Cross-attention has neither bias nor rotation: places in the input and in the response are
-        # not on one scale.
-        names = []  # of the attentions and of their norms
+        # Cross-attention has neither bias nor rotation, because positions in the input and in the
+        # response are not comparable.
+        names = []  # (attention, its norm)
         if not cfg.is_decoder_only:
             names.append(("encoder_decoder_attention", "cross_attention"))
             if cfg.knowledge_attention:
@@ -223,9 +223,9 @@ def make_layers(
 ) -> Any:
     """Returns a list of layers, or one scanned stack of them.
 
-    In a module's `setup`, Flax names the elements of a list `layers_0`, `layers_1` …, and a stack
-    `layers`, with the layers on axis 0 of each parameter. The first `num_scanned` arguments after
-    the input have one value per layer.
+    When assigned in a module's `setup`, Flax names the elements of a list `layers_0`, `layers_1` …,
+    and a stack `layers`, with the layers on axis 0 of each parameter. The first `num_scanned`
+    arguments after the input have one value per layer.
     """
     if cfg.remat_policy != "none":
         layer_class = nn_partitioning.remat(
@@ -237,16 +237,16 @@ def make_layers(
         )
     if not cfg.scan_layers:
         return [layer_class(cfg, number == 0) for number in range(count)]
-    # The surroundings and the static arguments are the same for all layers.
+    # The `Surroundings` and the static arguments are the same for all layers.
     broadcast = (nn.broadcast,) * (1 + len(static_argnums))
-    # One layer is traced and compiled, however many there are.
+    # Only one layer is traced and compiled, regardless of their number.
     return nn_partitioning.scan_with_axes(
         layer_class,
         # Parameters and caches of the layers are stacked on axis 0.
         variable_axes={"params": 0, "cache": 0, "encoder_cache": 0, "prefix_cache": 0},
         # Each layer draws its own initial values and dropout.
         split_rngs={"params": True, "dropout": True},
-        # Scanned arguments have an axis of layers, all others are the same for each layer.
+        # Scanned arguments have an axis of layers; all others are the same for each layer.
         in_axes=(0,) * num_scanned + broadcast,
         length=count,
         axis_name="layers",

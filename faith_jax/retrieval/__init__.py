@@ -1,4 +1,4 @@
-"""Knowledge bases: articles of an encyclopedia, found by names and words, and evidence in them."""
+"""Knowledge bases: search for an encyclopedia's articles by name or words, and for evidence."""
 
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 

@@ -1,7 +1,7 @@
-"""Approximate search of vectors by their products, with faiss, which an extra installs.
+"""Approximate search for vectors by inner product, with faiss, which is an optional extra.
 
-faiss names an index by a factory string: `HNSW32` is a graph of all vectors, `IVF4096,PQ64` keeps
-64 bytes of each vector in 4,096 lists of neighbours. The index lies in a folder beside the vectors,
+A faiss factory string defines an index: `HNSW32` is a graph of all vectors, `IVF4096,PQ64` keeps
+64 bytes of each vector in 4,096 lists of neighbours. The index is in a folder beside the vectors,
 with a manifest that is checked before faiss reads the file.
 
 Reference: Douze 2024, The Faiss library.
@@ -23,22 +23,22 @@ from faith_jax.core.schema import read_json_as
 
 INDEX = "faiss"  # the folder, beside the vectors
 FILE, MANIFEST = "index.faiss", "manifest.json"
-_CHUNK = 1 << 16  # vectors that are read at once
-_TRAINING = 1 << 16  # vectors that an index is trained on, at least
-_OF_LIST = 64  # of these for each list of neighbours
-# What is searched unless parameters say otherwise: one in 64 lists; of a graph, 256 nodes.
+_CHUNK = 1 << 16  # vectors read at once
+_TRAINING = 1 << 16  # minimum number of vectors that an index is trained on
+_OF_LIST = 64  # training vectors for each list of neighbours
+# The default search effort: one in 64 lists, or 256 nodes of a graph.
 _LISTS, _NODES = 64, 256
-_CANDIDATES = 4  # for each row that is wanted, whose exact products are compared
+_CANDIDATES = 4  # candidates for each requested row, ranked by exact products
 
 
 class _IndexManifest(msgspec.Struct, kw_only=True):
     """The description of an index in its folder; written last.
 
     Attributes:
-      factory: faiss's description of the index.
-      seed: of the sample that it was trained on.
-      index: size of the file, and its SHA-256.
-      vectors: size of their file, and a hash of blocks of it.
+      factory: faiss's factory string of the index.
+      seed: seed of the training sample.
+      index: size and SHA-256 of the index file.
+      vectors: size of the vectors' file, and a hash of blocks of it.
     """
 
     made_by: str = "faith_jax"
@@ -49,10 +49,10 @@ class _IndexManifest(msgspec.Struct, kw_only=True):
 
 
 def new_index(factory: str, width: int) -> Any:
-    """Returns faiss's index of no vectors.
+    """Returns an empty faiss index.
 
     Raises:
-      ConfigError: faiss is not installed, or does not know such an index of products.
+      ConfigError: if faiss is not installed, or does not support the factory for inner products.
     """
     try:
         return _import_faiss().index_factory(width, factory, _import_faiss().METRIC_INNER_PRODUCT)
@@ -64,17 +64,17 @@ def new_index(factory: str, width: int) -> Any:
 
 
 def build(vectors: pathlib.Path, factory: str, seed: int = 0) -> None:
-    """Makes the index of vectors in the folder beside their file; all of it appears at once.
+    """Builds an index of vectors in a folder beside their file, which appears when complete.
 
     Args:
-      vectors: a file of NumPy, float32 [rows, embed], of which chunks are read.
-      factory: faiss's description of the index.
-      seed: of the sample that it is trained on.
+      vectors: a NumPy file, float32 [rows, embed], which is read in chunks.
+      factory: faiss's factory string of the index.
+      seed: seed of the training sample.
 
     Raises:
-      ConfigError: there is an index, faiss is not installed, the factory is wrong, or needs more
+      ConfigError: if an index exists, faiss is not installed, or the factory is wrong or needs more
         vectors.
-      StorageError: the disk is full.
+      StorageError: if the disk is full.
     """
     rows = np.load(vectors, mmap_mode="r", allow_pickle=False)
     index = new_index(factory, rows.shape[1])
@@ -90,7 +90,7 @@ def build(vectors: pathlib.Path, factory: str, seed: int = 0) -> None:
                     rng = np.random.default_rng(seed)
                     sample = rows[np.sort(rng.choice(len(rows), size, replace=False))]
                 index.train(sample)
-                del sample  # as large as the trained lists need, gigabytes at Wikipedia's size
+                del sample  # may take gigabytes for Wikipedia
             progress = Progress("vector", len(rows))
             for first in range(0, len(rows), _CHUNK):
                 index.add(np.ascontiguousarray(rows[first : first + _CHUNK]))
@@ -112,10 +112,10 @@ def build(vectors: pathlib.Path, factory: str, seed: int = 0) -> None:
 
 
 class Approximate(NamedTuple):
-    """An index of vectors.
+    """An index for approximate search.
 
     Attributes:
-      index: faiss's.
+      index: the faiss index.
       vectors: float32 [rows, embed], in a file.
     """
 
@@ -127,12 +127,13 @@ class Approximate(NamedTuple):
         """Opens the index beside a file of vectors.
 
         Args:
-          vectors: as of `build`.
-          parameters: of faiss's search, such as "nprobe=64" or "efSearch=256"; without, one in 64
-            lists is searched, and of a graph 256 nodes.
+          vectors: see `build`.
+          parameters: faiss's search parameters, such as "nprobe=64" or "efSearch=256"; by default,
+            one in 64 lists or 256 nodes of a graph are searched.
 
         Raises:
-          ConfigError: there is none, it is damaged or another's, or has no such parameters.
+          ConfigError: if there is no index, it is damaged or belongs to other vectors, or it does
+            not support the parameters.
         """
         folder = vectors.parent / INDEX
         remedy = f"remove {folder}, and make it anew with `faith-jax embed --faiss=…`."
@@ -169,14 +170,14 @@ class Approximate(NamedTuple):
         return cls(index, np.load(vectors, mmap_mode="r", allow_pickle=False))
 
     def __call__(self, queries: np.ndarray, max_rows: int) -> list[np.ndarray]:
-        """Returns the rows of high products with each query, best first.
+        """Returns the rows with high products with each query, best first.
 
-        The index finds four candidates for each row that is wanted, by products that may be
-        approximate; their exact products order them.
+        The index finds four candidates for each requested row, by products that may be approximate;
+        the candidates are then ranked by exact products.
 
         Args:
           queries: float32 [queries, embed].
-          max_rows: for a query; the index may find fewer.
+          max_rows: maximum number of rows per query; the index may find fewer.
         """
         _, candidates = self.index.search(np.ascontiguousarray(queries), _CANDIDATES * max_rows)
         ranked = []
@@ -199,7 +200,7 @@ def _import_faiss() -> ModuleType:
 
 
 def _extract_reason(error: RuntimeError) -> str:
-    """Returns faiss's message without the place in its code.
+    """Returns faiss's message without its place in the source code.
 
     >>> _extract_reason(RuntimeError("Error in f() at /a.cpp:12: Error: 'x' failed: too few"))
     'too few'

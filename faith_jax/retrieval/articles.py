@@ -1,16 +1,16 @@
-"""Articles of an encyclopedia, and their readers; the format is found from the file.
+"""Articles of an encyclopedia, and readers of several formats, which are detected from the file.
 
-- a MediaWiki XML dump, as `enwiki-latest-pages-articles.xml.bz2`. Pages of other namespaces than 0
-  (talk, templates, files) are no articles. Of wikitext, the sentences stay: tables, lists,
-  headings, references, pictures and categories are left out, and so are templates, but for a few
-  that stand in the middle of sentences;
+- a MediaWiki XML dump, such as `enwiki-latest-pages-articles.xml.bz2`. Only pages in namespace 0
+  are articles, not talk, templates or files. Only the sentences of wikitext are kept: tables,
+  lists, headings, references, pictures and categories are dropped, and so are templates, except for
+  a few that occur in the middle of sentences;
 - KILT's knowledge source: JSON lines with `wikipedia_title` and `text`, a list of paragraphs;
-- JSON lines with `title` and `text` (paragraphs between blank lines, or a list of them), and
-  `aliases` and `url` where they are known: exports of TFDS's and Hugging Face's `wikipedia`, or
+- JSON lines with `title` and `text` (a list of paragraphs, or a text with blank lines between
+  them), and optionally `aliases` and `url`: exports of TFDS's and Hugging Face's `wikipedia`, or
   your own;
 - tables with these columns: a JSON array, CSV, TSV, Parquet or Arrow.
 
-Each may be packed by gzip or bzip2. A folder is read file by file, in the order of their names.
+Files may be packed with gzip or bzip2. A folder is read file by file, in the order of names.
 """
 
 import concurrent.futures
@@ -37,7 +37,7 @@ from faith_jax.datasets.tables import named_form, read_rows
 _BATCH = 1000  # pages of a dump that are parsed at once
 WIKIPEDIA = "https://en.wikipedia.org/wiki/"
 _BLANK_LINES = re.compile(r"\n\s*\n")
-# What KILT's list of paragraphs has beside paragraphs: headings, and items of lists.
+# In KILT's list of paragraphs, the marks of headings and list items.
 _KILT_MARKS = ("Section::::", "BULLET::::")
 _HEADING = re.compile(r"^=+.+=+[ \t]*$", re.MULTILINE)
 _NO_LINK = re.compile(r"\s*(?:file|image|category|media)\s*:", re.IGNORECASE)
@@ -48,26 +48,26 @@ _DROPPED_TAGS = frozenset(
     {"ref", "table", "gallery", "timeline", "score", "math", "div", "references"}
 )
 _LIST_TEMPLATE = re.compile(r"\{\{\s*(?:[\w ]*disambig\w*|dab|hndis|geodis)\s*[|}]", re.IGNORECASE)
-# Templates that have a text: that of the parameters at these places, 0 = the first.
+# Templates with text, and the positions of the parameters that contain it; 0 = the first.
 _TEMPLATES = {
     "convert": (0, 1), "cvt": (0, 1), "lang": (1,), "transl": (-1,), "transliteration": (-1,),
     "nowrap": (0,), "nobr": (0,), "nihongo": (0,), "abbr": (0,), "circa": (0,), "ship": (0, 1),
 }  # fmt: skip
-# What a template leaves in parentheses: "( ; )", "(; born 1931)".
+# What a dropped template leaves in parentheses: "( ; )", "(; born 1931)".
 _EMPTY_PARENTHESES = re.compile(r"\s?\((?:\s|[,;:])*\)")
 _OPENING = re.compile(r"\((?:\s|[,;:])+")
 _DISAMBIGUATION = re.compile(r"\b(?:may|can|could)(?: also)? (?:refer|stand|mean)\b[^.]{0,40}:?$")
 
 
 class Article(NamedTuple):
-    """An article: its paragraphs without headings, lists and tables, and other names that it has.
+    """An article: its paragraphs without headings, lists and tables, and its names.
 
     Attributes:
-      title: as the encyclopedia writes it, "Queen (band)".
-      paragraphs: with single spaces.
+      title: the encyclopedia's title, such as "Queen (band)".
+      paragraphs: the paragraphs, with single spaces.
       aliases: other names.
-      url: where it is.
-      is_disambiguation: it only lists articles that share a name.
+      url: web address of the article.
+      is_disambiguation: whether the article only lists articles that share a name.
     """
 
     title: str
@@ -83,13 +83,13 @@ class Article(NamedTuple):
 
 
 def _lists_names(title: str, paragraphs: Sequence[str]) -> bool:
-    """Returns whether an article only lists articles that share a name, by how it begins."""
+    """Returns whether an article only lists articles of one name, judged by title and beginning."""
     first = paragraphs[0] if paragraphs else ""
     return title.endswith("(disambiguation)") or bool(_DISAMBIGUATION.search(first))
 
 
 class Redirect(NamedTuple):
-    """A name that leads to an article, or to another such name."""
+    """A name that redirects to an article or to another redirect."""
 
     name: str
     target: str
@@ -117,7 +117,7 @@ class _KiltRow(msgspec.Struct):
 
 
 def _wiki_url(title: str, base: str = WIKIPEDIA) -> str:
-    """Returns the address of an article.
+    """Returns the web address of an article.
 
     >>> _wiki_url("Queen (band)")
     'https://en.wikipedia.org/wiki/Queen_(band)'
@@ -126,10 +126,10 @@ def _wiki_url(title: str, base: str = WIKIPEDIA) -> str:
 
 
 def source_files(source: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the file, or the files of the folder, that articles are read from.
+    """Returns the file, or the files of the folder, from which articles are read.
 
     Raises:
-      InputError: there is none.
+      InputError: if there is no such file or folder, it cannot be read twice, or it is empty.
     """
     if not source.exists():
         raise InputError(f"{source}: no such file or folder.")
@@ -149,13 +149,13 @@ def read_file(
     """Yields the articles and redirects of a file.
 
     Args:
-      path: of the file.
+      path: the file.
       first: the row or page to begin with, from 0.
-      max_paragraphs: of an article, from its beginning; None = all.
-      processes: that turn wikitext into paragraphs.
+      max_paragraphs: number of an article's first paragraphs to keep; None = all.
+      processes: number of processes that parse wikitext.
 
     Raises:
-      InputError: the file is missing, of no known format, damaged, or ends in the middle.
+      InputError: if the file is missing, has an unknown format, is damaged or incomplete.
     """
     with open_text(path) as file:
         begin = file.read(4096).lstrip()[:1]
@@ -172,7 +172,7 @@ def read_file(
 
 
 def articles_of(rows: Iterable[Row], max_paragraphs: int | None = None) -> Iterator[Article]:
-    """Yields the article of each row, KILT's or one with `title` and `text`.
+    """Yields the article of each row of KILT, or with `title` and `text`.
 
     Raises:
       InputError: names the field that is missing or wrong.
@@ -204,11 +204,11 @@ class _Page(NamedTuple):
 def _read_dump(
     path: pathlib.Path, first: int, max_paragraphs: int | None, processes: int
 ) -> Iterator[Article | Redirect]:
-    """Yields the articles and redirects of a dump, from page `first` of namespace 0 on, from 0.
+    """Yields the articles and redirects of a dump, beginning with page `first` of namespace 0.
 
     Raises:
-      ConfigError: mwparserfromhell is not installed.
-      InputError: the file ends in the middle, or is no dump.
+      ConfigError: if mwparserfromhell is not installed.
+      InputError: if the file is incomplete or not a dump.
     """
     try:
         import mwparserfromhell  # noqa: F401
@@ -232,7 +232,7 @@ def _read_dump(
 
 
 def _read_pages(path: pathlib.Path) -> Iterator[_Page | Redirect]:
-    """Yields the pages of namespace 0; one at a time is in memory."""
+    """Yields the pages of namespace 0, with only one page in memory at a time."""
     base = WIKIPEDIA
     with open_text(path) as file:
         events = ElementTree.iterparse(file, events=("start", "end"))
@@ -270,7 +270,7 @@ def _read_pages(path: pathlib.Path) -> Iterator[_Page | Redirect]:
 def _open_parser(
     parse: Callable[[str], tuple[str, ...]], processes: int
 ) -> Iterator[Callable[[Sequence[str]], Iterable[tuple[str, ...]]]]:
-    """Yields a function that parses texts, by several processes where there are many texts."""
+    """Yields a function that parses texts, in several processes if there are many texts."""
     with contextlib.ExitStack() as held:
         pool: concurrent.futures.ProcessPoolExecutor | None = None
 
@@ -278,7 +278,7 @@ def _open_parser(
             nonlocal pool
             if processes == 1 or (pool is None and len(texts) < _BATCH // 2):
                 return map(parse, texts)
-            if pool is None:  # not by a fork: this process may have threads
+            if pool is None:  # spawned, not forked, because this process may have threads
                 context = multiprocessing.get_context("spawn")
                 executor = concurrent.futures.ProcessPoolExecutor(processes, context)
                 pool = held.enter_context(executor)
@@ -288,7 +288,7 @@ def _open_parser(
 
 
 def wikitext_paragraphs(wikitext: str, max_paragraphs: int | None = None) -> tuple[str, ...]:
-    r"""Returns the paragraphs of a wikitext; what stands behind the last one is not parsed.
+    r"""Returns the first paragraphs of a wikitext; sections after the last one are not parsed.
 
     >>> wikitext_paragraphs("Tea is a [[drink]] ({{IPA|x}}).<ref>Lee</ref>\n== Use ==\n* hot\n")
     ('Tea is a drink.',)

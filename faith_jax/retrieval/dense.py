@@ -1,9 +1,9 @@
-"""Dense retrieval: passages and queries as vectors, and search by their products.
+"""Dense retrieval: passages and queries as vectors, and search by their inner products.
 
-An encoder turns a text into one vector, the last state of its first token; what a passage has to do
-with a query is the product of both vectors. Passages are blocks of 100 words of an article, behind
-its title. The vectors lie in a file that is mapped into memory and read in chunks, whose rows are
-spread over the devices.
+An encoder turns a text into one vector, the last state of its first token; the relevance of a
+passage for a query is the product of their vectors. Passages are blocks of 100 words of an article,
+preceded by its title. The vectors are in a file that is mapped into memory and read in chunks; the
+rows of each chunk are split over the devices.
 
 Reference: Karpukhin 2020 (DPR); Gupta 2022, section 5.2.
 """
@@ -44,12 +44,12 @@ from faith_jax.retrieval.documents import Query
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.tokenizers.base import Tokenizer
 
-WORDS = 100  # of a passage
-PASSAGES = 100  # that are looked at for a query, at least
-LONGEST = 256  # tokens of a passage or a query
+WORDS = 100  # in a passage
+PASSAGES = 100  # minimum number of best passages considered for a query
+LONGEST = 256  # maximum number of tokens of a passage or a query
 VECTORS, ARTICLES, MANIFEST = "vectors.npy", "articles.npy", "manifest.json"
-_CHUNK = 1 << 16  # passages on a device that are multiplied at once
-_BATCH = 4096  # passages between two looks at the clock and the disk
+_CHUNK = 1 << 16  # passages per device that are multiplied at once
+_BATCH = 4096  # passages between two saves
 
 
 class Passage(NamedTuple):
@@ -60,7 +60,7 @@ class Passage(NamedTuple):
 
 
 def passages(article: Article) -> list[Passage]:
-    """Returns the blocks of words of an article, the last of which may be shorter."""
+    """Returns an article's blocks of words; the last one may be shorter."""
     words = " ".join(article.paragraphs).split()
     starts = range(0, len(words), WORDS)
     return [Passage(article.title, " ".join(words[i : i + WORDS])) for i in starts]
@@ -75,8 +75,8 @@ class TextVectors:
     """Turns texts into vectors.
 
     Args:
-      max_length: tokens of a text, see `text_row`.
-      queries: the texts are queries, which a model of two encoders reads by its second one.
+      max_length: maximum number of tokens of a text; see `text_row`.
+      queries: the texts are queries, for which a model's question encoder is used, if it has one.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class TextVectors:
         """Opens a checkpoint, such as one of DPR's encoders.
 
         Raises:
-          ConfigError: it is no encoder, or has no tokenizer.
+          ConfigError: if it is not an encoder or has no tokenizer.
         """
         model = open_model(folder)
         if not (isinstance(model, EncoderModel) and model.config.is_encoder_only):
@@ -107,7 +107,7 @@ class TextVectors:
         return cls(model, tokenizer, input_limit(model.config, None, LONGEST), queries)
 
     def __call__(self, texts: Sequence[str | Passage]) -> np.ndarray:
-        """Returns float32 [texts, embed]. A passage is read behind its title, as a second text."""
+        """Returns vectors, float32 [texts, embed]; a passage is the second text after its title."""
         config = self.model.config
         rows = [
             check_ids(text_row(self._tokenizer, text, self._max_length), config.vocab_size)
@@ -120,16 +120,16 @@ class TextVectors:
         for batch in self._batcher.batches([(padded_length(len(row)),) for row in rows]):
             batch_rows = [rows[n] for n in batch.rows]
             tokens = pad_rows(batch_rows, batch.shape[0], self.model.pad_id, batch.size)
-            tokens[len(batch_rows) :, 0] = batch_rows[0][0]  # something to attend to
+            tokens[len(batch_rows) :, 0] = batch_rows[0][0]  # so that rows of padding have a token
             vectors = self.model.partitioner.compute(bound, tokens)
             text_vectors[batch.rows] = vectors[: len(batch_rows)]
         return text_vectors
 
 
 def text_row(tokenizer: Tokenizer, text: str | Passage, max_length: int) -> list[int]:
-    """Returns the tokens of a passage, which loses its end, or of a query, which loses its begin.
+    """Returns tokens of a passage, cut at its end, or of a query, cut at its beginning.
 
-    Of a passage, at most half of the tokens are the title's.
+    At most half of a passage's tokens belong to the title.
     """
     if not isinstance(text, Passage):
         room = max_length - len(tokenizer.add_special_tokens([]))
@@ -144,10 +144,10 @@ class _VectorsManifest(msgspec.Struct, kw_only=True):
     """The description of a folder of vectors; written last.
 
     Attributes:
-      model: that made them, which by default also reads queries.
-      passages: how many.
-      width: of a vector.
-      knowledge_base: the manifest of the articles', to which the numbers of articles belong.
+      model: the model that made the vectors; by default, it also encodes queries.
+      passages: number of passages.
+      width: width of a vector.
+      knowledge_base: manifest of the knowledge base, to which the article numbers refer.
     """
 
     made_by: str = "faith_jax"
@@ -162,8 +162,8 @@ class Vectors(NamedTuple):
 
     Attributes:
       values: float32 [passages, width], in a file.
-      articles: the article of each passage, int32 [passages].
-      model: that made them.
+      articles: the article number of each passage, int32 [passages].
+      model: the model that made the vectors.
     """
 
     values: np.ndarray
@@ -175,7 +175,7 @@ class Vectors(NamedTuple):
         """Opens the vectors in a folder.
 
         Raises:
-          ConfigError: there are none, or they are another knowledge base's, or damaged.
+          ConfigError: if they do not exist, belong to another knowledge base, or are damaged.
         """
         path = pathlib.Path(folder).expanduser()
         if not (path / MANIFEST).is_file():
@@ -217,17 +217,17 @@ def embed(
     Args:
       base: the knowledge base.
       model: an encoder.
-      folder: of the vectors. With a factory it may exist: then the index alone is made.
-      vocabulary: of the encoder, where it carries none.
-      restart: discard what a stopped run has kept.
-      factory: of an index for approximate search, see `approximate.build`; "" = none.
+      folder: output folder. With `factory`, it may exist; then only the index is made.
+      vocabulary: the encoder's vocabulary, if the checkpoint has none.
+      restart: discard the results of a stopped run.
+      factory: factory of an index for approximate search; see `approximate.build`; "" = no index.
 
     Raises:
-      ConfigError: the folder exists, the model is no encoder, or for a wrong factory.
+      ConfigError: if the folder exists, the model is not an encoder, or the factory is wrong.
     """
     target = pathlib.Path(folder).expanduser()
     encode = TextVectors.open(model, vocabulary)
-    if factory:  # what is wrong is told before the texts are read
+    if factory:  # report a wrong factory before the texts are read
         approximate.new_index(factory, encode.model.config.emb_dim)
     if factory and (target / MANIFEST).is_file():
         vectors = Vectors.open(target, base)
@@ -248,7 +248,7 @@ def embed(
 def _write_vectors(
     base: KnowledgeBase, model: str, encode: TextVectors, partial: pathlib.Path
 ) -> pathlib.Path:
-    """Writes those of all passages that a stopped run has not kept; returns their folder."""
+    """Writes all vectors that a stopped run has not written yet; returns their folder."""
     numbers = range(1, len(base) + 1)
     counts = [len(passages(base.article(number))) for number in numbers]
     articles = np.repeat(np.fromiter(numbers, np.int32, len(counts)), counts)
@@ -282,7 +282,7 @@ def _write_vectors(
 def _batch_passages(
     base: KnowledgeBase, numbers: Sequence[int]
 ) -> Iterator[tuple[int, list[Passage]]]:
-    """Yields the passages of whole articles, and the number of the last one."""
+    """Yields batches of passages of whole articles, with the number of the last article."""
     batch: list[Passage] = []
     for number in numbers:
         batch += passages(base.article(number))
@@ -302,9 +302,9 @@ def _merge_chunk(
     axes: tuple[str, ...],
     num_best: int,
 ) -> tuple[Float[Array, "queries num_best"], Integer[Array, "queries num_best"]]:
-    """Returns the best scores and rows so far, those of a chunk of `count` rows among them.
+    """Returns the best scores and rows so far, including those of a chunk of `count` rows.
 
-    Each device finds the best of its own rows, so that only these few go from one to another.
+    Each device finds the best of its own rows, so devices only exchange these few.
     """
 
     def device_best(chunk: Array, places: Array, queries: Array) -> tuple[Array, Array]:
@@ -321,7 +321,7 @@ def _merge_chunk(
         out_specs=(split_columns, split_columns),
         check_vma=False,
     )(chunk, jnp.arange(len(chunk), dtype=jnp.int32), queries)
-    # Earlier rows stand first, and of equal scores `top_k` takes the first.
+    # Earlier rows come first, because `top_k` takes the first of equal scores.
     pairs = zip(best, (chunk_scores, first + places), strict=True)
     joined, numbers = (jnp.concatenate(pair, axis=1) for pair in pairs)
     scores, columns = jax.lax.top_k(joined, num_best)
@@ -334,16 +334,16 @@ def top_k(
     queries: np.ndarray,
     max_rows: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the rows of the highest products with each query, exactly, best first.
+    """Returns the rows with the highest products with each query, by exact search, best first.
 
     Args:
-      partitioner: its devices share the rows of a chunk.
+      partitioner: splits the rows of a chunk over its devices.
       vectors: float32 [rows, embed], in memory or in a file.
       queries: float32 [queries, embed].
-      max_rows: for a query; at most all.
+      max_rows: maximum number of rows per query.
 
     Returns:
-      Products float32 and rows int32 [queries, max_rows]; of equal products the first row comes
+      Products float32 and rows int32 [queries, max_rows]; among equal products, the first row comes
       first.
     """
     num_best = min(max_rows, len(vectors))
@@ -375,8 +375,8 @@ class Dense:
     """Finds articles by the vectors of their passages.
 
     Args:
-      vectors: of the passages.
-      index: of the vectors, for approximate search; None = search is exact.
+      vectors: the vectors of the passages.
+      index: index of the vectors for approximate search; None = exact search.
     """
 
     def __init__(
@@ -394,9 +394,9 @@ class Dense:
         self._vectors, self._encode, self._index = vectors, encode, index
 
     def __call__(self, queries: Sequence[Query], max_articles: int) -> list[list[int]]:
-        """Returns for each query up to `max_articles` articles' numbers, best first.
+        """Returns up to `max_articles` article numbers for each query, best first.
 
-        They are those of its best passages: 100, or `max_articles` if that is more.
+        They are the articles of the best 100 passages, or `max_articles` passages if that is more.
         """
         query_vectors = self._encode([dense_query(query.context, query.claim) for query in queries])
         passage_count = max(PASSAGES, max_articles)

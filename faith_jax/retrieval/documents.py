@@ -1,7 +1,7 @@
-"""Documents for claims: by the names in them, by BM25, and by several retrievers together.
+"""Retrieval of documents for claims: by names in the claim, by BM25, and by several retrievers.
 
-A retriever takes queries and returns a ranked list of articles for each; one that multiplies
-vectors, or tags texts by a model, takes all queries of a batch at once.
+A retriever takes queries and returns a ranked list of articles for each. It gets all queries of a
+batch at once, so that models can tag texts or compute vectors in batches.
 
 Reference: Gupta 2022, section 5.2.
 """
@@ -15,11 +15,11 @@ from faith_jax.datasets.augmentation.tagging import TaggedText, Tagger
 from faith_jax.retrieval.knowledge_base import KnowledgeBase, content
 
 ENTITIES, BM25 = "entities", "bm25"
-_PLURALS = {"s": "", "es": "", "ies": "y"}  # endings of names, and what a singular has
+_PLURALS = {"s": "", "es": "", "ies": "y"}  # plural endings, and their singular endings
 _RANK_CONSTANT = 60  # Cormack 2009
 _LONGEST_TITLE = 6  # words
 _NUMBERS = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
-# Words that Wikipedia has articles on, and that say nothing of what a dialogue is about.
+# Words with Wikipedia articles that do not reveal the topic of a dialogue.
 _COLLOQUIAL_WORDS = """
     yes yeah yep yup nope nah ok okay oh ah wow hey hi hello bye thanks thank please sorry sure lol
     haha right really actually maybe perhaps probably well also much many lot lots thing things
@@ -37,11 +37,11 @@ _PRONOUN = re.compile(
 
 
 class Query(NamedTuple):
-    """A claim for which documents are wanted, with the turns before it.
+    """A claim for which to find documents, with the turns before it.
 
     Attributes:
-      claim: to check.
-      context: turns before it, oldest first, that are searched for too.
+      claim: the claim to check.
+      context: the turns before the claim, oldest first, which are part of the search.
     """
 
     claim: str
@@ -57,12 +57,12 @@ class Retriever(Protocol):
     """Finds articles for queries."""
 
     def __call__(self, queries: Sequence[Query], max_articles: int) -> list[list[int]]:
-        """Returns for each query up to `max_articles` articles' numbers, best first, each once."""
+        """Returns up to `max_articles` different article numbers for each query, best first."""
         ...
 
 
 class Bm25:
-    """Finds articles by BM25 of their words with those of the claim and its context."""
+    """Finds articles by BM25, with the words of the claim and its context as the query."""
 
     def __init__(self, knowledge_base: KnowledgeBase):
         self._knowledge_base = knowledge_base
@@ -72,11 +72,11 @@ class Bm25:
 
 
 class Entities:
-    """Finds articles by the names in claims: entities and noun chunks, at most three for each.
+    """Finds articles by names in claims (entities and noun chunks), at most three for each name.
 
-    Of the articles, those that a name means first come first. The claim's names stand before those
-    of its context, names of rare words before others. Where the tagger finds no noun chunks,
-    stretches of words that are names of articles take their place.
+    The first articles of all names come first, then the second ones. Names of the claim come before
+    names of its context, and names with rare words before others. If the tagger finds no noun
+    chunks, sequences of words that are article names are used instead.
     """
 
     def __init__(self, knowledge_base: KnowledgeBase, tagger: Tagger):
@@ -90,16 +90,17 @@ class Entities:
             query_texts = itertools.islice(tagged, len(parts))
             names = dict.fromkeys(name for text in query_texts for name in self._find_names(text))
             articles_by_name = [self._knowledge_base.lookup(name) for name in names]
-            # The first articles of all names, then the second ones …, each once.
+            # The first articles of all names, then the second ones …, without duplicates.
             rounds = itertools.chain.from_iterable(itertools.zip_longest(*articles_by_name))
             numbers = [number for number in dict.fromkeys(rounds) if number is not None]
             articles.append(numbers[:max_articles])
         return articles
 
     def subjects(self, query: Query) -> list[str]:
-        """Returns the names of articles in a claim; where it has a pronoun or none, its context's.
+        """Returns the article names in a claim, and in its context if necessary.
 
-        A claim with a pronoun is about what its context names as well.
+        The context is necessary if the claim has no name, or has a pronoun, which may refer to a
+        name in the context.
         """
         texts = self._tagger.tag([query.claim, *query.context])
         claim_names, *context_names = (
@@ -111,7 +112,7 @@ class Entities:
         return list(dict.fromkeys(itertools.chain(claim_names, *context_names)))
 
     def _find_names(self, text: TaggedText) -> list[str]:
-        """Returns the names in a text, first those whose words the fewest articles have."""
+        """Returns the names in a text, those with the rarest words first."""
         entities = [entity.text for entity in text.entities if entity.type not in _NUMBERS]
         chunks = [chunk.text for chunk in text.noun_chunks] or self._find_titles(text)
         names = list(filter(None, map(_strip_function_words, (*entities, *chunks))))
@@ -121,7 +122,7 @@ class Entities:
         ]
 
     def _find_titles(self, text: TaggedText) -> Iterator[str]:
-        """Yields stretches of words that are names of articles, the longest from each word on."""
+        """Yields sequences of words that are article names, the longest one from each word on."""
         words = [token for token in text.tokens if token.text[0].isalnum()]
         start = 0
         while start < len(words):
@@ -134,7 +135,7 @@ class Entities:
             start += 1
 
     def _article_name(self, name: str) -> str:
-        """Returns a name, or its singular, if an article has it."""
+        """Returns a name or its singular, whichever an article has; otherwise ""."""
         endings = _PLURALS if len(name) > 3 else {}
         singulars = (
             name[: -len(plural)] + singular
@@ -146,7 +147,7 @@ class Entities:
 
 
 def _strip_function_words(name: str) -> str:
-    """Returns a name without function words at its ends; "" where the rest says nothing.
+    """Returns a name without function words at its ends; "" if only colloquial words are left.
 
     >>> [*map(_strip_function_words, ("the history of tea", "New York", "a lot of people"))]
     ['history of tea', 'New York', '']
@@ -159,9 +160,9 @@ def _strip_function_words(name: str) -> str:
 
 
 def fuse_rankings(rankings: Sequence[Sequence[int]], max_articles: int) -> list[int]:
-    """Returns the articles of several rankings by reciprocal-rank fusion, best first.
+    """Merges rankings of articles by reciprocal rank fusion, best first.
 
-    An article's score is the sum of 1 / (60 + its rank) over the rankings that have it.
+    An article's score is the sum of 1 / (60 + rank) over the rankings that contain it.
 
     Reference: Cormack 2009, Reciprocal Rank Fusion Outperforms Condorcet.
 

@@ -1,7 +1,7 @@
-"""Makes a knowledge base: articles into SQLite, thousands at a time.
+"""Builds a knowledge base: writes articles to SQLite, thousands at a time.
 
-What is read is committed together with the place in the source where reading goes on, so that a
-run that was killed at any point resumes there. Memory does not grow with the source.
+Records are committed together with the place in the source at which to continue, so a run can
+resume after being killed at any point. Memory does not grow with the source.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ from faith_jax.retrieval.knowledge_base import (
 logger = logging.getLogger("faith_jax")
 
 _BATCH = 2000  # records that are committed together
-_HOPS = 5  # of redirects to redirects
+_HOPS = 5  # maximum number of redirects to follow
 _CACHE = 64 * 1024  # KiB of memory for pages of the database
 _SCHEMA = f"""
 CREATE TABLE articles (
@@ -57,7 +57,8 @@ CREATE VIRTUAL TABLE name_words USING fts5(
   name, content='names', content_rowid='id', tokenize='{TOKENIZER}');
 INSERT INTO place VALUES (0, 0, '{{}}');
 """
-# Redirects to redirects, one hop nearer; then those that have arrived are names.
+# `_NEARER` moves redirects to redirects one hop closer to an article; `_ARRIVED` then makes names
+# of all redirects to articles.
 _NEARER = """
 UPDATE redirects SET target = (
   SELECT next.target FROM redirects AS next WHERE next.name = redirects.target)
@@ -74,7 +75,7 @@ EMPTY = "articles without text"
 REPEATED = "articles whose title came before"
 ASTRAY = "redirects that lead in a circle or to no article"
 
-# Records from a place (file, record) on, with the place behind each.
+# Yields records from a place (file, record) on, with the place after each record.
 Records = Callable[[int, int], Iterator[tuple[int, int, Article | Redirect]]]
 
 
@@ -85,12 +86,12 @@ def build(
     processes: int = 1,
     restart: bool = False,
 ) -> KnowledgeBase:
-    """Makes the knowledge base of a file or a folder of files; see `articles` for their formats.
+    """Builds the knowledge base of a file or a folder of files; see `articles` for their formats.
 
     Raises:
-      InputError: no such source, or it is damaged.
-      ConfigError: the folder exists, or keeps another run.
-      StorageError: the disk is full.
+      InputError: if the source does not exist or is damaged.
+      ConfigError: if the folder exists, or has results of another run.
+      StorageError: if the disk is full.
     """
     files = source_files(pathlib.Path(source).expanduser())
 
@@ -112,11 +113,11 @@ def build_from(
     paragraphs: int,
     restart: bool,
 ) -> KnowledgeBase:
-    """Makes the knowledge base of records; see `build`.
+    """Builds the knowledge base of records; see `build`.
 
-    `source` is what they are, for the manifest; `stamped` tells whether they have changed since a
-    run was stopped. `paragraphs` are kept of an article, from its beginning; 0 = all. `restart`
-    discards what a stopped run has made.
+    `source` describes the records in the manifest; `stamped` changes if they have changed since a
+    run was stopped. `paragraphs` is the number of first paragraphs to keep of an article; 0 = all.
+    `restart` discards the results of a stopped run.
     """
     target = pathlib.Path(folder).expanduser()
     run = {"knowledge_base": VERSION, "paragraphs": paragraphs, "source": list(stamped)}
@@ -150,9 +151,9 @@ def build_from(
 
 @contextlib.contextmanager
 def _open_database(path: pathlib.Path, target: pathlib.Path) -> Iterator[sqlite3.Connection]:
-    """Yields the database, made where it is not there.
+    """Yields the database, which is created if it does not exist.
 
-    What is not committed when a process is killed is undone when the database is opened again.
+    Opening it undoes changes that a killed process has not committed.
     """
     database = sqlite3.connect(path)
     try:
@@ -173,7 +174,7 @@ def _open_database(path: pathlib.Path, target: pathlib.Path) -> Iterator[sqlite3
 
 
 def _add_all(database: sqlite3.Connection, records: Records) -> tuple[int, Counter[str]]:
-    """Adds all records that are not there yet; returns the number of articles, and left_out."""
+    """Adds all remaining records; returns the numbers of articles and, by reason, of omissions."""
     begun = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     file, first_record, left_out_json, count = (
         database.execute(_PLACE).fetchone() if begun else (0, 0, "{}", 0)
@@ -184,7 +185,7 @@ def _add_all(database: sqlite3.Connection, records: Records) -> tuple[int, Count
     progress = Progress("article", done=count)
     rest = records(file, first_record)
     while batch := list(itertools.islice(rest, _BATCH)):
-        if not begun:  # only now, so that a source of another kind leaves nothing
+        if not begun:  # after the first batch, so that an unreadable source leaves nothing
             begun = database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
         with database:
             for *_, record in batch:
@@ -201,7 +202,7 @@ def _add_all(database: sqlite3.Connection, records: Records) -> tuple[int, Count
 
 
 def _add_article(database: sqlite3.Connection, article: Article) -> str:
-    """Adds an article, or returns why not."""
+    """Adds an article and returns "", or returns the reason to leave it out."""
     if article.is_disambiguation:
         return LISTS
     if not article.paragraphs:
@@ -223,7 +224,7 @@ def _add_article(database: sqlite3.Connection, article: Article) -> str:
 
 
 def _index_names_and_terms(database: sqlite3.Connection, left_out: Counter[str]) -> int:
-    """Makes names of redirects and indexes all names and terms; returns the number of names."""
+    """Turns redirects into names, and indexes all names and terms; returns the number of names."""
     logger.info("indexing names and terms")
     database.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, words, row)")
     with database:

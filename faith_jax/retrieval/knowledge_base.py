@@ -1,8 +1,8 @@
-"""A knowledge base: the articles of an encyclopedia in a folder, found by their names or words.
+"""A knowledge base: a folder of an encyclopedia's articles, with search by name or words.
 
 One SQLite file has the articles, their names (titles, aliases, redirects) and two FTS5 indexes, of
-names and of texts. SQLite's own BM25 ranks, from disk: memory does not grow with the encyclopedia.
-`index.py` makes the folder.
+names and texts. SQLite's BM25 ranks articles from disk, so memory does not grow with the
+encyclopedia. `index.py` makes the folder.
 """
 
 import math
@@ -25,9 +25,10 @@ from faith_jax.statistics.texts.text_metrics import ENGLISH_STOP_WORDS
 DATABASE, MANIFEST = "articles.sqlite", "manifest.json"
 VERSION = 1
 TOKENIZER = "porter unicode61 remove_diacritics 2"
-# How many articles a query may rank: so many, or this share of all. Of its words, the rarest count.
+# The number of articles that a query may rank, or their share of all articles if that is more; only
+# the query's rarest words are used.
 MOST_RANKED, SHARE_RANKED = 50_000, 0.03
-_MOST_OF_NAME = 3  # articles
+_MOST_OF_NAME = 3  # articles per name
 _WORD = re.compile(r"\w+")
 _QUALIFIER = re.compile(r"\s*\([^()]*\)$")
 
@@ -36,13 +37,13 @@ class KnowledgeBaseManifest(msgspec.Struct, kw_only=True):
     """The description of a knowledge base in its folder; written last.
 
     Attributes:
-      version: of the format.
-      articles: how many.
-      names: of all articles.
-      paragraphs: kept of an article at most; 0 = all.
-      size: of the database in bytes.
-      source: what it was made of.
-      left_out: what was not taken, and how often.
+      version: version of the format.
+      articles: number of articles.
+      names: number of names of all articles.
+      paragraphs: maximum number of paragraphs kept of an article; 0 = all.
+      size: size of the database in bytes.
+      source: description of the source.
+      left_out: numbers of records that were left out, by reason.
     """
 
     made_by: str = "faith_jax"
@@ -65,7 +66,7 @@ def name_key(name: str) -> str:
 
 
 def bare_title(title: str) -> str:
-    """Returns a title without the qualifier that tells it from other titles of the same name.
+    """Returns a title without the qualifier that distinguishes it from titles of the same name.
 
     >>> bare_title("Queen (band)")
     'Queen'
@@ -79,17 +80,17 @@ def content(text: str) -> list[str]:
 
 
 class KnowledgeBase:
-    """The articles of a folder that `faith-jax index` made, by their numbers from 1.
+    """The articles in a folder that `faith-jax index` made, numbered from 1.
 
     Attributes:
-      manifest: what it has.
+      manifest: the description of the knowledge base.
     """
 
     def __init__(self, folder: pathlib.Path, manifest: KnowledgeBaseManifest):
         self.folder, self.manifest = folder, manifest
         database = (folder / DATABASE).resolve().as_uri()
         self._database = sqlite3.connect(f"{database}?mode=ro&immutable=1", uri=True)
-        # Splits texts into terms just as the indexes do.
+        # Splits texts into terms in the same way as the indexes.
         self._database.executescript(
             f"CREATE VIRTUAL TABLE temp.asked USING fts5(text, tokenize='{TOKENIZER}');"
             "CREATE VIRTUAL TABLE temp.asked_terms USING fts5vocab(temp, asked, instance);"
@@ -100,7 +101,7 @@ class KnowledgeBase:
         """Opens the knowledge base in a folder.
 
         Raises:
-          ConfigError: there is none, it is half built, of another version, or damaged.
+          ConfigError: if it does not exist, is incomplete, has another version, or is damaged.
         """
         path = pathlib.Path(folder).expanduser()
         if not (path / MANIFEST).is_file():
@@ -140,9 +141,9 @@ class KnowledgeBase:
         return Article(title, tuple(paragraphs.split("\n")) if paragraphs else (), url=url)
 
     def find_by_name(self, name: str) -> list[int]:
-        """Returns the articles that have a name, but for its case; titles first.
+        """Returns the articles that have a name, ignoring case; exact spellings come first.
 
-        Titles that differ in case only are all found, and the one that is written so comes first.
+        Titles come before other names.
         """
         query = (
             "SELECT article FROM names JOIN articles ON articles.id = article WHERE key = ?"
@@ -151,9 +152,9 @@ class KnowledgeBase:
         return self._select_article_numbers(query, (name_key(name), name.strip()))
 
     def titles(self, name: str) -> set[str]:
-        """Returns the titles that are a name, but for their qualifiers; else of all that have it.
+        """Returns the titles that equal a name (ignoring qualifiers), or else of all its articles.
 
-        An alias of another article says less of what is meant than a title does.
+        A title is stronger evidence for the meaning of a name than another article's alias.
         """
         titles = {self.article(number).title for number in self.find_by_name(name)}
         key = name_key(name)
@@ -164,8 +165,8 @@ class KnowledgeBase:
     def lookup(self, name: str) -> list[int]:
         """Returns at most three articles that a name may mean, best first.
 
-        Those that have the name come first, then those that have all of its words in a name of
-        theirs; only where there is neither, those that have all of its words in the text.
+        Articles with this name come first, then articles with a name that contains all its words.
+        Only if there are neither, articles with all its words in their text.
         """
         articles = self.find_by_name(name)
         words = " ".join(f'"{word}"' for word in content(name))
@@ -174,15 +175,15 @@ class KnowledgeBase:
                 "SELECT article FROM name_words JOIN names ON names.id = name_words.rowid "
                 "WHERE name_words MATCH ? ORDER BY rank LIMIT ?"
             )
-            # An article has several names.
+            # An article may match with several names.
             articles += self._select_article_numbers(query, (words, 4 * _MOST_OF_NAME))
             articles = articles or self._rank_articles(words, _MOST_OF_NAME)
         return list(dict.fromkeys(articles))[:_MOST_OF_NAME]
 
     def search(self, text: str, max_articles: int) -> list[int]:
-        """Returns the articles whose words are most like those of a text by BM25, best first.
+        """Returns the articles that best match the words of a text by BM25, best first.
 
-        Of a text whose words too many articles have, the rarest words count: see `MOST_RANKED`.
+        If too many articles have words of the text, only the rarest words count; see `MOST_RANKED`.
         """
         words = list(dict.fromkeys(content(text)))
         counts = dict(zip(words, self.article_counts(words), strict=True))
@@ -205,7 +206,7 @@ class KnowledgeBase:
         return [number for (number,) in self._database.execute(query, values)]
 
     def terms(self, texts: Sequence[str]) -> list[list[str]]:
-        """Returns the terms (stems) of each text in order, as the indexes have them."""
+        """Returns the terms (stems) of each text in order, in the form of the indexes."""
         terms_by_text: list[list[str]] = [[] for _ in texts]
         with self._database as database:
             database.executemany("INSERT INTO asked(rowid, text) VALUES (?, ?)", enumerate(texts))
@@ -216,7 +217,7 @@ class KnowledgeBase:
         return terms_by_text
 
     def article_counts(self, texts: Sequence[str]) -> list[int]:
-        """Returns for each text how many articles have its rarest word."""
+        """Returns for each text the number of articles that contain its rarest word."""
         terms = self.terms(texts)
         article_counts = self.frequencies(term for text_terms in terms for term in text_terms)
         return [
@@ -224,7 +225,7 @@ class KnowledgeBase:
         ]
 
     def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
-        """Returns by term in how many articles it is."""
+        """Returns for each term the number of articles that contain it."""
         query = "SELECT articles FROM terms WHERE term = ?"
         return {
             term: count
@@ -233,7 +234,7 @@ class KnowledgeBase:
         }
 
     def inverse_frequency(self, count: int) -> float:
-        """Returns the weight in BM25 of a term that `count` of the articles have.
+        """Returns the BM25 weight of a term that `count` articles contain.
 
         It is ln(1 + (N - n + 0.5) / (n + 0.5)): Robertson 2009, The Probabilistic Relevance
         Framework, with 1 added, so that it is never negative.

@@ -1,9 +1,9 @@
-"""How much of the gold evidence of claims is retrieved.
+"""The share of gold evidence for claims that is retrieved.
 
-Gold sentences and encyclopedia come from different dumps of Wikipedia, so that wording differs.
-Gupta 2022 (appendix B) therefore lets a document match if the first or the last half matches. The
-authors did not publish their code; here a text has a sentence if it has the words of the first
-half of the sentence, or those of its last half, in a row. Case and punctuation do not count.
+Gold sentences and the encyclopedia come from different dumps of Wikipedia, so their wording
+differs. Gupta 2022 (appendix B) therefore accepts a document if the first or the last half matches.
+The authors did not publish this code; here, a text has a sentence if it contains the consecutive
+words of the sentence's first or last half, ignoring case and punctuation.
 """
 
 import math
@@ -22,9 +22,9 @@ from faith_jax.statistics.bootstrap import (
 
 
 def _has_half(text: str, sentence: str) -> bool:
-    """Returns whether a text has the first or the last half of a sentence's words in a row.
+    """Returns whether a text contains the first or the last half of a sentence's words in a row.
 
-    Of an odd number of words, the one in the middle belongs to both halves.
+    If the number of words is odd, the middle word belongs to both halves.
 
     >>> _has_half("Tea is a leaf. It grows in China.", "It grows in the hills of Assam")
     False
@@ -39,14 +39,14 @@ def _has_half(text: str, sentence: str) -> bool:
 
 
 def gold_share(texts: Sequence[str], gold: Sequence[str]) -> float:
-    """Returns the share of a claim's gold sentences that one of the texts has; see `_has_half`.
+    """Returns the share of a claim's gold sentences that a text contains; see `_has_half`.
 
     Args:
-      texts: of documents, or retrieved sentences.
-      gold: sentences; empty ones do not count.
+      texts: texts of documents, or retrieved sentences.
+      gold: gold sentences; empty sentences do not count.
 
     Returns:
-      NaN without gold sentences.
+      A share in [0, 1]; NaN without gold sentences.
     """
     sentences = [sentence for sentence in gold if lower_words(sentence)]
     hits = [any(_has_half(text, sentence) for text in texts) for sentence in sentences]
@@ -54,12 +54,12 @@ def gold_share(texts: Sequence[str], gold: Sequence[str]) -> float:
 
 
 class Recall(NamedTuple):
-    """The mean share of gold sentences that are found, over the claims that have any.
+    """The mean share of gold sentences that are found, over claims with gold sentences.
 
     Attributes:
-      value: from 0 to 1; NaN where no claim has gold sentences.
-      interval: of 95%, by a bootstrap of claims; NaN for one claim.
-      claims: that have gold sentences.
+      value: from 0 to 1; NaN if no claim has gold sentences.
+      interval: 95% interval by a bootstrap of claims; NaN for a single claim.
+      claims: number of claims with gold sentences.
     """
 
     value: float
@@ -73,6 +73,6 @@ def recall(shares: Sequence[float]) -> Recall:
     if not defined.size:
         return Recall(math.nan, NO_INTERVAL, 0)
     means = defined @ resampled_counts(defined.size, seed=0) / defined.size
-    # Of one claim all draws are the same, which is no certainty.
+    # All draws of a single claim are the same, which does not mean certainty.
     interval = percentile_interval(means) if defined.size > 1 else NO_INTERVAL
     return Recall(float(defined.mean()), interval, defined.size)

@@ -1,4 +1,4 @@
-"""Evidence for claims: sentences of retrieved documents, ranked; a score above 0 means relevant."""
+"""Evidence for claims: ranking of sentences in documents; a score above 0 means relevant."""
 
 import collections
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from faith_jax.datasets.raw.dialfact import Evidence
 from faith_jax.retrieval.documents import Query
 from faith_jax.retrieval.knowledge_base import KnowledgeBase, content
 
-_K1, _B = 1.2, 0.75  # of BM25, as SQLite's
+_K1, _B = 1.2, 0.75  # BM25's parameters, as in SQLite
 
 
 class Candidate(NamedTuple):
@@ -23,7 +23,7 @@ class Candidate(NamedTuple):
 
 
 class Ranker(Protocol):
-    """Says how relevant sentences are to a claim."""
+    """Scores the relevance of sentences for a claim."""
 
     def __call__(self, query: Query, candidates: Sequence[Candidate]) -> ArrayLike:
         """Returns a score for each candidate; higher = more relevant, above 0 = relevant."""
@@ -31,7 +31,7 @@ class Ranker(Protocol):
 
 
 def candidates(knowledge_base: KnowledgeBase, articles: Sequence[int]) -> list[Candidate]:
-    """Returns the sentences of articles, each once, in the order of the articles."""
+    """Returns the sentences of articles without duplicates, in the order of the articles."""
     by_sentence = dict[str, Candidate]()
     for article in map(knowledge_base.article, articles):
         for sentence in article.sentences:
@@ -54,10 +54,10 @@ def rank_sentences(
 def about(
     knowledge_base: KnowledgeBase, names: Sequence[str], evidence: Sequence[Evidence]
 ) -> list[Evidence]:
-    """Returns the sentences of articles that have one of the names, or that have it themselves.
+    """Returns the sentences that contain one of the names, or whose article has one as its name.
 
-    Of a name that is a title, articles of which it is an alias do not count. Returns all where
-    there are no such sentences: the names may not be what a claim is about.
+    If a name is a title, articles with this alias do not count. Returns all sentences if none is
+    left, because the claim may not be about the names.
     """
     titles = set[str]().union(*map(knowledge_base.titles, names))
     texts = (*names, *(piece.sentence for piece in evidence))
@@ -71,10 +71,9 @@ def about(
 
 
 class LexicalRanker:
-    """Ranks sentences by BM25 of their words, behind those of their title, with the query's.
+    """Ranks sentences, preceded by their titles, by BM25 with the words of the query.
 
-    Term frequencies are the knowledge base's; the mean length is the candidates'. 0 = no word in
-    common.
+    Document frequencies are the knowledge base's, the mean length the candidates'. 0 = no match.
     """
 
     def __init__(self, knowledge_base: KnowledgeBase):

@@ -1,9 +1,9 @@
-"""Checkpoints of a training run, with Orbax: saved while it trains, restored where it resumes.
+"""Checkpoints of a training run, with Orbax: saved during training, restored to resume it.
 
-MODEL_DIR/checkpoints/<step>/ holds the items `params` (trainable parameters only, of prompt-tuning
-the soft prompt), `opt_state` and, for objectives that have a state, `objective`, and a manifest of
-all their arrays; a checkpoint that was being written when a run was killed is not seen again.
-`runs.train` resumes from the newest one, if `runs.model_dir.check_former_run` finds the same run.
+MODEL_DIR/checkpoints/<step>/ has the items `params` (only trainable parameters; the soft prompt in
+prompt-tuning), `opt_state` and, for objectives with a state, `objective`, and a manifest of all
+arrays. A checkpoint that a killed run left incomplete is ignored. `runs.train` resumes from the
+newest checkpoint, if `runs.model_dir.check_former_run` finds that it belongs to the same run.
 """
 
 import math
@@ -32,8 +32,8 @@ def check_folder(folder: str | pathlib.Path, keep_last: int, keep_best: int) -> 
     """Checks the arguments of `TrainCheckpoints` without creating anything.
 
     Raises:
-      ConfigError: on numbers of checkpoints that would not keep the newest, and on a path that
-        Orbax cannot write to.
+      ConfigError: if the newest checkpoint would not be kept, or for a path that Orbax cannot
+        write to.
     """
     if keep_last < 1 or keep_best < 0:
         raise ConfigError(
@@ -45,7 +45,7 @@ def check_folder(folder: str | pathlib.Path, keep_last: int, keep_best: int) -> 
             f"{path}: Orbax cannot write to s3://; let MODEL_DIR be local or on gs://."
         )
     if "[" in str(path):
-        # Orbax takes it for a pattern, and leaves out what it then does not find.
+        # Orbax would interpret the path as a glob pattern and silently skip files.
         raise ConfigError(
             f"{path}: Orbax cannot write to a path with '['; choose another MODEL_DIR."
         )
@@ -56,13 +56,13 @@ class TrainCheckpoints:
 
     Args:
       folder: MODEL_DIR/checkpoints.
-      keep_last: how many of the newest to keep.
-      keep_best: how many of those with the lowest loss to keep besides.
+      keep_last: number of newest checkpoints to keep.
+      keep_best: number of checkpoints with the lowest loss to keep in addition.
 
     Raises:
-      ConfigError: on numbers of checkpoints that would not keep the newest, and on a path that
-        Orbax cannot write to.
-      CheckpointError: the metrics of a kept step are broken.
+      ConfigError: if the newest checkpoint would not be kept, or for a path that Orbax cannot
+        write to.
+      CheckpointError: if the metrics of a kept step cannot be read.
     """
 
     def __init__(self, folder: str | pathlib.Path, keep_last: int = 2, keep_best: int = 1):
@@ -71,7 +71,7 @@ class TrainCheckpoints:
         self._keep_best = keep_best
         self._metrics_by_step: dict[int, Mapping[str, float]] = {}
         for path in sorted(self.folder.glob("*/metrics/metrics")):
-            if not path.parts[-3].isdecimal():  # of a save that was killed
+            if not path.parts[-3].isdecimal():  # left by a killed save
                 continue
             metrics = read_json_or_none(path)
             if metrics is None or not all(isinstance(v, int | float) for v in metrics.values()):
@@ -85,13 +85,13 @@ class TrainCheckpoints:
             policies.append(
                 checkpoint_managers.BestN(
                     get_metric_fn=self._score_metrics,
-                    # Orbax keeps the highest; ours is better when lower.
+                    # Orbax keeps the highest values; `_score_metrics` negates the loss.
                     reverse=False,
                     n=keep_best,
                     keep_checkpoints_without_metrics=False,
                 )
             )
-        # Of the checkpoint that is being written: its step, and the digests of its arrays.
+        # The step and the array digests of the checkpoint that is being written.
         self._saved: tuple[int, dict[str, TensorDigests]] | None = None
         self._manager = ocp.CheckpointManager(
             orbax_path(self.folder),
@@ -109,17 +109,17 @@ class TrainCheckpoints:
         )
 
     def _score_metrics(self, metrics: Mapping[str, float]) -> float:
-        # A step without a loss, or with NaN, is the worst.
+        # A step without a loss, or with a loss of NaN, ranks last.
         value = metrics.get("loss", math.inf)
-        # Orbax prefers the largest value, and we the smallest.
+        # Orbax prefers the largest value, but a lower loss is better.
         return -math.inf if math.isnan(value) else -value
 
     def latest_step(self) -> int | None:
-        """Returns the newest whole step, or None."""
+        """Returns the newest complete step, or None."""
         return self._manager.latest_step()
 
     def best_step(self) -> int | None:
-        """Returns the step with the lowest loss; None = no finite loss was measured."""
+        """Returns the step with the lowest loss, or None if no finite loss was measured."""
         step = self._manager.best_step()
         metrics = self._metrics_by_step.get(step, {})
         return step if math.isfinite(self._score_metrics(metrics)) else None
@@ -131,32 +131,32 @@ class TrainCheckpoints:
     def is_among_best(self, metrics: Mapping[str, float]) -> bool:
         """Whether a state with these metrics would be one of the best that are kept."""
         score = self._score_metrics(metrics)
-        # Of kept steps alone, so that a run that is resumed saves what an unbroken one does.
+        # Compared with kept steps only, so that resumed and uninterrupted runs save the same steps.
         kept = (self._metrics_by_step.get(step) for step in self._manager.all_steps())
         as_good = [m for m in kept if m and self._score_metrics(m) >= score]
         return math.isfinite(score) and len(as_good) < self._keep_best
 
     def save(self, state: TrainState, metrics: Mapping[str, float] | None = None) -> None:
-        """Saves a state in the background; `wait` returns when it is on disk.
+        """Saves a state in the background; `wait` blocks until the state is on disk.
 
         Raises:
-          ConfigError: on a store, another run has saved a step since.
-          StorageError: the disk has no room for it.
+          ConfigError: if another run has saved a step to the same folder of a store.
+          StorageError: if the disk has no room for the state.
         """
         step = int(state.step)
         if step in self._manager.all_steps():
             return
-        if jax.process_index() == 0:  # Orbax would leave half a checkpoint
-            # Bytes of all shards.
+        if jax.process_index() == 0:  # on a full disk, Orbax would leave half a checkpoint
+            # `nbytes` counts all shards.
             check_space(self.folder, 2 * sum(leaf.nbytes for leaf in jax.tree.leaves(state)))
-        # One at a time: `_saved` is of the checkpoint that is being written.
+        # One save at a time, because `_saved` describes the checkpoint that is being written.
         self.wait()
-        if is_remote(self.folder):  # where nothing locks out runs of other machines
+        if is_remote(self.folder):  # a store has no lock against runs on other machines
             on_first_process(self._check_only_writer, "a look at what is saved")
         items = _collect_items(state)
         if metrics:
             self._metrics_by_step[step] = dict(metrics)
-        # Before the save returns: the next step takes the memory of this state for its own.
+        # Computed before `save` returns, because the next step reuses the memory of this state.
         self._saved = step, _array_digests(_arrays_by_name(items))
         self._manager.save(
             step,
@@ -176,11 +176,11 @@ class TrainCheckpoints:
             )
 
     def _complete_checkpoint(self) -> None:
-        """Adds the manifest to a checkpoint, and syncs it to disk, before it gets its name."""
+        """Adds the manifest to a checkpoint and syncs it to disk, before it gets its final name."""
         if self._saved is None or jax.process_index():
             return
         step, digests = self._saved
-        # On a store a step has its name at once, and a file that says so when it is whole.
+        # On a store, a step has its final name at once; Orbax adds a file when it is complete.
         name = str(step) if is_remote(self.folder) else f"{step}.orbax-checkpoint-tmp*"
         for folder in self.folder.glob(name):
             manifest.write_manifest(folder, digests)
@@ -190,15 +190,15 @@ class TrainCheckpoints:
         """Returns the saved state, with the shapes and shardings of `state`.
 
         Raises:
-          CheckpointError: on a checkpoint of other parameters or another optimizer, naming the
-            array; on one that is damaged, or differs from its manifest; where there is none.
+          CheckpointError: if the checkpoint has other parameters or another optimizer (names the
+            array), is damaged, differs from its manifest, or does not exist.
         """
         step = self._manager.latest_step() if step is None else step
         if step not in self.all_steps():
             raise CheckpointError(
                 f"{self.folder}: no checkpoint of step {step}; there are {self.all_steps()}."
             )
-        # Shapes and shardings are enough: nothing of the given state is read or copied.
+        # Only shapes and shardings are needed; the given state's arrays are not read or copied.
         target = _collect_items(jax.tree.map(ocp.utils.to_shape_dtype_struct, state))
         folder = self.folder / str(step)
         had, has = (folder / "objective").exists(), "objective" in target
@@ -208,7 +208,7 @@ class TrainCheckpoints:
                 f"this run's has {'one' if has else 'none'}: set OBJECTIVE as it was, or use "
                 "another MODEL_DIR."
             )
-        # Before Orbax reads, so that the error names an array that is of another model.
+        # Checked before Orbax reads, so that the error names the array that does not fit the model.
         for item, tree in target.items():
             self._check_item(folder / item, tree)
         try:
@@ -218,16 +218,16 @@ class TrainCheckpoints:
                     **{item: ocp.args.StandardRestore(tree) for item, tree in target.items()}
                 ),
             )
-        except Exception as error:  # Orbax and TensorStore raise many kinds for a broken folder
+        except Exception as error:  # Orbax and TensorStore raise many types for a broken folder
             raise _damage_error(folder, error) from error
         _check_arrays(folder, _arrays_by_name({item: restored[item] for item in target}))
-        # The step is not among the items: it is the folder's name.
+        # The step is not stored in an item: it is the folder's name.
         count = jax.device_put(jax.numpy.int32(step), state.step.sharding)
         objective = restored["objective"] if "objective" in target else state.objective
         return TrainState(count, restored["params"], restored["opt_state"], objective)
 
     def _check_item(self, folder: pathlib.Path, target: PyTree) -> None:
-        """Compares names, shapes and dtypes before anything is read."""
+        """Compares names, shapes and dtypes before any array is read."""
         try:
             with ocp.StandardCheckpointer() as checkpointer:
                 stored = _describe_arrays(
@@ -245,7 +245,7 @@ class TrainCheckpoints:
                 )
 
     def wait(self) -> None:
-        """Returns when all saves are on disk."""
+        """Blocks until all saves are on disk."""
         self._manager.wait_until_finished()
         if self._saved is None or jax.process_index():
             return
@@ -255,13 +255,13 @@ class TrainCheckpoints:
             sync_entry(self.folder)
 
     def close(self) -> None:
-        """Waits, and frees what the manager holds."""
+        """Waits for all saves and closes Orbax's manager."""
         self.wait()
         self._manager.close()
 
 
 def _arrays_by_name(items: Mapping[str, PyTree]) -> dict[str, jax.Array]:
-    """Returns the arrays of items by their names in the manifest."""
+    """Returns the arrays of all items by their names in the manifest."""
     return {
         f"{item}/{jax.tree_util.keystr(path, simple=True, separator='/')}": array
         for item, tree in items.items()
@@ -270,12 +270,12 @@ def _arrays_by_name(items: Mapping[str, PyTree]) -> dict[str, jax.Array]:
 
 
 def _is_here(array: jax.Array) -> bool:
-    """Whether a device of this process has all of an array, so that no copy is put together."""
+    """Whether this process has an array as a whole on one device, without gathering shards."""
     return array.is_fully_replicated
 
 
 def _array_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
-    """Returns the digests of arrays on a mesh; each process computes those of its own shards."""
+    """Returns the digests of arrays on a mesh; each process only digests its own shards."""
     digests = manifest.tensor_digests({n: np.asarray(x) for n, x in arrays.items() if _is_here(x)})
     sharded = {name: array for name, array in arrays.items() if name not in digests}
     digests |= shard_digests(sharded) if sharded else {}
@@ -283,15 +283,15 @@ def _array_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
 
 
 def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
-    """Returns the digests of sharded arrays, whose chunks are parts of shards."""
+    """Returns the digests of sharded arrays, in chunks that each lie within one shard."""
     digests_by_name, parts = {}, []
     for name, array in arrays.items():
         shard = array.sharding.shard_shape(array.shape)
-        # Chunks that divide the shards: each lies on one device, and its process digests it alone.
+        # Chunk shapes divide the shard shape, so each chunk is on one device, in one process.
         chunk = manifest.chunk_shape(shard, array.dtype.itemsize, divides=True)
         digests_by_name[name] = TensorDigests(array.dtype.name, array.shape, chunk, [])
         places = manifest.boxes(array.shape, chunk)
-        # The 32 bytes of a SHA-256 for each chunk; 0 for chunks of other processes.
+        # The 32 bytes of each chunk's SHA-256; 0 for chunks of other processes.
         mine = np.zeros((len(places), 32), np.uint8)
         for place, box in enumerate(places):
             part = _read_array_part(array, box, first_copy_only=True)
@@ -299,7 +299,7 @@ def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
                 mine[place] = np.frombuffer(manifest.chunk_digest(part), np.uint8)
         parts.append(mine)
     digests = np.concatenate(parts)
-    # [processes, chunks, 32]: only one process has a chunk's digest, which is the maximum.
+    # [processes, chunks, 32]: only one process has a chunk's digest, the others have 0.
     digests = from_all(digests, "the digests of a checkpoint are known").max(axis=0)
     rows: Iterator[np.ndarray] = iter(digests)
     for name, mine in zip(arrays, parts, strict=True):
@@ -310,12 +310,12 @@ def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
 def _read_array_part(
     array: jax.Array, box: manifest.Box, first_copy_only: bool = False
 ) -> np.ndarray | None:
-    """Returns a part of an array that lies in one shard of this process; None = it does not.
+    """Returns a part of an array, or None if no shard of this process contains all of it.
 
-    With `first_copy_only`, of several equal shards only the first counts.
+    With `first_copy_only`, only the first of several identical shards counts.
     """
     for shard in array.addressable_shards:
-        # A slice of a whole axis has no start.
+        # The slice of a whole axis has no start.
         starts = [index.start or 0 for index in shard.index]
         ends = [start + size for start, size in zip(starts, shard.data.shape, strict=True)]
         is_within = all(
@@ -330,10 +330,10 @@ def _read_array_part(
 
 
 def _check_arrays(folder: pathlib.Path, arrays: Mapping[str, jax.Array]) -> None:
-    """Checks the arrays of a step that were read; each process those that it has shards of.
+    """Compares the restored arrays of a step with the manifest; each process checks its shards.
 
     Raises:
-      CheckpointError: in all processes, if an array differs from the manifest in one.
+      CheckpointError: in all processes, if an array differs from the manifest in one of them.
     """
     expected, problem = manifest.read_manifest(folder), None
     if expected is None:
@@ -348,7 +348,7 @@ def _check_arrays(folder: pathlib.Path, arrays: Mapping[str, jax.Array]) -> None
                 check_shards(folder, expected, name, array)
     except CheckpointError as error:
         problem = error
-    # Each process sees its own shards only; if one stopped alone, the others would wait for it.
+    # Each process only sees its own shards; if only one stopped, the others would wait forever.
     failed = from_all(problem is not None, f"all have checked {folder}")
     if failed.any():
         raise problem or CheckpointError(f"{folder}: another process found it damaged.")
@@ -357,10 +357,10 @@ def _check_arrays(folder: pathlib.Path, arrays: Mapping[str, jax.Array]) -> None
 def check_shards(
     folder: pathlib.Path, expected: manifest.Manifest, name: str, array: jax.Array
 ) -> None:
-    """Checks the chunks of an array that lie, in part or as a whole, in shards of this process.
+    """Checks the chunks of an array that overlap with shards of this process.
 
     Raises:
-      CheckpointError: one differs from the manifest.
+      CheckpointError: if a chunk differs from the manifest.
     """
     digests = manifest.digests_of(folder, expected, name, array.shape, array.dtype)
     places = manifest.boxes(array.shape, digests.chunk)
@@ -369,7 +369,8 @@ def check_shards(
         if part is None:
             if not any(_has_overlap(box, shard.index) for shard in array.addressable_shards):
                 continue
-            # Written on another mesh: it lies in several shards, and perhaps not all are here.
+            # The checkpoint was written on another mesh, so the chunk spans several shards, some of
+            # which may be in other processes. It is read from disk.
             part = read_part(folder, name, box)
         if manifest.chunk_digest(part).hex() != sha256:
             raise manifest.chunk_differs(folder, name, place, len(places))
@@ -392,7 +393,7 @@ def _damage_error(folder: pathlib.Path, error: Exception) -> CheckpointError:
 
 
 def _collect_items(state: TrainState) -> dict[str, PyTree]:
-    """Returns the items that are saved of a state; the step is the folder's name."""
+    """Returns the items of a state to save; the step is saved as the folder's name."""
     items = {"params": state.params, "opt_state": state.opt_state}
     has_objective = bool(jax.tree.leaves(state.objective))
     return items | {"objective": state.objective} if has_objective else items

@@ -1,4 +1,4 @@
-"""Training of encoders that find passages: a query's own passage against those of other queries."""
+"""Training of passage retrievers, with the passages of other queries as negatives."""
 
 import dataclasses
 from collections.abc import Collection
@@ -18,34 +18,33 @@ def in_batch_log_probs(
     passages: Float[Array, "batch embed"],
     is_negative: Bool[Array, "batch batch"],
 ) -> Float[Array, "batch batch"]:
-    """Returns the log-probability of each passage for each query, by their products.
+    """Returns the log-probability of each passage for each query, from their inner products.
 
-    Passage i belongs to query i, and counts for it in any case; `is_negative` says which others
-    count against it.
+    Passage i is the positive of query i and always counts; `is_negative` marks its negatives.
 
     Reference: Karpukhin 2020, section 3.2.
     """
     # [queries, passages]; the pairs are on the diagonal.
     scores = jnp.matmul(queries, passages.T)
     is_own = jnp.eye(len(scores), dtype=bool)
-    # exp(-inf) = 0: what does not count has no share. A row's own passage always counts, so that no
-    # row is -inf alone, which would be NaN.
+    # exp(-inf) = 0, so other passages do not count. A row's own passage always counts, because a
+    # row of only -inf would be NaN.
     return jax.nn.log_softmax(jnp.where(is_negative | is_own, scores, -jnp.inf), axis=1)
 
 
 @dataclasses.dataclass(frozen=True)
 class InBatchNegatives(Objective):
-    """The negative log-likelihood of each query's own passage among those of the batch.
+    """The negative log-likelihood of each query's own passage among the batch's passages.
 
-    One encoder reads both, or the model has another one for queries (DPR). The batch has
-    `encoder_input_tokens`, the queries, and `passage_tokens`, int [batch, length], and
-    `label_weights`, float [batch]. Rows without weight and copies of the own passage do not count
-    against it.
+    The same encoder reads queries and passages, unless the model has a question encoder (DPR). The
+    batch has `encoder_input_tokens` (the queries) and `passage_tokens`, int [batch, length], and
+    `label_weights`, float [batch]. Passages of rows with weight 0 and copies of a query's own
+    passage are not negatives.
     """
 
     @property
     def couples_rows(self) -> bool:
-        """True: a row's loss depends on the others."""
+        """True, because a row's loss depends on the other rows."""
         return True
 
     def check(self, module: Transformer, features: Collection[str]) -> None:
@@ -60,7 +59,7 @@ class InBatchNegatives(Objective):
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
     ) -> tuple[Array, Metrics, dict[str, Array]]:
         """See `Objective`; metrics have `accuracy`, and `weight` is the number of queries."""
-        # Queries and passages have dropout of their own.
+        # Queries and passages get separate dropout masks.
         keys = (None, None) if dropout_key is None else jax.random.split(dropout_key)
         methods = {"encoder_input_tokens": "question_vectors", "passage_tokens": "text_vectors"}
         queries, passages = (
@@ -76,7 +75,7 @@ class InBatchNegatives(Objective):
         tokens, weights = batch["passage_tokens"], batch["label_weights"].astype(jnp.float32)
         # is_copy[i, j]: passages i and j have the same tokens.
         is_copy = jnp.all(tokens[:, None] == tokens[None], axis=2)
-        # A passage counts against queries if it is of a row with weight, and not their own text.
+        # A passage is a query's negative if its row has weight and its text is not the query's own.
         log_probs = in_batch_log_probs(queries, passages, ~is_copy & (weights > 0)[None])
         # -log P(own passage | query) of each query
         losses = -jnp.diagonal(log_probs)

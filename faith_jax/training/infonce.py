@@ -1,4 +1,4 @@
-"""InfoNCE beside cross-entropy: a context's response above unfaithful ones (Dziri 2022)."""
+"""InfoNCE with cross-entropy: ranks a context's response above unfaithful ones (Dziri 2022)."""
 
 import dataclasses
 import math
@@ -29,13 +29,13 @@ def infonce(
     where: Bool[Array, "batch candidates"],
     **reduction: Any,
 ) -> Float[Array, "..."]:
-    """Returns -log softmax(scores)[0] of each row, in nats; 0 where the first stands alone.
+    """Returns -log softmax(scores)[0] of each row, in nats; 0 if no other candidate counts.
 
-    Those candidates count that are in `where`, and the first one always; for what is done with the
-    rows see `reduce_losses`.
+    Candidates in `where` count, and the first candidate always counts. `reduction` has the
+    arguments of `reduce_losses`, which combines the rows.
 
     Raises:
-      ValueError: scores are not [batch, candidates], or `where` has another shape.
+      ValueError: if scores are not [batch, candidates], or `where` has another shape.
     """
     scores = _mask_others(scores, where)
     # Dziri 2022, equation 1: -log(exp(s_0) / sum_x exp(s_x)) = log sum_x exp(s_x) - s_0
@@ -48,12 +48,12 @@ def hits_at_1(
     where: Bool[Array, "batch candidates"],
     **reduction: Any,
 ) -> Float[Array, "..."]:
-    """Returns 1 for rows whose first candidate is above all others, else 0; a tie is a miss.
+    """Returns 1 for rows whose first candidate scores above all others, otherwise (and for ties) 0.
 
-    Arguments are those of `infonce`.
+    Takes the arguments of `infonce`.
     """
     scores = _mask_others(scores, where)
-    # Where no other candidate counts, any score is above -inf.
+    # If no other candidate counts, any score is above -inf.
     hits = scores[:, 0] > jnp.max(scores[:, 1:], axis=1, initial=-jnp.inf)
     return reduce_losses(hits.astype(jnp.float32), **reduction)
 
@@ -61,10 +61,10 @@ def hits_at_1(
 def _mask_others(
     scores: Float[Array, "batch candidates"], where: Bool[Array, "batch candidates"]
 ) -> Float[Array, "batch candidates"]:
-    """Returns float32 scores, those that do not count as -inf.
+    """Returns float32 scores with -inf for candidates that do not count.
 
-    exp(-inf) = 0: these add nothing to a sum. The first always counts, for a row of -inf alone
-    would have the loss -inf + inf, NaN.
+    exp(-inf) = 0, so they add nothing to a sum. The first candidate always counts, because a row of
+    only -inf would have the loss -inf + inf, NaN.
     """
     if scores.ndim != 2 or where.shape != scores.shape:
         raise ValueError(
@@ -80,28 +80,28 @@ class InfoNCE(Objective):
     """Cross-entropy of the targets, and InfoNCE of the target among negatives.
 
     infonce = -log( exp(s(c, x+)) / sum_x exp(s(c, x)) ), s(c, x) = c.x / (sqrt(embed) temperature),
-    over the target x+ and the row's negatives, each read by the decoder to its end token, whose
-    state before the output layer is x. Rows without a target or without negatives take no part, nor
-    do negatives that are the target itself. The loss is the cross-entropy's mean over target tokens
-    and `weight` times infonce's mean over rows.
+    over the target x+ and the row's negatives. A text's representation x is the decoder's state
+    before the output layer at its end token. Rows without a target or without negatives do not
+    count, nor do negatives equal to the target. The loss is the mean cross-entropy over target
+    tokens plus `weight` times the mean infonce over rows.
 
-    The batch has `negatives`, int [batch, texts, length], each with its end token, texts of padding
-    where a row has fewer; targets have their end tokens too. Batches are not packed.
+    The batch has `negatives`, int [batch, texts, length], each with its end token; rows with fewer
+    texts are filled up with padding. Targets have end tokens too. Batches are not packed.
 
     Attributes:
-      cross_entropy: of the target tokens.
-      weight: of infonce, not negative; the published code has 0.1.
-      temperature: positive; the published code has 1.
-      context: c is the state of the encoder's "first" token, the "mean" of its tokens' (both
-        without soft prompts), or the decoder's first, "decoder_first".
+      cross_entropy: the loss of the target tokens.
+      weight: weight of infonce, not negative; the published code uses 0.1.
+      temperature: positive; the published code uses 1.
+      context: c is the encoder's state of the "first" token, its "mean" state over tokens (both
+        without soft prompts), or the decoder's first state, "decoder_first".
       in_batch_negatives: other rows' targets and negatives are candidates too, on all devices.
 
     Raises:
-      ConfigError: on a wrong setting; when called on a batch without negatives, or a model without
-        encoder or decoder.
+      ConfigError: for an invalid setting; when called on a batch without negatives, or a model
+        without encoder or decoder.
 
-    Reference: Dziri 2022, section 5.2.1; the representations are those of its published code, where
-    the padding of rows with fewer negatives stays among the candidates.
+    Reference: Dziri 2022, section 5.2.1; the representations follow its published code, but there
+    the padding of rows with fewer negatives counts as candidates.
     """
 
     cross_entropy: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
@@ -129,12 +129,12 @@ class InfoNCE(Objective):
             raise ConfigError("InfoNCE: packed examples have no negatives; set PACK = False.")
 
     def prepare(self, module: Transformer, batch: Batch, state: PyTree = ()) -> Batch:
-        """Adds `contrast_weights`, float [batch]: target tokens over rows with negatives, or 0.
+        """Adds `contrast_weights`, float [batch]: target tokens / rows with negatives, or 0.
 
-        The trainer divides by target tokens, so that rows with these weights give a mean over rows.
+        The trainer divides by target tokens, so these weights give a mean over rows.
         """
         self.check(module, batch)
-        # Rows that have a target and something to compare it with.
+        # Rows with a target and at least one negative.
         rows = jnp.any(_valid_negatives(batch, module.config.pad_id), axis=1)
         tokens = jnp.sum(self.cross_entropy.weights(module, batch))
         # A sum of losses times tokens / rows, divided by tokens, is a mean over rows.
@@ -144,19 +144,18 @@ class InfoNCE(Objective):
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
     ) -> tuple[Array, Metrics, dict[str, Array]]:
-        """See `Objective`; metrics have `infonce` and `hits_at_1` besides, means over rows."""
+        """See `Objective`; metrics also have `infonce` and `hits_at_1`, means over rows."""
         if "contrast_weights" not in batch:
             batch = self.prepare(module, batch)
         encoded = encoder_states(module, params, batch, dropout_key)
-        # One pass of the decoder gives both the states that predict the targets and that of their
-        # end token.
+        # One decoder pass gives the states that predict targets and the states at their ends.
         hidden, positives = _positive_states(module, params, batch, encoded, dropout_key)
         layer = output_layer(module, params)
         metrics = self.cross_entropy.sum_losses(hidden, layer, module, batch)
         negatives = _negative_states(module, params, batch, encoded, dropout_key)
         context = self._compute_context_vectors(module, batch, encoded, hidden)
         scores, where = self._score_candidates(context, positives, negatives, batch, module)
-        # Sums with the weights of `prepare`: divided by target tokens they are means over rows.
+        # With the weights of `prepare`, sums divided by target tokens are means over rows.
         for name, measure in (("infonce", infonce), ("hits_at_1", hits_at_1)):
             metrics[name] = measure(scores, where, weights=batch["contrast_weights"])
         metrics["loss"] += self.weight * metrics["infonce"]
@@ -169,19 +168,19 @@ class InfoNCE(Objective):
         encoded: Inputs,
         hidden: Float[Array, "batch length embed"],
     ) -> Float[Array, "batch embed"]:
-        """Returns the vector of each row's context, which candidates are compared with."""
+        """Returns the vector of each row's context, to compare candidates with."""
         if self.context == "decoder_first":
             return hidden[:, 0]
-        # Of DoHA's two inputs the first, which is also the one that the mask below is of.
+        # The first of DoHA's two inputs, to which the mask below belongs.
         states = encoded[0] if isinstance(encoded, tuple) else encoded
-        # The soft prompt is the same for all rows, and no part of a context.
+        # The soft prompt is the same for all rows and not a part of the context.
         states = states[:, module.config.encoder_prompt_length :]
         if self.context == "first":
             return states[:, 0]
         mask = (batch["encoder_input_tokens"] != module.config.pad_id).astype(jnp.float32)
-        # [batch, embed], in float32, as a sum over many tokens in bfloat16 would be coarse.
+        # [batch, embed], in float32, because a sum over many tokens in bfloat16 would be coarse.
         total = jnp.einsum("ble,bl->be", states.astype(jnp.float32), mask)
-        # A row of padding has no tokens: its mean is 0, where 0 / 0 would make the gradient NaN.
+        # A row of padding has the mean 0, because 0 / 0 would make the gradient NaN.
         return total / jnp.maximum(jnp.sum(mask, axis=1, keepdims=True), 1.0)
 
     def _score_candidates(
@@ -192,7 +191,7 @@ class InfoNCE(Objective):
         batch: Batch,
         module: Transformer,
     ) -> tuple[Float[Array, "batch candidates"], Bool[Array, "batch candidates"]]:
-        """Returns scores and which of them count; the row's target comes first."""
+        """Returns scores and a mask of those that count; the row's target comes first."""
         # s(c, x) = c.x / (sqrt(embed) temperature)
         scale = 1.0 / (math.sqrt(context.shape[-1]) * self.temperature)
         context = context.astype(jnp.float32) * scale
@@ -201,18 +200,18 @@ class InfoNCE(Objective):
         pad = module.config.pad_id
         scores = jnp.einsum("be,bce->bc", context, states)
         valid_negatives = _valid_negatives(batch, pad)
-        # The target counts in any case.
+        # The target always counts.
         valid = jnp.pad(valid_negatives, ((0, 0), (1, 0)), constant_values=True)
         if not self.in_batch_negatives:
             return scores, valid
-        # Texts of all rows: those of row 0, then those of row 1, ...
+        # Scores of the texts of all rows: row 0's texts, then row 1's, ...
         all_scores = jnp.einsum("be,xe->bx", context, states.reshape(-1, states.shape[-1]))
         targets, row_negatives = _same_lengths(batch, pad)
         texts = jnp.concatenate([targets[:, None], row_negatives], axis=1)
         rows, count, length = texts.shape
         texts = texts.reshape(rows * count, length)
-        # Padding, the target, and a row's own texts, which are in `scores` already, do not count.
-        # [rows, rows * (1 + texts)], as are the next two: which texts are a row's own target.
+        # Padding, copies of the row's target, and the row's own texts, which are in `scores`
+        # already, do not count. These masks are [rows, rows * (1 + texts)].
         is_own_text = jnp.all(texts[None] == targets[:, None], axis=-1)
         is_own_row = jnp.repeat(jnp.eye(rows, dtype=bool), count, axis=1)
         valid_others = jnp.any(texts != pad, axis=-1)[None] & ~is_own_text & ~is_own_row
@@ -223,9 +222,9 @@ class InfoNCE(Objective):
 
 
 def _valid_negatives(batch: Batch, pad: int) -> Bool[Array, "batch texts"]:
-    """Returns which negatives are neither padding nor the target itself, if there is a target."""
+    """Returns which negatives are neither padding nor the target; False without a target."""
     targets, negatives = _same_lengths(batch, pad)
-    # A negative with the target's tokens is none.
+    # A text with the target's tokens is not a negative.
     is_target = jnp.all(negatives == targets[:, None], axis=-1)
     is_positive = jnp.any(targets != pad, axis=-1)
     return jnp.any(negatives != pad, axis=-1) & ~is_target & is_positive[:, None]
@@ -234,36 +233,36 @@ def _valid_negatives(batch: Batch, pad: int) -> Bool[Array, "batch texts"]:
 def _same_lengths(
     batch: Batch, pad: int
 ) -> tuple[Integer[Array, "batch length"], Integer[Array, "batch texts length"]]:
-    """Returns targets and negatives, padded alike."""
+    """Returns targets and negatives, padded to the same length."""
     targets, negatives = batch["decoder_target_tokens"], batch["negatives"]
     length = max(targets.shape[-1], negatives.shape[-1])
     return _pad_to(targets, length, pad), _pad_to(negatives, length, pad)
 
 
 def _pad_to(tokens: Array, length: int, pad: int) -> Array:
-    """Returns tokens [..., length], padded behind."""
+    """Pads tokens at the end to [..., length]."""
     widths = ((0, 0),) * (tokens.ndim - 1) + ((0, length - tokens.shape[-1]),)
     return jnp.pad(tokens, widths, constant_values=pad)
 
 
 def _read_to_the_end(tokens: Array, start: int, pad: int) -> tuple[Array, Array, Array]:
-    """Returns the decoder's inputs for texts [..., length]: [..., 1 + length], mask, last place.
+    """Returns decoder inputs [..., 1 + length] of texts, a mask, and the end tokens' positions.
 
-    The mask is an array that is not `pad` where the decoder reads something.
+    The mask is an array that differs from `pad` at the tokens that the decoder reads.
     """
-    # Other than in `shift_right`, the last target is fed too, since its state is compared.
+    # Unlike in `shift_right`, the last token is fed too, because its state is compared.
     first = jnp.full((*tokens.shape[:-1], 1), start, tokens.dtype)
     fed = jnp.concatenate([first, tokens], axis=-1)
-    # The start token may have the id of padding, but is read.
+    # The start token is read even if it has the id of padding.
     mask = jnp.concatenate([jnp.full_like(first, pad + 1), tokens], axis=-1)
-    # Behind the start token, the n-th token stands at place n: the last one is the end token.
+    # After the start token, the n-th token is at index n, and the last token is the end token.
     return fed, mask, jnp.sum(tokens != pad, axis=-1)
 
 
 def _positive_states(
     module: Transformer, params: PyTree, batch: Batch, encoded: Inputs, key: Array | None
 ) -> tuple[Float[Array, "batch length embed"], Float[Array, "batch embed"]]:
-    """Returns the states of the targets, and those of their end tokens."""
+    """Returns the states that predict the targets, and the states at their end tokens."""
     config = module.config
     targets = batch["decoder_target_tokens"]
     fed, mask, last = _read_to_the_end(targets, config.decoder_start_id, config.pad_id)
@@ -271,7 +270,7 @@ def _positive_states(
     hidden = decoder_states(module, params, read, encoded, key)
     # The states at the end tokens, [batch, embed].
     ends = jnp.take_along_axis(hidden, last[:, None, None], axis=1)[:, 0]
-    # State t predicts target t; the one behind the last target predicts nothing.
+    # State t predicts target t; the state after the last target predicts nothing.
     return hidden[:, :-1], ends
 
 
@@ -280,7 +279,7 @@ def _negative_states(
 ) -> Float[Array, "batch texts embed"]:
     """Returns the states of the negatives' end tokens.
 
-    Each negative is a decoder row of its own; those of a row share the encoder's keys and values.
+    Each negative is a separate decoder row; the negatives of a row share encoder keys and values.
     """
     config, negatives = module.config, batch["negatives"]
     rows, texts, length = negatives.shape
@@ -290,7 +289,7 @@ def _negative_states(
         "decoder_input_tokens": fed.reshape(rows * texts, length + 1),
         "decoder_target_tokens": mask.reshape(rows * texts, length + 1),
     }
-    # Not the dropout of the targets.
+    # Dropout differs from that of the targets.
     key = None if key is None else jax.random.fold_in(key, 1)
     hidden: Any = decoder_states(module, params, read, encoded, key)
     ends = jnp.take_along_axis(hidden, last.reshape(-1, 1, 1), axis=1)

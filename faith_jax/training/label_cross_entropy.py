@@ -22,22 +22,22 @@ def label_cross_entropy(
     label_smoothing: float = 0.0,
     **reduction: Any,
 ) -> Float[Array, "..."]:
-    """Returns the cross-entropy of classes, in nats; 0 for a perfect model, as `cross_entropy`.
+    """Returns the cross-entropy of classes, in nats; like `cross_entropy`, 0 for a perfect model.
 
-    Labels are in [0, classes), which no compiled program can check. `label_smoothing`, in [0, 1),
-    is spread evenly over the other classes; for what is done with the rows see `reduce_losses`.
+    Labels must be in [0, classes), which compiled code cannot check. `label_smoothing`, in [0, 1),
+    is spread evenly over the other classes. `reduction` has the arguments of `reduce_losses`.
     """
     smoothing, num_others = label_smoothing, log_probs.shape[1] - 1
     likelihood = jnp.take_along_axis(log_probs, labels[:, None], axis=1)[:, 0]
-    # A case of its own: 0 log 0 is 0 in the entropy below, but `math.log(0)` is an error.
+    # A separate case: the entropy below has 0 log 0, which is 0, but `math.log(0)` raises an error.
     if smoothing == 0.0:
         return reduce_losses(-likelihood, **reduction)
     rest = smoothing / num_others
-    # The least cross-entropy with smoothed labels, which a perfect model has.
+    # The cross-entropy of a perfect model with smoothed labels, the lowest possible.
     entropy = -((1 - smoothing) * math.log(1 - smoothing) + smoothing * math.log(rest))
     total = jnp.sum(log_probs, axis=1)
-    # -sum_c q(c) log p(c), where q is 1 - smoothing for the label and `rest` for others. The total
-    # has the label's log p too, so that `rest` is taken off there.
+    # -sum_c q(c) log p(c), where q is 1 - smoothing for the label and `rest` for the others. The
+    # total includes the label, so `rest` is subtracted from the label's factor.
     losses = -((1 - smoothing - rest) * likelihood + rest * total) - entropy
     return reduce_losses(losses, **reduction)
 
@@ -46,9 +46,9 @@ def label_cross_entropy(
 class LabelCrossEntropy(Objective):
     """`label_cross_entropy` of each row, by the model's classification head.
 
-    The batch has `encoder_input_tokens` and, for models of several token types, `token_types`, int
-    [batch, length], `labels`, int [batch], and `label_weights`, float [batch], how much each row
-    counts. Sums are over rows. `label_smoothing` is in [0, 1), or else a ConfigError.
+    The batch has `encoder_input_tokens` and, for models with several token types, `token_types`,
+    int [batch, length], `labels`, int [batch], and the rows' weights `label_weights`, float
+    [batch]. Sums are over rows. A `label_smoothing` outside [0, 1) raises a ConfigError.
     """
 
     label_smoothing: ShareBelow1 = 0.0
@@ -74,7 +74,7 @@ class LabelCrossEntropy(Objective):
         )
         log_probs = jax.nn.log_softmax(logits)
         labels, weights = batch["labels"], batch["label_weights"].astype(jnp.float32)
-        # Of equal logits the first class counts.
+        # If logits are equal, the first class counts.
         hits = jnp.argmax(logits, axis=1) == labels
         metrics = {
             "loss": label_cross_entropy(log_probs, labels, self.label_smoothing, weights=weights),

@@ -1,4 +1,4 @@
-"""Loss truncation: no gradient from the examples that a model finds least likely (Kang 2020)."""
+"""Loss truncation: drops the examples that the model finds least likely (Kang 2020)."""
 
 import dataclasses
 from collections.abc import Collection
@@ -24,9 +24,9 @@ from faith_jax.training.objectives import (
 
 
 class RecentLosses(NamedTuple):
-    """The losses of the last examples, in nats, and how many examples and steps there have been.
+    """The losses of recent examples, in nats, and the numbers of all examples and steps so far.
 
-    `losses`, float32 [window], are a ring, of which `examples` modulo window is the next place.
+    `losses`, float32 [window], is a ring buffer; the next index is `examples` modulo window.
     """
 
     losses: Array
@@ -34,21 +34,21 @@ class RecentLosses(NamedTuple):
     steps: Array
 
     def quantile(self, share: float) -> Float[Array, ""]:
-        """Returns the loss below which a share of the examples lies, linear between two.
+        """Returns the loss quantile of a share of the examples, linearly interpolated.
 
         Returns:
           float32 scalar; infinity before the first example.
         """
         window = self.losses.shape[0]
         count = jnp.minimum(self.examples, window)
-        # Places without a loss yet come last.
+        # Entries without a loss yet are sorted last.
         ordered = jnp.sort(jnp.where(jnp.arange(window) < count, self.losses, jnp.inf))
-        # Between two of the ordered losses, numbered from 0 to count - 1.
+        # The quantile is at this place among the sorted losses, numbered from 0 to count - 1.
         place = share * jnp.maximum(count - 1, 0).astype(jnp.float32)
         low = jnp.floor(place).astype(jnp.int32)
         high = jnp.minimum(low + 1, jnp.maximum(count - 1, 0))
-        # Where both are one place there is no difference to take: before the first example it would
-        # be inf - inf, NaN.
+        # If both indices are the same, no difference is taken: before the first example it would be
+        # inf - inf, NaN.
         return jnp.where(
             high > low,
             ordered[low] + (place - low) * (ordered[high] - ordered[low]),
@@ -56,16 +56,16 @@ class RecentLosses(NamedTuple):
         )
 
     def append(self, losses: Float[Array, "batch"], valid: Bool[Array, "batch"]) -> "RecentLosses":
-        """Returns them after a batch's losses, float32 [batch]; `valid` ones are no padding."""
+        """Returns the window after a batch's losses, float32 [batch]; padding is not `valid`."""
         window = self.losses.shape[0]
         total = jnp.sum(valid, dtype=jnp.int32)
-        # How many valid examples of the batch come after each.
+        # The number of valid examples after each one in the batch.
         num_later = total - jnp.cumsum(valid, dtype=jnp.int32)
-        # Of a batch larger than the window the last ones stay.
+        # If the batch is larger than the window, only its last examples are kept.
         is_kept = valid & (num_later < window)
-        # Example number n since the beginning has place n modulo window.
+        # Example number n since the beginning has index n modulo window.
         place = (self.examples + total - 1 - num_later) % window
-        # There is no place `window`: what is set there is dropped.
+        # The index `window` does not exist, so losses written there are dropped.
         ring = self.losses.at[jnp.where(is_kept, place, window)].set(losses, mode="drop")
         return RecentLosses(ring, self.examples + total, self.steps + 1)
 
@@ -74,28 +74,28 @@ class RecentLosses(NamedTuple):
 class LossTruncation(Objective):
     """Cross-entropy of the examples whose loss is not among the highest.
 
-    An example is dropped from its batch where its negative log-likelihood is above the quantile
-    1 - `drop_fraction` of the last `window` examples before the batch, once `warmup_steps` are
-    done. As in the published code the loss stays a mean over the whole batch: what is dropped
-    counts as 0. Validation drops nothing.
+    After `warmup_steps`, an example is dropped from its batch if its negative log-likelihood is
+    above the quantile 1 - `drop_fraction` of the last `window` examples before the batch. As in the
+    published code, the loss is still a mean over the whole batch: dropped examples count as 0.
+    Validation drops nothing.
 
-    The window is part of the training state, and saved with it. It is one for all devices, and the
-    quantile one for all pieces of a batch.
+    The window is part of the training state and saved with it. All devices share the window, and
+    all pieces of a batch share the quantile.
 
     Attributes:
-      cross_entropy: of the target tokens.
+      cross_entropy: the loss of the target tokens.
       drop_fraction: in [0, 1); the published default is 0.4.
-      window: examples, positive; the published code keeps 10,000.
+      window: number of examples, positive; the published code keeps 10,000.
       warmup_steps: steps without dropping, 0 or more. The published code waits for 10,000
         examples: 313 steps of 32.
-      length_normalized: an example's loss is the mean over its target tokens, else their sum.
+      length_normalized: an example's loss is the mean over its target tokens; False = their sum.
 
     Raises:
-      ConfigError: on a wrong setting; when called on packed examples.
+      ConfigError: for an invalid setting; when called on packed examples.
 
-    Reference: Kang 2020, section 4.1; Dziri 2022, section 5.2. The published code takes the
-    quantile anew after each 10,000 examples, and the mean over padding too; here each step has its
-    own quantile, and padding does not count.
+    Reference: Kang 2020, section 4.1; Dziri 2022, section 5.2. The published code updates the
+    quantile every 10,000 examples and includes padding in the mean; here each step has its own
+    quantile, and padding does not count.
     """
 
     cross_entropy: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
@@ -119,15 +119,15 @@ class LossTruncation(Objective):
     def prepare(self, module: Transformer, batch: Batch, state: RecentLosses) -> Batch:
         """Adds `highest_loss` and `row_weights`, float [batch], the same in each row.
 
-        The latter make sums over rows, which the trainer divides by target tokens, to means over
-        the examples of the batch.
+        The trainer divides sums by target tokens; with `row_weights`, sums over rows become means
+        over the examples of the batch.
         """
         self.check(module, batch)
         weights = self.cross_entropy.weights(module, batch)
-        # Rows of padding are no examples.
+        # Rows of padding do not count as examples.
         examples = jnp.sum(jnp.any(weights > 0, axis=1))
         quantile = state.quantile(1.0 - self.drop_fraction)
-        # No loss is above infinity.
+        # With a limit of infinity, nothing is dropped.
         highest = jnp.where(state.steps < self.warmup_steps, jnp.inf, quantile)
         rows = weights.shape[0]
         return {
@@ -138,7 +138,7 @@ class LossTruncation(Objective):
         }
 
     def update_state(self, state: RecentLosses, rows: dict[str, Array]) -> RecentLosses:
-        """Returns the window after a batch, whether its examples were dropped or not."""
+        """Returns the window after a batch, including dropped examples."""
         return state.append(rows["loss"], rows["valid"])
 
     def __call__(
@@ -146,8 +146,8 @@ class LossTruncation(Objective):
     ) -> tuple[Array, Metrics, dict[str, Array]]:
         """See `Objective`.
 
-        `loss` is what is minimised; `negative_log_likelihood` is that of all examples; after
-        `prepare` metrics have `examples_dropped` besides, a share of the batch, from 0 to 1.
+        `loss` is minimised; `negative_log_likelihood` includes all examples. After `prepare`,
+        metrics also have `examples_dropped`, a share of the batch, from 0 to 1.
         """
         self.check(module, batch)
         encoded = encoder_states(module, params, batch, dropout_key)
@@ -156,17 +156,16 @@ class LossTruncation(Objective):
         losses = _example_losses(
             -scores.statistics.log_prob, weights=scores.weights, mean=self.length_normalized
         )
-        # Which examples are dropped is a decision, not a part of the loss: no gradient goes through
-        # it.
+        # The choice of dropped examples is not a part of the loss, so no gradient flows through it.
         rows = {"loss": jax.lax.stop_gradient(losses), "valid": jnp.any(scores.weights > 0, axis=1)}
         # Validation calls this without `prepare`, and drops nothing.
         if "highest_loss" not in batch:
             metrics = self.cross_entropy.sums(scores)
             return metrics["loss"], metrics, rows
-        # The quantile is that before the batch, the same in all of its pieces.
+        # The quantile was computed before the batch and is the same for all of its pieces.
         dropped = rows["valid"] & (rows["loss"] > batch["highest_loss"])
         metrics = self.cross_entropy.sums(scores, where=~dropped[:, None])
-        # The trainer's division by target tokens makes it a share of examples.
+        # Dividing by target tokens, as the trainer does, makes this a share of examples.
         metrics["examples_dropped"] = reduce_losses(dropped, weights=batch["row_weights"])
         return metrics["loss"], metrics, rows
 
@@ -174,7 +173,7 @@ class LossTruncation(Objective):
 def _example_losses(
     losses: Float[Array, "batch length"], weights: Float[Array, "batch length"], mean: bool = True
 ) -> Float[Array, "batch"]:
-    """Returns the loss of each example, [batch]: its tokens' weighted mean, or their sum.
+    """Returns the loss of each example, [batch]: the weighted mean or sum of its tokens' losses.
 
     The mean of an example without tokens is 0.
     """

@@ -1,4 +1,4 @@
-"""Metrics of a run: what is measured of soft prompts, and the files that metrics go to."""
+"""Metrics of a training run: measurements of soft prompts, and the files with all metrics."""
 
 import json
 import math
@@ -18,17 +18,17 @@ from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.types import Array, PyTree
 
 METRICS = "metrics.jsonl"
-FAILED = "failed"  # says in a line of it which metrics of a user's task failed, and why
+FAILED = "failed"  # key in a line of metrics.jsonl: which metrics of a user's task failed, and why
 GRADIENT_NORMS, MOVEMENTS, MOVED = "_gradient_norms", "_movements", "_moved"
 
 
 def prompt_gradient_norms(gradient: PyTree) -> dict[str, Array]:
-    """Returns the L2 norms of the gradients of trained prompts, by vector.
+    """Returns the L2 norms of the gradients of trained prompts, one for each vector.
 
-    That is {"encoder_prompt_gradient_norms": float32 [length]}, empty without trained prompts.
+    For example {"encoder_prompt_gradient_norms": float32 [length]}; empty without trained prompts.
     """
     return {
-        # In float32: a sum of many squares in bfloat16 would lose the small ones.
+        # In float32, because a sum of many squares in bfloat16 would lose small values.
         name + GRADIENT_NORMS: jnp.linalg.norm(
             gradient[name]["embedding"].astype(jnp.float32), axis=-1
         )
@@ -38,25 +38,25 @@ def prompt_gradient_norms(gradient: PyTree) -> dict[str, Array]:
 
 
 def trained_prompts(params: PyTree) -> dict[str, NDArray[np.float32]]:
-    """Returns copies of the prompts among trained parameters, [length, embed] by their names."""
-    # Copies: a step may use the parameters' memory for the next ones.
+    """Returns copies of the prompts among trained parameters, [length, embed], by name."""
+    # Copies, because the next step may reuse the parameters' memory.
     return {n: np.array(params[n]["embedding"], np.float32) for n in PROMPTS if n in params}
 
 
 def prompt_movement(
     params: PyTree, starts: Mapping[str, NDArray[np.float32]]
 ) -> dict[str, float | list[float]]:
-    """Returns how far prompts are from their starts, float32 [length, embed] by name.
+    """Measures how far prompts are from their initial values `starts`, float32 [length, embed].
 
     Returns:
-      For each prompt, "encoder_prompt_moved", the L2 distance relative to the start's norm (the
-      distance itself from a start of zeros), and "encoder_prompt_movements", the L2 distance of
-      each vector: [length].
+      For each prompt, "encoder_prompt_moved", the L2 distance relative to the norm of the initial
+      value (or the distance itself if the norm is 0), and "encoder_prompt_movements", the L2
+      distance of each vector: [length].
     """
     distances: dict[str, float | list[float]] = {}
     for name, start in starts.items():
         way = np.asarray(params[name]["embedding"], np.float32) - start
-        # Frobenius norms: of the way of all vectors together, and of their start.
+        # Frobenius norms of the change of all vectors together, and of their initial value.
         moved, length = float(np.linalg.norm(way)), float(np.linalg.norm(start))
         distances[name + MOVED] = moved / length if length else moved
         distances[name + MOVEMENTS] = np.linalg.norm(way, axis=-1).tolist()
@@ -64,19 +64,19 @@ def prompt_movement(
 
 
 def json_value(value: Any) -> Any:
-    """Returns a metric's value for JSON: a number, a text, or numbers with six digits.
+    """Returns a metric's value for JSON: a number, a text, or a list of numbers with six digits.
 
-    Of SeqIO's values a histogram and a tensor are their numbers, an image and a sound their shapes.
+    SeqIO's histograms and tensors become lists of numbers; its images and sounds become shapes.
     """
     if isinstance(value, str | None):
         return value
     if isinstance(value, numbers.Real):
         return float(value)
-    # Known by their attributes: to import SeqIO for its classes would bring TensorFlow.
+    # Recognised by their attributes, because importing SeqIO's classes would import TensorFlow.
     for medium in ("image", "audiodata"):
         if hasattr(value, medium):
             return {"shape": list(np.shape(getattr(value, medium)))}
-    # SeqIO's histograms have `values`, its tensors `tensor`.
+    # SeqIO's histograms have an attribute `values`, its tensors an attribute `tensor`.
     array = np.asarray(getattr(value, "values", getattr(value, "tensor", value)))
     digits = np.vectorize(lambda x: float(f"{x:.6g}"), otypes=[float])
     return digits(array.astype(float)).tolist() if array.size else []
@@ -86,13 +86,13 @@ class MetricsWriter:
     """Writes metrics by step.
 
     Each line of MODEL_DIR/metrics.jsonl is {"step": 100, "part": "train", "loss": 1.5, …}.
-    TensorBoard events go to MODEL_DIR/tensorboard/<part>, but for metrics of several numbers. To a
-    store, both are copied every half minute and at the end.
+    TensorBoard events go to MODEL_DIR/tensorboard/<part>, except metrics of several numbers. If
+    MODEL_DIR is on a store, both are copied there every half minute and at the end.
 
     Args:
       folder: MODEL_DIR; None = console only (processes other than the first).
-      start_step: lines of later steps, which a killed run left, are dropped: those steps will
-        be taken again.
+      start_step: lines of later steps, left by a killed run, are dropped, because those steps will
+        run again.
     """
 
     def __init__(self, folder: str | pathlib.Path | None, start_step: int = 0):
@@ -102,7 +102,7 @@ class MetricsWriter:
         if self._folder is not None:
             path = self._folder / METRICS
             if path.exists():
-                # A line without a step is none of ours, and counts as later than any.
+                # A line without a step was not written by this class and is dropped.
                 kept_lines = [
                     line
                     for line, row in read_metric_lines(path)
@@ -110,7 +110,7 @@ class MetricsWriter:
                 ]
                 write_text(path, "".join(line + "\n" for line in kept_lines))
             if is_remote(self._folder):
-                # Stores cannot append to a file: lines go to a local one, which is copied as it
+                # Stores cannot append to files, so lines go to a local file, which is copied as it
                 # grows.
                 self._mirror = Mirror(self._folder)
                 self._folder = self._mirror.folder
@@ -121,23 +121,23 @@ class MetricsWriter:
     def write(self, step: int, part: str, metrics: Mapping[str, Any]) -> None:
         """Writes one line of a part ("train", "validation", "validation_decoded" …).
 
-        Several numbers of a metric, for the vectors of a prompt, have six digits. Besides numbers,
-        the metrics of users' tasks may be texts and the values of `seqio.metrics`.
+        Lists of numbers, such as one for each vector of a prompt, have six digits. Metrics of
+        users' tasks may also be texts and values of `seqio.metrics`.
         """
         if self._file is None or self._folder is None:
             return
         lines = {name: json_value(value) for name, value in metrics.items()}
         self._file.write(json.dumps({"step": step, "part": part, **lines}) + "\n")
-        # A resumed run reads what a killed one had measured.
+        # Flushed, because a resumed run reads the metrics of the killed one.
         self._file.flush()
         if part not in self._writers:
-            # Imported here: it brings TensorFlow, which a GPU container may lack.
+            # Imported here, because it imports TensorFlow, which a GPU container may lack.
             from clu import metric_writers
 
             tensorboard_folder = self._folder / "tensorboard" / part
             self._writers[part] = metric_writers.SummaryWriter(str(tensorboard_folder))
         tensorboard = self._writers[part]
-        # TensorBoard's curves are of single numbers.
+        # TensorBoard's curves show single numbers.
         scalars = {k: float(v) for k, v in metrics.items() if isinstance(v, numbers.Real)}
         tensorboard.write_scalars(step, scalars)
         for name, value in metrics.items():
@@ -165,7 +165,7 @@ class MetricsWriter:
 
 
 def is_measured(folder: pathlib.Path, step: int, part: str) -> bool:
-    """Whether metrics.jsonl has all metrics of a part after a step."""
+    """Whether metrics.jsonl has all metrics of a part at a step, without failures."""
     return any(
         (row.get("step"), row.get("part")) == (step, part) and FAILED not in row
         for _, row in read_metric_lines(folder / METRICS)
@@ -173,10 +173,10 @@ def is_measured(folder: pathlib.Path, step: int, part: str) -> bool:
 
 
 def losses_until(folder: pathlib.Path, step: int, part: str) -> list[float]:
-    """Returns the losses of a part in metrics.jsonl up to a step, in order; NaN where it has none.
+    """Returns the losses of a part in metrics.jsonl up to a step, in order; NaN if one is missing.
 
-    Each step counts once, with what was written last. Lines of training steps, whose split may be
-    the same, have a gradient's norm and do not count.
+    Each step counts once, with its last line. Training lines, whose part may have the same name,
+    have a gradient norm and do not count.
     """
     loss_by_step = {
         row["step"]: float(row.get("loss", math.nan))
@@ -189,20 +189,20 @@ def losses_until(folder: pathlib.Path, step: int, part: str) -> list[float]:
 
 
 def no_longer_falls(losses: Sequence[float], patience: int | None) -> bool:
-    """Whether none of the last `patience` losses is below all before them; None = never.
+    """Whether none of the last `patience` losses is below all earlier ones; None = never.
 
     >>> no_longer_falls([3.0, 1.0, 2.0, 1.5], 2), no_longer_falls([3.0, 1.0, 2.0, 0.5], 2)
     (True, False)
     """
     if patience is None or len(losses) <= patience:
         return False
-    # `min` with NaN depends on the order; a loss that is NaN counts as the worst.
+    # A loss of NaN counts as the worst; `min` with NaN would depend on the order.
     losses_or_inf = [math.inf if math.isnan(loss) else loss for loss in losses]
     return min(losses_or_inf[-patience:]) >= min(losses_or_inf[:-patience])
 
 
 def read_metric_lines(path: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the lines of metrics.jsonl that are whole, as texts and as what they say."""
+    """Yields the complete lines of metrics.jsonl, as text and parsed."""
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():

@@ -1,8 +1,7 @@
 """Training objectives: sums over target tokens, so that micro-batches and shards add up.
 
-A loss is a pure function of scores and masks: `where` says which elements take part, and `weights`
-how much each counts. An objective is what gin configures: it computes the model's scores and calls
-the losses.
+A loss is a pure function of scores and masks: `where` selects elements, and `weights` says how much
+each counts. An objective is configured by gin; it computes the model's scores and calls the losses.
 """
 
 import dataclasses
@@ -22,8 +21,8 @@ from faith_jax.models.chunked_logits import (
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
 
-# A batch: encoder_input_tokens, decoder_input_tokens, decoder_target_tokens, and, where packed,
-# encoder_segment_ids and decoder_segment_ids; optional decoder_loss_weights. [batch, length].
+# A batch has encoder_input_tokens, decoder_input_tokens, decoder_target_tokens, in packed batches
+# encoder_segment_ids and decoder_segment_ids, optionally decoder_loss_weights: [batch, length].
 Batch = dict[str, Array]
 Metrics = dict[str, Array]
 
@@ -31,12 +30,12 @@ Metrics = dict[str, Array]
 def reduce_losses(losses: Array, where: Array | None = None, weights: Array | None = None) -> Array:
     """Returns the sum of losses [...] times their weights, without those outside of `where`.
 
-    Both are [...] too, or are repeated to it; None = all take part, and count 1.
+    `where` and `weights` are broadcast to [...]; None = all losses count, with weight 1.
 
     Raises:
-      ValueError: they have another shape, by which the losses would be repeated.
+      ValueError: if `where` or `weights` cannot be broadcast to the losses' shape.
     """
-    # Shapes are known when a program is traced: this costs no step anything.
+    # Shapes are known at tracing time, so this check costs nothing at run time.
     for name, array in (("where", where), ("weights", weights)):
         if array is not None and jnp.broadcast_shapes(array.shape, losses.shape) != losses.shape:
             raise ValueError(
@@ -59,22 +58,22 @@ def cross_entropy(
 ) -> Array:
     """Returns the cross-entropy of target tokens [batch, length], in nats.
 
-    loss = -sum_v q(v) log p(v) - constant + z_loss * log(Z)^2, where q has 1 - label_smoothing
-    on the target and the rest spread evenly over the other tokens; the constant is q's entropy,
-    so that a perfect model has loss 0. The z-loss keeps logits from drifting.
+    loss = -sum_v q(v) log p(v) - constant + z_loss * log(Z)^2, where q is 1 - label_smoothing for
+    the target and spreads the rest evenly over the other tokens; the constant is q's entropy, so
+    that a perfect model has loss 0. The z-loss keeps logits from drifting.
     """
     # log_z is the log of the softmax's denominator: 0 for normalised logits.
     z_losses = z_loss * jnp.square(statistics.log_z)
-    # A case of its own: the entropy below has 0 log 0, which is 0, but `math.log(0)` is an error.
+    # A separate case: the entropy below has 0 log 0, which is 0, but `math.log(0)` raises an error.
     if label_smoothing == 0.0:
         return reduce_losses(-statistics.log_prob + z_losses, **reduction)
     off_target = label_smoothing / (vocab_size - 1)
     confidence = 1.0 - label_smoothing
-    # sum_v q(v) logit(v), with the target's own share taken out of the mean of all.
+    # sum_v q(v) logit(v); the mean over all tokens includes the target, which is subtracted.
     expected_logit = (
         confidence - off_target
     ) * statistics.logit + off_target * vocab_size * statistics.mean_logit
-    # -sum_v q(v) log q(v), of one target and vocab_size - 1 other tokens with the same share.
+    # -sum_v q(v) log q(v), for the target and vocab_size - 1 other tokens with equal shares.
     entropy = -(confidence * math.log(confidence) + label_smoothing * math.log(off_target))
     # log p(v) = logit(v) - log_z, and q sums to 1.
     losses = statistics.log_z - expected_logit - entropy
@@ -82,34 +81,34 @@ def cross_entropy(
 
 
 class Objective(Settings):
-    """A training objective; the defaults are those of one without a state of its own."""
+    """A training objective; the default methods are those of an objective without a state."""
 
     @property
     def couples_rows(self) -> bool:
-        """Whether a row's loss depends on others, so that a batch cannot be taken in pieces."""
+        """Whether a row's loss depends on other rows, so that a batch cannot be split in pieces."""
         return False
 
     def init_state(self) -> PyTree:
-        """Returns the objective's own state before the first step, as arrays: () = it has none."""
+        """Returns the objective's own state before the first step, as arrays; () = no state."""
         return ()
 
     def check(self, module: Transformer, features: Collection[str]) -> None:
         """Checks that the objective fits a model and batches with these arrays.
 
         Raises:
-          ConfigError: where it does not.
+          ConfigError: if it does not fit.
         """
         return None
 
     def prepare(self, module: Transformer, batch: Batch, state: PyTree) -> Batch:
-        """Returns a whole training batch with what its pieces need to know of it.
+        """Returns a whole training batch, with added arrays that its pieces need.
 
-        `state` is that after the batches before. Errors are those of `check`.
+        `state` is the objective's state after the previous batches. Raises the errors of `check`.
         """
         return batch
 
     def update_state(self, state: PyTree, rows: dict[str, Array]) -> PyTree:
-        """Returns the state after a batch, from what `__call__` returned of its rows."""
+        """Returns the state after a batch, given the row arrays that `__call__` returned."""
         return state
 
     def __call__(
@@ -120,16 +119,16 @@ class Objective(Settings):
         Without a key there is no dropout.
 
         Returns:
-          A float32 scalar, the *sum* over target tokens (the trainer divides by their number);
-          metrics, sums too: `loss`, the same, `negative_log_likelihood`, the model's alone, by
-          which checkpoints are kept, `weight`, the number of target tokens, and others; and arrays
-          [batch], for `update_state`.
+          The loss, a float32 scalar, the *sum* over target tokens (the trainer divides by their
+          number); metrics, also sums: `loss` (the same), `negative_log_likelihood` (of the model
+          only, used to keep the best checkpoints), `weight` (the number of target tokens), and
+          others; and arrays [batch] for `update_state`.
         """
         raise NotImplementedError
 
 
 class TokenScores(NamedTuple):
-    """The statistics of target tokens under a model, and their weights: [batch, length]."""
+    """The statistics of target tokens under a model, and the tokens' weights: [batch, length]."""
 
     statistics: TargetStatistics
     weights: Array
@@ -159,8 +158,8 @@ class CrossEntropy(Objective):
     def sum_losses(
         self, hidden: Array, layer: OutputLayer, module: Transformer, batch: Batch
     ) -> Metrics:
-        """Returns the metrics of the decoder's states; only `loss` has a gradient."""
-        # The logits of a few positions at a time, and their gradient while they are there.
+        """Returns the metrics for the decoder's states; only `loss` has a gradient."""
+        # Computes the logits of a few positions at a time, together with their gradient.
         return summed_losses(
             lambda statistics, weights: self.sums(
                 TokenScores(statistics, weights, layer.vocab_size)
@@ -175,21 +174,21 @@ class CrossEntropy(Objective):
     def weights(self, module: Transformer, batch: Batch) -> Array:
         """Returns the weight of each target token, float32 [batch, length]."""
         targets = batch["decoder_target_tokens"]
-        # Packed batches, and some objectives, say which targets count; else all but padding.
+        # Packed batches and some objectives set weights; otherwise all targets but padding count.
         weights = batch.get("decoder_loss_weights", targets != module.config.pad_id)
-        # Truth values and whole numbers become factors of float32 losses.
+        # Weights may be booleans or integers.
         return weights.astype(jnp.float32)
 
     def scores(
         self, hidden: Array, layer: OutputLayer, module: Transformer, batch: Batch
     ) -> TokenScores:
-        """Returns the statistics of the targets, by the decoder's states [batch, length, embed]."""
+        """Returns the targets' statistics, given decoder states [batch, length, embed]."""
         targets = batch["decoder_target_tokens"]
         statistics = target_statistics(hidden, layer, targets, self.max_logits_bytes)
         return TokenScores(statistics, self.weights(module, batch), layer.vocab_size)
 
     def sums(self, scores: TokenScores, where: Array | None = None) -> Metrics:
-        """Returns the metrics of an `Objective`; `loss` and `z_loss` only `where`, [batch, 1]."""
+        """Returns an `Objective`'s metrics; `where` [batch, 1] only applies to `loss`, `z_loss`."""
         reduction = {"where": where, "weights": scores.weights}
         smoothing = self.label_smoothing
         return {
@@ -197,7 +196,7 @@ class CrossEntropy(Objective):
                 scores.statistics, scores.vocab_size, smoothing, self.z_loss, **reduction
             ),
             "z_loss": reduce_losses(self.z_loss * jnp.square(scores.statistics.log_z), **reduction),
-            # Of all targets and without smoothing, so that runs can be compared.
+            # Over all targets and without smoothing, so that runs can be compared.
             "negative_log_likelihood": reduce_losses(
                 -scores.statistics.log_prob, weights=scores.weights
             ),
@@ -211,7 +210,7 @@ def encoder_states(
     """Returns the encoder's states [batch, prompt + length, embed]; None without an encoder.
 
     Raises:
-      ValueError: arrays of the batch have different numbers of rows.
+      ValueError: if the batch's arrays have different numbers of rows.
     """
     if len({len(array) for array in batch.values()}) > 1:
         counts = ", ".join(f"{name} {len(array)}" for name, array in batch.items())
@@ -254,12 +253,12 @@ def decoder_states(
 def _encoder_inputs(module: Transformer, batch: Batch) -> Inputs | None:
     inputs = batch.get("encoder_input_tokens")
     if module.config.knowledge_attention:
-        # DoHA's decoder attends to both.
+        # DoHA's decoder attends to two inputs.
         return inputs, batch["knowledge_input_tokens"]
     return inputs
 
 
 def dropout_rngs(dropout_key: Array | None) -> dict[str, Array]:
-    """Returns Flax's keys: encoder and decoder draw from one, into which it folds their paths."""
-    # Flax folds a module's path into the key, so that layers draw different masks.
+    """Returns the dropout key for Flax's `apply`, or no keys."""
+    # Flax folds each module's path into the key, so all layers draw different masks.
     return {} if dropout_key is None else {"dropout": dropout_key}

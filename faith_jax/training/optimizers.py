@@ -1,4 +1,4 @@
-"""Optimizers and learning rate schedules, all Optax's."""
+"""Optimizers and learning rate schedules, built on Optax."""
 
 import functools
 import logging
@@ -25,7 +25,7 @@ def constant(
 ) -> Schedule:
     """The same rate at every step, after a linear warm-up from 0.
 
-    Where `total_steps` are known, the warm-up and errors are as in `linear_decay`.
+    With `total_steps`, too long a warm-up and errors are handled as in `linear_decay`.
     """
     if total_steps is not None:
         warmup_steps = _warmup_within("constant", warmup_steps, total_steps)
@@ -42,11 +42,11 @@ def linear_decay(
 ) -> Schedule:
     """A linear warm-up from 0 to `learning_rate`, then a decay to `end_rate` at `total_steps`.
 
-    A warm-up that would not end before the run, as a recipe's in a short trial, is scaled down to a
-    twentieth of the run, with a warning.
+    A warm-up that would not end before the run, such as a recipe's in a short trial, is shortened
+    to a twentieth of the run, with a warning.
 
     Raises:
-      ConfigError: on fewer than 0 steps of warm-up, or fewer than one of the run.
+      ConfigError: if `warmup_steps` is negative or `total_steps` is less than 1.
     """
     warmup_steps = _warmup_within("linear_decay", warmup_steps, total_steps)
     # The decay counts its steps from the end of the warm-up.
@@ -58,7 +58,7 @@ def linear_decay(
 
 
 def _warmup_within(name: str, warmup_steps: int, total_steps: int) -> int:
-    """Returns the steps of a warm-up that ends before the run does; see `linear_decay`."""
+    """Returns the number of warm-up steps, shortened if necessary as `linear_decay` describes."""
     if warmup_steps < 0 or total_steps < 1:
         raise ConfigError(
             f"{name}: expected WARMUP_STEPS of 0 or more, and TRAIN_STEPS of 1 or more; got "
@@ -100,21 +100,21 @@ def factored_rate(
     min_learning_rate: NotNegativeNumber = 1e-8,
     first_step: int = 0,
 ) -> Schedule:
-    """Returns a schedule that is a product of factors, as T5X writes schedules.
+    """Returns a schedule that is a product of factors, like T5X's schedules.
 
     Args:
       factors: names joined by `*`: constant (`base_learning_rate`), linear_warmup, linear_decay
         (warm-up and then a line of slope `decay_factor`, times `base_learning_rate`), rsqrt_decay,
         rsqrt_normalized_decay, decay_every, cosine_decay.
-      base_learning_rate: of `constant` and `linear_decay`.
-      warmup_steps: of linear_warmup and linear_decay, and the first step of the other decays; 0 =
+      base_learning_rate: the rate of `constant` and `linear_decay`.
+      warmup_steps: for linear_warmup and linear_decay, and the first step of the other decays; 0 =
         no warm-up.
-      decay_factor: of linear_decay and decay_every.
-      steps_per_decay: of decay_every.
-      steps_per_cycle: of cosine_decay.
+      decay_factor: for linear_decay and decay_every.
+      steps_per_decay: for decay_every.
+      steps_per_cycle: for cosine_decay.
       step_offset: the step at which the schedule begins.
       min_learning_rate: the smallest rate.
-      first_step: of this run; T5X counts the steps of the initial checkpoint.
+      first_step: added to the run's steps, because T5X counts the initial checkpoint's steps too.
 
     Raises:
       ConfigError: for an unknown factor, or rsqrt_normalized_decay without a warm-up.
@@ -131,12 +131,12 @@ def factored_rate(
             case "linear_warmup":
                 return jnp.minimum(1.0, step / warmup_steps) if warmup_steps else 1.0
             case "linear_decay":
-                # 1 at the end of the warm-up, then less by `decay_factor` at each step.
+                # 1 at the end of the warm-up, then `decay_factor` less at each step.
                 decay = 1.0 + decay_factor * (warmup_steps - step)
                 warmup = step / warmup_steps if warmup_steps else 1.0
                 return base_learning_rate * jnp.minimum(warmup, decay)
             case "rsqrt_decay":
-                # Without a warm-up the first step has no root to divide by.
+                # Without a warm-up, the first step would divide by 0.
                 return jax.lax.rsqrt(jnp.maximum(since_warmup, 1))
             case "rsqrt_normalized_decay":
                 # 1 during the warm-up, then sqrt(warmup_steps / step).
@@ -145,7 +145,7 @@ def factored_rate(
                 # Constant between the multiples of `steps_per_decay`.
                 return decay_factor ** (step // steps_per_decay)
             case _:
-                # From 1 to 0 along half a cosine, in each cycle anew.
+                # From 1 to 0 along half a cosine, restarted in each cycle.
                 cycles = jnp.maximum(0.0, (step - warmup_steps) / steps_per_cycle)
                 return jnp.maximum(0.0, 0.5 * (1.0 + jnp.cos(jnp.pi * (cycles % 1.0))))
 
@@ -163,12 +163,12 @@ def factored_rate(
         )
 
     def schedule(step: jax.Array | int) -> jax.Array:
-        # T5X counts the initial checkpoint's steps too, so that its schedule goes on.
+        # T5X counts the initial checkpoint's steps too, which continues the schedule.
         place = jax.numpy.maximum(0.0, jax.numpy.float32(step) + (first_step - step_offset))
         rate = functools.reduce(
             operator.mul, [factor(name, place) for name in names], jax.numpy.float32(1)
         )
-        # A linear decay goes on below 0; here it ends, as in T5X.
+        # A linear decay would become negative; as in T5X, it stops at the minimum.
         return jax.numpy.maximum(rate, min_learning_rate)
 
     return schedule
@@ -185,12 +185,12 @@ def adafactor(
 
     Args:
       learning_rate: a rate or a schedule.
-      multiply_by_parameter_scale: make the rate relative to each parameter's size, as T5 is
-        trained; off for soft prompts, as in Lester 2021.
+      multiply_by_parameter_scale: make the rate relative to each parameter's size, as in T5's
+        training; False for soft prompts, as in Lester 2021.
       decay_rate: exponent of the second moment's decay.
-      weight_decay: share of a parameter taken off at each step, whatever the rate; of
-        `decayed_parameters` only; None = no decay.
-      gradient_clip: largest global norm of the gradient; None = no limit.
+      weight_decay: share subtracted from a parameter at each step, independent of the rate; only
+        for `decayed_parameters`; None = no decay.
+      gradient_clip: maximum global norm of the gradient; None = no limit.
     """
     # The chain of `optax.adafactor` with its defaults, which are the paper's: updates are clipped
     # to a root mean square of 1, and there is no first moment. Only stacked layers differ.
@@ -207,10 +207,10 @@ def adafactor(
 
 
 def _of_each_layer(transform: optax.GradientTransformation) -> optax.GradientTransformation:
-    """Returns a stateless transform that takes each layer of scanned ones as a parameter.
+    """Returns a stateless transform that treats each of the stacked layers as a parameter.
 
     A root mean square over the whole stack would make training depend on `scan_layers`; T5X's
-    Adafactor takes them apart too.
+    Adafactor treats stacked layers separately too.
     """
 
     def update(updates: PyTree, state: optax.OptState, params: PyTree) -> tuple:
@@ -234,15 +234,15 @@ def adamw(
     weight_decay: float = 0.0,
     gradient_clip: float | None = None,
 ) -> optax.GradientTransformation:
-    """AdamW (Loshchilov 2019); without weight decay it is Adam.
+    """AdamW (Loshchilov 2019); Adam if there is no weight decay.
 
     Args:
       learning_rate: a rate or a schedule.
       b1: decay of the first moment.
       b2: decay of the second moment.
       eps: added to the root of the second moment.
-      weight_decay: decoupled weight decay, times the rate; of `decayed_parameters` only.
-      gradient_clip: largest global norm of the gradient; None = no limit.
+      weight_decay: decoupled weight decay, times the rate; only for `decayed_parameters`.
+      gradient_clip: maximum global norm of the gradient; None = no limit.
     """
     transform = optax.adamw(
         learning_rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=decayed_parameters
@@ -251,15 +251,14 @@ def adamw(
 
 
 def decayed_parameters(params: PyTree) -> PyTree:
-    """Returns which parameters weight decay applies to, a tree of booleans.
+    """Returns a tree of booleans: which parameters weight decay applies to.
 
-    It spares biases of projections and logits, scales and biases of norms, and T5's relative
-    position biases, as Hugging Face's Trainer does.
+    As in Hugging Face's Trainer, it does not apply to biases of projections and logits, scales and
+    biases of norms, and T5's relative position biases.
     """
 
     def decays(path: tuple, _: object) -> bool:
-        # Decay pulls towards 0. A norm's scale is neutral at 1, and a bias does not make outputs
-        # larger with their inputs, so that both are left alone.
+        # Decay pulls towards 0, but norm scales are neutral at 1, and biases amplify no inputs.
         names = [str(part.key) for part in path]
         return names[-1] != "scale" and not any("bias" in name for name in names)
 
@@ -271,5 +270,5 @@ def _clip_gradients(
 ) -> optax.GradientTransformation:
     if gradient_clip is None:
         return transform
-    # Clipped first, so that moments are of clipped gradients.
+    # Clip first, so that the optimizer's moments use clipped gradients.
     return optax.chain(optax.clip_by_global_norm(gradient_clip), transform)

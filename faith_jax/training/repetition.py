@@ -1,4 +1,4 @@
-"""Which of its tokens a text repeats: an encoder's lesson in comparing texts."""
+"""An objective that teaches an encoder to compare texts: finding a text's repeated tokens."""
 
 import dataclasses
 from collections.abc import Collection
@@ -28,7 +28,7 @@ def repetition(
 ) -> Float[Array, "..."]:
     """Returns -log sigmoid(score) of repeated tokens and -log sigmoid(-score) of others, in nats.
 
-    Scores are logits that a token is repeated; for what is done with them see `reduce_losses`.
+    A score is the logit that a token is repeated. `reduction` has the arguments of `reduce_losses`.
     """
     # softplus(-x) = -log sigmoid(x)
     return reduce_losses(jax.nn.softplus(jnp.where(repeated, -scores, scores)), **reduction)
@@ -36,30 +36,30 @@ def repetition(
 
 @dataclasses.dataclass(frozen=True)
 class RepeatedTokens(Objective):
-    """Cross-entropy of the targets, and of whether each input token stands in a repeated n-gram.
+    """Cross-entropy of the targets, and of whether each input token is in a repeated n-gram.
 
-    The second is `repetition` of tokens that are part of an n-gram which stands elsewhere in the
-    same inputs. A token's score is the logit of the label "yes" less that of
-    "no": its encoder state, projected to both by the output layer. The loss is the cross-entropy's
-    mean over target tokens plus `weight` times the mean of `repetition` over input tokens. Where
-    targets are answers of one label among long texts, `label_weight` makes the labels count.
+    The second loss is `repetition`: a token counts as repeated if it is part of an n-gram that also
+    occurs elsewhere in the same inputs. Its score is the logit of the label "yes" minus the logit
+    of "no", projected from its encoder state by the output layer. The loss is the mean
+    cross-entropy over target tokens plus `weight` times the mean of `repetition` over input tokens.
+    If some targets are single labels and others long texts, `label_weight` makes the labels count.
 
-    A small encoder begins to compare two texts within minutes by it, because every token of the
-    inputs is an answer; by one answer of the decoder for each input it did not in an hour. The
-    labels need no one to write them. Inputs should repeat about half of their tokens, for
-    otherwise the words themselves tell: lists that share some of their words with n = 1, a text
-    and a telling of it with n = 4.
+    With this objective a small encoder began to compare two texts within minutes, because every
+    input token has a label; with one decoder answer per input it did not within an hour. The labels
+    need no annotation. Inputs should repeat about half of their tokens, because otherwise the words
+    alone reveal the label: lists that share some of their words with n = 1, a text and a retelling
+    of it with n = 4.
 
     Attributes:
       labels: token ids of "yes" and "no".
-      cross_entropy: of the target tokens.
-      weight: of repetition, not negative.
+      cross_entropy: the loss of the target tokens.
+      weight: weight of `repetition`, not negative.
       ngram: n, positive.
-      label_weight: of target tokens that are a label, in the cross-entropy of training; others
-        count 1, and so do all in validation.
+      label_weight: weight of target tokens that are labels, in the cross-entropy of training. Other
+        tokens have weight 1, and so have all tokens in validation.
 
     Raises:
-      ConfigError: on a wrong setting; when called on a model without an encoder, or with two
+      ConfigError: for an invalid setting; when called on a model without an encoder, or with two
         inputs.
     """
 
@@ -79,15 +79,15 @@ class RepeatedTokens(Objective):
             raise ConfigError("RepeatedTokens: expected a model with one encoder input.")
 
     def prepare(self, module: Transformer, batch: Batch, state: PyTree = ()) -> Batch:
-        """Adds `input_weights`, float [batch]: target tokens over input tokens of the batch.
+        """Adds `input_weights`, float [batch]: target tokens / input tokens of the batch.
 
-        The trainer divides by target tokens, so that input tokens so weighted give a mean. Target
-        tokens count as `decoder_loss_weights`, float [batch, length].
+        The trainer divides by target tokens, so these weights give a mean over input tokens. Also
+        sets the weights of target tokens, `decoder_loss_weights`, float [batch, length].
         """
         self.check(module, batch)
         config = module.config
         weights = self.cross_entropy.weights(module, batch)
-        # Labels may be few among long targets, and can count more.
+        # Labels may be few among long targets, so they can have a higher weight.
         labels = jnp.isin(batch["decoder_target_tokens"], jnp.asarray(self.labels))
         weights = weights * jnp.where(labels, self.label_weight, 1.0)
         tokens = batch["encoder_input_tokens"]
@@ -102,9 +102,9 @@ class RepeatedTokens(Objective):
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
     ) -> tuple[Array, Metrics, dict[str, Array]]:
-        """See `Objective`; metrics have `repetition` and `repetition_accuracy` besides."""
+        """See `Objective`; metrics also have `repetition` and `repetition_accuracy`."""
         if "input_weights" not in batch:
-            # Validation, whose likelihood is that of the model alone.
+            # Validation measures the plain likelihood, without label weights.
             batch = dataclasses.replace(self, label_weight=1.0).prepare(module, batch)
         layer = output_layer(module, params)
         encoded = encoder_states(module, params, batch, dropout_key)
@@ -113,17 +113,17 @@ class RepeatedTokens(Objective):
         config, tokens = module.config, batch["encoder_input_tokens"]
         states: Any = encoded
         logits = layer.logits_of(
-            # Vectors of a soft prompt are no tokens that could be repeated.
+            # Soft prompt vectors are not tokens and cannot be repeated.
             states[:, config.encoder_prompt_length :],
             jnp.asarray(self.labels),
         )
-        # log(p(yes) / p(no)), whatever the other tokens' logits.
+        # log(p(yes) / p(no)), independent of other tokens' logits.
         scores = logits[..., 0] - logits[..., 1]
         valid = _is_text(tokens, config.pad_id, config.eos_ids)
         is_repeated = find_repeated_tokens(
             tokens, valid, self.ngram, batch.get("encoder_segment_ids")
         )
-        # Padding and end tokens, such as of short inputs, do not count.
+        # Padding and end tokens do not count.
         weights = valid * batch["input_weights"][:, None]
         metrics["repetition"] = repetition(scores, is_repeated, weights=weights)
         metrics["repetition_accuracy"] = reduce_losses((scores > 0) == is_repeated, weights=weights)
@@ -132,7 +132,7 @@ class RepeatedTokens(Objective):
 
 
 def _is_text(tokens: Array, pad: int, ends: tuple[int, ...]) -> Array:
-    """Returns which tokens are neither padding nor an end: boolean [batch, length]."""
+    """Returns which tokens are neither padding nor end tokens, boolean [batch, length]."""
     return ~jnp.isin(tokens, jnp.asarray([pad, *ends]))
 
 
@@ -142,28 +142,28 @@ def find_repeated_tokens(
     ngram: int,
     segments: Integer[Array, "batch length"] | None = None,
 ) -> Bool[Array, "batch length"]:
-    """Returns which tokens stand in an n-gram that is elsewhere in their text.
+    """Returns which tokens are in an n-gram that also occurs elsewhere in their text.
 
-    N-grams are of `valid` tokens only. `segments` say which text of a packed row a token is of;
-    None = one text a row. Two copies may overlap ("a a a" repeats "a a").
+    N-grams only consist of `valid` tokens. `segments` numbers the texts of a packed row; None = one
+    text per row. Two occurrences may overlap ("a a a" repeats "a a").
     """
-    # is_repeat[i, j]: tokens i and j are equal, valid and of one text, but not one token.
+    # is_repeat[i, j]: tokens i and j are equal, valid and in the same text, and i != j.
     is_repeat = tokens[:, :, None] == tokens[:, None, :]
     is_repeat &= valid[:, :, None] & valid[:, None, :]
     if segments is not None:
         is_repeat &= segments[:, :, None] == segments[:, None, :]
     is_repeat &= ~jnp.eye(tokens.shape[1], dtype=bool)[None]
-    # begins[i, j]: the n-grams that begin at i and j are the same.
-    # (JAX's `&=` and `|=` make new arrays: `is_repeat` and `first` stay as they are.)
+    # begins[i, j]: the n-grams that begin at i and j are equal.
+    # (JAX's `&=` and `|=` make new arrays: `is_repeat` and `first` do not change.)
     begins = is_repeat
     for step in range(1, ngram):
         ahead = is_repeat[:, step:, step:]
-        # ... and so are the tokens `step` behind them, unless the row ends before.
+        # ... including the tokens at i + step and j + step, if the row does not end before.
         begins &= jnp.pad(ahead, ((0, 0), (0, step), (0, step)))
-    # [batch, length]: whether the n-gram that begins at a token stands elsewhere.
+    # [batch, length]: whether the n-gram that begins at a token also occurs elsewhere.
     first = jnp.any(begins, axis=-1)
     covered = first
     for step in range(1, ngram):
-        # An n-gram that begins at i covers i + step too.
+        # An n-gram that begins at i also covers i + step.
         covered |= jnp.pad(first[:, :-step], ((0, 0), (step, 0)))
     return covered

@@ -1,8 +1,7 @@
-"""Training, from the state over the step to the loop.
+"""Training: the state, the step and the loop.
 
 A step is one compiled, sharded function from state and batch to state and metrics. Only trainable
-parameters have gradients and optimizer state; the frozen ones are an argument of the step beside
-the state.
+parameters have gradients and optimizer state; frozen parameters are a separate argument.
 """
 
 import contextlib
@@ -33,20 +32,20 @@ if TYPE_CHECKING:
 class TrainState(NamedTuple):
     """The state that each training step replaces."""
 
-    step: Array  # int32 scalar, steps done
+    step: Array  # int32 scalar, number of steps done
     params: PyTree  # the trainable parameters
     opt_state: PyTree
-    objective: PyTree = ()  # the objective's state; most have none
+    objective: PyTree = ()  # the objective's state; empty for most objectives
 
 
 def split_params(params: PyTree, trainable: Sequence[str]) -> tuple[PyTree, PyTree]:
     """Splits parameters into (trainable, frozen).
 
-    A parameter is trained where its whole name ("encoder/layers_0/mlp/wo/kernel") matches one of
-    the regular expressions `trainable`.
+    A parameter is trained if its whole name ("encoder/layers_0/mlp/wo/kernel") matches one of the
+    regular expressions `trainable`.
 
     Raises:
-      ConfigError: where nothing matches, or on what is no regular expression.
+      ConfigError: if no parameter matches, or for an invalid regular expression.
     """
     try:
         expressions = [trainable] if isinstance(trainable, str) else trainable
@@ -77,9 +76,9 @@ def merge_params(trainable: PyTree, frozen: PyTree) -> PyTree:
 def _like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
     """Returns a sharding for each array of an optimizer's state.
 
-    An array that belongs to a parameter (its path ends with the parameter's) and has its shape
-    lies as the parameter does. Adafactor's row and column moments, which lack one of its axes, lie
-    as the others do. Counters lie `otherwise`.
+    An array belongs to a parameter if its path ends with the parameter's path. It has the
+    parameter's sharding if it has the same shape. Adafactor's row and column moments, which lack
+    one axis, are sharded like the remaining axes. Other arrays, such as counters, get `otherwise`.
     """
     placed = {
         jax.tree_util.keystr(path): (array.shape, array.sharding)
@@ -87,17 +86,17 @@ def _like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
     }
 
     def sharding(path: Any, array: Any) -> Any:
-        # Behind the optimizer's own names, such as `[0].mu`, the path is the parameter's.
+        # The parameter's path follows the optimizer's own names, such as `[0].mu`.
         for start in range(len(path)):
             shape, parameter_sharding = placed.get(jax.tree_util.keystr(path[start:]), ((), None))
             if parameter_sharding is not None and shape == array.shape:
                 return parameter_sharding
-            # Axes without which the parameter would have the array's shape.
+            # The axes whose removal gives the array's shape.
             lacking = [a for a in range(len(shape)) if (*shape[:a], *shape[a + 1 :]) == array.shape]
             if parameter_sharding is not None and lacking:
-                # In a square either axis may be the one: Optax's rows lack the last.
+                # In a square matrix it may be either axis: Optax's row moments lack the last.
                 axis = lacking[-1 if "v_row" in jax.tree_util.keystr(path[:start]) else 0]
-                # A spec may be shorter than the array's rank; the axes behind its end are not
+                # A spec may be shorter than the array's rank; the remaining axes are then not
                 # split.
                 spec = [
                     *parameter_sharding.spec,
@@ -111,7 +110,7 @@ def _like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
 
 
 def with_shardings(shapes: PyTree, shardings: PyTree) -> PyTree:
-    """Returns shapes of arrays that lie so on the mesh."""
+    """Returns array shapes with the given shardings."""
 
     def place(x: Any, sharding: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
@@ -124,19 +123,19 @@ class Trainer:
 
     Args:
       module: the model.
-      objective: what is minimised, per target token.
+      objective: the loss to minimise, per target token.
       optimizer: an Optax transformation.
       partitioner: the mesh.
-      seed: of the dropout; step and micro-batch are folded in.
-      num_microbatches: pieces of a batch whose gradients are added up before one update.
-      use_hardware_rng: dropout masks from XLA's generator ("rbg"), which is cheap on TPUs. They
-        then depend on the platform, the mesh and the version of XLA too, not on the seed alone.
-      loss_normalizing_factor: what the gradient of the summed loss is divided by, as in T5X; None =
-        the number of target tokens of each batch.
+      seed: seed of dropout; the step and the micro-batch are folded in.
+      num_microbatches: number of pieces of a batch whose gradients are added up before an update.
+      use_hardware_rng: draw dropout masks with XLA's generator ("rbg"), which is cheap on TPUs. The
+        masks then depend on the platform, the mesh and XLA's version, not only on the seed.
+      loss_normalizing_factor: divisor of the summed loss's gradient, as in T5X; None = the number
+        of target tokens of each batch.
 
     Raises:
-      ConfigError: on fewer than one micro-batch, and on several where the objective compares the
-        rows of a batch.
+      ConfigError: for fewer than one micro-batch, or several if the objective compares the rows of
+        a batch.
     """
 
     def __init__(
@@ -165,13 +164,13 @@ class Trainer:
         self._normalizing_factor = loss_normalizing_factor
         self._dropout_key = jax.random.key(seed, impl="rbg" if use_hardware_rng else "threefry2x32")
         self._eval_step = partitioner.jit(self._evaluate)
-        # Made with the first state, whose shardings it must return.
+        # Compiled when the first state is known, because it must return the same shardings.
         self._train_step: Any = None
 
     def init_state(self, params: PyTree) -> TrainState:
         """Returns the state before the first step, for trainable parameters on the mesh."""
         shardings = jax.tree.map(lambda x: x.sharding, self.state_shapes(params).opt_state)
-        # Made where it will lie: whole, it might not fit on one device.
+        # Created with its shardings, because as a whole it might not fit on one device.
         opt_state = self.partitioner.jit(self.optimizer.init, out_shardings=shardings)(params)
         step, objective = self.partitioner.put(
             (jnp.zeros((), jnp.int32), self.objective.init_state()), self.partitioner.replicated
@@ -181,7 +180,7 @@ class Trainer:
     def state_shapes(self, params: PyTree) -> TrainState:
         """Returns the shapes and shardings of `init_state`, for parameters or their shapes."""
         replicated = self.partitioner.replicated
-        # JAX does not carry a parameter's sharding over to the zeros made like it.
+        # `eval_shape` does not pass a parameter's sharding on to arrays created like it.
         opt_state = jax.eval_shape(self.optimizer.init, params)
         shardings = _like_params(opt_state, params, replicated)
         step = jax.ShapeDtypeStruct((), jnp.int32)
@@ -195,8 +194,8 @@ class Trainer:
         """Takes one optimizer step with a global batch; the memory of `state` is reused.
 
         Returns:
-          The state after it, and metrics: the objective's as means over target tokens (nats),
-          `weight` (target tokens), `gradient_norm`, and those of `prompt_gradient_norms`.
+          The new state, and metrics: the objective's metrics as means over target tokens (nats),
+          `weight` (target tokens), `gradient_norm`, and the norms of `prompt_gradient_norms`.
         """
         return self._compiled_step(state)(state, frozen, batch)
 
@@ -205,12 +204,12 @@ class Trainer:
         return self._compiled_step(state).compile(state, frozen, batch)
 
     def step_cost(self, state: TrainState, frozen: PyTree, batch: Batch) -> dict[str, float]:
-        """Compiles the training step and returns what it costs, see `Compiled.cost`."""
+        """Compiles the training step and returns its cost; see `Compiled.cost`."""
         return self._compiled_step(state).cost(state, frozen, batch)
 
     def _compiled_step(self, state: TrainState) -> Any:
         if self._train_step is None:
-            # The new state takes the memory of the old one, and lies as it does.
+            # The new state reuses the old state's memory and has the same shardings.
             shardings = jax.tree.map(lambda x: x.sharding, state)
             self._train_step = self.partitioner.jit(
                 self._train,
@@ -229,7 +228,7 @@ class Trainer:
 
     @property
     def num_compilations(self) -> int:
-        """How many programs the training and evaluation steps were compiled to so far."""
+        """Number of programs that were compiled for training and evaluation steps so far."""
         steps = [s for s in (self._train_step, self._eval_step) if s is not None]
         return sum(s.num_compilations for s in steps)
 
@@ -242,12 +241,12 @@ class Trainer:
         return self._compute_loss(params, frozen, batch, None)[1][0]
 
     def _train(self, state: TrainState, frozen: PyTree, batch: Batch):
-        import optax  # takes half a second, which `infer` and `score` do without
+        import optax  # takes half a second, so `infer` and `score` do not import it
 
-        # A run that is resumed draws the dropout that it would have drawn.
+        # A resumed run draws the same dropout masks as an uninterrupted one.
         key = jax.random.fold_in(self._dropout_key, state.step)
         batch = self.objective.prepare(self.module, batch, state.objective)
-        # Both are sums over target tokens, which add up over pieces and devices.
+        # Gradient and metrics are sums over target tokens, which add up over pieces and devices.
         gradient, sums, rows = self._compute_gradient(state.params, frozen, batch, key)
         # An empty batch (all padding) must not poison the parameters with NaN.
         weight = jnp.where(sums["weight"] > 0, sums["weight"], 1.0)
@@ -255,19 +254,19 @@ class Trainer:
         gradient = jax.tree.map(lambda g: g / divisor, gradient)
         updates, opt_state = self.optimizer.update(gradient, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
-        # Means over target tokens, and their number.
+        # Means over target tokens, and the number of tokens.
         metrics = {n: v if n == "weight" else v / weight for n, v in sums.items()}
-        # Before clipping, which is the optimizer's.
+        # The norm before clipping, which is part of the optimizer.
         metrics["gradient_norm"] = optax.global_norm(gradient)
         metrics |= prompt_gradient_norms(gradient)
         objective = self.objective.update_state(state.objective, rows)
         return TrainState(state.step + 1, params, opt_state, objective), metrics
 
     def _compute_gradient(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array):
-        """Returns gradient and metrics, both summed over micro-batches, and arrays of the rows."""
-        # Without dropout no key is needed, and no random numbers are drawn.
+        """Returns gradient and metrics, summed over micro-batches, and arrays with one row each."""
+        # Without dropout, no key is needed and no random numbers are drawn.
         dropout = self.module.config.dropout_rate > 0
-        # By the trainable parameters alone, which are the first argument.
+        # The gradient is with respect to the first argument, the trainable parameters.
         gradient_of = jax.grad(self._compute_loss, has_aux=True)
         count = self.num_microbatches
         if count == 1:
@@ -275,7 +274,7 @@ class Trainer:
             return gradient, sums, rows
 
         def split(x):
-            # Rows are dealt out in turn, so that every device keeps a share of each piece.
+            # Rows are dealt out to pieces in turn, so that every device has a share of each piece.
             if x.shape[0] % count:
                 raise ConfigError(
                     f"BATCH_SIZE = {x.shape[0]} does not divide into NUM_MICROBATCHES = {count}."
@@ -291,14 +290,14 @@ class Trainer:
 
         pieces = jax.tree.map(split, batch)
         first = jax.tree.map(lambda x: x[0], pieces)
-        # The scan begins with zeros, in the shapes of one piece's gradient and metrics.
+        # The scan starts with zeros in the shapes of one piece's gradient and metrics.
         gradient, (sums, _) = jax.eval_shape(
             gradient_of, params, frozen, first, key if dropout else None
         )
         zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), (gradient, sums))
-        # One piece after the other: activations of only one are in memory.
+        # One piece after the other, so that only one piece's activations are in memory.
         (gradient, sums), rows = jax.lax.scan(add, zeros, (jnp.arange(count), pieces))
-        # Rows of pieces, [pieces, rows], in the batch's order again; see `split`.
+        # Puts the rows of pieces, [pieces, rows], back into the batch's order; see `split`.
         return gradient, sums, jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(-1), rows)
 
 
@@ -307,9 +306,9 @@ class Stopped(Exception):
 
 
 class Periods(NamedTuple):
-    """How many steps a run takes, and after how many it logs and saves; the last step does both.
+    """The number of steps of a run, and the intervals, in steps, at which it logs and saves.
 
-    A step whose validation loss is among the lowest is saved, too.
+    The last step is logged and saved. A step whose validation loss is among the lowest is saved.
     """
 
     total: int
@@ -318,21 +317,21 @@ class Periods(NamedTuple):
 
 
 class Watcher(Protocol):
-    """The observer of a run: it writes metrics and measures losses between the steps."""
+    """The observer of a run, which writes metrics and measures losses between steps."""
 
     def write_training_metrics(
         self, step: int, metrics: Metrics, params: PyTree, final: bool
     ) -> None:
-        """Takes a step's metrics, and the parameters after it."""
+        """Writes a step's metrics, given the parameters after the step."""
 
     def write_losses(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
-        """Writes and returns the validation losses that are due, by which checkpoints are kept."""
+        """Writes and returns validation losses that are due; they decide which states are kept."""
 
     def has_converged(self) -> bool:
-        """Whether training ends here, since the validation loss no longer falls."""
+        """Whether training should end, because the validation loss no longer falls."""
 
     def write_decoded_metrics(self, step: int, params: PyTree, final: bool) -> None:
-        """Writes the decoded metrics that are due; may fail, since a state is saved before."""
+        """Writes decoded metrics that are due; may fail, because due states are saved before."""
 
 
 def fit(
@@ -344,15 +343,15 @@ def fit(
     watcher: Watcher,
     checkpoints: "TrainCheckpoints",
 ) -> TrainState:
-    """Trains from a state to the last step, with global batches from that state on.
+    """Trains from a state to the last step; `batches` are the global batches after that state.
 
-    It ends before it where the watcher sees no further gain. The state that it returns is saved.
+    Training ends earlier if `watcher.has_converged`. The returned state is saved.
 
     Raises:
       Stopped: after a SIGTERM, when the state is saved.
-      DivergenceError: the loss, the gradient or parameters are not finite; this step is not
+      DivergenceError: if the loss, the gradient or parameters are not finite; this step is not
         saved.
-      StorageError: the disk has no room for a checkpoint.
+      StorageError: if the disk has no room for a checkpoint.
     """
     with _catch_termination() as is_asked_to_stop:
         for step in range(int(state.step) + 1, periods.total + 1):
@@ -361,21 +360,21 @@ def fit(
             if final or step % periods.log == 0:
                 watcher.write_training_metrics(step, metrics, state.params, final)
                 _check_finite(step, metrics, checkpoints)
-            # Before the checkpoint, which is kept or removed by these losses.
+            # Before the checkpoint, because these losses decide whether it is kept.
             validation = watcher.write_losses(step, state.params, final)
             final = final or watcher.has_converged()
-            # Asked at each step: so several processes agree at which one to stop.
+            # Called at every step, so that several processes agree on the step at which to stop.
             stopping = is_asked_to_stop(step)
             is_best = validation is not None and checkpoints.is_among_best(validation)
             if final or stopping or is_best or step % periods.checkpoint == 0:
                 _check_finite(step, metrics, checkpoints, state.params)
                 checkpoints.save(state, validation)
             if final or stopping:
-                # Saving goes on in the background, and must end before the process does.
+                # Saving continues in the background and must finish before the process ends.
                 checkpoints.wait()
             if stopping and not final:
                 raise Stopped(f"Stopped at step {step}; run the same command to resume.")
-            # After the save: a user's metric that fails loses no training.
+            # After the save, so that a user's metric that fails does not lose the training.
             watcher.write_decoded_metrics(step, state.params, final)
             if final:
                 break
@@ -390,9 +389,9 @@ def _are_finite(params: PyTree) -> Array:
 def _check_finite(
     step: int, metrics: Metrics, checkpoints: "TrainCheckpoints", params: PyTree = None
 ) -> None:
-    """Raises DivergenceError where a step's loss, gradient or `params` are NaN or infinite.
+    """Raises DivergenceError if a step's loss, gradient or `params` are NaN or infinite.
 
-    Its state would replace a good checkpoint, and be resumed from.
+    Such a state would replace a good checkpoint, and a later run would resume from it.
     """
     loss, norm = float(metrics["loss"]), float(metrics["gradient_norm"])
     if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -416,9 +415,9 @@ def _check_finite(
 
 @contextlib.contextmanager
 def _catch_termination() -> Iterator[Callable[[int], bool]]:
-    """Turns SIGTERM into a question asked after each step: are we to stop?
+    """Catches SIGTERM; yields a function that returns whether to stop after a given step.
 
-    With several processes JAX's own handler makes all of them stop at the same step.
+    With several processes, JAX's own handler makes all of them stop at the same step.
     """
     if jax.process_count() > 1:
         from jax.experimental import multihost_utils
@@ -428,7 +427,7 @@ def _catch_termination() -> Iterator[Callable[[int], bool]]:
     requests = []
     try:
         before = signal.signal(signal.SIGTERM, lambda *_: requests.append(True))
-    except ValueError:  # not in the main thread: nobody can send us signals
+    except ValueError:  # signals can only be handled in the main thread
         yield lambda step: False
         return
     try:

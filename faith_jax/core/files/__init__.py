@@ -1,12 +1,12 @@
-"""Files that commands write: one writer, outputs that appear whole, jobs that resume.
+"""Files that commands write: exclusive locks, outputs that appear complete, jobs that resume.
 
-Whoever writes an output holds the only right to it (`locks`), and makes it in a place that nobody
-else can enter (`whole`). What is not whole yet lies beside it in a folder `<output>.partial` with a
-note of the run, from which a stopped run resumes (`partial`); rows are added there as they are
-computed (`growing_rows`).
+A process that writes an output first takes its lock (`locks`), and builds it in a private folder
+(`whole`). An unfinished output is kept beside its place in a folder `<output>.partial`, with a note
+of the run, from which a stopped run resumes (`partial`); rows are added there as they are computed
+(`growing_rows`).
 
-All paths may be of object stores (`stores`), where outputs are made locally and uploaded, and what
-libraries must open by a local name is copied (`staging`).
+All paths may be on object stores (`stores`). Outputs for a store are made locally and uploaded, and
+files that libraries must open by a local name are copied from it (`staging`).
 """
 # ruff: noqa: F401
 

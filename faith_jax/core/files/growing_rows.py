@@ -1,8 +1,7 @@
-"""Files of rows that grow while a run lasts, so that it resumes anywhere; also on object stores.
+"""Files of rows that grow during a run, so that it can resume at any point; also on object stores.
 
-Nothing can be appended to an object. So a process has a local copy of such a file, which it keeps
-on the store as NAME.part every few seconds and when its lock is released. A file that is finished
-becomes the object NAME.
+Objects of a store cannot be appended to. So a process appends to a local copy, which it uploads as
+NAME.part every few seconds and when its lock is released. A finished file becomes the object NAME.
 """
 
 import contextlib
@@ -28,7 +27,7 @@ from faith_jax.core.files.stores import (
 )
 
 NOTE = "run.json"  # in the folder of a run
-SECONDS = 30.0  # between two uploads, at least; and ten times as long as the last one took
+SECONDS = 30.0  # minimum between two uploads; also at least ten times as long as the last one took
 _PART = ".part"
 
 
@@ -36,7 +35,7 @@ class _GrowingFile:
     """The local copy of a file of rows on a store.
 
     Attributes:
-      folder: the temporary one of the copy.
+      folder: the temporary folder of the copy.
       local: the copy.
     """
 
@@ -50,7 +49,7 @@ class _GrowingFile:
         self._is_changed, self._next_upload = False, time.monotonic() + SECONDS
 
     def _fetch(self, source: Any) -> bool:
-        """Copies an object, in one request; returns whether there is one."""
+        """Copies an object in one request; returns whether the object exists."""
         with contextlib.suppress(FileNotFoundError), translate_store_errors():
             self.local.write_bytes(content(source))
         return self.local.exists()
@@ -69,13 +68,13 @@ class _GrowingFile:
         return note
 
     def _is_taken(self) -> bool:
-        """Whether a run of other settings, on another machine, has taken the folder meanwhile."""
+        """Whether a run with other settings, on another machine, has taken the folder meanwhile."""
         note = self._read_note()
-        # One without a note was removed, with its output in its place.
+        # A folder without a note was removed because its output is finished.
         return bool(note) and any(note.get(name) != value for name, value in self._run.items())
 
     def keep(self) -> None:
-        """Uploads the rows unless the store has them."""
+        """Uploads the rows, unless the store already has them."""
         if self._is_changed and not self._finished and not self._is_taken():
             start = time.monotonic()
             upload_file(self.local, self._part)
@@ -84,10 +83,10 @@ class _GrowingFile:
             self._next_upload = end + max(SECONDS, 10 * (end - start))
 
     def finish(self) -> None:
-        """Makes the object of the whole file, to which nothing is added then.
+        """Uploads the whole file as its final object; no rows may be added afterwards.
 
         Raises:
-          ConfigError: another run has taken the folder meanwhile.
+          ConfigError: if another run has taken the folder meanwhile.
         """
         if not self._finished:
             if self._is_taken():
@@ -102,7 +101,7 @@ class _GrowingFile:
 
 
 def count_stored_rows(folder: pathlib.Path) -> int:
-    """Returns the number of rows in the files of a run's folder, or in the objects of these."""
+    """Returns the number of rows in the files of a run's folder, or in their objects on a store."""
     if is_remote(folder):
         names = [name for name in versions(folder) if name.startswith("rows")]
         files = {name for name in names if name.endswith(".jsonl")}
@@ -118,26 +117,26 @@ def count_stored_rows(folder: pathlib.Path) -> int:
     return count
 
 
-_OPEN: dict[str, _GrowingFile] = {}  # of this process, by their paths
+_OPEN: dict[str, _GrowingFile] = {}  # the open files of this process, by path
 
 
 def growing(path: Any) -> _GrowingFile:
-    """Returns a file that this process holds the right to append to."""
+    """Returns the growing file at a path, whose lock this process must hold."""
     if str(path) not in _OPEN:
         _OPEN[str(path)] = _GrowingFile(path)
     return _OPEN[str(path)]
 
 
 def current(path: Any) -> Any:
-    """Returns the local copy of a growing file of this process, or else the path that is given."""
+    """Returns the local copy if a path is a growing file of this process, otherwise the path."""
     growing_file = _OPEN.get(str(path)) if is_remote(path) else None
     return growing_file.local if growing_file else path
 
 
 def close(output: Any, keep: bool = True) -> None:
-    """Closes the growing files of an output: itself, and those of the folder that it is made in.
+    """Closes the growing files of an output: the output itself, and files in its folders.
 
-    The rows that were added are kept, unless the output is discarded.
+    With `keep`, added rows are uploaded; otherwise they are discarded.
     """
     inside = (f"{output}/", f"{output}.partial/")
     for name in [name for name in _OPEN if name == str(output) or name.startswith(inside)]:
@@ -150,14 +149,14 @@ def close(output: Any, keep: bool = True) -> None:
 
 
 def _locate_local_file(path: Any) -> pathlib.Path:
-    """Returns a file of rows on this machine: a local one itself, of a store the copy."""
+    """Returns the local path of a file of rows: the path itself, or the copy of a store's file."""
     return growing(path).local if is_remote(path) else pathlib.Path(path)
 
 
 def count_whole_rows(path: pathlib.Path) -> int:
-    """Returns the number of whole rows that a file begins with, and drops what follows them.
+    """Counts the complete rows at the start of a file, and cuts off the rest.
 
-    What follows is a line that a kill cut, or what a power cut left of lines that were not on disk.
+    The rest may be a line that was cut by a kill, or lines that a power cut kept from the disk.
     """
     local = _locate_local_file(path)
     if not local.exists():
@@ -177,19 +176,19 @@ def count_whole_rows(path: pathlib.Path) -> int:
 
 
 def _truncate_file(path: pathlib.Path, end: int) -> None:
-    """Drops what follows the first bytes of a file."""
+    """Cuts a file off after its first `end` bytes."""
     os.truncate(_locate_local_file(path), end)
     if is_remote(path):
         growing(path).change()
 
 
 def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Appends rows as JSON, one a line, and flushes them; NaN and infinity become null."""
+    """Appends rows as JSON lines and flushes them; NaN and infinity become null."""
     encode = msgspec.json.Encoder(enc_hook=operator.methodcaller("item")).encode  # NumPy's numbers
     try:
         with _locate_local_file(path).open("ab") as file:
             file.writelines(msgspec.json.format(encode(row), indent=0) + b"\n" for row in rows)
-    except OSError as error:  # a full disk, which does not say of which file
+    except OSError as error:  # the error of a full disk does not name the file
         error.filename = error.filename or str(path)
         raise
     if is_remote(path):
@@ -197,7 +196,7 @@ def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def truncate_rows(path: pathlib.Path, number: int) -> int:
-    """Drops all rows behind the first `number` from a file of whole rows; returns `number`."""
+    """Drops all but the first `number` rows from a file of complete rows; returns `number`."""
     local = _locate_local_file(path)
     if local.exists():
         with local.open("rb") as file:

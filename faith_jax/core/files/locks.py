@@ -1,9 +1,9 @@
-"""The only right to write an output: a lock, which the process loses when it ends.
+"""Exclusive locks for writing outputs, which are released when the process ends.
 
-It is a locked file beside the output. Object stores and some network file systems have no locks:
-there it is a locked file in the user's cache, which keeps apart the runs of one machine. Runs of
-several machines do not see each other. Each of them makes its output whole, and the last one
-stays; a training stops where another run has written to its MODEL_DIR.
+The lock is a locked file beside the output. Object stores and some network file systems have no
+locks. For them, a file in the user's cache is locked, which only separates the runs of one machine.
+Runs on several machines do not see each other: each makes a complete output, and the last one
+stays; a training stops if another run has written to its MODEL_DIR.
 """
 
 import contextlib
@@ -34,14 +34,14 @@ logger = logging.getLogger("faith_jax")
 
 LOCK = ".lock"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
-# A wrong path shall not make folders.
+# A mistyped path must not create folders.
 NO_FOLDER = "cannot be written (no such folder); make its folder first"
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class TakenError(ConfigError):
-    """Another process holds the right to write an output."""
+    """Another process holds the lock of an output."""
 
 
 @contextlib.contextmanager
@@ -51,25 +51,25 @@ def output_lock(
     option: str = "--output",
     waits: bool = False,
 ) -> Iterator[int]:
-    """Holds the only right to write an output, until the process ends, however that ends.
+    """Holds the exclusive lock for writing an output, which the end of the process also releases.
 
-    Yields the descriptor that holds it.
+    Yields the descriptor of the locked file.
 
     Args:
       output: a file or a folder.
-      lock: the file that is locked; None = `.<output>.lock` beside the output.
-      option: that names the output.
-      waits: until another process that holds it lets go.
+      lock: the file to lock; None = `.<output>.lock` beside the output.
+      option: the option that names the output, for errors.
+      waits: wait until another process releases the lock.
 
     Raises:
-      TakenError: another process holds it.
-      ConfigError: the lock cannot be written.
+      TakenError: if another process holds the lock.
+      ConfigError: if the lock file cannot be written.
     """
     path = lock
     if path is None:
         place = output.resolve()
         if not is_remote(output) and output.name not in ("", ".."):
-            place = output.parent.resolve() / output.name  # of a link, not where it leads
+            place = output.parent.resolve() / output.name  # beside a link, not beside its target
         path = place.with_name(f".{place.name}{LOCK}")
     with contextlib.ExitStack() as held:
         with report_write_errors(f"{option}: {output}"):
@@ -92,7 +92,7 @@ def output_lock(
 
 
 def _lock(path: pathlib.Path, waits: bool) -> tuple[pathlib.Path, int | None]:
-    """Returns the file that is locked in place of a path, and its descriptor; see `lock_file`."""
+    """Locks a path, or a file in the cache instead; returns the file and `lock_file`'s result."""
     if not is_remote(path):
         try:
             return path, lock_file(path, waits)
@@ -118,12 +118,12 @@ def _warn_of_no_locks(folder: pathlib.Path) -> None:
 def working_folder(
     output: str | pathlib.Path, option: str = "--output"
 ) -> Iterator[tuple[pathlib.Path, int]]:
-    """Makes the folder of an option, and holds the only right to write into it.
+    """Makes the folder that an option names, and holds the exclusive lock for writing into it.
 
     Yields the folder and the descriptor of `output_lock`.
 
     Raises:
-      ConfigError: it cannot be made, or another run is writing into it.
+      ConfigError: if the folder cannot be made, or another run is writing into it.
     """
     folder = path_of(output)
     with remove_new_folders_on_error(folder):
@@ -135,10 +135,10 @@ def working_folder(
 def reserve_outputs(
     outputs: Callable[P, tuple[Iterable[str], Mapping[str, str]]],
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Makes a function hold the only right to write its outputs, which are checked first.
+    """Decorates a function to check its outputs first, and to hold their locks while it runs.
 
-    `outputs` returns, from the function's arguments, those of `check_outputs`, whose errors and
-    those of `output_lock` are raised.
+    `outputs` maps the function's arguments to the arguments of `check_outputs`. Raises the errors
+    of `check_outputs` and `output_lock`.
     """
 
     def reserve_around(run: Callable[P, T]) -> Callable[P, T]:
@@ -162,8 +162,7 @@ def check_outputs(
 ) -> None:
     """Checks that outputs can be written, and overwrite neither an input nor each other.
 
-    The outputs are paths by the options that name them; "" = none. Only those of the options in
-    `folders` may be folders.
+    `outputs` maps options to paths; "" = no output. Only options in `folders` may name folders.
 
     Raises:
       ConfigError: names the option and the path.
@@ -198,5 +197,5 @@ def check_outputs(
 
 
 def has_parent(path: pathlib.Path) -> bool:
-    """Whether a file or folder can be made at a path: a store has no folders to be there first."""
+    """Whether a path's parent folder exists; always true on stores, which need no folders."""
     return is_remote(path) or path.absolute().parent.is_dir()

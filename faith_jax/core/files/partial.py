@@ -1,4 +1,4 @@
-"""Jobs that resume: what a run makes lies in `<output>.partial`, with a note of its settings."""
+"""Jobs that resume: a run's unfinished output is in `<output>.partial`, with a note of settings."""
 
 import contextlib
 import glob
@@ -34,13 +34,13 @@ from faith_jax.core.files.whole import (
 )
 
 ROWS, PLAN = "rows.jsonl", "plan.json"
-_MOVED = "moved"  # in the note: what the run says of an output in its place
+_MOVED = "moved"  # key in the note: the files of an output that was moved into place
 _PARTIAL, _REPLACED = ".partial", "replaced"
 _DIGEST = re.compile(r"[0-9a-f]{32,}")
 
 
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
-    """Returns the folder that keeps what is made of an output; the root of a disk has none."""
+    """Returns the folder for an unfinished output; raises a ConfigError for "-" or a root."""
     if str(target) == "-":
         raise ConfigError("-: standard output is no place for an output that is made in parts.")
     if not is_remote(target) and target.name in ("", ".."):
@@ -51,12 +51,12 @@ def partial_folder(target: pathlib.Path) -> pathlib.Path:
 
 
 def partial_note(target: pathlib.Path) -> dict[str, Any]:
-    """Returns the note of a stopped run on itself; empty if there is none."""
+    """Returns the note that a stopped run has left; empty if there is no note."""
     return read_json_or_none(partial_folder(target) / NOTE) or {}
 
 
 def count_kept_rows(target: pathlib.Path) -> int:
-    """Returns the number of rows kept by a stopped run, in all its shards; changes nothing."""
+    """Returns the number of rows that a stopped run has kept in all shards; changes nothing."""
     return growing_rows.count_stored_rows(partial_folder(target))
 
 
@@ -69,19 +69,19 @@ def resumable_output(
     option: str = "--output",
     waits: bool = False,
 ) -> Iterator[pathlib.Path]:
-    """Holds the folder of a run, which is removed if the run is done or has made nothing.
+    """Holds the lock and the folder of a run; removes the folder if the run is done or it is empty.
 
     Args:
       target: the output.
-      run: settings that must be the same for a stopped run to resume: its scorers and input.
-      restart: discard what a stopped run has made.
-      replaces: the output may exist.
-      option: that names the output.
-      waits: until another process that makes it lets go.
+      run: settings that must be equal for a stopped run to resume, such as scorers and input.
+      restart: discard the results of a stopped run.
+      replaces: the output may already exist.
+      option: the option that names the output, for errors.
+      waits: wait until another process that makes the output releases its lock.
 
     Raises:
-      ConfigError: the output exists or cannot be written, another run is writing it, what a
-        different run has made is kept, or a folder of this name is no run's.
+      ConfigError: if the output exists or cannot be written, another run is writing it, or the
+        folder has results of a different run or was not made by a run.
     """
     done = False
     with output_lock(target, option=option, waits=waits):
@@ -97,7 +97,7 @@ def begin_or_resume(
 ) -> pathlib.Path:
     """Returns the folder of a run that begins or resumes; see `resumable_output`.
 
-    The caller holds the lock of the target, and calls `release_partial` at the end.
+    The caller must hold the lock of the target, and call `release_partial` at the end.
     """
     folder = partial_folder(target)
     with report_write_errors(f"{option}: {target}"):
@@ -125,20 +125,20 @@ def begin_or_resume(
 
 
 def move_output(made: pathlib.Path, target: pathlib.Path) -> None:
-    """Moves what a run has made to its place, and notes it: after a kill, a rerun may end it."""
+    """Moves a run's output into place, and notes this, so that a rerun can finish after a kill."""
     note = partial_note(target)
     write_json(partial_folder(target) / NOTE, {**note, _MOVED: _describe_files(made)})
     move_into_place(made, target)
 
 
 def is_moved(target: pathlib.Path) -> bool:
-    """Whether an output is what the run has made that was killed before its end."""
+    """Whether an output was moved into place by a run that was then killed before it cleaned up."""
     moved = partial_note(target).get(_MOVED)
     return moved is not None and is_complete(target) and moved == _describe_files(target)
 
 
 def _describe_files(path: pathlib.Path) -> list[list[Any]]:
-    """Returns the name, the size and, on a disk, the time of each file of an output."""
+    """Returns the name, the size and, on a disk, the modification time of an output's files."""
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     stats = [(str(file).removeprefix(str(path)), file.stat()) for file in files]
     return [
@@ -148,9 +148,9 @@ def _describe_files(path: pathlib.Path) -> list[list[Any]]:
 
 
 def is_finished(target: pathlib.Path, done: bool = False) -> bool:
-    """Whether an output is there; what a kill has left beside it is removed then.
+    """Whether an output exists; if so, removes files that a kill has left beside it.
 
-    Rows are kept, unless the run that made them is `done`.
+    Rows of an unfinished run are kept, unless `done`.
     """
     if not is_complete(target):
         return False
@@ -163,7 +163,7 @@ def is_finished(target: pathlib.Path, done: bool = False) -> bool:
 
 
 def release_partial(target: pathlib.Path, done: bool = False) -> None:
-    """Removes the folder of a run that is done, or that has made nothing."""
+    """Removes the folder of a run if the run is done or the folder has no results."""
     folder = partial_folder(target)
     growing_rows.close(folder)
     if _is_ours(folder) and (done or not has_contents(folder)):
@@ -173,16 +173,16 @@ def release_partial(target: pathlib.Path, done: bool = False) -> None:
 def _remove_run_folder(folder: Any, target: pathlib.Path) -> None:
     """Removes the folder of a run: all of it at once, or its note last.
 
-    A kill then leaves what the next run of the target removes.
+    If this is killed, the next run of the target can remove the rest.
     """
     if not is_remote(folder):
         try:
             with private_place(target) as aside:
                 os.replace(folder, aside)
-        except OSError:  # the disk is full, or it is not there
+        except OSError:  # the disk is full, or the folder does not exist
             shutil.rmtree(folder, ignore_errors=True)
         return
-    with contextlib.suppress(FileNotFoundError):  # another machine removes it too
+    with contextlib.suppress(FileNotFoundError):  # another machine may remove the folder too
         if paths := [(folder / name).path for name in versions(folder) if name != NOTE]:
             folder.fs.rm(paths)
         remove_tree(folder)
@@ -190,18 +190,18 @@ def _remove_run_folder(folder: Any, target: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def scratch_place(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields a local path for an output, or a part of one, that is made of what a folder keeps."""
+    """Yields a local path at which to build an output from the contents of a run's folder."""
     if is_remote(folder):
         with tempfile.TemporaryDirectory(prefix="faith_jax_") as place:
             yield pathlib.Path(place) / "made"
         return
     new_output = folder / "made"
-    shutil.rmtree(new_output, ignore_errors=True)  # of a run killed here
+    shutil.rmtree(new_output, ignore_errors=True)  # left by a killed run
     yield new_output
 
 
 def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--output") -> None:
-    """Adds to the note of a run what is known only later; a stopped run must have noted it so."""
+    """Adds settings that are only known later to a run's note; a stopped run must agree."""
     note = read_json_or_none(folder / NOTE) or {}
     noted_before = {name: value for name, value in more.items() if name in note}
     if changed_setting := difference(note, noted_before):
@@ -218,11 +218,12 @@ def atomic_folder(
     option: str = "--output",
     waits: bool = False,
 ) -> Iterator[pathlib.Path]:
-    """Yields a path for a folder, which takes its place at the end; see `resumable_output`.
+    """Yields a path for a new folder, which is moved to `target` at the end.
 
-    On an error nothing is left, and what stood at `target` stays. If nothing is written, nothing
-    changes. Folders above it are made where they are missing, and what a stopped run has made of
-    the same `contents` is discarded. With `replaces`, a folder that is there is replaced.
+    On an error, the new folder is removed, and an existing `target` stays. If nothing is written,
+    nothing changes. Missing parent folders are made, and unfinished results of a stopped run with
+    the same `contents` are discarded. With `replaces`, an existing folder is replaced. For the
+    other arguments and errors see `resumable_output`.
     """
     with contextlib.ExitStack() as held:
         held.enter_context(remove_new_folders_on_error(target.parent))
@@ -252,7 +253,7 @@ def atomic_folder(
 
 
 def has_contents(folder: pathlib.Path) -> bool:
-    """Whether there is more in a folder than a note, or a part of one."""
+    """Whether a run's folder has anything besides its notes and empty files."""
     notes = {NOTE, PLAN}
     if is_remote(folder):
         return bool(versions(folder).keys() - notes)
@@ -261,13 +262,13 @@ def has_contents(folder: pathlib.Path) -> bool:
 
 
 def _put_back(folder: pathlib.Path, target: pathlib.Path) -> None:
-    """Puts back an output that was moved aside, where nothing has taken its place."""
+    """Restores an output that was moved aside, if nothing has taken its place."""
     if (folder / _REPLACED).exists() and not target.exists():
         os.replace(folder / _REPLACED, target)
 
 
 def _is_ours(folder: pathlib.Path) -> bool:
-    """Whether a run has made a folder; an empty one, without a whole note, is anyone's."""
+    """Whether a run made a folder; an empty folder, or leftovers of writing a note, count too."""
     if not folder.is_dir():
         return False
     note = read_json_or_none(folder / NOTE) or {}
@@ -285,10 +286,10 @@ def _other_run(folder: pathlib.Path, changed_setting: str, option: str) -> Confi
 
 
 def check_settings(path: pathlib.Path, settings: Mapping[str, Any], content: str) -> None:
-    """Checks that files were made with the settings that are asked for.
+    """Checks that files were made with the requested settings.
 
-    Settings that are only in the file of JSON at `path` do not matter. `content` says what the
-    files have, such as "responses".
+    Settings that are only in the JSON file at `path` are ignored. `content` names the content of
+    the files for the error, such as "responses".
 
     Raises:
       ConfigError: names the first setting that differs.
@@ -301,9 +302,9 @@ def check_settings(path: pathlib.Path, settings: Mapping[str, Any], content: str
 
 
 def difference(before: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> str:
-    """Returns the first setting that differs from those of a former run, with both values; or "".
+    """Describes the first setting that differs from a former run, with both values; "" = equal.
 
-    A setting within settings is named with these, as `decoding.top_p`. Digests are not shown.
+    Nested settings are named with their path, such as `decoding.top_p`. Digests are not shown.
     """
     if before is None:
         return "other settings, which are not readable"

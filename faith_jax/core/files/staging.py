@@ -1,7 +1,7 @@
-"""Local copies of what lies on stores, and on stores of what grows here.
+"""Local copies of files on stores, and copies on stores of growing local files.
 
-What a library opens by its local name is staged: copied once, into a cache by the versions of its
-objects.
+A file that a library must open by a local name is staged: copied once, into a cache that is keyed
+by the versions of the objects.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class Mirror:
         self._when = time.monotonic()
 
     def copy(self, force: bool = False) -> None:
-        """Copies what has grown, if the last copy is old enough or with `force`."""
+        """Copies files that have grown, if the last copy is old enough or with `force`."""
         if not force and time.monotonic() - self._when < _MIRROR_SECONDS:
             return
         self._when = time.monotonic()
@@ -52,7 +52,7 @@ class Mirror:
                 self._sizes[path] = size
 
     def close(self) -> None:
-        """Copies what has grown, and removes the folder."""
+        """Copies files that have grown, and removes the local folder."""
         try:
             self.copy(force=True)
         finally:
@@ -60,23 +60,22 @@ class Mirror:
 
 
 def user_cache() -> pathlib.Path:
-    """Returns the user's folder for what can be made again."""
+    """Returns the user's cache folder, for files that can be made again."""
     caches = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(caches) / "faith_jax"
 
 
 def cache_folder() -> pathlib.Path:
-    """Returns the local folder for data of stores: FAITH_JAX_STAGING, or in the user's cache."""
+    """Returns the local folder for data of stores: FAITH_JAX_STAGING or in the user's cache."""
     if named := os.environ.get("FAITH_JAX_STAGING"):
         return pathlib.Path(named)
     return user_cache() / "stores"
 
 
 def make_once(place: pathlib.Path, make: Callable[[pathlib.Path], object]) -> None:
-    """Makes a folder of a cache, whole or not at all, unless it is there.
+    """Makes a folder of a cache, complete or not at all, unless the folder exists.
 
-    Several processes may make it at once. `make` gets the path of another folder, which takes its
-    place.
+    Several processes may do so at once. `make` fills a new folder, which is then moved to `place`.
     """
     if place.exists():
         return
@@ -89,14 +88,14 @@ def make_once(place: pathlib.Path, make: Callable[[pathlib.Path], object]) -> No
 def local_copy(
     location: str | os.PathLike[str], names: Iterable[str] | None = None
 ) -> pathlib.Path:
-    """Returns a local path of a file or folder: its own, or that of a staged copy.
+    """Returns a local path of a file or folder: the path itself, or a staged copy.
 
-    A copy is made again if an object has changed. Several processes may make it at once. With
-    `names`, that of a folder has only the files of these names, as far as they are there.
+    The copy is made again if an object has changed. Several processes may make it at once. With
+    `names`, the copy of a folder only has the files with these names, if they exist.
 
     Raises:
-      InputError: a folder is not complete, or cannot be read.
-      StorageError: the disk has no room.
+      InputError: if a folder is not complete, or cannot be read.
+      StorageError: if the disk has no room.
     """
     path: Any = path_of(location)
     if not is_remote(path):

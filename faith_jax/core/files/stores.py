@@ -1,8 +1,8 @@
-"""Paths of object stores, `gs://bucket/name` and `s3://bucket/name`, beside local ones.
+"""Paths of object stores, `gs://bucket/name` and `s3://bucket/name`, in addition to local paths.
 
 A path of a store has pathlib's interface (universal_pathlib, over gcsfs and s3fs). A store has
-objects and no folders: an object appears whole when its upload ends, none can be appended to or
-renamed, and a folder is there while an object lies below it.
+objects but no folders: an object appears as a whole when its upload ends, and cannot be appended to
+or renamed; a folder exists while there is an object below it.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ from faith_jax.core.errors import (
     storage_failure,
 )
 
-_POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not fetched
-# The schemes of stores, and the clients that fsspec uses, which are also the names of our extras.
+_POINTER = b"version https://git-lfs"  # the start of a file that Git LFS has not fetched
+# By scheme: the client package, and its name in fsspec, which is also the name of our extra.
 CLIENTS = {"gs": ("gcsfs", "gcs"), "s3": ("s3fs", "s3")}
 _SCHEME = re.compile(r"([a-z][a-z0-9]*)://")
 _LOG_IN = {
@@ -37,21 +37,21 @@ _LOG_IN = {
     "s3": "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or ask for s3:ListBucket, s3:GetObject and "
     "s3:PutObject",
 }
-_READ_BYTES = 4 << 20  # of an object in one request
-_checked: set[tuple[str, str]] = set()  # the buckets that have answered
+_READ_BYTES = 4 << 20  # bytes of an object to read in one request
+_checked: set[tuple[str, str]] = set()  # buckets that have answered
 
 
 def path_of(location: str | os.PathLike[str]) -> pathlib.Path:
-    """Returns a path of the storage that it names: `gs://…`, `s3://…`, or else local.
+    """Returns the path of a location: on a store for `gs://…` and `s3://…`, otherwise local.
 
-    A local one may begin with `~`, the user's home, or `~NAME`, another's.
+    A local path may begin with `~`, the user's home, or `~NAME`, another user's home.
 
-    A path of a store has the interface of pathlib.Path, as which it is annotated everywhere, but is
-    none: functions that open local files by their names refuse it.
+    A path of a store has the interface of pathlib.Path and is annotated as one everywhere, but it
+    is not one: functions that open local files by name refuse it.
 
     Raises:
-      ConfigError: an unknown storage, one whose client is not installed, a bucket that is not there
-        or that this account may not list.
+      ConfigError: for an unknown storage, a storage whose client is not installed, or a bucket that
+        does not exist or that this account may not list.
     """
     if not isinstance(location, str):
         is_in_home = str(location).startswith("~")
@@ -74,24 +74,24 @@ def path_of(location: str | os.PathLike[str]) -> pathlib.Path:
 
 
 def is_remote(path: Any) -> bool:
-    """Whether a path is one of an object store."""
+    """Whether a path is on an object store."""
     return getattr(path, "protocol", "") in CLIENTS
 
 
 def is_folder(location: str) -> bool:
-    """Whether a path of any storage names a folder that is there."""
+    """Whether a path on any storage is an existing folder."""
     return path_of(location).is_dir() if location else False
 
 
 @functools.cache
 def _path_class(scheme: str) -> type:
-    """Returns the class of a store's paths; its client sees at once what others have written."""
-    # Orbax and TFDS open stores through etils.epath, which takes the same clients then: else it
-    # takes TensorFlow's where it finds it.
+    """Returns the class of a store's paths, whose client caches no listings."""
+    # Orbax and TFDS open stores through etils.epath. With this setting it uses the same clients;
+    # otherwise it would use TensorFlow's, if TensorFlow is installed.
     os.environ.setdefault("EPATH_USE_TF", "false")
     if epath := sys.modules.get("etils.epath.gpath"):
-        epath._is_tf_installed.cache_clear()  # it has looked at a local path before
-    # Else gcsfs asks for the kind of each bucket at every call, with credentials of another kind.
+        epath._is_tf_installed.cache_clear()  # may be cached since epath opened a local path
+    # Otherwise gcsfs queries the type of each bucket at every call, with other credentials.
     os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     client, extra = CLIENTS[scheme]
     try:
@@ -104,14 +104,14 @@ def _path_class(scheme: str) -> type:
             f"{scheme}:// needs packages that are not installed: install faith_jax[{extra}]."
         ) from None
     fsspec.config.conf.setdefault(extra, {}).setdefault("use_listings_cache", False)
-    logging.getLogger(client).setLevel(logging.CRITICAL)  # it logs tracebacks of what it raises
+    logging.getLogger(client).setLevel(logging.CRITICAL)  # it logs tracebacks of raised errors
     return cast(type, upath.UPath)
 
 
 def _check_bucket(path: Any, bucket: str, name: str) -> None:
-    """Lists at most one object: finds a wrong name, no permission, or no network, before all else.
+    """Lists at most one object, to detect a wrong name, no permission or no network early.
 
-    The clients' errors have no common base.
+    The clients' errors have no common base class.
     """
     try:
         if path.protocol == "gs":
@@ -132,7 +132,7 @@ def _check_bucket(path: Any, bucket: str, name: str) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """Returns the reason that a file or an object could not be read or written, in one line."""
+    """Returns the reason why a file or an object could not be read or written, in one line."""
     if isinstance(error, FileNotFoundError):
         return os.strerror(errno.ENOENT)
     message = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -142,7 +142,7 @@ def reason(error: BaseException) -> str:
 
 
 def storage_errors() -> tuple[type[Exception], ...]:
-    """Returns OSError, and the errors that the clients in use raise in its place."""
+    """Returns OSError and the error types that the clients in use raise instead."""
     names = {"gcsfs.retry": "HttpError", "google.auth.exceptions": "GoogleAuthError"}
     names |= {"aiohttp.client_exceptions": "ClientError", "botocore.exceptions": "BotoCoreError"}
     loaded = {sys.modules[module]: name for module, name in names.items() if module in sys.modules}
@@ -150,12 +150,12 @@ def storage_errors() -> tuple[type[Exception], ...]:
 
 
 def check_readable(location: str | os.PathLike[str]) -> None:
-    """Checks that an input is there, and is a file or a folder: pipes cannot be read twice.
+    """Checks that an input exists and is a file or a folder, because pipes cannot be read twice.
 
-    Who opens an object of a store says whether it is there.
+    For object stores, opening the object reports a missing one.
 
     Raises:
-      InputError: it is missing, a pipe or a device.
+      InputError: if the input is missing, a pipe or a device.
     """
     path = path_of(location)
     if is_remote(path):
@@ -173,7 +173,7 @@ def check_readable(location: str | os.PathLike[str]) -> None:
 
 
 def check_no_pointer(path: pathlib.Path, error: type[FaithJaxError]) -> None:
-    """Raises `error` for a file that is a pointer of Git LFS; one that cannot be read is none."""
+    """Raises `error` if a file is a pointer of Git LFS; ignores files that cannot be read."""
     head = b""
     with contextlib.suppress(OSError), path.open("rb") as file:
         head = file.read(len(_POINTER))
@@ -185,18 +185,18 @@ def check_no_pointer(path: pathlib.Path, error: type[FaithJaxError]) -> None:
 
 
 def open_binary(path: str | os.PathLike[str]) -> io.BufferedReader:
-    """Opens a file of any storage to read it."""
+    """Opens a file on any storage for reading."""
     storage_path = path_of(path)
     if not is_remote(storage_path):
         return open(storage_path, "rb")
-    # A client's own file makes a request for each small read, or reads a block again for each few
-    # lines: a file of 7 MB took 517 requests of up to 5 MB line by line.
+    # A client's own file object sends a request for each small read, or reads a block again every
+    # few lines: reading a file of 7 MB line by line took 517 requests of up to 5 MB.
     return io.BufferedReader(cast(io.RawIOBase, storage_path.open("rb")), _READ_BYTES)
 
 
 @contextlib.contextmanager
 def translate_store_errors() -> Iterator[None]:
-    """Turns errors of the clients of stores that are not OSErrors into one."""
+    """Turns errors of store clients that are not OSErrors into OSErrors."""
     try:
         yield
     except OSError:
@@ -206,17 +206,17 @@ def translate_store_errors() -> Iterator[None]:
 
 
 def upload_file(source: pathlib.Path, target: Any) -> None:
-    """Copies a local file to an object, which appears whole or not at all."""
+    """Copies a local file to an object, which appears as a whole or not at all."""
     with translate_store_errors():
         target.fs.put_file(str(source), target.path)
 
 
 def fetch_file(source: Any, target: pathlib.Path) -> bool:
-    """Copies an object to a local file; returns False if there is no such object.
+    """Copies an object to a local file; returns False if the object does not exist.
 
     Raises:
-      InputError: it cannot be read.
-      StorageError: the local disk is full.
+      InputError: if the object cannot be read.
+      StorageError: if the local disk is full.
     """
     try:
         with translate_store_errors():
@@ -231,16 +231,16 @@ def fetch_file(source: Any, target: pathlib.Path) -> bool:
 
 
 def store_failure(error: BaseException) -> str:
-    """Returns a store's message if it is why something failed: no answer, no permission; or ""."""
+    """Returns a store's message if it caused an error (no answer, no permission), otherwise ""."""
     if isinstance(error, OSError):
         return " ".join(str(error).split()) if str(error).startswith("Forbidden: ") else ""
     return reason(error) if isinstance(error, storage_errors()) else ""
 
 
 def kvstore(folder: Any) -> dict[str, Any]:
-    """Returns TensorStore's description of a folder of any storage, which it opens itself."""
+    """Returns the spec with which TensorStore itself opens a folder on any storage."""
     if not is_remote(folder):
-        # TensorStore refuses "..", which `realpath` follows as the operating system does.
+        # TensorStore refuses "..", which `realpath` resolves like the operating system.
         return {"driver": "file", "path": f"{os.path.realpath(folder)}/"}
     bucket, _, name = folder.path.partition("/")
     if folder.protocol == "gs":
@@ -254,12 +254,12 @@ def kvstore(folder: Any) -> dict[str, Any]:
 
 
 def content(path: Any) -> bytes:
-    """Returns a small object, in one request: all of one version."""
+    """Returns the content of a small object in one request, so that it is of one version."""
     return bytes(path.fs.cat_file(path.path))
 
 
 def version(path: Any) -> str | None:
-    """Returns an object's generation or ETag, which every write changes; None = no object."""
+    """Returns an object's generation or ETag, which changes with every write; None = no object."""
     try:
         info = path.fs.info(path.path)
     except FileNotFoundError:
@@ -273,7 +273,7 @@ def _extract_version(info: dict[str, Any]) -> str | None:
 
 
 def versions(folder: Any) -> dict[str, tuple[str, int]]:
-    """Returns the version and the bytes of all objects below a folder, by their relative names."""
+    """Returns the versions and sizes in bytes of all objects below a folder, by relative name."""
     try:
         infos = folder.fs.find(folder.path, detail=True)
     except FileNotFoundError:
@@ -287,7 +287,7 @@ def versions(folder: Any) -> dict[str, tuple[str, int]]:
 
 
 def stamp(paths: Iterable[str | pathlib.Path]) -> list[list[Any]]:
-    """Returns the stamps of files, which differ once these change: size and time, or version."""
+    """Returns stamps of files, which change when the files do: size and time, or version."""
     stamps = []
     for location in paths:
         path = path_of(location)

@@ -1,4 +1,4 @@
-"""Reads packed files (gzip, bzip2, Zstandard) and files of other encodings as bytes of UTF-8."""
+"""Reads packed files (gzip, bzip2, Zstandard) and files in other encodings as UTF-8 bytes."""
 
 import codecs
 import importlib
@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-_MODULES = {b"\x1f\x8b": "gzip", b"BZh": "bz2"}  # how a file begins, and the module that reads it
+_MODULES = {b"\x1f\x8b": "gzip", b"BZh": "bz2"}  # the modules that read files, by first bytes
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _PIECE_BYTES = 1 << 16
 PACKED_ENDINGS = (".gz", ".bz2", ".zst")
@@ -27,9 +27,9 @@ def unpack(file: IO[bytes]) -> IO[bytes]:
 
 
 def recode_to_utf8(file: IO[bytes], encoding: str) -> IO[bytes]:
-    """Returns a text file of another encoding as UTF-8.
+    """Returns a text file in another encoding as UTF-8.
 
-    Reading raises a UnicodeDecodeError where bytes are none of the encoding.
+    Reading raises a UnicodeDecodeError if bytes are not valid in the encoding.
     """
 
     def convert() -> Iterator[bytes]:
@@ -57,7 +57,7 @@ def _decompress_zstandard(file: IO[bytes]) -> Iterator[bytes]:
 
 
 class _Borrowed(io.RawIOBase):
-    """Reads a file that stays open when Arrow closes this one."""
+    """A wrapper of a file; the file stays open when Arrow closes the wrapper."""
 
     def __init__(self, file: IO[bytes]):
         self._file = file
@@ -70,7 +70,7 @@ class _Borrowed(io.RawIOBase):
 
 
 class _Pieces(io.RawIOBase):
-    """Reads bytes that come in pieces; to go back, it begins again, as Python's gzip does."""
+    """A file of bytes that come in pieces; seeking back starts again, as in Python's gzip."""
 
     def __init__(self, begin: Callable[[], Iterator[bytes]]):
         self._begin = begin

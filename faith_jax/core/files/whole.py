@@ -1,13 +1,13 @@
-"""Files and folders that appear whole or not at all, and stay after a power cut.
+"""Files and folders that appear complete or not at all, and survive a power cut.
 
-An output is made in a private place beside it: whoever may make files in a shared folder could put
-a link to a foreign file under a name that can be guessed, so this is a folder of a random name,
-into which only this user may write. Before the output takes its place, its data is synced to disk.
+An output is built in a private folder beside its place. The folder has a random name, and only this
+user may write into it: in a shared folder, another user could place a link to a foreign file under
+a name that can be guessed. The output's data is synced to disk before it is moved into place.
 
-On a store, a file is one object, which appears when its upload ends. A folder has no moment at
-which it appears: `_upload.json` in it says, before its first object, that it is being written, and
-after the last one which objects it has, of how many bytes. Whoever reads a folder that has this
-file demands this; a folder that others have uploaded has none, and is read as it is.
+On a store, a file is one object, which appears when its upload ends. A folder does not appear at
+once, so its object `_upload.json` says before the first upload that the folder is being written,
+and after the last one which objects it has, with their sizes. Readers of such a folder check this;
+a folder that others have uploaded does not have this object, and is read as it is.
 """
 
 import contextlib
@@ -38,19 +38,19 @@ from faith_jax.core.files.stores import (
     versions,
 )
 
-OURS = {"made_by": "faith_jax"}  # in the notes by which a folder of ours is known
+OURS = {"made_by": "faith_jax"}  # in notes, identifies folders that this package has made
 UPLOAD = "_upload.json"
 _PARTIAL = ".partial"
-_MARK = ".private"  # the locked file in a private folder, which no other folder has
+_MARK = ".private"  # the locked file in a private folder; other folders have no such file
 
 
 @contextlib.contextmanager
 def atomic_file(path: str | pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields a local path, beside that of a file on a disk, whose place it takes at the end.
+    """Yields a local path to write to; the new file is moved to `path` at the end.
 
-    On an error nothing is left, and what stood at `path` stays. If nothing is written, nothing
-    changes. Several processes may write a file at once; the last one wins. What is no regular file,
-    such as a pipe or /dev/null, is written to, and never replaced; "-" is standard output.
+    On an error the new file is removed, and an existing file stays. If nothing is written, nothing
+    changes. Several processes may write a file at once; the last one wins. A path that is not a
+    regular file, such as a pipe, is written to but not replaced; "-" is standard output.
     """
     target = path_of(path)
     with private_place(target) as beside:
@@ -60,11 +60,11 @@ def atomic_file(path: str | pathlib.Path) -> Iterator[pathlib.Path]:
         if str(target) == "-" and (stream := getattr(sys.stdout, "buffer", None)):
             sys.stdout.flush()
             stream.write(beside.read_bytes())
-        elif str(target) == "-":  # of a notebook
+        elif str(target) == "-":  # sys.stdout of a notebook has no buffer
             sys.stdout.write(beside.read_text(encoding="utf-8"))
         elif is_stream(target):
             number = _open_file(target)
-            sys.stdout.flush()  # which comes before, if it is the same file
+            sys.stdout.flush()  # earlier output comes first, if it goes to the same file
             place = target if number is None else os.dup(number)
             with open(beside, "rb") as file, open(place, "wb", buffering=0) as stream:
                 shutil.copyfileobj(file, stream)
@@ -73,10 +73,10 @@ def atomic_file(path: str | pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def move_into_place(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Moves a file or folder to its place, where it stays after a power cut.
+    """Moves a file or folder into place, so that it survives a power cut.
 
-    Its data is on disk before it has its name. A folder takes the place of a file or an empty
-    folder only. To a store it is copied.
+    The data is synced to disk before the move. A folder can only replace an empty folder. If the
+    target is on a store, the source is copied.
     """
     if not is_remote(target):
         sync(source)
@@ -89,9 +89,9 @@ def move_into_place(source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def sync(path: pathlib.Path) -> None:
-    """Returns when a file, or a folder with all that is in it, is on disk.
+    """Blocks until a file, or a folder with all its contents, is on disk.
 
-    A file of rows on a store is one object then.
+    A growing file of rows on a store is uploaded as its final object.
     """
     if is_remote(path):
         if growing_rows.current(path) is not path:
@@ -105,14 +105,14 @@ def sync(path: pathlib.Path) -> None:
 
 
 def sync_entry(path: pathlib.Path) -> None:
-    """Returns when a file, or which names a folder has, is on disk."""
+    """Blocks until a file, or the entry list of a folder, is on disk."""
     if is_remote(path):
         return
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # folders of some file systems
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # folders on some file systems
             raise
     finally:
         os.close(file)
@@ -120,11 +120,11 @@ def sync_entry(path: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def report_write_errors(place: Any) -> Iterator[None]:
-    """Turns an OSError into an error that says that `place` cannot be written.
+    """Turns storage errors into an error that says that `place` cannot be written.
 
     Raises:
-      StorageError: the disk is full, or fails.
-      ConfigError: anything else that the user can change.
+      StorageError: if the disk is full or fails.
+      ConfigError: for all other reasons, which the user can change.
     """
     try:
         yield
@@ -134,18 +134,18 @@ def report_write_errors(place: Any) -> Iterator[None]:
 
 
 def write_text(path: str | pathlib.Path, text: str) -> None:
-    """Writes a file whole; raises a ConfigError if it cannot be written."""
+    """Writes a file atomically; raises the errors of `report_write_errors`."""
     with report_write_errors(path), atomic_file(path) as beside:
         beside.write_text(text, encoding="utf-8")
 
 
 def write_json(path: str | pathlib.Path, value: Any) -> None:
-    """Writes a value as JSON, as `write_text` does; paths become texts."""
+    """Writes a value as JSON with `write_text`; paths become strings."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
 
 
 def read_json_or_none(path: pathlib.Path) -> dict[str, Any] | None:
-    """Returns the object in a file of JSON; None where there is none, or no whole one."""
+    """Returns the object in a JSON file; None if it is missing or not a complete object."""
     try:
         value = json.loads(content(path) if is_remote(path) else path.read_bytes())
     except (OSError, ValueError):
@@ -154,7 +154,7 @@ def read_json_or_none(path: pathlib.Path) -> dict[str, Any] | None:
 
 
 def write_jsonl(path: str | pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Writes rows as JSON, one a line, as `write_text` does."""
+    """Writes rows as JSON lines with `write_text`."""
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
@@ -169,8 +169,8 @@ def make_output_folder(output: str | pathlib.Path, option: str = "--output") -> 
 
 @contextlib.contextmanager
 def remove_new_folders_on_error(folder: pathlib.Path) -> Iterator[None]:
-    """Removes on an error a folder and those above it which are made within, if they are empty."""
-    # On a store, a folder is gone with what was in it.
+    """Removes `folder` and its parents on an error, if the block made them and they are empty."""
+    # On a store, a folder disappears with its contents.
     paths = () if is_remote(folder) else (folder, *folder.parents)
     missing = [path for path in paths if not path.exists()]
     try:
@@ -183,7 +183,7 @@ def remove_new_folders_on_error(folder: pathlib.Path) -> Iterator[None]:
 
 
 def check_space(place: pathlib.Path, size: int) -> None:
-    """Raises a StorageError unless a disk has `size` bytes free for a place, there or not yet."""
+    """Raises a StorageError unless the disk of `place`, which need not exist, has `size` bytes."""
     if is_remote(place):
         return
     folder = next(path for path in place.absolute().parents if path.is_dir())
@@ -197,11 +197,11 @@ def check_space(place: pathlib.Path, size: int) -> None:
 
 @contextlib.contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Makes Ctrl-C and SIGTERM wait: libraries that write in threads abort if they break off."""
+    """Delays Ctrl-C and SIGTERM, because libraries that write in threads abort on interrupts."""
     signals: list[tuple[int, Any]] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread gets signals
+        yield  # only the main thread can handle signals
         return
     before = {number: signal.signal(number, lambda *a: signals.append(a)) for number in numbers}
     try:
@@ -215,10 +215,10 @@ def defer_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def private_place(target: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields a local path of the name of a file or folder, to be moved there once it is whole.
+    """Yields a path in a private folder at which to build a file or folder before moving it.
 
-    What is left there at the end is removed; for what a kill leaves see `remove_leftovers`. For a
-    target that is not on a disk the place is in a temporary folder.
+    The private folder is removed at the end; `remove_leftovers` removes it after a kill. If the
+    target is not on a disk, a temporary folder is used.
     """
     if is_remote(target) or is_stream(target):
         with tempfile.TemporaryDirectory(prefix="faith_jax_") as temporary:
@@ -230,8 +230,8 @@ def private_place(target: pathlib.Path) -> Iterator[pathlib.Path]:
         try:
             lock = lock_file(folder / _MARK)
         except FileNotFoundError:
-            continue  # another writer took the folder for one that a kill has left
-        except OSError:  # a file system without locks
+            continue  # another writer removed the folder as the leftover of a kill
+        except OSError:  # the file system has no locks
             lock = None
             break
         if lock is not None:
@@ -247,15 +247,15 @@ def private_place(target: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def private_pattern(name: str) -> str:
-    """Returns the glob pattern of the names of private folders for a target of a name."""
-    letters = "?" * 8  # that tempfile draws
+    """Returns a glob pattern for the names of private folders of a target called `name`."""
+    letters = "?" * 8  # tempfile's random letters
     return f".{glob.escape(name)}.{letters}{_PARTIAL}"
 
 
 def remove_leftovers(target: pathlib.Path) -> None:
-    """Removes the private folders for a target that kills have left: nobody holds their locks.
+    """Removes the private folders of a target that killed processes left, which are not locked.
 
-    On file systems without locks those that are not empty stay.
+    On file systems without locks, folders that are not empty stay.
     """
     for folder in target.parent.glob(private_pattern(target.name)):
         with contextlib.suppress(OSError):
@@ -270,7 +270,7 @@ def remove_leftovers(target: pathlib.Path) -> None:
 
 
 def _remove_private_folder(folder: pathlib.Path) -> None:
-    """Removes a private folder, its mark last, so that what a kill leaves is still known as one."""
+    """Removes a private folder, its mark last, so that it stays recognisable after a kill."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -280,8 +280,8 @@ def _remove_private_folder(folder: pathlib.Path) -> None:
 
 
 def lock_file(path: pathlib.Path, wait: bool = False) -> int | None:
-    """Returns the descriptor of a file that is locked now; None = another process has locked it."""
-    from filelock import lock_descriptor  # imports asyncio
+    """Locks a file and returns its descriptor, or None if another process has locked it."""
+    from filelock import lock_descriptor  # imported late, because it imports asyncio
 
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
@@ -290,7 +290,7 @@ def lock_file(path: pathlib.Path, wait: bool = False) -> int | None:
             with contextlib.suppress(FileNotFoundError):
                 if is_locked and os.path.samestat(os.fstat(file), path.lstat()):
                     return file
-            os.close(file)  # of another run, which may have ended just then and removed it
+            os.close(file)  # another run holds it, or has just ended and removed it
             if not is_locked:
                 return None
         except OSError:
@@ -300,16 +300,16 @@ def lock_file(path: pathlib.Path, wait: bool = False) -> int | None:
 
 
 def link_error(path: pathlib.Path, option: str) -> ConfigError:
-    """Returns the error of a link in a place of ours, which may lead to a foreign file."""
+    """Returns the error for a link in one of our folders, which may lead to a foreign file."""
     return ConfigError(
         f"{option}: {path} is a link, and no run has made it; remove it, or name another output."
     )
 
 
 def is_stream(path: pathlib.Path) -> bool:
-    """Whether a path is "-", or of a device, a pipe or a socket, or leads to one.
+    """Whether a path is "-", or a device, a pipe or a socket, or a link to one.
 
-    Links to what this process has open are too, such as /dev/stdout, also where it is a file.
+    Links to open files of this process, such as /dev/stdout, count too, even to regular files.
     """
     if is_remote(path):
         return False
@@ -318,7 +318,7 @@ def is_stream(path: pathlib.Path) -> bool:
 
 
 def _open_file(path: pathlib.Path) -> int | None:
-    """Returns the number of an open file of this process that a path leads to; None = none."""
+    """Returns the descriptor of an open file of this process that a path links to, or None."""
     for _ in range(40):  # as many links as Linux follows
         place = os.path.join(os.path.realpath(path.parent), path.name)
         if match := re.fullmatch(rf"/proc/{os.getpid()}/fd/(\d+)", place):
@@ -330,7 +330,7 @@ def _open_file(path: pathlib.Path) -> int | None:
 
 
 def upload_folder(source: pathlib.Path, target: Any) -> None:
-    """Copies a local folder to a store, in place of what a stopped upload has left there."""
+    """Copies a local folder to a store, and replaces objects that a stopped upload has left."""
     files = {
         path.relative_to(source).as_posix(): path.stat().st_size
         for path in sorted(source.rglob("*"))
@@ -341,7 +341,7 @@ def upload_folder(source: pathlib.Path, target: Any) -> None:
 
 
 def _copy_within(source: Any, target: Any) -> None:
-    """Copies a file or folder within a store, as an upload does; nothing moves through here."""
+    """Copies a file or folder within a store, without downloading it; marked like an upload."""
     if source.is_dir():
         files = {name: size for name, (_, size) in versions(source).items()}
         paths = [(source / name).path for name in files]
@@ -354,13 +354,13 @@ def _copy_within(source: Any, target: Any) -> None:
 def _replace_objects(
     target: Any, files: dict[str, int], write_files: Callable[[list[str]], None]
 ) -> None:
-    """Makes a folder of what `write_files` writes; it is marked as partial until all is there."""
+    """Makes a folder of the objects that `write_files` writes, marked as partial until the end."""
     with translate_store_errors():
         before = versions(target)
         if before and UPLOAD not in before:
             raise ConfigError(f"{target} is there, and no run has made it; name another output.")
         _write_upload_mark(target, False, {})
-        # Files that stay are never missing: another process may be making the same folder.
+        # Only other objects are removed: another process may be making the same folder.
         if left := [(target / name).path for name in before if name not in (UPLOAD, *files)]:
             target.fs.rm(left)
         write_files([(target / name).path for name in files])
@@ -373,7 +373,7 @@ def _write_upload_mark(target: Any, complete: bool, files: dict[str, int]) -> No
 
 
 def _read_upload_mark(folder: Any) -> dict[str, Any] | None:
-    """Returns the mark that an upload has left in its folder; None = others have made it."""
+    """Returns the mark that an upload left in its folder; None = the folder was made by others."""
     try:
         mark = json.loads(content(folder / UPLOAD))
     except FileNotFoundError:
@@ -384,7 +384,7 @@ def _read_upload_mark(folder: Any) -> dict[str, Any] | None:
 
 
 def is_complete(path: pathlib.Path) -> bool:
-    """Whether a file or a folder is there; a folder that an upload has left unfinished is not."""
+    """Whether a file or folder exists; a folder of an unfinished upload does not count."""
     if not is_remote(path) or not path.is_dir():
         return path.exists()
     mark = _read_upload_mark(path)
@@ -392,7 +392,7 @@ def is_complete(path: pathlib.Path) -> bool:
 
 
 def check_whole(folder: Any) -> dict[str, tuple[str, int]]:
-    """Returns the versions and bytes of a store's whole folder by the names of its objects."""
+    """Checks that a store's folder is complete; returns versions and sizes of objects, by name."""
     objects = versions(folder)
     if not objects:
         raise InputError(f"{folder}: no such folder.")
@@ -411,7 +411,7 @@ def check_whole(folder: Any) -> dict[str, tuple[str, int]]:
 
 
 def remove_tree(folder: Any) -> None:
-    """Removes a folder of any storage with all that is in it, if it is there."""
+    """Removes a folder on any storage with all its contents, if it exists."""
     if not is_remote(folder):
         shutil.rmtree(folder, ignore_errors=True)
     elif objects := versions(folder):

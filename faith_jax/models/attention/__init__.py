@@ -1,1 +1,1 @@
-"""Attention: one layer for all families, its forms, and what may look where."""
+"""Attention: one layer for all model families, its implementations, and its masks."""

@@ -1,8 +1,9 @@
 """Attention by cuDNN's fused kernel for GPUs, also with position bias.
 
-The kernel is JAX's (`jax.nn.dot_product_attention`). It keeps no scores: its gradient, that of the
-bias included, computes them again. This file says it which keys there are: by the length of each
-row where rows are only padded, else by a mask [rows, 1, queries, keys], which is added to the bias.
+The kernel is JAX's (`jax.nn.dot_product_attention`). It does not keep scores: its gradient,
+including the gradient of the bias, computes them again. This file tells the kernel which keys are
+valid: by the length of each row if rows are only padded, otherwise by a mask
+[rows, 1, queries, keys], which is added to the bias.
 """
 
 from typing import Literal
@@ -15,7 +16,7 @@ from faith_jax.core.types import Array
 from faith_jax.models.attention.masks import AttentionMask, pad_axis, repeat_rows
 from faith_jax.models.positions import BlockBias
 
-IMPLEMENTATION: Literal["cudnn", "xla"] = "cudnn"  # "xla" runs anywhere; tests on CPUs set it
+IMPLEMENTATION: Literal["cudnn", "xla"] = "cudnn"  # "xla" runs anywhere; CPU tests set it
 
 
 def cudnn_attend(
@@ -27,15 +28,15 @@ def cudnn_attend(
     *,
     scale: float = 1.0,
 ) -> Float[Array, "rows heads queries width"]:
-    """Computes dot-product attention as `attend` does by blocks, without softcap and dropout.
+    """Computes dot-product attention like `attend` by blocks, without softcap and dropout.
 
-    Queries that may see nothing have outputs without meaning, but finite ones. Queries, keys and
-    values are as in `attend`, bfloat16 or float16, with a width of at most 128, a multiple of 8.
-    Without segments and a window, a row's valid keys stand in front of its padding.
+    Outputs of queries that see no key are finite, but meaningless. Queries, keys and values are as
+    in `attend`, bfloat16 or float16, with a width of at most 128, a multiple of 8. Without segments
+    and a window, a row's valid keys must precede its padding.
     """
     rows, _, length, _ = query.shape
     key, value = repeat_rows(key, rows), repeat_rows(value, rows)
-    # The kernel's gradient takes even lengths only; what is added is no valid token.
+    # The kernel's gradient only supports even lengths; the added token is not valid.
     query, key, value = (pad_axis(x, 2, 2) for x in (query, key, value))
     queries, keys = (
         jax.tree.map(lambda x: pad_axis(x, 1, 2), part) for part in (mask.queries, mask.keys)
@@ -43,12 +44,12 @@ def cudnn_attend(
     mask = mask.replace(queries=queries, keys=keys)
     added = None
     if bias is not None:
-        # Positions may have one row, which holds for all.
+        # Positions may have a single row for all.
         keys = jax.tree.map(lambda x: repeat_rows(x, rows) if len(x) > 1 else x, keys)
         added = bias.block(query, key, queries, keys, 0).astype(query.dtype)
     lengths = full_mask = None
     if mask.keys.segments is None and mask.window is None:
-        # At least one key: a softmax over none is not a number.
+        # At least one key, because a softmax over no keys would be NaN.
         lengths = jnp.maximum(jnp.sum(mask.keys.valid, axis=1, dtype=jnp.int32), 1)
         lengths = repeat_rows(lengths, rows)
     else:
@@ -62,7 +63,7 @@ def cudnn_attend(
         bias=added,
         mask=full_mask,
         scale=scale,
-        # A whole mask is causal itself.
+        # A whole mask already excludes later keys.
         is_causal=mask.causal and full_mask is None,
         key_value_seq_lengths=lengths,
         implementation=IMPLEMENTATION,

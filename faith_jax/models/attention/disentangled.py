@@ -27,15 +27,15 @@ def relative_rows(length: int, buckets: int, max_distance: int) -> np.ndarray:
     `max_distance` of 0, each distance below `buckets` is a bucket (DeBERTa v1).
     """
     by_distance = log_buckets(np.arange(length - 1, -length, -1), buckets, max_distance)
-    # Distance 0 has row `buckets`; the first and the last row are for all that is farther away.
+    # Distance 0 has row `buckets`; the first and the last row also serve all larger distances.
     return np.clip(by_distance + buckets, 0, 2 * buckets - 1)
 
 
 class DisentangledBias(struct.PyTreeNode):
     """The products of contents with relative positions, times `scale`.
 
-    `position_query` is the projected relative embedding [heads, 2 * length - 1, head_dim] for keys,
-    `position_key` that for queries; element c belongs to a query length - 1 - c after its key.
+    `position_query` is the projected relative embedding [heads, 2 * length - 1, head_dim] that
+    meets keys; `position_key` meets queries. Element c is for a query length - 1 - c after its key.
     """
 
     position_query: Array
@@ -65,8 +65,8 @@ class DisentangledBias(struct.PyTreeNode):
 class DisentangledAttention(nn.Module):
     """Self-attention whose logits also compare contents with relative positions.
 
-    The projections of the contents also give the queries and keys of the positions, except in
-    DeBERTa v1 (`separate_positions`). Three products are summed, so `scale` is
+    The content projections also project the relative positions, except in DeBERTa v1
+    (`separate_positions`). Three products are summed, so `attention_scale` is
     (3 * head_dim) ** -0.5. The relative embedding has twice as many rows as relative buckets.
     """
 
@@ -96,22 +96,22 @@ class DisentangledAttention(nn.Module):
             return Projection(width, axes, cfg.dtype, use_bias=use_bias, name=name)
 
         of_contents = projection("query"), projection("key", not separate), projection("value")
-        # The kernels of queries and keys project relative positions too, unless v1's are separate.
+        # The kernels of queries and keys project relative positions too, except in DeBERTa v1.
         of_positions = of_contents[:2]
         if separate:
             of_positions = projection("position_query"), projection("position_key", False)
-        # [1, 2 * buckets, embed]: a batch of one, as `split_heads` takes it.
+        # [1, 2 * buckets, embed]: a batch of one, as `split_heads` expects.
         relative = nn.Dropout(cfg.dropout_rate)(relative, deterministic=deterministic)[None]
         query, key, value = (split_heads(part(inputs), cfg.num_heads) for part in of_contents)
         by_blocks = isinstance(mask, AttentionMask)
         length = inputs.shape[1]
         if by_blocks:
-            # The last block may reach beyond the length.
+            # The last block may extend beyond the length.
             length = math.prod(block_sizes(length, cfg.attention_block_length))
         max_distance = 0 if separate else cfg.relative_attention_max_distance
         rows = relative_rows(length, cfg.relative_attention_num_buckets, max_distance)
         order: Any = rows
-        if len(rows) < relative.shape[1]:  # the fewer are projected
+        if len(rows) < relative.shape[1]:  # project fewer rows
             relative, order = relative[:, rows], slice(None)
         # [heads, 2 * length - 1, head_dim] each, by distance.
         position_query, position_key = (
@@ -119,7 +119,7 @@ class DisentangledAttention(nn.Module):
         )
         bias: Any = DisentangledBias(position_query, position_key, cfg.attention_scale)
         if not by_blocks:
-            # Without blocks the whole sequence is one.
+            # Without blocks, the whole sequence is a single block.
             bias = bias.block(query, key, None, None, 0)
         rate = cfg.attention_weights_dropout
         x = attend(

@@ -1,8 +1,8 @@
-"""Dot-product attention: plain, with all scores at once, or block by block.
+"""Dot-product attention, with all scores at once (plain) or block by block.
 
-By blocks, attention takes a block of queries at a time and goes over the blocks of keys with a
-running maximum and sum of the softmax. The gradient computes a block's scores again, so memory
-grows with the length of the inputs, not with its square. Masks and biases are made for each block.
+Attention by blocks takes one block of queries at a time and iterates over the blocks of keys with
+a running maximum and sum of the softmax. The gradient computes a block's scores again, so memory
+grows with the length of the inputs, not its square. Masks and biases are computed for each block.
 
 Reference: Dao 2023 (FlashAttention-2), algorithms 1 and 2.
 """
@@ -29,13 +29,13 @@ def _pairwise_products(
     key: Float[Array, "batch kv_heads keys width"],
     dtype: DTypeLike | None,
 ) -> Float[Array, "rows heads queries keys"]:
-    """Returns query-key products; consecutive rows, and groups of heads, may share keys."""
+    """Returns query-key products; consecutive rows and groups of heads may share keys."""
     rows, heads, length, width = query.shape
     batch, kv_heads = key.shape[:2]
     if (rows, heads) == (batch, kv_heads):
         return jnp.einsum("bhqd,bhkd->bhqk", query, key, preferred_element_type=dtype)
-    # Shared keys are broadcast, not repeated in memory: [batch, copies, kv_heads, group, queries,
-    # width].
+    # Queries are reshaped so that shared keys are broadcast, not repeated in memory: [batch,
+    # copies, kv_heads, group, queries, width].
     query = query.reshape(batch, rows // batch, kv_heads, heads // kv_heads, length, width)
     products = jnp.einsum("bchgqd,bhkd->bchgqk", query, key, preferred_element_type=dtype)
     return products.reshape(rows, heads, length, -1)
@@ -46,7 +46,7 @@ def _weighted_sum(
     value: Float[Array, "batch kv_heads keys width"],
     dtype: DTypeLike | None = None,
 ) -> Float[Array, "rows heads queries width"]:
-    """Returns the sums of values, which are shared as in `_pairwise_products`."""
+    """Returns weighted sums of values, which rows and heads share as in `_pairwise_products`."""
     rows, heads, length, width = weights.shape
     batch, kv_heads = value.shape[:2]
     if (rows, heads) == (batch, kv_heads):
@@ -60,11 +60,11 @@ def _weighted_sum(
 def _attention_logits(
     query: Array, key: Array, float32: bool, scale: float, softcap: float
 ) -> Array:
-    """Returns logits before bias and mask, float32."""
+    """Returns float32 logits before bias and mask."""
     logits = _pairwise_products(query, key, jnp.float32 if float32 else None).astype(jnp.float32)
     if scale != 1.0:
         logits *= scale
-    # Almost linear around 0, and within -softcap and softcap.
+    # Almost linear around 0, and limited to (-softcap, softcap).
     return softcap * jnp.tanh(logits / softcap) if softcap else logits
 
 
@@ -88,25 +88,25 @@ def attend(
     """Computes dot-product attention; like T5, without scaling by the head's width by default.
 
     Args:
-      query: `rows` and `heads` are multiples of `batch` and `kv_heads`; consecutive ones share keys
-        and values.
+      query: `rows` and `heads` are multiples of `batch` and `kv_heads`; consecutive rows and heads
+        share keys and values.
       key: see `query`.
       value: see `query`.
-      mask: True = attend; its keys are those of the prefix and the others. An `AttentionMask` =
-        attend by blocks, by its kernel, without a prefix.
-      bias: added to the logits; by blocks, what makes them.
+      mask: True = attend; covers the keys of the prefix, then the others. An `AttentionMask` =
+        attend by blocks with the mask's kernel, without a prefix.
+      bias: added to the logits; a `BlockBias` for attention by blocks.
       float32_logits: compute the products of query and key in float32.
       prefix: keys and values before the others, with their own batch size.
       scale: factor of the products.
       softcap: c in c * tanh(product / c); 0 = none.
       dropout_rate: share of attention weights to drop.
       dropout_key: random key; None = no dropout.
-      broadcast_dropout: use one mask for all queries.
-      block_length: the largest number of queries, and of keys, of a block.
+      broadcast_dropout: use one dropout mask for all queries.
+      block_length: maximum number of queries, and of keys, in a block.
       window_length: see `splash.splash_attend`.
     """
     if isinstance(mask, AttentionMask):
-        # Only decoding has a prefix, and its mask is whole.
+        # Only decoding has a prefix, and its mask is an array.
         assert prefix is None
         if mask.kernel == "splash":
             from faith_jax.models.attention.splash import splash_attend
@@ -141,8 +141,8 @@ def attend(
         ),
         dropout=dropout if dropout_key is not None and dropout_rate else None,
     )
-    # The backward pass computes the weights [rows, heads, queries, keys] again: all layers' would
-    # take most of the memory of a training step.
+    # The backward pass computes the weights [rows, heads, queries, keys] again: keeping the weights
+    # of all layers would take most of the memory of a training step.
     return jax.checkpoint(attend_to_all)(query, key, value, mask, bias, prefix, dropout_key)
 
 
@@ -161,35 +161,35 @@ def _attend_to_all(
     """Returns the attention with all its scores at once; see `attend`."""
     logits = logits_of(query, key)
     if prefix is not None:
-        # The prefix has its own batch size, so that its logits are computed apart; the softmax is
+        # The prefix has its own batch size, so its logits are computed separately; the softmax is
         # over both.
         logits = jnp.concatenate([logits_of(query, prefix[0]), logits], axis=-1)
     if bias is not None:
         logits += bias.astype(jnp.float32)
     if mask is not None:
         logits = jnp.where(mask, logits, MASKED_LOGIT)
-    # The softmax is float32, whatever the dtype of activations.
+    # The softmax is always float32, whatever the dtype of activations.
     weights = jax.nn.softmax(logits).astype(value.dtype)
     if dropout is not None:
         weights = dropout(weights, key=dropout_key)
     if prefix is None:
         return _weighted_sum(weights, value)
     split = prefix[0].shape[-2]
-    # The sum over all keys is that of both parts; their values cannot be joined.
+    # The values cannot be concatenated either, so the two partial sums are added.
     of_prefix = _weighted_sum(weights[..., :split], prefix[1])
     return of_prefix + _weighted_sum(weights[..., split:], value)
 
 
 def _drop_weights(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:
-    # One mask for all queries of a row and head, or one for each.
+    # One dropout mask for all queries of a row and head, or one for each query.
     shape = (*weights.shape[:-2], 1 if broadcast else weights.shape[-2], weights.shape[-1])
     keep = jax.random.bernoulli(key, 1.0 - rate, shape)
-    # Divided by the share that is kept, so that the expected sum stays the same.
+    # Dividing by the share that is kept preserves the expected sum.
     return weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))
 
 
 class _Form(NamedTuple):
-    """The static settings of an attention by blocks, known at compilation; see `attend`."""
+    """The static settings of attention by blocks, known at compilation; see `attend`."""
 
     causal: bool
     float32_logits: bool
@@ -200,35 +200,34 @@ class _Form(NamedTuple):
 
 
 class _Trained(NamedTuple):
-    """The arrays of an attention that have gradients; the first axis is that of the blocks."""
+    """The input arrays of attention that have gradients; the first axis is the blocks."""
 
     query: Array  # [blocks, rows, heads, queries, width]
     key: Array
     value: Array
-    bias: Any  # a BlockBias, which has no axis of blocks, or None
+    bias: Any  # a BlockBias, without an axis of blocks, or None
 
 
 class _Constants(NamedTuple):
-    """The arrays of an attention that have no gradients."""
+    """The input arrays of attention that have no gradients."""
 
-    mask: AttentionMask  # its tokens in blocks: [blocks, rows, length]
+    mask: AttentionMask  # with tokens in blocks: [blocks, rows, length]
     dropout_key: Array | None
 
 
 def block_sizes(length: int, block_length: int) -> tuple[int, int]:
     """Returns the number of blocks of a sequence and their length, at most `block_length`.
 
-    The blocks are as even as multiples of 8 can be; their sum may be more than the length.
+    Blocks have equal lengths, rounded up to a multiple of 8; their sum may exceed the length.
     """
     count = -(-length // block_length)
     return count, min(block_length, -(-length // (8 * count)) * 8)
 
 
 def _split_blocks(x: Array, block_length: int, axis: int) -> Array:
-    """Splits an axis into blocks, the last one filled up with zeros, which are not valid.
+    """Splits an axis into blocks [blocks, ..., length, ...].
 
-    Returns:
-      [blocks, ..., length, ...].
+    The last block is padded with zeros, which mark tokens as not valid.
     """
     axis %= x.ndim
     count, size = block_sizes(x.shape[axis], block_length)
@@ -260,7 +259,7 @@ def _attend_by_blocks(
     of_queries, of_keys = jax.tree.map(split_tokens, (mask.queries, mask.keys))
     constants = _Constants(mask.replace(queries=of_queries, keys=of_keys), dropout_key)
     blocks, log_sums = _by_blocks(form, trained, constants)
-    # A query that may see nothing, such as padding, sees all keys alike, as in plain attention.
+    # A query that may see no key, such as padding, averages all values, as in plain attention.
     rows, heads, length = query.shape[:3]
     keys = key.shape[-2]
     equal_weights = jnp.full((rows, heads, 1, keys), 1.0 / keys, value.dtype)
@@ -269,15 +268,15 @@ def _attend_by_blocks(
 
 
 class _Queries(NamedTuple):
-    """A block of queries, or all of them with a first axis of blocks."""
+    """A block of queries, or all blocks, stacked on the first axis."""
 
-    first: Array  # index of the first
+    first: Array  # index of the block's first query
     query: Array
     tokens: Tokens
 
 
 class _Keys(NamedTuple):
-    """The same for keys and values."""
+    """A block of keys and values, or all blocks, stacked on the first axis."""
 
     first: Array
     key: Array
@@ -287,7 +286,7 @@ class _Keys(NamedTuple):
 
 def _build_blocks(trained: _Trained, constants: _Constants) -> tuple[_Queries, _Keys]:
     def first(x: Array) -> Array:
-        # Blocks are equally long; the last one is filled up.
+        # All blocks have the same length; the last one is padded.
         return x.shape[-2] * jnp.arange(len(x))
 
     queries = _Queries(first(trained.query), trained.query, constants.mask.queries)
@@ -298,12 +297,12 @@ def _build_blocks(trained: _Trained, constants: _Constants) -> tuple[_Queries, _
 def _by_blocks(form: _Form, trained: _Trained, constants: _Constants) -> tuple[Array, Array]:
     """Returns the sums of values and the logs of the softmax's sums, in blocks of queries.
 
-    They are [blocks, rows, heads, queries, width], and float32 with a width of 1; 0 and
-    MASKED_LOGIT for queries that may see nothing. The logs have no gradient.
+    The sums are [blocks, rows, heads, queries, width]; the logs are float32, with a width of 1, and
+    have no gradient. For queries that see no key, they are 0 and MASKED_LOGIT.
     """
     query_blocks, key_blocks = _build_blocks(trained, constants)
     # Masks and biases are the same in all layers. Without a barrier, the gradient of a scan over
-    # the layers would compute them, of all blocks, before it, and keep them.
+    # the layers would compute them for all blocks before the scan, and keep them.
     query_blocks, key_blocks, bias, constants = jax.lax.optimization_barrier(
         (query_blocks, key_blocks, trained.bias, constants)
     )
@@ -314,13 +313,12 @@ def _by_blocks(form: _Form, trained: _Trained, constants: _Constants) -> tuple[A
             logits, mask = _block_logits(form, queries, keys, bias, constants)
             logits = jnp.where(mask, logits, MASKED_LOGIT)
             new_maximum = jnp.maximum(maximum, jnp.max(logits, axis=-1, keepdims=True))
-            # Where a query has seen no key yet, the maximum is a masked logit too, and exp() is 1.
+            # If a query has seen no key yet, the maximum is MASKED_LOGIT too, and exp() would be 1.
             weights = jnp.where(mask, jnp.exp(logits - new_maximum), 0.0)
-            # exp(x - new) = exp(x - maximum) exp(maximum - new) for all that was summed before.
+            # Rescale earlier sums: exp(x - new) = exp(x - maximum) exp(maximum - new).
             old = jnp.exp(maximum - new_maximum)
             total = total * old + jnp.sum(weights, axis=-1, keepdims=True)
-            # The softmax's sum is that of all weights; dropout is of those that values are summed
-            # by.
+            # The softmax's sum includes all weights; dropout only affects the sum of values.
             weights = _drop_block_weights(form, weights, queries, keys, constants).astype(
                 keys.value.dtype
             )
@@ -340,14 +338,14 @@ def _by_blocks(form: _Form, trained: _Trained, constants: _Constants) -> tuple[A
             jnp.zeros((*column[:-1], trained.value.shape[-1])),
         )
         (maximum, total, sums), _ = jax.lax.scan(step, start, key_blocks)
-        # Queries that have seen no key; `_attend_by_blocks` replaces their sums.
+        # `_attend_by_blocks` replaces the sums of queries that have seen no key.
         is_blind = total == 0.0
         total = jnp.where(is_blind, 1.0, total)
-        # log sum exp(logits), from which the gradient computes the weights again.
+        # log sum exp(logits), from which the gradient recomputes the weights.
         log_sums = jnp.where(is_blind, MASKED_LOGIT, maximum + jnp.log(total))
         return (sums / total).astype(trained.value.dtype), log_sums
 
-    # One block of queries after the other, so that the scores of one block are in memory.
+    # One block of queries after the other, so that only one block's scores are in memory.
     return jax.lax.map(attend_from, query_blocks)
 
 
@@ -361,13 +359,12 @@ def _attend_backward(
 ) -> tuple[_Trained, None]:
     trained, constants, sums, log_sums = residuals
     query_blocks, key_blocks = _build_blocks(trained, constants)
-    # What the weights' gradients of a query have in common, since the weights sum to 1.
+    # The common term in a query's gradients, since its weights sum to 1:
     # dL/dlogit = w (dL/dw - sum w dL/dw), where sum w dL/dw = output . dL/doutput.
     common = jnp.sum(_to_float32(sums) * _to_float32(gradients[0]), axis=-1, keepdims=True)
 
     def from_queries(totals, block):
-        # Gradients of a block's queries are its own; those of bias, keys and values add up over
-        # blocks.
+        # Query gradients belong to one block; those of bias, keys and values add up over blocks.
         queries, log_sum, gradient, common = block
 
         def add(totals, block):
@@ -377,18 +374,18 @@ def _attend_backward(
                 blocks = queries._replace(query=query), keys._replace(key=key)
                 return _block_logits(form, *blocks, bias, constants)
 
-            # `pull` goes back through softcap, scale and bias.
+            # `pull` is the backward pass through softcap, scale and bias.
             logits, pull, mask = jax.vjp(
                 logits_of, queries.query, keys.key, trained.bias, has_aux=True
             )
             # softmax(logits) = exp(logits - log sum exp(logits)).
             weights = jnp.where(mask, jnp.exp(logits - log_sum), 0.0)
-            # The random key is that of the forward pass, and so is the mask: 0 or 1 / (1 - rate).
+            # The same random key as in the forward pass gives the same mask: 0 or 1 / (1 - rate).
             keep = _drop_block_weights(form, jnp.ones_like(weights), queries, keys, constants)
             to_weights = keep * _pairwise_products(gradient, keys.value, jnp.float32)
             to_query, more_to_key, to_bias = pull(weights * (to_weights - common))
             weights = (weights * keep).astype(keys.value.dtype)
-            # By `vjp`, since rows that share values add up their gradients.
+            # `vjp` adds up the gradients of rows that share values.
             _, pull = jax.vjp(lambda value: _weighted_sum(weights, value), keys.value)
             (more_to_value,) = pull(gradient)
             totals = jax.tree.map(jnp.add, totals, _to_float32((to_query, to_bias)))
@@ -450,9 +447,9 @@ def _where_needed(
     state: Any,
     block: Any = None,
 ) -> Any:
-    """Calls `add`, or `skip` where all keys are later than all queries or outside their window.
+    """Calls `add`, or `skip` if all keys are later than all queries or outside their window.
 
-    Lengths alone decide: where nothing is valid may differ from device to device.
+    The decision depends on lengths only, because padding may differ from device to device.
     """
     block = keys if block is None else block
     window = constants.mask.window
@@ -460,11 +457,11 @@ def _where_needed(
         return add(state, block)
     needed = jnp.bool_(True)
     if form.causal:
-        # The last query is not before the first key.
+        # Needed if the last query is not before the first key.
         needed &= keys.first < queries.first + queries.query.shape[-2]
     if window is not None:
-        # The last key is in the window of the first query; if not causal, so is the first key in
-        # that of the last one.
+        # Needed if the last key is in the first query's window; if not causal, the first key must
+        # also be in the last query's window.
         before = queries.first - (keys.first + keys.key.shape[-2] - 1)
         if form.causal:
             needed &= before < window
@@ -477,10 +474,10 @@ def _where_needed(
 def _drop_block_weights(
     form: _Form, weights: Array, queries: _Queries, keys: _Keys, constants: _Constants
 ) -> Array:
-    """Returns a block's weights after dropout; each block has a random key of its own."""
+    """Returns a block's weights after dropout; each block has its own random key."""
     if constants.dropout_key is None:
         return weights
-    # Indices of tokens are the same forward and backward, whatever order blocks are taken in.
+    # Token indices do not depend on the order of blocks in the forward and backward passes.
     key = jax.random.fold_in(constants.dropout_key, keys.first)
     # A broadcast mask is the same for all blocks of queries.
     if not form.broadcast_dropout:

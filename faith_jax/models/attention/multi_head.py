@@ -1,14 +1,14 @@
 """Multi-head attention with key-value caches for decoding.
 
 Three caches make a decoding step cheap. Decoding may have several *copies* of each example (beams
-or samples): row r belongs to example r // copies, and everything that the copies share is stored
+or samples): row r belongs to example r // copies, and everything that copies share is stored only
 once.
 
 - `cache`: keys and values of the tokens decoded so far, `cached_key` and `cached_value`
   [rows, kv_heads, cache_length, head_dim]. The decoder's `cache_index` counts the filled positions.
 - `encoder_cache`: keys and values [batch, kv_heads, length, head_dim] of the encoder's outputs,
-  projected once. It exists only if the caller makes it mutable at prefill
-  (`Transformer.start_decoding`). For other callers, such as T5X, each step projects them again.
+  projected once. It exists only if the caller makes it mutable in `Transformer.start_decoding`.
+  For other callers, such as T5X, each step projects the encoder's outputs again.
 - `prefix_cache`: keys and values of a decoder-only model's input (`Transformer.prefill`).
 """
 
@@ -38,8 +38,8 @@ def _one_row_per_example(
 ) -> tuple[Array, Array | AttentionMask | None]:
     """Returns inputs [batch, copies * length, embed] and their mask.
 
-    The queries of all copies of an example, which share the same keys, are concatenated. Keys are
-    then multiplied with one large matrix, and no product is transposed.
+    The queries of all copies of an example, which share keys, are concatenated. Keys are then
+    multiplied by one large matrix, and no product has to be transposed.
     """
     rows, length, width = inputs.shape
     if rows == batch:
@@ -56,9 +56,9 @@ def _one_row_per_example(
 def _sort_queries(
     x: Float[Array, "rows heads queries width"], places: Integer[Array, "groups places"], rows: int
 ) -> Float[Array, "new_rows heads new_queries width"]:
-    """Returns other queries in so many rows, from their places in each group of rows."""
+    """Rearranges queries into `rows` rows; `places` are indices within each group of rows."""
     heads, width = x.shape[1], x.shape[3]
-    # [groups, tokens, heads, width]: places are within a group, so that no device needs another's.
+    # [groups, tokens, heads, width]: no device needs the queries of another device's group.
     by_group = jnp.swapaxes(x, 1, 2).reshape(len(places), -1, heads, width)
     sorted_queries = jax.vmap(lambda group_queries, group_places: group_queries[group_places])(
         by_group, places
@@ -102,26 +102,26 @@ class MultiHeadAttention(nn.Module):
         """Attends from `inputs` to `encoded`, or to `inputs` if `encoded` is None.
 
         Args:
-          inputs: `rows` may be a multiple of `batch`; the copies of an example then have the same
-            broadcast dropout.
+          inputs: `rows` may be a multiple of `batch`; the copies of an example then share a
+            broadcast dropout mask.
           encoded: None in self-attention, and in cross-attention whose `encoder_cache` is filled.
           mask: boolean, broadcast to [rows, heads, query_length, key_length]; an `AttentionMask`
             = attend by blocks.
-          bias: added to the logits, broadcast in the same way; by blocks, what makes them.
+          bias: added to the logits, broadcast in the same way; a `BlockBias` = by blocks.
           deterministic: no dropout.
           rotation: cosine and sine of the inputs' rotary positions (`positions.rotation`).
           cache_position: int32 scalar or [rows], the position of the inputs in the `cache`; None =
             no cache.
           cache_length: length of a `cache` that does not exist yet.
           prefill: store the keys and values as the `prefix_cache`.
-          regrouped: which of the rows of `encoded` each query sees; None = its own. The mask's
-            queries are then those of `regrouped`.
+          regrouped: moves queries to the rows of `encoded` that they see; None = the same rows.
+            The mask's queries must then be in the order of `regrouped`.
         """
         cfg, shape = self.config, inputs.shape
         prefix: tuple[Array, Array] | None = None
         key: Array
         value: Array
-        # In decoding the encoder's outputs were projected before the loop.
+        # In decoding, the encoder's outputs were projected before the loop.
         is_cached = encoded is None and self.has_variable("encoder_cache", "key")
         if is_cached:
             key = self.get_variable("encoder_cache", "key")
@@ -139,14 +139,13 @@ class MultiHeadAttention(nn.Module):
             key = self._project_to_heads("key", source, kv_heads)
             value = self._project_to_heads("value", source, kv_heads)
             if rotation is not None:
-                # Keys are cached as rotated: a token's position does not change.
+                # Keys are cached after rotation, because a token's position does not change.
                 key = rotate(key, rotation)
-            # Self-attention: what was decoded so far is in the cache, and the new token's entry
-            # follows it.
+            # Self-attention: append the new token's entry to those of tokens decoded so far.
             if cache_position is not None and encoded is None:
                 if prefill:
                     self._write_cache("prefix_cache", key, value)
-                # The keys of the input, once for all copies of an example.
+                # The input's keys and values, stored once for all copies of an example.
                 elif self.has_variable("prefix_cache", "key"):
                     prefix = (
                         self.get_variable("prefix_cache", "key"),
@@ -156,7 +155,7 @@ class MultiHeadAttention(nn.Module):
             elif cache_position is not None and self.is_mutable_collection("encoder_cache"):
                 self._write_cache("encoder_cache", key, value)
         if regrouped is not None:
-            # To the rows of their keys, attended there, and back below.
+            # Move queries to the rows of their keys; the results are moved back below.
             query = _sort_queries(query, regrouped.places, len(key))
 
         dropout_key = None
@@ -180,7 +179,7 @@ class MultiHeadAttention(nn.Module):
         )
         if regrouped is not None:
             x = _sort_queries(x, regrouped.back, shape[0])
-        # Copies of an example that were one row are rows again.
+        # Split copies of an example that were joined in one row into separate rows again.
         return self._project_out(x, shape[-1]).reshape(shape)
 
     def _project_to_heads(self, name: str, x: Array, heads: int) -> Array:
@@ -226,15 +225,15 @@ class MultiHeadAttention(nn.Module):
             return key, value
         cached_key.value = _write_at(cached_key.value, key, position)
         cached_value.value = _write_at(cached_value.value, value, position)
-        # All of the cache; the mask leaves out the places that are not filled.
+        # The whole cache; the mask excludes the slots that are not filled.
         return cached_key.value, cached_value.value
 
 
 def _write_at(cached: Array, new: Array, position: Array) -> Array:
-    """Writes [rows, heads, new, head_dim] into a cache, at one position or each row's own."""
+    """Writes [rows, heads, new, head_dim] into a cache, at one position or one per row."""
     if jnp.ndim(position) == 0:
         return jax.lax.dynamic_update_slice_in_dim(cached, new, position, axis=-2)
-    # Rows differ in length where drafts were taken back, or examples began at other times.
+    # Rows differ in length if drafts were taken back or examples started at different times.
     write = jax.vmap(lambda row, part, at: jax.lax.dynamic_update_slice_in_dim(row, part, at, -2))
     return write(cached, new, position)
 
