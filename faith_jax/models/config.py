@@ -392,6 +392,12 @@ class TransformerConfig(Settings):
         return self.dropout_rate if rate is None else rate
 
     @property
+    def has_dropout(self) -> bool:
+        """Whether any part of the model has dropout in training."""
+        parts = (self.attention_dropout_rate, self.mlp_dropout_rate, self.classifier_dropout_rate)
+        return any((self.dropout_rate, *parts))
+
+    @property
     def mlp_kernels(self) -> tuple[str, ...]:
         """Names of the feed-forward layer's input kernels, one for each activation."""
         if len(self.mlp_activations) == 1:

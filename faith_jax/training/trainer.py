@@ -265,7 +265,7 @@ class Trainer:
     def _compute_gradient(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array):
         """Returns gradient and metrics, summed over micro-batches, and arrays with one row each."""
         # Without dropout, no key is needed and no random numbers are drawn.
-        dropout = self.module.config.dropout_rate > 0
+        dropout = self.module.config.has_dropout
         # The gradient is with respect to the first argument, the trainable parameters.
         gradient_of = jax.grad(self._compute_loss, has_aux=True)
         count = self.num_microbatches

@@ -235,6 +235,12 @@ def test_the_hardware_generator_draws_other_numbers_by_seed_and_step():
     assert not np.isin(draws, draws_of(seed=6, use_hardware_rng=True)).any()
 
 
+@pytest.mark.parametrize("part", ["attention", "mlp", "classifier"])
+def test_dropout_of_one_part_draws_too(part):
+    config = CONFIG.replace(**{f"{part}_dropout_rate": 0.1})
+    assert (draws_of(1, config=config) >= 0).all()
+
+
 def test_without_dropout_no_key_is_given():
     np.testing.assert_array_equal(draws_of(1, config=CONFIG), [[-1.0] * 4])
     np.testing.assert_array_equal(draws_of(1, config=CONFIG, num_microbatches=4), [[-1.0] * 4])
