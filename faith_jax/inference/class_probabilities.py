@@ -133,8 +133,7 @@ class DropoutPasses:
         if self.rate is not None:
             names = ("dropout_rate", "attention_dropout_rate", "classifier_dropout_rate")
             return config.replace(**dict.fromkeys(names, self.rate))
-        trained = (config.attention_weights_dropout, config.classifier_dropout_rate)
-        if self.count and not any((config.dropout_rate, *trained)):
+        if self.count and not config.has_dropout:
             raise ConfigError(
                 "dropout_passes: the model was trained without dropout, so that all passes would "
                 "be the same; give dropout_rate=0.1 or another."
