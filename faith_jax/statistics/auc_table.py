@@ -167,8 +167,7 @@ class AucTable:
       test: one of `TESTS`, for each corpus; averages are compared by t, or for any other test by
         approximate randomization.
       resamples: number of rounds of the randomization, which uses `seed`.
-      cluster_field: the field whose value rows of a unit share; see
-        `faith_jax.statistics.units.units_of`.
+      cluster_field: see `faith_jax.statistics.units.units_of`.
       best: the best scorer, by column; empty with one scorer.
       units: units of the used rows, by corpus.
       missing_shares: shares of undefined scores and of empty answers, by the table row's name (such
@@ -530,8 +529,7 @@ def measure_missing_scores(
 
     Shares are of the rows with a label. They are compared with the baseline's or, without a
     baseline (""), with the scorer that is defined most often. Warnings include `meaning`, the
-    effect of undefined scores on the figures; its {rows} becomes the number of rows with a label
-    and a score of every scorer, and the number with a label.
+    effect on the figures; its {rows} tells how many rows with a label have all scores.
     """
     labelled = corpus.part(~np.isnan(corpus.labels))
     units = units_of([labelled], cluster_field).numbers

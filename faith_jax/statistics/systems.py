@@ -94,8 +94,7 @@ def systems_table(
       layout: the columns; without columns, the means of all scorers are shown.
       baselines: maps a system to its baseline; pairs that a corpus lacks are left out.
       confidence: confidence of the intervals.
-      cluster_field: the field whose value rows of a unit share; see
-        `faith_jax.statistics.units.units_of`.
+      cluster_field: see `faith_jax.statistics.units.units_of`.
       differences: whether to show each system's difference from its baseline in a row below it, and
         a verdict on which of the two is better, corrected over all means.
       undefined: the score that replaces undefined ones; NaN = none.
