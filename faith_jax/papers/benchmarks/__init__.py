@@ -1,8 +1,8 @@
 """Benchmarks of judges of faithfulness, and the map of their tables.
 
-They belong to none of the five papers. Under each, first the modules (a leading dot: of this
-package), then the command; `tables.json` has what differs between the tables, and the published
-figures with their sources.
+They do not belong to any of the five papers. Under each benchmark are first the modules (a leading
+dot: in this package), then the command; `tables.json` has the tables' differences, and the
+published figures with their sources.
 
 LLM-AggreFact (Tang 2024)
     `faith_jax.datasets.benchmarks.described_rows`

@@ -1,7 +1,7 @@
 """Gupta 2022, DialFact: the map of the paper.
 
-Under each part of the paper, first the modules (a leading dot: of this package), then the recipe,
-command or scorer that runs it.
+Under each part of the paper are first the modules (a leading dot: in this package), then the
+recipe, command or scorer that runs it.
 
 the data and its labels
     `faith_jax.datasets.raw.dialfact`, `faith_jax.core.labels`
@@ -33,5 +33,5 @@ tables 6 to 8, 10 to 12, figure 2
     `faith-jax reproduce dialfact`; `faith-jax evaluate --protocol=dialfact`
 
 The published figures are in `tables.json`; `dialfact.smk` has the workflow's own rules.
-docs/dialfact.md is the guide, and docs/fidelity_dialfact.md says what differs.
+docs/dialfact.md is the guide, and docs/fidelity_dialfact.md lists the differences from the paper.
 """

@@ -1,7 +1,7 @@
 """Dziri 2022, FaithDial: the map of the paper.
 
-Under each part of the paper, first the modules (a leading dot: of this package), then the recipe,
-command or scorer that runs it.
+Under each part of the paper are first the modules (a leading dot: in this package), then the
+recipe, command or scorer that runs it.
 
 2, the data and its labels
     `faith_jax.datasets.raw.faithdial`, `faith_jax.core.labels`
@@ -33,10 +33,10 @@ table 4, the critics' transfer
 tables 5 and 8, generators and their transfer
     `.generators`
     `faith-jax reproduce faithdial`
-table 7, what judges say (also of table 8)
+table 7, human ratings (also of table 8)
     `faith_jax.annotation.ratings`
     `faith-jax annotate ratings`
 
 The published figures are in `generators.json` and `critics.json`. docs/faithdial.md is the guide,
-and docs/fidelity_faithdial.md says what differs.
+and docs/fidelity_faithdial.md lists the differences from the paper.
 """

@@ -63,7 +63,7 @@ class _Schedule(NamedTuple):
 
 _SCHEDULES = {DOHA: _Schedule(25, 0.1, 8), INFONCE: _Schedule(pieces=4)}
 # Defaults of options: the recipes' and the paper's values, or for samples, values that take minutes
-# on 2 cores. With the tokenizer of `mini`, no text of the samples is cut.
+# on 2 cores and, with the tokenizer of `mini`, cut no text of the samples and drop no negatives.
 _WHOLE = {"max_input_length": 512, "target_length": 256, "max_length": 100}
 _SAMPLE = {
     "train_steps": 20, "train_batch_size": 8, "max_input_length": 160, "target_length": 64,

@@ -1,7 +1,7 @@
 """Nandwani 2023, PMI-Faith and PMI-Decode: the map of the paper.
 
-Under each part of the paper, first the modules (a leading dot: of this package), then the recipe,
-command or scorer that runs it.
+Under each part of the paper are first the modules (a leading dot: in this package), then the
+recipe, command or scorer that runs it.
 
 4.1, PMI-Faith
     `faith_jax.scoring.pmi_faith`
@@ -24,6 +24,6 @@ table 3, PMI-Decode
     `faith-jax reproduce pmi_decode`; multidoc2dial_pmi_decode.gin, topical_chat_pmi_decode.gin,
       faithdial_pmi_decode.gin
 
-The published figures are in `decoding_table.json` and
-`published_scores.json`. docs/pmi.md is the guide, and says what differs.
+The published figures are in `decoding_table.json` and `published_scores.json`. docs/pmi.md is the
+guide, and lists the differences from the paper.
 """

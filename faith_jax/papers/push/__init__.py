@@ -1,7 +1,7 @@
 """Steen 2023, With a Little Push: the map of the paper.
 
-Under each part of the paper, first the modules (a leading dot: of this package), then the recipe,
-command or scorer that runs it.
+Under each part of the paper are first the modules (a leading dot: in this package), then the
+recipe, command or scorer that runs it.
 
 2.1, ANLI with phrases of dialogue
     `faith_jax.datasets.augmentation.dialogue_phrases`
@@ -27,10 +27,10 @@ table 3, first-person pronouns
 table 5 (5.4), draws of phrases
     `.table5_phrase_draws`, `.table_forms`
     `faith-jax reproduce nli_phrases`
-SummaC and Q², which it compares with
+SummaC and Q², with which the paper compares
     `faith_jax.scoring.sentences.summac`, `faith_jax.scoring.q2`
     scorers `summac_zs`, `q2_nli`
 
 The published figures are in `tables_1_2_4.json` and `published_scores.json`. docs/nli.md is the
-guide, and says what differs.
+guide, and lists the differences from the paper.
 """
