@@ -70,7 +70,7 @@ class CausalModel(GenerativeModel):
           t + 1. Values at padding are meaningless.
 
         Raises:
-          InputError: as `logits`.
+          InputError: as in `logits`.
         """
         tokens = self._check_input(input_tokens)
         log_probs: np.ndarray = self._run_compiled(_next_log_probs, self._pad_tokens(tokens))
@@ -96,7 +96,7 @@ class CausalModel(GenerativeModel):
           Tokens [batch, max_length] without the inputs, log-probabilities, lengths and scores.
 
         Raises:
-          InputError: as `logits`, and on rows without tokens.
+          InputError: as in `logits`, and on rows without tokens.
           ConfigError: on an unknown option or seed, and on one out of its range.
         """
         config = self._build_decoding_config(options)

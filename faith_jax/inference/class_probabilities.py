@@ -84,7 +84,7 @@ class LabelTexts(NamedTuple):
         """
         longest = max(len(ids) for ids in labels)
         lengths = np.array([[len(ids)] for ids in labels])
-        # 1 for a label's own tokens, 0 behind them: [classes, longest].
+        # 1 for a label's own tokens, 0 after them: [classes, longest].
         weights = (np.arange(longest) < lengths).astype(np.float32)
         if normalisation == "mean":
             weights /= lengths
@@ -173,7 +173,7 @@ def _head_logits(
         )
         return logits[0]
 
-    # By row, since Flax draws dropout from one key for a whole batch.
+    # Map over rows, since Flax draws dropout from one key for a whole batch.
     return jax.vmap(one_row)(tokens, token_types, keys)
 
 
@@ -185,7 +185,7 @@ def _label_scores(
     keys: Key[Array, "rows"],
     labels: LabelTexts,
 ) -> Float[Array, "rows classes"]:
-    """Returns the score of each label text behind each row, with dropout."""
+    """Returns the score of each label text as a response to each row, with dropout."""
     variables, prefix = {"params": params}, len(labels.prefix)
     classes, length = labels.tokens.shape
     # The decoder's targets for each class: [classes, prefix + length].

@@ -76,7 +76,7 @@ class EncoderDecoderModel(GenerativeModel):
           float32 [batch, decoder_length], natural logarithms in (-inf, 0]; 0 at padding.
 
         Raises:
-          InputError: as `logits`.
+          InputError: as in `logits`.
         """
         inputs, first = self._prepare_encoder_inputs(encoder_input_tokens)
         targets = self._check_decoder_tokens("decoder_target_tokens", decoder_target_tokens)
@@ -106,7 +106,7 @@ class EncoderDecoderModel(GenerativeModel):
           Tokens [batch, max_length], log-probabilities, lengths and scores [batch].
 
         Raises:
-          InputError: as `logits`.
+          InputError: as in `logits`.
           ConfigError: on an unknown option or seed, and on one out of its range.
         """
         config = self._build_decoding_config(options)

@@ -90,4 +90,4 @@ def best_threshold(scores: ArrayLike, labels: ArrayLike, macro: bool = False) ->
         # Of the rows called 0, all except the missed ones are correct.
         zero_calls = truth.size - calls
         f1 = (f1 + 2 * (zero_calls - (num_ones - hits)) / (zero_calls + num_zeros)) / 2
-    return float(falling[ends][f1 >= f1.max() - 1e-12][0])  # equal but for rounding
+    return float(falling[ends][f1 >= f1.max() - 1e-12][0])  # equal except for rounding

@@ -98,7 +98,7 @@ def best_balanced_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
     recall_of_ones = 1 - np.searchsorted(scores_of_ones, places) / scores_of_ones.size
     recall_of_zeros = np.searchsorted(scores_of_zeros, places) / scores_of_zeros.size
     mean = (recall_of_ones + recall_of_zeros) / 2
-    return float(places[mean >= mean.max() - 1e-12][0])  # equal but for rounding
+    return float(places[mean >= mean.max() - 1e-12][0])  # equal except for rounding
 
 
 def merge_spans(spans: Sequence[Span]) -> list[Span]:
