@@ -124,7 +124,7 @@ def pin_step(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path
     """Returns the path of a given step of a checkpoint, whichever step is newest or best now.
 
     Raises:
-      CheckpointError: if the step does not exist; the message names the step that does.
+      CheckpointError: if the step does not exist; the message also names the step that is there.
     """
     place = _locate_checkpoint(path_or_name)
     if step == place.step:

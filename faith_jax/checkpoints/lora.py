@@ -237,7 +237,7 @@ def _multiply_lora_matrices(
 
 
 def _of_module(module: str, patterns: Mapping[str, float] | None, default: float) -> float:
-    """Returns the value of the first pattern that matches the end of a module's name."""
+    """Returns the value of the first pattern that a module's name ends with, or the default."""
     for pattern, value in (patterns or {}).items():
         if re.fullmatch(rf"(.*\.)?({pattern})", module):
             return value

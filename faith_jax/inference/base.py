@@ -147,7 +147,7 @@ def check_batch(first: tuple[str, np.ndarray], second: tuple[str, np.ndarray]) -
     """Checks that two named arrays have the same number of rows.
 
     Raises:
-      InputError: if they have not; the message names both.
+      InputError: if they do not; the message names both.
     """
     if first[1].shape[0] != second[1].shape[0]:
         raise InputError(

@@ -189,9 +189,10 @@ def open_tokenizer(
 
 
 def trained_error_labels(model: str) -> dict[str, str]:
-    """Returns the label texts that a run taught an error classifier, keyed by `npov.error_labels`.
+    """Returns the label texts that a run taught an error classifier.
 
-    Empty if the checkpoint is not from such a run.
+    Keys are the arguments of `npov.error_labels`, "no_error" and "error"; empty if the checkpoint
+    is not from such a run.
     """
     path = checkpoint_path(model)
     if not is_native(path):
@@ -221,8 +222,7 @@ class ModelOptions(TypedDict, total=False):
       cut_policy: which part of a longer input is cut, see `core.cutting`.
       dtype: dtype of the activations.
       tokens_per_batch: tokens of a batch, padding included.
-      num_partitions: number of devices that the model is split over; such groups of devices share
-        the rows.
+      num_partitions: number of devices that the model is split over; other devices share the rows.
     """
 
     vocabulary: str | None

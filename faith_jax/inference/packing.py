@@ -120,7 +120,7 @@ class CompiledShapes(dict[_Shape, None]):
     """Shapes of earlier calls, whose programs are reused for later calls padded to them.
 
     Padding is accepted as long as its total since the last compilation costs less than compiling
-    one more program, so the total cost is at most twice the optimum (ski rental).
+    one more program, so the cost is at most twice that of the better choice (ski rental).
 
     This holds only within `sharing_programs`: elsewhere the best-fitting shape is taken.
 

@@ -208,7 +208,7 @@ def difference(name: str, options: Mapping[str, Any]) -> str:
 
 
 def _paper_options(name: str) -> Mapping[str, Any]:
-    """Returns a scorer's options in the papers, without which it computes something else."""
+    """Returns the papers' values of options that change what a scorer computes."""
     if name == "bertscore":
         return {"lower_grounding": True, "part": "f1", "idf": None}
     if name in _Q2:

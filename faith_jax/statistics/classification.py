@@ -80,7 +80,7 @@ def best_threshold(scores: ArrayLike, labels: ArrayLike, macro: bool = False) ->
         return math.nan
     order = np.argsort(-values, kind="stable")
     falling = values[order]
-    # A threshold calls all rows with the same score alike, so only the last of them counts.
+    # A threshold calls all rows with the same score alike, so it can only lie after the last one.
     ends = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))
     calls, hits = ends + 1, np.cumsum(truth[order])[ends]
     num_ones, num_zeros = truth.sum(), truth.size - truth.sum()

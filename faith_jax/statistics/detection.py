@@ -145,7 +145,7 @@ def _sum_by_unit(*columns: ArrayLike, units: NDArray[np.intp]) -> Floats:
 
 
 def _of_classes(truth: Floats, called: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
-    """Returns masks [rows]: faithful, faithful and called so, unfaithful, unfaithful and so."""
+    """Returns masks [rows]: faithful, correct calls of them, unfaithful, correct calls of them."""
     return [truth == 1, (truth == 1) & called, truth == 0, (truth == 0) & ~called]
 
 

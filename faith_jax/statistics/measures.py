@@ -89,8 +89,8 @@ def _jackknife_measures(
     sums = unit_sums(summands, numbers, len(sizes))
 
     def figure(totals: Floats) -> Floats:
-        # Each replicate leaves the same unit out of both figures, so the difference has the error
-        # of a paired comparison.
+        # Both figures leave out the same unit at a time, so the difference has the error of a
+        # paired comparison.
         parts = zip(measures, np.split(totals, len(measures), axis=1), strict=True)
         first, *second = (measure.value(part) for measure, part in parts)
         return first - second[0] if second else first

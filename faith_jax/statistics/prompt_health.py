@@ -29,7 +29,7 @@ _LEAST_MOVEMENT = 0.01
 _VANISHED = 1e-3
 # Gradients explode if they exceed their median by this factor.
 _EXPLODED = 100.0
-# Norms are far outside by this factor above the vocabulary's 99% quantile, or below the 1% one.
+# Norms are far outside if above the vocabulary's 99% quantile, or below its 1% one, by this factor.
 _FAR_OUTSIDE = 3.0
 _SAME_WAY = 0.98
 # Relative differences of validation losses.

@@ -89,8 +89,8 @@ def _count_wins_twice(
     positives: NDArray[np.intp], negatives: NDArray[np.intp], distinct: int
 ) -> int:
     """Returns the sum over all pairs of 2 if the positive is above the negative, 1 for a tie."""
-    # A win counts 2, so that a tie counts an integer: 2 (below or equal) - equal = 2 below +
-    # equal.
+    # A win counts 2, so that a tie, half a win, is an integer: 2 (below or equal) - equal =
+    # 2 below + equal.
     counts = np.bincount(negatives, minlength=distinct)
     below = np.cumsum(counts)
     return int(2 * below.take(positives).sum() - counts.take(positives).sum())

@@ -49,7 +49,7 @@ class ThresholdFigures(NamedTuple):
 
 
 def catching_threshold(scores: ArrayLike, labels: ArrayLike, share: float) -> float:
-    """Returns the smallest score such that rows up to it have a share of the errors.
+    """Returns the smallest score such that the rows up to it include a share of the errors.
 
     Scores (higher = more faithful) and labels (1 = faithful, 0 = an error) are [rows], the share is
     in (0, 1]. NaN if there are no errors.
@@ -62,7 +62,7 @@ def catching_threshold(scores: ArrayLike, labels: ArrayLike, share: float) -> fl
 
 
 def accepting_threshold(scores: ArrayLike, labels: ArrayLike, risk: float) -> float:
-    """Returns the smallest score such that at most a share of the rows from it on is wrong.
+    """Returns the smallest score at or above which at most a share of the rows is wrong.
 
     Scores and labels are as above; the risk is the largest allowed share of errors among the rows
     with this score or a higher one, in [0, 1). NaN if no score fulfils it.

@@ -61,7 +61,7 @@ class ConfigFields:
     def get(self, *names: str, default: Any) -> Any:
         """Returns the first of several fields that is not missing or null, else the default.
 
-        The field must have the default's type. A text is an activation, and becomes our name of it.
+        The field must have the default's type. A text must name an activation; returns our name.
         """
         name = next((name for name in names if self.fields.get(name) is not None), names[0])
         value = self.fields.get(name)

@@ -54,7 +54,7 @@ def open_wordnet(name: str = _WORDNET) -> Any:
             root = str(pathlib.Path(folder).expanduser().absolute())
             nltk.data.path.append(root)  # NLTK opens no files elsewhere
             reader = Reader(root, wordnet)
-            for part in ("noun", "adj"):  # which NLTK opens later
+            for part in ("noun", "adj"):  # NLTK itself opens these only later
                 reader.open(f"data.{part}").close()
             return reader
         wordnet.ensure_loaded()

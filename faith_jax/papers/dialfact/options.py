@@ -25,8 +25,8 @@ class Dialfact(Workflow):
       scorer_option (NAME.OPTION=VALUE): of a verifier, such as ours.form=dialfact (repeatable)
       neutral_model (FOLDER): an NLI classifier, for table 3; the paper: trained on Dialogue NLI
       knowledge_base (FOLDER): from faith-jax index, for tables 4 and 5, and for found evidence
-      claims (FILE): test_split.jsonl, to search evidence for in the knowledge base
-      validation_claims (FILE): valid_split.jsonl, to search too, for table 10 and thresholds
+      claims (FILE): test_split.jsonl; evidence for its claims is searched in the knowledge base
+      validation_claims (FILE): valid_split.jsonl, searched too, for table 10 and thresholds
       vectors (FOLDER): from faith-jax embed, for dense retrieval
       question_model (FOLDER): the encoder of claims (without: the encoder of the passages)
       evidence_model (FOLDER): ranks sentences (without: BM25)

@@ -73,10 +73,10 @@ def _compute_covered_share(words: Sequence[str], reference: Sequence[str]) -> fl
 def retold_spans(response: str, argument: str, other_texts: Sequence[str]) -> list[tuple[int, int]]:
     """Returns where a response retells an argument, as (start, end) character offsets.
 
-    For each sentence of the argument, the response's sentence with most of its words is chosen, and
-    the span from the first to the last of these words returned. Words that are also in the other
-    texts (such as the other arguments and the query) count only if the argument's sentence has no
-    words of its own.
+    For each sentence of the argument, takes the response's sentence with most of its words, and in
+    that the span from the first to the last of these words. Words that are also in the other texts
+    (such as the other arguments and the query) count only if the argument's sentence has no words
+    of its own.
     """
     shared = {stem for text in other_texts for stem in _stem_content_words(text)}
     sentences = list(locate_sentences(response))
