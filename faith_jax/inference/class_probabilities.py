@@ -461,8 +461,8 @@ class ClassificationEngine:
       labels: the texts of a language model's classes; None = the classes of the head.
       dropout: Monte-Carlo dropout; None = none.
       tokens_per_batch: tokens of a batch, padding included; default: for each device that shares
-        the rows, 2,048 for a head and 1,024 for labels on a CPU, else as many as fit the device's
-        memory (with dropout 32,768).
+        the rows, 2,048 on a CPU, else as many as fit its memory (labels: see `LikelihoodEngine`);
+        with dropout, 32,768, but on a CPU 2,048 for a head and 1,024 for labels.
 
     Raises:
       ConfigError: on dropout passes for a model without dropout, and on a model without classes.

@@ -173,7 +173,7 @@ class GeneratorOptions:
       max_input_length (N): tokens of an input
       batch_size (N): rows decoded at once
       seed (N): of substitutes and sampling
-      top_p: of nucleus sampling; the default is the paper's
+      top_p: of nucleus sampling, as in the paper
       shards (N): into which the rows are split; any number of processes share them, by the same
         command on machines with a common disk (default: one for every 5,000 rows)
       restart: discard the output of a stopped run with other settings

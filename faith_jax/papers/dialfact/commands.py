@@ -37,7 +37,7 @@ class MutateClaims(GeneratorOptions):
       senses: source of texts of similar sense: list, a short list; wordnet or wordnet:FOLDER;
         vectors:PATH, a file in word2vec's text format or a folder of sense2vec; spacy:PIPELINE, a
         pipeline with vectors; or none
-      temperature: of the generators; the default is the paper's
+      temperature: of the generators, as in the paper
 
     Examples:
       %(prog)s sample --tagger=rules --antonyms=list --output=runs/claims

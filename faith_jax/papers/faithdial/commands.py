@@ -78,7 +78,7 @@ class Negatives(GeneratorOptions):
       model (FOLDER): the generator, trained on Wizard of Wikipedia's responses
       perturbations (N): of each knowledge at most, alternately of entities and of verbs; with a
         hallucinated response of Wizard of Wikipedia, the default makes the paper's 8
-      top_p: of nucleus sampling; the default is the paper's
+      top_p: of nucleus sampling, as in the paper
 
     Examples:
       %(prog)s sample --model=mini --tagger=rules --output=runs/negatives
