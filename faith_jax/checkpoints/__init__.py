@@ -1,1 +1,1 @@
-"""Checkpoints: read in every known form, written as Hugging Face folders and in our own form."""
+"""Checkpoints: read in every known form, written as Hugging Face folders and in native form."""

@@ -26,17 +26,17 @@ _LAYER = re.compile(r"(.*?/?)layers_(\d+)/(.*)")
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was opened.
+    """An opened checkpoint.
 
     Attributes:
       config: the model's dimensions.
-      params: nested dict, `layers_0` … unless `config.scan_layers`. Its arrays are NumPy's, or
-        lazy ones (`LazyArray`), which are read and checked when a model takes its parts.
-      metadata: its origin: "source", "format", and the text of a Hugging Face config.json.
+      params: nested dict, with `layers_0` … unless `config.scan_layers`. Arrays are NumPy's, or
+        lazy (`LazyArray`), which are read and checked when a model takes parts of them.
+      metadata: the origin: "source", "format", and the text of a Hugging Face config.json.
       family: config.json's `model_type`, or model.json's `family`; "" = unknown.
       base: {"path", "content_hash"} of the model with the other parameters, which
-        `open_checkpoint` adds; None = these are all.
-      content_hash: of the parameters, where it is known without reading them.
+        `open_checkpoint` adds; None = `params` is complete.
+      content_hash: hash of the parameters, if known without reading them.
     """
 
     config: TransformerConfig
@@ -50,7 +50,7 @@ class Checkpoint:
         """Returns the checkpoint with all its parameters in memory.
 
         Raises:
-          CheckpointError: one is damaged, NaN or infinite.
+          CheckpointError: if a parameter is damaged, NaN or infinite.
         """
         leaves, tree = jax.tree.flatten(self.params)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -69,7 +69,7 @@ def unflatten(flat: Mapping[str, Any]) -> PyTree:
 
 
 def stack_layers(params: PyTree) -> PyTree:
-    """Stacks `layers_0`, `layers_1` … to `layers`, with the layers on axis 0 of each lazy array."""
+    """Stacks `layers_0`, `layers_1` … into `layers`, with the layers on axis 0 of lazy arrays."""
     flat: dict[str, Any] = {}
     layers: dict[str, dict[int, Any]] = {}
     for name, array in flatten(params).items():
@@ -100,8 +100,8 @@ def unstack_layers(params: PyTree) -> PyTree:
 def content_hash(params: PyTree) -> str:
     """Returns a SHA-256 of sorted names, dtypes, shapes and bytes, which identifies a base model.
 
-    It does not depend on the form of the checkpoint, on scanned layers, or on soft prompts. Arrays
-    are read one at a time.
+    It does not depend on the checkpoint's form, on scanned layers, or on soft prompts. Arrays are
+    read one at a time.
     """
     digest = hashlib.sha256()
     flat = flatten(unstack_layers({k: v for k, v in params.items() if k not in PROMPTS}))
@@ -113,7 +113,7 @@ def content_hash(params: PyTree) -> str:
 
 
 def new_folder(path: str | pathlib.Path) -> pathlib.Path:
-    """Makes the folder of a checkpoint, which must not exist; returns its absolute path."""
+    """Makes the folder of a checkpoint, which must not exist yet; returns its absolute path."""
     folder = path_of(path).absolute()
     if folder.exists():
         raise CheckpointError(f"{folder}: exists already; choose another folder.")
@@ -123,13 +123,13 @@ def new_folder(path: str | pathlib.Path) -> pathlib.Path:
 
 
 def expected_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of each parameter that a model of this config has."""
+    """Returns the shape of each parameter of a model with this config."""
     variables = parameter_shapes(Transformer(config))
     return {n: tuple(s.shape) for n, s in flatten(variables["params"]).items()}
 
 
 def check_params(config: TransformerConfig, params: PyTree, where: str = "checkpoint") -> None:
-    """Checks that parameters are those of a model; see `check_shapes`."""
+    """Checks that parameters fit a model's config; see `check_shapes`."""
     shapes = {name: tuple(np.shape(array)) for name, array in flatten(params).items()}
     check_shapes(shapes, expected_shapes(config), where, "parameter")
 
@@ -140,7 +140,7 @@ def check_shapes(
     where: Any,
     kind: str,
 ) -> None:
-    """Raises a CheckpointError that names the first array that is not as the model has it."""
+    """Raises a CheckpointError that names the first array that does not fit the model, if any."""
     another = "is this a checkpoint of another model?"
     for name, shape in [*expected.items(), *shapes.items()]:
         if name not in shapes:

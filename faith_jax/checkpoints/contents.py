@@ -1,4 +1,4 @@
-"""Describes a folder that holds no readable checkpoint, with a remedy."""
+"""Descriptions of folders without a readable checkpoint, with a remedy."""
 
 import pathlib
 
@@ -6,7 +6,7 @@ from faith_jax.checkpoints.native import METADATA
 
 _SHOWN = 8
 _SAVE = "and save_pretrained(NEW_FOLDER)"
-# File names, what they are, and what to do with them; the first that fits is said.
+# Patterns of file names, with a description and a remedy; the first match is used.
 _FORMS = (
     (
         ("pytorch_model*.bin*", "adapter_model.bin", "*.pt", "*.pth"),
@@ -40,7 +40,7 @@ _FORMS = (
 
 
 def describe_contents(folder: pathlib.Path) -> str:
-    """Returns a description of a folder: weights in a form that is not read, or the names in it."""
+    """Returns a description of a folder: weights in an unsupported form, or the names in it."""
     for patterns, description in _FORMS:
         name = next((path.name for p in patterns for path in sorted(folder.glob(p))), "")
         if name:

@@ -1,14 +1,14 @@
 """DoHA: a BART whose decoder has a second cross-attention, over the knowledge.
 
 Prabhumoye 2021, section 3.2. Each decoder layer attends to itself, then to the first encoder input
-(the dialogue alone), then to the second (the dialogue with its knowledge, as `experiment_type =
-chat_document` of the authors' code); both inputs go through the one encoder. The second attention
-begins as a copy of the first.
+(the dialogue alone), then to the second (the dialogue with its knowledge, as with `experiment_type
+= chat_document` in the authors' code); both inputs use the same encoder. The second attention is
+initialised as a copy of the first.
 
 The authors' code (github.com/shrimai/Focused-Attention-Improves-Document-Grounded-Generation) does
-the same, but starts its decoder with <s>, where BART's own start token is </s>; here the caller
-chooses. It writes the dialogue in front of the document, and cuts the end of both inputs; here the
-input has its usual form, and CUT_POLICY cuts it.
+the same, but starts its decoder with <s>, while BART's own start token is </s>; here the caller
+chooses. It puts the dialogue before the document and cuts the end of both inputs; here the input
+has its usual form, and CUT_POLICY cuts it.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from faith_jax.checkpoints.lazy_arrays import LazyArray
 from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
-# Parts of a decoder layer, and the parts of DoHA's second attention that begin as their copies.
+# Parts of a decoder layer, and the parts of DoHA's second attention initialised as their copies.
 COPIED = {
     "encoder_decoder_attention": "knowledge_attention",
     "pre_cross_attention_layer_norm": "pre_knowledge_attention_layer_norm",

@@ -1,4 +1,4 @@
-"""Stand-ins for a checkpoint's path: an embedded model's name, a run's best or newest step."""
+"""Names that stand for a checkpoint's path: an embedded model, a run's best or newest step."""
 
 import json
 import logging
@@ -12,11 +12,11 @@ from faith_jax.core.progress import log_once
 from faith_jax.core.types import Grounding
 
 BEST, NEWEST = "best", "newest"
-_SIGNS = ("config.json", "model.json", "checkpoint", "checkpoints")  # of a checkpoint of any form
+_SIGNS = ("config.json", "model.json", "checkpoint", "checkpoints")  # entries of any checkpoint
 _FOLDER = pathlib.Path(__file__).parents[1] / "models" / "embedded"
 
 
-# Said of `mini`.
+# A warning about `mini`.
 TWO_SIDES_ONLY = (
     "%s was trained on arguments of two sides; its responses to other texts are of no use. Give "
     "pro and con, or take another model."
@@ -29,12 +29,12 @@ def embedded_models() -> list[str]:
 
 
 def reads_two_sides(path_or_name: str | pathlib.Path) -> bool:
-    """Whether a path or name is of `mini`, which knows arguments of two sides only."""
+    """Whether a path or name is `mini`'s, which only knows arguments of two sides."""
     return checkpoint_path(path_or_name).resolve() == _FOLDER / "mini"
 
 
 def warn_of_other_texts(path: str | pathlib.Path | None, groundings: Iterable[Grounding]) -> None:
-    """Warns, once, where `mini` is asked about texts that are no arguments of two sides."""
+    """Warns once if `mini` is given texts other than arguments of two sides."""
     if path is not None and reads_two_sides(path) and not all(g.perspectives for g in groundings):
         log_once(
             f"{path} was trained on arguments of two sides: its scores and gradients say little "
@@ -46,7 +46,7 @@ def warn_of_other_texts(path: str | pathlib.Path | None, groundings: Iterable[Gr
 def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
     """Returns the path of a checkpoint that is given as a path or an embedded model's name.
 
-    A path that exists comes first. MODEL_DIR/checkpoints/best is the step with the lowest
+    An existing path takes precedence. MODEL_DIR/checkpoints/best is the step with the lowest
     validation loss, or the newest if none was measured; MODEL_DIR/checkpoints/newest the newest.
     """
     path = path_of(path_or_name)
@@ -60,14 +60,14 @@ def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
 
 
 def missing_message(path: pathlib.Path) -> str:
-    """Returns the message for a path where nothing is."""
+    """Returns the message for a path that does not exist."""
     names = embedded_models()
     beside = path.parent.iterdir() if path.parent.is_dir() else []
     near = [*names, *(p.name for p in beside if any((p / sign).exists() for sign in _SIGNS))]
     named = f", or one of the package's models: {', '.join(names)}" if names else ""
     download = ""
     is_name = len(path.parts) == 2 and path.parts[0] not in ("checkpoints", "runs")
-    if is_name and not path.parent.exists():  # perhaps one on the hub
+    if is_name and not path.parent.exists():  # perhaps a model on the hub
         download = (
             f" (a model of the Hugging Face hub: hf download {path} "
             f"--local-dir checkpoints/{path.name})"
@@ -80,16 +80,16 @@ def missing_message(path: pathlib.Path) -> str:
 
 
 def check_is_there(path_or_name: str | pathlib.Path) -> None:
-    """Raises a CheckpointError at once, without JAX, where there is no such checkpoint."""
+    """Raises a CheckpointError if there is no such checkpoint, without importing JAX."""
     path = checkpoint_path(path_or_name)
     if not path.exists():
         raise CheckpointError(missing_message(path))
 
 
 def step_folders(checkpoints: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the folders of the whole steps of a run.
+    """Returns the folders of a run's complete steps.
 
-    On a store a step has its name before it is whole; a file in it says later that it is.
+    On a store, a step has its final name before it is complete; a file in it marks completion.
     """
     steps = [
         path
@@ -97,21 +97,21 @@ def step_folders(checkpoints: pathlib.Path) -> list[pathlib.Path]:
         if path.name.isdecimal() and (path / "params").is_dir()
     ]
     if is_remote(checkpoints):
-        ends = ("commit_success.txt", "manifest.json")  # Orbax's, or of a copy of a local run
+        ends = ("commit_success.txt", "manifest.json")  # Orbax's, or from a copied local run
         steps = [path for path in steps if any((path / name).exists() for name in ends)]
     return steps
 
 
 def newest_step(model_dir: str | pathlib.Path) -> int | None:
-    """Returns the step of a run's newest whole checkpoint, or None; nothing is touched."""
+    """Returns the step of a run's newest complete checkpoint, or None."""
     steps = step_folders(path_of(model_dir) / "checkpoints")
     return max((int(path.name) for path in steps), default=None)
 
 
 def best_step(steps: Sequence[pathlib.Path]) -> pathlib.Path:
-    """Returns the step, of one or more, with the lowest validation loss; the newest without any.
+    """Returns the step with the lowest validation loss; the newest if none was measured.
 
-    Logs once which of a run's steps that is, where it is not the newest.
+    Logs the step once if it is not the newest.
     """
     best = min(steps, key=lambda step: (_read_loss(step), -int(step.name)))
     newest = _find_newest_step(steps)

@@ -1,7 +1,7 @@
 """Weights that Transformers' Flax classes saved: flax_model.msgpack, or shards with an index.
 
-The file is a tree of arrays, which runs no code. Its names become those of the same model's
-safetensors: what Flax calls a kernel is stored there transposed and called a weight.
+The file is a tree of arrays, so reading it runs no code. Names are converted to those of the same
+model's safetensors, where Flax's kernel is transposed and called a weight.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ _WEIGHTS = ("kernel", "embedding", "scale", "weight")
 
 
 def restore_msgpack(path: pathlib.Path, contents: str) -> Any:
-    """Returns the tree in a file of Flax's; raises a CheckpointError if it is no whole one."""
+    """Returns the tree in a Flax file; raises a CheckpointError if the file is incomplete."""
     try:
         return flax.serialization.msgpack_restore(path.read_bytes())
     except OSError as error:
@@ -34,7 +34,7 @@ def restore_msgpack(path: pathlib.Path, contents: str) -> Any:
 
 
 def flax_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
-    """Returns the arrays of a folder's Flax weights by the names that safetensors have for them."""
+    """Returns the arrays of a folder's Flax weights by their names in safetensors."""
     tensors: dict[str, StoredTensor] = {}
     for path in weight_files(folder, WHOLE, INDEX):
         tree = restore_msgpack(path, "file of Flax weights")

@@ -1,7 +1,7 @@
-"""The identity of a checkpoint: its step and a digest, which a run keeps to resume with the same.
+"""The identity of a checkpoint: its step and digest, which a run stores to resume with the same.
 
-The digest is of contents. Times of change, places and the optimizer's state do not count, so a
-copied checkpoint has the same digest.
+The digest covers contents only, not modification times, paths or the optimizer's state, so a copied
+checkpoint has the same digest.
 """
 
 import hashlib
@@ -30,36 +30,36 @@ from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files.stores import is_remote, path_of, stamp, versions
 from faith_jax.core.rows import read_json
 
-_WHOLE_BYTES = 256 * 2**20  # a checkpoint of at most so many bytes is read whole
-_END_BYTES, _BLOCK_BYTES, _BLOCKS = 2**20, 2**16, 32  # what is read of each file of a larger one
+_WHOLE_BYTES = 256 * 2**20  # a checkpoint of at most this size is read whole
+_END_BYTES, _BLOCK_BYTES, _BLOCKS = 2**20, 2**16, 32  # the parts to read of a larger one's files
 
 
 class CheckpointDigest(TypedDict):
     """The step and the digest that identify a checkpoint."""
 
-    step: int | None  # of a training run or of T5X; None = this form has no steps
+    step: int | None  # step of a training run or of T5X; None = the form has no steps
     digest: str  # hexadecimal
 
 
 def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
-    """Returns the step of a checkpoint that is opened, and a digest of what it contains.
+    """Returns the step that opening a checkpoint selects, and a digest of the contents.
 
-    The digest covers the parameters, the model's description, and the tokenizer's and generation
-    files, by their names, sizes and contents; a base model by the content hash in model.json. Of a
-    checkpoint with a manifest it covers the digests in that, which are verified when the parameters
-    are read, so nothing large is read for it. Of one of more than 256 MiB without a manifest, it
+    The digest covers the parameters, the model's description, and the tokenizer and generation
+    files, by their names, sizes and contents; a base model is covered by its content hash in
+    model.json. With a manifest, the digest covers the manifest's digests, which are verified when
+    parameters are read, so no large file is read. Without a manifest, for more than 256 MiB, it
     covers the first and last MiB of each file and 32 blocks of 64 KiB between them: this
     distinguishes models that were trained differently, but not copies that differ only in bytes
     between the blocks.
 
     Raises:
-      CheckpointError: no known checkpoint is there.
+      CheckpointError: if there is no known checkpoint.
     """
     place = _locate_checkpoint(path_or_name)
     files, manifest = dict(_list_checkpoint_files(place)), read_manifest(place.folder)
     content: list[Any] = []
     if manifest is not None:
-        # Of a step of a run, the optimizer's state has digests there too.
+        # The manifest of a run's step has digests of the optimizer's state too.
         digests = {
             name: tensor_digests
             for name, tensor_digests in manifest.tensors.items()
@@ -73,7 +73,7 @@ def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
     if is_native(place.root):
         described = read_model_json(place.root)
         base = (described.base or {}).get("content_hash")
-        # As it is written there: a later version's configs have more fields.
+        # Use the config as written, since a later version adds fields.
         config = read_json(place.root / MODEL_JSON, CheckpointError)["config"]
         content.append((config, described.family, base))
     text = json.dumps(content, sort_keys=True)
@@ -81,15 +81,15 @@ def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
 
 
 def checkpoint_stamp(path_or_name: str | pathlib.Path) -> tuple[str, tuple[Any, ...]]:
-    """Returns the path of a checkpoint, and a stamp that differs once its files change.
+    """Returns the path of a checkpoint, and a stamp that changes when its files do.
 
-    The stamp is of sizes and times, or of an object store's versions, which one listing gives:
-    nothing is read for it. A base model's files are no part of it.
+    The stamp has sizes and times, or an object store's versions from one listing, so no file is
+    read. It does not cover the base model's files.
     """
     path = path_of(path_or_name)
     if is_remote(path):
         folder = path.parent if path.name in (BEST, NEWEST) else path
-        # A run that goes on writes its metrics, which no model is made of.
+        # Ignore metrics, which an ongoing run keeps writing.
         return str(path), tuple(
             (name, version)
             for name, version in versions(folder).items()
@@ -99,20 +99,20 @@ def checkpoint_stamp(path_or_name: str | pathlib.Path) -> tuple[str, tuple[Any, 
     files = sorted(path for _, path in _list_checkpoint_files(place))
     if is_native(place.root):
         files.append(place.root / MODEL_JSON)
-    # The step that is opened, or the target of a link, may change without any file.
+    # The selected step, or the target of a link, may change without a change of any file.
     stamps = os.path.realpath(place.folder), *map(tuple, stamp(files))
     return str(checkpoint_path(path_or_name).absolute()), stamps
 
 
 def step_of(path_or_name: str | pathlib.Path) -> int | None:
-    """Returns the step of a checkpoint that is opened, a run's or T5X's; None = it has none."""
+    """Returns the step that opening a checkpoint selects; None = it has no steps."""
     return _locate_checkpoint(path_or_name).step
 
 
 def opened_path(path_or_name: str | pathlib.Path) -> str:
-    """Returns the path of what is opened now, which stays the same when a run goes on.
+    """Returns the path that a checkpoint resolves to now, which stays valid when a run goes on.
 
-    Of a MODEL_DIR this is its best step, of a folder of T5X's its newest; an embedded model's name
+    A MODEL_DIR resolves to its best step, a T5X folder to its newest; an embedded model's name
     stays a name.
     """
     if str(path_or_name) in embedded_models() and not path_of(path_or_name).exists():
@@ -121,10 +121,10 @@ def opened_path(path_or_name: str | pathlib.Path) -> str:
 
 
 def pin_step(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
-    """Returns the path of one step of a checkpoint, whichever is the newest or best step now.
+    """Returns the path of a given step of a checkpoint, whichever step is newest or best now.
 
     Raises:
-      CheckpointError: this step is not there; the error also names the one that is opened now.
+      CheckpointError: if the step does not exist; the message also names the step that is there.
     """
     place = _locate_checkpoint(path_or_name)
     if step == place.step:
@@ -147,8 +147,8 @@ def pin_step(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path
 class _Place(NamedTuple):
     """The folders of a checkpoint, and its step."""
 
-    root: pathlib.Path  # with its description: of a step of a run, MODEL_DIR
-    folder: pathlib.Path  # with its parameters: of a MODEL_DIR, the step that is opened
+    root: pathlib.Path  # the folder with the description; for a run's step, MODEL_DIR
+    folder: pathlib.Path  # the folder with the parameters; for a MODEL_DIR, the selected step
     step: int | None
 
 
@@ -166,7 +166,7 @@ def _locate_checkpoint(path_or_name: str | pathlib.Path) -> _Place:
 
 
 def _list_checkpoint_files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:
-    """Yields the files that decide what a checkpoint computes, by their names in it."""
+    """Yields the files that determine a checkpoint's computation, with their names in it."""
     weights = (
         ()
         if is_native(place.root)
@@ -186,7 +186,7 @@ def _list_checkpoint_files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:
 
 
 def file_content(path: pathlib.Path, is_whole: bool) -> tuple[int, str]:
-    """Returns a file's size, and a SHA-256 of it, or of its ends and blocks between them."""
+    """Returns a file's size and SHA-256, for a large file of its ends and blocks between them."""
     size, digest = path.stat().st_size, hashlib.sha256()
     if is_whole or size <= 2 * _END_BYTES + _BLOCKS * _BLOCK_BYTES:
         return size, file_digest(path)

@@ -1,9 +1,9 @@
-"""Arrays that are read when, and as far as, they are asked for.
+"""Arrays that are read on access, and only in part if only a part is needed.
 
-A `LazyArray` knows its shape and dtype; `array[box]` reads a part, and `np.asarray(array)` all of
-it. What changes an array (a transposition, a split, layers on top of each other) makes another one,
-which reads from the first what its own part needs. So each process reads, of a tensor in a file,
-what its devices hold of a parameter.
+A `LazyArray` knows its shape and dtype; `array[box]` reads a part, and `np.asarray(array)` the
+whole array. Operations (transposing, splitting, stacking layers) return another lazy array, which
+reads from the first one only the parts that it needs. So each process reads from a file only the
+parts of a parameter that its devices hold.
 """
 
 import dataclasses
@@ -22,8 +22,8 @@ class LazyArray:
     """An array that is not in memory.
 
     Attributes:
-      shape: of the array.
-      dtype: of what is read.
+      shape: shape of the array.
+      dtype: dtype of the parts that are read.
       read: returns a part, given a slice with a start and a stop for each axis.
     """
 
@@ -33,12 +33,12 @@ class LazyArray:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all of it would take in memory."""
+        """The number of bytes that the whole array would take in memory."""
         return self.size * self.dtype.itemsize
 
     def __getitem__(self, index: Box) -> np.ndarray:
@@ -47,13 +47,13 @@ class LazyArray:
         return self.read(box)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Reads all of it, for `np.asarray`."""
+        """Reads the whole array, for `np.asarray`."""
         # A part of an array without axes may be a scalar.
         array = np.asarray(self.read(tuple(slice(0, size) for size in self.shape)))
         return array if dtype is None else cast(array, np.dtype(dtype))
 
     def astype(self, dtype: Any) -> "LazyArray":
-        """Returns the array in another dtype, in which each part is given when it is read."""
+        """Returns a lazy array that casts each part to another dtype when it is read."""
         target_dtype = np.dtype(dtype)
         if target_dtype == self.dtype:
             return self
@@ -61,7 +61,7 @@ class LazyArray:
 
 
 def lazy(array: Any) -> LazyArray:
-    """Returns an array, which may be in memory, as a lazy one."""
+    """Converts an array to a lazy array, unless it is one."""
     if isinstance(array, LazyArray):
         return array
     held = np.asarray(array)
@@ -74,16 +74,16 @@ def box_shape(box: Box) -> tuple[int, ...]:
 
 
 def within(outer: Box, inner: Box) -> Box:
-    """Returns the place of a box in another box that contains it."""
+    """Returns a box relative to an outer box that contains it."""
     return tuple(
         slice(i.start - o.start, i.stop - o.start) for o, i in zip(outer, inner, strict=True)
     )
 
 
 def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Returns an array in a dtype; without a copy where it has it."""
+    """Returns an array in a dtype, without copying if it has this dtype."""
     if array.dtype == ml_dtypes.bfloat16 and dtype == np.float32:
-        # A float32 begins with the bits of the bfloat16: ten times as fast as ml_dtypes's own.
+        # A float32's high bits are the bfloat16's: ten times as fast as ml_dtypes's cast.
         bits = array.view(np.uint16).astype(np.uint32)
         bits <<= 16
         return bits.view(np.float32)
@@ -91,7 +91,7 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def transpose(array: LazyArray) -> LazyArray:
-    """Returns an array with its axes in the opposite order."""
+    """Returns an array with its axes in reverse order."""
     return LazyArray(array.shape[::-1], array.dtype, lambda box: array.read(box[::-1]).T)
 
 
@@ -107,7 +107,7 @@ def entry(array: LazyArray, index: int, axis: int = 0) -> LazyArray:
 
 
 def stack_arrays(arrays: Sequence[LazyArray]) -> LazyArray:
-    """Returns arrays of one shape and dtype as one, with their number on the first axis."""
+    """Stacks arrays of the same shape and dtype along a new first axis."""
     first = arrays[0]
 
     def read(box: Box) -> np.ndarray:
@@ -120,9 +120,9 @@ def stack_arrays(arrays: Sequence[LazyArray]) -> LazyArray:
 
 
 def parts(array: LazyArray, count: int, groups: int) -> list[LazyArray]:
-    """Splits an array on its last axis, where `count` parts alternate in each of `groups` groups.
+    """Splits an array on its last axis, which has `groups` groups of `count` alternating parts.
 
-    With one group, the parts lie side by side.
+    With one group, the parts are simply side by side.
     """
     *rest, size = array.shape
     width = size // (groups * count)

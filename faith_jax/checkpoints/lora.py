@@ -1,8 +1,8 @@
 """LoRA adapters of Hugging Face's PEFT, merged with their base model.
 
-Hu 2021: a kernel W becomes W + s B A, where A and B have `r` rows and columns and s = alpha / r, or
-alpha / sqrt(r) with `use_rslora`. The parameters of the merged model are computed when they are
-read, in float32 unless the base and the adapter are of one smaller dtype.
+Hu 2021: a kernel W becomes W + s B A, where A has `r` rows, B has `r` columns, and s = alpha / r,
+or alpha / sqrt(r) with `use_rslora`. The merged model's parameters are computed when they are read,
+in float32 unless the base and the adapter have the same smaller dtype.
 """
 
 import dataclasses
@@ -35,9 +35,9 @@ from faith_jax.core.schema import read_json_as
 _F32 = np.dtype(np.float32)
 _PREFIX = "base_model.model."
 _PARTS = re.compile(r"(.*)\.(lora_A|lora_B|lora_embedding_A|lora_embedding_B)(\.weight)?")
-# PEFT's wrappers of a module, which its names of biases and embeddings have in them.
+# PEFT's wrappers of modules, which appear in the names of biases and embeddings.
 _WRAPPERS = re.compile(r"\.(base_layer|modules_to_save(\.\w+)?)(?=\.)")
-# Variants that compute something else, by their fields.
+# Fields of variants with another computation, which are not supported.
 _VARIANTS = (
     "alora_invocation_tokens",
     "layer_replication",
@@ -48,7 +48,7 @@ _VARIANTS = (
     "use_dora",
     "use_qalora",
 )
-# Initialisations that change the base model too, whose adapter must then be saved as a plain one.
+# Initialisations that also change the base model; such adapters must first be saved as plain ones.
 _CHANGES_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
 
 
@@ -67,14 +67,14 @@ class _LoraConfig(msgspec.Struct):
 
 @dataclasses.dataclass(frozen=True)
 class Lora:
-    """An adapter that was opened.
+    """An opened adapter.
 
     Attributes:
-      folder: of the adapter.
-      config: its adapter_config.json.
-      pairs: A and B by the published name of the module that they change, float32.
-      replacements: tensors that replace those of the base (biases, `modules_to_save`).
-      dtype: of all its tensors; float32 if they differ.
+      folder: the adapter's folder.
+      config: the adapter's adapter_config.json.
+      pairs: A and B, float32, by the published name of the module that they change.
+      replacements: tensors that replace tensors of the base (biases, `modules_to_save`).
+      dtype: dtype of all tensors; float32 if they differ.
     """
 
     folder: pathlib.Path
@@ -85,7 +85,7 @@ class Lora:
 
     @property
     def base(self) -> str:
-        """The base model's name or path; "" = the folder does not say it."""
+        """The base model's name or path; "" = unknown."""
         return self.config.base_model_name_or_path
 
 
@@ -93,7 +93,7 @@ def read_lora(folder: pathlib.Path) -> Lora:
     """Opens a folder that PEFT's LoRA wrote.
 
     Raises:
-      CheckpointError: a file is missing or broken, or the adapter is of a variant that is not read,
+      CheckpointError: if a file is missing or broken, or the adapter is an unsupported variant,
         whose field the error names.
     """
     fields = read_json(folder / CONFIG, CheckpointError)
@@ -122,7 +122,7 @@ def read_lora(folder: pathlib.Path) -> Lora:
         array = tensor.floats()
         dtypes.add(array.dtype)
         name = _WRAPPERS.sub("", name.removeprefix(_PREFIX))
-        if ".original_module." in name:  # what the module of `modules_to_save` has replaced
+        if ".original_module." in name:  # replaced by a module of `modules_to_save`
             continue
         match = _PARTS.fullmatch(name)
         if match is None:
@@ -148,7 +148,7 @@ def read_lora(folder: pathlib.Path) -> Lora:
 
 
 def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
-    """Returns the base model, which an adapter must fit, with the adapter merged into it."""
+    """Merges an adapter into its base model; raises a CheckpointError if it does not fit."""
     family = family_of_config(base.config, base.family)
     where = base.metadata.get("source", "the base")
     if family is None:
@@ -160,7 +160,7 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
     embedding = f"{embedder}/embedding"
     changed = {*lora.replacements, *(f"{module}.weight" for module in lora.pairs)}
     if config.logits_via_embedding and HEAD in changed:
-        # The output layer that the adapter changes begins as the embedding.
+        # The adapter changes the tied output layer, so it becomes a separate copy.
         scaled = config.scale_tied_logits
         config = config.replace(logits_via_embedding=False, scale_own_logits=scaled)
         params["decoder/logits_dense/kernel"] = transpose(params[embedding])
@@ -168,11 +168,11 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
     if new_heads and not config.label_names and lora.config.task_type == "SEQ_CLS":
         count = lora.replacements[new_heads[0]].shape[0]
         config = config.replace(label_names=tuple(f"LABEL_{i}" for i in range(count)))
-        # Beside a decoder the head takes the output layer's place.
+        # In a model with a decoder, the head replaces the output layer.
         params = {k: v for k, v in params.items() if not k.startswith("decoder/logits_")}
     table = next(f"{name}.weight" for name, ours in family.modules.items() if ours == embedder)
     for name in {table, table.removeprefix(family.prefix)} & lora.replacements.keys():
-        if not config.logits_bias:  # else its length would have to follow
+        if not config.logits_bias:  # its length would have to change too
             config = config.replace(vocab_size=lora.replacements[name].shape[0])
     shapes = expected_shapes(config)
     maps = {tensor.published_name: tensor for tensor in family.tensor_maps(config, shapes)}
@@ -208,7 +208,7 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
         params |= {n: part.astype(dtype) for n, part in parts.items()}
     for module, (first, second) in lora.pairs.items():
         tensor = find_map(f"{module}.weight")
-        # Kernels that are stored as [inputs, outputs] take the change the other way round.
+        # Kernels stored as [inputs, outputs] need the transposed change.
         is_kernel = tensor.ours[0].endswith("/kernel")
         change = _multiply_lora_matrices(module, first, second, lora.config)
         change = transpose(change) if is_kernel and not tensor.turned else change
@@ -223,9 +223,9 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
 def _multiply_lora_matrices(
     module: str, first: np.ndarray, second: np.ndarray, config: _LoraConfig
 ) -> LazyArray:
-    """Returns s B A of a module, of A [r, inputs] and B [outputs, r].
+    """Returns s B A of a module, from A [r, inputs] and B [outputs, r].
 
-    A pattern may say the alpha of its s.
+    The alpha in s may come from a pattern for the module.
     """
     rank = math.sqrt(len(first)) if config.use_rslora else len(first)
     factor = np.float32(_of_module(module, config.alpha_pattern, config.lora_alpha) / rank)
@@ -237,7 +237,7 @@ def _multiply_lora_matrices(
 
 
 def _of_module(module: str, patterns: Mapping[str, float] | None, default: float) -> float:
-    """Returns the value of the first pattern that a module's name ends in, or the default."""
+    """Returns the value of the first pattern that a module's name ends with, or the default."""
     for pattern, value in (patterns or {}).items():
         if re.fullmatch(rf"(.*\.)?({pattern})", module):
             return value
@@ -258,7 +258,7 @@ def _pair_lora_matrices(
     if sorted(parts) == [f"{kind}_A", f"{kind}_B"]:
         first, second = (parts[name] for name in sorted(parts))
         if first.ndim == second.ndim == 2 and 0 < len(first) == second.shape[1]:
-            # Of a table [tokens, width], the change is transposed.
+            # An embedding table is [tokens, width], so its change is transposed.
             return (first, second) if kind == "lora" else (second.T, first.T)
     shapes = ", ".join(f"{name} {parts[name].shape}" for name in sorted(parts))
     raise CheckpointError(

@@ -1,9 +1,9 @@
-"""The manifest of a checkpoint: digests of its tensors, by which changed bits are found.
+"""Manifest of a checkpoint: digests of its tensors, to detect changed bits.
 
-`manifest.json` lies beside the parameters: in an imported or exported checkpoint, and in each step
-of a training run. It has the SHA-256 of each tensor in chunks of at most 64 MiB, so that whoever
-reads a part of a large tensor verifies that part alone, and of the tokenizer's and configuration
-files. Folders without a manifest, such as published ones, are read as they are.
+`manifest.json` is beside the parameters: in an imported or exported checkpoint, and in each step of
+a training run. It has the SHA-256 of each tensor in chunks of at most 64 MiB, so that reading a
+part of a large tensor verifies only that part, and of the tokenizer's and configuration files.
+Folders without a manifest, such as published ones, are read without verification.
 """
 
 import concurrent.futures
@@ -27,7 +27,7 @@ from faith_jax.core.files.stores import open_binary
 from faith_jax.core.schema import read_json_as
 
 MANIFEST = "manifest.json"
-# Files beside the weights that are copied with them: those of all tokenizers, and of generation.
+# Files beside the weights that are copied with them: of all tokenizers, and of generation.
 COMPANIONS = (
     "spiece.model",
     "sentencepiece.model",
@@ -44,7 +44,7 @@ COMPANIONS = (
     "chat_template.jinja",
     "generation_config.json",
 )
-# Further files beside the weights, which are not copied.
+# Other files beside the weights, which have digests but are not copied.
 _DESCRIPTIONS = (
     "config.json",
     "model.safetensors.index.json",
@@ -52,7 +52,7 @@ _DESCRIPTIONS = (
 )
 CHUNK_BYTES = 64 * 2**20
 _NO_VERIFY = "FAITH_JAX_NO_VERIFY"
-# Where one bit more than these is set in a float's bytes, it is infinite or NaN.
+# The bits of each dtype's largest finite number; larger ones are infinity or NaN.
 _LARGEST = {"float32": 0x7F7FFFFF, "float16": 0x7BFF, "bfloat16": 0x7F7F}
 
 
@@ -60,11 +60,11 @@ class TensorDigests(msgspec.Struct):
     """The digests of one tensor.
 
     Attributes:
-      dtype: NumPy's name.
-      shape: of the tensor.
-      chunk: the shape of a chunk; those at an end may be smaller.
-      sha256: of each chunk's bytes in C order (little-endian), in hexadecimal; the chunks in C
-        order.
+      dtype: NumPy's name of the dtype.
+      shape: shape of the tensor.
+      chunk: shape of a chunk; chunks at an end may be smaller.
+      sha256: hexadecimal digest of each chunk's bytes in C order (little-endian), with the chunks
+        in C order.
     """
 
     dtype: str
@@ -74,9 +74,9 @@ class TensorDigests(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct):
-    """manifest.json: the digests of tensors by their names, and of files by theirs.
+    """manifest.json: digests of tensors and of files, by name.
 
-    `content_hash` is that of all parameters together (see `checkpoint.content_hash`), where it was
+    `content_hash` is of all parameters together (see `checkpoint.content_hash`); None if it was not
     known when they were written.
     """
 
@@ -89,7 +89,7 @@ class Manifest(msgspec.Struct):
 
 @contextlib.contextmanager
 def without_verification() -> Iterator[None]:
-    """Turns verification off in a `with` block: manifests are ignored, by child processes too."""
+    """Turns off verification in a `with` block: child processes ignore manifests too."""
     before = os.environ.get(_NO_VERIFY)
     os.environ[_NO_VERIFY] = "1"
     try:
@@ -106,10 +106,10 @@ def is_verifying() -> bool:
 
 
 def chunk_shape(shape: Sequence[int], itemsize: int, divides: bool = False) -> tuple[int, ...]:
-    """Returns the shape of the chunks of a tensor: the last axes whole as far as there is room.
+    """Returns the chunk shape of a tensor, with as many of the last axes whole as fit.
 
-    An element has `itemsize` bytes, and a chunk at most `CHUNK_BYTES`. With `divides`, the shape is
-    a shard's, which chunks must fill.
+    An element has `itemsize` bytes, and a chunk at most `CHUNK_BYTES`. With `divides`, chunks must
+    divide the shape, which is then a shard's.
     """
     chunk, room = [], max(1, CHUNK_BYTES // itemsize)
     for size in reversed(shape):
@@ -122,7 +122,7 @@ def chunk_shape(shape: Sequence[int], itemsize: int, divides: bool = False) -> t
 
 
 def boxes(shape: Sequence[int], chunk: Sequence[int]) -> list[Box]:
-    """Returns the place of each chunk in a tensor."""
+    """Returns the box of each chunk in a tensor."""
     axes = (
         [slice(start, min(start + part, size)) for start in range(0, size, part)]
         for size, part in zip(shape, chunk, strict=True)
@@ -162,7 +162,7 @@ def write_manifest(
 ) -> None:
     """Writes the manifest of a checkpoint's folder, with digests of the files beside the tensors.
 
-    `content_hash` is that of all parameters; None = unknown.
+    `content_hash` is of all parameters; None = unknown.
     """
     beside = [folder / name for name in sorted((*COMPANIONS, *_DESCRIPTIONS))]
     files = {path.name: file_digest(path) for path in beside if path.is_file()}
@@ -172,7 +172,7 @@ def write_manifest(
 
 
 def update_files(folder: pathlib.Path) -> None:
-    """Writes the manifest anew, if there is one, after files have come to a folder."""
+    """Rewrites the manifest, if there is one, after files were added to a folder."""
     if (folder / MANIFEST).is_file():
         former = read_json_as(folder / MANIFEST, Manifest, CheckpointError)
         write_manifest(folder, former.tensors, former.content_hash)
@@ -185,14 +185,14 @@ def file_digest(path: pathlib.Path) -> str:
 
 
 def read_manifest(folder: pathlib.Path) -> Manifest | None:
-    """Returns the manifest of a folder; None = it has none, or nothing is to be verified."""
+    """Returns the manifest of a folder; None = it has none, or verification is off."""
     path = folder / MANIFEST
     is_read = is_verifying() and path.is_file()
     return read_json_as(path, Manifest, CheckpointError) if is_read else None
 
 
 def check_files(folder: pathlib.Path) -> None:
-    """Raises a CheckpointError where a file beside the tensors is not as the manifest says."""
+    """Raises a CheckpointError if a file beside the tensors does not match the manifest."""
     manifest = read_manifest(folder)
     for name, digest in (manifest.files if manifest else {}).items():
         path = folder / name
@@ -205,7 +205,7 @@ def check_files(folder: pathlib.Path) -> None:
 def check_tensors(
     folder: pathlib.Path, manifest: Manifest | None, tensors: Mapping[str, np.ndarray]
 ) -> None:
-    """Checks tensors that were read, by their names in the manifest; see `verify_when_read`."""
+    """Verifies tensors that were read, keyed by name in the manifest; see `verify_when_read`."""
 
     def check(name: str) -> None:
         np.asarray(verify_when_read(folder, manifest, name, lazy(tensors[name])))
@@ -217,13 +217,13 @@ def check_tensors(
 def verify_when_read(
     folder: pathlib.Path, manifest: Manifest | None, name: str, array: LazyArray
 ) -> LazyArray:
-    """Returns a tensor of which each chunk is verified when a part of it is first read.
+    """Returns a lazy tensor that verifies each chunk when a part of it is first read.
 
-    The `folder` is the manifest's, for errors; without a manifest, nothing is verified.
+    `folder` is the manifest's, for errors; without a manifest, nothing is verified.
 
     Raises:
-      CheckpointError: the manifest does not know the tensor, or of another form; when it is read:
-        a chunk differs from what was written.
+      CheckpointError: if the manifest lacks the tensor or has it in another form; on reading: if a
+        chunk differs from what was written.
     """
     if manifest is None:
         return array
@@ -249,7 +249,7 @@ def verify_when_read(
                 raise chunk_differs(folder, name, place, len(chunks))
         done.update(new)
         part = covering[within(cover, box)]
-        return part if part.size == covering.size else part.copy()  # which lets go of the rest
+        return part if part.size == covering.size else part.copy()  # a copy frees the rest
 
     return dataclasses.replace(array, read=read)
 
@@ -257,7 +257,7 @@ def verify_when_read(
 def digests_of(
     folder: pathlib.Path, manifest: Manifest, name: str, shape: Sequence[int], dtype: Any
 ) -> TensorDigests:
-    """Returns the digests of a tensor, if the manifest has it in this form."""
+    """Returns a tensor's digests; raises a CheckpointError if the manifest has another form."""
     digests = manifest.tensors.get(name)
     if digests is None:
         raise _mismatch_error(folder, f"the tensor {name} is not in {MANIFEST}")
@@ -277,7 +277,7 @@ def digests_of(
 
 
 def chunk_differs(folder: pathlib.Path, name: str, place: int, count: int) -> CheckpointError:
-    """Returns the error of a chunk whose digest is not what the manifest says."""
+    """Returns the error for a chunk whose digest differs from the manifest's."""
     return _mismatch_error(
         folder, f"the tensor {name} differs from what was written (chunk {place + 1} of {count})"
     )
@@ -291,16 +291,16 @@ def _mismatch_error(folder: pathlib.Path, problem: str) -> CheckpointError:
 
 
 def check_finite(name: str, array: np.ndarray, where: Any) -> None:
-    """Checks that no weight is NaN or infinite; an array of no floats is not looked at.
+    """Checks that no weight is NaN or infinite; arrays of other types than floats always pass.
 
     Raises:
-      CheckpointError: names the parameter, and how many such weights it has.
+      CheckpointError: if some are; the message names the parameter and their number.
     """
     largest = _LARGEST.get(array.dtype.name)
     if largest is None or not array.size:
         is_finite = not np.issubdtype(array.dtype, np.floating) or bool(np.isfinite(array).all())
     else:
-        # By their bits, which is faster than NumPy's own for most.
+        # Compare bits, which is faster than np.isfinite for most dtypes.
         itemsize = array.dtype.itemsize
         sign = 1 << (8 * itemsize - 1)
         signed, unsigned = array.view(f"i{itemsize}"), array.view(f"u{itemsize}")
@@ -314,7 +314,7 @@ def check_finite(name: str, array: np.ndarray, where: Any) -> None:
 
 
 def finite(name: str, array: LazyArray, where: Any) -> LazyArray:
-    """Returns a parameter of which each part is checked when it is read; see `check_finite`."""
+    """Returns a lazy parameter that checks each part when it is read; see `check_finite`."""
 
     def read(box: Box) -> np.ndarray:
         part = array.read(box)

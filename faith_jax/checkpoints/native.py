@@ -1,13 +1,13 @@
-"""Our own checkpoints: model.json beside parameters in Orbax's form.
+"""Native checkpoints: model.json beside parameters in Orbax's form.
 
 - An imported checkpoint is a folder with model.json and params/.
 - A training run's MODEL_DIR has model.json and checkpoints/<step>/params/. If only a soft prompt is
   trained, params contain nothing else; model.json names the base model by path and content hash.
-- manifest.json beside params/ has the digests of the parameters, which reading verifies; model.json
-  has its own.
+- manifest.json beside params/ has the digests of the parameters, which are verified on reading;
+  model.json includes its own digest.
 
 Orbax writes the arrays, and TensorStore reads them one by one: Orbax's own reader does not say
-which array of a broken folder is broken, and its other threads print tracebacks.
+which array in a folder is broken, and its threads print tracebacks.
 """
 
 import dataclasses
@@ -40,10 +40,10 @@ from faith_jax.core.schema import read_json_as
 from faith_jax.models.config import TransformerConfig
 
 MODEL_JSON = "model.json"
-PARAMS = "params"  # the folder of the parameters, and what their names in the manifest begin with
+PARAMS = "params"  # the folder of the parameters, and the prefix of their names in the manifest
 METADATA = "_METADATA"  # Orbax's description of its files
-# In the metadata of a model that was trained to write labels of errors: their texts, by
-# "no_error" and "error".
+# Key in the metadata of a model that was trained to write error labels: their texts, by "no_error"
+# and "error".
 ERROR_LABELS = "error_labels"
 
 
@@ -53,7 +53,7 @@ class _BaseEntry(msgspec.Struct):
 
 
 class _ModelJson(msgspec.Struct):
-    """model.json; those of former versions have no sha256, which is of the rest."""
+    """model.json; `sha256` is the digest of the other fields, which older files lack."""
 
     format: Literal["faith_jax"]
     version: Literal[1]
@@ -68,7 +68,7 @@ class _ModelJson(msgspec.Struct):
 def write_model_json(folder: str | pathlib.Path, checkpoint: Checkpoint) -> None:
     """Writes the description of a model, without its parameters.
 
-    The family of `checkpoint` is that of the checkpoint that it began with.
+    `checkpoint.family` is the family of the checkpoint that the model started from.
     """
     described = {
         "format": "faith_jax",
@@ -85,12 +85,12 @@ def write_model_json(folder: str | pathlib.Path, checkpoint: Checkpoint) -> None
 
 
 def orbax_path(folder: pathlib.Path) -> Any:
-    """Returns a path as Orbax takes it: of a store its text, which etils.epath opens."""
+    """Returns a path as Orbax takes it: for a store, its text, which etils.epath opens."""
     return str(folder) if is_remote(folder) else folder
 
 
 def _own_digest(described: Mapping[str, Any]) -> str:
-    """Returns the digest of a description, which the path of the base is not part of."""
+    """Returns the digest of a description, without the path of the base."""
     rest = {name: value for name, value in described.items() if name != "sha256"}
     if rest.get("base"):
         rest["base"] = {**rest["base"], "path": None}
@@ -99,7 +99,7 @@ def _own_digest(described: Mapping[str, Any]) -> str:
 
 
 def read_model_json(folder: str | pathlib.Path) -> Checkpoint:
-    """Reads what `write_model_json` wrote, if it is unchanged: a model without its parameters."""
+    """Reads a model.json, verifying its digest; returns a checkpoint without parameters."""
     path = path_of(folder) / MODEL_JSON
     described = read_json(path, CheckpointError)
     model_json = read_json_as(path, _ModelJson, CheckpointError)
@@ -121,17 +121,17 @@ def read_model_json(folder: str | pathlib.Path) -> Checkpoint:
 
 
 def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
-    """Writes a checkpoint; one with a base contains only what the base does not.
+    """Writes a checkpoint; a checkpoint with a base has only the parameters that the base lacks.
 
     Raises:
-      CheckpointError: `folder` exists, or Orbax cannot write to its path.
+      CheckpointError: if `folder` exists, or Orbax cannot write to its path.
     """
     if "[" in str(path_of(folder).absolute()):
-        # Orbax takes such a path for a pattern, and leaves out what it then does not find.
+        # Orbax takes such a path for a pattern, and leaves out files that do not match it.
         raise CheckpointError(
             f"{folder}: Orbax cannot write to a path with '['; choose another folder."
         )
-    import orbax.checkpoint as ocp  # takes half a second, which reading does without
+    import orbax.checkpoint as ocp  # takes half a second, and is not needed for reading
 
     folder = new_folder(folder)
     checkpoint = checkpoint.read()
@@ -148,14 +148,14 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
 
 
 def read_native(path: str | pathlib.Path) -> Checkpoint:
-    """Opens the parameters that a checkpoint of ours contains, without those of its base.
+    """Opens the parameters that a native checkpoint contains, without its base's.
 
-    They are read, and verified by the checkpoint's manifest, when they are asked for. The path is
-    that of an imported checkpoint, a MODEL_DIR (its best step), or MODEL_DIR/checkpoints/<step>.
+    Parameters are read on access, and then verified against the manifest. The path may be an
+    imported checkpoint, a MODEL_DIR (opens its best step), or MODEL_DIR/checkpoints/<step>.
 
     Raises:
-      CheckpointError: the checkpoint is not whole, or a file or an array's form differs from its
-        manifest.
+      CheckpointError: if the checkpoint is incomplete, or a file or an array's form differs from
+        the manifest.
     """
     path = path_of(path).absolute()
     checkpoint = read_model_json(run_folder(path))
@@ -178,12 +178,12 @@ def read_native(path: str | pathlib.Path) -> Checkpoint:
 
 
 def is_native(path: str | pathlib.Path) -> bool:
-    """Whether `path` is a checkpoint of ours."""
+    """Whether `path` is a native checkpoint."""
     return _model_folder(path_of(path)) is not None
 
 
 def run_folder(path: str | pathlib.Path) -> pathlib.Path:
-    """Returns the folder with the model.json of a checkpoint of ours: of a step, its MODEL_DIR."""
+    """Returns the folder with a native checkpoint's model.json; for a step, its MODEL_DIR."""
     path = path_of(path).absolute()
     folder = _model_folder(path)
     if folder is None:
@@ -198,13 +198,13 @@ def _model_folder(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def part_of(path: pathlib.Path) -> pathlib.Path | None:
-    """Returns the checkpoint of ours that a folder below its own is a part of; None = of none."""
+    """Returns the native checkpoint that contains a folder; None = none does."""
     above = [*path.absolute().parents][:3]
     return next((folder for folder in above if (folder / MODEL_JSON).is_file()), None)
 
 
 def params_folder(path: str | pathlib.Path) -> pathlib.Path:
-    """Returns the folder with the parameters of a checkpoint of ours: of a MODEL_DIR, the best."""
+    """Returns a native checkpoint's parameter folder; for a MODEL_DIR, the best step's."""
     path = path_of(path).absolute()
     folder = run_folder(path)
     if (path / PARAMS).is_dir():
@@ -220,14 +220,14 @@ def params_folder(path: str | pathlib.Path) -> pathlib.Path:
 
 
 def read_part(folder: pathlib.Path, name: str, box: tuple[slice, ...]) -> np.ndarray:
-    """Reads a part of an array of a step; `name` is that in the manifest, such as "params/a/b"."""
+    """Reads a part of a step's array by its name in the manifest, such as "params/a/b"."""
     item, _, inner_name = name.partition("/")
     described, _ = _read_orbax_metadata(folder / item)
     return lazy_store(folder, name, _open_array(folder / item, described, inner_name)).read(box)
 
 
 def _read_orbax_metadata(folder: pathlib.Path) -> tuple[dict[str, Any], list[str]]:
-    """Returns Orbax's description of its files, and the names of the arrays in them."""
+    """Returns Orbax's metadata of a folder, and the names of the arrays in it."""
     try:
         described = json.loads((folder / METADATA).read_text(encoding="utf-8"))
         return described, [
@@ -249,21 +249,21 @@ def stored_names(folder: pathlib.Path) -> list[str]:
 def stored_arrays(folder: pathlib.Path, below: str = "") -> dict[str, LazyArray]:
     """Opens the arrays of a tree that Orbax wrote.
 
-    With `below`, these are only those whose names begin so, which their names here lack.
+    `below` selects the arrays with this prefix, which is removed from their names.
 
     Raises:
-      CheckpointError: an array cannot be opened; later, that it cannot be read.
+      CheckpointError: if an array cannot be opened; later, on access, if it cannot be read.
     """
     described, names = _read_orbax_metadata(folder)
     opened = {n: _open_array(folder, described, n) for n in names if n.startswith(below)}
-    # All are opened before the first is waited for.
+    # All arrays start opening before the first is waited for.
     return {
         name.removeprefix(below): lazy_store(folder, name, array) for name, array in opened.items()
     }
 
 
 def _open_array(folder: pathlib.Path, described: Mapping[str, Any], name: str) -> Any:
-    """Returns TensorStore's future of an array that Orbax wrote."""
+    """Returns TensorStore's future for an array that Orbax wrote."""
     file = name.replace("/", ".")
     store = kvstore(folder / file)
     if described.get("use_ocdbt"):
@@ -289,7 +289,7 @@ def lazy_store(place: pathlib.Path, name: str, future: Any) -> LazyArray:
 
 
 def _unreadable(place: pathlib.Path, name: str, error: Exception) -> CheckpointError:
-    """Returns the error of a parameter that TensorStore cannot read, on one line."""
+    """Returns the one-line error for a parameter that TensorStore cannot read."""
     reason = " ".join(str(error).split("[")[0].split())[:400]
     return CheckpointError(
         f"{place}: the parameter {name} cannot be read ({reason}); copy the checkpoint again."

@@ -1,4 +1,4 @@
-"""Opens a checkpoint of any known form."""
+"""Opening of checkpoints of any known form."""
 
 import dataclasses
 import functools
@@ -48,21 +48,21 @@ def open_checkpoint(
     config: TransformerConfig | None = None,
     base: str | None = None,
 ) -> Checkpoint:
-    """Opens a checkpoint, whatever its form.
+    """Opens a checkpoint of any form.
 
-    Its parameters are read when they are asked for, in part or whole (`Checkpoint.read`), and then
-    verified and checked.
+    Parameters are read on access, in part or whole (`Checkpoint.read`), and then verified and
+    checked.
 
     Args:
-      path_or_name: a Hugging Face folder, a T5X checkpoint, one of ours, or an embedded name.
+      path_or_name: a Hugging Face folder, a T5X or native checkpoint, or an embedded model's name.
       config: if given, the parameters must have its dimensions.
-      base: where the base model of a prompt-tuned checkpoint of ours is, if it has moved; or that
-        of a LoRA adapter of PEFT's, which is merged with it.
+      base: where the base model of a prompt-tuned native checkpoint is, if it has moved; or the
+        base model of a PEFT LoRA adapter, to merge the adapter with.
 
     Raises:
-      CheckpointError: nothing known is there, or what is there is broken or of another form than
-        its manifest says. When a parameter is read: it differs from the manifest, is NaN or
-        infinite, or its base is another model.
+      CheckpointError: if there is no known checkpoint, or it is broken or differs from its
+        manifest. When a parameter is read: if it differs from the manifest, is NaN or infinite, or
+        the base is another model.
     """
     path = checkpoint_path(path_or_name)
     checkpoint = _open_any(path, base, (), config)
@@ -79,7 +79,7 @@ def _open_any(
     above: tuple[pathlib.Path, ...] = (),
     config: TransformerConfig | None = None,
 ) -> Checkpoint:
-    """Opens a checkpoint; `above` are those that it is a base of."""
+    """Opens a checkpoint; `above` are the checkpoints that it is a base of."""
     if is_native(path):
         checkpoint = read_native(path)
         if checkpoint.base is not None:
@@ -89,7 +89,7 @@ def _open_any(
                 params = (
                     unstack_layers(params) if opened.config.scan_layers else stack_layers(params)
                 )
-            # A prompt of the base was replaced by this one.
+            # The checkpoint's prompt replaces the base's.
             params = {name: part for name, part in params.items() if name not in PROMPTS}
             params = unflatten(flatten(params) | flatten(checkpoint.params))
             checkpoint = dataclasses.replace(
@@ -119,10 +119,10 @@ def stored_tensors(
 ) -> tuple[pathlib.Path, Iterator[tuple[str, np.ndarray]]]:
     """Returns the folder of a checkpoint's manifest, and its tensors one by one.
 
-    They have the names and values of the files, not those of our parameters.
+    Names and values are the files', not our parameters'.
 
     Raises:
-      CheckpointError: nothing known is there, or what is there is broken.
+      CheckpointError: if there is no known checkpoint, or it is broken.
     """
     path = checkpoint_path(path_or_name)
     if is_native(path):
@@ -145,7 +145,7 @@ def is_checkpoint(path: pathlib.Path) -> bool:
 def _open_base(
     checkpoint: Checkpoint, base: str | None, above: tuple[pathlib.Path, ...]
 ) -> Checkpoint:
-    """Opens the base model of a checkpoint; it is checked before it is read that it is the one."""
+    """Opens a checkpoint's base model; its identity is checked before a parameter is read."""
     source, described = checkpoint.metadata["source"], checkpoint.base or {}
     where = base or described["path"]
     path = checkpoint_path(where)
@@ -165,7 +165,7 @@ def _open_base(
     hash_once = functools.cache(lambda: opened.content_hash or content_hash(opened.params))
 
     def check() -> None:
-        with lock:  # threads read the parameters
+        with lock:  # several threads may read parameters
             base_hash = hash_once()
         if base_hash != described["content_hash"]:
             raise CheckpointError(
@@ -197,7 +197,7 @@ def unknown_form_message(path: pathlib.Path) -> str:
         return f"{path}: {adapter_message(path)}"
     if (checkpoint_path := part_of(path)) is not None:
         return f"{path}: a part of the checkpoint {checkpoint_path}; give that path."
-    # The second is of the cache of Hugging Face's hub.
+    # Also look at snapshots/*, the layout of the Hugging Face hub's cache.
     inside = [*sorted(path.iterdir()), *sorted(path.glob("snapshots/*"))]
     folders = (folder for folder in inside if folder.is_dir() and is_checkpoint(folder))
     named = next((folder.relative_to(path) for folder in folders), None)

@@ -1,9 +1,9 @@
-"""Soft prompts as Hugging Face's PEFT keeps them: adapter_config.json beside a safetensors file.
+"""Soft prompts in the form of Hugging Face's PEFT: adapter_config.json and a safetensors file.
 
-PEFT puts the vectors in front of the embeddings of the encoder, or of a decoder-only model's
-sequence. For an encoder-decoder model it stores as many vectors again for the decoder
+PEFT puts the vectors before the embeddings of the encoder, or of a decoder-only model's sequence.
+For an encoder-decoder model, it stores as many vectors again for the decoder
 (`num_transformer_submodules` 2), which its prompt tuning never uses: we do not read or write them.
-Of p-tuning, whose vectors an encoder makes in training, it stores the same.
+P-tuning, where an encoder makes the vectors during training, is stored the same way.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ ENCODER_DECODER, DECODER_ONLY = "SEQ_2_SEQ_LM", "CAUSAL_LM"
 
 
 class _AdapterConfig(msgspec.Struct):
-    """adapter_config.json; it need not say how many times the vectors are stored."""
+    """adapter_config.json; the number of times the vectors are stored may be missing."""
 
     peft_type: Literal["PROMPT_TUNING", "P_TUNING"]
     num_virtual_tokens: int
@@ -43,12 +43,12 @@ class _AdapterConfig(msgspec.Struct):
 
 @dataclasses.dataclass(frozen=True)
 class PeftPrompt:
-    """A soft prompt as it was read.
+    """A soft prompt in PEFT's form.
 
     Attributes:
-      vectors: float32 [length, embed], in the units of PEFT: of the embedding module's output.
-      task_type: `ENCODER_DECODER`, `DECODER_ONLY`, or "" if the folder does not say it.
-      base: the base model's name or path, "" if the folder does not say it.
+      vectors: float32 [length, embed], in PEFT's units, those of the embedding module's output.
+      task_type: `ENCODER_DECODER`, `DECODER_ONLY`, or "" if unknown.
+      base: the base model's name or path; "" if unknown.
     """
 
     vectors: np.ndarray
@@ -57,18 +57,18 @@ class PeftPrompt:
 
 
 def is_peft(path: str | pathlib.Path) -> bool:
-    """Whether `path` is a folder of PEFT's, of any method."""
+    """Whether `path` is a PEFT folder, of any method."""
     return (path_of(path) / CONFIG).is_file()
 
 
 def method_of(folder: pathlib.Path) -> str:
-    """Returns an adapter's `peft_type`, such as "LORA"; "" if it is no text."""
+    """Returns an adapter's `peft_type`, such as "LORA"; "" if it is not a text."""
     method = read_json(folder / CONFIG, CheckpointError).get("peft_type")
     return method if isinstance(method, str) else ""
 
 
 def adapter_message(folder: pathlib.Path) -> str:
-    """Returns the message that a folder has an adapter, and how a model is made of it."""
+    """Returns the message that a folder is an adapter, and how to make a model from it."""
     method = method_of(folder)
     match method:
         case "PROMPT_TUNING" | "P_TUNING":
@@ -88,7 +88,7 @@ def adapter_message(folder: pathlib.Path) -> str:
 
 
 def adapter_tensors(folder: pathlib.Path) -> dict[str, tensors.StoredTensor]:
-    """Returns the tensors of an adapter; a CheckpointError says what else is there."""
+    """Returns the tensors of an adapter; raises a CheckpointError if there are none."""
     if not (folder / WEIGHTS).is_file():
         raise CheckpointError(
             f"{folder}: {WEIGHTS}: no such file, but {describe_contents(folder)}."
@@ -100,8 +100,8 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     """Reads the prompt of a folder that PEFT wrote.
 
     Raises:
-      CheckpointError: there is none, it is an adapter of another method, or its files are broken or
-        do not agree.
+      CheckpointError: if there is none, it is an adapter of another method, or its files are broken
+        or inconsistent.
     """
     folder = path_of(path)
     if not is_peft(folder):
@@ -132,9 +132,9 @@ def write_peft_prompt(
     """Writes a prompt into an existing folder, as PEFT does.
 
     Args:
-      folder: of the prompt.
-      vectors: float32 [length, embed], in the units of PEFT.
-      config: of the model that the prompt belongs to.
+      folder: the prompt's folder.
+      vectors: float32 [length, embed], in PEFT's units.
+      config: the config of the prompt's model.
       base: the model's name or path, as Transformers would open it; "" = unknown.
     """
     length, width = vectors.shape
@@ -164,7 +164,7 @@ def write_peft_prompt(
 def embedding_scale(config: TransformerConfig) -> float:
     """Returns the factor from our prompts to PEFT's.
 
-    A model with `scale_embeddings` multiplies embeddings by sqrt(emb_dim): ours after it has joined
-    the prompt to them, Transformers' before PEFT joins its vectors to them.
+    A model with `scale_embeddings` multiplies embeddings by sqrt(emb_dim): ours after prepending
+    the prompt, Transformers' before PEFT prepends its vectors.
     """
     return math.sqrt(config.emb_dim) if config.scale_embeddings else 1.0

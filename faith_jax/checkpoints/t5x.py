@@ -1,16 +1,16 @@
-"""T5X's checkpoints of both kinds.
+"""T5X checkpoints, in T5X's own form and in Orbax's.
 
-Those of T5X's own form are a msgpack file `checkpoint` and a zarr array for each parameter. The
-file contains the state's tree. A large parameter is a TensorStore description there, with a folder
-`target.<name with dots>` beside it; a small one may be an array in the file.
+T5X's own form is a msgpack file `checkpoint` with the state's tree, and zarr arrays. A large
+parameter is a TensorStore description in the tree, with its zarr array in the folder
+`target.<name with dots>` beside the file; a small one may be an array in the file.
 
-Those that its train.py writes today (`use_orbax`) have the whole state in Orbax's form, in a folder
-`state`. Other folders of Orbax's are read where they have parameters with T5X's names: alone, or in
-a tree with others, such as a train state's `params`.
+T5X's current train.py (`use_orbax`) writes the whole state in Orbax's form, in a folder `state`.
+Other Orbax folders are read if they have parameters with T5X's names: alone, or inside a larger
+tree, such as a train state's `params`.
 
-Where layers were scanned (`scalable_t5`), one array has all layers of a stack, on its axis 1, and
-the stack's name stands twice: `encoder/encoder/mlp/wo/kernel`. They are read as one array a layer.
-A soft prompt that Google's prompt-tuning trained is read too.
+If layers were scanned (`scalable_t5`), one array has all layers of a stack on axis 1, and the
+stack's name is repeated: `encoder/encoder/mlp/wo/kernel`. They are read as one array per layer.
+Soft prompts trained by Google's prompt-tuning are read too.
 """
 
 import pathlib
@@ -46,36 +46,36 @@ from faith_jax.models.config import TransformerConfig
 
 FILE = "checkpoint"
 _STATE = "state"  # the folder of Orbax's form
-# The folders of a step in which other programs have Orbax write their tree; "" = the step itself.
+# Folders of a step where programs let Orbax write the tree; "" = the step's own folder.
 _TREES = (_STATE, "", "default", "params", "items", "model", "train_state")
-STEP = "checkpoint_"  # begins the name of a step's folder
+STEP = "checkpoint_"  # prefix of a step's folder
 _EMBEDDING, _BIAS = "token_embedder/embedding", "relpos_bias/rel_embedding"
-# Soft prompts of prompt-tuning (Lester 2021), by our names.
+# Names of prompt-tuning's soft prompts (Lester 2021), and our names.
 _PROMPTS = {
     f"{stack}/prompt/prompt/prompt": f"{stack}_prompt/embedding" for stack in ("encoder", "decoder")
 }
 _SCANNED = re.compile(r"(encoder|decoder)/(\1|layers)/(.*)")
-# T5X before June 2021 wrote bfloat16 as uint16; today's T5X does not read this, nor do we.
+# T5X before June 2021 wrote bfloat16 as uint16, which neither current T5X nor we can read.
 _DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16)
 
 
 def is_t5x(path: str | pathlib.Path) -> bool:
-    """Whether a folder is a T5X checkpoint, or contains some."""
+    """Whether a folder is a T5X checkpoint or contains T5X checkpoints."""
     return newest_t5x(path_of(path)) is not None
 
 
 def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) -> Checkpoint:
     """Opens a checkpoint that T5X wrote.
 
-    Its parameters are read, and verified by the folder's manifest, when they are asked for.
+    Parameters are read on access, and then verified against the folder's manifest.
 
     Args:
-      path: a folder checkpoint_<step>, the file `checkpoint` in it, a folder of Orbax's, or a
-        folder of several, of which the newest is opened.
+      path: a folder checkpoint_<step>, the file `checkpoint` in it, an Orbax folder, or a folder
+        of several checkpoints, of which the newest is opened.
       config: the model's dimensions; None = read from the parameters' shapes.
 
     Raises:
-      CheckpointError: a file is truncated, a parameter (which the error names) is missing or
+      CheckpointError: if a file is truncated, a parameter (which the error names) is missing or
         mis-shaped, or a file or a parameter's form differs from the folder's manifest.
     """
     folder = newest_t5x(path_of(path))
@@ -103,11 +103,11 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
 def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> TransformerConfig:
     """Returns a model's dimensions, given the shapes of its parameters.
 
-    All else has T5's values: a gated layer's activation is GELU, and the largest distance of the
-    position bias is 128.
+    Other settings have T5's values: a gated layer's activation is GELU, and the position bias has a
+    maximum distance of 128.
 
     Raises:
-      CheckpointError: names a parameter that is missing or mis-shaped.
+      CheckpointError: if a parameter, which the error names, is missing or mis-shaped.
     """
     scanned = any("/layers/" in name for name in shapes)
     first = "layers" if scanned else "layers_0"
@@ -157,9 +157,9 @@ def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> Transform
 
 
 def newest_t5x(path: pathlib.Path) -> pathlib.Path | None:
-    """Returns the folder of a checkpoint, the newest where there are several; None = there is none.
+    """Returns the folder of a checkpoint, the newest if there are several; None = there is none.
 
-    T5X gives other names to those that it is still writing.
+    Checkpoints that T5X is still writing have other names and are ignored.
     """
     if path.name == FILE and path.is_file():
         return path.parent
@@ -177,12 +177,12 @@ def newest_t5x(path: pathlib.Path) -> pathlib.Path | None:
 
 def _is_step(folder: pathlib.Path) -> bool:
     if (folder / FILE).is_file():
-        return not any(folder.glob("*.ckpt*.index"))  # TensorFlow has a text of this name
+        return not any(folder.glob("*.ckpt*.index"))  # TensorFlow's text file has the same name
     return orbax_tree(folder) is not None
 
 
 def orbax_tree(folder: pathlib.Path) -> pathlib.Path | None:
-    """Returns the folder of a checkpoint's tree in Orbax's form; None = it has none, or is ours."""
+    """Returns the folder of a checkpoint's Orbax tree; None = there is none, or it is native."""
     trees = (folder / name for name in _TREES)
     tree = next((tree for tree in trees if (tree / METADATA).is_file()), None)
     return None if tree is None or part_of(tree) is not None else tree
@@ -204,7 +204,7 @@ def stored_params(folder: pathlib.Path) -> dict[str, LazyArray]:
 
 
 def _flax_params(folder: pathlib.Path) -> dict[str, LazyArray]:
-    """Opens the parameters of Flax's file, the larger of which lie beside it as Zarr folders."""
+    """Opens the parameters in Flax's file, and the larger ones in Zarr folders beside it."""
     state = restore_msgpack(folder / FILE, "T5X checkpoint")
     # The first version had no level `optimizer`.
     state = state.get("optimizer", state) if isinstance(state, dict) else None
@@ -223,7 +223,7 @@ def _flax_params(folder: pathlib.Path) -> dict[str, LazyArray]:
         for name, value in values.items()
         if isinstance(value, dict)
     }
-    # All are opened before the first is waited for. A chunk that is missing is an error.
+    # All arrays start opening before the first is waited for. A missing chunk is an error.
     spec = {"driver": "zarr", "fill_missing_data_reads": False}
     opening = {
         name: tensorstore.open({**spec, "kvstore": kvstore(zarr)}, read=True, open=True)
@@ -238,7 +238,7 @@ def _flax_params(folder: pathlib.Path) -> dict[str, LazyArray]:
 def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
     """Opens the parameters of an Orbax tree, which may be the whole state of a training."""
     names = stored_names(tree)
-    # An optimizer's moments have the parameters' names too; they lie deeper, or behind.
+    # An optimizer's moments have the parameters' names too, but deeper in the tree or later.
     places = [name.removesuffix(_EMBEDDING) for name in names if name.endswith(_EMBEDDING)]
     params_place = min(
         places, key=lambda place: (place.count("/"), "params" not in place), default=None
@@ -260,10 +260,10 @@ def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
 
 
 def _by_layer(stored: Mapping[str, LazyArray], folder: pathlib.Path) -> dict[str, LazyArray]:
-    """Returns parameters by our names: scanned layers by layer, and prompt-tuning's prompts."""
+    """Returns parameters by our names, with scanned layers split and soft prompts renamed."""
     width = stored[_EMBEDDING].shape[-1:] if _EMBEDDING in stored else ()
     params: dict[str, LazyArray] = {}
-    biases: dict[str, np.ndarray] = {}  # of a stack's scanned layers
+    biases: dict[str, np.ndarray] = {}  # position biases of scanned layers, by stack
     for name, array in stored.items():
         match = _SCANNED.fullmatch(name)
         if match is None:
@@ -271,7 +271,7 @@ def _by_layer(stored: Mapping[str, LazyArray], folder: pathlib.Path) -> dict[str
             continue
         stack, inner, rest = match.groups()
         norm = stored.get(f"{stack}/{inner}/pre_mlp_layer_norm/scale")
-        # Ours are `layers`, on axis 0; so were T5X's with `param_scan_axis = 0`.
+        # Ours are named `layers`, on axis 0; T5X's with `param_scan_axis = 0` were on axis 0 too.
         is_first = norm is not None and norm.shape[1:] == width != norm.shape[:1]
         axis = 0 if is_first else 1
         if inner == "layers" and (norm is None or norm.shape[1:] == width):
@@ -286,7 +286,7 @@ def _by_layer(stored: Mapping[str, LazyArray], folder: pathlib.Path) -> dict[str
                 params[f"{stack}/layers_{i}/{rest}"] = entry(array, i, axis)
             if rest == _BIAS:
                 biases[stack] = np.moveaxis(np.asarray(array), axis, 0)
-    # Scanned layers may have copies of the position bias that they share.
+    # Scanned layers may each have a copy of a position bias that they share.
     if biases and all((layers == layers[:1]).all() for layers in biases.values()):
         for stack, layers in biases.items():
             copies = [params.pop(f"{stack}/layers_{i}/{_BIAS}") for i in range(len(layers))]

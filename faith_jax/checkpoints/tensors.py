@@ -1,7 +1,7 @@
 """Tensors in safetensors files: model.safetensors, or shards with an index.
 
-The safetensors library writes the files. Its NumPy reader does not know bfloat16, so we parse a
-file's header and read each tensor, or a part of one, by its ranges of bytes.
+The safetensors library writes the files. Its NumPy reader does not support bfloat16, so we parse a
+file's header and read each tensor, or a part of it, by byte ranges.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _DTYPES = {
     "F32": np.dtype(np.float32),
     "F16": np.dtype(np.float16),
     "BF16": np.dtype(ml_dtypes.bfloat16),
-    # Of tensors that no model uses, such as masks.
+    # Dtypes of tensors that no model uses, such as masks.
     "BOOL": np.dtype(np.bool_),
     "U8": np.dtype(np.uint8),
     "I32": np.dtype(np.int32),
@@ -37,7 +37,7 @@ _DTYPES = {
 }
 UNQUANTISED = "give weights in float32, bfloat16 or float16, without quantisation"
 _LENGTH_BYTES = 8
-_BLOCK_BYTES = 2**24  # that are read at once
+_BLOCK_BYTES = 2**24  # bytes that are read at once
 
 
 _FileName = Annotated[
@@ -46,7 +46,7 @@ _FileName = Annotated[
 
 
 class _Index(msgspec.Struct):
-    """The file of each tensor; a checkpoint must not make us read files elsewhere."""
+    """The file of each tensor; names without a slash, so that no file elsewhere is read."""
 
     weight_map: dict[str, _FileName]
 
@@ -61,7 +61,7 @@ def weight_files(folder: pathlib.Path, whole: str, index: str) -> list[pathlib.P
 
 @dataclasses.dataclass(frozen=True)
 class StoredTensor:
-    """A tensor in a file, of which parts can be read."""
+    """A tensor in a file, which can be read in parts."""
 
     path: pathlib.Path
     name: str
@@ -69,16 +69,16 @@ class StoredTensor:
 
     @property
     def dtype(self) -> np.dtype:
-        """NumPy's dtype of its elements."""
+        """NumPy's dtype of the elements."""
         return self.array.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape."""
+        """The tensor's shape."""
         return self.array.shape
 
     def floats(self) -> LazyArray:
-        """Returns a tensor that is a parameter; raises a CheckpointError for another dtype."""
+        """Returns a parameter's array; raises a CheckpointError if the dtype is unsupported."""
         if self.dtype.name not in ("float32", "bfloat16", "float16"):
             raise CheckpointError(
                 f"{self.path}: tensor {self.name}: expected float32, bfloat16 or float16, got "
@@ -89,7 +89,7 @@ class StoredTensor:
 
 @dataclasses.dataclass(frozen=True)
 class _Bytes:
-    """The bytes of a tensor in a safetensors file; `offset` is that of the first."""
+    """The bytes of a tensor in a safetensors file; `offset` is the first byte's."""
 
     path: pathlib.Path
     name: str
@@ -99,7 +99,7 @@ class _Bytes:
 
     @property
     def end(self) -> int:
-        """Offset of the byte behind the tensor."""
+        """The offset of the byte after the tensor."""
         return self.offset + math.prod(self.shape) * self.dtype.itemsize
 
     def tensor(self) -> StoredTensor:
@@ -107,7 +107,7 @@ class _Bytes:
         return StoredTensor(self.path, self.name, LazyArray(self.shape, self.dtype, self._read_box))
 
     def _read_box(self, box: Box) -> np.ndarray:
-        """Reads the rows of the first axis in which a part lies, some at once."""
+        """Reads the part's rows of the first axis, some at a time."""
         shape, box_in_rows = self.shape or (1,), box or (slice(0, 1),)
         rows = box_in_rows[0]
         part = np.empty(box_shape(box_in_rows), self.dtype)
@@ -129,7 +129,7 @@ class _Bytes:
 
 
 def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
-    """Returns the tensors of model.safetensors or its shards by name, not yet read."""
+    """Returns the tensors of model.safetensors or its shards by name, without reading them."""
     by_name: dict[str, StoredTensor] = {}
     for path in weight_files(folder, WHOLE, INDEX):
         by_name |= read_header(path)[0]
@@ -140,8 +140,8 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
     """Returns the tensors of one safetensors file by name, and its metadata.
 
     Raises:
-      CheckpointError: the file is missing, truncated, or no safetensors file, or has a tensor of a
-        dtype that is not read.
+      CheckpointError: if the file is missing, truncated or not a safetensors file, or has a tensor
+        with an unsupported dtype.
     """
     check_no_pointer(path, CheckpointError)
     try:
@@ -193,14 +193,14 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
 def write_tensor_file(
     path: pathlib.Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Writes one safetensors file: the same bytes each time, with a new file's permissions."""
+    """Writes a safetensors file, always with the same bytes, and with a new file's permissions."""
     # The library ignores strides.
     contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     path.unlink(missing_ok=True)
     path.touch()
-    mode = path.stat().st_mode  # the library's own is for the owner alone
+    mode = path.stat().st_mode  # the library would let only the owner read the file
     safetensors.numpy.save_file(contiguous, path, metadata=dict(metadata) or None)
-    # The library writes the metadata in a random order; here, they are in that of their names.
+    # The library writes the metadata in random order; sort them by name.
     with path.open("r+b") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))

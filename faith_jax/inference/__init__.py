@@ -1,4 +1,4 @@
-"""Models with their parameters: what a library user loads, scores and generates with.
+"""Models with their parameters, which a library user loads to score and generate.
 
 ```python
 model = faith_jax.load_model("path/to/checkpoint")
@@ -8,8 +8,8 @@ logits = model.classify(input_tokens)                                           
 tokens = model.generate(input_tokens, max_length=64)
 ```
 
-All tokens are integer arrays [batch, length], filled up on the right with the model's `pad_id`.
-Inputs are padded to a few lengths, so that batches of many lengths share few compilations;
+All tokens are integer arrays [batch, length], padded on the right with the model's `pad_id`. Inputs
+are padded further to one of a few lengths, so that batches of many lengths share few compilations;
 padding changes no result.
 """
 

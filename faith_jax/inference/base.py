@@ -1,4 +1,4 @@
-"""The base of all loaded models: config, parameters, and the checks of what callers give."""
+"""Base classes of all loaded models: config, parameters, and checks of callers' arguments."""
 
 import dataclasses
 import functools
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("faith_jax")
 
-Texts = str | Sequence[str] | Sequence[Sequence[str]]  # of one row, or of each row of a batch
+Texts = str | Sequence[str] | Sequence[Sequence[str]]  # for one row, or for each row of a batch
 
 # Defaults of `respond`, in tokens.
 LONGEST_INPUT, LONGEST_RESPONSE = 512, 512
@@ -38,7 +38,7 @@ _Seed = Annotated[
     int, msgspec.Meta(ge=0, lt=2**32, description="a whole number from 0 to 2**32 - 1")
 ]
 
-# Module and config are static, as they decide which program is compiled.
+# Module and config are static, since they determine the compiled program.
 _generate = jax.jit(generate, static_argnums=(0, 4))
 
 
@@ -48,9 +48,9 @@ class BaseModel:
     Attributes:
       config: the model's dimensions and choices.
       module: the Flax module.
-      params: its parameters, as JAX arrays.
-      path: of the checkpoint that it was opened from; None = it was made of parameters.
-      partitioner: the mesh: rows are spread over "data", parameters over "model".
+      params: the module's parameters, as JAX arrays.
+      path: the checkpoint that the model was opened from; None = built from parameters.
+      partitioner: the mesh; rows are spread over its axis "data", parameters over "model".
     """
 
     def __init__(
@@ -64,17 +64,17 @@ class BaseModel:
         """Places the parameters on a mesh; None = all devices share the rows.
 
         Raises:
-          ConfigError: for a mesh of other axes than "data" and "model".
+          ConfigError: on a mesh with other axes than "data" and "model".
         """
         self.config = config
         self.path = path
         self.module = Transformer(config)
         self.partitioner = partitioner = make_partitioner(config, mesh=mesh)
         shardings = partitioner.replicated
-        # Without an axis for the model, each device has all parameters.
+        # If the axis "model" is used, each device holds only a part of the parameters.
         if partitioner.mesh.shape["model"] > 1:
             shardings = partitioner.param_shardings(parameter_shapes(self.module)["params_axes"])
-        # Rounded on the mesh one by one, where all matrices in float32 may not fit at once.
+        # Quantize matrices on the mesh one by one, since all in float32 may not fit at once.
         if params_dtype == "int8":
             self.params = quantize_params(params, shardings, partitioner)
         else:
@@ -82,13 +82,13 @@ class BaseModel:
 
     def _run_compiled(self, function: Callable[..., Any], *batch: PyTree, **static: Any) -> Any:
         """Runs a compiled function(module, params, *batch); see `Partitioner.compute`."""
-        # Bound, since `compute` splits all that it is given over the devices by rows.
+        # Bind these arguments, since `compute` splits all others over the devices by rows.
         bound = functools.partial(function, self.module, self.params, **static)
         return self.partitioner.compute(bound, *batch)
 
     @property
     def pad_id(self) -> int:
-        """The token that fills rows up on the right; -1 for models without one (GPT-2)."""
+        """The token that pads rows on the right; -1 for models without one (GPT-2)."""
         return self.config.pad_id
 
     def __repr__(self) -> str:
@@ -108,7 +108,7 @@ class BaseModel:
                 f"{name}: expected an integer array [batch, length], got rows of different "
                 f"lengths; pad them with {self.pad_id}."
             ) from None
-        # Booleans and floats are no ids, even if whole.
+        # Booleans and floats are not ids, even if they are whole numbers.
         if tokens.ndim != 2 or tokens.dtype.kind not in "iu" or 0 in tokens.shape:
             raise InputError(
                 f"{name}: expected an integer array [batch, length], got "
@@ -125,10 +125,10 @@ class BaseModel:
         return tokens.astype(np.int32)
 
     def _check_positions(self, name: str, length: int, prompt_length: int = 0) -> None:
-        """Refuses what goes beyond a table of learned positions."""
+        """Raises an InputError if tokens exceed the model's table of learned positions."""
         config = self.config
-        # Relative, rotary and sloped positions are computed; only learned ones are a table with an
-        # end.
+        # Relative, rotary and ALiBi positions are computed; only learned positions are a table of
+        # limited size.
         if config.positions != "learned" or prompt_length + length <= config.max_positions:
             return
         prompt = f" behind a prompt of {prompt_length}" if prompt_length else ""
@@ -138,16 +138,16 @@ class BaseModel:
         )
 
     def _pad_tokens(self, tokens: np.ndarray) -> np.ndarray:
-        # Lengths are rounded up, so that inputs of similar lengths share a compiled program.
+        # Round lengths up, so that inputs of similar lengths share a compiled program.
         padding = bucket_length(tokens.shape[1]) - tokens.shape[1]
         return np.pad(tokens, ((0, 0), (0, padding)), constant_values=self.pad_id)
 
 
 def check_batch(first: tuple[str, np.ndarray], second: tuple[str, np.ndarray]) -> None:
-    """Checks that two named arrays have as many rows.
+    """Checks that two named arrays have the same number of rows.
 
     Raises:
-      InputError: naming both.
+      InputError: if they do not; the message names both.
     """
     if first[1].shape[0] != second[1].shape[0]:
         raise InputError(
@@ -156,9 +156,9 @@ def check_batch(first: tuple[str, np.ndarray], second: tuple[str, np.ndarray]) -
 
 
 class GenerativeModel(BaseModel):
-    """A model that generates, with its parameters.
+    """A model that generates text, with its parameters.
 
-    Its subclasses decode by arguments of their own, of one input or of both of PMI-Decode.
+    Subclasses define `decode`, and `decode_pmi` with the two inputs of PMI-Decode.
     """
 
     decode: Callable[..., DecodingResult]
@@ -183,36 +183,36 @@ class GenerativeModel(BaseModel):
     ) -> Any:
         """Returns a response as text, with the templates, cutting and tokens of `t5x infer`.
 
-        A list of queries, of inputs, or of histories that are lists, is a batch. All other lists
-        then have as many entries, one for each row; a single text is for all rows.
+        A list of queries or inputs, or a history that is a list of lists, makes a batch. All other
+        lists then need one entry for each row; a single text is used for all rows.
 
         Args:
-          query: what is asked, with `pro` and `con`, or as the last turn of a dialogue.
+          query: the question, with `pro` and `con`, or the last turn of a dialogue.
           pro: arguments for: a text or several.
-          con: arguments against.
-          knowledge: of a dialogue: a text or several.
-          history: earlier turns of a dialogue, oldest first, or one.
-          inputs: in place of all these the text that the model reads.
-          inputs_without_document: for PMI-Decode with `inputs` of a form of your own.
+          con: arguments against: a text or several.
+          knowledge: knowledge for a dialogue: a text or several.
+          history: earlier turns of a dialogue, oldest first, or a single turn.
+          inputs: the text that the model reads, instead of all arguments above.
+          inputs_without_document: for PMI-Decode with `inputs` in a form of your own.
           vocabulary: where the tokenizer is, if not with the model: a folder, a file or a name.
-          max_input_length: tokens of an input, special ones included; None = 512, or fewer where
-            the model has fewer positions.
-          cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
-          seed: of the sampling.
-          batch_size: rows of a batch that are decoded at once, at most.
+          max_input_length: maximum tokens of an input, special ones included; None = 512, or fewer
+            if the model has fewer positions.
+          cut_policy: which part of a longer input is cut, see `faith_jax.core.cutting`.
+          seed: seed of the sampling.
+          batch_size: maximum number of rows that are decoded at once.
           **options: fields of `DecodingConfig`: max_length (512 by default), temperature,
             num_beams, num_return …; pmi=PMIConfig() is PMI-Decode.
 
         Returns:
-          The response; with `num_return` above 1 a list of them, the best first. Of a batch a list
-          with these for each row. A warning is logged where a response does not end within
-          `max_length`.
+          The response; with `num_return` above 1, a list of responses, the best first; for a batch,
+          a list with one such result for each row. A warning is logged if a response does not end
+          within `max_length`.
 
         Raises:
           InputError: on texts that are missing or empty, and on an input that cannot be cut.
           ConfigError: on a model without a tokenizer, and on wrong options.
         """
-        # Here, since `opening` imports this module.
+        # Imported here, since `opening` imports this module.
         from faith_jax.datasets.input_rows import input_row
         from faith_jax.inference.batch_decoder import decoded_rows
         from faith_jax.inference.opening import input_limit, open_tokenizer
@@ -220,10 +220,10 @@ class GenerativeModel(BaseModel):
 
         if knowledge is not None and reads_two_sides(self.path or ""):
             logger.warning(TWO_SIDES_ONLY, self.path)
-        # The caller's length comes last, and holds.
+        # The caller's options override the default length.
         options = {"max_length": LONGEST_RESPONSE} | options
         decoding = self._build_decoding_config(options, pmi=options.get("pmi") is not None)
-        # The input of one row, or of each row of a batch.
+        # Arguments of one row, or of all rows of a batch.
         fields = {"query": query, "pro": pro, "con": con, "knowledge": knowledge, "inputs": inputs}
         fields |= {"history": history, "inputs_without_document": inputs_without_document}
         batch = _rows_of(fields)
@@ -232,7 +232,7 @@ class GenerativeModel(BaseModel):
             input_row({name: _as_list(value) for name, value in row.items()}, place, place)
             for row, place in zip([fields] if batch is None else batch, where, strict=True)
         ]
-        # Inputs as tokens, cut to the limit. Positions are checked before anything is decoded.
+        # Tokenize the inputs, cut to the limit, and check positions before decoding anything.
         tokenizer = open_tokenizer(self.path, vocabulary, self.config)
         limit = input_limit(self.config, max_input_length, LONGEST_INPUT)
         read = RowTokens.of(
@@ -244,7 +244,7 @@ class GenerativeModel(BaseModel):
             longest, decoding.max_length, ("max_input_length", "max_length")
         )
         ids, second = [tokens.ids for tokens in read_rows], [tokens.second for tokens in read_rows]
-        # A batch is decoded in order of length and in few shapes, which one row does not need.
+        # A batch is decoded in order of length and in few shapes; one row does not need this.
         if batch is None:
             result = self._decode_input(ids[0], second[0], seed, options)
             decoded = decoded_rows(result, for_model(decoding, self.module))
@@ -271,11 +271,11 @@ class GenerativeModel(BaseModel):
         decoding: DecodingConfig,
         batch_size: int,
     ) -> "list[list[DecodedRow]]":
-        """Decodes inputs; `second` are PMI-Decode's or DoHA's other ones."""
+        """Decodes inputs; `second` are the second inputs of PMI-Decode or DoHA."""
         from faith_jax.inference.batch_decoder import BatchDecoder
 
         check_value("batch_size", batch_size, Positive)
-        # Few sizes, each of which is compiled: powers of two, and whole on each device.
+        # Use few sizes, since each is compiled: powers of two, rounded up to a multiple of devices.
         size, devices = min(batch_size, len(ids)), self.partitioner.data_parallelism
         size = -(-min(batch_size, 1 << (size - 1).bit_length()) // devices) * devices if size else 0
         if not size:
@@ -292,7 +292,7 @@ class GenerativeModel(BaseModel):
     def _decode_input(
         self, ids: list[int], second: list[int], seed: int, options: dict[str, Any]
     ) -> DecodingResult:
-        """Decodes one input; `second` is PMI-Decode's or DoHA's other one."""
+        """Decodes one input; `second` is the second input of PMI-Decode or DoHA."""
         if options.get("pmi") is not None:
             return self.decode_pmi([ids], [second], seed=seed, **options)
         inputs: Any = ([ids], [second]) if self.config.knowledge_attention else [ids]
@@ -304,9 +304,9 @@ class GenerativeModel(BaseModel):
         """Decodes checked inputs; see `generation.generate`.
 
         Raises:
-          ConfigError: for a seed that is not a whole number of 32 bits, which is what keys hold.
+          ConfigError: on a seed that is not a whole number of 32 bits, the size that keys hold.
         """
-        # By the row's number: what a row draws is the same with other rows beside it.
+        # Keys depend on a row's number, so its draws do not depend on the other rows.
         numbers = jnp.arange(len(jax.tree.leaves(branches)[0]))
         keys = row_keys(check_value("decoding: seed", seed, _Seed), numbers)
         decoded: DecodingResult = self._run_compiled(_generate, branches, keys, config=config)
@@ -315,7 +315,7 @@ class GenerativeModel(BaseModel):
     def _build_decoding_config(
         self, options: dict[str, Any], *, pmi: bool = False
     ) -> DecodingConfig:
-        """Returns the config of decoding options, by default with `PMIConfig()` for PMI-Decode."""
+        """Builds a config from decoding options, with `PMIConfig()` as default for PMI-Decode."""
         option_names = [field.name for field in dataclasses.fields(DecodingConfig)]
         for name in options:
             if name in option_names:
@@ -337,28 +337,28 @@ class GenerativeModel(BaseModel):
                 f"decoding: pmi = {config.pmi!r}; expected None: PMI-Decode is decode_pmi, which "
                 "takes the inputs with and without the document."
             )
-        # JAX reports no index beyond an axis: such an id would do something else in silence.
+        # JAX does not report an index out of range: such an id would silently do something else.
         config.check_vocabulary(self.config.vocab_size)
         return config
 
 
 def _as_list(value: Any) -> Any:
-    """Returns the values of tuples, arrays and Series as lists."""
+    """Converts tuples, arrays and Series to lists; returns other values unchanged."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return list(value) if isinstance(value, tuple) else value
 
 
 def _rows_of(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Returns the fields of each row of a batch; None where they are of a single row.
+    """Returns the fields of each row of a batch; None if they describe a single row.
 
     Raises:
-      InputError: for lists of different lengths.
+      InputError: on lists of different lengths.
     """
     listed = {name: _as_list(value) for name, value in fields.items()}
     listed = {name: value for name, value in listed.items() if isinstance(value, list)}
     turns = listed.get("history", [])
-    # Lists of arguments or knowledge, and a history of texts, are those of one row.
+    # Lists of arguments or knowledge, and a history that is a list of texts, belong to one row.
     if not {"query", "inputs"} & listed.keys() and all(isinstance(t, str) for t in turns):
         return None
     lengths = {name: len(value) for name, value in listed.items()}
@@ -379,8 +379,8 @@ def decoder_states(
 ) -> Any:
     """Returns the states before the output layer, [batch, length, embed], without dropout.
 
-    `inputs` are the encoder's; None = a decoder-only model. No position of the decoder is padding:
-    what is filled up on the right is seen by nothing to its left.
+    `inputs` are the encoder's; None = a decoder-only model. The decoder's padding needs no mask: it
+    is on the right, where no earlier token attends to it.
     """
     variables: PyTree = {"params": params}
     encoded = None
@@ -396,7 +396,7 @@ def decoder_states(
 def next_logits(
     module: Transformer, params: PyTree, inputs: Inputs | None, decoder_input: Array
 ) -> Array:
-    """Returns the logits behind each of the decoder's tokens, float32 [batch, length, vocab]."""
-    # Teacher-forced: all positions at once, each behind the tokens that are given and not its own.
+    """Returns the logits after each of the decoder's tokens, float32 [batch, length, vocab]."""
+    # Teacher forcing: computes all positions at once, from the given tokens.
     states = decoder_states(module, params, inputs, decoder_input)
     return output_layer(module, params).logits(states)

@@ -1,4 +1,4 @@
-"""Decodes rows on the mesh, in few shapes; a row that has ended gives its place to the next."""
+"""Decoding of rows on the mesh, in few shapes; a row that has ended makes room for the next."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -31,9 +31,9 @@ class DecodedRow(NamedTuple):
 
     Attributes:
       tokens: int [length].
-      log_prob: natural, their sum under the model at temperature 1.
-      score: what the search ranks by, such as a beam's sum of scores by its length penalty.
-      finished: whether it ends with an end token that the model wrote, and not at `max_length`.
+      log_prob: sum of the tokens' natural log-probabilities under the model at temperature 1.
+      score: the search's ranking score, such as a beam's summed scores with the length penalty.
+      finished: whether the model wrote an end token before the response was cut at `max_length`.
     """
 
     tokens: np.ndarray
@@ -45,15 +45,14 @@ class DecodedRow(NamedTuple):
 class BatchDecoder:
     """Decodes rows of input tokens, longest inputs first, on the mesh.
 
-    Rows that have ended give their places to the next ones, where there are two batches or more.
-    Beam search decodes whole batches, and so do rows of a decoder-only model that begin with the
-    same tokens, such as a document, where reading these once saves more. It is read once for the
-    rows of a batch.
+    With two batches or more, the next rows take the places of rows that have ended. Beam search
+    decodes whole batches instead. So do rows of a decoder-only model with a common beginning, such
+    as a document, if reading it once for all rows of a batch saves more.
 
     Args:
       decoding: how tokens are picked, and how many responses a row gets.
-      batch_size: rows that are decoded at once.
-      seed: of the sampling; row number i has the same randomness in any batch.
+      batch_size: number of rows that are decoded at once.
+      seed: seed of the sampling; row number i has the same randomness in any batch.
 
     Raises:
       ConfigError: on tokens outside the model's vocabulary, and on PMI-Decode with DoHA.
@@ -72,7 +71,7 @@ class BatchDecoder:
             raise ConfigError(
                 "decoding: pmi is set; expected None for DoHA, which reads two inputs already."
             )
-        # With the model's end and padding tokens, which refilling and `decoded_rows` read.
+        # Set the model's end and padding tokens, which refilling and `decoded_rows` read.
         self._decoding = decoding = for_model(decoding, module)
         self._has_second = is_doha or decoding.pmi is not None
         self._partitioner, self._batch_size = partitioner, batch_size
@@ -89,7 +88,7 @@ class BatchDecoder:
 
     @property
     def num_compilations(self) -> int:
-        """How many programs were compiled so far, but for what a decoder before had compiled."""
+        """The number of programs compiled so far, except those of earlier decoders."""
         return self._num_compiled - self._compiled_before
 
     def __call__(
@@ -103,19 +102,19 @@ class BatchDecoder:
         """Decodes rows.
 
         Args:
-          params: of the model.
+          params: the model's parameters.
           inputs: token ids of each row, special ones included.
-          numbers: of the rows, by which they draw; None = from 0 on.
-          second_inputs: the same of PMI-Decode's branch without the document, or of DoHA's
-            knowledge; others do not look at them.
-          on_done: is told how many further rows have their responses.
+          numbers: the rows' numbers, which determine their randomness; None = from 0 on.
+          second_inputs: token ids of each row without the document for PMI-Decode, or with the
+            knowledge for DoHA; ignored otherwise.
+          on_done: called with the number of rows that were completed since the last call.
 
         Returns:
-          The responses to each row, `num_return` or, where so many do not exist, fewer, but at
-          least one: the best beam first, samples in the order of their random keys.
+          The responses to each row: `num_return`, or fewer (at least one) if the search finds
+          fewer; the best beam first, samples in the order of their random keys.
 
         Raises:
-          ConfigError: on PMI-Decode or DoHA without the latter.
+          ConfigError: on PMI-Decode or DoHA without `second_inputs`.
         """
         drawn = np.arange(len(inputs)) if numbers is None else np.asarray(numbers, int)
         branches = [inputs]
@@ -127,10 +126,10 @@ class BatchDecoder:
         lengths = [
             tuple(bucket_length(len(rows[i])) for rows in branches) for i in range(len(inputs))
         ]
-        # Rows of a batch are of similar length; the longest first, so that a lack of memory shows
-        # at once.
+        # Rows of a batch have similar lengths. The longest come first, so that a lack of memory
+        # shows at once.
         order = sorted(range(len(inputs)), key=lambda i: lengths[i], reverse=True)
-        # With fewer rows than two batches there is little to refill places with.
+        # With fewer rows than two batches, there are few rows to refill places with.
         refills = len(inputs) >= 2 * self._batch_size and self._decoding.num_beams == 1
         if self._can_share(inputs) and (saved := tokens_saved(groups := prefix_groups(inputs))):
             # Refilling saves at most about a quarter of the steps.
@@ -151,7 +150,7 @@ class BatchDecoder:
     def _decode_in_batches(
         self, params: PyTree, branches: list[Sequence[Any]], order: list[int], drawn: np.ndarray
     ) -> Iterator[tuple[list[int], list[list[DecodedRow]]]]:
-        """Yields the rows of each batch and the responses to them."""
+        """Yields the rows of each batch with their responses."""
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size]
             draws, arrays = self._build_batch(branches, rows, self._batch_size, drawn)
@@ -162,7 +161,7 @@ class BatchDecoder:
                 # The number of lines is a power of two, which bounds the compilations.
                 lines = 1 << (len(groups) - 1).bit_length()
                 length = bucket_length(prompt + max(line_length(inputs, g) for g in groups))
-                # Lines are read in place of the inputs where they have a third fewer tokens.
+                # Read lines instead of the inputs if that saves a third of the tokens.
                 is_shorter = 1.5 * lines * length <= len(tokens) * (prompt + tokens.shape[1])
                 if is_shorter and self._config.can_share_inputs(length):
                     arrays[0] = self._partitioner.put(
@@ -175,28 +174,27 @@ class BatchDecoder:
     def _decode_in_places(
         self, params: PyTree, branches: list[Sequence[Any]], order: list[int], drawn: np.ndarray
     ) -> Iterator[tuple[list[int], list[list[DecodedRow]]]]:
-        """Yields rows that have ended and the responses to them, while others go on."""
+        """Yields rows that have ended with their responses, while other rows go on."""
         size, refilled = self._batch_size, self._refilled
-        # How many examples are admitted at once: an eighth, since others wait for them.
+        # Admit an eighth of the batch at once, since other rows wait meanwhile.
         devices = self._partitioner.data_parallelism
         group = -(-size // (8 * devices)) * devices
         # The row in each place, and the rows that wait for one.
         in_places, waiting = dict(enumerate(order[:size])), order[size:]
         free: list[int] = []
-        # Any row may come to any place, so that each branch has room for its longest input.
+        # Any row may get any place, so each branch needs room for its longest input.
         room = [bucket_length(max(map(len, inputs))) for inputs in branches]
         longer = room.index(max(room))
         places = refilled.first(
             params, *self._build_batch(branches, order[:size], size, drawn, room)
         )
         while in_places:
-            # The loop goes on until a group of rows can be admitted, or, at last, until all have
-            # ended.
+            # Run until a group of rows can be admitted or, at the end, until all rows have ended.
             enough = min(group, len(waiting)) if waiting else size
             places, result, ended = refilled.run(params, places, enough)
             # A free place has ended too, but holds no row.
             done = [place for place in in_places if ended[place]]
-            # Of the results [places, copies, ...] on the host, those of the places that are done.
+            # Select the places that are done from the results [places, copies, ...] on the host.
             finished = jax.tree.map(lambda x, done=done: x[done], result)
             yield [in_places.pop(place) for place in done], decoded_rows(finished, self._decoding)
             free += done
@@ -204,10 +202,10 @@ class BatchDecoder:
                 rows, waiting = waiting[:group], waiting[group:]
                 into, free = free[: len(rows)], free[len(rows) :]
                 in_places |= zip(into, rows, strict=True)
-                # A group that is not full names the place `size`, which does not exist.
+                # Pad a partial group with the place `size`, which does not exist.
                 to = np.asarray(into + [size] * (group - len(rows)), np.int32)
-                # In the longer branch a half, a quarter … of the room, where they fit: each room
-                # costs a compilation.
+                # Shrink the longer branch to a half, a quarter … of the room while the rows fit;
+                # there are few such sizes, since each costs a compilation.
                 needed = max(bucket_length(len(branches[longer][row])) for row in rows)
                 smallest = list(room)
                 while smallest[longer] >= 2 * needed:
@@ -223,22 +221,22 @@ class BatchDecoder:
         drawn: np.ndarray,
         at_least: Sequence[int] = (1, 1),
     ) -> tuple[Any, list[Any]]:
-        """Returns the draws of `Places`; of each branch tokens [size, bucket] and lengths [size].
+        """Returns the draws (see `Places`); of each branch tokens [size, bucket], lengths [size].
 
-        The tokens of each branch have room for `at_least` so many.
+        Each branch's tokens have room for at least as many as `at_least` says.
         """
-        # By the row's own number, so that it draws the same in any batch and place. Rows that only
-        # fill up draw as number 0 does, and nobody reads them.
+        # Draw by the row's own number, so that its randomness is the same in any batch and place.
+        # Padding rows draw as number 0 and are never read.
         draws = np.zeros((size, 2), np.uint32)
         draws[:, 0], draws[: len(rows), 1] = self._seed % 2**32, drawn[rows]
         pad_id = self._config.pad_id
         if self._config.is_decoder_only:
-            # Lengths tell where an input ends, so that any token of the vocabulary may fill it up.
+            # Lengths mark where an input ends, so any token of the vocabulary may be padding.
             pad_id = max(0, pad_id)
         arrays: list[Any] = [draws]
         for inputs, room in zip(branches, at_least, strict=False):
             ids = [inputs[row] for row in rows]
-            # Rows that only fill up have one token.
+            # Padding rows have one token.
             lengths = np.ones(size, np.int32)
             lengths[: len(rows)] = [len(row_ids) for row_ids in ids]
             length = bucket_length(max(room, *map(len, ids)))
@@ -247,7 +245,7 @@ class BatchDecoder:
         return draws, arrays
 
     def _can_share(self, inputs: Sequence[Any]) -> bool:
-        """Whether what inputs have in common can be read once: on devices that split no rows."""
+        """Whether inputs' common beginnings can be read once: not if devices share the rows."""
         config, longest = self._config, max(map(len, inputs), default=0)
         # Rows on one device cannot read an input that lies on another without communication.
         splits_rows = self._partitioner.data_parallelism > 1
@@ -259,22 +257,22 @@ class BatchDecoder:
         On TPUs, parameters in other layouts would be copied before the loop.
 
         Args:
-          params: of the model; they are used up.
-          input_length: see `compile`; of the longest.
+          params: the model's parameters; their buffers are donated.
+          input_length: tokens of the longest input; see `compile`.
         """
-        if self._partitioner.mesh.devices.flat[0].platform == "cpu":  # has one way
+        if self._partitioner.mesh.devices.flat[0].platform == "cpu":  # has one layout
             return params
-        # Of the arguments' formats the first one is that of the parameters.
+        # The first argument's format is that of the parameters.
         (formats, *_), _ = self.compile(params, input_length).input_formats
         return _with_formats(params, formats)
 
     def compile(self, params: PyTree, input_length: int, laid_out: bool = True) -> Any:
-        """Compiles the program of inputs of so many tokens and returns JAX's.
+        """Compiles the decoding of inputs of a length; returns JAX's compiled program.
 
         Args:
-          params: of the model, or their shapes with shardings.
-          input_length: tokens; those of all inputs of a row.
-          laid_out: the program wants parameters that are `laid_out`.
+          params: the model's parameters, or their shapes with shardings.
+          input_length: number of tokens of each input of a row.
+          laid_out: whether the program expects parameters from `laid_out`.
         """
 
         def shape(*sizes: int, dtype: Any = jnp.int32) -> jax.ShapeDtypeStruct:
@@ -288,12 +286,12 @@ class BatchDecoder:
 
 
 def _with_formats(arrays: PyTree, formats: PyTree) -> PyTree:
-    """Returns arrays in other memory layouts, moved one by one; the given ones are used up."""
+    """Moves arrays one by one to other memory layouts, donating their buffers."""
     return jax.tree.map(lambda x, place: jax.device_put(x, place, donate=True), arrays, formats)
 
 
 def _group_by_branch(config: TransformerConfig, arrays: Sequence[Any]) -> list[Any]:
-    """Returns the inputs of each branch, of tokens and lengths in turn, as models read them."""
+    """Groups alternating arrays of tokens and lengths into each branch's model inputs."""
     if config.is_decoder_only:
         return list(zip(arrays[::2], arrays[1::2], strict=True))
     tokens = list(arrays[::2])
@@ -304,7 +302,7 @@ def _group_by_branch(config: TransformerConfig, arrays: Sequence[Any]) -> list[A
 def _compile_decoding(
     module: Transformer, partitioner: Partitioner, decoding: DecodingConfig
 ) -> Compiled:
-    """Returns the decoding loop; one for all checkpoints and seeds of a model."""
+    """Returns the compiled decoding loop, shared by all checkpoints and seeds of a model."""
 
     def decode(params, *arrays):
         *inputs, draws = arrays
@@ -331,11 +329,11 @@ class _Refilled:
         """Reads as many examples as there are places; see `Refilling.read`."""
         places: Places = self._read(params, draws, *arrays)
         if self._step_programs is None:
-            # Places lie on the mesh as XLA has chosen here, and stay there.
+            # Keep the shardings of the places that XLA has chosen here.
             lie = jax.tree.map(lambda x: x.sharding, places)
             everywhere = self._partitioner.replicated
-            # Donated arrays are updated in place: a step does not copy the caches. `grow` changes
-            # their shape, so that it has nothing to reuse.
+            # Donated arrays are updated in place, so a step does not copy the caches. `grow`
+            # changes their shape, so it could not reuse them.
             self._step_programs = (
                 self._partitioner.jit(self._refilling.place, donate_argnums=0, out_shardings=lie),
                 self._partitioner.jit(
@@ -358,19 +356,19 @@ class _Refilled:
     ) -> tuple[Places, DecodingResult, np.ndarray]:
         """See `Refilling.run`; results are arrays on the host."""
         assert self._step_programs is not None
-        # Memory and draws stay as they are; only the rows are donated and come back.
+        # Memory and draws do not change; only the rows are donated and returned.
         memory, draws, rows = places
         while True:
             rows, on_device = self._step_programs[1](params, memory, draws, rows, np.int32(enough))
             result, ended = jax.device_get(on_device)
-            # Too few rows have ended: the loop stopped since the rows' memory was full.
+            # Otherwise too few rows have ended: the loop stopped because their memory was full.
             if ended.sum() >= enough:
                 return Places(memory, draws, rows), result, ended
             rows = self._step_programs[2](rows)
 
     @property
     def num_compilations(self) -> int:
-        """Number of compiled programs."""
+        """The number of compiled programs."""
         return sum(
             program.num_compilations for program in (self._read, *(self._step_programs or ()))
         )
@@ -380,29 +378,29 @@ class _Refilled:
 def _compile_refilling(
     module: Transformer, partitioner: Partitioner, decoding: DecodingConfig
 ) -> _Refilled:
-    """Returns the functions of decoding with refilling, shared as `_compile_decoding`'s loop."""
+    """Returns the functions of decoding with refilling, shared like `_compile_decoding`'s loop."""
     return _Refilled(Refilling(module, decoding), partitioner)
 
 
 def decoded_rows(result: DecodingResult, decoding: DecodingConfig) -> list[list[DecodedRow]]:
-    """Returns the responses to each row of a batch, given a decoding with the model's tokens."""
+    """Returns the responses to each row of a batch; `decoding` is the result of `for_model`."""
 
     def response(i: int, j: int) -> DecodedRow:
         ids = tokens[i, j, : lengths[i, j]]
         is_forced = bool(decoding.forced_last_ids) and len(ids) == decoding.max_length
-        # An end token that is forced at the last place says nothing of whether the response was
-        # done.
+        # An end token that is forced at the last position does not mean that the model ended the
+        # response.
         finished = len(ids) > 0 and int(ids[-1]) in decoding.end_ids and not is_forced
         return DecodedRow(ids, float(log_probs[i, j]), float(scores[i, j]), finished)
 
     tokens, lengths, log_probs, scores = (
         np.asarray(array) for array in (result.tokens, result.length, result.log_prob, result.score)
     )
-    # One response to each row has no axis of its own: [batch, ...] -> [batch, 1, ...].
+    # With one response to each row, add the missing axis: [batch, ...] -> [batch, 1, ...].
     if lengths.ndim == 1:
         tokens, lengths, log_probs, scores = (
             array[:, None] for array in (tokens, lengths, log_probs, scores)
         )
     rows = [[response(i, j) for j in range(lengths.shape[1])] for i in range(lengths.shape[0])]
-    # What a search has not found has a score of -inf.
+    # Beams that a search has not found have a score of -inf.
     return [row[:1] + [beam for beam in row[1:] if beam.score > -np.inf] for row in rows]

@@ -1,7 +1,7 @@
-"""Rows of any length as batches of few shapes, in a stable order.
+"""Batches of few shapes for rows of any length, in a stable order.
 
 Each new shape costs a compilation. Lengths are therefore rounded up to a ladder, rows of one shape
-share batches of one size, and the rows that are left over fill up batches of a longer shape.
+share batches of one size, and left-over rows fill up batches of a longer shape.
 """
 
 import math
@@ -17,22 +17,22 @@ from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
 
 LENGTHS = (32, 64, 128, 256, 384, 512)
-# Tokens of a batch where the device does not tell its memory, and at most; and those of a line, for
-# whose attention there is room.
+# Tokens of a batch if the device does not report its memory, and at most; and tokens of a line
+# whose attention must fit in memory.
 _USUAL_TOKENS, _MOST_TOKENS, _LINE = 32768, 65536, 1024
 
-# Padded lengths of what the model reads, such as of an encoder and a decoder. A third number tells
-# shapes apart that read as much.
+# Padded lengths of the model's inputs, such as an encoder's and a decoder's. A third number
+# distinguishes shapes with the same lengths.
 Shape = tuple[int, ...]
 
 
 class Batch(NamedTuple):
-    """Which rows are computed together.
+    """Rows that are computed together.
 
     Attributes:
       shape: padded lengths.
-      size: lines of the batch; those behind its rows only fill it up.
-      rows: the numbers of its rows, which stand in its first lines.
+      size: number of lines of the batch; lines after the rows are padding.
+      rows: the numbers of the rows in the batch's first lines.
     """
 
     shape: Shape
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
 
 
 def describe_compilations(count: int, padding: float) -> str:
-    """Returns for how many shapes a model is compiled, and the share of padding, in plain words."""
+    """Returns a sentence with the number of compiled shapes and the share of padding."""
     compiled = f"the model is compiled for {pluralize(count, 'size')} of batches"
     return f"{compiled}; {padding:.1%} of what it computes is padding"
 
@@ -49,13 +49,13 @@ def describe_compilations(count: int, padding: float) -> str:
 def padded_length(length: int, ladder: Sequence[int] = LENGTHS) -> int:
     """Returns the first length of a ladder that holds `length`.
 
-    Above the ladder the lengths are its last one times 1.5, 2, 3, 4, 6, 8 …
+    Beyond the ladder, lengths are its last one times 1.5, 2, 3, 4, 6, 8 …
     """
     for step in ladder:
         if length <= step:
             return step
-    # Powers of two and 1.5 times these, of the ladder's last: few shapes, and at most a third of a
-    # row is padding.
+    # The ladder's last length times powers of two, and times 1.5 of these: few shapes, and at most
+    # a third of a row is padding.
     step = ladder[-1]
     while step < length:
         if length <= step * 3 // 2:
@@ -72,7 +72,7 @@ def bucket_length(length: int) -> int:
 def pad_rows(
     rows: Sequence[Sequence[int] | np.ndarray], length: int, pad_id: int, size: int | None = None
 ) -> np.ndarray:
-    """Returns rows filled up on the right, int32 [size, length]; further lines are padding."""
+    """Returns rows padded on the right, int32 [size, length]; further lines are padding."""
     tokens = np.full((len(rows) if size is None else size, length), pad_id, np.int32)
     for line, row in zip(tokens, rows, strict=False):
         line[: len(row)] = row
@@ -80,13 +80,13 @@ def pad_rows(
 
 
 class FilledLines:
-    """The lines of a batch, which are filled up from the left; int32 [lines, length] each.
+    """The lines of a batch, which are filled from the left; int32 [lines, length] each.
 
     Attributes:
-      tokens: padding where nothing is written.
-      segments: the number that each token's row has in the line; 0 = padding.
-      positions: in the row.
-      ends: how many tokens of each line are written.
+      tokens: token ids; padding where nothing was written.
+      segments: number of each token's row in the line, from 1 on; 0 = padding.
+      positions: position of each token in its row.
+      ends: number of tokens written to each line.
     """
 
     def __init__(self, lines: int, length: int, pad_id: int):
@@ -95,7 +95,7 @@ class FilledLines:
         self.ends = [0] * lines
 
     def append(self, line: int, ids: Sequence[int], segment: int, position: int = 0) -> slice:
-        """Writes tokens, whose positions begin at `position`, and returns their places."""
+        """Writes tokens to a line, with positions from `position` on; returns their span in it."""
         start = self.ends[line]
         self.ends[line] = end = start + len(ids)
         self.tokens[line, start:end], self.segments[line, start:end] = ids, segment
@@ -104,53 +104,53 @@ class FilledLines:
 
 
 def token_types(second: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
-    """Returns the token types of rows, int32 [rows, length]: 1 from where a second text starts."""
-    # [rows, length]: places against each row's own start.
+    """Returns the token types of rows, int32 [rows, length]: 1 from the second text's start on."""
+    # Compares all indices with each row's start: [rows, length].
     return (np.arange(length) >= np.asarray(second)[:, None]).astype(np.int32)
 
 
 def batch_tokens(
     tokens_per_batch: int | None, on_cpu: int = 1024, elsewhere: int = 32768, devices: int = 1
 ) -> int:
-    """Returns the tokens of a batch, padding included: those given, or the device's default."""
+    """Returns the number of tokens of a batch, padding included; default: by device."""
     default = on_cpu if jax.default_backend() == "cpu" else elsewhere
-    # A device has as much to do, whatever their number.
+    # The work for each device does not depend on the number of devices.
     return default * devices if tokens_per_batch is None else tokens_per_batch
 
 
 def tokens_in_memory(config: TransformerConfig, params: PyTree) -> int:
-    """Returns for how many tokens of a batch a device has room: a power of two, at most 65,536.
+    """Returns how many tokens of a batch fit a device's memory: a power of two, at most 65,536.
 
-    Half of the memory beside the parameters is for activations. A token has the scores of its
-    attention to a line of 1,024, twice in float32, four states, and the feed-forward layer's three.
-    More tokens make no device faster. 32,768 where the device does not tell its memory.
+    Half of the memory that the parameters leave is for activations. A token needs its attention
+    scores for a line of 1,024, twice in float32, four states, and three of the feed-forward layer.
+    A device gains no speed from more tokens. Returns 32,768 if it does not report its memory.
     """
     statistics = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" not in statistics:
         return _USUAL_TOKENS
-    # Bytes of the parameters on one device, which may hold only a part of each.
+    # Bytes of the parameters on one device, which may hold only a shard of each.
     held = sum(
         math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
         for leaf in jax.tree.leaves(params)
     )
     states = 4 * config.emb_dim + 3 * config.mlp_dim
-    # Bytes of a token; all is counted as float32.
+    # Bytes of a token, counting everything as float32.
     token = 4 * (2 * config.num_heads * _LINE + states)
     room = max(1, (statistics["bytes_limit"] - held) // 2 // token)
     return min(_MOST_TOKENS, 1 << (room.bit_length() - 1))
 
 
 class Batcher:
-    """Cuts rows into batches, tells the progress and counts the shapes.
+    """Groups rows into batches, reports progress and counts the shapes.
 
     Args:
-      quantity: computed of each row, for the progress, such as "likelihood".
+      quantity: name of the quantity computed for each row, for the progress, such as "likelihood".
       tokens_per_batch: tokens of a batch, padding included, but at least one row's; None = the
-        default of the device, for each that shares a batch.
-      on_cpu: this default on a CPU.
-      elsewhere: this default on other devices.
-      multiple_of: the number of lines is a multiple of it: the devices that share a batch.
-      fill: rows may move to a longer shape's batch. Without, a row's shape depends on it alone.
+        device's default, times `multiple_of`.
+      on_cpu: the default on a CPU.
+      elsewhere: the default on other devices.
+      multiple_of: number of devices that share a batch, which divides its number of lines.
+      fill: rows may move to a longer shape's batch; otherwise a row's shape depends only on itself.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Batcher:
 
     @property
     def num_shapes(self) -> int:
-        """How many shapes of batches there were so far: as many compilations."""
+        """The number of batch shapes so far, and so of compilations."""
         return len(self._seen)
 
     def batches(
@@ -177,12 +177,12 @@ class Batcher:
         """Yields batches that hold each row once, the shorter shapes first.
 
         Args:
-          shapes: of each row; all of as many lengths.
-          limit: bounds the rows of a batch of a shape further, on one device; None = no bound.
+          shapes: the shape of each row, all with the same number of lengths.
+          limit: maps a shape to the maximum number of rows per device; None = no further limit.
         """
 
         def size_of(shape: Shape) -> int:
-            # Rows for each device, of the lengths that a model reads; a third number is no length.
+            # Rows for each device. Only the first two numbers of a shape are lengths.
             rows = self.tokens_per_batch // sum(shape[:2]) // self._multiple_of
             return max(1, rows if limit is None else min(rows, limit(shape))) * self._multiple_of
 
@@ -207,15 +207,15 @@ class Batcher:
 def fill_batches(
     rows: dict[Shape, list[int]], batch_size: Callable[[Shape], int]
 ) -> dict[Shape, list[int]]:
-    """Moves rows of a batch that is not full to where a longer shape's last batch has room.
+    """Moves the rows of a partial batch to a longer shape's last batch if that has room.
 
-    `rows` are numbers by shape; the result has the same numbers, in as many batches or fewer.
+    `rows` are row numbers by shape; the result has the same rows, in as many batches or fewer.
     """
     filled = {shape: list(rows[shape]) for shape in sorted(rows)}
     for shape, numbers in filled.items():
-        # The rows of the last batch, where it is not full.
+        # The number of rows in the last batch if it is not full, else 0.
         left = len(numbers) % batch_size(shape)
-        # The shortest of the longer shapes comes first, and pads least.
+        # The shortest of the longer shapes comes first, as it needs the least padding.
         for longer, longer_numbers in filled.items():
             # -n % size is the room in the last of the batches that hold n rows.
             fits = longer > shape and all(a <= b for a, b in zip(shape, longer, strict=True))

@@ -19,9 +19,9 @@ from faith_jax.models.transformer import Transformer, output_layer
 
 @functools.partial(jax.jit, static_argnums=0)
 def _next_log_probs(module: Transformer, params: PyTree, input_tokens: Array) -> Array:
-    # State t predicts token t + 1; that of the last token predicts none of the given ones.
+    # State t predicts token t + 1; the last state predicts a token that is not given.
     hidden = decoder_states(module, params, None, input_tokens)[:, :-1]
-    # Padding of -1 has no logit; its numbers mean nothing.
+    # Padding may be -1, which has no logit; values at padding are meaningless.
     targets = jnp.maximum(input_tokens[:, 1:], 0)
     # A few positions at a time: [batch, length, vocab] is never held at once.
     return target_statistics(hidden, output_layer(module, params), targets).log_prob
@@ -31,9 +31,9 @@ def _count_tokens(
     input_tokens: Integer[np.ndarray, "batch length"], pad_id: int
 ) -> Integer[np.ndarray, "batch"]:
     """Returns int32 [batch]: the length of each row without the padding at its end."""
-    # Padding inside of a row is a token like others.
+    # A padding id inside a row counts as a token.
     real = np.asarray(input_tokens) != pad_id
-    # The padding at the end: read backwards, the places before the first token.
+    # Padding at the end: in the reversed row, the positions before the first token.
     num_padding = np.argmax(real[:, ::-1], axis=1)
     return np.where(real.any(axis=1), real.shape[1] - num_padding, 0).astype(np.int32)
 
@@ -42,13 +42,13 @@ class CausalModel(GenerativeModel):
     """A decoder-only model with its parameters."""
 
     def logits(self, input_tokens: Any) -> np.ndarray:
-        """Returns the logits of the token behind each position.
+        """Returns the logits of the token after each position.
 
         Args:
-          input_tokens: int [batch, length], filled up on the right.
+          input_tokens: int [batch, length], padded on the right.
 
         Returns:
-          float32 [batch, length, vocab]; those of padding mean nothing.
+          float32 [batch, length, vocab]; logits at padding are meaningless.
 
         Raises:
           InputError: on arrays of other ranks or dtypes, ids outside the vocabulary, or rows
@@ -56,21 +56,21 @@ class CausalModel(GenerativeModel):
         """
         tokens = self._check_input(input_tokens)
         logits: np.ndarray = self._run_compiled(next_logits, None, self._pad_tokens(tokens))
-        # Padding on the right is behind the causal mask for all tokens that were given.
+        # The causal mask hides padding on the right from all given tokens.
         return logits[:, : tokens.shape[1]]
 
     def next_log_probs(self, input_tokens: Any) -> np.ndarray:
-        """Returns the log-probability of each token but the first, given those before it.
+        """Returns the log-probability of each token but the first, given the tokens before it.
 
         Args:
-          input_tokens: int [batch, length], filled up on the right.
+          input_tokens: int [batch, length], padded on the right.
 
         Returns:
-          float32 [batch, length - 1], natural logarithms in (-inf, 0]: element t is that of token
-          t + 1. Those of padding mean nothing.
+          float32 [batch, length - 1], natural logarithms in (-inf, 0]: element t belongs to token
+          t + 1. Values at padding are meaningless.
 
         Raises:
-          InputError: as `logits`.
+          InputError: as in `logits`.
         """
         tokens = self._check_input(input_tokens)
         log_probs: np.ndarray = self._run_compiled(_next_log_probs, self._pad_tokens(tokens))
@@ -83,20 +83,20 @@ class CausalModel(GenerativeModel):
     def decode(
         self, input_tokens: Any, *, input_lengths: Any = None, seed: int = 0, **options: Any
     ) -> DecodingResult:
-        """Decodes what follows each row of inputs.
+        """Decodes a continuation of each row of inputs.
 
         Args:
-          input_tokens: int [batch, length], filled up on the right.
-          input_lengths: int [batch], how many of each row's tokens count; default: all but
-            the `pad_id`s at its end.
-          seed: of the sampling; row i of a batch has the same randomness in any batch.
+          input_tokens: int [batch, length], padded on the right.
+          input_lengths: int [batch], the number of tokens of each row; default: all but the
+            `pad_id`s at its end.
+          seed: seed of the sampling; row i of a batch has the same randomness in any batch.
           **options: fields of `DecodingConfig`: max_length, temperature, num_beams …
 
         Returns:
           Tokens [batch, max_length] without the inputs, log-probabilities, lengths and scores.
 
         Raises:
-          InputError: as `logits`, and on rows without tokens.
+          InputError: as in `logits`, and on rows without tokens.
           ConfigError: on an unknown option or seed, and on one out of its range.
         """
         config = self._build_decoding_config(options)
@@ -115,11 +115,11 @@ class CausalModel(GenerativeModel):
     ) -> DecodingResult:
         """Decodes by PMI-Decode (Nandwani 2023, section 4.2).
 
-        Arguments, results and errors are those of `decode`; the option `pmi` is by default
+        Arguments, results and errors are as in `decode`; the option `pmi` defaults to
         `PMIConfig()`. The inputs without the document are int [batch, any length].
 
         Raises:
-          InputError: also on different numbers of rows.
+          InputError: also if the two inputs have different numbers of rows.
         """
         config = self._build_decoding_config(options, pmi=True)
         prompts = self._pad_prompts("", input_tokens, input_lengths, config)
@@ -140,7 +140,7 @@ class CausalModel(GenerativeModel):
 
     def _check_right_padding(self, name: str, input_tokens: Any) -> np.ndarray:
         tokens = self._check_tokens(name, input_tokens)
-        # A token behind padding of -1 is a mistake; padding that is a token itself may be meant.
+        # A token after padding of -1 is a mistake; a padding id from the vocabulary may be meant.
         holes = (tokens[:, :-1] < 0) & (tokens[:, 1:] >= 0)
         if holes.any():
             row, position = np.argwhere(holes)[0]
@@ -153,9 +153,9 @@ class CausalModel(GenerativeModel):
     def _pad_prompts(
         self, suffix: str, input_tokens: Any, input_lengths: Any, config: DecodingConfig
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns padded inputs [batch, bucket] and their lengths [batch], checked.
+        """Checks inputs and returns them padded, [batch, bucket], with their lengths, [batch].
 
-        `suffix` is that of the arguments' names.
+        `suffix` is the end of the arguments' names, for errors.
         """
         name = f"input_tokens{suffix}"
         tokens = self._check_right_padding(name, input_tokens)
@@ -173,11 +173,11 @@ class CausalModel(GenerativeModel):
                     f"of at most {tokens.shape[1]}, got {lengths.dtype} {lengths.shape}."
                 )
             lengths = lengths.astype(np.int32)
-        # Decoding begins by feeding each row's last token, so that there must be one.
+        # Decoding starts by feeding each row's last token, so a row needs at least one.
         if (lengths < 1).any():
             row = int(np.argmax(lengths < 1))
             raise InputError(f"{name}: row {row} has no tokens; begin it with at least one.")
-        # The last token that is decoded is not fed, and needs no position.
+        # The last decoded token is not fed and needs no position.
         longest = int(lengths.max()) + config.max_length
         self._check_positions(name, longest - 1, self.config.decoder_prompt_length)
         return self._pad_tokens(tokens), lengths

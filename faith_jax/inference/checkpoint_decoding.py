@@ -1,9 +1,9 @@
-"""Decoding as a published checkpoint's generation_config.json says it.
+"""Decoding settings from a published checkpoint's generation_config.json.
 
-Older folders have such settings in config.json; they are read where there is no
-generation_config.json, as Hugging Face reads them. Lengths are translated: theirs count the start
-token of an encoder-decoder, ours what is decoded. Of a decoder-only model theirs count the prompt
-too, so that only `max_new_tokens` and `min_new_tokens` have a counterpart.
+Older folders have these settings in config.json, which is read if there is no
+generation_config.json, as Hugging Face does. Lengths are translated: theirs count an
+encoder-decoder's start token, ours only decoded tokens. For a decoder-only model, theirs count the
+prompt too, so only `max_new_tokens` and `min_new_tokens` have a counterpart.
 """
 
 import json
@@ -24,9 +24,9 @@ from faith_jax.models.config import TransformerConfig
 logger = logging.getLogger("faith_jax")
 
 _GENERATION_CONFIG = "generation_config.json"
-# Where neither the user nor the checkpoint says it: decoding/decoding.gin's.
+# Default if neither the user nor the checkpoint sets it, as in decoding/decoding.gin.
 _MAX_LENGTH = 512
-# Hugging Face's own, of sampling, where the file does not say it.
+# Hugging Face's default for sampling.
 _TOP_K = 50
 
 
@@ -55,13 +55,13 @@ _OUR_NAMES = {
     "pad_token_id": "pad_id",
 }
 _OF_MODELS = {"eos_token_id", "pad_token_id", "decoder_start_token_id"}
-# What says nothing of which tokens are picked.
+# Settings that do not affect which tokens are picked.
 _WITHOUT_EFFECT = {
     "bos_token_id", "cache_implementation", "cache_config", "output_attentions",
     "output_hidden_states", "output_logits", "output_scores", "return_dict_in_generate",
     "return_legacy_cache", "transformers_version", "use_cache",
 }  # fmt: skip
-# What changes nothing with these values, which older files write out.
+# Settings that have no effect with these default values, which older files contain.
 _NEUTRAL = {
     "diversity_penalty": 0, "encoder_no_repeat_ngram_size": 0, "encoder_repetition_penalty": 1,
     "epsilon_cutoff": 0, "eta_cutoff": 0, "guidance_scale": 1, "min_p": 0, "num_beam_groups": 1,
@@ -74,10 +74,10 @@ class _PublishedSettings(NamedTuple):
     """The decoding settings of a checkpoint.
 
     Attributes:
-      file: which has them.
-      values: its settings by its own names.
-      settings: fields of `DecodingConfig`, with the name that each is asked for by.
-      ignored: why a setting has no counterpart here, by its own name.
+      file: the file with the settings.
+      values: the file's settings, by their Hugging Face names.
+      settings: fields of `DecodingConfig`, each with the Hugging Face name it comes from.
+      ignored: for each setting without a counterpart here, the reason, by its Hugging Face name.
     """
 
     file: pathlib.Path
@@ -104,16 +104,16 @@ def from_checkpoint(
     speculation: Literal["ngram"] | None = None,
     draft_length: int | None = None,
 ) -> DecodingConfig:
-    """Returns the decoding that a checkpoint asks for, and says in the log what is left of it.
+    """Returns a checkpoint's decoding settings, and logs which are applied and which ignored.
 
-    `path` is a Hugging Face folder. The others are those of `DecodingConfig`: None = the
-    checkpoint's, or `DecodingConfig`'s default where it does not say it; of `max_length` 512. A
-    `temperature` samples or does not, whatever the checkpoint's `do_sample`.
+    `path` is a Hugging Face folder. The other arguments are fields of `DecodingConfig`: None = the
+    checkpoint's value, or else `DecodingConfig`'s default (512 for `max_length`). A `temperature`
+    decides whether to sample, whatever the checkpoint's `do_sample`.
 
     Raises:
-      ConfigError: where the checkpoint says nothing of decoding, on a field of another type than
-        Hugging Face's, and on settings that contradict each other; naming the file.
-      CheckpointError: where there is no checkpoint.
+      ConfigError: if the checkpoint has no decoding settings, on a field of another type than
+        Hugging Face's, and on contradicting settings; the message names the file.
+      CheckpointError: if there is no checkpoint.
     """
     options = {
         name: value for name, value in locals().items() if name != "path" and value is not None
@@ -126,13 +126,13 @@ def from_checkpoint(
             "decoding/from_checkpoint.gin."
         )
     settings = {field: value for field, (_, value) in published.settings.items()}
-    # Beams are searched: the checkpoint's settings of sampling would contradict them.
+    # The checkpoint's sampling settings would contradict a search with beams.
     if num_beams is not None and num_beams > 1 and temperature is None:
         settings = {k: v for k, v in settings.items() if k not in _OF_SAMPLING}
     if temperature is not None:
         settings = {k: v for k, v in settings.items() if k not in _OF_SAMPLING}
         if temperature > 0:
-            # A sample is one sequence; the checkpoint's beams would be searched instead.
+            # With the checkpoint's beams, decoding would search instead of sampling.
             settings.pop("num_beams", None)
     try:
         decoding = DecodingConfig(**{"max_length": _MAX_LENGTH} | settings | options)
@@ -152,9 +152,9 @@ def from_checkpoint(
 
 
 def log_ignored(path: str, decoding: DecodingConfig, model: TransformerConfig) -> None:
-    """Says in the log what a checkpoint asks for and the decoding of a run does not do.
+    """Logs the settings of a checkpoint that differ from a run's decoding.
 
-    Checkpoints that are no published folder ask for nothing.
+    Checkpoints other than published folders have no settings.
 
     Raises:
       ConfigError: on a field of another type than Hugging Face's.
@@ -188,11 +188,11 @@ def _read_settings(path: str, model: TransformerConfig) -> _PublishedSettings | 
         values = read_json(file)
     else:
         file = folder / "config.json"
-        # The rest of this file is of the model, and so are its special tokens.
+        # The rest of this file, special tokens included, describes the model.
         of_decoding = {*_READ, *_NEUTRAL} - _OF_MODELS
         config = read_json(file) if file.exists() else {}
         values = {name: value for name, value in config.items() if name in of_decoding}
-    # None is unset; names such as `_from_model_config` are the library's own notes.
+    # None means unset; names such as `_from_model_config` are internal to Hugging Face's library.
     values = {
         name: value
         for name, value in values.items()
@@ -211,8 +211,8 @@ def _read_settings(path: str, model: TransformerConfig) -> _PublishedSettings | 
 def _translate_settings(
     values: Mapping[str, Any], model: TransformerConfig
 ) -> tuple[dict[str, tuple[str, Any]], dict[str, str]]:
-    """Returns the settings and the ignored names of checked fields; see `_PublishedSettings`."""
-    # Fields that mean here what they mean there; lengths and sampling follow below.
+    """Translates checked values to `settings` and `ignored`; see `_PublishedSettings`."""
+    # Fields with the same meaning in both libraries; lengths and sampling follow below.
     settings: dict[str, tuple[str, Any]] = {}
     ignored: dict[str, str] = {}
     for name, value in values.items():
@@ -223,10 +223,10 @@ def _translate_settings(
                 ignored[name] = f"the model's config has {model.decoder_start_id}"
         elif name not in ("do_sample", *_OF_SAMPLING, *_LENGTHS):
             settings[_OUR_NAMES.get(name, name)] = (name, value)
-    # Lengths are of decoded tokens, the end token counted. Theirs counts the start token; a
-    # response of theirs may end behind `min_new_tokens` tokens.
+    # Our lengths count decoded tokens with the end token. Theirs also count the start token, and
+    # their response may end right after `min_new_tokens` tokens.
     for ours, new, of_new, of_all in (
-        # Our name, theirs for new tokens, and the numbers to add to this one and to theirs for all.
+        # Our name, their name for new tokens, what to add to that, and to their total length.
         ("max_length", "max_new_tokens", 0, -1),
         ("min_length", "min_new_tokens", 1, 0),
     ):
@@ -244,13 +244,13 @@ def _translate_settings(
         else:
             settings[ours] = (ours, values[ours] + of_all)
     if values.get("do_sample") and values.get("num_beams", 1) == 1:
-        # The defaults of Hugging Face where the file does not say them: its samples are of the
+        # Hugging Face's defaults if the file does not set them; by default it samples from the
         # top k.
         for name, default in {"temperature": 1.0, "top_k": _TOP_K, "top_p": 1.0}.items():
             source_name = name if name in values else "do_sample"
             settings[name] = (source_name, values.get(name, default))
     else:
-        # `do_sample` with several beams is Hugging Face's sampling of beams, which we lack.
+        # `do_sample` with several beams is Hugging Face's beam sampling, which we do not have.
         reason = "without do_sample it has no effect"
         if values.get("do_sample"):
             ignored["do_sample"] = reason = "beams are searched, not sampled"

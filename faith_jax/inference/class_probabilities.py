@@ -1,12 +1,12 @@
 """Class probabilities of many rows of any length, with dropout or without.
 
-The classes are those of an encoder's classification head, on texts or on their tokens, or label
-texts that a language model writes. A label's text is scored by the sum or by the mean of its
-tokens' log-probabilities; the softmax over the labels is the probability. An input is read once for
-all labels.
+The classes are the outputs of an encoder's classification head, on texts or on their tokens, or
+label texts that a language model writes. A label text's score is the sum or the mean of its tokens'
+log-probabilities; the softmax over the labels gives probabilities. An input is read once for all
+labels.
 
-Rows are packed (`inference.packing`), except with Monte-Carlo dropout, whose masks are a function
-of a row's own shape: there each row has a line.
+Rows are packed (`inference.packing`), except with Monte-Carlo dropout, whose masks depend on the
+shape of a row: there each row has a line of its own.
 
 Reference: Steen 2023, section 2.2, for the mean over Monte-Carlo dropout masks (Gal 2016).
 """
@@ -47,22 +47,22 @@ from faith_jax.models.transformer import Transformer, output_layer
 
 logger = logging.getLogger("faith_jax")
 
-# Of language models, whose inputs may by default be longer than those of classifiers.
+# Padded lengths for language models, whose inputs may be longer than those of classifiers.
 _LADDER = (*LENGTHS, 768, 1024)
-# A trained classifier writes one of its labels nearly always; one that was trained with other
+# A trained classifier nearly always writes one of its labels; a model that was trained with other
 # labels, or not at all, stays far below this.
 LEAST_LABEL_MASS = 0.01
-_CHECKED_ROWS = 16  # enough for a mean, and no cost beside a file of rows
+_CHECKED_ROWS = 16  # enough for a mean, and cheap compared with a file of rows
 
 
 class LabelTexts(NamedTuple):
     """The label texts of a language model's classes, as tokens.
 
     Attributes:
-      tokens: int32 [classes, length], filled up behind.
-      weights: float32 [classes, length], of the tokens' log-probabilities in a class's score: 1 in
-        a sum, 1 / tokens in a mean, 0 behind the label.
-      prefix: int32 [prefix length], tokens of the target in front of every label, not scored.
+      tokens: int32 [classes, length], padded at the end.
+      weights: float32 [classes, length], weights of the tokens' log-probabilities in a class's
+        score: 1 in a sum, 1 / tokens in a mean, 0 after the label.
+      prefix: int32 [prefix length], target tokens before every label, not scored.
     """
 
     tokens: np.ndarray
@@ -73,18 +73,18 @@ class LabelTexts(NamedTuple):
     def of(
         cls, labels: Sequence[Sequence[int]], normalisation: str, prefix: Sequence[int] = ()
     ) -> "LabelTexts":
-        """Returns the labels of token ids.
+        """Returns the label texts with these token ids.
 
         Args:
-          labels: of each class, at least one token.
-          normalisation: "sum", a label's log-likelihood; or "mean", that of its tokens (the log
-            perplexity of Chang 2024, section 3.3), which does not favour short labels. Labels of
-            one token each are the same in both.
+          labels: for each class, at least one token.
+          normalisation: "sum", a label's log-likelihood; or "mean", its mean over tokens (the log
+            perplexity of Chang 2024, section 3.3), which does not favour short labels. For labels
+            of one token each, both are the same.
           prefix: see `LabelTexts`.
         """
         longest = max(len(ids) for ids in labels)
         lengths = np.array([[len(ids)] for ids in labels])
-        # 1 for a label's own tokens, 0 behind them: [classes, longest].
+        # 1 for a label's own tokens, 0 after them: [classes, longest].
         weights = (np.arange(longest) < lengths).astype(np.float32)
         if normalisation == "mean":
             weights /= lengths
@@ -97,12 +97,12 @@ class DropoutPasses:
 
     Attributes:
       count: the paper's k; 0 = one pass without dropout.
-      seed: None = 0. A row's masks are a function of the seed and of its tokens, so that neither
-        order nor batch changes its score.
-      rate: in (0, 1); None = as the model was trained.
+      seed: None = 0. A row's masks depend only on the seed and its tokens, so that neither order
+        nor batch changes its score.
+      rate: in (0, 1); None = the rates that the model was trained with.
 
     Raises:
-      ConfigError: on a wrong value, and on a seed or rate that nothing would be done with.
+      ConfigError: on an invalid value, and on a seed or rate that would have no effect.
     """
 
     count: int = 0
@@ -118,7 +118,7 @@ class DropoutPasses:
                 raise ConfigError(f"{name}: needs dropout_passes too, such as 15.")
 
     def keys(self, tokens: np.ndarray, pad_id: int) -> Array:
-        """Returns the key of each row's dropout, from the tokens int32 [rows, length]."""
+        """Returns the dropout key of each row, from the tokens int32 [rows, length]."""
         # A checksum of a row's own tokens: the same in any order, batch and padded length.
         sums = [zlib.crc32(row[row != pad_id].tobytes()) for row in tokens]
         key = jax.random.key(self.seed or 0)
@@ -128,7 +128,7 @@ class DropoutPasses:
         """Returns the configuration of a model with this dropout.
 
         Raises:
-          ConfigError: where the model was trained without any.
+          ConfigError: if the model was trained without dropout and no rate is set.
         """
         if self.rate is not None:
             names = ("dropout_rate", "attention_dropout_rate", "classifier_dropout_rate")
@@ -172,7 +172,7 @@ def _head_logits(
         )
         return logits[0]
 
-    # By row, since Flax draws dropout from one key for a whole batch.
+    # Map over rows, since Flax draws dropout from one key for a whole batch.
     return jax.vmap(one_row)(tokens, token_types, keys)
 
 
@@ -184,14 +184,14 @@ def _label_scores(
     keys: Key[Array, "rows"],
     labels: LabelTexts,
 ) -> Float[Array, "rows classes"]:
-    """Returns the score of each label text behind each row, with dropout."""
+    """Returns the score of each label text as a response to each row, with dropout."""
     variables, prefix = {"params": params}, len(labels.prefix)
     classes, length = labels.tokens.shape
-    # What the decoder writes for each class: [classes, prefix + length].
+    # The decoder's targets for each class: [classes, prefix + length].
     before = jnp.tile(labels.prefix, (classes, 1))
     targets = jnp.concatenate([before, labels.tokens], axis=1)
-    # Labels of one token each: the decoder reads the same for all, and what normalises their
-    # logits is the same too.
+    # If each label is one token, the decoder reads the same for all labels, and their logits have
+    # the same normalizer.
     is_one_token = length == 1
 
     def hidden_of(row: Array, row_length: Array, key: Array) -> Array:
@@ -207,7 +207,7 @@ def _label_scores(
                 # The target goes where the row's padding begins.
                 line = jnp.pad(row, (0, prefix + length))
                 read = jax.lax.dynamic_update_slice(line, target, (row_length,))
-                # The state in front of a token predicts it: behind the row and the prefix.
+                # The state before a token predicts it; labels follow the row and the prefix.
                 first, seen = row_length - 1 + prefix, None
             else:
                 read = shift_right(target[None], module.config.decoder_start_id)[0]
@@ -218,14 +218,14 @@ def _label_scores(
             )
             return jax.lax.dynamic_slice_in_dim(hidden[0], first, length)
 
-        # Over targets alone, so that an encoder reads the row once for all of them.
+        # Map over targets only, so that an encoder reads the row once for all labels.
         return jax.vmap(read_target)(targets[:1] if is_one_token else targets)
 
-    # [rows, classes, length, embed], with one class where all read the same.
+    # [rows, classes, length, embed], with one class if the decoder reads the same for all.
     hidden = jax.vmap(hidden_of)(tokens, lengths, keys)
     layer = output_layer(module, params)
     if is_one_token:
-        # The softmax over classes cancels the sum over the vocabulary, which is the same for all.
+        # The normalizer over the vocabulary is the same for all classes: their softmax cancels it.
         return layer.logits_of(hidden[:, 0, 0], labels.tokens[:, 0])
     # [rows * classes * length], in the order of the hidden states.
     label_tokens = jnp.tile(labels.tokens, (len(tokens), 1)).reshape(-1)
@@ -233,7 +233,7 @@ def _label_scores(
     states = hidden.reshape(label_tokens.size, -1)
     log_probs = token_log_probs(states, layer, places, label_tokens, count)
     log_probs = log_probs.reshape(-1, classes, length)
-    # What stands behind a label may be -inf, which no weight of 0 undoes.
+    # Log-probabilities after a label may be -inf, and -inf times a weight of 0 is NaN.
     weights = jnp.asarray(labels.weights)[None]
     return jnp.where(weights > 0, log_probs * weights, 0.0).sum(axis=-1)
 
@@ -249,7 +249,7 @@ def _average_dropout_passes(
     labels: LabelTexts | None,
     passes: int,
 ) -> Float[Array, "rows classes"]:
-    """Returns probabilities that sum to 1 in each row; the mean over exactly `passes` masks."""
+    """Returns the mean class probabilities over exactly `passes` masks; each row sums to 1."""
 
     def softmax(keys: Array) -> Array:
         if labels is None:
@@ -263,11 +263,11 @@ def _average_dropout_passes(
         return softmax(jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number))
 
     # The mean of the passes' probabilities, not of their logits (Steen 2023, section 2.2).
-    # One after the other, so that memory is that of one pass.
+    # The passes run one after the other, to need the memory of only one.
     return jnp.mean(jax.lax.map(one_pass, jnp.arange(passes)), axis=0)
 
 
-# The line of each row in a batch, and its number there, or where its tokens are.
+# For each row, its line in a batch, and its index (texts) or its span of tokens in that line.
 _Places = dict[int, tuple[int, int | slice]]
 
 
@@ -289,16 +289,16 @@ class _HeadEngine(PackedEngine):
         )
 
     def _compile_shape(self, length: int, size: int) -> None:
-        """Computes a batch without rows, in the shape that `_queue_window` gives to others."""
+        """Computes a batch without rows, in a shape that `_queue_window` uses."""
         config, packed = self.model.config, Packed(length, size, [[]])
-        of_tokens = bool(config.token_label_names)  # these are read without types
+        of_tokens = bool(config.token_label_names)  # token heads get no token types
         texts = 1 if of_tokens else length // 2
         second: list[int] | None = [] if config.num_token_types > 1 and not of_tokens else None
         for _, wait in self._queue_batches(packed, texts, [], second):
             wait()
 
     def _group_rows(self, rows: Sequence[Sequence[int]], numbers: Iterable[int]) -> list[Group]:
-        # Each row is a group of its own, all of whose tokens are its input.
+        # Each row is a group of its own, whose input is the whole row.
         prompt = self.model.config.encoder_prompt_length
         return [Group(prompt + len(rows[n]), [(0, n)]) for n in numbers]
 
@@ -306,7 +306,7 @@ class _HeadEngine(PackedEngine):
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None = None
     ) -> list[np.ndarray]:
         """Returns the logits of each row, float32 [classes] or [tokens, classes]."""
-        if self.model.config.num_token_types < 2:  # no types by which to tell two texts apart
+        if self.model.config.num_token_types < 2:  # the model has no types to tell texts apart
             second = None
         all_logits = [np.zeros(0)] * len(rows)
         batches = self._compute_batches(
@@ -326,11 +326,12 @@ class _HeadEngine(PackedEngine):
         groups = self._group_rows(rows, window)
         for packed in map(self._packer.reuse, self._packer.lines(groups)):
             most_texts, length = max(len(line) for line in packed.lines), packed.length
-            # How many texts a line has is a shape too: one, where rows have two tokens or more.
+            # The number of texts in a line is part of the shape: always the same if each row has
+            # at least two tokens.
             of_tokens = self.model.config.token_label_names
             texts = 1 if of_tokens else padded_length(most_texts, (length // 2, length))
             self._shapes.add((length, packed.size, texts))
-            # A job's program may still be compiling; another call has its turn meanwhile.
+            # Wait if a job's program is still being compiled; other calls go on meanwhile.
             self._compiled.wait((length, packed.size))
             yield from self._queue_batches(packed, texts, rows, second)
 
@@ -341,13 +342,13 @@ class _HeadEngine(PackedEngine):
         rows: Sequence[Sequence[int]],
         second: Sequence[int] | None,
     ) -> Iterator[tuple[_Places, Callable[[], Any]]]:
-        """Yields where each row's logits are in those of a batch, and what waits for these.
+        """Yields, for each batch, the places of its rows, and a function that waits for its logits.
 
-        They are [lines, texts or tokens, classes].
+        The logits are [lines, texts or tokens, classes].
         """
         config = self.model.config
-        # The vectors of a soft prompt take the places of these tokens, which must not be padding,
-        # since padding is masked.
+        # A soft prompt's vectors replace these tokens, which must not be padding, since padding is
+        # masked.
         room = [int(config.pad_id == 0)] * config.encoder_prompt_length
         bound = functools.partial(_packed_logits, self.model.module, self.model.params)
         for lines in packed.batches():
@@ -365,11 +366,11 @@ class _HeadEngine(PackedEngine):
                     if config.token_label_names:
                         places[row] = number, slice(begin, span.stop)
                         continue
-                    # The head reads a text from its first token on, behind the soft prompt.
+                    # The head reads a text from its first token on, after the soft prompt.
                     first[number, segment - 1] = begin
                     places[row] = number, segment - 1
             self._tokens += sum(filled.ends)
-            if places:  # not of a batch that is compiled ahead
+            if places:  # a batch without rows only compiles ahead
                 self._slots += filled.tokens.size
             seen_types = None if second is None else types
             arrays = (filled.tokens, filled.segments, seen_types, first)
@@ -377,12 +378,12 @@ class _HeadEngine(PackedEngine):
 
 
 class _LabelEngine:
-    """Scores label texts as responses of a language model to each row, which they share.
+    """Scores label texts as responses of a language model to each row; labels share the row.
 
     Attributes:
-      likelihoods: of the model.
-      first_masses: float64, the probability of all labels together, of the first rows whose labels
-        were scored; None = there were none.
+      likelihoods: likelihood engine of the model.
+      first_masses: float64, total probability of all labels, for each of the first rows whose
+        labels were scored; None = no row was scored yet.
     """
 
     def __init__(self, model: Any, labels: LabelTexts, tokens_per_batch: int | None):
@@ -392,8 +393,8 @@ class _LabelEngine:
         prefix: list[int] = labels.prefix.tolist()
         # A decoder-only model reads the prefix with the input, once for all labels.
         self._front, self._start = (prefix, prefix[:0]) if is_decoder_only else (prefix[:0], prefix)
-        # It reads the same for all labels of one token each. Behind an encoder there is little to
-        # save, and the labels' own probabilities tell more.
+        # A decoder-only model then reads the same for all labels. With an encoder, this would save
+        # little, and the labels' own probabilities say more.
         self._reads_once = is_decoder_only and labels.tokens.shape[1] == 1
 
     def choose_shapes(
@@ -407,13 +408,13 @@ class _LabelEngine:
     def logits(
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None = None
     ) -> np.ndarray:
-        """Returns the score of each label behind each row, float32 [rows, classes]."""
+        """Returns the score of each label as a response to each row, float32 [rows, classes]."""
         labels = self._labels
         if self._reads_once:
-            # What normalises the logits is the same for all labels.
+            # The logits' normalizer is the same for all labels.
             texts = self._build_rows(rows, each_label=False)
             return self.likelihoods.label_logits(texts, labels.tokens[:, 0].tolist())
-        # Of the labels' own tokens alone, as many as there are log-probabilities.
+        # Only the weights of the labels' own tokens: as many as there are log-probabilities.
         weights = [weights[weights > 0] for weights in labels.weights]
         log_probs = self._log_probs(rows)
         scores = [of_label @ weights[n % len(weights)] for n, of_label in enumerate(log_probs)]
@@ -424,26 +425,26 @@ class _LabelEngine:
         return self._multiply(self._log_probs(rows))
 
     def _multiply(self, log_probs: Sequence[np.ndarray]) -> np.ndarray:
-        # Of a label's text the product over its tokens.
+        # A label text's probability is the product over its tokens.
         probabilities = np.exp([of_label.sum(dtype=np.float64) for of_label in log_probs])
         return probabilities.reshape(-1, len(self._labels.tokens))
 
     def _log_probs(self, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        """Returns the log-probabilities of the tokens of label c behind row i, at i * classes + c.
+        """Returns the token log-probabilities of label c given row i at index i * classes + c.
 
-        Each is float32 [tokens], of the label's own tokens alone, without the prefix.
+        Each is float32 [tokens], for the label's own tokens without the prefix.
         """
         all_log_probs = self.likelihoods.log_probs(self._build_rows(rows, each_label=True))
         all_log_probs = [log_probs[len(self._start) :] for log_probs in all_log_probs]
-        # Kept for `warn_of_rare_labels`, which then computes nothing.
+        # Kept for `warn_of_rare_labels`, so that it need not compute them again.
         if self.first_masses is None and rows:
             first = all_log_probs[: _CHECKED_ROWS * len(self._labels.tokens)]
             self.first_masses = self._multiply(first).sum(axis=1)
         return all_log_probs
 
     def _build_rows(self, rows: Sequence[Sequence[int]], each_label: bool) -> list[LikelihoodRow]:
-        """Returns the inputs and targets of each row and label, or of a row for all its labels."""
-        # The 0 is in the label's place: only the state in front of it is used.
+        """Returns a likelihood row for each row and label, or one for all labels of a row."""
+        # The 0 stands in for the label: only the state before it is used.
         texts = [[*self._start, 0]]
         if each_label:
             labels = zip(self._labels.tokens, self._labels.weights, strict=True)
@@ -456,14 +457,14 @@ class ClassificationEngine:
 
     Args:
       model: with a classification head on texts or tokens; with `labels`, a language model.
-      labels: the texts of a language model's classes; None = the classes are those of the head.
-      dropout: of Monte-Carlo dropout.
-      tokens_per_batch: tokens of a batch, padding included; default: on a CPU 2,048 of a head's
-        rows and 1,024 of others, else what the device's memory has room for (with dropout
-        32,768), for each device that shares the rows.
+      labels: the texts of a language model's classes; None = the classes of the head.
+      dropout: Monte-Carlo dropout; None = none.
+      tokens_per_batch: tokens of a batch, padding included; default: for each device that shares
+        the rows, 2,048 on a CPU, else as many as fit its memory (labels: see `LikelihoodEngine`);
+        with dropout, 32,768, but on a CPU 2,048 for a head and 1,024 for labels.
 
     Raises:
-      ConfigError: for dropout passes in a model without dropout, and without classes.
+      ConfigError: on dropout passes for a model without dropout, and on a model without classes.
     """
 
     def __init__(
@@ -481,9 +482,9 @@ class ClassificationEngine:
                 "sequence classification."
             )
         self.model, self.dropout, self._labels = model, dropout or DropoutPasses(), labels
-        # With other rates of dropout the parameters are the same.
+        # Another dropout rate leaves the parameters unchanged.
         self._module = Transformer(self.dropout.config_of(model.config))
-        # With dropout a row's shape depends on it alone: another would draw other masks.
+        # With dropout, a row's shape must not depend on other rows: it determines the masks.
         self._batcher = Batcher(
             "classes",
             tokens_per_batch,
@@ -502,7 +503,7 @@ class ClassificationEngine:
 
     @property
     def num_compilations(self) -> int:
-        """How many shapes were compiled for this engine."""
+        """The number of shapes that were compiled for this engine."""
         return self._packed.num_compilations + self._batcher.num_shapes
 
     @property
@@ -518,11 +519,11 @@ class ClassificationEngine:
         total: int,
         examples: int | None = None,
     ) -> None:
-        """Chooses the shapes of a job of `total` examples, `window` in a call, by a sample's rows.
+        """Chooses the shapes of a job of `total` examples, `window` per call, from a sample's rows.
 
-        `limit` is the number of tokens of the longest row that there may be; see `Packer.choose`.
-        The rows are of so many `examples`; None = of one each. Dropout's masks are a function of a
-        row's shape, which stays.
+        `limit` is the largest number of tokens that a row may have; see `Packer.choose`. The rows
+        belong to `examples` examples; None = one row each. With dropout nothing is chosen, since
+        the masks depend on a row's shape.
         """
         if rows and not self.dropout.count:
             each = len(rows) / (examples or len(rows))
@@ -532,18 +533,18 @@ class ClassificationEngine:
     def probabilities(
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None = None
     ) -> np.ndarray:
-        """Returns float32 [rows, classes], each row sums to 1.
+        """Returns the class probabilities, float32 [rows, classes]; each row sums to 1.
 
         Args:
           rows: token ids with special tokens, in any order.
-          second: where each row's tokens of type 1 begin, see `PairRow`; None = nowhere.
+          second: index of each row's first token of type 1, see `PairRow`; None = all are type 0.
         """
         if not self.dropout.count:
             return scipy.special.softmax(self.logits(rows, second), axis=-1)
         if self.model.config.num_token_types < 2:
             second = None
         labels, pad_id = self._labels, self.model.pad_id
-        if self.model.config.is_decoder_only:  # padding is seen by nothing
+        if self.model.config.is_decoder_only:  # no token attends to padding
             pad_id = max(0, pad_id)
         all_probabilities = np.zeros((len(rows), self._num_classes), np.float32)
         ladder = LENGTHS if labels is None else _LADDER
@@ -551,10 +552,10 @@ class ClassificationEngine:
             _average_dropout_passes, self._module, self.model.params, labels=labels,
             passes=self.dropout.count,
         )  # fmt: skip
-        # With dropout each row has a line; lengths and batches depend on the rows alone.
+        # With dropout, each row has a line, whose padded length depends only on the row.
         for batch in self._batcher.batches([(padded_length(len(row), ladder),) for row in rows]):
             tokens = pad_rows([rows[n] for n in batch.rows], batch.shape[0], pad_id, batch.size)
-            # Lines that only fill up count as one token, so that no mask is empty.
+            # Padding lines count as one token, so that no mask is empty.
             lengths = np.ones(batch.size, np.int32)
             lengths[: len(batch.rows)] = [len(rows[n]) for n in batch.rows]
             types = None
@@ -572,7 +573,7 @@ class ClassificationEngine:
     ) -> np.ndarray:
         """Returns the logits of `probabilities` without dropout, float32 [rows, classes].
 
-        Of a head these are its logits; of labels only their differences mean anything.
+        With labels, only the differences within a row are meaningful.
         """
         logits = np.array(self._classes.logits(rows, second), np.float32)
         return logits.reshape(len(rows), self._num_classes)
@@ -584,7 +585,7 @@ class ClassificationEngine:
     def label_probabilities(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
         """Returns the probability that a language model writes each of its labels.
 
-        They are float64 [rows, labels], in [0, 1]; the labels exclude each other.
+        The probabilities are float64 [rows, labels], in [0, 1]; labels exclude each other.
         """
         probabilities: np.ndarray = self._classes.probabilities(rows)
         return probabilities
@@ -592,14 +593,14 @@ class ClassificationEngine:
     def warn_of_rare_labels(
         self, rows: Sequence[Sequence[int]], words: Sequence[str], remedy: str
     ) -> None:
-        """Logs a warning where a language model hardly ever writes one of its labels.
+        """Logs a warning if a language model hardly ever writes one of its labels.
 
-        The softmax over the labels hides this: it compares them alone. Only the first rows of the
-        first call are looked at; the mean of their labels' probabilities together is compared with
-        `LEAST_LABEL_MASS`. It costs nothing behind a call of `label_probabilities`, or of
+        The softmax over the labels hides this, since it only compares the labels with each other.
+        For the first rows of the first call, the mean total probability of the labels is compared
+        with `LEAST_LABEL_MASS`. This costs nothing after a call of `label_probabilities`, or of
         `probabilities` with labels of several tokens.
 
-        The warning names the labels by `words`, and says what to do by the clause `remedy`.
+        The warning names the labels by `words` and advises with the clause `remedy`.
         """
         if self._has_checked_labels or not rows:
             return

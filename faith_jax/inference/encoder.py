@@ -1,4 +1,4 @@
-"""Models that write nothing, with their parameters: encoders, and classifiers with a decoder."""
+"""Models that do not generate text, with their parameters: encoders and classifiers."""
 
 import functools
 from typing import Any, NoReturn
@@ -26,7 +26,7 @@ class EncoderModel(BaseModel):
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The classes of its head, in the order of `classify`'s logits; () = it has no head."""
+        """The classes of the model's head, in the order of `classify`'s logits; () = no head."""
         return self.config.label_names
 
     def classify(self, input_tokens: Any, token_types: Any = None) -> np.ndarray:
@@ -51,14 +51,14 @@ class EncoderModel(BaseModel):
         """Returns the logits of each token's classes.
 
         Args:
-          input_tokens: int [batch, length], as of `classify`.
-          token_types: int [batch, length], likewise.
+          input_tokens: int [batch, length], as in `classify`.
+          token_types: int [batch, length], as in `classify`.
 
         Returns:
           float32 [batch, length, classes], in the order of the config's `token_label_names`.
 
         Raises:
-          InputError: as `classify`, and on a model without a head on its tokens.
+          InputError: as in `classify`, and on a model without a head on its tokens.
         """
         names = self.config.token_label_names
         _check_head(names, "classification head on its tokens", "for token classification")
@@ -66,25 +66,25 @@ class EncoderModel(BaseModel):
         return logits[:, : np.shape(input_tokens)[1]]
 
     def span_logits(self, input_tokens: Any, token_types: Any = None) -> np.ndarray:
-        """Returns the logits that an answer starts and ends at each token.
+        """Returns the logits of an answer starting and ending at each token.
 
         Args:
-          input_tokens: int [batch, length], likewise.
-          token_types: int [batch, length], likewise.
+          input_tokens: int [batch, length], as in `classify`.
+          token_types: int [batch, length], as in `classify`.
 
         Returns:
           float32 [batch, length, 2].
 
         Raises:
-          InputError: as `classify`, and on a model without a head of question answering.
+          InputError: as in `classify`, and on a model without a question answering head.
         """
         _check_head(self.config.span_head, "head of extractive question answering", "on SQuAD")
         logits = self._run_method("spans", input_tokens, token_types)
-        # Padding up to a shared shape has logits too, which mean nothing.
+        # The padding up to a shared shape has logits too, which are meaningless.
         return logits[:, : np.shape(input_tokens)[1]]
 
     def respond(self, *_: Any, **__: Any) -> NoReturn:
-        """Raises ConfigError: an encoder writes nothing."""
+        """Raises ConfigError, since the model cannot generate text."""
         raise ConfigError(
             "respond: this is an encoder-only model (BERT, RoBERTa …) or a classifier, which "
             "cannot generate; load a language model."
@@ -93,7 +93,8 @@ class EncoderModel(BaseModel):
     def hidden_states(self, input_tokens: Any, token_types: Any = None) -> np.ndarray:
         """Returns the tokens' last hidden states, float32 [batch, length, embed].
 
-        Beside a decoder they are its own, which reads the tokens behind its start token.
+        In a model with a decoder, they are the decoder's states; it reads the tokens after its
+        start token.
         """
         states = self._run_method("states", input_tokens, token_types)
         return states[:, : np.shape(input_tokens)[1]]
@@ -109,18 +110,17 @@ class EncoderModel(BaseModel):
             )
         if types is not None:
             types = np.asarray(types)
-            # JAX would clip a type beyond the table in silence, and look up another one.
+            # JAX would silently clip a type beyond the table and look up another one.
             inside = types.shape == tokens.shape and types.dtype.kind in "iu"
             if not inside or not np.isin(types, range(self.config.num_token_types)).all():
                 raise InputError(
                     f"token_types: expected integers below {self.config.num_token_types} of the "
                     f"tokens' shape {tokens.shape}, got {types.dtype} {types.shape}."
                 )
-            # Types are filled up as the tokens are.
+            # Types are padded like the tokens.
             padding = self._pad_tokens(tokens).shape[1] - tokens.shape[1]
             types = np.pad(types.astype(np.int32), ((0, 0), (0, padding)))
-        # Keys that are padding are masked, so that a longer shape does not change the states of the
-        # tokens.
+        # Padding keys are masked, so a longer shape does not change the tokens' states.
         outputs: np.ndarray = self._run_compiled(
             _apply_method, self._pad_tokens(tokens), types, method=method
         )

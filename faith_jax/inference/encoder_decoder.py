@@ -17,8 +17,8 @@ from faith_jax.models.transformer import Inputs, Transformer, output_layer
 
 def shift_right(tokens: Array, start_id: int = 0) -> Array:
     """Returns the decoder's inputs [batch, length] for target tokens [batch, length]."""
-    # Teacher forcing: at t the decoder reads what it should have written at t - 1.
-    pad = np.pad if isinstance(tokens, np.ndarray) else jnp.pad  # NumPy's compiles nothing
+    # Teacher forcing: at t, the decoder reads target t - 1.
+    pad = np.pad if isinstance(tokens, np.ndarray) else jnp.pad  # np.pad needs no compilation
     return pad(tokens[:, :-1], ((0, 0), (1, 0)), constant_values=start_id)
 
 
@@ -27,22 +27,22 @@ def _target_log_probs(module: Transformer, params: PyTree, inputs: Inputs, targe
     config = module.config
     shifted = shift_right(targets, config.decoder_start_id)
     hidden = decoder_states(module, params, inputs, shifted)
-    # Behind the start token, state t predicts target t.
+    # State t is before target t and predicts it.
     log_prob = target_statistics(hidden, output_layer(module, params), targets).log_prob
-    # Padding has probability 1, so that sums are those of the targets.
+    # Padding gets log-probability 0, so that a row's sum is the sum over its targets.
     return jnp.where(targets != config.pad_id, log_prob, 0.0)
 
 
 class EncoderDecoderModel(GenerativeModel):
     """An encoder-decoder model with its parameters.
 
-    DoHA's encoder inputs are a pair: what the cross-attention and what the knowledge attention
-    sees, such as the context and the context with its knowledge. Where an input ends is told by its
-    padding, which these models mask out, so that no lengths are asked for.
+    DoHA's encoder inputs are a pair, for the cross-attention and for the knowledge attention, such
+    as the context and the context with its knowledge. Padding, which is masked, marks where an
+    input ends, so no method takes lengths.
     """
 
     def logits(self, encoder_input_tokens: Any, decoder_input_tokens: Any) -> np.ndarray:
-        """Returns the logits of each next token, teacher-forced.
+        """Returns the logits of each next token, with teacher forcing.
 
         Args:
           encoder_input_tokens: int [batch, encoder_length], padded with `pad_id`.
@@ -62,11 +62,11 @@ class EncoderDecoderModel(GenerativeModel):
         length = decoder_inputs.shape[1]
         batch = (inputs, self._pad_tokens(decoder_inputs))
         logits: np.ndarray = self._run_compiled(next_logits, *batch)
-        # Padding on the right is behind the causal mask for all tokens that were given.
+        # The causal mask hides padding on the right from all given tokens.
         return logits[:, :length]
 
     def target_log_probs(self, encoder_input_tokens: Any, decoder_target_tokens: Any) -> np.ndarray:
-        """Returns the log-probability of each target token, given the inputs and those before it.
+        """Returns the log-probability of each target, given the inputs and the targets before it.
 
         Args:
           encoder_input_tokens: int [batch, encoder_length], padded with `pad_id`.
@@ -76,7 +76,7 @@ class EncoderDecoderModel(GenerativeModel):
           float32 [batch, decoder_length], natural logarithms in (-inf, 0]; 0 at padding.
 
         Raises:
-          InputError: as `logits`.
+          InputError: as in `logits`.
         """
         inputs, first = self._prepare_encoder_inputs(encoder_input_tokens)
         targets = self._check_decoder_tokens("decoder_target_tokens", decoder_target_tokens)
@@ -89,8 +89,8 @@ class EncoderDecoderModel(GenerativeModel):
     def generate(self, encoder_input_tokens: Any, **options: Any) -> np.ndarray:
         """Returns generated tokens, int32 [batch, max_length]; options are `decode`'s.
 
-        Rows end with an end token where they end within `max_length`, and are padded with
-        `pad_id`. The start token is not among them.
+        A row that ends within `max_length` has an end token, and then `pad_id`s. The start token is
+        not included.
         """
         return np.asarray(self.decode(encoder_input_tokens, **options).tokens)
 
@@ -99,19 +99,19 @@ class EncoderDecoderModel(GenerativeModel):
 
         Args:
           encoder_input_tokens: int [batch, encoder_length], padded with `pad_id`.
-          seed: of the sampling; row i of a batch has the same randomness in any batch.
+          seed: seed of the sampling; row i of a batch has the same randomness in any batch.
           **options: fields of `DecodingConfig`: max_length, temperature, top_k, top_p, num_beams …
 
         Returns:
           Tokens [batch, max_length], log-probabilities, lengths and scores [batch].
 
         Raises:
-          InputError: as `logits`.
+          InputError: as in `logits`.
           ConfigError: on an unknown option or seed, and on one out of its range.
         """
         config = self._build_decoding_config(options)
         inputs, _ = self._prepare_encoder_inputs(encoder_input_tokens)
-        # What is fed has `max_length` positions: the start token, and all tokens but the last.
+        # `max_length` positions are fed: the start token, and all tokens but the last.
         self._check_decoder_length("max_length", config.max_length)
         return self._generate([inputs], seed, config)
 
@@ -125,9 +125,9 @@ class EncoderDecoderModel(GenerativeModel):
     ) -> DecodingResult:
         """Decodes by PMI-Decode (Nandwani 2023, section 4.2).
 
-        Arguments, results and errors are those of `decode`; the option `pmi` is by default
+        Arguments, results and errors are as in `decode`; the option `pmi` defaults to
         `PMIConfig()`. The inputs without the document are int [batch, any length].
-        Log-probabilities are those with the document.
+        Log-probabilities are conditioned on the document.
 
         Raises:
           InputError: also on different numbers of rows, and for DoHA, which reads two inputs.
@@ -156,7 +156,7 @@ class EncoderDecoderModel(GenerativeModel):
         check_batch(("context", pair[0]), ("knowledge", pair[1]))
         for part in pair:
             self._check_positions(name, part.shape[1], self.config.encoder_prompt_length)
-        # Each to a length of its own: the decoder attends to the two one after the other.
+        # Pad each to its own length: the decoder attends to them separately.
         return (self._pad_tokens(pair[0]), self._pad_tokens(pair[1])), pair[0]
 
     def _check_decoder_tokens(self, name: str, tokens: Any) -> np.ndarray:

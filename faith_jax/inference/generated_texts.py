@@ -1,4 +1,4 @@
-"""Texts that a model answers to texts, many at once and in few compiled shapes."""
+"""Generation of answers to many texts at once, in few compiled shapes."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.opening import ModelOptions
 from faith_jax.inference.texts.text_reader import ReadText, TextReader, open_text_reader
 
-# Padded lengths of prompts. There are few, since each is compiled by itself.
+# Padded lengths of prompts. There are few, since each is compiled separately.
 _LENGTHS = (32, 64, 128, 256, 512)
 
 
 class Prompt(NamedTuple):
-    """A text to answer, and its parts that may be cut, in characters."""
+    """A text to answer, and the parts of it that may be cut, in characters."""
 
     text: str
     parts: tuple[Part, ...] = ()
@@ -29,8 +29,8 @@ class TextGenerator:
     """An encoder-decoder that answers texts with texts.
 
     Attributes:
-      model: of an encoder and a decoder.
-      max_length: tokens of an answer.
+      model: the encoder-decoder.
+      max_length: maximum number of tokens of an answer.
     """
 
     model: EncoderDecoderModel
@@ -43,7 +43,7 @@ class TextGenerator:
         """Opens a checkpoint.
 
         Raises:
-          ConfigError: for one of another kind.
+          ConfigError: if it is not an encoder-decoder.
         """
         model, reader = open_text_reader(folder, options)
         if not isinstance(model, EncoderDecoderModel):
@@ -53,24 +53,24 @@ class TextGenerator:
     def __call__(
         self, prompts: Sequence[Prompt], num_beams: int = 1, **search: Any
     ) -> tuple[list[list[str]], list[CutTokens]]:
-        """Returns for each text its answers, the best first, and how many of its tokens were cut.
+        """Returns each text's answers, the best first, and the number of its tokens that were cut.
 
-        Prompts may repeat; each is answered once. All beams of the search are answers; `search` has
-        further fields of `DecodingConfig`, such as `no_repeat_ngram`.
+        Repeated prompts are answered once. All beams of the search are returned as answers;
+        `search` has further fields of `DecodingConfig`, such as `no_repeat_ngram`.
 
         Raises:
-          InputError: for a text that is too long and cannot be cut.
+          InputError: on a text that is too long and cannot be cut.
         """
         unique = list(dict.fromkeys(prompts))
         encoded = [self.encode(prompt) for prompt in unique]
         answers: dict[Prompt, list[str]] = {}
-        # As many tokens as `rows` of the longest prompts; shorter ones are bounded by their number.
+        # A batch has at most `rows` prompts, and fewer if they are longer than 512 tokens.
         batcher = Batcher("answers", self.rows * _LENGTHS[-1])
         shapes = [(padded_length(len(ids), _LENGTHS),) for ids, _ in encoded]
         for batch in batcher.batches(shapes, lambda shape: self.rows):
             ids = [encoded[n][0] for n in batch.rows]
             tokens = pad_rows(ids, batch.shape[0], self.model.pad_id, batch.size)
-            # Lines that only fill up have an end token: padding alone is nothing to attend to.
+            # Padding lines get an end token, since there must be something to attend to.
             tokens[len(ids) :, 0] = self.model.config.eos_ids[0]
             decoded = self.model.decode(
                 tokens,

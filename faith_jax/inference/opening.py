@@ -1,4 +1,4 @@
-"""From a path to a model and its tokenizer, opened once per process, and how the two fit."""
+"""Opening of models and tokenizers, once per process, and checks that the two fit."""
 
 import collections
 import functools
@@ -29,22 +29,22 @@ from faith_jax.tokenizers.base import Tokenizer
 Model = EncoderDecoderModel | CausalModel | EncoderModel
 Open = TypeVar("Open", bound=Callable[..., Any])
 
-# Default maxima of tokens: of what a language model reads, and of two texts in a classifier.
+# Default maximum number of tokens: of a language model's input, and of a classifier's two texts.
 LONGEST_INPUT, LONGEST_PAIR = 1024, 512
 Length = Annotated[int, msgspec.Meta(ge=8, description="a whole number of 8 tokens or more")]
 
-# What the functions that `keep_opened` decorates have opened, by checkpoint, stamp and arguments.
+# Kept results of each function that `keep_opened` decorates, by checkpoint, stamp and arguments.
 _opened_by_function: list[collections.OrderedDict[tuple[Any, ...], Any]] = []
 
 
 def keep_opened(maxsize: int) -> Callable[[Open], Open]:
-    """Decorates a function of a checkpoint: it opens each once, and again when files have changed.
+    """Decorates a function that opens a checkpoint, so that it opens each once until files change.
 
-    The function's first argument is a path or a name; what is made of another one is not kept. Once
-    a checkpoint's files have changed, none of these functions keeps what was opened before.
+    Results are kept only if the function's first argument is a path or a name. Once a checkpoint's
+    files have changed, all decorated functions drop their results for it.
 
     Args:
-      maxsize: how many results are kept, those that were asked for last.
+      maxsize: maximum number of results kept, the most recently used ones.
     """
 
     def decorate(open_checkpoint: Open) -> Open:
@@ -60,8 +60,8 @@ def keep_opened(maxsize: int) -> Callable[[Open], Open]:
             for results in _opened_by_function:
                 for key in [key for key in list(results) if key[0] == path and key[1] != stamp]:
                     results.pop(key, None)
-            # An argument with its default is the same as one that is not given. The path as it is
-            # written counts, because messages have it.
+            # An omitted argument equals its default. The path counts as it is written, since
+            # messages show it.
             given = signature.bind(model, *args, **options)
             given.apply_defaults()
             tokenizer = _stamp_vocabulary(options.get("vocabulary"))
@@ -83,13 +83,13 @@ def _stamp_vocabulary(vocabulary: str | None) -> tuple[Any, ...]:
     try:
         return vocabulary_stamp(vocabulary) if vocabulary else ()
     except ConfigError:
-        return ()  # who opens it raises this, beside what else is wrong
+        return ()  # opening it raises this error, together with others
 
 
 def clear_models() -> None:
-    """Lets go of the models that scorers have opened, and so of their memory on devices.
+    """Releases the models that scorers have opened, and so their memory on devices.
 
-    A scorer that is still in use keeps its own; the next one opens its model anew.
+    A scorer that is still in use keeps its model; a new scorer opens the model again.
     """
     for results in _opened_by_function:
         results.clear()
@@ -107,26 +107,26 @@ def load_model(
 
     Args:
       path: a Hugging Face folder (config.json and safetensors), a T5X checkpoint (its dimensions
-        are read from its parameter shapes), one of ours (an imported checkpoint, or the MODEL_DIR
+        are read from its parameter shapes), a native checkpoint (an imported one, or the MODEL_DIR
         of a training run), or the name of an embedded model.
       dtype: "float32" or "bfloat16" activations; default: the checkpoint's.
       base: for a prompt-tuned checkpoint, where its base model is, if it has moved.
-      mesh: of the axes "data", over which rows are spread, and "model", over which parameters are,
-        such as `faith_jax.models.partitioning.make_mesh(num_partitions)`; None = all devices of
-        the run share the rows, and each has the whole model.
+      mesh: a mesh with the axes "data", which shares the rows, and "model", which shares the
+        parameters, such as `faith_jax.models.partitioning.make_mesh(num_partitions)`; None = all
+        devices of the run share the rows, and each has the whole model.
       params_dtype: "int8" keeps kernels and embeddings in a quarter of float32's memory, and
         multiplies in 8 bits, see `faith_jax.models.quantization`; default: the checkpoint's.
 
     Returns:
-      A `EncoderDecoderModel` (encoder-decoder: T5, BART), a `CausalModel` (decoder-only: GPT-2,
-      BLOOM, Gemma, Llama, Mistral, Qwen) or `EncoderModel` (BERT, ALBERT, DPR, RoBERTa, DeBERTa,
-      and a BART or T5 with a classification head).
+      An `EncoderDecoderModel` (T5, BART), a `CausalModel` (decoder-only: GPT-2, BLOOM, Gemma,
+      Llama, Mistral, Qwen) or an `EncoderModel` (BERT, ALBERT, DPR, RoBERTa, DeBERTa, and a BART
+      or T5 with a classification head).
 
     Raises:
-      CheckpointError: on a checkpoint that is missing, foreign, truncated or mis-shaped, that
-        differs from its manifest, or has NaN or infinite weights, naming the parameter; and on
-        what is no path.
-      ConfigError: on another dtype, and on a mesh of other axes.
+      CheckpointError: on a checkpoint that is missing, of an unknown form, truncated or mis-shaped,
+        that differs from its manifest, or has NaN or infinite weights (the message names the
+        parameter); and on a `path` that is not a path.
+      ConfigError: on another dtype, and on a mesh with other axes.
     """
     check_value("params_dtype", params_dtype, Literal["int8"] | None)
     if not path or not isinstance(path, str | os.PathLike):
@@ -137,8 +137,8 @@ def load_model(
     config = checkpoint.config if dtype is None else checkpoint.config.replace(dtype=dtype)
     params = checkpoint.params
     if config.scan_layers and not config.is_encoder_only:
-        # A loop of decoding would copy each layer's parameters out of their stack in each step, see
-        # `models.transformer.for_decoding`.
+        # With stacked layers, each decoding step would copy every layer's parameters out of the
+        # stack; see `models.transformer.for_decoding`.
         config, params = config.replace(scan_layers=False), unstack_layers(params)
     opened = params, str(path), mesh, params_dtype
     if config.is_decoder_only:
@@ -150,14 +150,14 @@ def load_model(
 
 @keep_opened(maxsize=4)
 def open_model(model: str, dtype: str | None = None, num_partitions: int | None = None) -> Model:
-    """Opens a checkpoint, once for all scorers of a process that name it; see `load_model`.
+    """Opens a checkpoint once for all scorers of a process; see `load_model`.
 
     It is opened again when its files have changed, see `keep_opened`.
 
-    `model` is its path or name, `num_partitions` the number of devices over which it is split, by
-    default 1.
+    `model` is the checkpoint's path or name, `num_partitions` the number of devices that the model
+    is split over, by default 1.
     """
-    # Scorers of one model share it: its parameters are in memory once.
+    # Scorers of the same model share it, so its parameters are in memory only once.
     return load_model(model, dtype=dtype, mesh=make_mesh(num_partitions or 1))
 
 
@@ -166,13 +166,14 @@ def open_tokenizer(
 ) -> Tokenizer:
     """Returns the tokenizer of a checkpoint.
 
-    `model` is its folder; None = the model is of none. `vocabulary` says where the tokenizer is, if
-    not there: a folder, a file or an embedded name.
+    `model` is the checkpoint's folder; None = the model was not opened from a folder. `vocabulary`
+    says where the tokenizer is, if not there: a folder, a file or an embedded name.
 
     Raises:
-      ConfigError: where there is none, naming the option, or it is another model's.
+      ConfigError: if there is no tokenizer (the message names the option), or it is another
+        model's.
     """
-    # Imported here, so that `load_model` does without.
+    # Imported here, so that `load_model` does not need it.
     from faith_jax.tokenizers.carried import check_vocabulary
     from faith_jax.tokenizers.vocabularies import load_vocabulary, tokenizer_folder
 
@@ -188,9 +189,10 @@ def open_tokenizer(
 
 
 def trained_error_labels(model: str) -> dict[str, str]:
-    """Returns the texts of labels that a run taught a classifier of errors, by `npov.error_labels`.
+    """Returns the label texts that a run taught an error classifier.
 
-    Empty where the checkpoint is of no such run.
+    Keys are the arguments of `npov.error_labels`, "no_error" and "error"; empty if the checkpoint
+    is not from such a run.
     """
     path = checkpoint_path(model)
     if not is_native(path):
@@ -200,27 +202,27 @@ def trained_error_labels(model: str) -> dict[str, str]:
 
 
 def has_independent_classes(model: str) -> bool:
-    """Whether a model's config.json says that each class is true or not by itself.
+    """Whether a model's config.json says that its classes are independent of each other.
 
-    Their probabilities are then sigmoids of the logits, and no softmax over the classes. A run's
-    model is none, whatever it began with: runs train classes that exclude each other.
+    The probabilities are then sigmoids of the logits, not a softmax over the classes. This is false
+    for a run's model, whatever it started from: runs train classes that exclude each other.
     """
-    # Imported here, so that `load_model` does without.
+    # Imported here, so that `load_model` does not need it.
     from faith_jax.tokenizers.special_tokens import model_config
 
     return model_config(checkpoint_path(model)).get("problem_type") == "multi_label_classification"
 
 
 class ModelOptions(TypedDict, total=False):
-    """The options that all scorers of a model have.
+    """The options that all scorers with a model have.
 
     Attributes:
       vocabulary: where the tokenizer is, if not with the model.
       max_length: maximum number of tokens that the model reads, see `input_limit`.
-      cut_policy: what is cut of a longer input, see `core.cutting`.
-      dtype: of activations.
+      cut_policy: which part of a longer input is cut, see `core.cutting`.
+      dtype: dtype of the activations.
       tokens_per_batch: tokens of a batch, padding included.
-      num_partitions: number of devices over which the model is split; the others share the rows.
+      num_partitions: number of devices that the model is split over; other devices share the rows.
     """
 
     vocabulary: str | None
@@ -231,7 +233,7 @@ class ModelOptions(TypedDict, total=False):
     num_partitions: Positive | None
 
 
-# The types of scorers' options that are given, by name.
+# The types of scorers' options, by name, for values other than None.
 _OPTIONS = {
     **{
         name: (typing.get_args(hint) or (hint,))[0]  # without None
@@ -256,7 +258,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     """Checks the values of scorers' options; None = not given.
 
     Raises:
-      ConfigError: names the first option with a wrong value.
+      ConfigError: on a wrong value; the message names the first such option.
     """
     for name, value in options.items():
         if value is not None and name in _OPTIONS:
@@ -282,13 +284,13 @@ def require_model(model: str | os.PathLike[str] | None) -> str:
 
 
 def check_ids(ids: list[int], vocab_size: int, where: str = "") -> list[int]:
-    """Returns token ids that the model knows.
+    """Returns token ids after checking that the model has an embedding for each.
 
     Raises:
-      ConfigError: naming one that it does not: the tokenizer is another model's.
-      InputError: in its place for a text at `where`, with few tokens that the model lacks.
+      ConfigError: on an unknown id, which means that the tokenizer is another model's.
+      InputError: instead, if `where` is given: the name of the text with the unknown id.
     """
-    # JAX clips an index beyond the table in silence: the model would read another token.
+    # JAX silently clips an index beyond the table: the model would read another token.
     largest = int(np.max(ids, initial=0))
     if largest >= vocab_size:
         if where:
@@ -309,21 +311,21 @@ def input_limit(
     """Returns the maximum number of tokens that a model reads.
 
     Args:
-      config: the model's.
-      max_length: by an option; None = `default`, or fewer if the model has fewer positions.
-      default: tokens.
+      config: the model's config.
+      max_length: the user's option; None = `default`, or fewer if the model has fewer positions.
+      default: number of tokens.
 
     Raises:
-      ConfigError: if more are asked for than the model has positions, or fewer than 8.
+      ConfigError: if `max_length` exceeds the model's positions, or is less than 8.
     """
     # Soft prompts take positions too.
     prompts = config.encoder_prompt_length + config.decoder_prompt_length
-    # Without a table of positions there is no limit but one that no text reaches.
+    # Without a table of positions, the limit is a number that no text reaches.
     table = config.max_positions - prompts if config.max_positions else 1 << 30
     if max_length is None:
-        # The default is lower where the model has fewer positions; an option is refused.
+        # The default is lowered to the model's positions; a `max_length` above them is an error.
         return min(default, table)
-    # DeBERTa's relative positions reach beyond those that it was trained with.
+    # DeBERTa's relative positions also work beyond the length that it was trained with.
     table = 1 << 30 if config.positions == "disentangled" else table
     if not 8 <= max_length <= table:
         raise ConfigError(

@@ -1,10 +1,9 @@
-"""Several rows in one line of a batch, so that little of it is padding.
+"""Packing of several rows into one line of a batch, so that little of it is padding.
 
-Segment ids keep the rows of a line apart, and positions begin anew in each. Rows with the same
-input are a *group*, whose input a line has once. Lines have few lengths, since each shape costs a
-compilation. Which are chosen depends on the rows of the call alone, but for `sharing_programs`.
-
-These are rows to score; the rows of a training are packed by `input.packing`.
+Segment ids keep the rows of a line apart, and positions restart in each row. Rows with the same
+input form a *group*, and a line holds the group's input once. Lines have few distinct lengths,
+since each shape costs a compilation. The lengths depend only on the rows of the call, except
+within `sharing_programs`. Here rows are scored; `input.packing` packs the rows of a training.
 
 Reference: Krell 2021 (best fit, the longest first).
 """
@@ -36,16 +35,16 @@ logger = logging.getLogger("faith_jax")
 
 Place = TypeVar("Place")
 
-# Tokens of a line; longer rows have longer ones, as `padded_length` says.
+# Tokens of a line; for longer rows, `padded_length` gives longer lines.
 LENGTHS = (128, 256, 384, 512, 768, 1024, 1536, 2048)
 TARGET_LENGTHS = (64, 128, 256, 512)
-# Rows that are packed together, and among which the same input is found.
+# Number of rows that are packed together and searched for shared inputs.
 _WINDOW_ON_CPU, _WINDOW = 512, 4096
-# A compilation takes as long as so many tokens, or longer.
+# A compilation takes at least as long as computing this many tokens.
 _TOKENS_ON_CPU, _TOKENS = 4096, 1 << 20
-# A block has so many times the tokens that it needs; the first that holds all is taken.
+# Ratios of a block's tokens to the tokens it needs, tried in turn until all lines fit.
 _SPARE = (1.0, 1.02, 1.04, 1.06, 1.1, 1.15, 1.25, 1.4)
-# Of a job: so many lengths of lines at most, each a multiple of so many tokens.
+# A job has at most MOST_SHAPES line lengths, each a multiple of _STEP tokens.
 MOST_SHAPES, _STEP = 3, 64
 
 
@@ -53,8 +52,8 @@ class Group(NamedTuple):
     """Rows with the same input.
 
     Attributes:
-      shared: tokens of the input.
-      rows: of each row the number of its other tokens, and its own number.
+      shared: number of tokens of the input.
+      rows: for each row, the number of its other tokens, and the row's number.
     """
 
     shared: int
@@ -62,17 +61,17 @@ class Group(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All tokens."""
+        """The number of all tokens."""
         return self.shared + self.unshared
 
     @property
     def unshared(self) -> int:
-        """All tokens but those of the input."""
+        """The number of all tokens except the input's."""
         return sum(size for size, _ in self.rows)
 
 
 class _Placed(NamedTuple):
-    """Rows of a group in one line: of each its part and its number."""
+    """Rows of a group in one line: for each row, its decoder line (see `Block`) and its number."""
 
     shared: int
     rows: list[tuple[int, int]]
@@ -90,7 +89,7 @@ class Packed(NamedTuple):
     lines: list[Line]
 
     def batches(self) -> Iterator[list[Line]]:
-        """Yields the lines of each batch; those that the last one lacks are padding."""
+        """Yields the lines of each batch; the last batch may have fewer than `size`."""
         for start in range(0, len(self.lines), self.size):
             yield self.lines[start : start + self.size]
 
@@ -102,31 +101,31 @@ class Packed(NamedTuple):
 
 
 def attention_share(config: TransformerConfig) -> float:
-    """Returns the cost of one more key for a token, as a share of its matrix products in a layer.
+    """Returns the cost of attending to one more key, relative to a token's matrix products.
 
-    On a CPU, the softmax of a head takes as long as about 140 multiplications for each key.
+    Both are per layer. On a CPU, a head's softmax costs about 140 multiplications for each key.
     """
     width = config.num_heads * config.head_dim
-    # Of queries and outputs, and of keys and values.
+    # Widths of the projections to queries and outputs, and to keys and values.
     projections = 2 * width + 2 * (config.num_kv_heads or config.num_heads) * config.head_dim
-    # Multiplications for a token in a layer: attention, the feed-forward's kernels, and its output.
+    # Multiplications per token and layer: attention, and the feed-forward's kernels and output.
     products = config.emb_dim * (projections + (len(config.mlp_kernels) + 1) * config.mlp_dim)
     # Each key is multiplied once for its score and once for its value; disentangled attention
-    # (DeBERTa) adds two scores of positions.
+    # (DeBERTa) adds two positional scores.
     times = 6 if config.positions == "disentangled" else 2
     return (times * width + 140 * config.num_heads) / products
 
 
 class CompiledShapes(dict[_Shape, None]):
-    """Shapes of earlier calls, whose programs serve later calls that are padded to them.
+    """Shapes of earlier calls, whose programs are reused for later calls padded to them.
 
-    The padding is taken as long as all of it, since a program was compiled last, costs less than
-    one more program: so neither costs more than twice what the other alone would (ski rental).
+    Padding is accepted as long as its total since the last compilation costs less than compiling
+    one more program, so the cost is at most twice that of the better choice (ski rental).
 
-    Only within `sharing_programs`: elsewhere the shape that fits best is taken.
+    This holds only within `sharing_programs`: elsewhere the best-fitting shape is taken.
 
     Args:
-      compilation: cost of a program, in tokens.
+      compilation: cost of compiling a program, in tokens.
     """
 
     def __init__(self, compilation: float):
@@ -137,7 +136,7 @@ class CompiledShapes(dict[_Shape, None]):
         """Returns the shape to compute in.
 
         Args:
-          costs: in tokens: first that of the shape which fits best, then of compiled ones.
+          costs: in tokens, first for the shape that fits best, then for compiled shapes.
         """
         best, *_ = costs
         if best not in self and sharing_programs.is_set:
@@ -155,9 +154,10 @@ class Packer:
     """Packs rows for one model.
 
     Args:
-      attention: what the attention to one more key costs a token, beside all else that it costs.
-      tokens_per_batch: tokens of a batch, padding included, but at least one line.
-      devices: that share a batch's lines.
+      attention: cost of one more key for a token, relative to the token's other costs; see
+        `attention_share`.
+      tokens_per_batch: tokens of a batch, padding included; a batch has at least one line.
+      devices: number of devices that share a batch's lines.
     """
 
     def __init__(self, attention: float, tokens_per_batch: int, devices: int = 1):
@@ -165,34 +165,34 @@ class Packer:
         on_cpu = jax.default_backend() == "cpu"
         self.compilation = _TOKENS_ON_CPU if on_cpu else _TOKENS
         self.window = _WINDOW_ON_CPU if on_cpu else _WINDOW
-        # By the length of lines how many are a batch; empty before `choose`.
+        # Lines per batch by their length; empty before `choose`.
         self.sizes: dict[int, int] = {}
         self._line, self._longest_length = 0, 0
-        # Of other calls than a job's, by length and size.
+        # Shapes of calls outside a job, by length and size.
         self._compiled = CompiledShapes[tuple[int, int]](self.compilation)
 
     def choose(self, groups: Sequence[Group], limit: int, window: int, total: int) -> None:
-        """Chooses the shapes of a job's lines, at most `MOST_SHAPES`, by a sample of its groups.
+        """Chooses the shapes of a job's lines, at most `MOST_SHAPES`, from a sample of its groups.
 
-        The job has `total` rows, of which `window` are packed together. Rows that are longer than
-        those of the sample have lines of `limit` tokens.
+        The job has `total` rows, of which `window` are packed together. Rows longer than the
+        sample's go into lines of `limit` tokens.
         """
         rows, longest = sum(len(group.rows) for group in groups), _longest_length(groups)
-        # Each length that lines may be packed to, with each number of lengths to pad them to.
+        # Try each length to pack lines to, with each number of lengths to pad them to.
         best, least = dict[int, int](), math.inf
         for length in _line_lengths(longest, sorted({_in_steps(longest), *LENGTHS})):
             used = [tokens for tokens, _ in fill_lines(groups, length)]
             for count in range(1, MOST_SHAPES + 1):
                 lengths = _best_lengths(used, count, self._line_cost)
-                # The longest rows have a shape of their own where these are too short.
+                # If these lengths are below the limit, the longest rows need one more shape.
                 if len(lengths) + (lengths[-1] < limit) > MOST_SHAPES:
                     continue
                 sizes, cost = dict[int, int](), 0.0
                 for line_size, number in _lines_by_length(used, lengths).items():
-                    # Lines of a window, and of the job.
+                    # Lines of one window.
                     lines = math.ceil(number * min(window, total) / rows)
                     sizes[line_size] = self._choose_batch_size(line_size, lines)
-                    # Lines of all windows, with those that fill up each window's last batch.
+                    # Lines of all windows, including those that fill up each window's last batch.
                     slots = (
                         -(-lines // sizes[line_size]) * sizes[line_size] * max(1, total / window)
                     )
@@ -201,16 +201,16 @@ class Packer:
                     best, least = sizes, cost
         self._line = max(best)
         self._longest_length = max(_in_steps(limit), self._line)
-        # `best` comes last: where it has the longest length too, its size holds.
+        # `best` comes last: if it has the longest length too, its size takes precedence.
         self.sizes = {
             self._longest_length: self._compute_max_batch_size(self._longest_length)
         } | best
 
     def lines(self, groups: Sequence[Group]) -> list[Packed]:
-        """Packs groups into lines that hold inputs and own tokens; each row is in one of them."""
+        """Packs groups into lines of inputs and their rows' tokens; each row is in one line."""
         longest = _longest_length(groups)
         if not self.sizes or longest > self._longest_length:
-            # Longer lines leave less padding, but tokens see more keys: the cheapest are taken.
+            # Longer lines leave less padding, but tokens attend to more keys: take the cheapest.
             ladder = _line_lengths(longest)
             tried = [self._cut_down(fill_lines(groups, length)) for length in ladder]
             return min(tried, key=self._estimate_cost)
@@ -219,12 +219,12 @@ class Packer:
         for group in groups:
             (short if _longest_length([group]) <= self._line else long).append(group)
         lines = fill_lines(short, self._line) + fill_lines(long, self._longest_length)
-        # Each line has the first length that holds it.
+        # Each line gets the shortest length that holds it.
         by_shape: dict[tuple[int, ...], list[int]] = {}
         for number, (used, _) in enumerate(lines):
             length = next(length for length in sorted(self.sizes) if used <= length)
             by_shape.setdefault((length,), []).append(number)
-        # Lines that fill no batch go where a longer shape's last batch has room.
+        # Lines left over after full batches go where a longer shape's last batch has room.
         filled = fill_batches(by_shape, lambda shape: self.sizes[shape[0]])
         return [
             Packed(length, self.sizes[length], [lines[number][1] for number in numbers])
@@ -233,11 +233,11 @@ class Packer:
 
     @property
     def longest_line(self) -> int:
-        """Tokens of the longest line that calls so far have had."""
+        """The length of the longest line so far, in tokens."""
         return max([*self.sizes, *(length for length, _ in self._compiled)], default=0)
 
     def reuse(self, packed: Packed) -> Packed:
-        """Returns lines in the shape of an earlier call, where that costs less than a program."""
+        """Returns the lines in an earlier call's shape if that is cheaper than compiling."""
         if self.sizes.get(packed.length) == packed.size:
             return packed
         options = {(packed.length, packed.size): packed} | {
@@ -249,7 +249,7 @@ class Packer:
         return options[self._compiled.choose(costs)]
 
     def halve(self) -> None:
-        """Halves the tokens of all batches to come; those of one line stay."""
+        """Halves the tokens of all later batches, down to one line for each device."""
         self._tokens //= 2
         self._compiled.clear()
         self.sizes = {
@@ -258,13 +258,13 @@ class Packer:
         }
 
     def _cut_down(self, lines: Sequence[tuple[int, Line]]) -> list[Packed]:
-        """Returns lines, given with their tokens, by the lengths that are worth a compilation."""
+        """Returns the lines by length, merging lengths that are not worth a compilation."""
         by_length: dict[int, list[Line]] = {}
         for used, line in lines:
             by_length.setdefault(padded_length(used, LENGTHS), []).append(line)
         lengths = sorted(by_length)
         for shorter, longer in itertools.pairwise(lengths):
-            # The padding that the longer shape adds is cheaper than a program for the shorter one.
+            # Padding to the longer shape is cheaper than compiling the shorter one.
             if len(by_length[shorter]) * (longer - shorter) < self.compilation:
                 by_length[longer] = by_length.pop(shorter) + by_length[longer]
         return [
@@ -284,7 +284,7 @@ class Packer:
         return max(1, self._tokens // length // self._devices) * self._devices
 
     def _line_cost(self, length: int) -> float:
-        # Each token costs 1, and `attention` for each key of its line.
+        # Each token costs 1, plus `attention` for each key of its line.
         return length * (1 + self._attention * length)
 
     def _estimate_cost(self, packed: Sequence[Packed]) -> float:
@@ -296,26 +296,26 @@ class Packer:
 
 
 def _best_lengths(used: Sequence[int], max_lengths: int, cost: Callable[[int], float]) -> list[int]:
-    """Returns the lengths that pad lines at the least cost, in multiples of `_STEP`.
+    """Returns the cheapest lengths to pad lines to, in multiples of `_STEP`.
 
-    By dynamic programming over the lengths that any line could have: lines up to one of them have
-    the cost of the cheapest lengths for shorter lines, and that of the lines between.
+    Uses dynamic programming over all candidate lengths: the cost of lines up to a length is the
+    least cost of the lines up to a shorter length, plus that of padding the rest to this length.
 
     Args:
-      used: tokens of each line.
-      max_lengths: how many lengths; fewer where fewer do it.
-      cost: of a line of a length.
+      used: number of tokens of each line.
+      max_lengths: maximum number of lengths; fewer are returned if that is no more expensive.
+      cost: maps a length to the cost of a line of that length.
     """
     counts = collections.Counter(_in_steps(tokens) for tokens in used)
     lengths = sorted(counts)
-    # below[n] lines are shorter than length number n, and below[n + 1] have at most that.
+    # below[n] lines are shorter than length number n; below[n + 1] lines have at most that length.
     below = [0, *itertools.accumulate(counts[length] for length in lengths)]
     # The least cost of the lines up to length number n, and the chosen lengths, by n.
     best: list[tuple[float, list[int]]] = [
         (below[n + 1] * cost(length), [length]) for n, length in enumerate(lengths)
     ]
     # best'[n] = min(best[n], min over k < n of best[k] + (below[n + 1] - below[k + 1]) cost(n)):
-    # each round allows one length more.
+    # each round allows one more length.
     for _ in range(min(max_lengths, len(lengths)) - 1):
         best = [
             min(
@@ -334,7 +334,7 @@ def _best_lengths(used: Sequence[int], max_lengths: int, cost: Callable[[int], f
 
 
 def _lines_by_length(used: Sequence[int], lengths: Sequence[int]) -> dict[int, int]:
-    """Returns how many lines each length has, the first that holds a line's tokens."""
+    """Returns the number of lines by length; a line gets the shortest length that holds it."""
     return dict(collections.Counter(lengths[bisect.bisect_left(lengths, u)] for u in used))
 
 
@@ -347,7 +347,7 @@ def _longest_length(groups: Sequence[Group]) -> int:
 
 
 def _line_lengths(longest: int, ladder: Sequence[int] = LENGTHS) -> list[int]:
-    """Returns the first lengths that hold the longest row."""
+    """Returns the lengths of a ladder from the longest row's up to four times as much."""
     first = padded_length(longest, ladder)
     return [first, *(length for length in ladder if first < length <= 4 * first)]
 
@@ -355,18 +355,18 @@ def _line_lengths(longest: int, ladder: Sequence[int] = LENGTHS) -> list[int]:
 def fill_lines(groups: Sequence[Group], length: int) -> list[tuple[int, Line]]:
     """Packs groups into lines of a length by best fit, the largest first.
 
-    A group that is longer than a line is split; the input is then in each of its lines.
+    A group that is longer than a line is split, and its input is repeated in each line.
 
     Returns:
-      Lines with their numbers of tokens.
+      For each line, its number of tokens and the line.
     """
     pieces = [piece for group in groups for piece in _split_group(group, length)]
     lines: list[tuple[int, Line]] = []
-    free: list[tuple[int, int]] = []  # tokens and line, the fullest first
+    free: list[tuple[int, int]] = []  # free tokens and line number, the fullest line first
     for piece in sorted(pieces, key=lambda piece: -piece.total):
-        # Best fit: the line with the least free tokens that are enough.
+        # Best fit: the line with the fewest free tokens that are enough.
         place = bisect.bisect_left(free, (piece.total, 0))
-        # Where no line has room, a new one begins.
+        # If no line has room, start a new one.
         room, number = free.pop(place) if place < len(free) else (length, len(lines))
         if number == len(lines):
             lines.append((0, []))
@@ -378,9 +378,9 @@ def fill_lines(groups: Sequence[Group], length: int) -> list[tuple[int, Line]]:
 
 
 def _split_group(group: Group, length: int) -> Iterator[Group]:
-    """Yields parts of a group that fit a line."""
+    """Yields parts of a group that each fit a line."""
     rows, room = list[tuple[int, int]](), length - group.shared
-    # The largest first, so that the small ones fill what is left.
+    # Largest first, so that small rows fill the remaining room.
     for size, row in sorted(group.rows, reverse=True):
         if rows and size > room:
             yield Group(group.shared, rows)
@@ -394,11 +394,11 @@ class BlockShape(NamedTuple):
     """The shape of a block.
 
     Attributes:
-      keys: tokens of a line of keys.
-      key_lines: their number.
-      queries: tokens that see a line of keys, at most.
+      keys: tokens of a line of inputs, the keys of the cross-attention.
+      key_lines: number of lines of inputs.
+      queries: maximum number of decoder tokens that attend to one line of inputs.
       targets: tokens of a line that the decoder reads.
-      lines: their number.
+      lines: number of lines that the decoder reads.
     """
 
     keys: int
@@ -409,29 +409,29 @@ class BlockShape(NamedTuple):
 
 
 class Block:
-    """The lines of inputs that a device encodes at once, and what its decoder reads of their rows.
+    """The lines of inputs that a device encodes at once, and the decoder's lines for their rows.
 
     Attributes:
-      shape: of the block.
-      keys: the groups of each line of inputs; a row's part is the line that the decoder reads.
+      shape: shape of the block.
+      keys: the groups of each line of inputs, where each row has the number of its decoder line.
     """
 
     def __init__(self, shape: BlockShape):
         self.shape = shape
         self.keys: list[Line] = []
-        # Free tokens of each line that the decoder reads, the fullest first.
+        # Free tokens of each decoder line, the fullest first.
         self._free = [(shape.targets, line) for line in range(shape.lines)]
         self.room = shape.lines * shape.targets
 
     def take(self, line: Sequence[Group]) -> bool:
-        """Takes a line of inputs with all of its rows, or nothing where there is no room."""
+        """Adds a line of inputs with all its rows if there is room; returns whether it did."""
         unshared = sum(group.unshared for group in line)
         if len(self.keys) == self.shape.key_lines or unshared > min(self.room, self.shape.queries):
             return False
-        # On a copy, so that nothing is taken where a later row finds no room.
+        # Work on a copy, so that nothing changes if a later row does not fit.
         free, parts = list(self._free), dict[int, int]()
         for size, row in sorted((row for group in line for row in group.rows), reverse=True):
-            # Best fit: the line with the least room that is enough.
+            # Best fit: the line with the least room that is still enough.
             place = bisect.bisect_left(free, (size, 0))
             if place == len(free):
                 return False
@@ -447,22 +447,22 @@ class Block:
 def pack_blocks(
     lines: Sequence[Sequence[Group]], keys: int, key_lines: int, tokens: int, devices: int = 1
 ) -> list[Block]:
-    """Packs lines of inputs into blocks of one shape, whose number is a multiple of the devices.
+    """Packs lines of inputs into blocks of one shape; their number is a multiple of `devices`.
 
-    `lines` have the groups of each, which `split_groups` has made. They are of `keys` tokens; a
-    block has at most `key_lines` of them, and for its decoder about `tokens` at most.
+    `lines` holds the groups of each line, after `split_groups`. A line has `keys` tokens; a block
+    has at most `key_lines` lines, and at most about `tokens` tokens for its decoder.
     """
     longest = max(size for line in lines for group in line for size, _ in group.rows)
     targets = padded_length(longest, TARGET_LENGTHS)
     if 2 * longest > targets:  # two of the longest, so that lines are filled up
         targets = padded_length(targets + 1, TARGET_LENGTHS)
     unshared = [sum(group.unshared for group in line) for line in lines]
-    # As many lines of inputs as have rows for the decoder; as many blocks for each device.
+    # Limit the lines of inputs to the decoder's tokens; give each device as many blocks.
     key_lines = min(key_lines, max(1, tokens * len(lines) // sum(unshared)))
     count = -(-len(lines) // (key_lines * devices)) * devices
     key_lines = -(-len(lines) // count)
     queries = padded_length(max(unshared), (16,))
-    # Each line of inputs finds room in a block of its own, with each row as a group of its own.
+    # A block must hold the rows of any single line of inputs; here each row is its own group.
     fewest = max(
         len(fill_lines([Group(s, [(0, n)]) for group in line for s, n in group.rows], targets))
         for line in lines
@@ -472,30 +472,30 @@ def pack_blocks(
         # Sizes are rounded up to few steps, so that windows of rows share compiled programs.
         needed = max(fewest, _round_up(spare * average, 1 << math.ceil(average).bit_length()))
         blocks = fill_blocks(lines, BlockShape(keys, key_lines, queries, targets, needed), count)
-        # All lines have found room; else `fill_blocks` has added blocks.
+        # If some lines did not fit, `fill_blocks` has added blocks.
         if len(blocks) == count:
             break
     return _multiple_of(blocks, devices)
 
 
 def split_groups(groups: Sequence[Group], tokens: int) -> list[Group]:
-    """Splits groups with more than so many tokens of their own; each part has the input."""
+    """Splits groups with more than `tokens` unshared tokens; each part keeps the input."""
     return [piece for group in groups for piece in _split_group(group, tokens + group.shared)]
 
 
 def fill_blocks(
     lines: Sequence[Sequence[Group]], shape: BlockShape, count: int, devices: int = 1
 ) -> list[Block]:
-    """Packs lines of inputs into so many blocks, the largest first into the emptiest block.
+    """Packs lines of inputs into `count` blocks, the largest line first into the emptiest block.
 
-    What finds no room goes into more blocks; a line that does not fit a block alone is split.
+    Lines that find no room go into extra blocks; a line too large for an empty block is split.
     """
     blocks = [Block(shape) for _ in range(count)]
 
     def count_unshared(line: Sequence[Group]) -> int:
         return sum(group.unshared for group in line)
 
-    # The largest comes last, and is the first to be popped.
+    # The largest comes last, so it is popped first.
     left = sorted(lines, key=count_unshared)
     while left:
         line = left.pop()
@@ -503,7 +503,7 @@ def fill_blocks(
             continue
         blocks.append(Block(shape))
         if not blocks[-1].take(line):
-            # Of several inputs, or of several rows of one.
+            # Split between inputs, or, if there is only one, between its rows.
             half = len(line) // 2
             (group, *_) = line
             rows = len(group.rows) // 2
@@ -518,15 +518,15 @@ def fill_blocks(
 
 
 def _multiple_of(blocks: list[Block], devices: int) -> list[Block]:
-    # Each device computes a block in each round, if only an empty one.
+    # Each device computes a block in each round, so add empty blocks where needed.
     return blocks + [Block(blocks[0].shape) for _ in range(-len(blocks) % devices)]
 
 
 def _even_size(count: int, cap: int) -> int:
     """Returns how many of `count` lines make a batch, at most `cap`.
 
-    Of few batches it is the size from half of `cap` on with the least padding, in steps of an
-    eighth; of many it is `cap`, so that the lines of all windows have one shape.
+    For few batches, it is the size between half of `cap` and `cap`, in steps of an eighth, with the
+    least padding; for many, it is `cap`, so that the lines of all windows have one shape.
 
     >>> _even_size(100, 10), _even_size(1001, 10), _even_size(11, 10), _even_size(3, 10)
     (10, 10, 6, 3)
@@ -539,17 +539,17 @@ def _even_size(count: int, cap: int) -> int:
 
 
 def _round_up(number: float, cap: int) -> int:
-    """Returns the next of about eight even steps up to `cap` and beyond."""
+    """Rounds up to a multiple of an eighth of `cap`."""
     step = max(1, cap // 8)
     return max(1, math.ceil(number / step)) * step
 
 
 class PackedEngine:
-    """The base of what computes something of packed rows with one model.
+    """Base class of engines that compute a quantity of packed rows with one model.
 
     Args:
-      tokens_per_batch: tokens of a batch, padding included; None = `on_cpu` on a CPU, else what the
-        device's memory has room for, for each device that shares the rows.
+      tokens_per_batch: tokens of a batch, padding included; None = for each device that shares the
+        rows, `on_cpu` on a CPU, else as many as fit the device's memory.
     """
 
     def __init__(self, model: BaseModel, tokens_per_batch: int | None, on_cpu: int):
@@ -563,16 +563,16 @@ class PackedEngine:
 
     @property
     def num_compilations(self) -> int:
-        """How many shapes were compiled for this engine."""
+        """The number of shapes that were compiled for this engine."""
         return len(self._shapes)
 
     @property
     def padding(self) -> float:
-        """The share of padding among the tokens that were computed, in [0, 1)."""
+        """The share of padding among the computed tokens, in [0, 1)."""
         return 1 - self._tokens / max(1, self._slots)
 
     def _compile_ahead(self, calls: Mapping[Any, Callable[[], Any]]) -> None:
-        """Begins to compile a job's programs, by what their batches have in common."""
+        """Starts to compile a job's programs, given as calls keyed by their batches' shape."""
         if compiles_ahead():
             self._compiled.begin(calls)
 
@@ -585,10 +585,10 @@ class PackedEngine:
         quantity: str,
         queue_window: Callable[[list[int]], Iterable[tuple[Mapping[int, Place], Callable]]],
     ) -> Iterator[tuple[Mapping[int, Place], Any]]:
-        """Yields the places of rows in their batches, and what is computed of each batch.
+        """Yields, for each batch, the places of its rows, and the batch's results.
 
-        `queue_window` queues the batches of some of the rows, and yields for each the places of its
-        rows and what waits for its results; `quantity` is the log's name for these.
+        `queue_window` queues the batches of a window of rows. For each batch it yields the places
+        of its rows, and a function that waits for its results. `quantity` names these in the log.
         """
         left = dict.fromkeys(numbers)
         progress, compiled = Progress(f"{quantity} of row", len(left)), len(self._shapes)

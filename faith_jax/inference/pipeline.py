@@ -1,10 +1,10 @@
-"""Batches in turn: they are queued on the device while earlier ones run, and fetched in order.
+"""Queueing of batches on the device while earlier ones run, with results fetched in order.
 
 JAX returns from a call before the device has computed it. So the batches of a call are queued one
-after the other, and their results are fetched behind them. Between two calls, such as those for the
-rows of a file, the device would still wait while rows are tokenized and packed. `ahead` therefore
-makes the next call in another thread. Threads take turns: only one runs at a time, until it waits
-for the device. Nothing of ours runs beside itself, and nothing needs a lock.
+after the other, and their results are fetched later. Between two calls, such as those for chunks of
+a file, the device would still idle while rows are tokenized and packed. `ahead` therefore makes the
+next call in another thread. Threads take turns: only one runs at a time, until it waits for the
+device. So our code never runs concurrently with itself and needs no locks.
 """
 
 import collections
@@ -29,9 +29,9 @@ logger = logging.getLogger("faith_jax")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Batches of a call that are queued, at most: the arrays of each take memory on the device.
+# Maximum number of queued batches of a call: the arrays of each take memory on the device.
 _QUEUED = 32
-# Calls that are under way: one waits for the device, and the next one is made.
+# Concurrent calls: one waits for the device while the next one is prepared.
 _CALLS = 2
 
 
@@ -44,7 +44,7 @@ class _Turns:
     def take(self) -> None:
         self._lock.acquire()
         if self._is_over:
-            # Released first, so that the next one that waits finds the end too.
+            # Release first, so that the next waiting call finds the end too.
             self._lock.release()
             raise concurrent.futures.CancelledError
 
@@ -52,7 +52,7 @@ class _Turns:
         self._lock.release()
 
     def end(self) -> None:
-        """Lets no call go on that waits for its turn, or for the device."""
+        """Cancels calls that wait for their turn or for the device."""
         self._is_over = True
 
 
@@ -74,10 +74,10 @@ def waiting() -> Iterator[None]:
 
 
 def ahead(call: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Calls a function on each item, ahead of the one that is used, and yields results in order.
+    """Calls a function on items ahead of the one being consumed, and yields results in order.
 
-    An error comes in the place of its result, after the results before it. No thread is left when
-    the iteration ends, however it ends.
+    An error is raised in place of its result, after earlier results. No thread is left when the
+    iteration ends, however it ends.
     """
     turns = _Turns()
 
@@ -88,7 +88,7 @@ def ahead(call: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Res
             _TURNS.set(turns)
             return call(item)
         except concurrent.futures.CancelledError:
-            ended = True  # it waited, and got no further turn
+            ended = True  # cancelled while it waited, so it holds no turn to give back
             raise
         finally:
             if not ended:
@@ -98,9 +98,9 @@ def ahead(call: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Res
     pending = collections.deque[concurrent.futures.Future[Result]]()
     try:
         for item in items:
-            # In a copy of the caller's context, in which `_TURNS` is set for this call alone.
+            # Run in a copy of the caller's context, so that `_TURNS` is set only for this call.
             pending.append(pool.submit(contextvars.copy_context().run, taking_turns, item))
-            # What is computed is taken before the next item is read.
+            # Yield finished results before reading the next item.
             while pending and (pending[0].done() or len(pending) > _CALLS):
                 yield pending.popleft().result()
         while pending:
@@ -113,9 +113,9 @@ def ahead(call: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Res
 def fetch_results(
     started: Iterable[tuple[Item, Callable[[], Result]]],
 ) -> Iterator[tuple[Item, Result]]:
-    """Yields each batch with its results, in order, while those behind it are queued.
+    """Yields each batch with its results, in order, while later batches are queued.
 
-    Batches are `started` with what waits for their results.
+    `started` yields each batch with a function that waits for its results.
     """
     queue = collections.deque[tuple[Item, Callable[[], Result]]]()
 
@@ -134,10 +134,10 @@ def fetch_results(
 
 
 class Memory:
-    """Halves the batches once where the device's memory is not enough for them.
+    """Halves the batches once if they exceed the device's memory.
 
     Args:
-      halve: makes the batches to come half as large.
+      halve: halves the size of later batches.
     """
 
     def __init__(self, halve: Callable[[], None]):
@@ -148,20 +148,20 @@ class Memory:
         started: Callable[[list[int]], Iterable[tuple[Item, Callable[[], Result]]]],
         left: Mapping[int, Any],
     ) -> Iterator[tuple[Item, Result]]:
-        """Yields batches with their results; smaller ones after an error of the memory.
+        """Yields batches with their results; batches are halved after an out-of-memory error.
 
         Args:
-          started: queues batches of some rows.
-          left: the numbers of the rows without results; the caller removes those of each batch.
+          started: queues the batches of some rows, as in the function `fetch_results`.
+          left: numbers of the rows without results; the caller removes each finished batch's rows.
 
         Raises:
-          ConfigError: where half of a batch does not fit either.
+          ConfigError: if half of a batch does not fit either.
         """
         while left:
             # Read before the batches run: another call may halve them meanwhile.
             halve, problem = self._halve, None
             try:
-                # After an error only the rows that have no results yet are batched again.
+                # After an error, only the rows that have no results yet are batched again.
                 yield from fetch_results(started(list(left)))
                 return
             except jax.errors.JaxRuntimeError as error:
@@ -173,7 +173,7 @@ class Memory:
                     f"the device has too little memory, also for half of a batch ({problem}); give "
                     "tokens_per_batch=…, fewer than before, or a smaller model."
                 )
-            if self._halve is None:  # another call has halved them meanwhile
+            if self._halve is None:  # another call has halved the batches meanwhile
                 continue
             self._halve = None
             halve()
@@ -185,11 +185,11 @@ class Memory:
 
 
 class _DeviceTime:
-    """How long a device had batches queued, and how long none.
+    """The time that a device had batches queued, and the time that it had none.
 
     Attributes:
-      busy: seconds with a batch, from its call until its results are there.
-      waited: seconds between the first batch and the last without any.
+      busy: seconds with a queued batch, from its call until its results are ready.
+      waited: seconds without a queued batch, between the first batch and the last.
     """
 
     def __init__(self) -> None:
@@ -200,9 +200,9 @@ class _DeviceTime:
         """Counts a batch from now on until its results are computed."""
         self._record_queue_change(1)
 
-        # In a thread, since the caller goes on to queue further batches.
+        # Wait in a thread, since the caller goes on to queue further batches.
         def wait() -> None:
-            with contextlib.suppress(jax.errors.JaxRuntimeError):  # told where they are fetched
+            with contextlib.suppress(jax.errors.JaxRuntimeError):  # raised when results are fetched
                 jax.block_until_ready(results)
             self._record_queue_change(-1)
 
@@ -211,8 +211,8 @@ class _DeviceTime:
     def _record_queue_change(self, change: int) -> None:
         with self._lock:
             now = time.perf_counter()
-            # The time since the last change belongs to what was queued then; before the first batch
-            # no time counts.
+            # The time since the last change counts as busy if a batch was queued then; before the
+            # first batch, no time counts.
             seconds, was_busy = now - self._since if self._since else 0.0, self._queued > 0
             self.busy += seconds * was_busy
             self.waited += seconds * (not was_busy)
@@ -220,7 +220,7 @@ class _DeviceTime:
 
     @property
     def waited_share(self) -> float | None:
-        """The share of the time in which no batch was queued, in [0, 1]; None without batches."""
+        """The share of the time without a queued batch, in [0, 1]; None without batches."""
         return self.waited / (self.busy + self.waited) if self.busy else None
 
 
@@ -229,7 +229,7 @@ _device_times: list[_DeviceTime] = []
 
 @contextlib.contextmanager
 def timing_device() -> Iterator[_DeviceTime]:
-    """Measures the batches that are queued within."""
+    """Measures the device time of batches that are queued within the context."""
     device_time = _DeviceTime()
     _device_times.append(device_time)
     try:
@@ -239,7 +239,7 @@ def timing_device() -> Iterator[_DeviceTime]:
 
 
 def compiles_ahead() -> bool:
-    """Whether programs compile beside others; on a CPU both would have the same cores."""
+    """Whether to compile while batches run; on a CPU both would compete for the same cores."""
     return jax.default_backend() != "cpu"
 
 
@@ -250,18 +250,18 @@ class CompiledAhead:
         self._calls: dict[Any, concurrent.futures.Future[Any]] = {}
 
     def begin(self, calls: Mapping[Any, Callable[[], Any]]) -> None:
-        """Begins calls that compile programs, by what their batches have in common."""
+        """Starts calls that compile programs, keyed by the shape of their batches."""
         calls = {key: call for key, call in calls.items() if key not in self._calls}
         if not calls:
             return
         pool = concurrent.futures.ThreadPoolExecutor(len(calls), "compile")
         for key, call in calls.items():
             self._calls[key] = pool.submit(contextvars.copy_context().run, call)
-        # The threads end with these calls, and nobody has to wait for them here.
+        # The threads end with these calls; `wait` waits for them.
         pool.shutdown(wait=False)
 
     def wait(self, key: Any) -> None:
-        """Waits for a program that is being compiled; its errors come where a batch is computed."""
+        """Waits until a program is compiled; its errors are raised when a batch is computed."""
         if call := self._calls.get(key):
             with waiting():
                 concurrent.futures.wait([call])
@@ -270,7 +270,7 @@ class CompiledAhead:
 def queue(
     partitioner: Partitioner, function: Callable[..., PyTree], *batch: PyTree
 ) -> Callable[[], PyTree]:
-    """Queues what `Partitioner.compute` computes of a batch, and returns what waits for it."""
+    """Queues a batch as `Partitioner.compute` does; returns a function that waits for results."""
     started = partitioner.start(function, *batch)
     for device_time in _device_times:
         device_time.track_queue(started.outputs)

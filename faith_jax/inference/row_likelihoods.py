@@ -1,14 +1,14 @@
 """Log-probabilities of given responses, for many rows of any length, in few compiled shapes.
 
-Rows are packed (`inference.packing`): what several of them have as input is read once. No array of
-[batch, length, vocab] is ever made: only the hidden states in front of the tokens that are asked
-for go through the output layer, a bounded number at a time, and a batch with fewer such tokens
-takes fewer turns.
+Rows are packed (`inference.packing`), and an input that several rows share is read once. An array
+of shape [batch, length, vocab] is never built: only the hidden states that predict a target token
+go through the output layer, a bounded number at a time, so a batch with fewer targets takes fewer
+steps.
 
-A decoder-only model reads an input and the responses to it in one line: each response sees the
-input and itself, at the positions behind the input. An encoder-decoder reads blocks: lines of
+A decoder-only model reads an input and its responses in one line: each response attends to the
+input and itself, at the positions right after the input. An encoder-decoder reads blocks: lines of
 inputs, and lines of the responses to them for its decoder. Each layer projects an input's states
-to keys and values once; the queries are sorted to their inputs for the cross-attention alone.
+to keys and values once; queries are regrouped by input only for the cross-attention.
 """
 
 import functools
@@ -46,10 +46,10 @@ from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer, output_layer
 
-# Up to this many bytes of float32 logits are held at once; on a CPU, fewer are faster.
+# At most this many bytes of float32 logits are held at once; a smaller limit is faster on a CPU.
 MAX_LOGITS_BYTES = 128 * 2**20
 _MAX_LOGITS_BYTES_ON_CPU = 48 * 2**20
-# The decoder's tokens of a block on a CPU: more than the answers to one text often have.
+# Decoder tokens per block on a CPU: the answers to one text rarely have more.
 _BLOCK_TOKENS = 4096
 
 
@@ -57,8 +57,8 @@ class LikelihoodRow(NamedTuple):
     """One row to score.
 
     Attributes:
-      inputs: token ids of the encoder's input, or of what stands in front in a decoder-only model;
-        at least one.
+      inputs: token ids of the encoder's input, or of the text before the response in a
+        decoder-only model; at least one.
       targets: token ids of the response.
     """
 
@@ -75,10 +75,10 @@ class Lines(NamedTuple):
     """A batch as a decoder-only model reads it, int32 [lines, length] each.
 
     Attributes:
-      tokens: the inputs, each with the responses behind it; a soft prompt has room in front.
-      segments: their numbers in the line, from 1 on.
-      shared: the segment of the input that each token sees besides its own.
-      positions: in the whole that begins with the input.
+      tokens: the inputs, each followed by its responses and preceded by room for a soft prompt.
+      segments: segment number of each token in its line, from 1 on.
+      shared: the segment of the input that each token attends to besides its own segment.
+      positions: position of each token in its input and response taken together.
     """
 
     tokens: Any
@@ -88,16 +88,16 @@ class Lines(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """A batch as the decoder behind an encoder reads it: one block for each device.
+    """A batch as an encoder-decoder reads it: one block for each device.
 
     Attributes:
-      keys: int32 [key lines, keys], the tokens of inputs, which are encoded first.
-      key_segments: the inputs' numbers in the line, from 1 on.
-      tokens: int32 [lines, targets], what the decoder reads, with room for a soft prompt in front
-        of each response.
-      segments: int32, the responses' numbers in the line, from 1 on.
-      positions: int32, in the response.
-      queries: for each line of keys who sees it.
+      keys: int32 [key lines, keys], the input tokens, which are encoded first.
+      key_segments: number of each token's input in its line, from 1 on.
+      tokens: int32 [lines, targets], the decoder's inputs, with room for a soft prompt before
+        each response.
+      segments: int32, number of each token's response in its line, from 1 on.
+      positions: int32, position in the response.
+      queries: for each line of keys, the decoder tokens that attend to it.
     """
 
     keys: Any
@@ -109,12 +109,12 @@ class Blocks(NamedTuple):
 
 
 class _TargetTokens(NamedTuple):
-    """The tokens whose log-probabilities are asked for, in the groups of lines of each device.
+    """The tokens whose log-probabilities are computed, for each device's group of lines.
 
     Attributes:
-      sources: int32 [groups, tokens], places among the hidden states of a group's lines.
-      targets: int32 [groups, tokens].
-      counts: int32 [groups], how many tokens count.
+      sources: int32 [groups, tokens], indices into the hidden states of a group's lines.
+      targets: int32 [groups, tokens], token ids.
+      counts: int32 [groups], number of valid tokens; the others are padding.
     """
 
     sources: Any
@@ -130,18 +130,18 @@ def token_log_probs(
     count: Integer[Array, ""],
     max_logits_bytes: int = MAX_LOGITS_BYTES,
 ) -> Float[Array, "tokens"]:
-    """Returns the log-probability of each target from the hidden state in front of it.
+    """Returns the log-probability of each target from the hidden state before it.
 
     Args:
       hidden: states before the output layer.
       layer: the output layer.
-      sources: which hidden state predicts each target.
+      sources: index of the hidden state that predicts each target.
       targets: token ids.
-      count: how many of the targets count, from the first on; those behind cost nothing.
-      max_logits_bytes: memory bound of the logits held at once (at least one token's).
+      count: only the first `count` targets are scored; the others cost nothing.
+      max_logits_bytes: limit on the logits held at once (always at least one token's).
 
     Returns:
-      Natural logarithms; 0 behind `count`, rounded up to a piece.
+      Natural logarithms; 0 after `count` rounded up to a whole piece.
     """
     tokens = sources.shape[0]
     piece = piece_length(tokens, layer.vocab_size, max_logits_bytes)
@@ -159,7 +159,7 @@ def token_log_probs(
         piece_log_probs = target_logits - jax.nn.logsumexp(logits, axis=1)
         return jax.lax.dynamic_update_slice(log_probs, piece_log_probs, (start,))
 
-    # The number of turns depends on `count`, which is traced: a while loop, not a scan.
+    # The number of steps depends on `count`, which is traced, so this compiles to a while loop.
     pieces = (count + piece - 1) // piece
     start = jnp.zeros(tokens + padding, jnp.float32)
     return jax.lax.fori_loop(0, pieces, score_piece, start)[:tokens]
@@ -174,10 +174,10 @@ def _compute_hidden_states(module: Transformer, params: PyTree, read: Lines | Bl
     if isinstance(read, Lines):
         options["shared_segment_ids"] = read.shared
         return module.apply(variables, None, None, read.tokens, **options)
-    # Without dropout, and no prompt is looked for in front: rows have room for one.
+    # Without dropout. The rows already have room for the soft prompt, so none is prepended.
     keys = (read.keys, read.key_segments, False, None, True)
     encoded = module.apply(variables, *keys, method="encode")
-    # Queries are sorted to the lines of their keys for cross-attention alone.
+    # Only cross-attention sorts the queries by the line of their keys.
     options |= {"encoder_segment_ids": read.key_segments, "regrouped": read.queries}
     return module.apply(variables, encoded, read.keys, read.tokens, **options)
 
@@ -190,17 +190,17 @@ def _score_targets(
     targets: _TargetTokens,
     max_logits_bytes: int,
 ) -> Array:
-    """Returns log-probabilities [groups, tokens]: of each group of lines, which a device holds."""
+    """Returns log-probabilities, [groups, tokens]; each device holds one group of lines."""
     hidden = _compute_hidden_states(module, params, read)
     groups = targets.sources.shape[0]
-    # The lines of a group are on one device, and so is all that is gathered from them.
+    # The lines of a group are on one device, so gathering from them needs no communication.
     hidden = hidden.reshape(groups, -1, hidden.shape[-1])
     layer = output_layer(module, params)
 
     def score(hidden: Array, sources: Array, targets: Array, count: Array) -> Array:
         return token_log_probs(hidden, layer, sources, targets, count, max_logits_bytes)
 
-    if groups == 1:  # under vmap each turn would copy what it has found so far
+    if groups == 1:  # under vmap, each step would copy the results so far
         return score(hidden[0], *(x[0] for x in targets))[None]
     return jax.vmap(score)(hidden, *targets)
 
@@ -209,28 +209,28 @@ def _score_targets(
 def _label_logits(
     module: Transformer, params: PyTree, read: Lines | Blocks, labels: Array
 ) -> Array:
-    """Returns the logits of a few tokens behind each token read, [lines, length, labels]."""
+    """Returns the logits of a few tokens after each token read, [lines, length, labels]."""
     return output_layer(module, params).logits_of(
         _compute_hidden_states(module, params, read), labels
     )
 
 
-# Where the targets of a batch's rows are predicted: of each row its group of lines, and there the
-# places of the states in front of its targets.
+# Where the targets of each row in a batch are predicted: its group of lines, and the indices in
+# that group of the states before its targets.
 _Sources = dict[int, tuple[int, np.ndarray]]
 
 
 class LikelihoodEngine(PackedEngine):
-    """Scores rows with one model.
+    """Computes the likelihoods of rows with one model.
 
-    The rows of a call are taken in windows of 512 on a CPU, else of 4,096. In a window an input
-    that several rows have is computed once.
+    The rows of a call are processed in windows of 512 on a CPU, else of 4,096. Within a window, an
+    input that several rows share is computed once.
 
     Args:
       model: an encoder-decoder or a decoder-only model.
-      tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU (4,096 of a
-        decoder that has an encoder), else what the device's memory has room for, for each device
-        that shares the rows.
+      tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU (4,096 for the
+        decoder of an encoder-decoder), else as many as fit the device's memory; times the number
+        of devices that share the rows.
     """
 
     def __init__(
@@ -242,38 +242,38 @@ class LikelihoodEngine(PackedEngine):
         on_cpu = jax.default_backend() == "cpu"
         self._max_logits_bytes = _MAX_LOGITS_BYTES_ON_CPU if on_cpu else MAX_LOGITS_BYTES
         config = model.config
-        # What stands where a soft prompt comes, and what is read and not seen.
+        # The placeholder token for a soft prompt's vectors, and the token that is masked.
         self._room, self._pad = int(config.pad_id == 0), max(0, config.pad_id)
-        # Of one device, unlike those of the packer: each device computes a block.
+        # Tokens for one device, unlike the packer's: each device computes a block of its own.
         room = tokens_in_memory(config, model.params)
         tokens = batch_tokens(tokens_per_batch, _BLOCK_TOKENS, room, self._devices)
         self._block_tokens = max(1, tokens // self._devices)
-        # By the length of lines of inputs, after `choose_shapes`.
+        # Keyed by the length of the lines of inputs; filled by `choose_shapes`.
         self._block_shapes: dict[int, BlockShape] = {}
-        # Of other calls than a job's.
+        # Shapes of calls outside a job.
         self._compiled_blocks = CompiledShapes[BlockShape](self._packer.compilation)
 
     def choose_shapes(
         self, rows: Sequence[LikelihoodRow], limit: int, window: int, total: int
     ) -> None:
-        """Chooses the shapes of a job of `total` rows, `window` in a call, by a sample of them.
+        """Chooses the shapes of a job of `total` rows, `window` per call, from a sample `rows`.
 
-        `limit` is the number of tokens of the longest input that there may be; see `Packer.choose`.
+        `limit` is the largest number of tokens that an input may have; see `Packer.choose`.
         """
         config, numbers = self.model.config, [n for n, row in enumerate(rows) if row.targets]
         if not numbers:
             return
         window, packer = min(window, self._packer.window), self._packer
         if config.is_decoder_only:
-            # The longest input, with the longest response of the sample behind it.
+            # The longest possible input, followed by the longest response of the sample.
             limit += config.decoder_prompt_length + max(len(row.targets) for row in rows)
             packer.choose(self._causal_groups(rows, numbers), limit, window, total)
             return
-        # First the lengths of lines of inputs, then for each of them a block that has room for the
-        # targets of the sample's lines.
+        # First choose the lengths of the lines of inputs, then for each length a block with room
+        # for the targets of the sample's lines.
         groups = split_groups(self._group_by_input(rows, numbers), self._block_tokens)
         packer.choose(_number_inputs(groups), config.encoder_prompt_length + limit, window, total)
-        of_sample = dict[int, tuple[BlockShape, float]]()  # by length, with its unshared targets
+        of_sample = dict[int, tuple[BlockShape, float]]()  # by length; mean unshared targets a line
         for packed in packer.lines(_number_inputs(groups)):
             lines = _lines_of(packed, groups, self._block_tokens)
             shape = pack_blocks(lines, packed.length, packed.size, self._block_tokens)[0].shape
@@ -281,7 +281,7 @@ class LikelihoodEngine(PackedEngine):
             of_sample[packed.length] = shape, unshared
         longest = max(of_sample)
         for length, size in packer.sizes.items():
-            if length not in of_sample:  # such as the limit: as many targets to a token as there
+            if length not in of_sample:  # such as the limit; scale from the longest line
                 share, (shape, unshared) = length / longest, of_sample[longest]
                 shape = shape._replace(keys=length, queries=math.ceil(share * shape.queries))
                 of_sample[length] = shape, share * unshared
@@ -294,9 +294,9 @@ class LikelihoodEngine(PackedEngine):
         )
 
     def _with_spare(self, shape: BlockShape, unshared: float, size: int) -> BlockShape:
-        """Returns the shape for a job of which other rows may have a quarter more targets.
+        """Returns the shape with room for a quarter more targets than the sample's rows have.
 
-        A batch has `size` lines of inputs, whose rows have `unshared` targets on average.
+        A batch has `size` lines of inputs, each with `unshared` targets on average.
         """
         key_lines, spare = size // self._devices, 1.25
         return shape._replace(
@@ -306,7 +306,7 @@ class LikelihoodEngine(PackedEngine):
         )
 
     def _compile_shape(self, shape: BlockShape) -> None:
-        """Computes a batch without rows."""
+        """Computes a batch without rows, so that its program is compiled."""
         read, sources = self._build_blocks([Block(shape)] * self._devices, [])
         targets = _collect_targets([], read, sources, self._devices)
         self.model.partitioner.compute(self._score_program(), read, targets)
@@ -320,10 +320,10 @@ class LikelihoodEngine(PackedEngine):
         )
 
     def log_probs(self, rows: Sequence[LikelihoodRow]) -> list[np.ndarray]:
-        """Returns the log-probability of each target token given the inputs and those before it.
+        """Returns the log-probability of each target given the inputs and the targets before it.
 
         Args:
-          rows: in any order; a row without targets has none.
+          rows: in any order; a row without targets gets an empty array.
 
         Returns:
           For each row float32 [targets], natural logarithms in (-inf, 0].
@@ -336,7 +336,7 @@ class LikelihoodEngine(PackedEngine):
         for sources, scores in self._compute_rows(
             rows, "likelihood", self._score_program(), arrays_of
         ):
-            # [groups, tokens]: of a group's rows one after the other, in the order of `sources`.
+            # [groups, tokens]: a group's rows follow one another in the order of `sources`.
             counts = [0] * self._devices
             for number, (group, places) in sources.items():
                 all_log_probs[number] = scores[group, counts[group] : counts[group] + len(places)]
@@ -344,10 +344,10 @@ class LikelihoodEngine(PackedEngine):
         return all_log_probs
 
     def label_logits(self, rows: Sequence[LikelihoodRow], labels: Sequence[int]) -> np.ndarray:
-        """Returns the logits of some tokens in the place of each row's last target.
+        """Returns the logits of some tokens at the place of each row's last target.
 
         Args:
-          rows: each with a target at least, of which the last means nothing.
+          rows: each with at least one target; the value of the last one is ignored.
           labels: token ids.
 
         Returns:
@@ -376,7 +376,7 @@ class LikelihoodEngine(PackedEngine):
         bound: Callable[..., Any],
         arrays_of: Callable[[Lines | Blocks, _Sources], tuple[Any, ...]],
     ) -> Iterator[tuple[Mapping[int, tuple[int, np.ndarray]], np.ndarray]]:
-        """Yields the sources of all rows that have targets, and what a program computes of them."""
+        """Yields, by batch, the sources of all rows with targets, and the program's results."""
         is_decoder_only = self.model.config.is_decoder_only
         build = self._build_line_batches if is_decoder_only else self._build_block_batches
 
@@ -420,7 +420,7 @@ class LikelihoodEngine(PackedEngine):
             segment = 0
             for placed in line:
                 segment += 1
-                # Rows of this input see its segment beside their own.
+                # The responses to this input attend to its segment besides their own.
                 of_input = segment
                 ids = [*room, *rows[placed.rows[0][1]].inputs]
                 span = filled.append(number, ids, of_input)
@@ -430,7 +430,7 @@ class LikelihoodEngine(PackedEngine):
                 for _, row in placed.rows:
                     # A single row is one segment with its input; several have their own segments.
                     segment += len(placed.rows) > 1
-                    # Each row goes on right behind the input, whatever stands between.
+                    # Each row's positions continue those of the input, whatever lies between.
                     span = filled.append(number, rows[row].targets[:-1], segment, placed.shared)
                     shared[number, span] = of_input
                     places = range(first_place + span.start, first_place + span.stop)
@@ -440,9 +440,9 @@ class LikelihoodEngine(PackedEngine):
         return Lines(filled.tokens, filled.segments, shared, filled.positions), sources
 
     def _causal_groups(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> list[Group]:
-        """Returns the rows of each input, with the tokens that follow it."""
+        """Returns the rows grouped by input, with the number of tokens that follow it."""
         longest = max(len(rows[number].fed) for number in window)
-        # New lines are at most four times as long as the longest row needs; see `packing`.
+        # New lines are at most four times as long as the longest row; see `packing`.
         length = max(4 * padded_length(longest, LENGTHS), self._packer.longest_line)
         shares = self.model.config.can_share_inputs(length)
         by_input: dict[Any, list[int]] = {}
@@ -453,7 +453,7 @@ class LikelihoodEngine(PackedEngine):
         return [
             Group(
                 self.model.config.decoder_prompt_length + len(rows[numbers[0]].inputs),
-                # As many tokens as targets, or as are fed.
+                # A row alone in its group feeds one token fewer than it has targets.
                 [(len(rows[n].targets) - (len(numbers) == 1), n) for n in numbers],
             )
             for numbers in by_input.values()
@@ -462,7 +462,7 @@ class LikelihoodEngine(PackedEngine):
     def _build_block_batches(
         self, rows: Sequence[LikelihoodRow], window: Sequence[int]
     ) -> Iterator[tuple[Blocks, _Sources]]:
-        """Yields the batches of a decoder that has an encoder."""
+        """Yields the batches of an encoder-decoder."""
         devices = self._devices
         for blocks in self._packed_blocks(self._group_by_input(rows, window)):
             shape = blocks[0].shape
@@ -477,7 +477,7 @@ class LikelihoodEngine(PackedEngine):
     def _build_blocks(
         self, blocks: Sequence[Block], rows: Sequence[LikelihoodRow]
     ) -> tuple[Blocks, _Sources]:
-        """Returns a block for each device as one batch."""
+        """Returns the blocks, one for each device, as one batch."""
         arrays, sources = list[Blocks](), _Sources()
         for group, block in enumerate(blocks):
             read, places = self._build_block(block, rows)
@@ -487,7 +487,7 @@ class LikelihoodEngine(PackedEngine):
         return joined, sources
 
     def _group_by_input(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> list[Group]:
-        """Returns the rows of each input, with the tokens that the decoder reads of each."""
+        """Returns the rows grouped by input, with the number of decoder tokens of each."""
         config = self.model.config
         by_input: dict[tuple[int, ...], list[int]] = {}
         for number in window:
@@ -499,14 +499,14 @@ class LikelihoodEngine(PackedEngine):
         ]
 
     def _packed_blocks(self, groups: Sequence[Group]) -> Iterator[list[Block]]:
-        """Yields the blocks of each length of the inputs' lines."""
+        """Yields the blocks for each length of the lines of inputs."""
         groups = split_groups(groups, self._block_tokens)
         largest = max(size for group in groups for size, _ in group.rows)
         for packed in self._packer.lines(_number_inputs(groups)):
             lines = _lines_of(packed, groups, self._block_tokens)
             shape = self._block_shapes.get(packed.length)
-            # A row with more targets than the job's shape has room for fits none of its blocks,
-            # however its line is split; the window then has a shape of its own.
+            # A row with more targets than the job's shape allows would not fit a block however its
+            # line is split, so the window gets a shape of its own.
             if shape is not None and largest <= min(shape.queries, shape.targets):
                 yield self._fill_shape(lines, shape)
                 continue
@@ -519,12 +519,12 @@ class LikelihoodEngine(PackedEngine):
     def _cheapest_blocks(
         self, lines: Sequence[Sequence[Group]], packed: Packed, largest: int
     ) -> list[Block]:
-        """Returns blocks of the shape that fits best, or of an earlier call if that is cheaper.
+        """Returns blocks of the shape that fits best, or of an earlier call's if that is cheaper.
 
         Args:
           lines: the groups of each line of inputs.
-          packed: their length and number in a batch.
-          largest: targets of the longest row.
+          packed: the lines' length and number per batch.
+          largest: number of decoder tokens of the longest row.
         """
         size = packed.size // self._devices
         blocks = pack_blocks(lines, packed.length, size, self._block_tokens, self._devices)
@@ -544,16 +544,16 @@ class LikelihoodEngine(PackedEngine):
     def _build_block(
         self, block: Block, rows: Sequence[LikelihoodRow]
     ) -> tuple[Blocks, dict[int, np.ndarray]]:
-        """Returns a block as its decoder reads it, and the places of its rows' sources."""
+        """Returns the arrays of a block, and the indices of the states that predict its targets."""
         config, shape, sources = self.model.config, block.shape, {}
-        # [key lines, keys] for the encoder, [lines, targets] for the decoder, and for the attention
-        # between them [key lines, queries].
+        # [key lines, keys] for the encoder, [lines, targets] for the decoder, and
+        # [key lines, queries] for the attention between them.
         keys = FilledLines(shape.key_lines, shape.keys, config.pad_id)
         filled = FilledLines(shape.lines, shape.targets, self._pad)
         queries = np.zeros((shape.key_lines, shape.queries), np.int32)
-        # Queries and tokens that only fill up have place 0: their states are not used.
+        # Padding queries and tokens keep index 0: their states are not used.
         places, back = np.zeros(queries.size, np.int32), np.zeros(filled.tokens.size, np.int32)
-        # What stands in front of each input, and of each response.
+        # The tokens before each input, and before each response.
         room = [self._room] * config.encoder_prompt_length
         start = [self._room] * config.decoder_prompt_length + [config.decoder_start_id]
         for number, line in enumerate(block.keys):
@@ -562,17 +562,17 @@ class LikelihoodEngine(PackedEngine):
                 keys.append(number, [*room, *rows[placed.rows[0][1]].inputs], segment)
                 for part, row in placed.rows:
                     fed = [*start, *rows[row].targets[:-1]]
-                    # The next number in the decoder's line, which has rows of several inputs.
+                    # The decoder's line may have rows of several inputs: take its next number.
                     in_line = filled.append(part, fed, 1 + filled.segments[part].max())
-                    # Among the tokens of all lines.
+                    # Index among the tokens of all lines.
                     first = part * shape.targets + in_line.start
                     span = slice(first, first + len(fed))
                     seen = slice(query_end, query_end := query_end + len(fed))
-                    # `places` sorts the decoder's tokens to their inputs' lines, and `back` undoes
-                    # it.
+                    # `places` sorts the decoder's tokens by the line of their input; `back` is the
+                    # inverse.
                     queries.flat[seen], places[seen] = segment, np.arange(span.start, span.stop)
                     back[span] = np.arange(seen.start, seen.stop)
-                    # The start token's state, behind the soft prompt, predicts the first target.
+                    # The start token's state, after the soft prompt, predicts the first target.
                     sources[row] = np.arange(span.start + len(start) - 1, span.stop)
         self._tokens += sum(keys.ends) + sum(filled.ends)
         regrouped = Regrouped(places[None], back[None], queries)
@@ -581,12 +581,12 @@ class LikelihoodEngine(PackedEngine):
 
 
 def _number_inputs(groups: Sequence[Group]) -> list[Group]:
-    """Returns groups as lines of inputs hold them, by their numbers."""
+    """Returns groups that hold only the shared inputs, with each group's number as its row."""
     return [Group(group.shared, [(0, number)]) for number, group in enumerate(groups)]
 
 
 def _lines_of(packed: Packed, groups: Sequence[Group], tokens: int) -> list[list[Group]]:
-    """Returns the groups of each line of inputs; lines with more tokens of their own are split."""
+    """Returns each line's groups; lines with over `tokens` unshared tokens are split."""
     lines = list[list[Group]]()
     for line in packed.lines:
         room = 0
@@ -603,7 +603,7 @@ def _collect_targets(
     rows: Sequence[LikelihoodRow], read: Lines | Blocks, sources: _Sources, groups: int
 ) -> _TargetTokens:
     """Returns the targets of a batch's rows."""
-    # Room for all tokens of a group, so that the shape does not depend on how many targets count.
+    # Room for all tokens of a group, so that the shape does not depend on the number of targets.
     tokens = read.tokens.size // groups
     all_places, targets = np.zeros((2, groups, tokens), np.int32)
     counts = np.zeros(groups, np.int32)
@@ -621,14 +621,14 @@ def scoring_program(
     row: LikelihoodRow,
     rows: int,
 ) -> tuple[Callable[[], Any], int]:
-    """Returns a function that compiles the scoring of a batch, as `LikelihoodEngine` calls it.
+    """Returns a function that compiles the program `LikelihoodEngine` scores a batch with.
 
-    `row` is the longest of the batch, which takes a line; `rows` says how many there are, a
-    multiple of the data parallelism. `params` may be shapes with shardings.
+    Each of the `rows` rows, a multiple of the data parallelism, takes a line and is as long as
+    `row`, the longest. `params` may be shapes with shardings.
 
     Returns:
-      The function, which returns JAX's program; and the turns of its loop, where all targets of
-      all rows count.
+      The function, which returns JAX's compiled program; and the number of steps of its loop when
+      all targets of all rows are scored.
     """
     config, groups = module.config, partitioner.data_parallelism
 
@@ -642,7 +642,7 @@ def scoring_program(
         keys = padded_length(config.encoder_prompt_length + len(row.inputs), LENGTHS)
         length = padded_length(config.decoder_prompt_length + len(row.targets), TARGET_LENGTHS)
         inputs, target_ints = ints(rows, keys), ints(rows, length)
-        # The places of all tokens of a group, see `Regrouped`.
+        # Indices of all tokens of a group; see `Regrouped`.
         flat = ints(groups, rows * length // groups)
         read = Blocks(
             inputs,
@@ -654,7 +654,7 @@ def scoring_program(
         )
     tokens = rows * length // groups
     targets = _TargetTokens(ints(groups, tokens), ints(groups, tokens), ints(groups))
-    piece = piece_length(tokens, config.vocab_size, MAX_LOGITS_BYTES)  # of `token_log_probs`
+    piece = piece_length(tokens, config.vocab_size, MAX_LOGITS_BYTES)  # as in `token_log_probs`
 
     def compile_program() -> Any:
         with partitioner.active():

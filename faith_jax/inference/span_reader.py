@@ -1,8 +1,8 @@
-"""Extractive question answering: the span of a text that answers a question, or that none does.
+"""Extractive question answering: finds the span of a text that answers a question, if any.
 
-A model of SQuAD 2.0 reads question and text side by side and gives each token a logit to start and
-one to end the answer. An answer is the span of the text with the highest sum of both, unless the
-sum at the first token, which stands for "no answer", is higher still (Devlin 2019, section 4.3).
+A SQuAD 2.0 model reads question and text as a pair and gives each token a logit for starting the
+answer and one for ending it. The answer is the span of the text with the highest sum of the two,
+unless the sum at the first token, which means "no answer", is higher (Devlin 2019, section 4.3).
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ from faith_jax.tokenizers.base import Tokenizer
 
 
 class TextQuestion(NamedTuple):
-    """A question about a text of a kind, which may be cut."""
+    """A question about a text, which may be cut according to its kind."""
 
     question: str
     text: str
@@ -45,10 +45,10 @@ class _SpanRow(NamedTuple):
     """A question and its text, as the model reads them.
 
     Attributes:
-      second: where the tokens of type 1 begin, see `PairRow`.
-      start: where the text begins, which it does behind the question and what stands between.
-      offsets: of the text's tokens that stayed, their characters in it.
-      cut: how many of its tokens did not stay.
+      second: index of the first token of type 1, see `PairRow`.
+      start: index of the text's first token, after the question and the separator.
+      offsets: character spans in the text of the tokens that were kept.
+      cut: number of the text's tokens that were cut.
     """
 
     ids: list[int]
@@ -62,10 +62,10 @@ class Spans(NamedTuple):
     """The best span of each row: float32 and int32 [rows].
 
     Attributes:
-      score: the sum of its two logits.
-      null: the same sum at the first token.
-      start: its first token.
-      end: its last token.
+      score: the sum of the span's two logits.
+      null: the sum of the two logits at the first token, for "no answer".
+      start: index of the span's first token.
+      end: index of the span's last token.
     """
 
     score: Any
@@ -80,31 +80,31 @@ def best_spans(
     text_end: Integer[Array, "rows"],
     longest: int,
 ) -> Spans:
-    """Returns the best span of each row, of several equal ones the first, then the shortest.
+    """Returns the best span of each row; ties go to the first span, then the shortest.
 
     Args:
-      logits: to start and to end there.
-      first: the text's first token.
-      text_end: the place behind its last token.
-      longest: tokens of a span, at most.
+      logits: for a span to start, and to end, at each token.
+      first: index of the text's first token.
+      text_end: index after the text's last token.
+      longest: maximum number of tokens of a span.
     """
     rows, length, _ = logits.shape
     places = jnp.arange(length)[None]
-    # No answer is in the question, in special tokens or in padding.
+    # The question, special tokens and padding contain no answers.
     inside = (places >= first[:, None]) & (places < text_end[:, None])
     starts, ends = (jnp.where(inside, logits[..., side], -jnp.inf) for side in (0, 1))
-    # Spans that would end behind the row have no end.
+    # Spans that would end after the row get -inf.
     ends = jnp.pad(ends, ((0, 0), (0, longest)), constant_values=-jnp.inf)
-    # [rows, length, longest]: column d is of the spans of d + 1 tokens.
+    # [rows, length, longest]: column d holds the ends of spans of d + 1 tokens.
     ends = jnp.stack([ends[:, d : d + length] for d in range(longest)], axis=-1)
     # [rows, length * longest]: the score of the span from i to j is S . T_i + E . T_j (Devlin 2019,
     # section 4.2).
     sums = (starts[..., None] + ends).reshape(rows, -1)
-    # Of equal sums argmax takes the first: the earliest start, and of that the shortest span.
+    # Of equal sums, argmax takes the first: the earliest start, then the shortest span.
     best = jnp.argmax(sums, axis=1)
     # Index of the flat [length, longest]: best = start * longest + (end - start).
     start, more = best // longest, best % longest
-    # SQuAD 2.0's models give "no answer" the start and the end at their first token ([CLS]).
+    # For SQuAD 2.0, "no answer" is a span that starts and ends at the first token ([CLS]).
     return Spans(jnp.max(sums, axis=1), logits[:, 0].sum(axis=-1), start, start + more)
 
 
@@ -127,10 +127,10 @@ class SpanReader:
     """A model that answers questions by spans of texts.
 
     Attributes:
-      model: with a head of extractive question answering.
-      max_length: tokens of a row, the question among them.
-      longest: tokens of an answer.
-      cut_policy: what is cut of a text that does not fit, see `core.cutting`; never the question.
+      model: a model with an extractive question answering head.
+      max_length: maximum number of tokens of a row, the question included.
+      longest: maximum number of tokens of an answer.
+      cut_policy: how a text that does not fit is cut, see `core.cutting`; the question never is.
       tokens_per_batch: see `Batcher`.
     """
 
@@ -146,7 +146,7 @@ class SpanReader:
         """Opens a checkpoint.
 
         Raises:
-          ConfigError: for one of another kind.
+          ConfigError: if the model has no extractive question answering head.
         """
         check_options(options)
         model = open_model(folder, options.get("dtype"), options.get("num_partitions"))
@@ -165,15 +165,15 @@ class SpanReader:
         )
 
     def encode(self, text_question: TextQuestion, name: str = "a question") -> _SpanRow:
-        """Encodes a question and its text, of which the text may be cut.
+        """Encodes a question and its text; only the text may be cut.
 
         Raises:
-          InputError: for a text that is too long and cannot be cut.
+          InputError: on a text that is too long and cannot be cut.
         """
         front, between, _ = self.tokenizer.pair_ids
         question = self.tokenizer.encode(text_question.question)
         text, offsets = self.tokenizer.encode_with_offsets(text_question.text)
-        # A question without parts that may be cut stays whole.
+        # The question has no parts that may be cut, so it stays whole.
         ids, parts = concatenate_pieces(
             [(question, []), (text, [one_part(text_question.kind, len(text))])]
         )
@@ -187,12 +187,12 @@ class SpanReader:
         )
 
     def __call__(self, questions: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
-        """Returns the answer to each question, "" = there is none, and what was cut of its text.
+        """Returns each question's answer ("" = no answer), and the tokens cut from its text.
 
         Raises:
           InputError: see `encode`.
         """
-        # Equal questions of equal texts are read once.
+        # Equal pairs of question and text are read once.
         unique = list(dict.fromkeys(questions))
         rows = [self.encode(question) for question in unique]
         answers: dict[TextQuestion, str] = {}
@@ -209,7 +209,7 @@ class SpanReader:
         for batch in batcher.batches([(padded_length(len(row.ids)),) for row in rows]):
             batch_rows = [rows[n] for n in batch.rows]
             length = batch.shape[0]
-            # [3, rows]: where type 1 begins, where the text begins, and the place behind it.
+            # [3, rows]: indices of the first token of type 1, the text's first token, and its end.
             numbers = np.zeros((3, batch.size), np.int32)
             for line, row in enumerate(batch_rows):
                 numbers[:, line] = row.second, row.start, row.start + len(row.offsets)
@@ -221,9 +221,9 @@ class SpanReader:
             spans = partitioner.compute(bound, tokens, token_types(second, length), first, text_end)
             for line, (number, row) in enumerate(zip(batch.rows, batch_rows, strict=True)):
                 question, answer = unique[number], ""
-                # Of equal sums the span is the answer; also a text without a token has none.
+                # A tie goes to the span; a text without tokens has no answer.
                 if row.offsets and not spans.null[line] > spans.score[line]:
-                    # Counted from the text's first token, as its offsets are.
+                    # Relative to the text's first token, like `offsets`.
                     begin, end = (int(n[line]) - row.start for n in (spans.start, spans.end))
                     answer = question.text[row.offsets[begin][0] : row.offsets[end][1]].strip()
                 answers[question] = answer

@@ -1,4 +1,4 @@
-"""The five papers, a package for each: its data making, protocols, tables and published figures.
+"""The five papers, a package for each, with data making, protocols, tables and published figures.
 
 - `faithdial`: Dziri 2022, FaithDial: A Faithful Benchmark for Information-Seeking Dialogue
 - `dialfact`: Gupta 2022, DialFact: A Benchmark for Fact-Checking in Dialogue
@@ -7,11 +7,11 @@
 - `push`: Steen 2023, With a Little Push, NLI Models can Robustly and Efficiently Predict
   Faithfulness
 
-Each package's docstring maps its paper, part by part, to modules and to what runs them. The library
-imports nothing of this: commands, protocols and tables come in through the entry points of
-setup.cfg, as those of users do (docs/extending.md). What the papers' tables share stands beside
-them: `commands` (the command reproduce), `options`, `tables` (the description of a table of
-scorers) and `score_and_evaluate` (which makes it), `workflow` and `table.smk` (tables that train
-and respond), `judges` (scorers that judge responses), `development` (thresholds from a development
+Each package's docstring maps its paper, part by part, to modules and the commands that run them.
+The library does not import these packages: their commands, protocols and tables are registered by
+entry points in setup.cfg, as a user's would be (docs/extending.md). Shared modules of the tables
+are: `commands` (the command reproduce), `options`, `tables` (the description of a table of scorers)
+and `score_and_evaluate` (which makes it), `workflow` and `table.smk` (tables that train and
+respond), `judges` (scorers that judge responses), `development` (thresholds from a development
 part) and `responses` (models that respond when data is made).
 """

@@ -1,7 +1,7 @@
-"""The command reproduce: one table of a paper, or one study, from one command.
+"""The command reproduce: makes a table of a paper, or a study, with one command.
 
-Each table is a command of its own: a `ScorerTable`, or the options of a workflow. They are found in
-the entry points of "faith_jax.tables"; one of a file of one's own is FILE.py:NAME.
+Each table is a command of its own: a `ScorerTable`, or the options of a workflow. Tables are found
+through the entry points "faith_jax.tables"; a table in a user's file is FILE.py:NAME.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ ENTRY_POINTS = "faith_jax.tables"
 class Reproduce:
     r"""Makes one table of a paper or benchmark, scored and evaluated.
 
-    Scores the data that the table needs, or trains the models that it is of and lets them respond,
-    and evaluates them. Data is prepared where its raw files are at hand or can be fetched. The same
-    command resumes where it was stopped. A table of your own is FILE.py:NAME (docs/extending.md).
+    Scores the table's data, or trains the table's models and lets them respond, and evaluates the
+    results. Data is prepared if its raw files are available or can be fetched. The same command
+    resumes a stopped run. A table of your own is FILE.py:NAME (docs/extending.md).
 
     Examples:
       %(prog)s true --output=runs/true
@@ -46,7 +46,7 @@ class Reproduce:
 
     @staticmethod
     def parts(arguments: Sequence[str]) -> list[type]:
-        """Returns the command of the table that the arguments begin with; else those of all."""
+        """Returns the command of the table that the arguments begin with, or else all commands."""
         names = entry_point_names(ENTRY_POINTS)
         first = arguments[0] if arguments else ""
         if first in names or ".py:" in first:
@@ -55,7 +55,7 @@ class Reproduce:
         for name in names:
             table: Any = load_named(name, ENTRY_POINTS, (ScorerTable, type), "TABLE")
             if isinstance(table, ScorerTable):
-                # Of a table of a file, FILE.py:NAME, the output is called by its name.
+                # For a table FILE.py:NAME, the output files are called NAME.
                 file_name = name.rpartition(":")[2].lower()
                 settings = {"name": name, "file_name": file_name, "table": table}
                 described = settings | {"__doc__": table.title}
@@ -70,18 +70,18 @@ class Reproduce:
 
 
 class _Table(Output):
-    """A table that is made."""
+    """The command that makes a table."""
 
     opens_checkpoints: ClassVar = True
     table: ClassVar[ScorerTable | None] = None  # None = a workflow
 
     @property
     def kept(self) -> str:
-        """Says where a stopped run has kept its parts."""
+        """The message on where a stopped run has kept its outputs."""
         return f"what is made is kept in {self.output}; the same command resumes."
 
     def run(self) -> list[str]:
-        """Makes the table, and returns it with the folder."""
+        """Makes the table; returns it as text, and the folder."""
         quiet_tensorflow()
         options: Any = self
         if self.table is None:

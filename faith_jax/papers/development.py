@@ -13,7 +13,7 @@ from faith_jax.statistics.units import units_of
 
 
 class Parts(NamedTuple):
-    """The scored development and test parts, and notes on how they were parted."""
+    """The scored development and test parts, and notes on the split."""
 
     development: Corpus
     test: Corpus
@@ -24,14 +24,14 @@ def development_and_test(files: Sequence[str], options: EvaluateOptions, *fields
     """Reads the test files and the development part that the options name.
 
     Args:
-      files: of the test part.
-      options: with `development`, a file, or "split" for a random half of the rows, of which
-        those of a unit stay together; see `faith_jax.statistics.units.units_of`.
-      fields: of the rows, that are kept; "" = none.
+      files: files of the test part.
+      options: with `development`, a file, or "split" for a random half of the rows, where rows of a
+        unit stay together; see `faith_jax.statistics.units.units_of`.
+      fields: names of the rows' fields to keep; empty names are ignored.
 
     Raises:
-      ConfigError: there is no development part, or it has other scorers than the test part.
-      InputError: a part has several corpora, or the rows are a single unit.
+      ConfigError: if there is no development part, or it has other scorers than the test part.
+      InputError: if a part has several corpora, or the rows are a single unit.
     """
     if not options.development:
         raise ConfigError(
@@ -41,7 +41,7 @@ def development_and_test(files: Sequence[str], options: EvaluateOptions, *fields
         )
     test = _read_corpus("the test files", files, options, fields)
     if options.development == SPLIT:
-        # Rows of a document are not divided: thresholds would be tested on what they have seen.
+        # Keep a document's rows together, or thresholds would be tested on documents they know.
         units = units_of([test], options.cluster_field)
         if units.total < 2:
             shared = f" with the same {units.field}" if units.field else ""
@@ -76,7 +76,7 @@ def _read_corpus(
     return corpus
 
 
-# The options that such protocols read.
+# The options of protocols with a development part.
 THRESHOLD_OPTIONS = frozenset(
     ("development", "seed", "scorers", "ensemble", "histograms", "roc_curves")
 )

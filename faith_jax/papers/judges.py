@@ -1,6 +1,6 @@
-"""Tables of judged responses: their scorers, with the options that make them the papers'.
+"""Tables of judged responses: their scorers, with the options that the papers use.
 
-A paper's figure stands below ours only where ours is computed as the paper computed it.
+A paper's figure is shown below ours only if ours is computed as in the paper.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ class Scored(NamedTuple):
     """A scorer of a table's responses.
 
     Attributes:
-      name: of the scorer.
-      needs: the models that it needs, in words; "" = none.
+      name: name of the scorer.
+      needs: text on the models that the scorer needs; "" = none.
       against: the column that responses are compared with.
     """
 
@@ -40,7 +40,7 @@ class Scored(NamedTuple):
 
 
 def _scorers_with_models(options: Judged) -> dict[str, dict[str, Any]]:
-    """Returns the options of the scorers that have a model; options of others are a ConfigError."""
+    """Returns the options of scorers with a model; raises a ConfigError on options of others."""
     by_scorer = {}
     for name, further_options in scorer_options(options.judges, options.scorer_option).items():
         models = {"model": getattr(options, options.judges[name])}
@@ -64,7 +64,7 @@ def _scorers_with_models(options: Judged) -> dict[str, dict[str, Any]]:
 
 
 def check_scorers(options: Judged) -> None:
-    """Loads the scorers that have a model, so that their mistakes come first."""
+    """Loads the scorers that have a model, so that their errors are raised first."""
     from faith_jax.scoring.registry import load_scorer
 
     leave_accelerators()
@@ -76,10 +76,10 @@ class JudgedTable(TableWorkflow):
     """A table of systems that respond to data sets, and are judged by scorers.
 
     Attributes:
-      title: of the table.
-      judged_by: what responses are judged by.
-      columns: by name, as `faith_jax.statistics.systems.Column` has them.
-      corpora: the data sets; the name of a step of responses begins with one.
+      title: title of the table.
+      judged_by: the scorers that judge responses.
+      columns: fields of `faith_jax.statistics.systems.Column`, by the column's name.
+      corpora: the data sets; the name of a step of responses begins with one of them.
     """
 
     title: ClassVar[str]
@@ -103,7 +103,7 @@ class JudgedTable(TableWorkflow):
         }
 
     def scorers_of(self, corpus: str) -> dict[str, list[str]]:
-        """Returns the scorers of a data set that can be computed, by what they compare with."""
+        """Returns a data set's available scorers by the column that they compare responses with."""
         missing = self.missing()
         by_reference: dict[str, list[str]] = {}
         for scorer in self.judged_by:
@@ -112,7 +112,7 @@ class JudgedTable(TableWorkflow):
         return by_reference
 
     def add_scores(self) -> None:
-        """Adds the scores of all responses."""
+        """Adds the steps that score all responses."""
         for corpus in self.corpora:
             files = [
                 f"responses/{name}/predictions.jsonl"
@@ -132,7 +132,7 @@ class JudgedTable(TableWorkflow):
                 )
 
     def comparisons(self) -> list[tuple[str, str]]:
-        """Returns systems with those that they are compared with."""
+        """Returns pairs of systems and baselines."""
         return []
 
     def evaluation(self) -> list[str]:
@@ -141,7 +141,7 @@ class JudgedTable(TableWorkflow):
         return ["--protocol=systems", *pairs]
 
     def notes(self) -> list[str]:
-        """Returns notes on the figures; tables add theirs."""
+        """Returns notes on the figures; tables override this."""
         return []
 
     def layout(self) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class JudgedTable(TableWorkflow):
 
 
 def as_published(scorers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Returns scorers' options with `PAPERS_OPTIONS`, unless others are given."""
+    """Returns scorers' options, with `PAPERS_OPTIONS` as defaults."""
     return {
         name: {**PAPERS_OPTIONS.get(name, {}), **its_options}
         for name, its_options in scorers.items()
@@ -195,9 +195,9 @@ def as_published(scorers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
 
 
 def difference(name: str, options: Mapping[str, Any]) -> str:
-    """Returns why a scorer's figures are not comparable with a paper's; "" where they are.
+    """Returns why a scorer's figures are not comparable with a paper's; "" if they are.
 
-    `options` are all that it is loaded with.
+    `options` are all options that the scorer is loaded with.
     """
     for option, value in _paper_options(name).items():
         if options.get(option, value) != value:
@@ -208,7 +208,7 @@ def difference(name: str, options: Mapping[str, Any]) -> str:
 
 
 def _paper_options(name: str) -> Mapping[str, Any]:
-    """Returns the options whose other values make another function of a scorer."""
+    """Returns the papers' values of options that change what a scorer computes."""
     if name == "bertscore":
         return {"lower_grounding": True, "part": "f1", "idf": None}
     if name in _Q2:
@@ -224,5 +224,5 @@ def _paper_options(name: str) -> Mapping[str, Any]:
 
 
 def is_missing(name: str) -> bool:
-    """Returns whether a scorer needs a package that is not installed; see `NEEDS_SPACY`."""
+    """Whether a scorer needs a package that is not installed; see `NEEDS_SPACY`."""
     return name == _SPACY and not has_spacy()

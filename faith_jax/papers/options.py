@@ -14,8 +14,8 @@ from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.settings import NotNegative, Positive, PositiveShare
 from faith_jax.runs.options import Names, Resamples
 
-# Options of scorers in the tables of Dziri 2022 and Nandwani 2023; said even where they are the
-# scorer's own default, so that they stand among the settings of what is kept.
+# Options of scorers in the tables of Dziri 2022 and Nandwani 2023; given even if they equal the
+# scorer's default, so that they are recorded in the settings of kept files.
 PAPERS_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "bertscore": {"lower_grounding": True},
     "pmi_faith_mean": {"score_cue": True},
@@ -23,7 +23,7 @@ PAPERS_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 
 def absolute(path: str) -> str:
-    """Returns a path as a workflow finds it, which runs in its own folder; names stay names."""
+    """Makes an existing path absolute, since a workflow runs in its own folder; keeps names."""
     full_path = os.path.abspath(os.path.expanduser(path))
     return full_path if path and os.path.exists(full_path) else path
 
@@ -41,7 +41,7 @@ Length = Annotated[int, msgspec.Meta(ge=8, description="a whole number, at least
 
 
 def check_names(option: str, names: Iterable[str], choices: Iterable[str]) -> None:
-    """Raises ConfigError for a name that an option was given and that is no choice."""
+    """Raises a ConfigError if an option was given a name that is not one of its choices."""
     for name in names:
         if name not in choices:
             raise ConfigError(
@@ -52,10 +52,10 @@ def check_names(option: str, names: Iterable[str], choices: Iterable[str]) -> No
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Output:
-    """Where a table goes.
+    """The output of a table.
 
     Attributes:
-      output (FOLDER): all that is made
+      output (FOLDER): where all files are written
       sample: use the samples in the package
     """
 
@@ -70,17 +70,17 @@ class ScorerTableOptions(Output):
 
     Attributes:
       scorers (NAMES): separated by commas (without: those that need no model)
-      scorer_option (SCORER.NAME=VALUE): of one of the scorers, such as
+      scorer_option (SCORER.NAME=VALUE): an option of a scorer, such as
         pmi_faith_mean.model=FOLDER (repeatable)
-      scored (FILE): nothing is scored: the test data with scores of any system, as `faith-jax
-        evaluate` reads it; --scorers names columns of a table (repeatable)
-      development (FILE): the scored development data of the same
-      cluster_field (NAME): of --scored: rows with the same value depend on each other (default:
-        with the same grounding)
-      slice_field (NAME): of --scored: names the part of a row (default: the benchmark's own field,
-        or else corpus, or the file's name)
-      undefined (VALUE): the score that an undefined one counts as (default: rows without a score
-        are left out)
+      scored (FILE): test data that is already scored by any system, as `faith-jax evaluate` reads
+        it; nothing is scored then, and --scorers names columns of the file (repeatable)
+      development (FILE): the scored development data for --scored
+      cluster_field (NAME): a field of --scored; rows with the same value depend on each other
+        (default: rows with the same grounding)
+      slice_field (NAME): a field of --scored that names the part of a row (default: the
+        benchmark's own field, or else corpus, or the file's name)
+      undefined (VALUE): the score that replaces undefined ones (default: rows without a score are
+        left out)
     """
 
     file_name: ClassVar[str]
@@ -105,14 +105,14 @@ class ScorerTableOptions(Output):
 class Workflow(Output):
     """How a workflow runs.
 
-    Classes of tables have the dotted name of the module that checks these options and names the
-    steps of the table.
+    Subclasses for tables have the dotted name of the module that checks these options and lists
+    the table's steps.
 
     Attributes:
-      cores (N): that steps share; 0 = all
+      cores (N): cores that steps share; 0 = all
       dry_run: only show the commands
-      snakemake (ARGUMENT): for Snakemake, such as --snakemake=--profile=slurm (repeatable)
-      seed: of all that is drawn
+      snakemake (ARGUMENT): passed to Snakemake, such as --snakemake=--profile=slurm (repeatable)
+      seed: of all random draws
     """
 
     module: ClassVar[str]
@@ -127,7 +127,7 @@ class Evaluated(Workflow):
     """The options that most workflows have.
 
     Attributes:
-      vocabulary (PATH): the tokenizer of models that carry none
+      vocabulary (PATH): the tokenizer of models that have none
       batch_size (N): rows decoded at once
       resamples (N): of intervals and tests
     """
@@ -146,12 +146,12 @@ class Judged(Evaluated):
       q2_model (FOLDER): asks questions about a response, for Q²
       q2_answer_model (FOLDER): answers them (without: the same)
       q2_nli_model (FOLDER): compares answers, and judges responses without questions
-      scorer_option (SCORER.NAME=VALUE): of a scorer with a model, such as bertscore.baseline=FILE,
-        which rescales as the papers do (repeatable)
+      scorer_option (SCORER.NAME=VALUE): an option of a scorer with a model, such as
+        bertscore.baseline=FILE, which rescales as the papers do (repeatable)
       limit (N): only the first rows of each data set; 0 = all
     """
 
-    # By scorer the option with its model.
+    # The option for each scorer's model.
     judges: ClassVar[Mapping[str, str]] = {}
     bertscore_model: Folder = ""
     q2_model: Folder = ""
@@ -163,20 +163,20 @@ class Judged(Evaluated):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GeneratorOptions:
-    """How models respond to what is changed, and how the rows are shared.
+    """How models respond to changed rows, and how processes share the rows.
 
     Attributes:
-      vocabulary (FILE): the generators', where they carry none
+      vocabulary (FILE): the tokenizer of generators that have none
       tagger: finds entities and parts of speech: spacy:PIPELINE, or rules, which needs no model and
         misses much
       max_length (N): tokens of a response
       max_input_length (N): tokens of an input
       batch_size (N): rows decoded at once
       seed (N): of substitutes and sampling
-      top_p: of nucleus sampling, the paper's
+      top_p: of nucleus sampling, as in the paper
       shards (N): into which the rows are split; any number of processes share them, by the same
         command on machines with a common disk (default: one for every 5,000 rows)
-      restart: discard what a stopped run with other settings has made
+      restart: discard the output of a stopped run with other settings
     """
 
     vocabulary: str | None = None

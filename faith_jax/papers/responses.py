@@ -1,4 +1,4 @@
-"""Responses of a checkpoint to the rows of a run that makes data, wherever the rows are split."""
+"""A checkpoint's responses to the rows of a run that makes data, however the rows are split."""
 
 import dataclasses
 import logging
@@ -22,8 +22,8 @@ logger = logging.getLogger("faith_jax")
 class Responder:
     """Samples a response to each row.
 
-    A row's number decides its random numbers, so that it gets the same response in any batch, but
-    for what rounding changes. The checkpoint is of a language model, which `check` has seen.
+    A row's number determines its randomness, so that it gets the same response in any batch, except
+    for rounding. The checkpoint must be a language model, as `check` ensures.
     """
 
     def __init__(self, checkpoint: str, options: GeneratorOptions, temperature: float = 1.0):
@@ -39,10 +39,10 @@ class Responder:
         self._checkpoint, self._rows, self._cut = checkpoint, 0, 0
 
     def __call__(self, rows: Sequence[InputRow], numbers: Sequence[int]) -> list[str]:
-        """Returns the responses to rows of these numbers; of long inputs the knowledge is cut.
+        """Returns the responses to rows with these numbers; long inputs lose knowledge.
 
         Raises:
-          InputError: for an input that is too long without its knowledge.
+          InputError: on an input that is too long even without its knowledge.
         """
         inputs = [self._read(row) for row in rows]
         self._rows += len(rows)
@@ -53,7 +53,7 @@ class Responder:
         return [decode([int(token) for token in best.tokens]) for best, *_ in decoded]
 
     def tell_cut(self) -> None:
-        """Warns where knowledge was cut."""
+        """Warns if knowledge was cut."""
         if self._cut:
             logger.warning(
                 "%s: the knowledge of %d of %s was cut to --max-input-length",
@@ -64,10 +64,10 @@ class Responder:
 
 
 def new_run(options: Any) -> tuple[pathlib.Path, dict[str, Any]]:
-    """Returns the folder that options name, and the options that a run that resumes must share.
+    """Returns the output folder of options, and the options that a resumed run must share.
 
     Raises:
-      ConfigError: the folder exists.
+      ConfigError: if the folder exists.
     """
     target = pathlib.Path(options.output).expanduser()
     if is_finished(target):
@@ -77,7 +77,7 @@ def new_run(options: Any) -> tuple[pathlib.Path, dict[str, Any]]:
 
 
 def check(**models: str) -> dict[str, Any]:
-    """Returns the digests of models by option; a ConfigError names one of no language model."""
+    """Returns the digests of models by option; raises a ConfigError unless they write text."""
     digests = {}
     for option, path in models.items():
         if path:

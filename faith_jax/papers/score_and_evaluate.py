@@ -1,7 +1,7 @@
 """Tables of scorers: the data of a paper's table, scored by any scorers and evaluated.
 
-Nothing is trained here and most scorers need no model, so one process does it all: a workflow would
-start one for each data set.
+Nothing is trained here and most scorers need no model, so a single process is enough: a workflow
+would start a process for each data set.
 """
 
 import dataclasses
@@ -32,22 +32,21 @@ from faith_jax.statistics.scored_corpora import AVERAGE
 logger = logging.getLogger("faith_jax")
 
 ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}
-# Begin's development split, on which thresholds are chosen.
+# BEGIN's development split, on which thresholds are chosen.
 _DEVELOPMENT = "validation"
 
 
 def make_table(table: ScorerTable, options: ScorerTableOptions) -> str:
-    """Scores what a table needs, evaluates it, and returns the table as text.
+    """Scores the data that a table needs, evaluates it, and returns the table as text.
 
-    Files that are scored already (`options.scored`) are evaluated in the place of its data.
-    Otherwise the folder gets a scored file for each data set, which a further run with the same
-    scorers keeps; in each case the table as TABLE.md, .tex, .csv and .json, or TABLE_sample.
-    Figures that the paper prints for the same scorers stand below ours, unless these are of
-    samples, or of options that make them other functions. Data sets without raw files at hand are
-    left out with a warning.
+    Already scored files (`options.scored`) are evaluated instead of the table's data. Otherwise,
+    the folder gets a scored file for each data set, which later runs with the same scorers keep.
+    The table is written as TABLE.md, .tex, .csv and .json, or TABLE_sample. The paper's figures for
+    the same scorers are shown below ours, except for samples, or if options change what scorers
+    compute. Data sets without available raw files are left out with a warning.
 
     Raises:
-      FaithJaxError: for an unknown scorer, and where no data is at hand.
+      FaithJaxError: on an unknown scorer, and if no data is available.
     """
     scorers: dict[str, Mapping[str, Any]] = {}
     left_out: list[str] = []
@@ -95,10 +94,10 @@ def _score_and_evaluate(
     folder: pathlib.Path,
     scorers: Mapping[str, Mapping[str, Any]],
 ) -> Evaluation:
-    """Scores and evaluates the data that is at hand.
+    """Scores and evaluates the available data.
 
     Raises:
-      InputError: where there is none, or not all that the protocol needs.
+      InputError: if there is none, or the protocol needs a split that is missing.
     """
     files: dict[str, list[str]] = {split: [] for split in table.splits}
     problems = []
@@ -127,7 +126,7 @@ def _score_and_evaluate(
 
 
 def _evaluate_scored(table: ScorerTable, options: ScorerTableOptions) -> Evaluation:
-    """Evaluates files that are scored already as the table's data is."""
+    """Evaluates files that are already scored like the table's data."""
     settings = {name: value for name, value in table.options.items() if name != "baseline"}
     for name in ("scorers", "development", "cluster_field", "slice_field", "undefined"):
         if getattr(options, name) != getattr(ScorerTableOptions, name):
@@ -138,10 +137,10 @@ def _evaluate_scored(table: ScorerTable, options: ScorerTableOptions) -> Evaluat
 def _ensure_scored(
     score_input: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pathlib.Path
 ) -> None:
-    """Scores a data set, unless the file has it already by the same scorers.
+    """Scores a data set, unless the file already has scores by the same scorers.
 
     Raises:
-      FaithJaxError: for a file by others, and what `score` raises.
+      FaithJaxError: on a file with scores by others, and the errors of `score`.
     """
     noted = path.with_suffix(".settings.json")
     options_by_scorer = {f"scorer-option of {name}": options for name, options in scorers.items()}
@@ -150,7 +149,7 @@ def _ensure_scored(
         check_settings(noted, settings, path.name)
         logger.info("%s is kept", path)
         return
-    write_json(noted, settings)  # before: no kill leaves a file without its settings
+    write_json(noted, settings)  # written first, so that a kill leaves no file without settings
     score(score_input, scorers, ScoreOptions(output=str(path)))
 
 
@@ -158,7 +157,7 @@ Figures = Mapping[tuple[str, ...], Mapping[str, float]]
 
 
 def comparable(table: ScorerTable, scorers: Mapping[str, Mapping[str, Any]]) -> tuple[str, Figures]:
-    """Returns a note and the paper's figures of the scorers that have the paper's options."""
+    """Returns a note, and the paper's figures for scorers with the paper's options."""
     figures = table.figures()
     why = {name: difference(name, its_options) for name, its_options in scorers.items()}
     hidden = [f"Not beside {key[-1]}: {why[key[-1]]}." for key in figures if why.get(key[-1])]
@@ -167,17 +166,17 @@ def comparable(table: ScorerTable, scorers: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def with_published(table: Table, note: str, figures: Figures, shows_all: bool = False) -> Table:
-    """Returns the table with a row of published figures below each of ours that has some.
+    """Returns the table with a row of published figures below each row that has some.
 
     Args:
-      table: ours; its tidy form must have our row's first cells, the column, and the value as a
-        share.
-      note: on the figures.
-      figures: by our row's first cells, and by column; columns that our table lacks are added.
-      shows_all: those of other rows than ours stand at the end.
+      table: our table; its tidy form must start with a row's first cells, the column, and the value
+        as a share.
+      note: a note on the figures.
+      figures: by the first cells of our row, and by column; columns that our table lacks are added.
+      shows_all: add figures for other rows than ours at the end.
     """
     size = len(next(iter(figures), ()))
-    # Whatever the case in which ours are written.
+    # Match column names whatever their case.
     names = {name.casefold(): name for values in figures.values() for name in values}
     table = table._replace(columns=tuple(names.get(c.casefold(), c) for c in table.columns))
     ours = [(row[:size], row) for row in table.rows]

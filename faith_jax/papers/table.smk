@@ -1,7 +1,7 @@
 # A table: train, respond, score, evaluate.
 #
-# `faith-jax reproduce TABLE` runs this. The steps, by the names of their outputs, are in its
-# options.json, where the table's module puts them.
+# `faith-jax reproduce TABLE` runs this. The table's module writes the steps, by the names of their
+# outputs, to options.json.
 import shlex
 import sys
 
@@ -9,7 +9,7 @@ faith_jax = f"{shlex.quote(sys.executable)} -m faith_jax"
 
 
 def told(rule, what):
-    """Returns what tells a rule this of each of its steps."""
+    """Returns a function that looks up a setting of a rule's step."""
     return lambda wildcards: config[rule][wildcards.name][what]
 
 

@@ -1,4 +1,4 @@
-"""The description of a table of scorers: the data of a paper's table, its scorers and figures."""
+"""Description of a table of scorers: a paper's table with its data, scorers and figures."""
 
 import dataclasses
 import importlib.resources
@@ -12,24 +12,24 @@ from faith_jax.datasets.raw_dataset import sample_config
 
 @dataclasses.dataclass(frozen=True)
 class ScorerTable:
-    """A table's data, scorers and evaluation, and the paper's figures of it.
+    """A table's data, scorers and evaluation, and the paper's figures.
 
     Attributes:
-      title: which table it is.
+      title: the paper's table, such as "Steen 2023, table 1".
       data: the data set.
-      corpora: its configs; those of the sample are `sample` or `CORPUS_sample`.
-      scorers: those that need no model; others by option.
-      options: of the evaluation.
-      note: which table the paper's figures stand in, and what to know when comparing.
-      splits: of the data set.
-      columns: of the paper's figures.
-      published: the first cells of our row (such as the scorer), and the paper's figures of it.
-      defaults: by scorer the options that make it the paper's, unless others are given.
-      shows_all: figures of scorers and systems that are not ours stand below the table too.
+      corpora: configs of the data set; the sample's are `sample` or `CORPUS_sample`.
+      scorers: the default scorers, which need no model; others are given by option.
+      options: options of the evaluation.
+      note: the table that has the paper's figures, and remarks for comparing.
+      splits: splits of the data set.
+      columns: columns of the paper's figures.
+      published: rows with the first cells of our row (such as the scorer), and the paper's figures.
+      defaults: for each scorer, the paper's options, used unless others are given.
+      shows_all: show figures of scorers and systems that are not ours below the table too.
 
     Raises:
-      ConfigError: for an option that `evaluate` has not, and for a published row that is not some
-        names and a figure, or None, for each column.
+      ConfigError: on an option that `evaluate` does not have, and on a published row that is not
+        one or more names followed by a figure, or None, for each column.
     """
 
     title: str
@@ -66,7 +66,7 @@ class ScorerTable:
                 )
 
     def data_sets(self, sample: bool) -> list[tuple[str, str]]:
-        """Returns the NAME/CONFIG and the split of the data to score, a file each."""
+        """Returns the NAME/CONFIG and the split of each data set to score."""
         names = list(self.corpora)
         if sample:
             names = [sample_config(name) for name in names]
@@ -88,7 +88,7 @@ def read_tables(module: str) -> dict[str, ScorerTable]:
 
 
 def read_published_figures(module: str) -> dict[str, Any]:
-    """Reads the .json file beside a module of this dotted name."""
+    """Reads the .json file beside a module with this dotted name."""
     package, _, name = module.rpartition(".")
     text = importlib.resources.files(package).joinpath(f"{name}.json").read_text(encoding="utf-8")
     figures: dict[str, Any] = json.loads(text)

@@ -1,8 +1,8 @@
-"""Runs a table's Snakemake workflow: what is done is kept, and what a setting changes is done anew.
+"""Snakemake workflows of tables: finished steps are kept, and steps are redone if settings change.
 
-A table is made by public commands, by the rules of `table.smk` or those of a file `RULES` of its
-own. The module that its options name has a function `check` of these and a class `Table`, which
-names the steps; they stand in `options.json` of the output folder.
+A table is made by public commands, with the rules of `table.smk` or of the table's own file
+`RULES`. The module that the table's options name has a function `check` for the options, and a
+class `Table`, which lists the steps; these are written to `options.json` in the output folder.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from faith_jax.runs.options import MODEL_OPTIONS
 
 logger = logging.getLogger("faith_jax")
 
-# How many rows a split of a task has; 0 = its data is not at hand.
+# Maps a task and a split to the number of rows; 0 = the data is not available.
 CountRows = Callable[[str, str], int]
 OPTIONS = "options.json"
 RULES = pathlib.Path(__file__).with_name("table.smk")
@@ -39,7 +39,7 @@ _ROWS = "rows.json"
 
 
 class GinRun(NamedTuple):
-    """A training, or the responses to a data set; `inputs` are files that must be there."""
+    """A training, or the responses to a data set; `inputs` are files that must exist first."""
 
     files: Sequence[str]
     bindings: Mapping[str, Any]
@@ -47,19 +47,19 @@ class GinRun(NamedTuple):
 
     @property
     def arguments(self) -> str:
-        """Its arguments for a shell."""
+        """The run's arguments for a shell."""
         flags = (f"--gin.{name}={value!r}" for name, value in self.bindings.items())
         return shlex.join([*(f"--gin_file={file}" for file in self.files), *flags])
 
     @property
     def models(self) -> list[str]:
-        """The checkpoints that it opens."""
+        """The checkpoints that the run opens."""
         values = [self.bindings.get(f"{name}CHECKPOINT_PATH") or () for name in ("", "INITIAL_")]
         return [path for value in values for path in _list_checkpoint_paths(value)]
 
 
 def _list_checkpoint_paths(value: Any) -> Iterator[str]:
-    """Yields the paths of CHECKPOINT_PATH, which may be one, several, or those of systems."""
+    """Yields the paths in CHECKPOINT_PATH: a path, a list of paths, or a mapping by system."""
     if isinstance(value, str):
         yield value
         return
@@ -68,7 +68,7 @@ def _list_checkpoint_paths(value: Any) -> Iterator[str]:
 
 
 class Scores(NamedTuple):
-    """One command that scores data sets, by scorers that open these models; see `GinRun`."""
+    """A command that scores data sets; `models` are those of its scorers. See `GinRun`."""
 
     command: Sequence[str]
     inputs: Sequence[str] = ()
@@ -76,23 +76,23 @@ class Scores(NamedTuple):
 
     @property
     def arguments(self) -> str:
-        """Its arguments for a shell."""
+        """The command's arguments for a shell."""
         return shlex.join(self.command)
 
 
 class TableWorkflow:
-    """A workflow: its steps by the names of their outputs.
+    """A workflow, with its steps by the names of their outputs.
 
     Attributes:
-      options: of the table.
-      rows: returns how many rows a task's split has; 0 = its data is not at hand.
-      left_out: what cannot be made, in words.
-      trainings: by the folder below models/.
-      responses: by the folder below responses/.
-      scores: by the file below scores/, without its ending.
+      options: the table's options.
+      rows: see `CountRows`.
+      left_out: texts on parts that cannot be made.
+      trainings: by folder below models/.
+      responses: by folder below responses/.
+      scores: by file below scores/, without its ending.
     """
 
-    nothing: ClassVar[str] = ""  # what is said where nothing can be scored
+    nothing: ClassVar[str] = ""  # the start of the error if nothing can be scored
 
     def __init__(self, options: Any, rows: CountRows):
         self.options, self.rows = options, rows
@@ -102,28 +102,28 @@ class TableWorkflow:
         self.scores: dict[str, Scores] = {}
 
     def keep_available(self, places: Mapping[str, tuple[str, str]]) -> list[str]:
-        """Returns the names of those tasks and splits that have rows; others are left out."""
+        """Returns the names of the tasks and splits with rows; records others as left out."""
         available = [name for name, place in places.items() if self.rows(*place)]
         self.left_out += [f"{name} (no data)" for name in places if name not in available]
         return available
 
     def left_out_notes(self) -> list[str]:
-        """Returns a note on what is left out, if anything is."""
+        """Returns a note on the parts that are left out, if any."""
         return [f"Left out: {'; '.join(self.left_out)}."] if self.left_out else []
 
     def layout(self) -> dict[str, Any]:
-        """Returns columns, notes and published figures as `faith-jax evaluate` reads them.
+        """Returns columns, notes and published figures for `faith-jax evaluate --table`.
 
-        A table without any is made by `write`.
+        If it is empty, `write` makes the table.
         """
         return {}
 
     def evaluation(self) -> list[str]:
-        """Returns the arguments of `faith-jax evaluate`, beside files and layout."""
+        """Returns the arguments of `faith-jax evaluate`, except files and layout."""
         return []
 
     def write(self, folder: pathlib.Path) -> None:
-        """Makes the table's files of what the workflow leaves in the folder."""
+        """Makes the table's files from the workflow's outputs in the folder."""
 
     def write_tables(
         self,
@@ -133,9 +133,9 @@ class TableWorkflow:
         tables: Sequence[Any],
         figures: Mapping[str, Any],
     ) -> str:
-        """Writes the tables as .md, .tex, .csv and .json, which has more figures.
+        """Writes the tables as .md, .tex, .csv, and .json, which also has `figures`.
 
-        Returns the title, which says so where the figures are of samples.
+        Returns the title, which says whether the figures are of samples.
         """
         if self.is_sample:
             title = f"SAMPLES, not the paper's data: {title}"
@@ -147,7 +147,7 @@ class TableWorkflow:
 
     @property
     def file_name(self) -> str:
-        """The name of the table's files, without their endings."""
+        """The name of the table's files, without ending."""
         return f"{self.options.name}{'_sample' if self.is_sample else ''}"
 
     @property
@@ -161,7 +161,7 @@ class TableWorkflow:
         layout, tables = self.layout(), {}
         if layout:
             evaluation = self.evaluation()
-            if "--protocol=systems" not in evaluation:  # whose intervals are not drawn
+            if "--protocol=systems" not in evaluation:  # its intervals need no resamples
                 names = ("resamples", "seed")
                 evaluation += [f"--{name}={getattr(self.options, name)}" for name in names]
             tables[self.file_name] = {
@@ -182,23 +182,23 @@ class TableWorkflow:
 
 
 def describe_step(step: GinRun | Scores) -> dict[str, Any]:
-    """Returns a step in the form that its rule reads."""
+    """Returns a step in the form that the Snakemake rules read."""
     state = [model_state(path) for path in dict.fromkeys(step.models)]
     return {"arguments": step.arguments, "inputs": step.inputs, "state": state}
 
 
 def model_state(path: str) -> str:
-    """Returns a text that changes with a given checkpoint, so that Snakemake runs its steps again.
+    """Returns a text that changes if a given checkpoint does, so that Snakemake reruns its steps.
 
-    A checkpoint that the workflow makes is an input of the step; where there is none, the step
-    itself says so.
+    It is empty for a checkpoint that the workflow makes, since this is an input of the step, and
+    for a missing checkpoint, which the step itself reports.
     """
     is_given = not path.startswith("models/") and is_checkpoint(checkpoint_path(path))
     return checkpoint_digest(path)["digest"] if is_given else ""
 
 
 def training_done_file(name: str) -> str:
-    """Returns the file that says that a training is done."""
+    """Returns the file that marks a training as done."""
     return f"models/{name}.trained"
 
 
@@ -206,8 +206,8 @@ def make_table(options: Workflow) -> str:
     """Runs a table's workflow, and returns the table as text.
 
     Raises:
-      InputError: where no data is at hand.
-      ProcessError: where a step fails.
+      InputError: if no data is available.
+      ProcessError: if a step fails.
     """
     if importlib.util.find_spec("snakemake") is None:
         python = ".".join(map(str, sys.version_info[:2]))
@@ -224,7 +224,7 @@ def make_table(options: Workflow) -> str:
     if not table.scores:
         lacking = "; ".join(table.left_out) or "no such system"
         raise InputError(f"{table.nothing}: {lacking}. See `faith-jax prepare`.")
-    # Snakemake's own process reads what is told here, and nothing else.
+    # Snakemake runs in its own process, which reads only this configuration.
     config = {"options": dataclasses.asdict(options), **table.steps()}
     run_workflow(getattr(page, "RULES", RULES), config, options)
     if options.dry_run:
@@ -237,7 +237,7 @@ def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workfl
     """Runs the rules in the output folder.
 
     Raises:
-      ProcessError: where a step fails.
+      ProcessError: if a step fails.
     """
     output_flags = ["--dry-run", "--printshellcmds"] if options.dry_run else ["--quiet", "progress"]
     with working_folder(options.output) as (folder, lock):
@@ -249,8 +249,8 @@ def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workfl
             *(output_flags if options.dry_run else [*output_flags, "rules"]),
             *options.snakemake,
         ]
-        # In a group of its own: a Ctrl-C reaches the steps once, through us, and so does any other
-        # stop; then they save their state. Snakemake holds the lock too, should it outlive us.
+        # Its own process group, so that a Ctrl-C or another stop reaches the steps once, through
+        # us, and they save their state. Snakemake holds the lock too, in case it outlives us.
         process = subprocess.Popen(
             command, process_group=0, pass_fds=[lock] if lock is not None else []
         )
@@ -267,20 +267,20 @@ def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workfl
                 1,
             )
         for path in list(folder.iterdir()):
-            is_finished(path)  # beside it may be what a killed step has left
+            is_finished(path)  # cleans up after a killed step
 
 
 def row_counter(folder: pathlib.Path) -> CountRows:
     """Returns a function that counts the rows of a split of a task, or of a data set NAME/CONFIG.
 
-    Counts are kept in the folder, so that a workflow that resumes need not read the data.
+    Counts are cached in the folder, so that a resumed workflow need not read the data.
     """
     from faith_jax.input.score_input import dataset_rows
 
     path = folder / _ROWS
     counts: dict[str, int] = read_json_or_none(path) or {}
 
-    @functools.cache  # data that was missing before may be there now, but not in the same run
+    @functools.cache  # missing data is retried, but only in another run
     def count(task: str, split: str) -> int:
         name, source = f"{task}:{split}", ("", task) if "/" in task else (task, "")
         if not counts.get(name):
@@ -296,7 +296,7 @@ def row_counter(folder: pathlib.Path) -> CountRows:
 
 
 def list_opened_checkpoints(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Returns the checkpoints that scorers open, given their options by their names."""
+    """Returns the checkpoints that scorers open, given the scorers' options by name."""
     return [
         scorer_options[name]
         for scorer_options in options.values()
@@ -308,7 +308,7 @@ def list_opened_checkpoints(options: Mapping[str, Mapping[str, Any]]) -> list[st
 def scorer_flags(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Returns scorers and their options as arguments of `faith-jax score`.
 
-    Names are those of `--scorers`, also NAME=SCORER.
+    Names are as in `--scorers`, including NAME=SCORER.
 
     >>> scorer_flags({"bertscore": {"model": "a b"}, "q2_f1": {}})
     ['--scorers=bertscore,q2_f1', "--scorer-option=bertscore.model='a b'"]
@@ -324,7 +324,7 @@ def scorer_flags(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def model_notes(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Returns a note on each model, given scorers' options by the models' names.
+    """Returns a note on each model, given scorers' options by model name.
 
     >>> model_notes({"base": {"model": "checkpoints/nli", "max_length": 512}})
     ['base: checkpoints/nli; max_length = 512.']
@@ -337,7 +337,7 @@ def model_notes(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def leave_accelerators() -> None:
-    """Opens models on the CPU from here on: accelerators are for the steps' own processes."""
+    """Makes this process use the CPU only: accelerators are for the steps' own processes."""
     import jax
 
     jax.config.update("jax_platforms", "cpu")

@@ -1,1 +1,1 @@
-"""Evaluation: numbers from texts, scores and labels alone (no model, no TensorFlow)."""
+"""Evaluation: figures from texts, scores and labels, without a model or TensorFlow."""

@@ -1,11 +1,11 @@
-"""The area under the ROC curve (AUC): how well scores tell faithful responses from others.
+"""The area under the ROC curve (AUC): how well scores separate faithful responses from others.
 
-`area_components` gives an AUC with DeLong's standard error, for its interval and its tests in the
-tables of scorers. The interval is `Estimate.interval(bounds=(0, 1))` of `statistics.estimates`:
-Wilson's, with Student's t, at the number of rows that this error stands for. `auc_of_weights` is
-for `statistics.bootstrap`, which resamples rows with all that belongs to them, such as words.
+`area_components` gives an AUC with DeLong's standard error, for intervals and tests in the tables
+of scorers. The interval is `Estimate.interval(bounds=(0, 1))` of `statistics.estimates`: Wilson's,
+with Student's t, at the number of rows that this error corresponds to. `auc_of_weights` is for
+`statistics.bootstrap`, which resamples rows with everything that belongs to them, such as words.
 
-Labels are 1 (faithful) and 0; scores are higher for what is more faithful. Ties count half.
+Labels are 1 (faithful) and 0; higher scores mean more faithful. Ties count half.
 
 >>> roc_auc([0.9, 0.8, 0.8, 0.1], [1, 1, 0, 0])
 0.875
@@ -28,9 +28,9 @@ def check_scores(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray
     """Returns scores [..., rows] as float64 and labels [rows] as bool.
 
     Raises:
-      ValueError: for lengths that differ, scores that are not finite, and other labels.
+      ValueError: on different lengths, scores that are not finite, and labels except 0 and 1.
     """
-    # Every float32 is a float64 too, so that no order and no tie changes.
+    # Converting float32 to float64 is exact, so it keeps order and ties.
     values = np.asarray(scores, np.float64)
     classes = np.asarray(labels)
     if classes.ndim != 1 or values.shape[-1:] != classes.shape:
@@ -44,10 +44,10 @@ def check_scores(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray
 
 
 def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
-    """Returns the area under the ROC curve, in [0, 1]; NaN where one of the classes is missing.
+    """Returns the area under the ROC curve, in [0, 1]; NaN if a class is missing.
 
-    It is the probability that a faithful response has a higher score than another one, ties
-    counting half; 0.5 = chance. Scores and labels are [rows], as `check_scores` wants them.
+    This is the probability that a faithful response has a higher score than an unfaithful one, ties
+    counting half; 0.5 = chance. Scores and labels are [rows], as `check_scores` requires.
     """
     values, positive = check_scores(scores, labels)
     weights = np.ones((1, positive.size), np.uint16)
@@ -57,12 +57,12 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
 def auc_of_weights(
     scores: ArrayLike | Sequence[ArrayLike], labels: ArrayLike
 ) -> Callable[[NDArray[np.integer]], NDArray[np.float64]]:
-    """Returns a function from how often rows count, [lines, rows], to AUCs [scorers, lines].
+    """Returns a function from how often each row counts, [lines, rows], to AUCs [scorers, lines].
 
-    Scores are [scorers, rows], labels [rows]. NaN where a class is missing.
+    Scores are [scorers, rows], labels [rows]. NaN if a class is missing.
     """
     values, positive = check_scores(np.asarray(scores, np.float64), labels)
-    # Weights change how often rows count, not their order: one sort serves all.
+    # Weights do not change the order of rows, so sort only once.
     orders = [_sort_classes(row, positive) for row in values]
     return lambda weights: np.stack([_weighted_areas(order, weights) for order in orders])
 
@@ -71,10 +71,10 @@ class _SortedClasses(NamedTuple):
     """The rows of both classes, sorted by their scores.
 
     Attributes:
-      positives: the numbers of the rows.
-      negatives: likewise.
-      below: how many negatives lie below each positive.
-      not_above: how many do not lie above it; None = as many, as there are no ties.
+      positives: numbers of the positive rows.
+      negatives: numbers of the negative rows.
+      below: for each positive, the number of negatives below it.
+      not_above: for each positive, the number of negatives not above it; None = no ties.
     """
 
     positives: NDArray[np.intp]
@@ -84,52 +84,52 @@ class _SortedClasses(NamedTuple):
 
 
 def _sort_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> _SortedClasses:
-    """Sorts rows once, for all weights: `positive` is [rows], whether a row is faithful."""
+    """Sorts the rows of each class; `positive` is whether a row is faithful, [rows]."""
     places = np.argsort(scores, kind="stable")
     positives, negatives = places[positive[places]], places[~positive[places]]
     ordered, positive_scores = scores[negatives], scores[positives]
-    # The area is the Mann-Whitney statistic over all pairs. All that it needs of the scores is how
-    # many negatives lie below each positive, and how many tie with it.
+    # The area is the Mann-Whitney statistic over all pairs. It needs only how many negatives lie
+    # below each positive, and how many tie with it.
     below = np.searchsorted(ordered, positive_scores, side="left")
     not_above = np.searchsorted(ordered, positive_scores, side="right")
-    # Without ties, the second look-up in each resample is spared.
+    # Without ties, resamples can skip the second look-up.
     tied = bool((below != not_above).any())
     return _SortedClasses(positives, negatives, below, not_above if tied else None)
 
 
 def _weighted_areas(order: _SortedClasses, weights: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Returns the AUC, exactly, for each line of weights [lines, rows]: how often each row counts.
+    """Returns the exact AUC for each line of weights [lines, rows], how often each row counts.
 
-    NaN where a class has no weight.
+    NaN if a class has no weight.
     """
     positives, negatives = (weights.take(side, axis=1) for side in order[:2])  # faster than [:, …]
-    # In int64 nothing overflows, and sums of whole numbers are exact.
+    # In int64, nothing overflows, and sums are exact.
     totals = (side.sum(axis=1, dtype=np.int64) for side in (positives, negatives))
     pairs = np.prod([side.astype(np.float64) for side in totals], axis=0)
-    # How much weight lies below the first negatives, from none to all of them.
+    # The total weight of the first n negatives, for n from 0 to all of them.
     cumulative = np.zeros((len(weights), len(order.negatives) + 1), np.int64)
     np.cumsum(negatives, axis=1, out=cumulative[:, 1:])
-    # Over the positives: weight times the weight of the negatives below, [lines].
+    # Summed over positives: weight times the total weight of the negatives below it, [lines].
     wins = np.einsum("lp,lp->l", positives, cumulative.take(order.below, axis=1), dtype=np.int64)
     ties: Any = 0
     if order.not_above is not None:
-        # The negatives up to a positive's score, less those below it, are those that tie with it.
+        # Negatives up to a positive's score, less the negatives below it, are ties.
         reached = cumulative.take(order.not_above, axis=1)
         ties = np.einsum("lp,lp->l", positives, reached, dtype=np.int64) - wins
-    # A resample may lack a class; without pairs it has no area, and 0 / 0 is NaN.
+    # A resample that lacks a class has no pairs and no area: 0 / 0 is NaN.
     with np.errstate(invalid="ignore", divide="ignore"):
         return (wins + 0.5 * ties) / pairs
 
 
 class AreaComponents(NamedTuple):
-    """The contributions of units to the AUCs of scorers, by which these vary together.
+    """The contributions of units to scorers' AUCs, which determine the AUCs' covariance.
 
     Attributes:
-      areas: [scorers]; NaN where a class is missing.
-      of_positives: [scorers, units], the sum over a unit's faithful rows of the share of other rows
-        that each beats, less the AUC, over the number of faithful rows.
-      of_negatives: likewise of the other rows.
-      counts: how many units hold faithful rows, other rows, and any.
+      areas: [scorers]; NaN if a class is missing.
+      of_positives: [scorers, units]; for each faithful row of a unit, the share of unfaithful rows
+        that it beats, less the AUC; summed, and divided by the number of faithful rows.
+      of_negatives: the same for unfaithful rows, with the share of faithful rows that beat them.
+      counts: number of units with faithful rows, with unfaithful rows, and of all units.
     """
 
     areas: NDArray[np.float64]
@@ -143,20 +143,20 @@ class AreaComponents(NamedTuple):
         first, second = self.of_positives, self.of_negatives
         if min(self.counts) < 2:
             return np.full((len(first),) * 2, math.nan)
-        # I / (I - 1) of Obuchowski 1997, I being the units that hold rows of the class; for the
-        # product of both classes, all units.
+        # I / (I - 1) of Obuchowski 1997, where I is the number of units with rows of the class; for
+        # the product of both classes, of all units.
         of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
         products = first @ second.T
-        # Where each row is a unit, none holds rows of both classes: the products vanish, and the
-        # two terms of DeLong 1988 remain.
+        # If each row is a unit, no unit has rows of both classes: the products vanish, and the two
+        # terms of DeLong 1988 remain.
         covariance = of_first * first @ first.T + of_second * second @ second.T
         return covariance + of_both * (products + products.T)
 
     def estimate(self, weights: ArrayLike) -> Estimate:
-        """Returns the sum of the AUCs by these weights [scorers], such as a difference: 1 and -1.
+        """Returns the weighted sum of the AUCs, such as a difference with the weights 1 and -1.
 
-        The degrees of freedom are those of two variances that are added, one of each class, and
-        fewer than there are units.
+        `weights` are [scorers]. The degrees of freedom are those of the sum of two variances, one
+        for each class, and fewer than the number of units.
 
         References: Obuchowski 1997 (the variance); Brunner & Munzel 2000, The nonparametric
         Behrens-Fisher problem: asymptotic theory and a small-sample approximation (degrees).
@@ -165,20 +165,20 @@ class AreaComponents(NamedTuple):
         value, units = float(factors @ self.areas), self.counts[2]
         if min(self.counts) < 2 or math.isnan(value):
             return Estimate(value, math.nan, math.nan, units)
-        # A linear combination of AUCs varies as that of their contributions, unit by unit: w'Cw
-        # without the matrix C.
+        # The variance of a linear combination of AUCs follows from the same combination of their
+        # contributions, unit by unit: w'Cw without the matrix C.
         first, second = factors @ self.of_positives, factors @ self.of_negatives
         of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
         parts = [of_first * float(first @ first), of_second * float(second @ second)]
-        # Below 0 by rounding alone: 2ab is at most a² + b² in size, and the factor of the product
-        # is the smallest of the three.
+        # Only rounding can make it negative: |2ab| is at most a² + b², and the factor of the
+        # product is the smallest of the three.
         variance = max(0.0, sum(parts) + 2 * of_both * float(first @ second))
         # Satterthwaite: (a + b)² / (a² / (n - 1) + b² / (m - 1)), with the units of each class.
-        # `zip` stops before the third count, that of all units.
+        # `zip` leaves out the third count, all units.
         spread = sum(p**2 / (n - 1) for p, n in zip(parts, self.counts, strict=False))
         degrees = min(units - 1, sum(parts) ** 2 / spread) if spread > 0 else units - 1
-        # A perfect AUC says no more than its smaller class can: one positive above all negatives is
-        # one observation.
+        # The evidence for a perfect AUC is limited by its smaller class: one positive above all
+        # negatives is one observation.
         ends = min(self.counts[:2])
         return Estimate(value, math.sqrt(variance), max(1.0, degrees), units, ends)
 
@@ -188,10 +188,10 @@ def area_components(
     labels: ArrayLike,
     clusters: Sequence[Hashable] | None = None,
 ) -> AreaComponents:
-    """Returns the components of scorers' AUCs by unit: a row, or the rows of a cluster.
+    """Returns the components of scorers' AUCs by unit: a row, or all rows of a cluster.
 
-    Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2; with
-    independent rows it is DeLong 1988.
+    Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2; for
+    independent rows, this equals DeLong 1988.
     """
     from scipy import stats
 
@@ -204,16 +204,16 @@ def area_components(
         nothing = np.zeros((len(values), units))
         return AreaComponents(np.full(len(values), math.nan), nothing, nothing, (0, 0, units))
     # DeLong's placement values by ranks (Sun 2014): a positive's rank among all rows, less its rank
-    # among the positives, is how many negatives it beats. Tied rows share their mean rank, which
-    # counts a tie half.
+    # among the positives, is the number of negatives it beats. Tied rows share their mean rank, so
+    # a tie counts half.
     everywhere = stats.rankdata(np.concatenate([positives, negatives], axis=1), axis=1)
-    # Each row's share of the other class that it beats, ties counting half.
+    # The share of negatives that each positive beats, and of positives that beat each negative.
     beaten = (everywhere[:, :m] - stats.rankdata(positives, axis=1)) / n
     beating = 1 - (everywhere[:, m:] - stats.rankdata(negatives, axis=1)) / m
     areas = beaten.mean(axis=1)
     positive_groups, negative_groups = groups[positive], groups[~positive]
-    # Added up by unit before they are squared, so that the variance holds the covariance of a
-    # unit's rows. Divided by the class's size, as the AUC is a mean over its rows.
+    # Sum by unit before squaring, so that the variance includes the covariance of a unit's rows.
+    # Divide by the class's size, as the AUC is a mean over its rows.
     return AreaComponents(
         areas,
         unit_sums((beaten - areas[:, None]).T / m, positive_groups, units).T,

@@ -1,7 +1,7 @@
-"""ROC AUCs of scorers on several corpora, compared with baselines and with the best of them.
+"""ROC AUCs of scorers on several corpora, compared with baselines and with the best scorer.
 
-All scorers of a corpus are compared on the rows for which every one of them has a score. The layout
-is that of Steen 2023, tables 1 and 2.
+All scorers of a corpus are compared on the rows for which every scorer has a score. The layout
+follows Steen 2023, tables 1 and 2.
 """
 
 import dataclasses
@@ -42,18 +42,18 @@ T_TEST, RANDOMIZATION = "t", "approximate_randomization"
 TESTS = (T_TEST, RANDOMIZATION, "delong", "hanley_mcneil")
 ONE_CLASS, ALL_EQUAL = "one class", "all scores equal"
 _SHARE = (0.0, 1.0)  # the ends of an AUC's scale
-_ROUNDING = 1e-12  # of a difference of areas
-_SURE = 0.99  # of the interval of an AUC below 0.5 as a whole, where labels mean the opposite
-_LISTED = 5  # scorers that a verdict names one by one
-_Pair = tuple[str, str]  # a scorer, and the baseline
+_ROUNDING = 1e-12  # smaller differences of areas count as ties
+_SURE = 0.99  # confidence of intervals below 0.5, from which labels seem to mean the opposite
+_LISTED = 5  # maximum number of scorers that a verdict names one by one
+_Pair = tuple[str, str]  # a scorer and its baseline
 
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """A scorer compared with a baseline: the difference of the AUCs; above 0 the scorer is better.
+    """The difference of a scorer's AUC from a baseline's; above 0, the scorer is better.
 
-    The p-value is two-sided, `corrected` by Holm over all scorers of this baseline and column (a
-    corpus, or the average). NaN where there is no interval, or the test is undefined.
+    The p-value is two-sided; `corrected` has Holm's correction over all scorers of this baseline
+    and column (a corpus, or the average). NaN if there is no interval or the test is undefined.
     """
 
     difference: float
@@ -68,7 +68,7 @@ class Compared:
 
     @property
     def better_uncorrected(self) -> bool:
-        """Whether the scorer is significantly better by this test alone."""
+        """Whether the scorer is significantly better without the correction."""
         return self.difference > 0 and self.p_value <= SIGNIFICANT
 
     def text(self) -> str:
@@ -86,7 +86,7 @@ class Compared:
 class AucCell:
     """A scorer's AUC on a corpus or on average, and its comparisons by baseline.
 
-    `undefined` is why an AUC is NaN, as a table shows it.
+    `undefined` is the reason why the AUC is NaN, shown in its place.
     """
 
     auc: float
@@ -95,7 +95,7 @@ class AucCell:
     undefined: str = ONE_CLASS
 
     def text(self, baseline: str = "") -> str:
-        """Returns the AUC in per cent, marked where it is significantly above the baseline's."""
+        """Returns the AUC in per cent, marked if it is significantly above the baseline's."""
         if math.isnan(self.auc):
             return self.undefined
         better = baseline in self.compared and self.compared[baseline].better
@@ -103,7 +103,7 @@ class AucCell:
         return figure_text(100 * self.auc, (low, high), 1, MARK if better else "")
 
     def figures(self, baseline: str = "") -> dict[str, Any]:
-        """Returns the figures as JSON has them."""
+        """Returns the figures as a dictionary for JSON."""
         compared = self.compared.get(baseline)
         figures = {"auc": self.auc, "low": self.interval.low, "high": self.interval.high}
         p_value = compared.corrected if compared else None
@@ -116,11 +116,11 @@ class Best:
     """The scorer with the largest AUC of a corpus, or on average.
 
     Attributes:
-      scorer: its name; of scorers with the same AUC, the first that was named.
-      others: by scorer how far the best is above it; p-values are corrected over all pairs of
-        scorers, because the scores themselves choose the best.
-      settling: by scorer in words how many rows or groups would settle a difference of this size;
-        "" = it is settled, or unknown.
+      scorer: the scorer's name; the first in case of a tie.
+      others: for each other scorer, how far the best is above it; p-values are corrected over all
+        pairs of scorers, because the scores themselves choose the best.
+      settling: for each other scorer, text with the number of rows or groups that would settle a
+        difference of this size; "" = settled or unknown.
     """
 
     scorer: str
@@ -129,11 +129,11 @@ class Best:
 
     @property
     def tied(self) -> list[str]:
-        """The others whose AUC is as large."""
+        """The other scorers with the same AUC."""
         return [name for name, versus in self.others.items() if abs(versus.difference) < _ROUNDING]
 
     def verdict(self) -> str:
-        """Returns in words what the best is better than, and what is undecided, but for ties."""
+        """Returns text on which scorers the best one beats, and which are undecided (no ties)."""
         parts = []
         better = {name: versus for name, versus in self.others.items() if versus.better}
         if len(better) > _LISTED:
@@ -158,23 +158,23 @@ class AucTable:
     """The cells of all scorers and corpora.
 
     Attributes:
-      rows: by corpus how many were used.
-      left_out: by corpus how many had no label or an undefined score.
+      rows: number of used rows, by corpus.
+      left_out: number of rows without a label or with an undefined score, by corpus.
       cells: by scorer, then corpus.
       averaged: the corpora of the average, which have both classes.
-      average: by scorer; empty with fewer than two such corpora.
-      tested: by baseline the scorers that are compared with it.
-      test: of `TESTS`, for each corpus; averages are compared by t, or by approximate
-        randomization if it is another test.
-      resamples: rounds of the randomization, with the seed.
-      cluster_field: what rows of a unit share; see `faith_jax.statistics.units.units_of`.
-      best: by column the best scorer; empty with one scorer.
-      units: by corpus, of the rows that are used.
-      missing_shares: of undefined scores and of empty answers, by what a row shows (such as
-        "coverage: undefined, %") and corpus.
-      warnings: on scorers that are undefined in other rows than others, or score all rows alike,
-        and on labels that seem to mean the opposite.
-      undefined: the score that an undefined one counts as; NaN = none.
+      average: by scorer; empty with fewer than two averaged corpora.
+      tested: for each baseline, the scorers that are compared with it.
+      test: one of `TESTS`, for each corpus; averages are compared by t, or for any other test by
+        approximate randomization.
+      resamples: number of rounds of the randomization, which uses `seed`.
+      cluster_field: see `faith_jax.statistics.units.units_of`.
+      best: the best scorer, by column; empty with one scorer.
+      units: units of the used rows, by corpus.
+      missing_shares: shares of undefined scores and of empty answers, by the table row's name (such
+        as "coverage: undefined, %") and corpus.
+      warnings: on scorers that differ in which rows are undefined, or score all rows alike, and on
+        labels that seem to mean the opposite.
+      undefined: the score that replaces undefined ones; NaN = none.
     """
 
     rows: Mapping[str, int]
@@ -196,12 +196,12 @@ class AucTable:
 
     @property
     def baseline(self) -> str:
-        """The first baseline; "" = none."""
+        """The first baseline; "" = no baseline."""
         return next(iter(self.tested), "")
 
     @property
     def columns(self) -> list[str]:
-        """The corpora, and the average where there is one."""
+        """The corpora, and the average if there is one."""
         return [*self.rows, *([AVERAGE] if self.average else [])]
 
     def row(self, scorer: str) -> dict[str, AucCell]:
@@ -221,22 +221,22 @@ def auc_table(
     averaged: Collection[str] | None = None,
     undefined: float = math.nan,
 ) -> AucTable:
-    """Returns the table; `AucTable` describes the arguments that it keeps.
+    """Computes the table; `AucTable` describes the arguments that it keeps.
 
-    `baselines` is the scorer that all others are compared with ("" = none), or has for each
-    baseline the scorers that are compared with it; those without scores are left out. Corpora that
-    are `averaged` (None = all) count in the average if they have both classes.
+    `baselines` is the scorer that all others are compared with ("" = none), or maps each baseline
+    to the scorers that are compared with it; scorers without scores are left out. The average is
+    over the `averaged` corpora (None = all) that have both classes.
 
     Raises:
-      ValueError: for corpora with different scorers, an unknown baseline or test.
-      ConfigError: for Hanley and McNeil's test with clusters, which it cannot respect.
-      InputError: where a row lacks the cluster field.
+      ValueError: on corpora with different scorers, and on an unknown baseline or test.
+      ConfigError: on Hanley and McNeil's test with clusters, which it cannot respect.
+      InputError: if a row lacks the cluster field.
     """
     scorers = shared_scorers(corpora)
     tested = _choose_compared(scorers, baselines)
     _check_test(test, cluster_field)
     if test == "hanley_mcneil":
-        # Its formula has counts of rows only, and no place for units.
+        # Its formula uses only counts of rows and cannot respect units.
         cluster_field = ROWS
     used = _select_rows(corpora, undefined)
     units = {name: units_of([rows], cluster_field) for name, rows in used.items()}
@@ -247,7 +247,7 @@ def auc_table(
         for name, column in columns.items()
         if (averaged is None or name in averaged) and column.num_defined
     ]
-    # Of a single corpus, the average would repeat the column.
+    # With a single corpus, the average would repeat its column.
     average = (
         _average_columns([columns[name] for name in two_class_names])
         if len(two_class_names) > 1
@@ -287,7 +287,7 @@ def auc_table(
         units=units,
         missing_shares=missing_shares,
         warnings=(
-            # Those of missing scores advise --undefined: in vain, where that was given.
+            # Warnings of missing scores advise --undefined, which is pointless once it is given.
             *(missing_warnings if math.isnan(undefined) else ()),
             *_warn_of_single_units(used, units),
             *_warn_of_equal_scores(used, columns),
@@ -308,17 +308,17 @@ def _check_test(test: str, cluster_field: str) -> None:
 
 
 def _select_rows(corpora: Mapping[str, Corpus], undefined: float) -> dict[str, Corpus]:
-    """Returns of each corpus the rows with a label and a score of every scorer.
+    """Returns each corpus's rows with a label and a score of every scorer.
 
-    AUCs are compared on the same rows: else a scorer could gain by being undefined where it is
-    hard. `undefined` is the score that an undefined one counts as; NaN = none.
+    AUCs are compared on the same rows: otherwise a scorer could gain by being undefined on hard
+    rows. `undefined` is the score that replaces undefined ones; NaN = none.
     """
     filled = {name: corpus.counting_undefined(undefined) for name, corpus in corpora.items()}
     return {name: corpus.part(corpus.usable()) for name, corpus in filled.items()}
 
 
 def shared_scorers(corpora: Mapping[str, Corpus]) -> list[str]:
-    """Returns the scorers of all corpora; a ValueError where one has others."""
+    """Returns the scorers of all corpora; raises a ValueError if they differ."""
     first = next(iter(corpora.values()))
     for corpus in corpora.values():
         if set(corpus.scores) != set(first.scores):
@@ -334,7 +334,7 @@ def shared_scorers(corpora: Mapping[str, Corpus]) -> list[str]:
 def _choose_compared(
     scorers: Sequence[str], baselines: str | Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
-    """Returns by baseline the scorers that are compared with it."""
+    """Returns, for each baseline, the scorers that are compared with it."""
     if isinstance(baselines, str):
         if baselines and baselines not in scorers:
             raise ValueError(f"The baseline {baselines!r} is none of {', '.join(scorers)}.")
@@ -350,11 +350,12 @@ class _Column(NamedTuple):
     """The AUCs of a corpus, or of the average.
 
     Attributes:
-      areas: [scorers]; NaN where a class is missing, and for constant scorers.
+      areas: [scorers]; NaN if a class is missing, and for constant scorers.
       constant: the scorers that score all rows alike.
-      estimate: of the areas' sum by weights [scorers], such as a difference.
-      units: of the rows; None = it is the average.
-      p_values: of pairs of scorers, by another test than t; and their exchanges, if any were made.
+      estimate: maps weights [scorers] to the weighted sum of the areas, such as a difference.
+      units: units of the rows; None for the average.
+      p_values: p-values of pairs of scorers, by a test other than t.
+      exchanged: the exchanges of pairs of scorers, if any were made.
     """
 
     scorers: Sequence[str]
@@ -372,7 +373,7 @@ class _Column(NamedTuple):
 
     @property
     def num_defined(self) -> int:
-        """How many scorers have an AUC."""
+        """The number of scorers with an AUC."""
         return int((~np.isnan(self.areas)).sum())
 
 
@@ -386,12 +387,12 @@ def _compute_columns(
     seed: int,
 ) -> dict[str, _Column]:
     """Returns the AUCs of each corpus with their tests."""
-    # Approximate randomization exchanges scores; the tests of published tables need that for their
-    # average alone.
+    # Approximate randomization exchanges scores; DeLong's and Hanley and McNeil's tests need that
+    # only for the average.
     needs_exchanges = test == RANDOMIZATION or (test != T_TEST and len(used) > 1)
     rounds = resamples if needs_exchanges else 0
     return {
-        # Seeds of their own, else corpora of one size would be exchanged alike.
+        # With one seed for all, corpora of the same size would be exchanged alike.
         name: _compute_column(rows, units[name], scorers, pairs, test, rounds, (seed, number))
         for number, (name, rows) in enumerate(used.items())
     }
@@ -411,8 +412,8 @@ def _compute_column(
     scores = np.stack([rows.scores[scorer] for scorer in scorers])
     groups = units.numbers.tolist()
     components = area_components(scores, rows.labels, groups)
-    # Ties count half, so that equal scores would have an AUC of 0.5 without any doubt, as if a
-    # scorer had been measured that is as good as chance.
+    # Ties count half, so constant scores would get an AUC of 0.5 with no uncertainty, as if the
+    # scorer had been shown to be no better than chance.
     is_constant = (scores == scores[:, :1]).all(axis=1) & ~np.isnan(components.areas)
     constant = list(itertools.compress(scorers, is_constant))
     areas = np.where(is_constant, math.nan, components.areas)
@@ -425,7 +426,7 @@ def _compute_column(
         if {scorer, baseline} & {*constant}:
             continue
         pair = rows.scores[scorer], rows.scores[baseline], rows.labels
-        # Also for other tests, since averages are compared by exchanges.
+        # Other tests need exchanges too, to compare averages.
         if rounds:
             exchanged[scorer, baseline] = exchanges(*pair, rounds, seed, groups)
         if test == "delong":
@@ -439,13 +440,13 @@ def _compute_column(
 
 
 def _average_columns(columns: Sequence[_Column]) -> _Column:
-    """Returns the average of corpora, which count alike, and are independent of each other."""
+    """Returns the unweighted average of corpora, which are taken as independent."""
 
     def estimate(weights: np.ndarray) -> Estimate:
         return mean_estimate([column.estimate(weights) for column in columns])
 
-    # [scorers]; NaN where one of the corpora has no AUC: means over different corpora do not
-    # compare.
+    # [scorers]; NaN if one of the corpora has no AUC: means over different corpora are not
+    # comparable.
     areas = np.stack([column.areas for column in columns], axis=1).mean(axis=1)
     p_values = {
         pair: approximate_randomization([c.exchanged[pair] for c in columns]).p_value
@@ -458,11 +459,11 @@ def _average_columns(columns: Sequence[_Column]) -> _Column:
 def _build_cells(
     column: _Column, pairs: Sequence[_Pair], confidence: float, undefined: str = ONE_CLASS
 ) -> dict[str, AucCell]:
-    """Returns the cells of a column by scorer; `undefined` is why an AUC is NaN."""
+    """Returns the cells of a column by scorer; `undefined` is the reason for NaN AUCs."""
     areas = dict(zip(column.scorers, column.areas.tolist(), strict=True))
     defined = {scorer for scorer, area in areas.items() if not math.isnan(area)}
     differences = {pair: column.estimate_area(*pair) for pair in pairs if defined.issuperset(pair)}
-    # Another test than t gives p-values alone; intervals are by t in any case.
+    # Tests other than t give only p-values; intervals are always by t.
     p_values = {
         pair: column.p_values.get(pair, difference.p_value())
         for pair, difference in differences.items()
@@ -491,26 +492,26 @@ def _build_cells(
 def _find_best_scorer(column: _Column, confidence: float) -> Best:
     order = np.argsort(-column.areas, kind="stable").tolist()
     ranked = [column.scorers[place] for place in order if not np.isnan(column.areas[place])]
-    # Any scorer could have come out best, and with it any pair: the correction is over all of them,
-    # not only over those with the best.
+    # Any scorer could have come out best, so the correction is over all pairs, not only over the
+    # pairs with the best one.
     pairs = list(itertools.combinations(ranked, 2))
     estimates = {pair: column.estimate_area(*pair) for pair in pairs}
     p_values = [estimate.p_value() for estimate in estimates.values()]
     corrected = dict(zip(pairs, holm(p_values).tolist(), strict=True))
-    # `ranked` falls, so that no difference is below 0.
+    # `ranked` is in descending order, so no difference is below 0.
     margins, settling = {}, {}
     for name in ranked[1:]:
         pair = ranked[0], name
         estimate = estimates[pair]
         interval = estimate.difference_interval(confidence, _SHARE)
         margins[name] = Compared(estimate.value, interval, estimate.p_value(), corrected[pair])
-        # An average has no rows or groups of its own, more of which would settle it.
+        # An average has no rows or groups of its own that could be added to settle it.
         settling[name] = settling_text(estimate, len(pairs), column.units) if column.units else ""
     return Best(ranked[0], margins, settling)
 
 
 class MissingScores(NamedTuple):
-    """The shares of undefined scores and of empty answers of a corpus, by what a row shows."""
+    """Shares of undefined scores and of empty answers in a corpus, by the table row's name."""
 
     shares: Mapping[str, str]
     warnings: Sequence[str]
@@ -524,11 +525,11 @@ def measure_missing_scores(
     confidence: float,
     cluster_field: str,
 ) -> MissingScores:
-    """Compares how often scorers are undefined: one may owe its figures to what it is silent on.
+    """Compares how often scorers are undefined, since that may flatter a scorer's figures.
 
-    Shares are of the rows with a label, and are compared with the baseline's, or without one ("")
-    with those of the scorer that is defined most often. Warnings tell the meaning of undefined
-    scores for the figures; {rows} in it are those that every scorer has, of those with a label.
+    Shares are of the rows with a label. They are compared with the baseline's or, without a
+    baseline (""), with the scorer that is defined most often. Warnings include `meaning`, the
+    effect on the figures; its {rows} tells how many rows with a label have all scores.
     """
     labelled = corpus.part(~np.isnan(corpus.labels))
     units = units_of([labelled], cluster_field).numbers
@@ -543,8 +544,8 @@ def measure_missing_scores(
         compared = compare_measures(measures, baselines, confidence, units)
         cells = {scorer: row[UNDEFINED] for scorer, row in compared.items()}
         for scorer, cell in cells.items():
-            # A row for each scorer that lacks scores, and where it differs from the reference a
-            # second one and a warning.
+            # Each scorer that lacks scores gets a row; if it differs from the reference, also a
+            # second row and a warning.
             if cell.value > 0:
                 shares[f"{scorer}: {UNDEFINED}"] = cell.text(1)
             if cell.differs:
@@ -556,7 +557,7 @@ def measure_missing_scores(
                     f"{cell.test_text()}. {meaning.format(rows=size)}; --undefined=VALUE counts an "
                     "undefined score as VALUE."
                 )
-    # Empty answers are the same for all scorers, and have one row.
+    # Empty answers are the same for all scorers, so they get one row.
     if (labelled.is_empty == 1).any():
         measures = {"": {EMPTY: missing_share([labelled.is_empty])}}
         shares[EMPTY] = compare_measures(measures, {}, confidence, units)[""][EMPTY].text(1)
@@ -564,7 +565,7 @@ def measure_missing_scores(
 
 
 def _warn_of_single_units(used: Mapping[str, Corpus], units: Mapping[str, Units]) -> Iterator[str]:
-    """Yields a warning for each class of a corpus whose rows all depend on each other."""
+    """Yields a warning for each class of a corpus whose rows are all one unit."""
     for name, rows in used.items():
         for label, kind in ((1, "faithful"), (0, "unfaithful")):
             if len(np.unique(units[name].numbers[rows.labels == label])) == 1:
@@ -601,10 +602,10 @@ CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
 
 
 def auc_rows(table: AucTable) -> Table:
-    """Returns AUCs in per cent, a row for each scorer; one baseline at most."""
+    """Returns AUCs in per cent, with a row for each scorer; for at most one baseline."""
     rows, tidy = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     for scorer in table.cells:
-        # For readers: the scorer's AUCs, and below them its differences from the baseline.
+        # Readable rows: the scorer's AUCs, followed by its differences from the baseline.
         cells = table.row(scorer)
         texts = (
             # The average has no rows of its own, hence the 1.
@@ -617,7 +618,7 @@ def auc_rows(table: AucTable) -> Table:
             name = f"{scorer} {MINUS} {table.baseline}"
             rows.append((name, *("" if pair is None else pair.text() for pair in versus)))
         for corpus, cell in cells.items():
-            # For machines: one figure in each cell.
+            # Machine-readable rows: one figure in each cell.
             counts = table.rows.get(corpus), table.left_out.get(corpus)
             figures = cell.figures(table.baseline)
             is_better = None if figures["p_value"] is None else int(figures["better"])
@@ -641,7 +642,7 @@ def auc_rows(table: AucTable) -> Table:
 
 
 def best_rows(table: AucTable) -> Table:
-    """Returns how far the best scorer of each column is above each other one, in points."""
+    """Returns how far each column's best scorer is above each other scorer, in points."""
     rows = tuple(
         (column, best.scorer, rival, compared_with.text())
         for column, best in table.best.items()
@@ -658,7 +659,7 @@ def best_rows(table: AucTable) -> Table:
 
 
 def _tidy_best(table: AucTable) -> Table:
-    """Returns the figures of `best_rows` for machines, one in each cell."""
+    """Returns the machine-readable figures of `best_rows`, one in each cell."""
     names = ("difference", "low", "high", "p_value", "p_corrected")
     tidy = tuple(
         (column, best.scorer, rival, pair.difference, *pair.interval, pair.p_value, pair.corrected)
@@ -673,7 +674,7 @@ def _num_pairs(best: Best) -> int:
 
 
 def _format_verdicts(table: AucTable) -> Iterator[str]:
-    """Yields for each column which scorer is best, and how sure that is."""
+    """Yields, for each column, text on which scorer is best and how certain that is."""
     for column, best in table.best.items():
         pairs = _num_pairs(best)
         area = 100 * table.row(best.scorer)[column].auc
@@ -690,7 +691,7 @@ def _format_verdicts(table: AucTable) -> Iterator[str]:
 
 
 def _collect_table_notes(table: AucTable) -> tuple[str, ...]:
-    """Returns the verdicts, and what the figures and marks mean."""
+    """Returns the verdicts, warnings, and explanations of the figures and marks."""
     notes = [*_format_verdicts(table), *table.warnings]
     more = "" if table.test != T_TEST else " and p-values"
     notes.append(
@@ -726,9 +727,9 @@ def _collect_table_notes(table: AucTable) -> tuple[str, ...]:
     if table.average and table.test not in (T_TEST, RANDOMIZATION):
         notes.append(f"Averages are compared by {rounds}.")
         is_drawn = True
-    # The smallest p-value is 1 / (rounds + 1), and Holm's first step multiplies it by the
-    # comparisons.
-    least = round(count / SIGNIFICANT) - 1  # else no corrected p-value is so small
+    # The smallest p-value is 1 / (rounds + 1), and Holm's first step multiplies it by the number
+    # of comparisons.
+    least = round(count / SIGNIFICANT) - 1  # fewer rounds allow no significant p-value
     if table.resamples < least and is_drawn:
         notes.append(
             f"So few rounds allow no mark, whatever the scores; at least {least:,} are needed."
@@ -737,7 +738,7 @@ def _collect_table_notes(table: AucTable) -> tuple[str, ...]:
 
 
 def auc_figures(table: AucTable) -> dict[str, Any]:
-    """Returns all figures of a table with one baseline at most, as JSON has them."""
+    """Returns all figures of a table with at most one baseline, as a dictionary for JSON."""
     settings = ("test", "resamples", "confidence", "seed", "cluster_field")
     baseline = table.baseline
     return {

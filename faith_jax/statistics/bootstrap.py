@@ -1,8 +1,8 @@
 """Percentile bootstrap: how much a figure would vary with another sample of rows.
 
-Rows are drawn with replacement, as many as there are; with `clusters`, which name for each row what
-it is drawn together with (such as its source document), whole clusters are. All scorers see the
-same draws. The same seed gives the same draws.
+A resample draws as many rows as there are, with replacement; with `clusters`, each row's cluster
+(such as its source document), it draws whole clusters. All scorers see the same draws. The same
+seed gives the same draws.
 
 A figure is a function of how often each row counts, such as `statistics.auc.auc_of_weights`.
 
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from faith_jax.core.errors import pluralize
 
 RESAMPLES = 1000
-# Weights of this many cells are held at a time: [resamples, rows].
+# Maximum size of the weights [resamples, rows] that are held at a time.
 _CELLS = 1 << 19
 
 
@@ -33,7 +33,7 @@ class Interval(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """How the intervals of `bootstrap` are drawn."""
+    """Settings of the intervals of `bootstrap`."""
 
     resamples: int = RESAMPLES
     confidence: float = 0.95
@@ -53,15 +53,15 @@ def bootstrap(
 ) -> list[tuple[float, Interval]]:
     """Returns figures of `size` rows with their intervals.
 
-    `statistic` gets how often each row counts, [lines, rows], with at most so many `cells` and a
-    line more, and returns the figures of each line, [figures, lines]; NaN = undefined. Rows of a
-    single cluster have no intervals.
+    `statistic` maps how often each row counts, [lines, rows], with at most `cells` cells plus one
+    line, to the figures of each line, [figures, lines]; NaN = undefined. Rows of a single cluster
+    have no intervals.
     """
     parts = drawn_counts(size, draws.resamples, draws.seed, clusters, cells)
-    # In the first line each row counts once: the figures themselves.
+    # In the first line, each row counts once, which gives the figures themselves.
     first = np.concatenate([np.ones((1, size), np.uint16), next(parts)])
     values = np.concatenate([statistic(part) for part in itertools.chain([first], parts)], axis=1)
-    # Of one cluster all draws are the same, which is no certainty.
+    # With one cluster, all draws are the same, which does not mean certainty.
     is_drawn = len(set(range(size) if clusters is None else clusters)) > 1
     return [
         (
@@ -90,26 +90,26 @@ def drawn_counts(
     clusters: Sequence[Hashable] | None = None,
     cells: int = _CELLS,
 ) -> Iterator[NDArray[np.uint16]]:
-    """Yields `resampled_counts` in parts of at most so many cells: [some resamples, rows] each.
+    """Yields `resampled_counts` in parts of at most `cells` cells: [some resamples, rows] each.
 
-    With clusters, each resample holds as many of these as there are.
+    With clusters, each resample draws as many clusters as there are.
 
     Raises:
-      ValueError: for no rows.
+      ValueError: if there are no rows.
     """
     if size < 1:
         raise ValueError("There are no rows to draw from.")
     groups = cluster_numbers(size, clusters)
-    # Clusters are drawn, not rows: rows of one cluster are alike, and drawn one by one they would
-    # make the figure look surer than it is.
+    # Draw clusters, not rows: rows of a cluster are alike, and drawing them one by one would make
+    # the figure look more certain than it is.
     count = int(groups.max()) + 1
     generator = np.random.default_rng(seed)
     step = max(1, cells // size)
     for start in range(0, resamples, step):
-        # How often a cluster is drawn is about Poisson with mean 1, far below the end of uint16.
+        # The number of draws of a cluster is about Poisson with mean 1, far below uint16's maximum.
         drawn = np.empty((min(step, resamples - start), count), np.uint16)
-        # A resample is kept as counts, which weigh the rows; no row is copied. Lines are drawn one
-        # by one, so that draws do not depend on how many of them a part holds.
+        # A resample is stored as the rows' counts, without copying rows. Lines are drawn one by
+        # one, so that draws do not depend on the number of lines in a part.
         for line in drawn:
             line[:] = np.bincount(generator.integers(count, size=count), minlength=count)
         # A row counts as often as its cluster is drawn: [some resamples, rows].
@@ -117,12 +117,12 @@ def drawn_counts(
 
 
 def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> NDArray[np.intp]:
-    """Returns for each row the number of its cluster, from 0 in order of appearance: [rows].
+    """Returns the number of each row's cluster, from 0 in order of appearance: [rows].
 
-    Without clusters, each row is one of its own.
+    Without clusters, each row is a cluster of its own.
 
     Raises:
-      ValueError: there are not as many clusters as rows.
+      ValueError: if there are not as many clusters as rows.
     """
     if clusters is None:
         return np.arange(size)
@@ -136,7 +136,7 @@ def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> ND
 
 
 def interval_note(confidence: float, resamples: int, over: str = "rows") -> str:
-    """Returns the sentence on intervals that stands below a table; `over` is what is drawn."""
+    """Returns a table's note on its intervals; `over` names the drawn items."""
     drawn = pluralize(resamples, "resample")
     return f"Intervals: {100 * confidence:g}% percentile bootstrap over {over}, {drawn}."
 
@@ -144,20 +144,20 @@ def interval_note(confidence: float, resamples: int, over: str = "rows") -> str:
 def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     """Returns the interval that holds the share `confidence` of a statistic's resampled values.
 
-    NaN (resamples in which the statistic is undefined) are left out; the ends are NaN where all
+    NaN (resamples in which the statistic is undefined) are left out; the ends are NaN if all values
     are.
 
     Raises:
-      ValueError: for a confidence outside of (0, 1).
+      ValueError: on a confidence outside (0, 1).
     """
     if not 0 < confidence < 1:
         raise ValueError(f"A confidence is between 0 and 1, not {confidence}.")
     defined = np.asarray(values, np.float64)
-    # A resample without one of the classes, for example, says nothing of the figure's size.
+    # For example, a resample that lacks a class has no figure.
     defined = defined[~np.isnan(defined)]
     if not defined.size:
         return NO_INTERVAL
-    # The percentile interval leaves out as much at each end.
+    # The percentile interval leaves out equal shares at both ends.
     tail = (1 - confidence) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
     return Interval(float(low), float(high))

@@ -1,7 +1,7 @@
-"""The statistics tables of the papers, from examples alone.
+"""The papers' tables of dataset statistics, computed from examples.
 
-Counts are whole numbers, averages floats. Words are counted as `lower_words` finds them: the papers
-do not say how they did, so averages come near theirs but need not be equal.
+Counts are integers, averages floats. Words are counted by `lower_words`: the papers do not say how
+they counted, so averages are close to theirs but need not be equal.
 """
 
 import collections
@@ -20,28 +20,28 @@ from faith_jax.statistics.texts.text_metrics import extractiveness
 
 Example = Mapping[str, Any]
 Splits = Mapping[str, Sequence[Example]]
-# What the Seekers said before a response of Wizard of Wikipedia, by that and its knowledge.
+# The Seekers' texts before responses in Wizard of Wikipedia, by (response, knowledge).
 Before = Mapping[tuple[str, str], Collection[str]]
 
 
 def faithdial_table(splits: Splits, before: Before | None = None) -> Table:
     """Returns Dziri 2022's table 2, and the shares of edited turns (section 4.1), 0 to 100.
 
-    Turns are the utterances that a dialogue's last example knows of, its response included;
-    speakers alternate back from the Wizard's response. FaithDial's files have what the Wizard said
-    before any edit, but not what the Seeker said. With `before`, the turns of Seekers are compared
-    with Wizard of Wikipedia's, where it has the response that followed; see `said_before`.
+    A dialogue's turns are the history and response of its last example; speakers alternate back
+    from the Wizard's response. FaithDial's files have the Wizard's original turns, but not the
+    Seeker's. With `before` (see `said_before`), the Seekers' turns are compared with Wizard of
+    Wikipedia's if that has the response that followed.
     """
     table = _by_split("FaithDial (Dziri 2022, table 2)", splits, _dialogue_statistics)
     published = "Published: 84.7% of the Wizard's turns are edited, and 28.1% of the Seeker's."
     if before is None:
         return table._replace(notes=(published,))
-    # Of each Seeker turn that Wizard of Wikipedia has, whether it is another one there: by split.
+    # By split: for each Seeker turn found in Wizard of Wikipedia, whether its text differs there.
     edited = []
     for examples in splits.values():
         edited_turns = []
         for example in examples:
-            # The response before the edit is what Wizard of Wikipedia has.
+            # Wizard of Wikipedia has the response before the edit.
             response = one_space(example["original_response"] or example["response"])
             seekers = before.get((response, one_space(example["knowledge"])))
             if seekers and example["history"]:
@@ -53,9 +53,9 @@ def faithdial_table(splits: Splits, before: Before | None = None) -> Table:
 
 
 def said_before(turns: Iterable[Example]) -> dict[tuple[str, str], set[str]]:
-    """Collects the texts that stand right before the responses of Wizard of Wikipedia's turns.
+    """Collects the texts right before the responses of Wizard of Wikipedia's turns.
 
-    They are by response and knowledge.
+    The texts are keyed by (response, knowledge).
     """
     before: dict[tuple[str, str], set[str]] = {}
     for turn in turns:
@@ -68,11 +68,11 @@ def said_before(turns: Iterable[Example]) -> dict[tuple[str, str], set[str]]:
 def share_by_class(splits: Splits) -> Table:
     """Returns the shares of BEGIN's classes and of speech acts in each (Dziri 2022, figure 2).
 
-    Shares are per cent, 0 to 100: of a split's labelled responses, and of a class's responses those
-    with a verbal response mode (VRM), of which one may have several. FaithDial's labels are of
-    Wizard of Wikipedia's responses, before any edit.
+    Shares are in per cent, 0 to 100: each class's share of a split's labelled responses, and each
+    verbal response mode's (VRM) share of a class's responses, which may have several modes.
+    FaithDial's labels belong to Wizard of Wikipedia's responses, before any edit.
     """
-    # Each mode counts once in a response.
+    # Each mode counts once per response.
     counts = collections.Counter(
         mode for examples in splits.values() for e in examples for mode in set(e["vrm_labels"])
     )
@@ -84,7 +84,7 @@ def share_by_class(splits: Splits) -> Table:
             if name := begin_class(example["begin_labels"]):
                 by_class.setdefault(name, []).append(example["vrm_labels"])
         total = sum(map(len, by_class.values()))
-        # The largest class first, equal ones by name.
+        # The largest class first, ties by name.
         for name, modes_of_responses in sorted(
             by_class.items(), key=lambda pair: (-len(pair[1]), pair[0])
         ):
@@ -127,7 +127,7 @@ def _dialogue_statistics(examples: Sequence[Example]) -> dict[str, float]:
             last[example["dialogue"]] = example
     dialogues = [[*example["history"], example["response"]] for example in last.values()]
     turns = sum(map(len, dialogues))
-    # The last turn is the Wizard's, so that the Seeker's are every second one before it.
+    # The last turn is the Wizard's, so the Seeker's are every second turn before it.
     seeker = [text for dialogue in dialogues for text in dialogue[-2::-2]]
     edited = [bool(example["original_response"]) for example in examples]
     return {
@@ -168,7 +168,7 @@ def _average_words(texts: Iterable[str]) -> float:
 
 
 def count_table(title: str, splits: Splits, fields: Sequence[str]) -> Table:
-    """Returns how many examples each split has, also by the combinations of the fields' values."""
+    """Counts the examples of each split, by the combinations of the fields' values and in total."""
     counts = {
         name: collections.Counter(
             tuple(
@@ -186,7 +186,7 @@ def count_table(title: str, splits: Splits, fields: Sequence[str]) -> Table:
 
 
 def true_table(corpora: Mapping[str, Sequence[Example]]) -> Table:
-    """Returns Steen 2023's table 8: consistent and inconsistent texts of each corpus."""
+    """Returns Steen 2023's table 8: numbers of consistent and inconsistent texts by corpus."""
     rows = []
     for name, examples in corpora.items():
         size, consistent = len(examples), sum(int(e["label"]) for e in examples)
@@ -201,8 +201,8 @@ def extractiveness_table(
 ) -> Table:
     """Returns mean and quartiles of coverage and density of each split (Dziri 2022, figure 3).
 
-    `response` and `knowledge` give an example's response and what it may copy from. Nothing can be
-    copied where there is no knowledge: such examples are left out, as a note says.
+    `response` and `knowledge` return an example's response and the text that it may copy from.
+    Without knowledge nothing can be copied: such examples are left out, as a note says.
     """
     rows, notes = [], []
     for name, examples in splits.items():
@@ -212,10 +212,10 @@ def extractiveness_table(
             notes.append(f"{name}: {left} without words of knowledge are left out.")
         measures = [extractiveness(response(e), knowledge(e)) for e in grounded]
         for measure in ("coverage", "density"):
-            # Without NaN, the only value that does not equal itself: texts without words.
+            # Drop NaN (texts without words), the only value that does not equal itself.
             values = sorted(v for f in measures if (v := getattr(f, measure)) == v)
             if values:
-                quartiles = values * 3  # of a single value, which has no quantiles
+                quartiles = values * 3  # a single value has no quantiles
                 if len(values) > 1:
                     quartiles = statistics.quantiles(values, n=4, method="inclusive")
                 rows.append((name, measure, statistics.fmean(values), *quartiles))
@@ -224,7 +224,7 @@ def extractiveness_table(
 
 
 def bias_table(examples: Iterable[Example], text: str, label: str) -> Table:
-    """Returns the five bigrams that give each label away most (Gupta 2022, table 2).
+    """Returns the five bigrams that give away each label most (Gupta 2022, table 2).
 
     `text` and `label` are the fields of a claim and its label.
     """
@@ -232,7 +232,7 @@ def bias_table(examples: Iterable[Example], text: str, label: str) -> Table:
     labels = [name for _, name in pairs]
     ranked = lexical_bias([claim for claim, _ in pairs], labels)
     rows = tuple(
-        # In units of 10^-6, as the paper has it.
+        # In units of 10^-6, as in the paper.
         (name, b.bigram, 1e6 * b.local_mutual_information, b.probability, b.occurrences)
         for name in sorted(set(labels))
         for b in [bias for bias in ranked if bias.label == name][:5]
@@ -242,13 +242,13 @@ def bias_table(examples: Iterable[Example], text: str, label: str) -> Table:
 
 
 class _Bias(NamedTuple):
-    """How a bigram w (words joined by a space) and a label l go together.
+    """The association of a bigram w (words joined by a space) and a label l.
 
     Attributes:
       local_mutual_information: p(w, l) * log(p(l | w) / p(l)), in nats; higher = the bigram
         gives the label away more often.
       probability: p(l | w).
-      occurrences: how often the bigram occurs with the label.
+      occurrences: number of the bigram's occurrences with the label.
     """
 
     bigram: str
@@ -259,9 +259,9 @@ class _Bias(NamedTuple):
 
 
 def lexical_bias(texts: Sequence[str], labels: Sequence[str]) -> list[_Bias]:
-    """Returns every bigram of lower-cased words with every label it occurs with, the highest first.
+    """Returns every bigram of lower-cased words with every label it occurs with, highest first.
 
-    Probabilities are of bigram occurrences; ties are in the order of bigram and label.
+    Probabilities are over bigram occurrences; ties are sorted by bigram and label.
 
     >>> rows = lexical_bias(["it is not hot", "it is hot", "it is warm"], ["no", "yes", "yes"])
     >>> [(row.bigram, row.label) for row in rows[:2]]
@@ -272,10 +272,10 @@ def lexical_bias(texts: Sequence[str], labels: Sequence[str]) -> list[_Bias]:
     pairs: collections.Counter[tuple[str, str]] = collections.Counter()
     for text, label in zip(texts, labels, strict=True):
         words = lower_words(text)
-        # Every occurrence counts, also several in one text.
+        # Every occurrence counts, even several in one text.
         pairs.update((" ".join(gram), label) for gram in itertools.pairwise(words))
     total = sum(pairs.values())
-    # The marginal counts: of a bigram with any label, and of all bigrams with a label.
+    # Marginal counts: a bigram with any label, and all bigrams with a label.
     by_gram, by_label = collections.Counter[str](), collections.Counter[str]()
     for (gram, label), count in pairs.items():
         by_gram[gram] += count
@@ -286,5 +286,5 @@ def lexical_bias(texts: Sequence[str], labels: Sequence[str]) -> list[_Bias]:
         # p(w, l) log(p(l | w) / p(l)), with natural logarithms.
         value = count / total * math.log(probability / (by_label[label] / total))
         biases.append(_Bias(gram, label, value, probability, count))
-    # Ties in a fixed order, whatever the order of the texts.
+    # Sort ties too, so that the result does not depend on the order of the texts.
     return sorted(biases, key=lambda b: (-b.local_mutual_information, b.bigram, b.label))

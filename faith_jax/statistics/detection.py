@@ -1,8 +1,8 @@
 """How well calls find unfaithful responses: balanced accuracy, precision, recall and F1.
 
-A figure is a function of sums over rows, such as how many faithful rows there are and how many of
-them are called so. Its standard error comes from leaving out one unit at a time (all rows of a
-document), by subtracting the unit's sums: no row is drawn, and nothing depends on a seed.
+A figure is a function of sums over rows, such as the number of faithful rows and how many of them
+are called faithful. Its standard error comes from leaving out one unit (all rows of a document) at
+a time, by subtracting the unit's sums: nothing is drawn at random.
 
 >>> labels, calls = np.array([1, 1, 0, 0]), np.array([True, False, False, False])
 >>> balanced_accuracy(labels, calls, np.arange(4)).value
@@ -20,22 +20,22 @@ from numpy.typing import ArrayLike, NDArray
 from faith_jax.statistics.estimates import Estimate, jackknife_sums, unit_sums
 
 Floats = NDArray[np.float64]
-Span = tuple[int, int]  # of characters: start, end, exclusive
-_ROUNDING = 1e-24  # a variance that is rounding
+Span = tuple[int, int]  # start and end (exclusive), in characters
+_ROUNDING = 1e-24  # smaller variances are rounding
 
 
 def balanced_accuracy(labels: ArrayLike, calls: ArrayLike, units: NDArray[np.intp]) -> Estimate:
-    """Returns the mean of the shares of faithful and of unfaithful rows that are called so.
+    """Returns the balanced accuracy: the mean recall of faithful and of unfaithful rows.
 
-    It is in [0, 1]; 0.5 is chance. NaN where a class is missing; without an error where leaving out
-    a unit leaves none of a class. Labels (1 = faithful, 0 = not), calls (whether a row is called
-    faithful) and the numbers of the rows' units, from 0, are [rows].
+    It is in [0, 1]; 0.5 is chance. NaN if a class is missing; the error is NaN if leaving out a
+    unit removes a class. Labels (1 = faithful, 0 = not), calls (whether a row is called faithful)
+    and the numbers of the rows' units, from 0, are [rows].
     """
     truth, called = np.asarray(labels, np.float64), np.asarray(calls, bool)
-    # [units, 4]: faithful rows, those called so; unfaithful rows, those called so.
+    # [units, 4]: faithful rows, and correct calls among them; unfaithful rows, and correct calls.
     sums = _sum_by_unit(*_of_classes(truth, called), units=units)
     rows = sums[:, [0, 2]]
-    # An end of the scale rests on the units of the smaller class.
+    # The evidence for a value at an end of the scale is limited by the smaller class.
     ends = int(np.count_nonzero(rows, axis=0).min(initial=len(sums)))
     return _two_class_estimate(_mean_recall, sums, rows, sums[:, [1, 3]], 1)._replace(ends=ends)
 
@@ -43,9 +43,9 @@ def balanced_accuracy(labels: ArrayLike, calls: ArrayLike, units: NDArray[np.int
 def balanced_accuracy_difference(
     labels: ArrayLike, calls: ArrayLike, others: ArrayLike, units: NDArray[np.intp]
 ) -> Estimate:
-    """Returns by how much the balanced accuracy of calls is above that of others, paired by unit.
+    """Returns the balanced accuracy of calls less that of others, paired by unit.
 
-    The p-value is at least that of exchanging the units in which the two call rows differently.
+    The p-value is at least that of exchanging the units in which the calls differ.
     """
     truth, (called, beside) = np.asarray(labels, np.float64), np.array([calls, others], bool)
     first, second = _of_classes(truth, called), _of_classes(truth, beside)
@@ -63,13 +63,13 @@ def balanced_accuracy_difference(
 def error_figures(
     hits: ArrayLike, called: ArrayLike, true: ArrayLike, units: NDArray[np.intp]
 ) -> tuple[Estimate, Estimate, Estimate]:
-    """Returns precision, recall and F1 of what is called an error, each in [0, 1].
+    """Returns precision, recall and F1 of called errors, each in [0, 1].
 
-    Of each row [rows] how much (responses or characters) is called an error and is one, is called
-    one, and is one; and the number of its unit, from 0.
+    For each row [rows], `called` is the amount (responses or characters) called an error, `true`
+    the amount that is an error, `hits` the amount that is both, `units` the unit's number, from 0.
     """
     sums = _sum_by_unit(hits, called, true, units=units)
-    # Rows that are neither called errors nor are errors change no figure, and weigh nothing.
+    # Rows without called or true errors do not affect any figure and have weight 0.
     weights = sums[:, 1] + sums[:, 2]
     return (
         jackknife_sums(lambda s: _divide_or_nan(s[:, 0], s[:, 1]), sums, weights),
@@ -80,28 +80,29 @@ def error_figures(
 
 
 def best_balanced_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
-    """Returns the score from which on calling rows faithful has the best balanced accuracy.
+    """Returns the threshold for calling rows faithful with the best balanced accuracy.
 
-    Of several equally good ones it is the highest; NaN where a class is missing. Scores (higher =
-    more faithful) and labels (1 = faithful, 0 = not) are [rows]; a row with NaN does not count.
+    Rows at or above it are called faithful. Ties go to the highest; NaN if a class is missing.
+    Scores (higher = more faithful) and labels (1 = faithful, 0 = not) are [rows]; rows with NaN are
+    ignored.
     """
     values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     defined = ~np.isnan(values + truth)
     values, truth = values[defined], truth[defined]
     if np.unique(truth).size < 2:
         return math.nan
-    # Falling, so that the first of several equally good ones is the highest.
+    # In descending order, so that the first of several best ones is the highest.
     places = np.unique(values)[::-1]
     scores_of_ones, scores_of_zeros = np.sort(values[truth == 1]), np.sort(values[truth == 0])
-    # Called right: the ones at or above a threshold, and the zeros below it. [distinct scores].
+    # Correct calls are ones at or above a threshold, and zeros below it: [distinct scores].
     recall_of_ones = 1 - np.searchsorted(scores_of_ones, places) / scores_of_ones.size
     recall_of_zeros = np.searchsorted(scores_of_zeros, places) / scores_of_zeros.size
     mean = (recall_of_ones + recall_of_zeros) / 2
-    return float(places[mean >= mean.max() - 1e-12][0])  # equal but for rounding
+    return float(places[mean >= mean.max() - 1e-12][0])  # equal except for rounding
 
 
 def merge_spans(spans: Sequence[Span]) -> list[Span]:
-    """Returns the same characters as spans in order that do not meet.
+    """Merges overlapping and adjacent spans; returns sorted, disjoint spans.
 
     >>> merge_spans([(5, 8), (0, 3), (2, 4), (9, 9)])
     [(0, 4), (5, 8)]
@@ -118,7 +119,7 @@ def merge_spans(spans: Sequence[Span]) -> list[Span]:
 def called_spans(words: Sequence[Sequence[Any]], response: str, cut: float) -> list[Span]:
     """Returns the spans of a response whose words have scores below a cut.
 
-    Words that nothing but white space parts are one span, as people mark them.
+    Words with only white space between them form one span, as in human annotations.
     """
     called = sorted(
         (start, end) for start, end, score, text in words if text is None and score < cut
@@ -132,8 +133,8 @@ def called_spans(words: Sequence[Sequence[Any]], response: str, cut: float) -> l
 
 
 def shared_characters(first: Sequence[Span], second: Sequence[Span]) -> int:
-    """Returns how many characters are in both; each is of `merge_spans`."""
-    # Merged spans do not overlap, so that no character counts twice.
+    """Returns the number of characters in both lists of spans, from `merge_spans`."""
+    # Merged spans do not overlap, so no character counts twice.
     return sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in first for b in second)
 
 
@@ -144,29 +145,28 @@ def _sum_by_unit(*columns: ArrayLike, units: NDArray[np.intp]) -> Floats:
 
 
 def _of_classes(truth: Floats, called: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
-    """Returns which rows are faithful, and called so; unfaithful, and called so: [rows] each."""
+    """Returns masks [rows]: faithful, correct calls of them, unfaithful, correct calls of them."""
     return [truth == 1, (truth == 1) & called, truth == 0, (truth == 0) & ~called]
 
 
 def _two_class_estimate(
     figure: Callable[[Floats], Floats], sums: Floats, rows: Floats, gains: Floats, added: int
 ) -> Estimate:
-    """Returns the mean of a rate of each class, or of its differences.
+    """Returns the mean over both classes of a rate, or of a difference of rates.
 
-    Where all rows of one class are called alike, and those of the other one are not, the class has
-    the variance that two more units would give it: one called right and one wrong (Agresti & Caffo
-    2000), or of a difference half a unit of each kind (Agresti & Min 2005). Else a class of three
-    rows would be known for certain. The degrees of freedom are those of two variances that are
-    added, as for AUCs (`AreaComponents.estimate`), each of as many units of equal size as weigh
-    alike.
+    If all rows of exactly one class are called alike, this class gets the variance that two more
+    units would give it: one called right and one wrong (Agresti & Caffo 2000), or for a difference,
+    half a unit of each kind (Agresti & Min 2005). Otherwise a class of, say, three rows would seem
+    certain. The degrees of freedom are those of the sum of two variances, as for AUCs
+    (`AreaComponents.estimate`), each with the effective number of equally large units.
 
     Args:
-      figure: of the sums over some units.
-      sums: of each unit, [units, columns].
-      rows: of each class in each unit, [units, 2].
-      gains: how many of them are called right; of a difference, less those that the others call
-        right: [units, 2].
-      added: the sum of the gains of the two units that are added.
+      figure: maps the sums over some units to the figure.
+      sums: sums of each unit, [units, columns].
+      rows: number of rows of each class in each unit, [units, 2].
+      gains: number of these rows that are called right; for a difference, less the number that the
+        others call right: [units, 2].
+      added: the sum of the gains of the two added units.
     """
     estimate = jackknife_sums(figure, sums, np.ones(len(sums)))
     if math.isnan(estimate.value + estimate.error):
@@ -177,7 +177,7 @@ def _two_class_estimate(
     is_constant = variances < _ROUNDING
     more = counts + 2
     squares = (counts * rates**2 + 1) / more - ((counts * rates + added) / more) ** 2
-    # Where both classes are constant, nothing is known: see `Estimate.is_constant`.
+    # If both classes are constant, the variance is unknown: see `Estimate.is_constant`.
     unseen = np.where(is_constant & ~is_constant.all(), squares / more, 0.0)
     parts = (variances + unseen) / 4  # the figure is the mean of two rates
     spread = float(np.sum(parts**2 / (totals**2 / (rows**2).sum(axis=0) - 1)))

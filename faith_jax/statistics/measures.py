@@ -1,8 +1,8 @@
 """Figures of systems on the same rows: means and BLEU, their errors, and paired differences.
 
-A figure is a function of sums over rows: a mean, a share, or the BLEU of a corpus. `Measure` keeps
-each row's summands, so that the figure without any unit is a subtraction away. A difference is of
-the rows for which both systems have a figure.
+A figure is a function of sums over rows: a mean, a share, or a corpus's BLEU. `Measure` keeps each
+row's summands, so that the figure without a given unit needs only a subtraction. A difference is
+computed on the rows for which both systems have a figure.
 
 >>> better, worse = mean_measure([0.9, 0.8, 0.7]), mean_measure([0.1, 0.2, 0.3])
 >>> cells = compare_measures({"plain": {"f1": worse}, "pmi": {"f1": better}}, {"pmi": "plain"})
@@ -31,20 +31,20 @@ from faith_jax.statistics.estimates import (
 from faith_jax.statistics.significance import SIGNIFICANT, holm_by_baseline
 
 Floats = NDArray[np.float64]
-# What rows may lack, with the unit of its share.
+# Names of the shares of rows that lack something.
 UNDEFINED, EMPTY = "undefined, %", "empty answers, %"
 
 
 class Measure(NamedTuple):
-    """A figure of rows.
+    """A figure computed from rows.
 
     Attributes:
       summands: float64 [rows, sums].
-      value: of their totals, [n, sums] to [n]; NaN where it is undefined.
-      counts: [rows], how many replicates count; 0 = the row has no figure.
-      bounds: the ends of its scale; None = unknown.
+      value: maps totals of summands [n, sums] to figures [n]; NaN if undefined.
+      counts: [rows], number of replicates that have a value; 0 = the row has no figure.
+      bounds: the ends of the figure's scale; None = unknown.
       spread: standard deviation over replicates; NaN for a single one.
-      replicates: how many there are.
+      replicates: number of replicates.
     """
 
     summands: Floats
@@ -56,29 +56,29 @@ class Measure(NamedTuple):
 
     @property
     def defined(self) -> int:
-        """How many rows of all replicates count."""
+        """The number of rows with a value, over all replicates."""
         return int(self.counts.sum())
 
     def estimate(self, units: NDArray[np.intp] | None = None) -> Estimate:
-        """Returns the figure of the rows that count, with its error; `units` are [rows]."""
+        """Returns the figure of all rows with a value, with its error; `units` are [rows]."""
         return _jackknife_measures([self], self.counts > 0, units)
 
     def difference(self, baseline: "Measure", units: NDArray[np.intp] | None = None) -> Estimate:
-        """Returns this figure less another of the same rows, on those that both have."""
-        # Paired: on the same rows, what both systems find easy or hard cancels out.
+        """Returns this figure less the baseline's, on the rows that both have."""
+        # A paired comparison: on the same rows, how easy or hard they are cancels out.
         return _jackknife_measures([self, baseline], self.shared_rows(baseline), units)
 
     def shared_rows(self, baseline: "Measure") -> NDArray[np.bool_]:
-        """Returns which rows all replicates of both have: [rows]."""
-        # Replicates' summands are added up: a row that one of them lacks would weigh less in one
-        # mean than in the other.
+        """Returns which rows have a value in all replicates of both: [rows]."""
+        # Replicates' summands are added up: a row that is missing in a replicate would weigh less
+        # in one mean than in the other.
         return (self.counts == self.replicates) & (baseline.counts == baseline.replicates)
 
 
 def _jackknife_measures(
     measures: Sequence[Measure], where: NDArray[np.bool_], units: NDArray[np.intp] | None
 ) -> Estimate:
-    """Returns the first figure, less the second if there is one, of some rows."""
+    """Returns the first figure on some rows, less the second if there is one."""
     if not where.any():
         return Estimate(math.nan, math.nan, math.nan, 0)
     size = int(where.sum())
@@ -89,8 +89,8 @@ def _jackknife_measures(
     sums = unit_sums(summands, numbers, len(sizes))
 
     def figure(totals: Floats) -> Floats:
-        # Both figures without the same unit, and only then their difference: so its error is that
-        # of pairs.
+        # Both figures leave out the same unit at a time, so the difference has the error of a
+        # paired comparison.
         parts = zip(measures, np.split(totals, len(measures), axis=1), strict=True)
         first, *second = (measure.value(part) for measure, part in parts)
         return first - second[0] if second else first
@@ -99,9 +99,9 @@ def _jackknife_measures(
 
 
 class Difference(NamedTuple):
-    """How far a system's figure is above that of its baseline, on the rows that both have.
+    """How far a system's figure is above its baseline's, on the rows that both have.
 
-    `rows` of the rows that there are, `of`.
+    `rows` is the number of these rows, out of `of` rows.
     """
 
     estimate: Estimate
@@ -116,12 +116,12 @@ class Difference(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A system's figure, of all rows that count, and its difference from the baseline, if any.
+    """A system's figure on all rows with a value, and its difference from the baseline, if any.
 
     Attributes:
-      interval: of the value; NaN where there is none.
-      p_value: two-sided, of the difference; NaN without a baseline.
-      significant: whether it differs after Holm's correction.
+      interval: interval of the value; NaN if there is none.
+      p_value: two-sided p-value of the difference; NaN without a baseline.
+      significant: whether the difference is significant after Holm's correction.
       spread: standard deviation over replicates; NaN for a single one.
       corrected: the p-value after Holm's correction; NaN without a baseline.
     """
@@ -137,22 +137,22 @@ class Cell(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether it differs from the baseline by more than rounding, significantly or not."""
+        """Whether the figure differs from the baseline by more than rounding."""
         return self.difference is not None and abs(self.difference.value) > 1e-9
 
     def test_text(self) -> str:
-        """Returns the p-value of the difference as a sentence has it: " (p = 0.018)"; "" = none."""
+        """Returns the difference's p-value for use in a sentence, " (p = 0.018)"; "" = none."""
         return "" if math.isnan(self.corrected) else f" ({p_value_text(self.corrected)})"
 
     def text(self, digits: int) -> str:
-        """Returns the figure as the table shows it."""
+        """Returns the figure as text for the table."""
         if math.isnan(self.value):
             return DASH
         mark = MARK if self.significant else ""
         return figure_text(self.value, self.interval, digits, mark, self.spread)
 
     def difference_text(self, digits: int) -> str:
-        """Returns the difference from the baseline as the table shows it."""
+        """Returns the difference from the baseline as text for the table."""
         if self.difference is None or math.isnan(self.difference.value):
             return DASH
         mark = MARK if self.significant else ""
@@ -170,14 +170,13 @@ def mean_measure(
     high: float = 1.0,
     bounds: tuple[float, float] | None = None,
 ) -> Measure:
-    """Returns the mean of the values [rows] that are not NaN; `low` becomes 0 and `high` 1.
+    """Returns the mean of the values [rows] that are not NaN, mapping `low` to 0 and `high` to 1.
 
     Nothing is clipped. `bounds` are the ends of the values' own scale.
     """
     scores = np.asarray(values, np.float64)
     defined = ~np.isnan(scores)
-    # A mean is a ratio of two sums, [rows, 2]: leaving out a unit also takes its rows from the
-    # count.
+    # A mean is a ratio of two sums, [rows, 2]: leaving out a unit also lowers the count of rows.
     summands = np.stack([np.where(defined, scores, 0.0), defined.astype(np.float64)], axis=1)
     ends = None
     if bounds is not None:
@@ -185,7 +184,7 @@ def mean_measure(
 
     def value(totals: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
-            # Linear, and so the same of the mean as of each row.
+            # The mapping is linear, so it may be applied to the mean.
             return (totals[:, 0] / totals[:, 1] - low) / (high - low)
 
     return Measure(summands, value, defined.astype(np.intp), ends)
@@ -194,8 +193,8 @@ def mean_measure(
 def missing_share(replicates: Sequence[ArrayLike]) -> Measure:
     """Returns the share of rows that lack something (`UNDEFINED`, `EMPTY`), in per cent.
 
-    Without it a mean may look better than it is. Each replicate says of each row, [rows], whether
-    it does; NaN = unknown.
+    Without this share, a mean may look better than it is. Each replicate has 1 for a row that lacks
+    it and 0 for others, [rows]; NaN = unknown.
     """
     return join_replicates(
         # A high end of 0.01 shows shares in per cent.
@@ -206,11 +205,11 @@ def missing_share(replicates: Sequence[ArrayLike]) -> Measure:
 def bleu_measure(
     responses: Sequence[str], references: Sequence[str], lowercase: bool = False
 ) -> Measure:
-    """Returns sacrebleu's BLEU-4 of the corpus, 0 to 100, with a reference for each response."""
+    """Returns sacrebleu's corpus BLEU-4, from 0 to 100, with one reference for each response."""
     from sacrebleu.metrics import BLEU
 
-    # BLEU of a corpus is no mean of sentences: it is of sums of matching and of all n-grams, and of
-    # lengths. A sentence's order decides its own score alone, which is not used here.
+    # Corpus BLEU is not a mean over sentences: it is computed from sums of matching n-grams, of all
+    # n-grams, and of lengths. `effective_order` affects only sentence scores, which are not used.
     bleu = BLEU(effective_order=True, lowercase=lowercase)
     sentences = [
         bleu.sentence_score(text, [gold]) for text, gold in zip(responses, references, strict=True)
@@ -222,7 +221,7 @@ def bleu_measure(
 
     def value(totals: Floats) -> Floats:
         scores = []
-        # Counts are whole again after sums in float64.
+        # Round the float64 sums back to integer counts.
         for counts in np.rint(totals).astype(int).tolist():
             lengths = counts[8], counts[9]
             scores.append(BLEU.compute_bleu(counts[:4], counts[4:8], *lengths, "exp").score)
@@ -238,12 +237,12 @@ def compare_measures(
     units: NDArray[np.intp] | None = None,
     together: Collection[str] = (),
 ) -> dict[str, dict[str, Cell]]:
-    """Returns each system's figures, by the measure's name; arguments as in `systems_table`.
+    """Returns each system's figures by the measure's name; arguments as in `systems_table`.
 
-    All measures are of the same rows, in the same order; `units` are the numbers of the rows'
-    units [rows], None = each row is one. A difference, its interval and its p-value are of the rows
+    All measures have the same rows in the same order; `units` are the numbers of the rows' units,
+    [rows]; None = each row is a unit. A difference, its interval and its p-value are on the rows
     that both systems have. P-values are corrected over the systems that share a baseline, and also
-    over the measures that are named in `together`.
+    over the measures named in `together`.
     """
     measures = next(iter(systems.values()))
     differences = {
@@ -253,8 +252,8 @@ def compare_measures(
     }
     p_values: dict[str, dict[tuple[Hashable, str], float]] = {}
     for (name, baseline, label), estimate in differences.items():
-        # Holm's correction is over a family: all figures from which one might pick the one that
-        # differs.
+        # Holm's correction is over a family: all figures among which one might pick a significant
+        # one.
         family = "" if label in together else label
         p_values.setdefault(family, {})[(name, label), baseline] = estimate.p_value()
     corrected = {
@@ -287,14 +286,14 @@ def compare_measures(
 
 
 def join_replicates(replicates: Sequence[Measure]) -> Measure:
-    """Returns the figure of the rows of all replicates together."""
+    """Joins replicates: returns the figure over the rows of all of them."""
     totals = [float(m.value(m.summands.sum(axis=0, keepdims=True))[0]) for m in replicates]
     return replicates[0]._replace(
-        # Responses of all replicates to a row are one unit: they depend on each other, and more
-        # replicates make no more rows.
+        # All replicates' responses to a row are one unit: they depend on each other, and more
+        # replicates do not add rows.
         summands=np.sum([measure.summands for measure in replicates], axis=0),
         counts=np.sum([measure.counts for measure in replicates], axis=0),
-        # How much training or sampling again changes the figure; the error above is of other rows.
+        # The spread is due to training or sampling again; an estimate's error is due to the rows.
         spread=statistics.stdev(totals) if len(totals) > 1 else math.nan,
         replicates=len(replicates),
     )

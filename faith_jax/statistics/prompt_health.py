@@ -1,7 +1,7 @@
-"""How healthy a prompt-tuned soft prompt is: how far it moved, where it stands in the vocabulary.
+"""Health of a tuned soft prompt: how far it moved, and where it lies in the vocabulary.
 
-First the numbers of one run, then how runs of other seeds and starts compare, then warnings: what
-is off, and what to do about it.
+Computes figures of one run, comparisons of runs with other seeds and starts, and warnings that say
+what is wrong and how to fix it.
 
 >>> start = np.array([[3.0, 4.0]])
 >>> movement(np.array([[3.0, 3.0]]), start).relative.tolist()
@@ -19,29 +19,29 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Rows = NDArray[np.floating]
 _QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
-# Rows of an embedding that are compared at once: 64 MiB for 1,024 channels in float64.
+# Number of embedding rows that are compared at once: 64 MiB for 1,024 channels in float64.
 _ROWS = 8192
 
-# Where warnings begin.
-# A vector that moved by less of its start's norm was hardly trained.
+# Thresholds of the warnings.
+# A vector that moved by a smaller share of its start's norm was hardly trained.
 _LEAST_MOVEMENT = 0.01
-# Gradients that fell below this share of what they were.
+# Gradients vanish if they fall below this share of their first values.
 _VANISHED = 1e-3
-# Gradients that exceeded their median so many times.
+# Gradients explode if they exceed their median by this factor.
 _EXPLODED = 100.0
-# Norms so many times above the 99% quantile of the vocabulary's, or below the 1% quantile.
+# Norms are far outside if above the vocabulary's 99% quantile, or below its 1% one, by this factor.
 _FAR_OUTSIDE = 3.0
 _SAME_WAY = 0.98
 # Relative differences of validation losses.
 _RISEN, _DISAGREED = 0.05, 0.05
-# Differences so many times their standard error are not due to chance.
+# Differences of more than this many standard errors are not due to chance.
 _SURE = 3.0
 _APART, _TOGETHER = 0.5, 0.99
-_MAX_NAMES = 8  # of vectors or runs that a warning lists
+_MAX_NAMES = 8  # vectors or runs that a warning lists
 
 
 class Movement(NamedTuple):
-    """How far the vectors of a prompt are from their start: L2, and cosine, [length] each.
+    """The L2 distances and cosines of a prompt's vectors to their start, [length] each.
 
     `relative` is the L2 distance over the start's norm. NaN for a start, or a vector, of zeros.
     """
@@ -52,9 +52,9 @@ class Movement(NamedTuple):
 
 
 class VocabularyNorms(NamedTuple):
-    """L2 norms of a vocabulary's embeddings at `_QUANTILES`, and a prompt's vectors among them.
+    """L2 norms of a vocabulary's embeddings at `_QUANTILES`, and the ranks of a prompt's vectors.
 
-    `ranks` has for each vector the share of embeddings that are no longer than it: [length].
+    `ranks` is the share of embeddings that are not longer than each vector, [length].
     """
 
     quantiles: dict[float, float]
@@ -62,7 +62,7 @@ class VocabularyNorms(NamedTuple):
 
 
 class VocabularyPiece(NamedTuple):
-    """A vocabulary piece near a vector, readable, with its cosine or L2 distance."""
+    """A vocabulary piece near a vector, with readable text and its cosine or L2 distance."""
 
     token: int
     text: str
@@ -70,7 +70,7 @@ class VocabularyPiece(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Values that were logged by step: steps int [points]; values [points], or [points, length]."""
+    """Logged values by step: steps int [points]; values [points] or [points, length]."""
 
     steps: NDArray[np.int64]
     values: Floats
@@ -83,13 +83,13 @@ class PromptHealth:
     Attributes:
       name: "encoder_prompt" or "decoder_prompt".
       vectors: [length, embed].
-      start: the same before training; None = not known.
+      start: the vectors before training; None = not known.
       vocabulary: None = the base model's embeddings are not known.
-      start_pieces: for each vector the piece whose embedding its start is, "" = of none.
-      by_cosine: for each vector the nearest pieces, best first.
-      by_distance: the same by L2.
-      gradient_norms: by vector; no points where they were not logged.
-      movements: L2 distance from the start by vector; the same.
+      start_pieces: for each vector, the piece whose embedding equals its start; "" = none.
+      by_cosine: for each vector, the nearest pieces by cosine, best first.
+      by_distance: for each vector, the nearest pieces by L2 distance, best first.
+      gradient_norms: by vector; without points if not logged.
+      movements: L2 distance from the start by vector; without points if not logged.
     """
 
     name: str
@@ -123,13 +123,13 @@ class RunHealth:
     """A prompt-tuned run, named by its path.
 
     Attributes:
-      step: of the prompts; None = unknown.
-      initializer: which start its config names, "unknown" where there is no config.
-      settings: what else is worth knowing of its config, such as {"seed": "0"}.
-      base: names the base model whatever its form; "" = unknown.
-      training_loss: mean over target tokens in nats, of single batches.
-      validation_loss: the same, of the validation set.
-      notes: what could not be found out, and why.
+      step: training step of the prompts; None = unknown.
+      initializer: the start that the run's config names; "unknown" without a config.
+      settings: other relevant settings of the config, such as {"seed": "0"}.
+      base: identifies the base model regardless of its form; "" = unknown.
+      training_loss: mean over the target tokens of single batches, in nats.
+      validation_loss: mean over the target tokens of the validation set, in nats.
+      notes: what could not be determined, and why.
     """
 
     name: str
@@ -144,12 +144,12 @@ class RunHealth:
 
     @property
     def final_loss(self) -> float:
-        """The last validation loss, NaN where there is none."""
+        """The last validation loss; NaN if there is none."""
         return float(self.validation_loss.values[-1]) if len(self.validation_loss.steps) else np.nan
 
     @property
     def lowest_loss(self) -> tuple[int, float]:
-        """The step of the lowest validation loss, and that loss; (-1, NaN) where there is none."""
+        """The step of the lowest validation loss, and that loss; (-1, NaN) if there is none."""
         steps, values = self.validation_loss
         if not np.isfinite(values).any():
             return -1, np.nan
@@ -170,7 +170,7 @@ def movement(vectors: Rows, start: Rows) -> Movement:
 
 
 def cosines(first: Rows, second: Rows) -> Floats:
-    """Returns the cosine of each row of [n, embed] to each of [m, embed]: [n, m], NaN for zeros."""
+    """Returns the cosines of rows [n, embed] with rows [m, embed]: [n, m], NaN for zeros."""
     return np.clip(_normalize_rows(first) @ _normalize_rows(second).T, -1, 1)
 
 
@@ -182,13 +182,13 @@ def _normalize_rows(rows: Rows) -> Floats:
 
 def vocabulary_norms(vectors: Rows, embedding: Rows) -> VocabularyNorms:
     """Compares the norms of vectors [length, embed] with those of an embedding [vocab, embed]."""
-    # In float64 and by parts: embeddings may be in bfloat16, which would round the norms.
+    # Compute in float64, block by block: embeddings may be in bfloat16, which rounds norms.
     norms = np.linalg.norm(np.asarray(vectors, np.float64), axis=1)
     table = np.sort(
         np.concatenate([np.linalg.norm(rows, axis=1) for rows in _split_into_blocks(embedding)])
     )
     values = np.quantile(table, _QUANTILES)
-    # How many are no longer than it, over the vocabulary.
+    # The share of the vocabulary's norms that do not exceed each vector's norm.
     ranks = np.searchsorted(table, norms, side="right") / len(table)
     return VocabularyNorms(dict(zip(_QUANTILES, values.tolist(), strict=True)), ranks)
 
@@ -196,15 +196,15 @@ def vocabulary_norms(vectors: Rows, embedding: Rows) -> VocabularyNorms:
 def nearest_by_cosine(
     vectors: Rows, embedding: Rows, count: int
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Finds the rows of an embedding [vocab, embed] that point the way of vectors [length, embed].
+    """Finds the rows of an embedding [vocab, embed] nearest to vectors [length, embed] by cosine.
 
-    It returns ids and cosines [length, count], best first; equal ones by id. Rows of zeros point no
-    way and come last.
+    Returns ids and cosines [length, count], best first; ties by id. Rows of zeros, which have no
+    direction, come last.
     """
     similarities = np.concatenate(
         [cosines(vectors, rows) for rows in _split_into_blocks(embedding)], axis=1
     )
-    # Below any cosine, so that zeros come last; stable, so that equal ones are by id.
+    # -2 is below any cosine, so zeros come last; a stable sort orders ties by id.
     order = np.argsort(-np.nan_to_num(similarities, nan=-2.0), axis=1, kind="stable")[:, :count]
     return order, np.take_along_axis(similarities, order, axis=1)
 
@@ -214,11 +214,11 @@ def nearest_by_distance(
 ) -> tuple[NDArray[np.int64], Floats]:
     """Finds the rows of an embedding [vocab, embed] that are closest to vectors [length, embed].
 
-    It returns ids and L2 distances [length, count], closest first; equal ones by id.
+    Returns ids and L2 distances [length, count], closest first; ties by id.
     """
-    from scipy.spatial.distance import cdist  # takes half a second to import, as below
+    from scipy.spatial.distance import cdist  # imported here, as it takes half a second
 
-    # By differences, not as |a|^2 - 2ab + |b|^2: equal vectors are at exactly 0 (`rows_that_are`).
+    # Not as |a|^2 - 2ab + |b|^2, so that equal vectors have distance exactly 0 (`rows_that_are`).
     distances = np.concatenate(
         [cdist(vectors, rows) for rows in _split_into_blocks(embedding)], axis=1
     )
@@ -227,19 +227,19 @@ def nearest_by_distance(
 
 
 def rows_that_are(vectors: Rows, embedding: Rows) -> list[int | None]:
-    """Returns for each vector the first row of an embedding that equals it, None = no row does."""
+    """Returns, for each vector, the first embedding row that equals it; None = no row does."""
     ids, distances = nearest_by_distance(vectors, embedding, 1)
     return [int(i) if d == 0 else None for i, d in zip(ids[:, 0], distances[:, 0], strict=True)]
 
 
 def _split_into_blocks(embedding: Rows) -> Iterator[Floats]:
-    """Yields some rows at a time in float64: the whole table would take too much memory."""
+    """Yields blocks of rows in float64; the whole table would take too much memory."""
     for first in range(0, len(embedding), _ROWS):
         yield np.asarray(embedding[first : first + _ROWS], np.float64)
 
 
 class Spread(NamedTuple):
-    """The final validation losses of runs, where they have one; NaN for none."""
+    """Statistics of runs' final validation losses; NaN if no run has one."""
 
     runs: int
     mean: float
@@ -249,13 +249,13 @@ class Spread(NamedTuple):
 
 
 class PromptPair(NamedTuple):
-    """Two runs' prompts of one name.
+    """Two runs' prompts of the same name.
 
     Attributes:
-      matches: for each vector of the shorter prompt the vector of the other that it is matched
-        with, so that the cosines' sum is largest.
-      cosines: of the matched vectors, NaN for zeros.
-      start_cosine: the mean cosine of the starts, matched likewise; NaN where one is not known.
+      matches: for each vector of the shorter prompt, the index of its match in the other prompt;
+        the matching maximises the sum of cosines.
+      cosines: cosines of the matched vectors; NaN for zeros.
+      start_cosine: the mean cosine of the starts, matched the same way; NaN if one is not known.
     """
 
     first: str
@@ -272,7 +272,7 @@ class PromptPair(NamedTuple):
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Returns the spread of numbers; NaN among them are left out.
+    """Returns the spread of numbers, ignoring NaN.
 
     >>> spread([1.0, 3.0])
     Spread(runs=2, mean=2.0, low=1.0, high=3.0, deviation=1.4142135623730951)
@@ -280,7 +280,7 @@ def spread(values: Sequence[float]) -> Spread:
     defined = [value for value in values if not np.isnan(value)]
     if not defined:
         return Spread(0, np.nan, np.nan, np.nan, np.nan)
-    # With n - 1, because the runs are a sample of all seeds.
+    # Divide by n - 1, because the runs are a sample of all seeds.
     deviation = float(np.std(defined, ddof=1)) if len(defined) > 1 else np.nan
     return Spread(len(defined), float(np.mean(defined)), min(defined), max(defined), deviation)
 
@@ -298,22 +298,22 @@ def matching(first: Floats, second: Floats) -> tuple[tuple[int, ...], tuple[floa
     """
     from scipy.optimize import linear_sum_assignment
 
-    # Seeds may find the same vectors in another order, which position by position would look
-    # different.
+    # Runs with other seeds may find the same vectors in another order, so comparing by position
+    # would mislead.
     table = cosines(first, second)
-    # Each vector of the shorter prompt has a partner, some of the longer one have none.
+    # The rows must be the shorter prompt, whose vectors all get a partner.
     if table.shape[0] > table.shape[1]:
         table = table.T
-    # The Hungarian method: no other one-to-one matching has a larger sum of cosines.
+    # The Hungarian method finds the one-to-one matching with the largest sum of cosines.
     rows, columns = linear_sum_assignment(np.nan_to_num(table, nan=-2.0), maximize=True)
     return tuple(columns.tolist()), tuple(table[rows, columns].tolist())
 
 
 def pairs(runs: Sequence[RunHealth]) -> list[PromptPair]:
-    """Compares each two runs of one base model that have a prompt of the same name and width."""
+    """Compares all pairs of runs of the same base model, for each prompt name that both have."""
     compared = []
     for first, second in itertools.combinations(runs, 2):
-        # Vectors of different models have no common space.
+        # Vectors of different models are not comparable.
         if first.base == second.base and first.base:
             for name in [name for name in first.prompts if name in second.prompts]:
                 first_prompt, second_prompt = first.prompts[name], second.prompts[name]
@@ -326,7 +326,7 @@ def pairs(runs: Sequence[RunHealth]) -> list[PromptPair]:
 
 
 def run_warnings(run: RunHealth) -> list[str]:
-    """Returns the warnings about a run; empty where nothing is off."""
+    """Returns the warnings about a run; empty if there is no problem."""
     warnings = [line for prompt in run.prompts.values() for line in prompt_warnings(prompt)]
     for part, curve in (("training", run.training_loss), ("validation", run.validation_loss)):
         broken = ~np.isfinite(curve.values)
@@ -338,10 +338,10 @@ def run_warnings(run: RunHealth) -> list[str]:
         # Standard error of a difference of two means of `half` values each.
         noise = np.sqrt((before.var(ddof=1) + after.var(ddof=1)) / half)
         rise = after.mean() - before.mean()
-        # Large enough to matter, and larger than single batches vary.
+        # Large enough to matter, and larger than the noise of single batches.
         if rise > _RISEN * abs(before.mean()) and rise > _SURE * noise:
             warnings.append("the training loss is higher in the second half than in the first.")
-    # The lowest validation loss was long before the end, or at the very beginning.
+    # Warn if the lowest validation loss was clearly below the last one, or at the first step.
     step, lowest = run.lowest_loss
     if run.final_loss > lowest + _RISEN * abs(lowest):
         warnings.append(
@@ -357,9 +357,9 @@ def run_warnings(run: RunHealth) -> list[str]:
 
 
 def prompt_warnings(prompt: PromptHealth) -> list[str]:
-    """Returns the warnings about a prompt: movement, gradients, norms, vectors that are alike."""
+    """Returns the warnings about a prompt: movement, gradients, norms, similar vectors."""
     warnings = [*_movement_warnings(prompt), *_gradient_warnings(prompt), *_norm_warnings(prompt)]
-    # Above the diagonal, each pair stands once, and none with itself.
+    # Above the diagonal, each pair occurs once, and no vector is paired with itself.
     upper = np.triu(np.nan_to_num(prompt.cosines), 1) > _SAME_WAY
     if upper.any():
         pairs = _list_names([f"{i} and {j}" for i, j in np.argwhere(upper)])
@@ -371,7 +371,7 @@ def _movement_warnings(prompt: PromptHealth) -> Iterator[str]:
     if prompt.movement is None:
         return
     distance, relative, _ = prompt.movement
-    # A start of zeros has no norm to compare with; the distance itself stands in.
+    # A start of zeros has no norm to compare with, so use the distance itself.
     way = np.where(np.isnan(relative), distance, relative)
     still = np.flatnonzero(way < _LEAST_MOVEMENT)
     if not way.any():
@@ -394,9 +394,9 @@ def _gradient_warnings(prompt: PromptHealth) -> Iterator[str]:
             "the gradient."
         )
         return
-    # The last quarter against the first.
+    # Compare the last quarter with the first.
     part = max(1, len(norms) // 4)
-    # Medians by vector, [length]: a single large step does not move them.
+    # Medians by vector, [length], are robust to a single large step.
     before, after = np.median(norms[:part], axis=0), np.median(norms[-part:], axis=0)
     fallen = (after == 0) | ((len(norms) > 3) & (after < _VANISHED * before))
     if fallen.any():
@@ -404,7 +404,7 @@ def _gradient_warnings(prompt: PromptHealth) -> Iterator[str]:
             f"the gradient of {_name_vectors(np.flatnonzero(fallen))} vanishes: at the end it is "
             f"below {_VANISHED:g} of what it was."
         )
-    # The norm of the whole prompt's gradient is that of its vectors' norms: [points].
+    # The norm of the whole prompt's gradient is the norm of its vectors' norms: [points].
     total_norms = np.linalg.norm(norms, axis=1)
     middle, peak = float(np.median(total_norms)), int(total_norms.argmax())
     if middle > 0 and total_norms[peak] > _EXPLODED * middle:
@@ -431,7 +431,7 @@ def _norm_warnings(prompt: PromptHealth) -> Iterator[str]:
 
 
 def spread_warnings(runs: Sequence[RunHealth], pairs: Sequence[PromptPair]) -> list[str]:
-    """Returns where runs disagree, or cannot be compared."""
+    """Returns warnings about runs that disagree or cannot be compared."""
     warnings = []
     if len({run.base for run in runs if run.base}) > 1:
         warnings.append(
@@ -440,7 +440,7 @@ def spread_warnings(runs: Sequence[RunHealth], pairs: Sequence[PromptPair]) -> l
     for name, why in (("task", "tasks"), ("lengths", "lengths of inputs and targets")):
         if len({run.settings[name] for run in runs if name in run.settings}) > 1:
             warnings.append(f"the runs were validated on different {why}: losses do not compare.")
-    # Only losses of the same model and data compare.
+    # Only losses on the same model and data are comparable.
     losses = {run.name: run.final_loss for run in runs if np.isfinite(run.final_loss)}
     if not warnings and len(losses) > 1:
         best, worst = min(losses, key=losses.__getitem__), max(losses, key=losses.__getitem__)

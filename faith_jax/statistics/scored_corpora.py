@@ -1,7 +1,7 @@
 """Scored rows by corpus: labels and the scores of several scorers on the same rows.
 
-Files may hold different corpora, or different scorers of the same one; then they are joined by the
-ids of their rows.
+Files may hold different corpora, or different scorers of the same corpus, which are then joined by
+the ids of their rows.
 """
 
 import array
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
 from faith_jax.core.words import is_blank
 
-# Fewer rows have intervals and tests that say little.
+# With fewer rows, intervals and tests say little.
 _FEW_ROWS = 20
-AVERAGE, OVERALL = "average", "overall"  # columns of tables, of the corpora's mean and all rows
+AVERAGE, OVERALL = "average", "overall"  # table columns for the corpora's mean, and for all rows
 _OWN_CORPUS = (
     "compare systems with evaluate --protocol=systems; give different data a corpus each (score "
     "--corpus=NAME, or the field 'corpus')"
 )
-# Sums of float32 probabilities end a little beside their range.
+# Sums of float32 probabilities may lie slightly outside their range.
 _TOLERANCE = 1e-5
 
 
@@ -34,13 +34,13 @@ class Corpus:
 
     Attributes:
       labels: [rows]; 1 = faithful, 0 = not, NaN = unknown.
-      scores: by scorer [rows]; NaN = undefined.
-      responses: the texts that were scored; empty where a row lacks its text.
-      fields: for each row what else is known of it.
-      words: by scorer that has them each row's words: start, end, score, and the number of the
-        grounding's text, None = the response.
+      scores: [rows], by scorer; NaN = undefined.
+      responses: the scored texts; empty if any row lacks its text.
+      fields: further fields of each row.
+      words: for each scorer that has word scores, each row's words: start, end, score, and the
+        number of the grounding's text; None = the response.
       is_empty: [rows]; 1 = the response is empty, 0 = it is not, NaN = unknown; empty = unknown.
-      hashes: of each row's "grounding" and "question", [rows] each; 0 = the row has none.
+      hashes: hashes of each row's "grounding" and "question", [rows] each; 0 = the row has none.
     """
 
     name: str
@@ -72,8 +72,8 @@ class Corpus:
         )
 
     def part(self, rows: NDArray[Any]) -> "Corpus":
-        """Returns the corpus with some of its rows: numbers, or a truth value for each."""
-        # Nothing is left out, and nothing has to be copied.
+        """Returns the corpus with some of its rows, given as row numbers or as a mask."""
+        # If nothing is left out, nothing has to be copied.
         if rows.dtype == bool and rows.all():
             return self
         row_numbers = np.arange(len(self.ids))[rows].tolist()
@@ -91,7 +91,7 @@ class Corpus:
         )
 
     def counting_undefined(self, score: float) -> "Corpus":
-        """Returns the corpus with this score where one is undefined; NaN = as it is."""
+        """Returns the corpus with undefined scores replaced by a score; NaN = unchanged."""
         scores = {n: np.where(np.isnan(values), score, values) for n, values in self.scores.items()}
         return dataclasses.replace(self, scores=scores)
 
@@ -105,7 +105,7 @@ class Corpus:
         return self.part(self.places(ids))
 
     def field(self, name: str, remedy: str = "") -> list[str]:
-        """Returns a field of all rows; one that lacks it is an InputError, with the remedy."""
+        """Returns a field of all rows; raises an InputError with the remedy if a row lacks it."""
         for identifier, fields in zip(self.ids, self.fields, strict=True):
             if name not in fields:
                 names = ", ".join(fields) or "none"
@@ -117,10 +117,10 @@ class Corpus:
 
 
 class Kept(NamedTuple):
-    """The parts of rows that are kept beside ids, labels and scores; by default all of them.
+    """The parts of rows that are kept besides ids, labels and scores; by default all of them.
 
-    `fields` are the names of those that are; None = all. With `same_grounding`, rows of equal ids
-    must have the same grounding in all files.
+    `fields` are the names of the fields to keep; None = all. With `same_grounding`, rows with the
+    same id must have the same grounding in all files.
     """
 
     texts: bool = True
@@ -134,7 +134,7 @@ EVERYTHING = Kept()
 
 
 def only_fields(*names: str) -> Kept:
-    """Keeps the scores and these fields; "" is none."""
+    """Keeps only the scores and these fields; empty names are ignored."""
     return Kept(False, False, False, tuple(filter(None, names)))
 
 
@@ -143,11 +143,11 @@ def read_corpora(
 ) -> dict[str, Corpus]:
     """Returns the corpora that scored files hold, by name, in order of appearance.
 
-    Files are the rows, in the form of `faith_jax.export.scored_rows`, by path. They are read once;
-    nothing of a row stays in memory but what is kept.
+    `files` maps paths to rows in the form of `faith_jax.export.scored_rows`, which are read once;
+    only their selected parts stay in memory.
 
     Raises:
-      InputError: for rows or files that do not fit together, and where there are no rows.
+      InputError: on rows or files that do not fit together, and if there are no rows.
     """
     parts: dict[str, _HashedCorpus] = {}
     origin: dict[str, str] = {}
@@ -162,7 +162,7 @@ def read_corpora(
             part = read.part()
             if name in parts:
                 part = _join_parts(parts[name], part, origin[name], path, selection.same_grounding)
-            # Errors of joining the next file name this one.
+            # Errors when joining the next file name this one.
             parts[name], origin[name] = part, path
     if not parts:
         raise InputError(f"{', '.join(files)}: no scored rows.")
@@ -170,9 +170,9 @@ def read_corpora(
 
 
 class _HashedCorpus(NamedTuple):
-    """A corpus with hashes of its responses, by which files are compared: [rows].
+    """A corpus with hashes of its responses, [rows], for comparing files.
 
-    There are none where a row lacks its text.
+    The hashes are empty if a row lacks its text.
     """
 
     corpus: Corpus
@@ -185,7 +185,7 @@ class _Columns:
     def __init__(self, path: str, name: str, scorers: Iterable[str], selection: Kept):
         self._path, self._name, self._kept = path, name, selection
         self._ids: list[str] = []
-        # Arrays take 8 bytes a value, where lists of Python's floats take four times as much.
+        # Arrays take 8 bytes a value; lists of Python floats take four times as much.
         self._labels = array.array("d")
         self._scores = {scorer: array.array("d") for scorer in scorers}
         self._response_hashes = array.array("q")
@@ -196,12 +196,12 @@ class _Columns:
         self._groundings: list[tuple[str, ...]] = []
         self._fields: list[Mapping[str, str]] = []
         self._words: list[Mapping[str, Sequence[Sequence[Any]]]] = []
-        self._known: dict[str, str] = {}  # equal values of fields are one text in memory
+        self._known: dict[str, str] = {}  # interns equal values of fields
         self._told_missing: set[str] = set()
         self._systems: set[str | None] = set()
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Adds a row; one with other scorers is an InputError."""
+        """Adds a row; raises an InputError if it has other scorers than the rows before."""
         scores, selection = row["scores"], self._kept
         if scores.keys() != self._scores.keys():
             raise InputError(
@@ -216,8 +216,8 @@ class _Columns:
             score = scores[scorer]
             values.append(math.nan if score is None else score)
         self._lacks_text |= text is None
-        # Texts may not be kept in memory; hashes are enough to find files that do not fit together.
-        # Those of Python's strings hold within one process, and so do these.
+        # Texts may not be kept in memory; hashes are enough to detect files that do not fit. They
+        # are Python's string hashes, which are stable only within one process.
         self._response_hashes.append(0 if text is None else hash(text))
         self._is_empty.append(math.nan if text is None else is_blank(text))
         history = row.get("history")
@@ -232,14 +232,14 @@ class _Columns:
         if selection.fields is None or selection.fields:
             fields = row["fields"]
             field_names = fields.keys() if selection.fields is None else selection.fields
-            # Of the first row that lacks a field all are kept, for the error that lists them.
+            # Keep all fields of the first row that lacks a field, for the error that lists them.
             missing = set(field_names) - fields.keys() - self._told_missing
             self._told_missing |= missing
             names = fields.keys() if missing else [name for name in field_names if name in fields]
             self._fields.append({n: self._known.setdefault(fields[n], fields[n]) for n in names})
 
     def part(self) -> _HashedCorpus:
-        """Returns the corpus; an id that it has twice is an InputError."""
+        """Returns the corpus; raises an InputError if an id occurs twice."""
         if len(set(self._ids)) < len(self._ids):
             counts = collections.Counter(self._ids)
             twice = next(identifier for identifier, count in counts.items() if count > 1)
@@ -282,9 +282,9 @@ def _join_parts(
     path: str,
     same_grounding: bool,
 ) -> _HashedCorpus:
-    """Returns a corpus with the scores of both, on the rows of the first."""
+    """Returns a corpus with the scores of both, in the row order of the first."""
     first, second = first_part.corpus, second_part.corpus
-    # The same rows, in any order.
+    # Both must have the same rows, in any order.
     if missing := sorted(set(first.ids) ^ set(second.ids)):
         where = path if missing[0] in first.ids else origin
         raise InputError(
@@ -298,7 +298,7 @@ def _join_parts(
         )
     places = second.places(first.ids)
     second = second.part(places)
-    # Other texts are not joined to those of equal ids; what a file lacks passes.
+    # Rows with equal ids must have equal texts, unless a file lacks them.
     responses, other_responses = first_part.responses, second_part.responses
     if len(other_responses):
         other_responses = other_responses[places]
@@ -308,10 +308,10 @@ def _join_parts(
         hashes, other_hashes = first.hashes["grounding"], second.hashes["grounding"]
         differing = (hashes != 0) & (other_hashes != 0) & (hashes != other_hashes)
         _check_equal(differing, "groundings", first, origin, path)
-    # A sum with NaN is NaN: a label that one of the files lacks is no contradiction.
+    # A sum with NaN is NaN: a label that one of the files lacks is not a contradiction.
     differing = ~((first.labels == second.labels) | np.isnan(first.labels + second.labels))
     _check_equal(differing, "labels", first, origin, path)
-    # What one of the files lacks, the other one fills in.
+    # Values that one file lacks are taken from the other.
     labels = np.where(np.isnan(first.labels), second.labels, first.labels)
     corpus = dataclasses.replace(
         first,
@@ -340,7 +340,7 @@ def _check_equal(
 
 
 def chosen_scorers(corpora: Mapping[str, Corpus], scorers: Sequence[str]) -> dict[str, Corpus]:
-    """Returns the corpora with these scorers only, in their order; none = all."""
+    """Returns the corpora with only these scorers, in this order; empty = all."""
     for name, corpus in corpora.items():
         for scorer in scorers:
             if scorer not in corpus.scores:
@@ -353,10 +353,10 @@ def chosen_scorers(corpora: Mapping[str, Corpus], scorers: Sequence[str]) -> dic
 
 
 def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
-    """Raises an InputError where a corpus has no row with a label and scores of every scorer.
+    """Raises an InputError if a corpus has no row with a label and scores of every scorer.
 
-    With `labels` False, a corpus without any labels passes. Beside others none may be called as a
-    column of the tables.
+    With `labels` False, a corpus without any labels passes. One of several corpora must not have
+    the name of a table column, `AVERAGE` or `OVERALL`.
     """
     if len(corpora) > 1 and (reserved := [n for n in (AVERAGE, OVERALL) if n in corpora]):
         raise InputError(
@@ -393,7 +393,7 @@ def pool_corpora(name: str, corpora: Sequence[Corpus]) -> Corpus:
         scorer: np.concatenate([corpus.scores[scorer] for corpus in usable])
         for scorer in corpora[0].scores
     }
-    # Corpora may have the same ids; with the name they are unique.
+    # Corpora may share ids; prefixing the corpus name makes them unique.
     ids = tuple(f"{corpus.name}/{identifier}" for corpus in usable for identifier in corpus.ids)
     hashes = {
         text: np.concatenate([corpus.hashes[text] for corpus in usable])
@@ -411,14 +411,14 @@ def pool_corpora(name: str, corpora: Sequence[Corpus]) -> Corpus:
 
 
 def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
-    """Returns which rows are left out and why, and where there are too few."""
+    """Returns notes on rows that are left out and why, and on corpora with too few rows."""
     notes = []
     for name, corpus in corpora.items():
         labelled = ~np.isnan(corpus.labels)
         reasons = [
             f"{s} undefined in {n:,}" for s, n in _count_undefined(corpus.part(labelled)).items()
         ]
-        if labelled.any() and not labelled.all():  # without any, the figures need none
+        if labelled.any() and not labelled.all():  # if no row has a label, none is needed
             reasons.insert(0, f"no label in {int((~labelled).sum()):,}")
         if reasons:
             notes.append(f"{name}: of {pluralize(len(labelled), 'row')}, {', '.join(reasons)}.")
@@ -426,7 +426,7 @@ def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
 
 
 def few_rows(sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """Returns a warning if some corpora have few rows; `sizes` has their number."""
+    """Returns warnings for corpora with few rows; `sizes` has the number of rows by corpus."""
     few = {name: count for name, count in sizes.items() if 0 < count < _FEW_ROWS}
     if len(few) > 1:
         listed = ", ".join(f"{name} ({count:,})" for name, count in few.items())
@@ -438,7 +438,7 @@ def few_rows(sizes: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _count_undefined(corpus: Corpus) -> dict[str, int]:
-    """Returns for each scorer that leaves rows without a score how many."""
+    """Returns the number of undefined scores of each scorer that has any."""
     counts = {name: int(np.isnan(values).sum()) for name, values in corpus.scores.items()}
     return {name: count for name, count in counts.items() if count}
 
@@ -457,15 +457,15 @@ def with_ensembles(
 ) -> dict[str, Corpus]:
     """Returns the corpora with ensembles as further scorers.
 
-    An ensemble is the mean of its members' scores, each mapped to 0 to 1 by its range first; NaN
-    where one of them is. Of a member "-NAME" it is 1 less that. TRUE's is of three scorers from 0
-    to 1 (Honovich 2022); others, such as e-c from -1 to 1, would otherwise count by the width of
-    their scale.
+    An ensemble is the mean of its members' scores, after mapping each member's range to 0 to 1; it
+    is NaN if a member is. A member "-NAME" counts as 1 less the mapped score. TRUE's ensemble has
+    three scorers from 0 to 1 (Honovich 2022); without the mapping, scorers such as e-c, from -1 to
+    1, would weigh more by the width of their scale.
 
     Raises:
-      ConfigError: for a range without two finite ends in order.
-      InputError: for a member without scores, an ensemble with the name of a scorer, and a score
-        outside of its range.
+      ConfigError: on a range without two finite ends in order.
+      InputError: on a member without scores, an ensemble with the name of a scorer, and a score
+        outside its range.
     """
     extended = dict(corpora)
     for name, members in ensembles.items():
@@ -494,7 +494,7 @@ def with_ensembles(
 
 
 def _scale_scores(values: NDArray[np.float64], scale: Range, where: str) -> NDArray[np.float64]:
-    """Returns scores mapped linearly, the scale's low end to 0 and its high end to 1."""
+    """Maps scores linearly, the scale's low end to 0 and its high end to 1."""
     low, high = scale
     if not (math.isfinite(high - low) and low < high):
         raise ConfigError(f"{where}: expected a finite range in order, got {low:g} to {high:g}.")
@@ -502,11 +502,10 @@ def _scale_scores(values: NDArray[np.float64], scale: Range, where: str) -> NDAr
     if outside.size:
         ends = f"{low:g} to {high:g}"
         raise InputError(f"{where}: the score {outside[0]:g} is outside of its range, {ends}.")
-    # Linear, so that the ensemble's members keep their order and their distances. What is outside
-    # by rounding alone is moved to the end.
+    # Linear, so that members keep their order and distances; clips rounding beyond the ends.
     return np.clip((values - low) / (high - low), 0.0, 1.0)
 
 
 def is_outside(scores: NDArray[np.float64], low: float, high: float) -> NDArray[np.bool_]:
-    """Returns which scores [rows] are beyond a range, by more than rounding."""
+    """Returns which scores [rows] are outside a range by more than rounding."""
     return (scores < low - _TOLERANCE) | (scores > high + _TOLERANCE)

@@ -1,4 +1,4 @@
-"""The table of systems that are compared on the same rows: figures, differences and verdicts."""
+"""Table of systems compared on the same rows: figures, differences and verdicts."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,16 +28,16 @@ from faith_jax.statistics.units import AUTO, Units, settling_text, units_of
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of the table: a mean of scores, mapped so that `low` is 0 and `high` is 1.
+    """A column of the table: a mean of scores, with `low` mapped to 0 and `high` to 1.
 
     Attributes:
-      scorer: whose scores.
-      below: in place of the scores, the share of rows below this one.
-      reference: without a scorer, the field with the reference texts of the lower-cased corpus's
-        BLEU-4 (0 to 100).
+      scorer: the scorer of the scores.
+      below: if set, the column shows the share of rows with a score below it.
+      reference: without a scorer, the field with the references for lower-cased corpus BLEU-4 (0 to
+        100).
       low: the mean that is shown as 0.
       high: the mean that is shown as 1; 0.01 shows per cent. Nothing is clipped.
-      digits: after the point.
+      digits: number of decimals.
       only: the corpora that have the column; empty = all.
       bounds: the ends of the scorer's scale, within which intervals stay; None = unknown.
     """
@@ -52,21 +52,21 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bounds: tuple[float, float] | None = None
 
     def measure(self, corpus: Corpus) -> Measure:
-        """Returns the column's figure of a system's rows."""
+        """Returns the column's figure for a system's rows."""
         if not self.scorer:
             return bleu_measure(corpus.responses, corpus.field(self.reference), lowercase=True)
         values, bounds = corpus.scores[self.scorer], self.bounds
-        # NaN < x is False; an undefined score must not count as one that is not below.
+        # NaN < x is False, but an undefined score must not count as a score that is not below x.
         if self.below is not None:
             values, bounds = np.where(np.isnan(values), np.nan, values < self.below), (0.0, 1.0)
         return mean_measure(values, self.low, self.high, bounds)
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The columns of a table, by name, and the figures that a paper prints for it.
+    """The columns of a table, by name, and the figures that a paper prints for them.
 
     Columns whose scorer the rows lack are left out. Published figures are by corpus, system and
-    column; the notes are on these.
+    column; `notes` explain them.
     """
 
     title: str = "Systems"
@@ -86,25 +86,25 @@ def systems_table(
 ) -> Table:
     """Returns the table of systems by corpus.
 
-    The rows of all replicates of a system count together: a row's responses are of one unit. Where
-    any score is undefined or any response empty, further rows show the share of each system.
+    The rows of all replicates of a system are pooled: responses to the same row are one unit. If
+    any score is undefined or any response is empty, further rows show each system's share of them.
 
     Args:
-      rows: by corpus and system its replicates, such as trainings of several seeds.
-      layout: without columns, the means of all scorers are shown.
-      baselines: by system the one that it is tested against; what a corpus lacks is left out.
-      confidence: of the intervals.
-      cluster_field: what rows of a unit share; see `faith_jax.statistics.units.units_of`.
-      differences: a row below each system that has a baseline shows the difference from it, and a
-        verdict which of the two is better, corrected over all means.
-      undefined: the score that an undefined one counts as; NaN = none.
+      rows: replicates, such as trainings with several seeds, by corpus and system.
+      layout: the columns; without columns, the means of all scorers are shown.
+      baselines: maps a system to its baseline; pairs that a corpus lacks are left out.
+      confidence: confidence of the intervals.
+      cluster_field: see `faith_jax.statistics.units.units_of`.
+      differences: whether to show each system's difference from its baseline in a row below it, and
+        a verdict on which of the two is better, corrected over all means.
+      undefined: the score that replaces undefined ones; NaN = none.
 
     Raises:
-      InputError: for systems of different rows, a column's field that is missing, where no scorer
-        of the layout is there, and where all scores are undefined.
-      ConfigError: for an unknown baseline.
+      InputError: on systems with different rows, a missing field of a column, if the rows have no
+        scorer of the layout, and if all scores are undefined.
+      ConfigError: on an unknown baseline.
     """
-    # What is compared: systems that are there, in columns whose scorers the rows have.
+    # Compare the systems that exist, in the columns whose scorers the rows have.
     system_names = {system for _, system in rows}
     for name in {*baselines, *baselines.values()} - system_names:
         raise ConfigError(
@@ -119,11 +119,11 @@ def systems_table(
     if not columns:
         raise InputError("The rows have none of the table's scorers.")
     _check_defined(rows, columns, undefined)
-    # A verdict picks among all means, which makes them one family of tests.
+    # A verdict picks among all means, so they are one family of tests.
     means = [n for n, column in columns.items() if column.scorer and column.below is None]
     together = means if differences else []
     figures = []
-    # Each corpus by itself; its systems have their rows in one order, as paired tests need them.
+    # Process each corpus separately; paired tests need its systems' rows in the same order.
     for corpus in dict.fromkeys(corpus for corpus, _ in rows):
         systems = {
             system: _align_rows(corpus, system, replicates, rows)
@@ -164,11 +164,11 @@ def systems_table(
 
 
 class _CorpusFigures(NamedTuple):
-    """The figures of the systems of a corpus.
+    """The figures of a corpus's systems.
 
     Attributes:
-      tested: by system the one that it is tested against.
-      sizes: rows by system, of all replicates.
+      tested: maps a system to its baseline.
+      sizes: number of rows in all replicates, by system.
       cells: by system and column.
       missing: the shares of undefined scores and of empty answers, by `UNDEFINED` and `EMPTY`,
         system and column.
@@ -185,7 +185,7 @@ class _CorpusFigures(NamedTuple):
 def _format_rows(
     figures: _CorpusFigures, layout: Layout, columns: Mapping[str, Column], differences: bool
 ) -> Iterator[tuple[str, ...]]:
-    """Yields the rows of a corpus as the table shows them."""
+    """Yields the table's rows for a corpus."""
     corpus, tested = figures.corpus, figures.tested
 
     def row(
@@ -203,7 +203,7 @@ def _format_rows(
         yield row(system, Cell.text, cells, None)
         if system in tested and differences:
             yield row(f"{system} {MINUS} {tested[system]}", Cell.difference_text, cells, None)
-        # Below, what a paper prints for the system.
+        # The next row has the figures that a paper prints for the system.
         if published := layout.published.get(corpus, {}).get(system, {}):
             texts = (f"{published[c]:g}" if c in published else "" for c in columns)
             yield (corpus, f"{system} (published)", *texts)
@@ -216,7 +216,7 @@ def _format_rows(
 
 
 def _tidy_rows(figures: _CorpusFigures, layout: Layout) -> Iterator[tuple[Any, ...]]:
-    """Yields the figures of a corpus for machines, each in a row of its own."""
+    """Yields the machine-readable figures of a corpus, each in a row of its own."""
     cells = []
     for system, row in figures.cells.items():
         published = layout.published.get(figures.corpus, {}).get(system, {})
@@ -242,7 +242,7 @@ def _check_defined(
     columns: Mapping[str, Column],
     undefined: float,
 ) -> None:
-    """Refuses rows without a single score, from which no figure can be computed."""
+    """Raises an InputError if all scores are undefined, so that no figure can be computed."""
     scorers = {column.scorer for column in columns.values()}
     if "" in scorers or not math.isnan(undefined):
         return
@@ -261,15 +261,15 @@ def _measure_missing_shares(
 ) -> dict[str, dict[str, dict[str, Measure]]]:
     """Returns the shares of undefined scores and of empty answers, in per cent.
 
-    They are by what is missing, system and column; a share that is 0 for all systems is left out.
-    A scorer's stands in its first column, that of empty answers in the first column of all.
+    The result is keyed by kind (`UNDEFINED`, `EMPTY`), system and column; a share that is 0 for all
+    systems is left out. A scorer's share is in its first column, empty answers in the first of all.
     """
     shown_columns = next(iter(cells.values()))
     first_columns: dict[str, str] = {}
     for column in shown_columns:
         if scorer := columns[column].scorer:
             first_columns.setdefault(scorer, column)
-    # Of each share what is missing, its column, and by system for each replicate the rows' [rows].
+    # For each share: its kind, its column, and by system the mask [rows] of each replicate.
     missing: list[tuple[str, str, dict[str, list[NDArray[Any]]]]] = []
     for scorer, column in first_columns.items():
         values = {n: [np.isnan(part.scores[scorer]) for part in r] for n, r in systems.items()}
@@ -288,7 +288,7 @@ def _measure_missing_shares(
 
 
 def _format_missing_warnings(figures: _CorpusFigures) -> Iterator[str]:
-    """Yields a warning for each share of undefined scores or empty answers that differs."""
+    """Yields a warning for each undefined or empty share that differs from the baseline's."""
     for kind, shares in figures.missing.items():
         for system, baseline in figures.tested.items():
             for column, cell in shares[system].items():
@@ -315,7 +315,7 @@ def _measure_columns(
     columns: Mapping[str, Column],
     undefined: float,
 ) -> dict[str, dict[str, Measure]]:
-    """Returns by system the figures of the columns that a corpus has."""
+    """Returns, by system, the figures of the columns that a corpus has."""
     first = next(iter(systems.values()))[0]
     return {
         system: {
@@ -336,7 +336,7 @@ def _align_rows(
     replicates: Sequence[Corpus],
     rows: Mapping[tuple[str, str], Sequence[Corpus]],
 ) -> list[Corpus]:
-    """Returns a system's rows in the order of those of the corpus's first system."""
+    """Returns a system's rows in the order of the corpus's first system."""
     ids = next(replicates[0].ids for (of, _), replicates in rows.items() if of == corpus)
     for part in replicates:
         if differing := sorted(set(part.ids) ^ set(ids)):
@@ -348,15 +348,15 @@ def _align_rows(
 
 
 def _format_verdict(figures: _CorpusFigures, system: str, scorers: Sequence[str]) -> str:
-    """Returns in one line whether a system or its baseline is better, by what, and how surely.
+    """Returns a line on whether a system or its baseline is better, and by which scorers.
 
-    P-values are after the correction. Undecided differences have the number of rows, or of units,
-    that would settle one of this size with a power of 0.8 at the corrected level.
+    P-values are corrected. For undecided differences, the line says how many rows or units would
+    settle a difference of this size with a power of 0.8 at the corrected level.
     """
     baseline, units = figures.tested[system], figures.units
     rivals = sum(base == baseline for base in figures.tested.values())
     scorer_cells = {n: cell for n, cell in figures.cells[system].items() if n in scorers}
-    # The size of the family that Holm's correction was over.
+    # The size of the family of Holm's correction.
     count = rivals * len(scorer_cells)
     better, worse, undecided = list[str](), list[str](), list[str]()
     for name, cell in scorer_cells.items():
@@ -382,7 +382,7 @@ def _format_verdict(figures: _CorpusFigures, system: str, scorers: Sequence[str]
         over += f" and {pluralize(rivals, 'comparison')} of systems"
     rows = {cell.difference.rows for cell in scorer_cells.values() if cell.difference}
     few, all_rows = min(rows, default=0), max(rows, default=0)
-    # Differences are of the rows that both systems have, which may be fewer, and differ by scorer.
+    # Differences are on the rows that both systems have, which may be fewer, and vary by scorer.
     counted = ""
     if few < len(units.numbers):
         counted = f"{few:,} of " if few == all_rows else f"{few:,} to {all_rows:,} of "

@@ -1,6 +1,6 @@
-"""The unit of independence: which rows depend on each other, and what that means for the figures.
+"""Units of independence: groups of rows that depend on each other.
 
-Rows that share a document, a question or an annotator are no independent evidence. All rows with
+Rows that share a document, a question or an annotator are not independent evidence. All rows with
 the same value of a field are one unit; intervals and tests count units, not rows.
 """
 
@@ -17,14 +17,14 @@ from faith_jax.statistics.estimates import ENOUGH_UNITS, Estimate, smallest_exch
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.significance import SIGNIFICANT
 
-# Of --cluster-field: rows with the same grounding are one unit, or each row is one.
+# Values of --cluster-field: rows with the same grounding are one unit, or each row is a unit.
 AUTO, ROWS = "auto", "none"
-_MANY = 100_000  # more rows are not counted one by one
+_MANY = 100_000  # larger numbers are shown as "more than 100,000"
 _OWN_FIELDS = ("id", "grounding", "question", "corpus")
 
 
 class Units(NamedTuple):
-    """The number of each row's unit, from 0: [rows]; and the field that rows of a unit share.
+    """The number of each row's unit, from 0, [rows]; and the field that rows of a unit share.
 
     Without a field, each row is a unit.
     """
@@ -34,36 +34,36 @@ class Units(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many units there are."""
+        """The number of units."""
         return int(self.numbers.max(initial=-1)) + 1
 
     @property
     def kind(self) -> str:
-        """What the units are called."""
+        """The plural noun for the units in texts."""
         return "groups" if self.field else "rows"
 
     def text(self, counted: str = "") -> str:
-        """Returns how many there are, such as "12 groups (40 rows)" or "only 3 rows".
+        """Returns the number of units as text, such as "12 groups (40 rows)" or "only 3 rows".
 
-        `counted` stands before the number of rows where not all of them count, such as "38 of ".
+        `counted` is put before the number of rows if not all of them count, such as "38 of ".
         """
         rows = f"{counted}{pluralize(len(self.numbers), 'row')}"
         text = f"{pluralize(self.total, 'group')} ({rows})" if self.field else rows
         return f"only {text}" if self.total < ENOUGH_UNITS else text
 
     def verdict(self, text: str, size: str) -> str:
-        """Returns a verdict with the number of units, which comes first where they are few.
+        """Returns a verdict with the number of units, which comes first if they are few.
 
-        A p-value means less then than readers take it for.
+        With few units, a p-value means less than readers assume.
         """
         if self.total < ENOUGH_UNITS:
             return f"Verdict by {size}: {text}."
         return f"Verdict: {text}; {size}."
 
     def notes(self, corpus: str, resampled: bool = False) -> tuple[str, ...]:
-        """Returns notes that name the unit and warn where there are few of them.
+        """Returns notes that name the unit and warn if there are few units.
 
-        `resampled`: intervals are percentiles of a bootstrap over units, without tests.
+        `resampled` says that intervals are percentiles of a bootstrap over units, without tests.
         """
         count, rows = self.total, pluralize(len(self.numbers), "row")
         if count == 1 and self.field:
@@ -95,35 +95,35 @@ class Units(NamedTuple):
 def group_rows(values: Sequence[Hashable], field: str) -> Units:
     """Returns the units of rows with these values of a field: [rows].
 
-    Where no two rows share a value, units are rows, and are called so.
+    If no two rows share a value, units are single rows and have no field.
     """
     is_shared = len(set(values)) < len(values)
     return Units(cluster_numbers(len(values), values), field if is_shared else "")
 
 
 def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
-    """Returns the units of corpora that have the same rows, in the same order.
+    """Returns the units of corpora that have the same rows in the same order.
 
     Args:
-      corpora: of one system or scorer each.
-      field: that rows of a unit share: `id`, `grounding`, `question` (the last text of the
-        history), `corpus`, or a field of the rows; `AUTO` = the grounding if any rows share one,
-        else each row is a unit; `ROWS` or "" = each row is one.
+      corpora: one corpus for each system or scorer.
+      field: the field that rows of a unit share: `id`, `grounding`, `question` (the last text of
+        the history), `corpus`, or a field of the rows; `AUTO` = the grounding if any rows share
+        one, else each row is a unit; `ROWS` or "" = each row is a unit.
 
     Raises:
-      InputError: where a row lacks the field, or has another value in another of the corpora.
+      InputError: if a row lacks the field, or has different values in different corpora.
     """
     first = corpora[0]
     if field in (ROWS, ""):
         return Units(np.arange(len(first.ids)))
     if field == AUTO:
-        # 0 stands for no grounding, which no rows share: such rows are a unit each.
+        # 0 means no grounding: each such row is a unit of its own.
         hashes = first.hashes.get("grounding", np.zeros(len(first.ids), np.int64)).tolist()
         shared = [(key, 0) if key else (0, number) for number, key in enumerate(hashes)]
         return group_rows(shared, "grounding")
     values = _list_field_values(first, field)
     for corpus in corpora[1:]:
-        # A paired test leaves out a unit of both systems at once, so both must have it.
+        # A paired test leaves a unit out of both systems at once, so both need the same units.
         for row, value, differing in zip(
             first.ids, values, _list_field_values(corpus, field), strict=True
         ):
@@ -139,8 +139,8 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
 
 
 def _list_field_values(corpus: Corpus, field: str) -> Sequence[Hashable]:
-    """Returns the value of a field for each row: a text, or the hash of one."""
-    # A field of the rows comes before ours of the same name.
+    """Returns the value of a field for each row: a text, or a text's hash."""
+    # A field of the rows takes precedence over a built-in field of the same name.
     if any(field in fields for fields in corpus.fields):
         values = corpus.field(field)
     elif field == "id":
@@ -153,7 +153,7 @@ def _list_field_values(corpus: Corpus, field: str) -> Sequence[Hashable]:
     else:
         remedy = f" --cluster-field can also be {', '.join(_OWN_FIELDS)}, or none."
         values = corpus.field(field, remedy)
-    # 0 is the hash of a text that is not there.
+    # 0 is the hash of a missing text.
     blank = [row for row, value in zip(corpus.ids, values, strict=True) if value in (0, "")]
     if blank:
         raise InputError(
@@ -167,7 +167,7 @@ def _list_field_values(corpus: Corpus, field: str) -> Sequence[Hashable]:
 
 def settling_text(estimate: Estimate, comparisons: int, units: Units) -> str:
     """Returns how many rows or units would settle a difference of this size; "" = unknown."""
-    # At the level of Holm's first and strictest step, by which the smallest p-value is judged.
+    # Use the level of Holm's first and strictest step, which applies to the smallest p-value.
     count = estimate.units_to_settle(SIGNIFICANT / max(1, comparisons))
     if not math.isfinite(count) or count <= estimate.units:
         return ""

@@ -1,9 +1,9 @@
-"""BART: encoder-decoder, learned positions, norms behind the residual sums.
+"""BART: encoder-decoder, learned positions, norms after the residual sums.
 
-A classifier (bart-large-mnli) has a head on the decoder in place of the output layer.
+A classifier (bart-large-mnli) has a head on the decoder instead of the output layer.
 
-DoHA's tensors `decoder.layers.N.knowledge_attn` and `knowledge_attn_layer_norm` are names of our
-own.
+The names of DoHA's tensors, `decoder.layers.N.knowledge_attn` and `knowledge_attn_layer_norm`, are
+our own.
 """
 
 import functools

@@ -1,7 +1,7 @@
-"""BERT, DPR, ELECTRA, DistilBERT, RoBERTa: encoder-only, learned positions, norms behind the sums.
+"""BERT, DPR, ELECTRA, DistilBERT, RoBERTa: encoder-only, learned positions, post-norm.
 
-CorefBERT's published folders are BERT's and RoBERTa's. DPR's two encoders are BERTs under a prefix
-of their own, without a pooler.
+CorefBERT's published folders have BERT's and RoBERTa's form. DPR's two encoders are BERTs with
+their own prefix and without a pooler.
 """
 
 from faith_jax.checkpoints.hugging_face.family import (

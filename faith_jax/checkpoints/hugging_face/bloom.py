@@ -1,4 +1,4 @@
-"""BLOOM: decoder-only, ALiBi, a norm behind the embeddings."""
+"""BLOOM: decoder-only, ALiBi, a norm after the embeddings."""
 
 from faith_jax.checkpoints.hugging_face.family import CAUSAL, FUSED, LAYER_NORM, Family
 

@@ -14,7 +14,7 @@ from faith_jax.models.config import TransformerConfig
 def _read_v1(fields: ConfigFields, base_settings: Settings) -> Settings:
     for name in ("embedding_size", "pooler_hidden_size"):
         fields.require(name, base_settings["emb_dim"], base_settings["emb_dim"])
-    # Contents meet positions both ways.
+    # Only attention with both content-to-position and position-to-content is supported.
     kinds = fields.fields.get("pos_att_type")
     kinds = "|".join(map(str, kinds)) if isinstance(kinds, list) else str(kinds)
     if sorted(kinds.lower().split("|")) != ["c2p", "p2c"]:

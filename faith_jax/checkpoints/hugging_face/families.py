@@ -1,4 +1,4 @@
-"""All model families, by name and by the models that are theirs."""
+"""All model families, and the look-up of a model's family."""
 
 from faith_jax.checkpoints.hugging_face.albert import ALBERT
 from faith_jax.checkpoints.hugging_face.bart import BART
@@ -54,10 +54,10 @@ def family_of_fields(fields: ConfigFields) -> Family:
 
 
 def family_of_config(config: TransformerConfig, family: str = "") -> Family | None:
-    """Returns the family whose form a model has, None for a mixture of several.
+    """Returns the family that a model's config fits; None for a mixture of several.
 
-    The `family` of the checkpoint that it began with decides if the config fits several: a Mistral
-    without a window is a Llama too.
+    If the config fits several families (a Mistral without a window is a Llama too), `family`, that
+    of the checkpoint that the model started from, takes precedence.
     """
     former = FAMILIES.get(family)
     if former is not None and former.matches(config):
@@ -66,7 +66,7 @@ def family_of_config(config: TransformerConfig, family: str = "") -> Family | No
 
 
 def family_name(config: TransformerConfig, family: str = "") -> str:
-    """Returns the key of a model's family, "doha" with knowledge attention, "other" = unknown."""
+    """Returns the key of a model's family; "doha" with knowledge attention, "other" if unknown."""
     if config.knowledge_attention:
         return "doha"
     match = family_of_config(config, family)

@@ -1,4 +1,4 @@
-"""The description of a model family: its config.json and its tensors in our terms."""
+"""Description of a model family: how its config.json and tensors map to our names."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ HEAD = "lm_head.weight"
 SLIDING, FULL = "sliding_attention", "full_attention"  # in `layer_types`
 LOGITS_BIAS = "final_logits_bias"
 Settings = dict[str, Any]
-# What the published names of activations mean. By "gelu" Transformers means the exact form.
+# Our names of published activations. In Transformers, "gelu" is the exact form.
 ACTIVATIONS = {
     "gelu": "gelu_exact",
     "gelu_new": "gelu",
@@ -32,27 +32,27 @@ ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-# Of those that mean the same, the first.
+# If several published names have the same meaning, the first is written.
 PUBLISHED_ACTIVATIONS = {ours: published for published, ours in reversed(ACTIVATIONS.items())}
-# Heads by their names in `architectures`, and what to do where a family's is not read.
+# Heads by their names in `architectures`, and a remedy for families whose head is not supported.
 _TASKS = {
     "ForSequenceClassification": "use an encoder, such as RoBERTa or DeBERTa",
     "ForQuestionAnswering": "use an encoder, such as BERT or RoBERTa",
     "ForTokenClassification": "use a ModernBERT",
     "ForMultipleChoice": "no family's is",
 }
-# What a field of a config.json may be, where that is not the type of its default.
+# Allowed types of config.json's fields, if different from the type of the default.
 _TYPES: dict[type, Any] = {float: Number, str: Literal[tuple(sorted(ACTIVATIONS))]}
 
 
 class ConfigFields:
-    """The fields of a JSON file, read with their types checked; `path` is for messages."""
+    """The fields of a JSON file, read with type checks; `path` is for messages."""
 
     def __init__(self, fields: Mapping[str, Any], path: pathlib.Path):
         self.fields, self.path = fields, path
 
     def error(self, name: str, expected: str) -> CheckpointError:
-        """Returns the error that a field is not what is expected."""
+        """Returns the error for a field with an unexpected value."""
         value_text = format_value(self.fields.get(name))
         return CheckpointError(
             f"{self.path}: field {name!r}: expected {expected}, got {value_text}."
@@ -61,7 +61,7 @@ class ConfigFields:
     def get(self, *names: str, default: Any) -> Any:
         """Returns the first of several fields that is not missing or null, else the default.
 
-        The field must have the default's type. A text is an activation, and becomes our name.
+        The field must have the default's type. A text must name an activation; returns our name.
         """
         name = next((name for name in names if self.fields.get(name) is not None), names[0])
         value = self.fields.get(name)
@@ -74,14 +74,14 @@ class ConfigFields:
         return ACTIVATIONS[value] if isinstance(value, str) else value
 
     def require(self, name: str, default: Any, *allowed: Any) -> None:
-        """Checks that a setting has a value that is supported."""
+        """Checks that a setting has a supported value."""
         value = self.fields.get(name)
         if (default if value is None else value) not in allowed:
             values = " or ".join(json.dumps(value) for value in allowed)
             raise self.error(name, f"{values}; other values are not supported")
 
     def tokens(self, name: str, default: int | None) -> tuple[int, ...]:
-        """Returns one or several token ids; none if the field is null."""
+        """Returns the field's token ids; empty if it is null."""
         value = self.fields.get(name, default)
         ids = [] if value is None else value if isinstance(value, list) else [value]
         if not all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in ids):
@@ -89,7 +89,7 @@ class ConfigFields:
         return tuple(ids)
 
     def pad(self, default: int | None) -> int:
-        """Returns the padding token, -1 if the model has none."""
+        """Returns the padding token; -1 if the model has none."""
         return (*self.tokens("pad_token_id", default), -1)[0]
 
     def padding(self, default: int) -> int:
@@ -99,9 +99,9 @@ class ConfigFields:
         return self.pad(default)
 
     def distinct_pad(self) -> int:
-        """Returns the padding token of a decoder-only model, -1 if it is an end token too.
+        """Returns the padding token of a decoder-only model; -1 if it is an end token too.
 
-        Inputs may end with an end token (DialoGPT's turns do), which is then no padding.
+        Inputs may end with an end token (DialoGPT's turns do), which must not count as padding.
         """
         pad = self.pad(None)
         return -1 if pad in self.tokens("eos_token_id", None) else pad
@@ -109,7 +109,7 @@ class ConfigFields:
     def sliding_layers(self, default: Sequence[str]) -> tuple[int, ...]:
         """Returns the numbers of the layers with a sliding window.
 
-        `default` has the kinds of all layers where there are no `layer_types`.
+        `default` has the kinds of all layers, for files without `layer_types`.
         """
         types = self.fields.get("layer_types") or default
         are_known = isinstance(types, Sequence) and all(kind in (SLIDING, FULL) for kind in types)
@@ -119,7 +119,7 @@ class ConfigFields:
         return tuple(number for number, kind in enumerate(types) if kind == SLIDING)
 
     def labels(self) -> tuple[str, ...]:
-        """Returns the names of the classes in their order, by default of two."""
+        """Returns the names of the classes in order; by default there are two classes."""
         id2label = self.get("id2label", default={})
         if not id2label:
             return tuple(f"LABEL_{i}" for i in range(self.get("num_labels", default=2)))
@@ -129,7 +129,7 @@ class ConfigFields:
         return tuple(names)
 
 
-# Our kinds of parameters, as published.
+# Our kinds of parameters, and their published names.
 _KINDS = {
     "embedding": "weight",
     "rel_embedding": "weight",
@@ -141,14 +141,14 @@ _KINDS = {
 
 @dataclasses.dataclass(frozen=True)
 class TensorMap:
-    """A published tensor and the parameters in it.
+    """A published tensor and our parameters in it.
 
     Attributes:
-      published_name: of the tensor.
-      ours: our names of its parts, side by side along the outputs.
-      turned: it is stored as [outputs, inputs]; ours are [inputs, outputs].
-      groups: the parts alternate in each of so many groups of outputs (BLOOM: in each head).
-      row: it is stored with a leading axis of 1.
+      published_name: the tensor's name.
+      ours: our names of the tensor's parts, side by side along the outputs.
+      turned: the tensor is stored as [outputs, inputs]; ours are [inputs, outputs].
+      groups: number of groups of outputs, each of which has all parts (BLOOM: one group a head).
+      row: the tensor is stored with a leading axis of 1.
     """
 
     published_name: str
@@ -183,7 +183,7 @@ class TensorMap:
         return shape[::-1] if self.turned else (1, *shape) if self.row else shape
 
 
-# Settings of all families with layer norms, and of all decoder-only ones.
+# Settings of all families with layer norms, and of all decoder-only families.
 LAYER_NORM: Settings = {
     "norm": "layer",
     "attention_bias": True,
@@ -192,7 +192,7 @@ LAYER_NORM: Settings = {
     "broadcast_dropout": False,
 }
 CAUSAL: Settings = {"num_encoder_layers": 0, "scale_tied_logits": False}
-# Our modules in one of theirs.
+# Our modules in a published fused module.
 FUSED = "self_attention/query self_attention/key self_attention/value"
 
 
@@ -212,35 +212,35 @@ class Family:
     """A model family.
 
     Attributes:
-      name: for messages.
+      name: the family's name in messages.
       model_type: config.json's `model_type`.
-      kind: what tells it from other families of this `model_type`: a part of config.json's
-        `architectures`.
-      architecture: config.json's `architectures`; of encoders without "For…".
-      marks: settings of ours, and their values by which a config is of this family.
-      fields: settings of ours in config.json, each with its default and its names there, of which
-        the first is written. The default may depend on the settings before.
-      constants: settings of ours that all models of the family have.
-      read: returns the other settings, given config.json and the base settings, those of
-        `constants` and `fields`. The tensors then show whether the output layer is tied, and
-        whether there is a bias of the logits or a classification head.
-      required: fields with few supported values, each with its default and these.
+      kind: part of config.json's `architectures` that distinguishes families with the same
+        `model_type`.
+      architecture: config.json's `architectures`; for encoders, without "For…".
+      marks: our settings, with the values that identify a config of this family.
+      fields: our settings in config.json, each with its default and its names there; the first name
+        is written. The default may be a function of the settings before.
+      constants: our settings that are the same for all models of the family.
+      read: returns the other settings, given config.json and the base settings (`constants` and
+        `fields`). The tensors then show whether the output layer is tied, and whether there is a
+        bias of the logits or a classification head.
+      required: fields of which few values are supported, each with its default and these values.
       pad: reads the padding token.
-      end: the default end token, None = there is none.
-      tasks: the heads of `_TASKS` that are read.
+      end: the default end token; None = no end token.
+      tasks: the supported heads of `_TASKS`.
       write: returns the other fields of config.json.
-      unfold: returns the fields of a config.json that has them in several objects.
-      fold: the inverse.
-      modules: published names of the modules outside of layers, and ours.
-      layers: the same of the modules in a layer, by the published and our names of the layers. A
-        module of several of ours, side by side along the outputs, has all their names.
-      prefix: of the names of all tensors but the heads'; published files may lack it.
+      unfold: returns the fields of a config.json that has them in several objects, as one object.
+      fold: the inverse of `unfold`.
+      modules: maps published names of modules outside layers to ours.
+      layers: the same for modules in a layer, by the published and our name of the layers. A module
+        with several of ours side by side along the outputs has all their names.
+      prefix: prefix of all tensor names except the heads'; published files may lack it.
       turned: kernels are stored as [outputs, inputs].
-      interleaved: the parts of a module of several alternate from head to head.
-      unused: regular expression of tensors, without the prefix, that no computation uses: masks,
-        position numbers, heads of other tasks, and copies.
+      interleaved: the parts of a module with several of ours alternate from head to head.
+      unused: regular expression of tensor names, without the prefix, that no computation uses:
+        masks, position numbers, heads of other tasks, and copies.
       embedding_copies: further names of the embedding.
-      head_is_embedding: the output layer is the embedding if no other is stored, whatever
+      head_is_embedding: the output layer is the embedding if no output layer is stored, whatever
         config.json says.
     """
 
@@ -270,12 +270,12 @@ class Family:
 
     @property
     def key(self) -> str:
-        """Its name in `Checkpoint.family`."""
+        """The family's name in `Checkpoint.family`."""
         return f"{self.model_type}-{self.kind.lower()}" if self.kind else self.model_type
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The published names of the modules outside of the base model."""
+        """The published names of the modules outside the base model."""
         return tuple(name for name in self.modules if not name.startswith(self.prefix))
 
     @property
@@ -286,11 +286,11 @@ class Family:
 
     @property
     def classifiers(self) -> tuple[str, ...]:
-        """The published names of the modules that give the classes of a classification head."""
+        """The published names of a classification head's output modules."""
         return tuple(name for name, ours in self.modules.items() if ours == "classifier/out")
 
     def matches(self, config: TransformerConfig) -> bool:
-        """Whether a config of ours is of this family."""
+        """Whether our config belongs to this family."""
         return all(getattr(config, name) == value for name, value in self.marks.items())
 
     def replace(self, **changes: Any) -> "Family":
@@ -301,7 +301,7 @@ class Family:
         """Returns our config for the fields of a config.json.
 
         Raises:
-          CheckpointError: a value is missing, wrong or not supported.
+          CheckpointError: if a value is missing, wrong or not supported.
         """
         if quantized := fields.get("quantization_config"):
             method = quantized.get("quant_method") if isinstance(quantized, dict) else None
@@ -316,7 +316,7 @@ class Family:
                     f"{path}: field 'architectures': {self.name} with the head {task} is not "
                     f"supported; {remedy}."
                 )
-        reader.get("tie_word_embeddings", default=True)  # of all families, though few read it
+        reader.get("tie_word_embeddings", default=True)  # a type check, as few families use it
         for name, (default, *allowed) in self.required.items():
             reader.require(name, default, *allowed)
         base_settings = dict(self.constants)
@@ -339,7 +339,7 @@ class Family:
             raise CheckpointError(f"{path}: no {self.name} that is supported: {error}") from None
 
     def write_config(self, config: TransformerConfig, dtype: str) -> dict[str, Any]:
-        """Returns the fields of a config.json; `dtype` is that of the tensors."""
+        """Returns the fields of a config.json; `dtype` is the tensors' dtype."""
         head_rate = config.classifier_dropout_rate
         settings = config.to_dict() | {
             "attention_dropout_rate": config.attention_weights_dropout,
@@ -371,7 +371,7 @@ class Family:
         return self.fold(fields)
 
     def is_unused(self, name: str) -> bool:
-        """Whether a tensor is one that no computation uses, or a tied output layer."""
+        """Whether a tensor is not used by any computation, or is a tied output layer."""
         return name == HEAD or bool(re.fullmatch(self.unused, name.removeprefix(self.prefix)))
 
     def tensor_maps(

@@ -1,9 +1,9 @@
 """Hugging Face folders: config.json and safetensors, read and written for all families.
 
-Flax's weights (flax_model.msgpack) are read where there are no safetensors.
+Flax's weights (flax_model.msgpack) are read if there are no safetensors.
 
-Activations are float32 whatever dtype the tensors have; `faith_jax.load_model(path,
-dtype="bfloat16")` says otherwise.
+Activations are float32 whatever dtype the tensors have, unless changed by
+`faith_jax.load_model(path, dtype="bfloat16")`.
 """
 
 import json
@@ -50,18 +50,18 @@ logger = logging.getLogger("faith_jax")
 
 CONFIG = "config.json"
 _EMBEDDING = "token_embedder/embedding"
-# By which a folder is recognised, though they are not read.
+# Files that identify a Hugging Face folder, though they are not read.
 _OTHER_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5")
 _LAYER_NORMS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-# In front of names, where torch.compile's or DistributedDataParallel's wrapper was saved.
+# Prefixes of names in files saved from torch.compile's or DistributedDataParallel's wrapper.
 _WRAPPERS = re.compile(r"^(_orig_mod\.|module\.)+")
 _Stored = dict[str, tensors.StoredTensor]
 
 
 def is_huggingface(folder: str | pathlib.Path) -> bool:
-    """Whether a folder looks like one of Hugging Face's, readable or not.
+    """Whether a folder looks like a Hugging Face folder, readable or not.
 
-    An adapter of PEFT's may have its base's config.json beside it.
+    The config.json beside a PEFT adapter does not count, since it may be the base's.
     """
     weights = (tensors.WHOLE, tensors.INDEX, flax_weights.WHOLE, flax_weights.INDEX)
     config = () if is_peft(folder) else (CONFIG,)
@@ -73,12 +73,12 @@ def _has_any(folder: pathlib.Path, *names: str) -> bool:
 
 
 def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
-    """Opens a folder with config.json and weights, of a model of one of `FAMILIES`.
+    """Opens a folder with config.json and weights of a model from one of `FAMILIES`.
 
-    Its parameters are read, and verified by the folder's manifest, when they are asked for.
+    Parameters are read on access, and then verified against the folder's manifest.
 
     Raises:
-      CheckpointError: the family or a setting is not supported, weights are pickled, a file is
+      CheckpointError: if the family or a setting is not supported, weights are pickled, a file is
         truncated, a tensor (which the error names) is missing, unexpected or mis-shaped, or a
         file or a tensor's form differs from the folder's manifest.
     """
@@ -91,7 +91,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         fields = language_model_fields(ConfigFields(fields, folder / CONFIG))
     family = family_of_fields(ConfigFields(fields, folder / CONFIG))
     config = family.read_config(fields, folder / CONFIG)
-    # The oldest files of BERT name norms as TensorFlow does.
+    # The oldest BERT files use TensorFlow's names for norms.
     stored = {
         re.sub(r"LayerNorm\.(gamma|beta)$", lambda m: _LAYER_NORMS[m[0]], name): tensor
         for name, tensor in weights_of(folder).items()
@@ -142,7 +142,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
 
 
 def weights_of(folder: pathlib.Path) -> _Stored:
-    """Returns the tensors of a folder by the names that safetensors have for them, not yet read."""
+    """Returns the tensors of a folder by their names in safetensors, without reading them."""
     if _has_any(folder, tensors.WHOLE, tensors.INDEX):
         return tensors.find_tensors(folder)
     if _has_any(folder, flax_weights.WHOLE, flax_weights.INDEX):
@@ -162,7 +162,7 @@ def _adapt_to_tensors(
 ) -> TransformerConfig:
     """Returns the config with the settings that only the tensors show.
 
-    In `stored`, the embedding and a tied output layer get their usual names.
+    Also adds the embedding and a tied output layer to `stored` under their usual names.
     """
     classifiers = tuple(f"{name}." for name in family.classifiers)
     if not any(name.startswith(classifiers) for name in stored):
@@ -186,13 +186,13 @@ def _adapt_to_tensors(
     if config.is_encoder_only or embedding not in stored:
         return config
     if HEAD not in stored and (config.logits_via_embedding or family.head_is_embedding):
-        # A tied output layer that is not scaled (T5 1.1 of Transformers 5) is one of its own here.
+        # A tied but unscaled output layer (T5 1.1 of Transformers 5) is a separate layer here.
         stored[HEAD] = stored[embedding]
     if HEAD not in stored:
         return config
     if not config.logits_via_embedding or _same_bits(stored[HEAD], stored[embedding]):
         return config
-    # Saved with an output layer of its own, which is scaled all the same.
+    # The file has a separate output layer, which is scaled all the same.
     return config.replace(logits_via_embedding=False, scale_own_logits=config.scale_tied_logits)
 
 
@@ -207,14 +207,14 @@ def _same_bits(first: tensors.StoredTensor, second: tensors.StoredTensor) -> boo
 
 
 def write_huggingface(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
-    """Writes a checkpoint as Hugging Face publishes such models, without a tokenizer.
+    """Writes a checkpoint as a Hugging Face folder, without a tokenizer.
 
     Tensors keep their dtype and bits. If the checkpoint was read from a Hugging Face folder,
-    config.json keeps the fields that are not ours, such as further token ids.
+    config.json keeps fields that we do not use, such as further token ids.
 
     Raises:
-      CheckpointError: `folder` exists, or the model has no such form: it has a soft prompt, or a
-        setting that config.json cannot express.
+      CheckpointError: if `folder` exists, or the model cannot be expressed: it has a soft prompt,
+        or a setting that config.json has no field for.
     """
     config, source = checkpoint.config, checkpoint.metadata.get("source", "checkpoint")
     family = family_of_config(config, checkpoint.family)
@@ -251,7 +251,7 @@ def _without_place(
     fields: Mapping[str, Any],
     maps: Sequence[TensorMap],
 ) -> Iterator[tuple[str, str]]:
-    """Yields each feature that a Hugging Face folder cannot express, and what to do or why."""
+    """Yields each feature that a Hugging Face folder cannot express, with a remedy or reason."""
     for name in ("encoder_prompt_length", "decoder_prompt_length"):
         if length := getattr(config, name):
             yield (
@@ -267,7 +267,7 @@ def _without_place(
 
 
 def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> None:
-    """Copies the tokenizer's and generation files that lie beside a checkpoint."""
+    """Copies a checkpoint's tokenizer and generation files to a folder."""
     for name in manifest.COMPANIONS:
         companion = path_of(source) / name
         if companion.is_file():
@@ -275,7 +275,7 @@ def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> N
     manifest.update_files(path_of(folder))
 
 
-# Settings that config.json may leave out, and when: those of training, or without effect.
+# Settings that config.json may leave out (for training only, or without effect), and when.
 _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
     (
         r".*dropout_rate|classifier_input_dropout|dtype|float32_attention_logits|remat_policy|scan_layers",
@@ -283,7 +283,7 @@ _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
     ),
     (r"attention_block_length|attention_kernel", lambda c: True),
     (r"logits_bias|logits_via_embedding|pooler|span_head", lambda c: True),  # the tensors show them
-    (r"scale_own_logits", lambda c: c.positions == "relative_bias"),  # likewise
+    (r"scale_own_logits", lambda c: c.positions == "relative_bias"),  # the tensors show it
     (r"relative_attention.*", lambda c: c.positions not in ("relative_bias", "disentangled")),
     (r"relative_attention_max_distance", lambda c: c.separate_positions),
     (r"rope.*", lambda c: c.positions != "rotary"),
@@ -294,7 +294,7 @@ _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
     (r"max_positions", lambda c: not c.max_positions),
     (r"label_names", lambda c: not c.label_names),
     (
-        r"classifier_.*",  # of a head
+        r"classifier_.*",  # without a head
         lambda c: not (c.label_names or c.token_label_names),
     ),
     (r"scale_tied_logits|eos_ids", lambda c: c.is_encoder_only),
@@ -303,7 +303,7 @@ _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
 
 
 def unlike(config: TransformerConfig, read: TransformerConfig) -> list[str]:
-    """Returns the settings that differ between a model and its config.json."""
+    """Returns the settings that differ between a model's config and its config.json."""
     unsaid = "|".join(names for names, holds in _UNSAID if holds(config))
     ours, stored = (
         c.replace(num_kv_heads=c.num_kv_heads or c.num_heads).to_dict() for c in (config, read)

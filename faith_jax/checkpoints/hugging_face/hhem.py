@@ -1,7 +1,7 @@
 """HHEM-2.1-Open: the encoder of a Flan-T5 with a projection of its first state to two classes.
 
-Its config.json says no more than the name, since its published code has the dimensions of
-Flan-T5 base. The input begins with the padding token, which is read as any other.
+Its config.json only has the model's name, since its published code hard-codes the dimensions of
+Flan-T5 base. The input begins with the padding token, which is treated like any other token.
 """
 
 from faith_jax.checkpoints.hugging_face.bert import labels_of

@@ -1,6 +1,6 @@
 """Llama, Mistral, Qwen2, Qwen3 and Gemma 1 to 3: decoder-only, rotary, gated feed-forward layers.
 
-Qwen2 is a Llama with biases of queries, keys and values, Qwen3 one with norms of queries and keys.
+Qwen2 is a Llama with biases of queries, keys and values; Qwen3 has norms of queries and keys.
 """
 
 import re
@@ -37,10 +37,10 @@ _ROPE = {
 
 
 def _read_llama(fields: ConfigFields, base_settings: Settings) -> Settings:
-    """Reads the settings of all; those of rotary positions may have an old form.
+    """Reads the settings of all these families; rotary positions may have an old form.
 
-    As in Transformers 5, the old form counts where both are there, and Llama 3's original length
-    may be a field of its own, which comes first, or missing.
+    As in Transformers 5, the old form takes precedence over the new one. Llama 3's original length
+    may also be a separate field, which takes precedence, or be missing.
     """
     name = "rope_scaling" if fields.fields.get("rope_scaling") else "rope_parameters"
     rope_fields = fields.get(name, default={})
@@ -64,7 +64,7 @@ def _write_llama(config: TransformerConfig) -> Settings:
     names = {"default": [], "llama3": list(_ROPE)}.get(config.rope_type, ["rope_factor"])
     rope = {_ROPE[ours][1]: getattr(config, ours) for ours in names}
     return {
-        # Only the first size of a cache; there is no limit.
+        # Only the initial size of a cache, not a limit.
         "max_position_embeddings": config.max_positions or 8192,
         "rope_parameters": rope | {"rope_theta": config.rope_theta, "rope_type": config.rope_type},
     }
@@ -82,7 +82,7 @@ def _read_mistral(fields: ConfigFields, base_settings: Settings) -> Settings:
 
 def _read_gemma(fields: ConfigFields, base_settings: Settings) -> Settings:
     settings = _read_llama(fields, base_settings)
-    # The first Gemma was trained with the tanh form, which its first releases called "gelu".
+    # Gemma 1 was trained with the tanh form, which its first releases called "gelu".
     activation, gate = settings["mlp_activations"]
     return settings | {
         "mlp_activations": ("gelu" if activation == "gelu_exact" else activation, gate),
@@ -120,9 +120,9 @@ def _write_gemma2(config: TransformerConfig) -> Settings:
 
 
 def _read_gemma3(fields: ConfigFields, base_settings: Settings) -> Settings:
-    """Reads a Gemma 3, whose layers with windows have rotary positions of their own, unscaled.
+    """Reads a Gemma 3, whose layers with windows have separate, unscaled rotary positions.
 
-    As in Transformers 5, an older `rope_scaling` is of the other layers, and comes first.
+    As in Transformers 5, an older `rope_scaling` is for the other layers and takes precedence.
     """
     period = fields.get("sliding_window_pattern", default=6)
     if period < 1:
@@ -295,7 +295,7 @@ GEMMA3 = GEMMA2.replace(
 
 
 def language_model_fields(fields: ConfigFields) -> Settings:
-    """Returns config.json of the language model in a Gemma 3 that sees images (`SEES_IMAGES`)."""
+    """Returns the language model's config.json for a Gemma 3 that sees images (`SEES_IMAGES`)."""
     of_all = ("bos_token_id", "eos_token_id", "pad_token_id", "quantization_config")
     return fields.get("text_config", default={}) | {
         "architectures": [GEMMA3.architecture],
@@ -305,7 +305,7 @@ def language_model_fields(fields: ConfigFields) -> Settings:
 
 
 def language_model_name(name: str) -> str:
-    """Returns the name in the language model of a tensor; "" for one of what reads images."""
+    """Returns a tensor's name in the language model; "" for tensors of the vision modules."""
     if re.match(r"(model\.)?(vision_tower|multi_modal_projector)\.", name):
         return ""
     name = re.sub(r"^(model\.language_model|language_model\.model)\.", "model.", name)

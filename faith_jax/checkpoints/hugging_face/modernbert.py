@@ -1,7 +1,7 @@
 """ModernBERT: encoder-only, rotary positions, windows in most layers, gated feed-forward layers.
 
-Its head reads each text, or each token (LettuceDetect). The head of a model that was trained on
-masked tokens only is not read.
+Its head classifies texts or tokens (LettuceDetect). The head of a masked language model is not
+read.
 """
 
 from faith_jax.checkpoints.hugging_face.bert import dropout_rate, labels_of
@@ -19,9 +19,9 @@ _THETAS = {FULL: ("global_rope_theta", 160_000.0), SLIDING: ("local_rope_theta",
 
 
 def _read_theta(fields: ConfigFields, kind: str) -> float:
-    """Returns the base of the rotary frequencies of a kind of layers, of either form.
+    """Returns the base of the rotary frequencies of a kind of layers, from the old or new form.
 
-    As in Transformers 5, `rope_scaling` is of both kinds, and comes first.
+    As in Transformers 5, `rope_scaling` is for both kinds and takes precedence.
     """
     name, default = _THETAS[kind]
     theta = fields.get(name, default=default)
@@ -52,7 +52,7 @@ def _read_modernbert(fields: ConfigFields, base_settings: Settings) -> Settings:
         "classifier_pooling": (
             "mean" if fields.fields.get("classifier_pooling") == "mean" else "first"
         ),
-        # A key is seen from both sides, and the query's own place is in the middle.
+        # The window extends to both sides of the query's own position.
         "sliding_window": 2 * (fields.get("local_attention", default=128) // 2) + 1,
         "sliding_window_layers": fields.sliding_layers(default),
         "rope_theta": _read_theta(fields, FULL),

@@ -1,10 +1,10 @@
-"""T5, Flan-T5, mT5 and umT5: encoder-decoder, with biases of relative positions.
+"""T5, Flan-T5, mT5 and umT5: encoder-decoder, with relative position biases.
 
-A tied output layer is scaled in T5 1.0. Transformers 5 never scales an mT5, though it writes
-`"tie_word_embeddings": true` for each; Transformers 4 scaled a tied one. A scaled mT5 is written as
-a T5, which computes the same.
+T5 1.0 scales its tied output layer. Transformers 5 never scales mT5's, though it always writes
+`"tie_word_embeddings": true`; Transformers 4 scaled a tied one. A scaled mT5 is written as a T5,
+which computes the same.
 
-Classifiers have a head on the decoder in place of the output layer.
+Classifiers have a head on the decoder instead of the output layer.
 """
 
 import functools
@@ -26,7 +26,7 @@ def _read_t5(fields: ConfigFields, base_settings: Settings, projection: str) -> 
     """Reads the other settings; `projection` is the family's default feed-forward layer."""
     projection = str(fields.fields.get("feed_forward_proj") or projection)
     gate, _, name = projection.rpartition("-")
-    # By "gated-gelu" Transformers means the tanh form, though by "gelu" the exact one.
+    # In Transformers, "gated-gelu" is the tanh form, although "gelu" is the exact one.
     name = "gelu_new" if projection == "gated-gelu" else name
     name = str(fields.fields.get("dense_act_fn") or name)
     if gate not in ("", "gated") or name not in ACTIVATIONS:
@@ -34,7 +34,7 @@ def _read_t5(fields: ConfigFields, base_settings: Settings, projection: str) -> 
     gated = fields.get("is_gated_act", default=bool(gate))
     return {
         "mlp_activations": (ACTIVATIONS[name], "linear") if gated else (ACTIVATIONS[name],),
-        # Transformers 5 writes scale_decoder_outputs; in older files tie_word_embeddings says it.
+        # Transformers 5 writes scale_decoder_outputs; older files only have tie_word_embeddings.
         "logits_via_embedding": fields.get(
             "scale_decoder_outputs", default=fields.get("tie_word_embeddings", default=True)
         ),
@@ -64,7 +64,7 @@ def _write_t5(config: TransformerConfig) -> Settings:
 
 
 def _t5_layer(*attentions: tuple[str, str, str]) -> dict[str, str]:
-    """Returns the modules of a layer with attentions, each by its name, ours, and its norm's."""
+    """Returns a layer's modules; an attention is (published name, our name, our norm's name)."""
     modules: dict[str, str] = {}
     for i, (published, ours, norm) in enumerate(attentions):
         modules |= attention_modules(f"layer.{i}.{published}", ours, "qkvo")
@@ -126,7 +126,7 @@ T5 = Family(
             ("EncDecAttention", "encoder_decoder_attention", "pre_cross_attention_layer_norm"),
         ),
     },
-    # The first releases carry a bias that no model has ever used.
+    # The first releases have a bias that no model has ever used.
     unused=(
         r"(encoder|decoder)\.embed_tokens\.weight|"
         r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
@@ -151,7 +151,7 @@ MT5 = T5.replace(
 
 
 def below(base: str, family: Family) -> Family:
-    """Returns a family whose tensors but the output layer lie below a module of another model."""
+    """Returns the family with a prefix for all tensors, and without the output layer."""
     modules = {f"{base}{name}": ours for name, ours in family.modules.items() if name != "lm_head"}
     return family.replace(
         modules=modules,
@@ -162,7 +162,7 @@ def below(base: str, family: Family) -> Family:
 
 
 def _make_classifier(family: Family) -> Family:
-    """Returns the family with a head of classes in place of the output layer."""
+    """Returns the family with a classification head instead of the output layer."""
     task, body = "ForSequenceClassification", below("transformer.", family)
     head = {"dense": "classifier/dense", "out_proj": "classifier/out"}
     return body.replace(

@@ -1,10 +1,10 @@
 """T5Gemma: Gemma 2 as an encoder-decoder, with an embedding for each stack (Zhang 2025).
 
-Its config.json describes each stack in an object of its own. Both must have the same form here: the
-models of equal stacks, such as "t5gemma-2b-2b" and "t5gemma-b-b", and not "t5gemma-9b-2b".
+Its config.json has a separate object for each stack. Only models with equal stacks are supported,
+such as "t5gemma-2b-2b" and "t5gemma-b-b", but not "t5gemma-9b-2b".
 
-In a window of n, a query of the encoder sees the n - 1 tokens on each of its sides, as in the
-authors' release (Transformers 4.53). Transformers 5 adds one on each side.
+With a window of n, an encoder's query attends to n - 1 tokens on each side, as in the authors'
+release (Transformers 4.53). Transformers 5 adds one on each side.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from faith_jax.core.errors import CheckpointError
 _STACKS = ("encoder", "decoder")
 _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 _TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
-# Fields of the model; all others are of its stacks.
+# Fields of the model; all others belong to its stacks.
 _OF_MODEL = (
     *("architectures", "dtype", "model_type", "tie_word_embeddings"),
     *("dropout_rate", "attention_dropout", *_TOKENS),
@@ -24,7 +24,7 @@ _OF_MODEL = (
 
 
 def _flatten_stack_fields(fields: ConfigFields) -> Settings:
-    """Returns the fields of the stacks, which must agree, beside those of the model."""
+    """Returns the fields of the model and of its stacks, which must agree, in one object."""
     stacks = [fields.get(name, default={}) for name in _STACKS]
     names = {name for _, *aliases in _FIELDS.values() for name in aliases}
     names |= {"attn_logit_softcapping", "layer_types", "query_pre_attn_scalar", "rope_parameters"}

@@ -1,13 +1,13 @@
-"""From the text that a model responds to, to its tokens.
+"""Tokenization of the texts that a model responds to.
 
-The tokens have the form that each family wants:
+The layout depends on the model's family:
 
 - An encoder-decoder reads prefix, input and end token, and writes prefix, target and end token.
-- A decoder-only model reads prefix and input, without an end token, and goes on with the target and
-  the end token.
+- A decoder-only model reads prefix and input, without an end token, and continues with the target
+  and the end token.
 
-The prefix is what the tokenizer puts in front of a text (`<s>` in BART, `<bos>` in Gemma; nothing
-in T5 and GPT-2).
+The prefix is the special tokens that the tokenizer puts before a text (`<s>` in BART, `<bos>` in
+Gemma; none in T5 and GPT-2).
 """
 
 import dataclasses
@@ -32,12 +32,12 @@ from faith_jax.tokenizers.vocabularies import special_id
 
 @dataclasses.dataclass(frozen=True)
 class InputLayout:
-    """How a model's inputs and targets are laid out.
+    """The layout of a model's inputs and targets.
 
     Attributes:
-      prefix: special ids in front of a text.
+      prefix: special ids before a text.
       eos_id: the vocabulary's end token.
-      inputs_end: whether an encoder's inputs end with it (a SeqIO feature's `add_eos`).
+      inputs_end: whether an encoder's inputs end with `eos_id` (a SeqIO feature's `add_eos`).
     """
 
     config: TransformerConfig
@@ -49,21 +49,21 @@ class InputLayout:
     def of(
         cls, config: TransformerConfig, vocabulary: Any, inputs_end: bool = True
     ) -> "InputLayout":
-        """Returns the layout for a model and a tokenizer of ours, or a vocabulary of SeqIO's."""
+        """Returns the layout for a model with our tokenizer or a SeqIO vocabulary."""
         prefix = tuple(getattr(vocabulary, "prefix_ids", ()))
         end = special_id(vocabulary, "eos")
-        if end is None:  # of a vocabulary that passes ids through
+        if end is None:  # the vocabulary passes ids through
             end = config.eos_ids[0] if config.eos_ids else config.pad_id
         return cls(config, prefix, int(end), inputs_end)
 
     @property
     def suffix(self) -> tuple[int, ...]:
-        """The special ids behind an input's text."""
+        """The special ids after an input's text."""
         return (self.eos_id,) if self.inputs_end and not self.config.is_decoder_only else ()
 
     @property
     def is_t5s(self) -> bool:
-        """Whether it is T5's, whose examples may be packed."""
+        """Whether this is T5's layout, whose examples may be packed."""
         config = self.config
         return (
             not config.is_decoder_only
@@ -73,7 +73,7 @@ class InputLayout:
         )
 
     def room(self, limit: int) -> int:
-        """Returns how many tokens of a text fit into an input of `limit` tokens in all."""
+        """Returns how many tokens of a text fit into an input of at most `limit` tokens."""
         return limit - len(self.prefix) - len(self.suffix)
 
     def check_room(self, limit: int, setting: str) -> None:
@@ -86,21 +86,21 @@ class InputLayout:
 
     def inputs(self, ids: Sequence[int]) -> list[int]:
         """Returns an input as the model reads it: a text's ids with special tokens around them."""
-        # A decoder-only model must read something before it can go on.
+        # A decoder-only model must read at least one token before it can continue.
         return [*self.prefix, *ids, *self.suffix] or [self.eos_id]
 
     def targets(self, ids: Sequence[int]) -> list[int]:
-        """Returns a target as the model writes it; its end token is there already."""
-        # A decoder-only model has read the prefix in front of the input; a decoder begins anew with
-        # it.
+        """Returns a target as the model writes it; `ids` already have the end token."""
+        # A decoder-only model has read the prefix before the input; the decoder of an
+        # encoder-decoder starts with the prefix again.
         return list(ids) if self.config.is_decoder_only else [*self.prefix, *ids]
 
     def check_positions(
         self, inputs: int, targets: int, settings: tuple[str, ...] = ("TASK_FEATURE_LENGTHS",)
     ) -> None:
-        """Raises a ConfigError if so many tokens do not fit a table of learned positions.
+        """Raises a ConfigError if this many tokens do not fit a table of learned positions.
 
-        `settings` names the one that says both lengths, or one each.
+        `settings` names the setting of both lengths, or the setting of each.
         """
         config = self.config
         if config.positions != "learned":
@@ -112,7 +112,7 @@ class InputLayout:
         }
         if config.is_decoder_only:
             total_length = inputs + targets + config.decoder_prompt_length
-            # Both stand in one sequence.
+            # Inputs and targets are one sequence.
             lengths = {f"inputs and {second}": (" + ".join(settings), total_length)}
         for name, (setting, length) in lengths.items():
             if length > config.max_positions:
@@ -123,12 +123,12 @@ class InputLayout:
 
 
 class _InputTokens(NamedTuple):
-    """The token ids that a model reads of a row.
+    """The token ids that a model reads for a row.
 
     Attributes:
-      second: of PMI-Decode's branch without the document, or of DoHA's input with it (`ids` are
-        then the dialogue alone); empty for other models.
-      cut: how many tokens of the input are cut.
+      second: ids without the document for PMI-Decode, or with the knowledge for DoHA (whose `ids`
+        are only the dialogue); empty for other models.
+      cut: number of tokens cut from the input.
     """
 
     ids: list[int]
@@ -138,14 +138,14 @@ class _InputTokens(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RowTokens:
-    """Makes the tokens of rows.
+    """Tokenizes rows.
 
     Attributes:
-      layout: of the model.
-      max_length: tokens of an input, special ones included.
-      limit: the setting that says so, for errors.
+      layout: the model's layout.
+      max_length: maximum number of tokens of an input, special ones included.
+      limit: the setting with this limit and its value, for errors.
       cut_policy: see `faith_jax.core.cutting`.
-      branches: "pmi" and "doha" have a second input.
+      branches: "pmi" or "doha", which have a second input, or "".
     """
 
     tokenizer: Any
@@ -168,7 +168,7 @@ class RowTokens:
         """Returns the tokenization for a model; `setting` names the option of `max_length`.
 
         Raises:
-          ConfigError: where there is no room for a text, and for an unknown policy.
+          ConfigError: if there is no room for a text, and on an unknown policy.
         """
         check_policy(cut_policy, "cut_policy")
         layout = InputLayout.of(config, tokenizer)
@@ -181,8 +181,8 @@ class RowTokens:
         """Returns a row's tokens.
 
         Raises:
-          InputError: the policy cannot cut the input, PMI-Decode or DoHA find no knowledge, or the
-            model has no embedding for a token.
+          InputError: if the policy cannot cut the input, PMI-Decode or DoHA find no knowledge, or
+            the model has no embedding for a token.
         """
         if self.branches == "doha":
             # The dialogue, and the dialogue with its knowledge (Prabhumoye 2021's code).

@@ -1,9 +1,9 @@
-"""Two texts as one row of a classifier: premise and hypothesis.
+"""Two texts, premise and hypothesis, as one row of a classifier.
 
-An encoder reads them side by side; a language model that writes the class reads them in the form of
-its training task. In both the premise is knowledge and the hypothesis a response, of which
-`core.cutting` says what is cut: by default the premise's end, and of a hypothesis only what would
-leave the premise less than a quarter of the row.
+An encoder reads them as a pair; a language model that writes the class reads them in the form of
+its training task. For cutting (`core.cutting`), the premise is knowledge and the hypothesis a
+response: by default the premise loses its end, and the hypothesis is cut only as far as needed to
+leave the premise a quarter of the row.
 """
 
 import dataclasses
@@ -26,9 +26,9 @@ class PairRow(NamedTuple):
     """One row of two texts.
 
     Attributes:
-      cut: how many tokens of each text did not fit.
-      second: where the tokens of type 1 begin, those of the second text in BERT; the length of the
-        row where the tokenizer has no such tokens.
+      cut: number of tokens cut from each text.
+      second: index of the first token of type 1, which in BERT marks the second text; the length of
+        the row if the tokenizer has no token types.
     """
 
     ids: list[int]
@@ -37,7 +37,7 @@ class PairRow(NamedTuple):
 
     @property
     def cut_tokens(self) -> int:
-        """How many tokens of both texts did not fit."""
+        """The number of tokens cut from both texts."""
         return sum(self.cut.values())
 
 
@@ -51,23 +51,23 @@ def cut_pair(
     cut_policy: str,
     where: str,
 ) -> tuple[PairRow, np.ndarray]:
-    """Returns the row of two texts side by side, and which of their tokens stay, bool [tokens].
+    """Returns the row of a pair of texts, and which of their tokens are kept, bool [tokens].
 
     Args:
-      tokenizer: the model's.
-      vocab_size: of the model.
-      ids: int [tokens], of both texts: they share one limit, so that the policy sees both.
-      split: tokens of the first text.
-      parts: of both that may be cut.
-      max_length: tokens of the row, special ones included.
+      tokenizer: the model's tokenizer.
+      vocab_size: the model's vocabulary size.
+      ids: int [tokens], both texts: they share one limit, so the policy must see both.
+      split: number of tokens of the first text.
+      parts: parts of both texts that may be cut.
+      max_length: maximum number of tokens of the row, special ones included.
       cut_policy: see `core.cutting`.
-      where: for errors.
+      where: name of the row and its limit, for errors.
     """
     room = max_length - sum(map(len, tokenizer.pair_ids))
     keep, tokens = cut(len(ids), parts, room, cut_policy, where)
     first, second = ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
     row = tokenizer.add_special_tokens(first, second)
-    # By the tokens that stay: types begin where the second text does after the cut.
+    # Token types depend on where the second text begins after the cut.
     start = tokenizer.second_start(len(first), len(row))
     return PairRow(check_ids(row, vocab_size), tokens, start), keep
 
@@ -77,9 +77,9 @@ class PairEncoder:
     """Makes rows of two texts.
 
     Attributes:
-      max_length: tokens of a row, special ones included.
+      max_length: maximum number of tokens of a row, special ones included.
       cut_policy: see `core.cutting`.
-      form: makes one text of the two; None = they stand side by side.
+      form: joins the two texts into one; None = the model reads them as a pair.
     """
 
     tokenizer: Tokenizer
@@ -89,17 +89,17 @@ class PairEncoder:
     form: Callable[[str, str], str] | None = None
 
     def __call__(self, premise: str, hypothesis: str, name: str = "a pair") -> PairRow:
-        """Returns the row of a premise and a hypothesis; `name` is that of the two, for errors.
+        """Returns the row of a premise and a hypothesis; `name` is the pair's name for errors.
 
         Raises:
-          InputError: where they are too long, and cannot be cut by the policy.
+          InputError: if they are too long, and the policy cannot cut them.
         """
         if self.form is not None:
             return self.one(self.form(premise, hypothesis), name)
         return self._side_by_side((premise, Kind.KNOWLEDGE), (hypothesis, Kind.RESPONSE), name)
 
     def response_first(self, response: str, knowledge: str, name: str = "a pair") -> PairRow:
-        """As `__call__`, of an encoder that reads the knowledge as the second text."""
+        """Like `__call__`, for an encoder that reads the knowledge as the second text."""
         return self._side_by_side((response, Kind.RESPONSE), (knowledge, Kind.KNOWLEDGE), name)
 
     def _side_by_side(
@@ -112,7 +112,7 @@ class PairEncoder:
         return cut_pair(self.tokenizer, self.vocab_size, ids, len(kinds[0][0]), parts, *limits)[0]
 
     def one(self, text: str, name: str = "a text") -> PairRow:
-        """Returns the row of what a template made of both texts; for errors see `__call__`."""
+        """Returns the row of a text that a template made from both; for errors see `__call__`."""
         where = f"{name}: max_length = {self.max_length}"
         limit = self.max_length - len(self.tokenizer.add_special_tokens([]))
         fitted = fit(self.tokenizer, text, limit, self.cut_policy, where)
@@ -127,9 +127,9 @@ class PairEncoder:
         sentences: Sequence[str],
         name: str = "a claim",
     ) -> PairRow:
-        """Returns the row of a claim with its evidence, or without any, as in DialFact's tasks.
+        """Returns the row of a claim with its evidence, if any, as in DialFact's tasks.
 
-        Encoders read the evidence beside the claim; for errors see `__call__`.
+        Encoders read evidence and claim as a pair; for errors see `__call__`.
         """
         if self.form is None:
             return self(*templates.dialfact_pair(context, claim, titles, sentences), name)
@@ -146,8 +146,8 @@ class PairEncoder:
     ) -> PairRow:
         """Returns the row of a claim with a sentence that may be relevant, as in DialFact's tasks.
 
-        As in the authors' code, encoders read the claim first, and no title; for errors see
-        `__call__`.
+        As in the authors' code, encoders read the claim first and do not read the title; for errors
+        see `__call__`.
         """
         if self.form is None:
             claim_text = templates.dialfact_claim(context, claim)
@@ -160,8 +160,8 @@ class LabelForm:
     """The input of a model that writes the class of two texts, and the classes that it writes.
 
     Attributes:
-      classes: their names, in the order in which words for them are given.
-      inputs: makes the input of the two texts.
+      classes: names of the classes, in the order of the words that are given for them.
+      inputs: makes the input from the two texts.
     """
 
     classes: tuple[str, ...]
@@ -170,11 +170,11 @@ class LabelForm:
     def class_names(self, words: Sequence[str]) -> tuple[str, ...]:
         """Returns the names of the classes that words are given for.
 
-        Two words where the form has three classes are the first of these and all others together,
-        as those of TRUE's T5, "1" and "0".
+        If the form has three classes, two words stand for the first class and for the two others
+        together, like "1" and "0" of TRUE's T5.
 
         Raises:
-          ConfigError: for another number of words, and for words that are not different texts.
+          ConfigError: on another number of words, and on empty or equal words.
         """
         classes = self.classes
         if len(words) == 2 and len(classes) == 3:
@@ -195,9 +195,9 @@ CRITIC_FORM = LabelForm(
 
 
 def label_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
-    """Returns the target of each class, no longer than it takes to tell them apart.
+    """Returns the target tokens of each class, no longer than needed to tell classes apart.
 
-    What ends all targets, such as T5's end token, is left out unless a word begins with another.
+    The tokenizer's suffix, such as T5's end token, is left out unless a word starts with another.
 
     >>> from faith_jax.tokenizers.vocabularies import load_vocabulary
     >>> lengths = [len(ids) for ids in label_tokens(load_vocabulary("english_4096"), ["a", "b"])]
@@ -207,8 +207,8 @@ def label_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
     targets = [list(tokenizer.encode(word)) for word in words]
     for ids in targets:
         for longer in targets:
-            # A label that begins another is never less likely than it, as each further token costs
-            # probability; only the end token sets them apart.
+            # A label that is a prefix of another is never less likely, since each further token
+            # costs probability; only the end token distinguishes them.
             if ids is not longer and longer[: len(ids)] == ids:
                 return [[*target, *tokenizer.suffix_ids] for target in targets]
     return targets

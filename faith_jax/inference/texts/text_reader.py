@@ -1,7 +1,7 @@
-"""How a language model reads texts: its tokens, its limit, and what is cut where a text is longer.
+"""Reading of texts for a language model: tokens, length limit, and cutting of longer texts.
 
-What does not fit is cut as `core.cutting` says: by default the knowledge loses its end (of several
-perspectives the longest first), and history and response stay.
+Longer texts are cut by `core.cutting`: by default the knowledge loses its end (with several
+perspectives, the longest is cut first), and history and response stay.
 """
 
 import dataclasses
@@ -37,29 +37,29 @@ from faith_jax.inference.opening import (
 )
 from faith_jax.tokenizers.base import Tokenizer
 
-# A text and its parts that may be cut, in characters.
+# A text, and the parts of it that may be cut, in characters.
 PartedText = tuple[str, Sequence[Part]]
 
 
 class ReadText(NamedTuple):
-    """A text as a model reads it: token ids, special ones included, and how many were cut."""
+    """A text as a model reads it: token ids, special ones included, and the number cut."""
 
     ids: list[int]
     cut: CutTokens
 
 
 class ReadResponse(NamedTuple):
-    """Inputs and the response behind them that a model can read.
+    """Inputs and the response to them, as a model reads them.
 
     Attributes:
       inputs: token ids, special ones included.
-      without_knowledge: the same without the knowledge.
+      without_knowledge: the inputs' token ids without the knowledge.
       response: token ids.
-      input_spans: of each of the inputs' tokens, cut ones too, its characters.
-      input_places: its place in `inputs`, None = it is cut.
-      response_spans: of each of the response's tokens likewise.
-      response_places: its place in `response`, None = it is cut.
-      cut: how many tokens of each kind of part do not fit.
+      input_spans: character span of each of the inputs' tokens, cut ones included.
+      input_places: index in `inputs` of each token in `input_spans`; None = it is cut.
+      response_spans: character span of each of the response's tokens, cut ones included.
+      response_places: index in `response` of each token in `response_spans`; None = it is cut.
+      cut: number of tokens cut, for each kind of part.
     """
 
     inputs: list[int]
@@ -74,14 +74,14 @@ class ReadResponse(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TextReader:
-    """Turns texts into what one language model reads.
+    """Turns texts into the tokens that a language model reads.
 
     Attributes:
-      max_length: tokens of the inputs, special ones included. In a decoder-only model the response
-        is among them; in an encoder-decoder it may have as many again.
+      max_length: maximum number of tokens of the inputs, special ones included. A decoder-only
+        model's response counts too; an encoder-decoder's may have as many tokens again.
       causal: whether the model is decoder-only.
       cut_policy: see `core.cutting`.
-      reserved_tokens: that stay free behind the inputs.
+      reserved_tokens: number of tokens to leave free after the inputs.
     """
 
     tokenizer: Tokenizer
@@ -92,12 +92,13 @@ class TextReader:
     reserved_tokens: int = 0
 
     def read(self, text: str, name: str, parts: Sequence[Part] | None = None) -> ReadText:
-        """Encodes a text as the model reads it, cut to its room; `name` is for errors.
+        """Encodes a text as the model reads it, cut to the limit; `name` is for errors.
 
-        Its `parts` are in characters; None = those of the forms of `core.templates`.
+        `parts` are its parts that may be cut, in characters; None = those that the forms of
+        `core.templates` mark.
 
         Raises:
-          InputError: where it is too long, and cannot be cut by the policy.
+          InputError: if it is too long, and the policy cannot cut it.
         """
         where = self._describe_limit(name)
         parts = parse(text) if parts is None else parts
@@ -111,20 +112,20 @@ class TextReader:
         name: str,
         second_branch: bool = False,
     ) -> ReadResponse:
-        """Encodes texts and the response behind them as the model reads them.
+        """Encodes input texts and the response to them as the model reads them.
 
         Args:
           inputs: texts that are encoded one by one.
-          response: encoded by itself.
-          name: of the example, for errors.
-          second_branch: the inputs without the knowledge are read too.
+          response: encoded separately.
+          name: name of the example, for errors.
+          second_branch: whether the model reads the inputs without the knowledge too.
 
         Raises:
-          InputError: where the policy has nothing more to cut, or leaves nothing of the response or
-            of the second branch.
+          InputError: if the policy cannot cut enough, or leaves nothing of the response or of the
+            second branch.
         """
         where = self._describe_limit(name)
-        # One by one, so that no token spans two texts and their parts stay apart.
+        # Encode one by one, so that no token spans two texts and their parts stay separate.
         encoded = [self._encode_with_parts(*text) for text in inputs]
         input_spans = [span for _, _, spans in encoded for span in spans]
         ids, parts = concatenate_pieces((ids, parts) for ids, parts, _ in encoded)
@@ -138,7 +139,7 @@ class TextReader:
             tokens = cuts.tokens
         else:
             keep, first = cut(len(ids), parts, self._max_text_tokens, self.cut_policy, where)
-            # The decoder's tokens do not take room from the encoder's.
+            # The decoder has a limit of its own.
             limit, of_response = self.max_length, f"{where}, response"
             keep_response, second = cut(
                 len(response_ids), response_parts, limit, self.cut_policy, of_response
@@ -149,7 +150,7 @@ class TextReader:
                 f"{where}: the cut policy {self.cut_policy!r} leaves nothing of the response to "
                 "score; raise the limit, or choose the policy 'knowledge'."
             )
-        # From the input as it is cut, so that both differ in the knowledge alone.
+        # Taken from the cut input, so that the two differ only in the knowledge.
         without = ids[without_knowledge(keep, parts)]
         if second_branch:
             check_second_branch(len(without), tokens, self.cut_policy, where)
@@ -165,12 +166,12 @@ class TextReader:
         )
 
     def to_readable(self, ids: Sequence[int]) -> str:
-        """Returns token ids as a text for people, special tokens such as `</s>` among them."""
+        """Returns token ids as readable text, with special tokens such as `</s>`."""
         return self.tokenizer.to_readable(ids)
 
     def longest_inputs(self, responses: Sequence[Sequence[int]]) -> int:
-        """Returns the most tokens that inputs in front of the longest of these responses have."""
-        # A decoder-only model's response is among its tokens.
+        """Returns the maximum number of input tokens before the longest of these responses."""
+        # A decoder-only model's response counts towards its limit.
         return self.max_length - self.causal * max(map(len, responses), default=0)
 
     @property
@@ -193,7 +194,7 @@ class TextReader:
         return ids, in_tokens(parts, text, ids, self.tokenizer, spans), spans
 
     def _add_special_tokens(self, ids: Sequence[int]) -> list[int]:
-        """Returns inputs with special tokens, at least one that a decoder-only model can read."""
+        """Adds special tokens to inputs; an empty input of a decoder-only model gets one token."""
         row = [*self.tokenizer.prefix_ids, *ids, *self._suffix_ids]
         if not row and self.causal:
             first = [i for i in (self.tokenizer.bos_id, self.tokenizer.eos_id) if i is not None]
@@ -201,14 +202,14 @@ class TextReader:
                 raise ConfigError(
                     "the model has no token to begin with; give a cue_prompt that is not empty."
                 )
-            # A decoder-only model needs a token whose state predicts the response's first one.
+            # A decoder-only model needs a token whose state predicts the response's first token.
             row = first[:1]
         return check_ids(row, self.vocab_size)
 
 
 def _renumber_kept_tokens(keep: np.ndarray, first: int = 0) -> list[int | None]:
-    """Returns the place of each token among those that stay, from `first` on."""
-    # The number of tokens kept before each.
+    """Returns the index of each token among the kept ones, counted from `first`; None = cut."""
+    # The number of tokens kept before each token.
     places = np.cumsum(keep) - 1 + first
     return [int(p) if stays else None for p, stays in zip(places, keep, strict=True)]
 
@@ -216,10 +217,10 @@ def _renumber_kept_tokens(keep: np.ndarray, first: int = 0) -> list[int | None]:
 def open_text_reader(
     model: str | BaseModel | None, options: ModelOptions
 ) -> tuple[EncoderDecoderModel | CausalModel, TextReader]:
-    """Opens a language model, given by its path or name or open already, and its tokenizer.
+    """Opens a language model, unless it is open already, and its tokenizer.
 
     Raises:
-      ConfigError: without a model, for a wrong option, and for a model of another kind.
+      ConfigError: without a model, on a wrong option, and on a model of another kind.
     """
     named = model if isinstance(model, BaseModel) else require_model(model)
     check_options(options)

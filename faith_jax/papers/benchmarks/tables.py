@@ -1,6 +1,6 @@
-"""The tables of AggreFact, FaithBench, RAGTruth and SummEdits, which the .json file here describes.
+"""Tables of AggreFact, FaithBench, RAGTruth and SummEdits, described by the .json file beside this.
 
-That of TRUE is in `papers.push.published_scores`.
+TRUE's table is in `papers.push.published_scores`.
 """
 
 from faith_jax.papers.tables import read_tables

@@ -1,7 +1,12 @@
 """Gupta 2022, DialFact: the map of the paper.
 
+<<<<<<< HEAD
 Each part of the paper lists its modules first (a leading dot: in this package), then the recipe,
 command or scorer that runs it.
+=======
+Under each part of the paper are first the modules (a leading dot: in this package), then the
+recipe, command or scorer that runs it.
+>>>>>>> 0b3f36504c3ad6f8a8e4f54ebbd8d0fcff4e35f2
 
 the data and its labels
     `faith_jax.datasets.raw.dialfact`, `faith_jax.core.labels`
@@ -33,5 +38,5 @@ tables 6 to 8, 10 to 12, figure 2
     `faith-jax reproduce dialfact`; `faith-jax evaluate --protocol=dialfact`
 
 The published figures are in `tables.json`; `dialfact.smk` has the workflow's own rules.
-docs/dialfact.md is the guide, and docs/fidelity_dialfact.md says what differs.
+docs/dialfact.md is the guide, and docs/fidelity_dialfact.md lists the differences from the paper.
 """

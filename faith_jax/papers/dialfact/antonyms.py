@@ -1,4 +1,4 @@
-"""WordNet through NLTK, and antonyms of adjectives: WordNet's, or those of a short list."""
+"""WordNet through NLTK, and antonyms of adjectives, from WordNet or from a short list."""
 
 import functools
 import pathlib
@@ -10,10 +10,10 @@ from faith_jax.datasets.augmentation.adjectives import ANTONYM_PAIRS
 
 _WORDNET = "wordnet"
 _INSTALL = "Install it: python -m nltk.downloader wordnet; or name a folder with its database"
-# A word in lower case -> its antonyms, none where it has none.
+# Maps a word in lower case to its antonyms, if any.
 Antonyms = Callable[[str], tuple[str, ...]]
 
-# Adjectives of feelings are not substituted (Gupta 2022, section 3.1).
+# Adjectives of feelings are not substituted (Gupta 2022, section 4.1.1).
 _EMOTIONS = """
     afraid amazed angry annoyed anxious ashamed bored calm cheerful content curious delighted
     depressed disappointed eager embarrassed excited exciting fond frightened glad grateful
@@ -25,7 +25,7 @@ EMOTIONS = frozenset(_EMOTIONS.split())
 
 
 def is_wordnet(name: str) -> bool:
-    """Whether a name is that of WordNet: "wordnet", or "wordnet:FOLDER"."""
+    """Whether a name means WordNet: "wordnet" or "wordnet:FOLDER"."""
     return name.partition(":")[0] == _WORDNET
 
 
@@ -34,11 +34,11 @@ def open_wordnet(name: str = _WORDNET) -> Any:
     """Returns NLTK's reader of WordNet.
 
     Args:
-      name: "wordnet", which NLTK finds, or "wordnet:FOLDER", of `data.noun`, `index.noun`,
-        `noun.exc` and the other files of the database, as NLTK's package has them.
+      name: "wordnet", which NLTK finds, or "wordnet:FOLDER", a folder with `data.noun`,
+        `index.noun`, `noun.exc` and the database's other files, as in NLTK's package.
 
     Raises:
-      ConfigError: there is none, or a file is missing or broken.
+      ConfigError: if there is no WordNet, or a file is missing or broken.
     """
     import nltk.data
     from nltk.corpus import wordnet
@@ -46,7 +46,7 @@ def open_wordnet(name: str = _WORDNET) -> Any:
 
     class Reader(WordNetCorpusReader):  # type: ignore[misc]  # NLTK has no types
         def map_wn(self, version: str = "") -> None:
-            """Makes no map to the WordNet that NLTK has, which only other languages need."""
+            """Skips mapping to NLTK's own WordNet, which only other languages need."""
 
     folder = name.partition(":")[2]
     try:
@@ -54,11 +54,11 @@ def open_wordnet(name: str = _WORDNET) -> Any:
             root = str(pathlib.Path(folder).expanduser().absolute())
             nltk.data.path.append(root)  # NLTK opens no files elsewhere
             reader = Reader(root, wordnet)
-            for part in ("noun", "adj"):  # which NLTK opens later
+            for part in ("noun", "adj"):  # NLTK itself opens these only later
                 reader.open(f"data.{part}").close()
             return reader
         wordnet.ensure_loaded()
-    except Exception as error:  # whatever NLTK stumbles over in files that are not WordNet's
+    except Exception as error:  # NLTK may raise anything on files that are not WordNet's
         problem = (str(error).strip().splitlines() or [type(error).__name__])[0]
         where = f"{folder}: no complete WordNet ({problem})" if folder else "no complete WordNet"
         raise ConfigError(f"{where}. {_INSTALL}.") from None
@@ -69,11 +69,11 @@ def load_antonyms(name: str = "wordnet") -> Antonyms:
     """Returns a function from a word to its antonyms.
 
     Args:
-      name: "wordnet" or "wordnet:FOLDER" (adjectives, see `open_wordnet`), or "list", the short one
-        of this module.
+      name: "wordnet" or "wordnet:FOLDER" (adjectives, see `open_wordnet`), or "list", the short
+        list of `augmentation.adjectives`.
 
     Raises:
-      ConfigError: another name, or there is no WordNet.
+      ConfigError: on another name, and if there is no WordNet.
 
     >>> load_antonyms("list")("cold")
     ('hot',)

@@ -1,6 +1,6 @@
-"""Claims that evidence refutes, made from supported ones (Gupta 2022, section 4.1.1).
+"""Claims that evidence refutes, made from supported claims (Gupta 2022, section 4.1.1).
 
-Negation and substitution need no generator; masks are for one to fill. `mutated_claims` picks from
+Negation and substitution need no generator; masks are filled by one. `mutated_claims` selects from
 the result.
 """
 
@@ -29,12 +29,12 @@ from faith_jax.statistics.texts.text_metrics import ENGLISH_STOP_WORDS
 
 
 class Mutation(NamedTuple):
-    """A claim that the evidence of another one refutes.
+    """A claim that is refuted by the evidence of the claim it was made from.
 
     Attributes:
       kind: "negation", "entity", "sense" or "antonym".
       claim: the text.
-      detail: the name of the negation rule, or what was replaced, as "old → new".
+      detail: the name of the negation rule, or the replacement, as "old → new".
     """
 
     kind: str
@@ -55,16 +55,16 @@ def substitute_entity(
     example_id: str,
     seed: int = 0,
 ) -> Mutation | None:
-    """Replaces one entity of a supported claim by one of the same type; None if none can be.
+    """Replaces an entity of a supported claim by another of the same type; None if impossible.
 
-    The entity must be in the evidence, or the evidence would not refute the new claim. The new one
-    is of `sources`: utterances of the context, sentences of the knowledge. Draws depend on
-    `example_id` and the seed alone.
+    The entity must be in the evidence, or the evidence would not refute the new claim. The new
+    entity comes from `sources`: utterances of the context, sentences of the knowledge. Draws depend
+    only on `example_id` and the seed.
     """
     stated = [entity for entity in claim.entities if _stands_in(entity.text, evidence)]
     for position in draw_order(len(stated), seed, example_id, "entity"):
         entity = stated[position]
-        # Of the same type, and not named by the claim, each once.
+        # Entities of the same type that are not in the claim, each once.
         texts = {
             candidate.text.casefold(): candidate.text
             for source in sources
@@ -82,10 +82,10 @@ def substitute_entity(
 def substitute_sense(
     claim: TaggedText, evidence: Sequence[str], senses: Senses, example_id: str, seed: int = 0
 ) -> Mutation | None:
-    """Replaces one entity of a supported claim by a text of a similar sense; None if none is known.
+    """Replaces an entity of a supported claim by a text of similar sense; None if impossible.
 
-    As in `substitute_entity` the entity must be in the evidence, and the new text must be neither
-    there nor in the claim. `senses` are from `senses.load_senses`.
+    As in `substitute_entity`, the entity must be in the evidence; the new text must be in neither
+    evidence nor claim. `senses` are from `senses.load_senses`.
     """
     stated = [
         named
@@ -103,7 +103,7 @@ def substitute_sense(
 
 
 def similar(claim: TaggedText, senses: Senses) -> list[str]:
-    """Returns the texts of a sense similar to that of an entity of the claim, each once."""
+    """Returns the texts with a sense similar to an entity of the claim, each once."""
     texts = (
         text
         for named in _find_mentioned_entities(claim, senses)
@@ -113,9 +113,9 @@ def similar(claim: TaggedText, senses: Senses) -> list[str]:
 
 
 def _find_mentioned_entities(claim: TaggedText, senses: Senses) -> list[Entity]:
-    """Returns the entities of a claim, and of its other words those that have a sense.
+    """Returns the entities of a claim, and its other words that have a known sense.
 
-    Taggers find few of the things that a claim is about: guitars and dogs are no entities.
+    Taggers find few of the things that a claim is about: guitars and dogs are not entities.
     """
     inside = [(entity.start, entity.end) for entity in claim.entities]
     words = [
@@ -132,9 +132,9 @@ def _find_mentioned_entities(claim: TaggedText, senses: Senses) -> list[Entity]:
 def substitute_adjective(
     claim: TaggedText, antonyms: Antonyms, example_id: str, seed: int = 0
 ) -> Mutation | None:
-    """Replaces one adjective of a supported claim by an antonym; None if none has one.
+    """Replaces an adjective of a supported claim by an antonym; None if impossible.
 
-    Adjectives of feelings stay, and so does a capital at the start. `antonyms` are from
+    Adjectives of feelings are not replaced, and a capital at the start is kept. `antonyms` are from
     `antonyms.load_antonyms`; draws are as in `substitute_entity`.
     """
     adjectives = [
@@ -157,7 +157,7 @@ _SENTINELS = re.compile(r"<extra_id_(\d+)>")
 _SALIENT = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "NUM"})
 MOST_MASKS = 3
 
-Span = tuple[int, int]  # first character, and the one behind the last
+Span = tuple[int, int]  # start and end (exclusive), in characters
 
 
 def stated_spans(claim: TaggedText, evidence: Sequence[str]) -> list[Span]:
@@ -171,7 +171,7 @@ def stated_spans(claim: TaggedText, evidence: Sequence[str]) -> list[Span]:
 
 
 def content_spans(claim: TaggedText) -> list[Span]:
-    """Returns the entities of a claim and its other words, but for stop words, in order."""
+    """Returns the entities of a claim and its other words except stop words, in order."""
     spans = [(entity.start, entity.end) for entity in claim.entities]
     words = [
         (token.start, token.end)
@@ -188,17 +188,17 @@ def neutral_spans(
 ) -> list[list[Span]]:
     """Returns the pieces of claims without which a verifier no longer finds them supported.
 
-    Entities and words are ordered by P(neutral) of the claim without each of them. The fewest of
-    the first three are masked without which the verdict is NOT ENOUGH INFO; none where it is
-    another already, or stays. `evidence` has the title and the sentence that support each claim.
+    Entities and words are ranked by P(neutral) of the claim without them. Of the first three, the
+    fewest are masked whose removal changes the verdict to NOT ENOUGH INFO; none if the claim is not
+    SUPPORTED, or no removal suffices. `evidence` has the title and the sentence of each claim.
 
-    Gupta 2022 (section 4.1.1) has a masker of Shah 2020, a network that "predicts the tokens which
-    upon masking are likely to cause a label flip from SUPPORTED to NEI". The label of the masked
-    claim is asked for itself here, of a classifier of natural language inference.
+    Gupta 2022 (section 4.1.1) uses Shah 2020's masker, a network that "predicts the tokens which
+    upon masking are likely to cause a label flip from SUPPORTED to NEI". Here, a classifier of
+    natural language inference directly predicts the label of the masked claim.
     """
 
     def verdicts(texts: Sequence[tuple[int, str]]) -> list[tuple[DialFactLabel, float]]:
-        """Returns labels and P(neutral) of texts in place of the claims of these numbers."""
+        """Returns labels and P(neutral) of (claim number, text that replaces the claim) pairs."""
         rows = []
         for number, text in texts:
             title, sentence = evidence[number]
@@ -232,7 +232,7 @@ def neutral_spans(
 
 
 def without(text: str, spans: Sequence[Span]) -> str:
-    """Returns a text without pieces of it.
+    """Returns a text without some of its pieces.
 
     >>> without("It met in Oslo.", [(10, 14)])
     'It met in .'
@@ -241,7 +241,7 @@ def without(text: str, spans: Sequence[Span]) -> str:
 
 
 def mask_spans(text: str, spans: Sequence[Span]) -> str:
-    """Returns a text with masks in place of pieces of it, as a T5 fills them in.
+    """Replaces pieces of a text by masks, in the form that a T5 fills in.
 
     >>> mask_spans("It met in Oslo in 1931.", [(3, 6), (10, 14)])
     'It <extra_id_0> in <extra_id_1> in 1931.'
@@ -256,10 +256,10 @@ def _with_pieces(text: str, spans: Sequence[Span], piece: Callable[[int], str]) 
 
 
 def fill_masks(masked_claim: str, answer: str) -> str | None:
-    """Returns a masked claim with what a T5 puts in; None where it lacks a mask or has nothing.
+    """Fills a masked claim with a T5's answer; None if a mask is missing or filled with nothing.
 
-    An answer without masks that has most of the claim's other words is the whole claim, as models
-    of `wizard_of_wikipedia_infill` write it.
+    An answer without masks that has most of the claim's other words counts as the whole claim, as
+    models trained on `wizard_of_wikipedia_infill` write it.
 
     >>> fill_masks("It <extra_id_0> in <extra_id_1>.", "<extra_id_0> lives <extra_id_1> Rome")
     'It lives in Rome.'
@@ -286,6 +286,6 @@ def _replace_in_claim(
 
 
 def _stands_in(text: str, sentences: Sequence[str]) -> bool:
-    """Whether one of the sentences contains a text as whole words, in any case."""
+    """Whether one of the sentences contains a text as whole words, ignoring case."""
     words = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)", re.IGNORECASE)
     return any(words.search(sentence) for sentence in sentences)

@@ -15,29 +15,29 @@ class MutateClaims(GeneratorOptions):
 
     The weak supervision of DialFact (Gupta 2022, Aug-WoW): negates claims, replaces their entities
     and adjectives, lets models respond to other sentences and fill in masked words, and gives
-    claims other evidence. A run that was stopped resumes.
+    claims other evidence. A stopped run resumes.
 
     Attributes:
-      folder (FOLDER): of Wizard of Wikipedia's train.json; or sample
-      output (FOLDER): a new folder, of the files and the data set
+      folder (FOLDER): with Wizard of Wikipedia's train.json; or sample
+      output (FOLDER): a new folder for the files and the data set
       model (FOLDER): responds to other sentences; trained on Wizard of Wikipedia (without: no claim
         is generated)
-      infiller (FOLDER): a T5 that fills masked words in, trained on wizard_of_wikipedia_infill as
-        the paper's or only pre-trained (without: none)
-      masker (FOLDER): an NLI classifier: the fewest words are masked without which it finds too
-        little said (without: the first three words that the sentence has too)
+      infiller (FOLDER): a T5 that fills in masked words, trained on wizard_of_wikipedia_infill like
+        the paper's, or only pre-trained (without: no words are masked)
+      masker (FOLDER): an NLI classifier; masks the fewest words whose removal makes it call the
+        claim neutral (without: masks the first three words that are in the sentence too)
       language_model (FOLDER): such as GPT-2: drops claims with more than 1.1 times the mean
         perplexity of a turn's claims (without: drops none)
-      verifiers (FOLDERS): NLI classifiers: of a turn's claims the hardest ones are kept (without:
-        the first ones)
-      most (N): claims of a turn at most, beside its own
-      unbalanced: keep all, also where a label has more claims than another
+      verifiers (FOLDERS): NLI classifiers, for which the hardest claims of a turn are kept
+        (without: the first claims)
+      most (N): new claims of a turn at most
+      unbalanced: keep all claims, even if a label has more than another
       validation_share: of the dialogues, in (0, 1]
-      antonyms: of adjectives: wordnet, which NLTK has; wordnet:FOLDER; or list, which is short
-      senses: find texts of a similar sense: list, which is short; wordnet or wordnet:FOLDER;
-        vectors:PATH, a file in word2vec's text format or a folder of sense2vec; spacy:PIPELINE, one
-        with vectors; or none
-      temperature: of the generators, the paper's
+      antonyms: of adjectives: wordnet, from NLTK; wordnet:FOLDER; or list, a short list
+      senses: source of texts of similar sense: list, a short list; wordnet or wordnet:FOLDER;
+        vectors:PATH, a file in word2vec's text format or a folder of sense2vec; spacy:PIPELINE, a
+        pipeline with vectors; or none
+      temperature: of the generators, as in the paper
 
     Examples:
       %(prog)s sample --tagger=rules --antonyms=list --output=runs/claims

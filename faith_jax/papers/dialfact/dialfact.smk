@@ -1,6 +1,6 @@
 # DialFact's tables: score claims, find evidence.
 #
-# `faith-jax reproduce dialfact` runs this, and makes the tables of what it leaves.
+# `faith-jax reproduce dialfact` runs this, and makes the tables from its outputs.
 rule dialfact:
     input:
         config["made"],
@@ -29,7 +29,7 @@ rule evidence:
         "{faith_jax} evidence {params.arguments} --output={output[0]} --json={output[1]}"
 
 
-# Claims with the evidence that was found, as verifiers read them.
+# Claims with the found evidence, in the form that verifiers read.
 rule found:
     output:
         directory("found/{name}"),

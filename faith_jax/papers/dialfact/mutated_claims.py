@@ -1,11 +1,11 @@
 """The run `mutate-claims`: claims to train verifiers on, made from Wizard of Wikipedia (Aug-WoW).
 
-A Wizard's response is a claim that the sentence it used supports. Mutations of the claim, of the
-sentence, or of what a model responds to make claims that it refutes or says too little about. Of
-those of one turn, varied, fluent and hard ones are kept.
+A Wizard's response is a claim that is supported by the sentence the Wizard used. Changing the
+claim, the sentence, or a generator's input makes claims that the sentence refutes or has too little
+information on. For each turn, varied, fluent and hard claims are kept.
 
-A row of the run is a turn with the claims that are kept of it. The turns are split into shards,
-which any number of processes make (`faith_jax.runs.shards`).
+A row of the run is a turn with its kept claims. The turns are split into shards, which any number
+of processes make (`faith_jax.runs.shards`).
 
 Reference: Gupta 2022, sections 4.1.1 and 5.3.
 """
@@ -60,17 +60,17 @@ Opened = TypeVar("Opened")
 
 TRAIN, DATASET = "train.json", "dialfact/augmented"
 FILES = {"train": "train_split.jsonl", "validation": "valid_split.jsonl"}
-_BATCH = 128  # turns that are made together
+_BATCH = 128  # turns that are processed together
 _MARK = "#"  # between a turn's id and the kind of its claim
-_NEAR = 5  # sentences of the Wizard's article whose entities replace others
-# Kinds of claims by their label; the others are REFUTES.
+_NEAR = 5  # sentences of the Wizard's article whose entities may be substitutes
+# Labels of kinds of claims; other kinds are REFUTES.
 _LABELS = {
     "original": DialFactLabel.SUPPORTS,
     "evidence": DialFactLabel.NOT_ENOUGH_INFO,
     "generated": DialFactLabel.NOT_ENOUGH_INFO,
 }
 _UNCHANGED = ("original", "evidence")  # kinds of claims whose text is the Wizard's
-# What models respond to in place of the sentence that the Wizard used.
+# Kinds of texts that models respond to instead of the sentence that the Wizard used.
 _EMPTY, _SHOWN, _UNRELATED, _SIMILAR = KINDS = "empty", "shown", "unrelated", "similar"
 
 Fields = Mapping[str, Any]
@@ -78,14 +78,14 @@ Claim = dict[str, Any]
 
 
 class WizardTurn(NamedTuple):
-    """A turn of the Wizard that used a sentence; `place` has its number."""
+    """A turn in which the Wizard used a sentence; `place` has the turn's number."""
 
     place: Place
     fields: Fields
 
 
 class Request(NamedTuple):
-    """A text that a model reads in place of the sentence that a turn used, as a row of its own."""
+    """A text that a model reads instead of the sentence that a turn used, as a separate row."""
 
     turn: WizardTurn
     kind: str
@@ -93,7 +93,7 @@ class Request(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Of the row, by which its response is drawn."""
+        """The row's number, which determines the randomness of its response."""
         return self.turn.place[1] * len(KINDS) + KINDS.index(self.kind)
 
 
@@ -105,8 +105,8 @@ def mutate_claims(options: "MutateClaims") -> list[str]:
     set `dialfact/augmented` in `tfds`.
 
     Raises:
-      InputError: for missing or bad files.
-      ConfigError: for wrong options, an output that exists, and a stopped run of other options.
+      InputError: on missing or bad files.
+      ConfigError: on wrong options, an existing output, and a stopped run with other options.
     """
     is_sample = options.folder == SAMPLE
     folder = sample_folder("wizard_of_wikipedia") if is_sample else options.folder
@@ -124,7 +124,7 @@ def mutate_claims(options: "MutateClaims") -> list[str]:
         sentence, title = read["knowledge"], read["knowledge_title"]
         if not sentence:
             continue
-        # Of the many sentences that the Wizard was shown, few are needed.
+        # Keep only the few needed of the many sentences that the Wizard was shown.
         pairs = zip(read["passage_titles"], read["passage_sentences"], strict=True)
         near = [text for of, text in pairs if of == title and text != sentence][:_NEAR]
         pool = [text for text in read["passage_sentences"] if text != sentence]
@@ -153,7 +153,7 @@ def mutate_claims(options: "MutateClaims") -> list[str]:
 
 
 def _call_for_option(option: str, make: Callable[..., Opened], *values: Any) -> Opened:
-    """Calls `make` on an option's value; errors name the option."""
+    """Calls `make` with an option's values; errors name the option."""
     try:
         return make(*values)
     except FaithJaxError as error:
@@ -161,9 +161,9 @@ def _call_for_option(option: str, make: Callable[..., Opened], *values: Any) -> 
 
 
 class Maker:
-    """Makes the claims of turns, and chooses among them; all turns get sentences of others.
+    """Makes claims for turns and selects among them; replacement sentences come from all turns.
 
-    Checkpoints are opened when the first turns come.
+    Checkpoints are opened when the first turns are processed.
     """
 
     def __init__(self, turns: Sequence[WizardTurn], options: "MutateClaims"):
@@ -199,14 +199,14 @@ class Maker:
         return _call_for_option("--language-model", FluencyScorer, self._options.language_model)
 
     def tell_cut(self) -> None:
-        """Warns where knowledge was cut that models read."""
+        """Warns if knowledge that models read was cut."""
         if "_responders_by_option" not in self.__dict__:
             return
         for model in self._responders_by_option.values():
             model.tell_cut()
 
     def __call__(self, turns: Sequence[WizardTurn]) -> Iterator[dict[str, Any]]:
-        """Yields of each turn its id, the kinds of all claims that were made, and those kept."""
+        """Yields each turn's id, the kinds of all claims made, and the claims that are kept."""
         texts = [[t["response"], *t["history"][-2:], *t["near"]] for _, t in turns]
         tagged = iter(self._tagger.tag(list(itertools.chain.from_iterable(texts))))
         parts = [list(itertools.islice(tagged, len(turn_texts))) for turn_texts in texts]
@@ -243,7 +243,7 @@ class Maker:
     def _by_rules(
         self, turn: Fields, claim: TaggedText, sources: Sequence[TaggedText]
     ) -> Iterator[Claim]:
-        """Yields the claims that need no model, the Wizard's first."""
+        """Yields the claims that need no model, starting with the Wizard's own."""
         evidence, name, seed = [turn["knowledge"]], turn["id"], self._options.seed
         yield _build_claim(turn, "original", turn["response"])
         for place, negation in enumerate(mutation.negate(claim.text)):
@@ -259,7 +259,7 @@ class Maker:
             yield _build_claim(turn, "evidence", claim.text, elsewhere)
 
     def _list_replacement_texts(self, turn: Fields, claim: TaggedText) -> Iterator[tuple[str, str]]:
-        """Yields texts in place of the sentence that was used, with their kinds."""
+        """Yields texts to replace the sentence that was used, with their kinds."""
         seed = self._options.seed
         yield _EMPTY, ""
         if turn["shown"]:
@@ -275,7 +275,7 @@ class Maker:
             yield _SIMILAR, elsewhere[1]
 
     def _generate_claims(self, requests: Sequence[Request]) -> Iterator[tuple[Request, str]]:
-        """Yields the model's responses in place of the Wizard's."""
+        """Yields the model's responses to requests, which replace the Wizard's."""
         rows = [request for request in requests if request.text or request.turn.fields["history"]]
         inputs = [dialogue_inputs(request.text, request.turn.fields["history"]) for request in rows]
         for request, text in zip(
@@ -287,7 +287,7 @@ class Maker:
     def _fill_claims(
         self, requests: Sequence[Request], turns: Sequence[WizardTurn], claims: Sequence[TaggedText]
     ) -> Iterator[tuple[Request, str]]:
-        """Yields claims whose masked words a model has filled in otherwise."""
+        """Yields claims whose masked words a model has replaced."""
         evidence = [(t["knowledge_title"], t["knowledge"]) for _, t in turns]
         if self._options.masker:
             spans = mutation.neutral_spans(self._masking_verifier, claims, evidence)
@@ -324,7 +324,7 @@ class Maker:
     def _select_claims(
         self, claims_by_turn: Mapping[str, Sequence[Claim]]
     ) -> dict[str, list[Claim]]:
-        """Returns of each turn its own claim and the varied, fluent and hard ones of the new."""
+        """Returns each turn's unchanged claims, and the varied, fluent and hard new ones."""
         new = {
             name: [claim for claim in claims if claim["kind"] not in _UNCHANGED]
             for name, claims in claims_by_turn.items()
@@ -364,7 +364,7 @@ class Maker:
 
 
 def select_varied_claims(claims: Sequence[str]) -> list[int]:
-    """Returns the places of claims that differ from all that were kept before them.
+    """Returns the indices of claims that differ from all claims kept before them.
 
     Two claims differ if one has at least three words that the other lacks; repeated words count,
     case and punctuation do not.
@@ -384,9 +384,9 @@ def select_varied_claims(claims: Sequence[str]) -> list[int]:
 
 
 def fluent(perplexities: Sequence[float]) -> list[int]:
-    """Returns the places of claims whose perplexity is at most 1.1 times the average.
+    """Returns the indices of claims whose perplexity is at most 1.1 times the average.
 
-    `perplexities` are those of all claims of one context; lower = more fluent.
+    `perplexities` are of all claims of one context; lower = more fluent.
 
     >>> fluent([10.0, 12.0, 30.0])
     [0, 1]
@@ -396,10 +396,10 @@ def fluent(perplexities: Sequence[float]) -> list[int]:
 
 
 def hardest(probabilities: np.ndarray, most: int = 4) -> list[int]:
-    """Returns the places of the claims that classifiers are least sure of, hardest first.
+    """Returns the indices of the claims that classifiers are least certain of, hardest first.
 
     `probabilities` is [claims, classifiers, labels]. The entropies (in nats) of all classifiers are
-    summed; of equal claims the earlier comes first.
+    summed; in a tie, the earlier claim comes first.
 
     >>> hardest(np.array([[[0.9, 0.1]], [[0.5, 0.5]]]), most=1)
     [1]
@@ -416,9 +416,9 @@ def chosen_of(
     probabilities: np.ndarray | None,
     max_claims: int,
 ) -> list[int]:
-    """Returns the places of at most `max_claims` of a turn's new claims, the hardest ones first.
+    """Returns the indices of at most `max_claims` of a turn's new claims, the hardest first.
 
-    Perplexities are float [claims], and a claim whose is NaN is not kept; None = all stay.
+    Perplexities are float [claims], and a claim with NaN is dropped; None = no claim is dropped.
     Probabilities are float [claims, classifiers, 3]; None = the first claims are kept.
     """
     places = select_varied_claims(claims)
@@ -433,9 +433,9 @@ def chosen_of(
 def _build_claim(
     turn: Fields, kind: str, text: str, evidence: tuple[str, str] | None = None
 ) -> Claim:
-    """Returns a claim as DialFact's files have it.
+    """Returns a claim in the form of DialFact's files.
 
-    `evidence` is a title and a sentence, without one the Wizard's.
+    `evidence` is a title and a sentence; None = the Wizard's.
     """
     title, sentence = evidence or (turn["knowledge_title"], turn["knowledge"])
     return {
@@ -458,7 +458,7 @@ def _find_label(kind: str) -> DialFactLabel:
 def _write_claim_files(
     job: Job, turns: Mapping[str, WizardTurn], options: "MutateClaims"
 ) -> list[str]:
-    """Makes files and data set of the kept claims, of which memory holds a few words each."""
+    """Writes files and data set of the kept claims; only their kinds are held in memory."""
     target = job.target
 
     def rows() -> Iterator[Fields]:
@@ -472,7 +472,7 @@ def _write_claim_files(
         by_label[_find_label(kind).value].append(place)
     chosen_places = set(range(len(kept_kinds)))
     if not options.unbalanced and len(by_label) == len(DialFactLabel):
-        # As many claims of each label as the rarest has.
+        # Keep as many claims of each label as the rarest label has.
         least, chosen_places = min(map(len, by_label.values())), set()
         for label, places in by_label.items():
             order = draw_order(len(places), options.seed, label, "balance")
@@ -493,7 +493,7 @@ def _write_claim_files(
         for part, name in FILES.items():
             write_jsonl(folder / name, claims(part == "validation"))
         for line in prepare(DATASET, str(folder / "tfds"), str(folder), tell_ignored=False):
-            logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
+            logger.info("%s", line.replace(str(folder), str(target)))  # the final place
         move_into_place(folder, target)
     data_dir = target / "tfds"
     return [

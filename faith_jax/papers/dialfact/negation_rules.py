@@ -1,9 +1,9 @@
-"""Rules that negate a claim: those of the FEVER 2.0 baseline (Thorne 2019), which DialFact uses.
+"""Rules that negate a claim, from the FEVER 2.0 baseline (Thorne 2019), which DialFact uses.
 
-A rule is a pattern of a one-clause claim and a template of its negation. The patterns are those of
-encyclopaedic claims ("X is a Y", "X starred in Y"), so few turns of a dialogue match them; the
-rules of the class AUXILIARY, which are ours, negate the first auxiliary of any claim. Unlike the
-baseline's, full stops inside a claim are kept.
+A rule is a pattern of a one-clause claim and a template of its negation. The patterns are for
+encyclopaedic claims ("X is a Y", "X starred in Y"), so few turns of a dialogue match them; our own
+rules, of the class AUXILIARY, negate the first auxiliary of any claim. Unlike in the baseline, full
+stops inside a claim are kept.
 """
 
 import enum
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class RuleClass(enum.StrEnum):
-    """The kinds of rules: insert a negation, rephrase as one, or negate the first auxiliary."""
+    """Kinds of rules: insert a negation, rephrase the claim, or negate the first auxiliary."""
 
     SIMPLE = "simple"
     COMPLEX = "complex"
@@ -21,7 +21,7 @@ class RuleClass(enum.StrEnum):
 
 
 class NegationRule(NamedTuple):
-    r"""A rule: its pattern matches a claim without full stop; its template has groups (`\g<x>`)."""
+    r"""A rule: a pattern of a claim without full stop, and a template with groups (`\g<x>`)."""
 
     name: str
     rule_class: RuleClass
@@ -29,7 +29,7 @@ class NegationRule(NamedTuple):
     template: str
 
 
-# Greedy: of several places where a pattern's words stand, the last one parts subject and rest.
+# Greedy: if a pattern's words occur several times, the last occurrence ends the subject.
 _PATTERNS = {
     "is_a": r"(?P<x>.+) (?P<be>is) (?P<a>an?) (?P<y>.+)",
     "was_a": r"(?P<x>.+) (?P<be>was) (?P<a>an?) (?P<y>.+)",
@@ -89,7 +89,7 @@ _COMPLEX = {
     },
     "american": {"outside": r"\g<x> \g<be> a \g<y> that originated from outside the United States"},
 }
-# Of births and deaths; figures tell a time from a place.
+# Templates for births and deaths; digits distinguish a time from a place.
 _PLACE = {
     "not_the_place": r"There exists a place, \g<y>, that was not the {noun} of \g<x>",
     "elsewhere": r"\g<x> {past} in some other place than \g<y>",
@@ -123,14 +123,14 @@ def _build_negation_rules() -> Iterator[NegationRule]:
 
 
 NEGATION_RULES = tuple(_build_negation_rules())
-_SENTENCE_END = re.compile(r"(?<!\b[A-Z])[.!?]['\")]*\s")  # not behind an initial
+_SENTENCE_END = re.compile(r"(?<!\b[A-Z])[.!?]['\")]*\s")  # not after an initial
 
 
 def negations(claim: str) -> Iterator[tuple[str, str]]:
     """Yields the name of each matching rule, and the negated claim.
 
-    A full stop stays. Of a claim of several sentences, AUXILIARY negates the first that it can; the
-    other classes negate single sentences only.
+    A final full stop is kept. In a claim of several sentences, AUXILIARY negates the first sentence
+    that it can; the other classes negate only claims of a single sentence.
 
     >>> dict(negations("Oslo is a town."))["is_a_not"]
     'Oslo is not a town.'

@@ -14,25 +14,25 @@ from faith_jax.papers.options import Folder, Workflow
 class Dialfact(Workflow):
     """Gupta 2022, tables 2 to 8, 10 to 12, figure 2: fact-checking in dialogue.
 
-    Which claims are verifiable, which evidence is found, and what verifiers say of claims with the
-    annotators' evidence and with a retriever's (docs/dialfact.md).
+    Shows which claims are verifiable, which evidence is found, and how verifiers classify claims
+    with the annotators' evidence and with a retriever's (docs/dialfact.md).
 
     Attributes:
       verifiers (NAME=FOLDER): an NLI classifier, or a model that was trained on dialfact_verify_…
-        (repeatable); mini_nli stands beside them
-      variants (NAME=FOLDER): further ones, for table 7, beside the verifier whose name theirs
-        begins with, such as Aug-WoW-noctx (repeatable)
+        (repeatable); mini_nli is always added
+      variants (NAME=FOLDER): a variant of a verifier, for table 7; its name starts with the
+        verifier's, such as Aug-WoW-noctx (repeatable)
       scorer_option (NAME.OPTION=VALUE): of a verifier, such as ours.form=dialfact (repeatable)
-      neutral_model (FOLDER): an NLI classifier, for table 3; the paper: one of Dialogue NLI
-      knowledge_base (FOLDER): of faith-jax index, for tables 4 and 5, and for found evidence
-      claims (FILE): test_split.jsonl, whose evidence is looked for in it
-      validation_claims (FILE): valid_split.jsonl, likewise, for table 10 and thresholds
-      vectors (FOLDER): of faith-jax embed, for dense retrieval
-      question_model (FOLDER): its encoder of claims (without: that of the passages)
+      neutral_model (FOLDER): an NLI classifier, for table 3; the paper: trained on Dialogue NLI
+      knowledge_base (FOLDER): from faith-jax index, for tables 4 and 5, and for found evidence
+      claims (FILE): test_split.jsonl; evidence for its claims is searched in the knowledge base
+      validation_claims (FILE): valid_split.jsonl, searched too, for table 10 and thresholds
+      vectors (FOLDER): from faith-jax embed, for dense retrieval
+      question_model (FOLDER): the encoder of claims (without: the encoder of the passages)
       evidence_model (FOLDER): ranks sentences (without: BM25)
-      documents (N): of each claim by names and BM25; the paper: 3 for each name
-      dense_documents (N): of each claim by vectors; the paper: 100
-      tagger (TAGGER): finds names: rules, or spacy:PIPELINE as the paper's
+      documents (N): for each claim, by names and BM25; the paper: 3 for each name
+      dense_documents (N): for each claim, by vectors; the paper: 100
+      tagger (TAGGER): finds names: rules, or spacy:PIPELINE as in the paper
     """
 
     name: ClassVar = "dialfact"

@@ -1,7 +1,7 @@
-"""Texts of a similar sense, such as other towns of a town (Gupta 2022, section 4.1.1).
+"""Texts of similar sense, such as other towns for a town (Gupta 2022, section 4.1.1).
 
-The paper asks sense2vec. Here vectors of sense2vec, spaCy or any file of word vectors answer, or
-WordNet, or a short list, each chosen by its name.
+The paper uses sense2vec. Here, the source is chosen by name: vectors of sense2vec, spaCy or any
+file of word vectors, WordNet, or a short list.
 """
 
 import functools
@@ -15,12 +15,12 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.datasets.augmentation.tagging import SPACY, load_pipeline, load_vectors
 from faith_jax.papers.dialfact.antonyms import is_wordnet, open_wordnet
 
-# A text and the type of the entity that it is, "" = unknown -> texts of a similar sense.
+# Maps a text and its entity type ("" = unknown) to texts of similar sense.
 Senses = Callable[[str, str], tuple[str, ...]]
 
 LIST, NONE, VECTORS = "list", "none", "vectors:"
 _MOST = 10
-# Ours: each line is of one sense.
+# The short list: each line has texts of one sense.
 _GROUPS = """
     January, February, March, April, May, June, July, August, September, October, November, December
     Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday
@@ -58,16 +58,16 @@ _GROUPS = """
 
 
 def load_senses(name: str) -> Senses:
-    """Returns a function from a text, and the type of the entity, to texts of a similar sense.
+    """Returns a function that maps a text and its entity type to texts of similar sense.
 
     Args:
-      name: "list", the short one of this module; "wordnet" or "wordnet:FOLDER" (co-hyponyms, see
+      name: "list", this module's short list; "wordnet" or "wordnet:FOLDER" (co-hyponyms, see
         `open_wordnet`); "vectors:PATH", a file in word2vec's text format, or a folder of sense2vec;
         "spacy:PIPELINE", a pipeline with vectors; or "none".
 
     Raises:
-      ConfigError: another name, or what it names is not there.
-      InputError: a broken file of vectors.
+      ConfigError: on another name, and if the named source does not exist.
+      InputError: on a broken file of vectors.
 
     >>> load_senses("list")("Venus", "")[:3]
     ('Mercury', 'Mars', 'Jupiter')
@@ -132,8 +132,8 @@ def _co_hyponyms(name: str) -> Senses:
 class Neighbours:
     """The nearest neighbours of texts by the cosine of their vectors, nearest first, at most ten.
 
-    Of keys such as `New_York|GPE`, as sense2vec's, only those of the same sense are neighbours. A
-    text has the sense that the type of its entity names, or else its first one in the table.
+    With keys such as sense2vec's `New_York|GPE`, only keys of the same sense are neighbours. A
+    text's sense is its entity type, or else its first sense in the table.
 
     Args:
       keys: words, or words and senses; spaces are underscores.
@@ -154,9 +154,9 @@ class Neighbours:
         self._cached_nearest = functools.lru_cache(maxsize=10_000)(self._find_nearest_words)
 
     def __call__(self, text: str, kind: str) -> tuple[str, ...]:
-        """Returns the neighbours of a text; none where it is unknown."""
+        """Returns the neighbours of a text; empty if it is unknown."""
         places = self._places.get(text.casefold(), ())
-        # Of several: of the same sense, and of the same capitals.
+        # If there are several, prefer the same sense, then the same capitals.
         best = max(
             places,
             key=lambda place: (self._senses[place] == kind, self._words[place] == text, -place),
@@ -178,13 +178,13 @@ class Neighbours:
 
 
 def _is_other(text: str, than: str) -> bool:
-    """Whether a text is not another form of one, such as a part of it, or its plural."""
+    """Whether a text is not just another form of `than`, such as a part of it, or its plural."""
     folded, than_folded = text.casefold(), than.casefold()
     return folded not in than_folded and than_folded not in folded
 
 
 def _read_word2vec(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
-    """Returns keys and vectors of a file in word2vec's text format: their numbers, a line each."""
+    """Reads word2vec's text format: a line with the numbers of vectors and values, then vectors."""
     keys, rows = list[str](), np.zeros((0, 0), np.float32)
     for number, line in _read_lines(path):
         parts = line.rstrip().split(" ")
@@ -218,7 +218,7 @@ def _read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
 
 
 def _read_sense2vec(folder: pathlib.Path) -> tuple[list[str], np.ndarray]:
-    """Returns keys and vectors of a folder that sense2vec has written, the most frequent first."""
+    """Returns the keys and vectors of a sense2vec folder, the most frequent first."""
     vectors, strings = load_vectors(folder)
     keys = {key: row for key, row in vectors.key2row.items() if row >= 0}
     frequencies = {}

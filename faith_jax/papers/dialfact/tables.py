@@ -1,7 +1,7 @@
-"""The parts of DialFact's tables (Gupta 2022, tables 2 to 8, 10 to 12 and figure 2).
+"""DialFact's tables (Gupta 2022, tables 2 to 8, 10 to 12 and figure 2).
 
-Verifiers score the claims of test and validation with the annotators' evidence (oracle), with that
-which the workflow finds in a knowledge base (Wiki and DPR), and with that of another retriever.
+Verifiers score the claims of test and validation with the annotators' evidence (oracle), with
+evidence that the workflow finds in a knowledge base (Wiki and DPR), and with another retriever's.
 """
 
 import collections
@@ -57,17 +57,17 @@ from faith_jax.statistics.texts.text_metrics import SPACY, has_spacy
 
 SPLITS = TEST, VALIDATION = "test", "validation"
 ORACLE, RETRIEVED = "oracle", "retrieved"
-# Evidence that the workflow finds, by the retriever of its documents: names of articles, as the
-# paper's WikiAPI has them, and dense vectors, as its DPR.
+# Evidence that the workflow finds, by the retriever of its documents: names of articles, like the
+# paper's WikiAPI, and dense vectors, like its DPR.
 WIKI, DPR, FUSED = "Wiki", "DPR", "fused"
 _RETRIEVERS = {WIKI: "entities", DPR: "dense"}
 FOUND = "dialfact/retrieved"
-# Data sets by what their evidence is, and those of the sample.
+# Data sets by their kind of evidence, and the samples.
 DATA = {ORACLE: "dialfact/official", RETRIEVED: "dialfact/retrieved"}
 _SAMPLES = {ORACLE: "dialfact/sample", RETRIEVED: "dialfact/retrieved_sample"}
 MINI, NEUTRAL, LEXICAL, NOTHING = "mini_nli", "nli_neutral", "lexical_overlap", "not_enough_info"
-BASELINES = "baselines"  # the file of scores that need nothing that is given
-# What the classifier of table 3 reads as its premise, by the name of its scores.
+BASELINES = "baselines"  # the file of scores that need no verifier from the user
+# The premise that table 3's classifier reads, by the name of its scores.
 _PREMISES = {
     NEUTRAL: "grounding",
     f"{NEUTRAL}_last_turn": "last_turn",
@@ -78,10 +78,10 @@ _PREMISE_NAMES = {
     "last_turn": "the last turn",
     "speaker_turns": "the speaker's earlier turns",
 }
-# What is added to the overlap of words: that claims are neutral, or (-) that they are not.
+# The score added to the overlap of words: that claims are neutral, or (-) that they are not.
 _SUMS = {f"{LEXICAL} + {part}": part for name in _PREMISES for part in (name, f"-{name}")}
 _PROBABILITIES = tuple(f"claim_{label.name.lower()}" for label in DialFactLabel)
-# By the share of a claim's words that its evidence has.
+# Labels in the order of rising overlap of a claim's words with its evidence.
 _NOTHING = DialFactLabel.NOT_ENOUGH_INFO.value
 _RISING = (DialFactLabel.NOT_ENOUGH_INFO, DialFactLabel.REFUTES, DialFactLabel.SUPPORTS)
 _NAME = re.compile(r"\w[\w.+-]*")
@@ -94,8 +94,8 @@ _TIDY = ("table", "system", "column", "figure", "claims", "value", "low", "high"
 class VerifierTable(NamedTuple):
     """A table of verifiers.
 
-    `figure` is 3-way, 2-way or factual, and `columns` are, by their headings, evidence and group
-    of the claims: all, generated or written.
+    `figure` is 3-way, 2-way or factual. `columns` maps headings to the evidence and the group of
+    claims: all, generated or written.
     """
 
     title: str
@@ -125,7 +125,7 @@ FORMS = {
 
 
 def _search_step_name(split: str, name: str, context: str) -> str:
-    """Returns the name of the step that looks for evidence."""
+    """Returns the name of a step that searches for evidence."""
     return f"{split}/{name}_{context}"
 
 
@@ -143,7 +143,7 @@ RULES = pathlib.Path(__file__).with_name("dialfact.smk")
 
 
 def check(options: Dialfact) -> None:
-    """Checks names, and opens models and knowledge base; ConfigErrors name the option."""
+    """Checks names, and opens models and knowledge base; a ConfigError names the option."""
     for name in (*options.verifiers, *options.variants):
         if name in (MINI, NEUTRAL, LEXICAL, NOTHING, BASELINES) or not _NAME.fullmatch(name):
             raise ConfigError(
@@ -175,7 +175,7 @@ def check(options: Dialfact) -> None:
 
 
 def _bases_of(variant: str, options: Dialfact) -> list[str]:
-    """Returns the verifiers whose names a variant's begins with."""
+    """Returns the verifiers whose name is a prefix of a variant's name."""
     return [name for name in options.verifiers if variant.startswith(name)]
 
 
@@ -200,7 +200,7 @@ class Table(workflow.TableWorkflow):
                     self.data[split, evidence] = data
                 else:
                     self.left_out.append(f"{split} with {evidence} evidence (no data)")
-        # What verifiers score: a data set, or the step that has found the evidence.
+        # The claims that verifiers score: a data set, or the step that finds the evidence.
         sources: dict[tuple[str, str], str] = dict(self.data)
         for split, evidence in itertools.product(SPLITS, _RETRIEVERS):
             step = _search_step_name(split, evidence, "ctx")
@@ -235,7 +235,7 @@ class Table(workflow.TableWorkflow):
                 steps[name] = Scores(arguments, inputs, list_opened_checkpoints(scorers))
 
     def _build_search_steps(self, options: Dialfact) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yields the steps that look for evidence, by name."""
+        """Yields the steps that search for evidence, with their names."""
         base = options.knowledge_base
         claims = {TEST: options.claims, VALIDATION: options.validation_claims}
         if options.sample and not base:
@@ -268,7 +268,7 @@ class Table(workflow.TableWorkflow):
                 *(f"--{option.replace('_', '-')}={path}" for option, path in paths.items()),
             ]
             is_sample = claims[split] == SAMPLE
-            # What `prepare` reads is named as DialFact's files are.
+            # `prepare` expects DialFact's file names.
             raw = sample_folder("dialfact") / FILES[split] if is_sample else claims[split]
             step = {
                 "arguments": shlex.join(arguments),
@@ -291,7 +291,7 @@ class Table(workflow.TableWorkflow):
         return {**steps, "made": outputs, "evidence": self.searches, "verify": verdicts}
 
     def write(self, folder: pathlib.Path) -> None:
-        """Writes the tables as dialfact.md, .tex, .csv and .json; of the sample as its sample."""
+        """Writes the tables as dialfact.md, .tex, .csv and .json; samples as dialfact_sample."""
         published = {} if self.options.sample else read_published_figures(__name__)
         figures = {key: self._evaluate_verifiers(folder, *key) for key in self.evidence}
         tables = [self._build_bigram_table()] if (TEST, ORACLE) in self.data else []
@@ -316,7 +316,7 @@ class Table(workflow.TableWorkflow):
                 confusion._replace(
                     title=f"{confusion.title}; oracle evidence, test",
                     rows=tuple(row for row in confusion.rows if is_shown(row[0])),
-                    # What the paper says of its own.
+                    # The paper's remarks on its figure.
                     notes=(published["notes"][number],) if published else (),
                     tidy=Rows("", _TIDY, tuple(tidy)),
                 )
@@ -326,7 +326,7 @@ class Table(workflow.TableWorkflow):
         self.write_tables(folder, title, notes, tables, further)
 
     def _build_bigram_table(self) -> Rows:
-        """Returns table 2, of the refuted claims of test."""
+        """Returns table 2, for the refuted claims of test."""
         claims = [dict(row.fields) for row in dataset_rows("", self.data[TEST, ORACLE], TEST)]
         biases = bias_table(claims, "response", "response_label")
         rows = [row[1:] for row in biases.rows if row[0] == DialFactLabel.REFUTES.value]
@@ -339,7 +339,7 @@ class Table(workflow.TableWorkflow):
         return Rows(title, biases.columns[1:], tuple(rows), (), Rows("", _TIDY, tuple(tidy)))
 
     def _build_verifiable_table(self, folder: pathlib.Path) -> Iterator[Rows]:
-        """Yields table 3, where both splits have claims of both kinds with evidence."""
+        """Yields table 3 if both splits have claims of both kinds with evidence."""
         rows, tidy, notes = [], [], []
         for evidence in (ORACLE, RETRIEVED):
             if not {(TEST, evidence), (VALIDATION, evidence)} <= set(self.data):
@@ -367,7 +367,7 @@ class Table(workflow.TableWorkflow):
                     values = _read_figure(figures[scorer], figure)
                     tidy.append(("3", name, evidence, figure, claims, *values, None))
             notes.append(f"{evidence}: {claims:,} claims of test that have evidence.")
-            notes += result.table.notes[1:]  # behind that on intervals: units, undefined scores
+            notes += result.table.notes[1:]  # without the first note, on intervals
         if rows:
             columns = (
                 *("scorer", "evidence", "chosen on validation"),
@@ -388,7 +388,7 @@ class Table(workflow.TableWorkflow):
             yield Rows(title, columns, tuple(rows), tuple(notes), Rows("", _TIDY, tuple(tidy)))
 
     def _build_recall_tables(self, folder: pathlib.Path) -> Iterator[Rows]:
-        """Yields tables 4 and 5, where evidence was looked for."""
+        """Yields tables 4 and 5 for the searches of evidence."""
         documents: dict[str, dict[str, Mapping[str, Any]]] = {}
         ranked: dict[str, dict[str, Mapping[str, Any]]] = {}
         ranker = self.options.evidence_model or "BM25"
@@ -427,10 +427,10 @@ class Table(workflow.TableWorkflow):
     def _evaluate_verifiers(
         self, folder: pathlib.Path, split: str, evidence: str
     ) -> dict[tuple[str, str], Mapping[str, Any]]:
-        """Returns the figures of a split with some evidence by system and group."""
+        """Returns the figures of a split with some evidence, by system and group."""
         claims = [dict(row.fields) for row in self._read_claims(split, evidence)]
         nothing = dict.fromkeys((c["id"] for c in claims), _NOTHING)
-        # Of those that read this evidence.
+        # Only the verifiers that read this evidence.
         predictions = {
             name: nothing | read_predictions(str(path), ())
             for name in self.verifiers
@@ -438,8 +438,8 @@ class Table(workflow.TableWorkflow):
         }
         predictions[NOTHING] = nothing
         if (VALIDATION, evidence) in self.evidence:
-            # The more of its words the evidence has, the more a claim is REFUTES and then SUPPORTS,
-            # by the thresholds with the best macro F1 on validation.
+            # With rising overlap of its words with the evidence, a claim is called NOT ENOUGH INFO,
+            # REFUTES, then SUPPORTS, by the thresholds with the best macro F1 on validation.
             overlaps = self._read_word_overlaps(folder, VALIDATION, evidence)
             scores, places = [], []
             for claim in (row.fields for row in self._read_claims(VALIDATION, evidence)):
@@ -462,7 +462,7 @@ class Table(workflow.TableWorkflow):
         }
 
     def _read_claims(self, split: str, evidence: str) -> Iterator[Row]:
-        """Yields the claims of a split; those with evidence that was found are the annotators'."""
+        """Yields the claims of a split; those with found evidence are the annotators' claims."""
         data = self.data.get((split, evidence)) or self.data[split, ORACLE]
         return dataset_rows("", data, split)
 
@@ -474,7 +474,7 @@ class Table(workflow.TableWorkflow):
         return folder / f"{part}/{split}/{evidence}/{name}.jsonl"
 
     def _shows_system(self, number: str) -> Callable[[str], bool]:
-        """Returns whether a table shows a system: variants have one of their own."""
+        """Returns a filter for the systems of a table: variants have their own table, 7."""
         options = self.options
         bases = {base for name in options.variants for base in _bases_of(name, options)}
         if number == "7":
@@ -488,7 +488,7 @@ class Table(workflow.TableWorkflow):
         return {row["id"]: row["scores"][LEXICAL] or 0.0 for row in read_scored_rows(path)}
 
     def _collect_table_notes(self) -> Iterator[str]:
-        """Yields notes on the figures, and on all that is left out."""
+        """Yields notes on the figures, and on everything that is left out."""
         yield from workflow.model_notes(self.verifiers)
         yield (
             "Verification: accuracy / macro F1 in per cent, with 95% bootstrap intervals that draw "
@@ -527,13 +527,13 @@ class Table(workflow.TableWorkflow):
 def _chosen_on_validation(
     figures: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[tuple[str, str, str]]:
-    """Yields table 3's scorers: the name, the scores that are best on validation, and their source.
+    """Yields table 3's scorers: name, the scorer that is best on validation, and its source.
 
     `figures` are by scorer, with the macro F1 of validation as "F1 development".
     """
 
     def merit(name: str) -> tuple[float, bool]:
-        # Of equal ones, the sum in which overlap speaks for a verifiable claim.
+        # Ties go to scores that are higher for verifiable claims.
         return figures[name]["F1 development"], figures[name]["direction"] == "high"
 
     def source(part: str) -> str:
@@ -555,7 +555,7 @@ def _build_verifier_table(
     published: Mapping[str, Any],
     is_shown: Callable[[str], bool],
 ) -> Rows:
-    """Returns a table of verifiers and the paper's; without rows where it has nothing to show."""
+    """Returns a table of verifiers with the paper's figures; without rows if we have no figures."""
     ours: dict[str, dict[str, Mapping[str, Any]]] = {}
     for heading, (evidence, group) in form.columns.items():
         for (system, of), row in figures.get((form.split, evidence), {}).items():
@@ -592,7 +592,7 @@ def _build_verifier_table(
 
 
 def _format_pair(row: Mapping[str, Any] | None, names: Iterable[str]) -> str:
-    """Returns accuracy and macro F1 with their intervals; "" of no row."""
+    """Returns accuracy and macro F1 with their intervals; "" without a row."""
     figures = (_read_figure(row, name) for name in names) if row else ()
     return " / ".join(
         DASH if value is None else figure_text(value, None if low is None else (low, high), 1)
@@ -601,5 +601,5 @@ def _format_pair(row: Mapping[str, Any] | None, names: Iterable[str]) -> str:
 
 
 def _read_figure(row: Mapping[str, Any], name: str) -> tuple[Any, Any, Any]:
-    """Returns a figure in per cent, and the ends of its interval; None = undefined."""
+    """Returns a figure in per cent and the ends of its interval; None = undefined."""
     return row[name], row[f"{name} low"], row[f"{name} high"]

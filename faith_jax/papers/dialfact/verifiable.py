@@ -1,4 +1,4 @@
-"""Which claims can be verified (Gupta 2022, table 3)."""
+"""The protocol `verifiable`: which claims can be verified (Gupta 2022, table 3)."""
 
 import math
 from collections.abc import Sequence
@@ -33,11 +33,11 @@ _KINDS = ("non-verifiable", "verifiable")  # by the label
 
 
 class _Threshold(NamedTuple):
-    """Where scores call a row 1, and what development says of it.
+    """A threshold for calling a row 1, and its quality on development.
 
     Attributes:
-      threshold: of the score; NaN = none.
-      direction: "high", if the scores of 1 are at or above the threshold; "low", at or below.
+      threshold: threshold of the score; NaN = none.
+      direction: "high", if scores at or above the threshold call a 1; "low", at or below.
       macro_f1: the mean F1 of both classes on development, in per cent.
     """
 
@@ -47,14 +47,14 @@ class _Threshold(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, str]:
-        """The threshold and the macro F1, as a table shows them."""
+        """The threshold and the macro F1 as texts for a table."""
         if math.isnan(self.threshold):
             return DASH, DASH
         sign = "≥" if self.direction == "high" else "≤"
         return f"{sign} {self.threshold:.4g}", f"{self.macro_f1:.1f}"
 
     def calls(self, scores: np.ndarray) -> np.ndarray:
-        """Returns bool [rows]; no undefined score is a 1."""
+        """Returns which rows are called 1, bool [rows]; an undefined score never is."""
         return scores >= self.threshold if self.direction == "high" else scores <= self.threshold
 
 
@@ -62,11 +62,11 @@ _NO_THRESHOLD = _Threshold(math.nan, "", math.nan)
 
 
 def _choose_threshold(scores: ArrayLike, labels: ArrayLike) -> _Threshold:
-    """Returns the threshold and direction with the best macro F1; of equal ones "high".
+    """Returns the threshold and direction with the best macro F1; "high" in a tie.
 
-    Scores are [rows], labels [rows], 1 or 0; rows where one of them is NaN do not count.
+    Scores are [rows], labels [rows], 1 or 0; rows with NaN in either are ignored.
     """
-    from sklearn import metrics  # takes a second to import
+    from sklearn import metrics  # imported here, as it takes a second
 
     values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     defined = ~np.isnan(values + truth)
@@ -79,7 +79,7 @@ def _choose_threshold(scores: ArrayLike, labels: ArrayLike) -> _Threshold:
             return _NO_THRESHOLD
         candidate = _Threshold(threshold, direction, 0.0)
         f1 = metrics.f1_score(truth, candidate.calls(values), average="macro", zero_division=0)
-        # Only by more than rounding is "low" better.
+        # "low" must be better by more than rounding.
         if direction == "high" or 100 * f1 > best.macro_f1 + 1e-9:
             best = candidate._replace(macro_f1=100 * float(f1))
     return best
@@ -90,11 +90,11 @@ def verifiable_table(
 ) -> Table:
     """Returns Gupta 2022's table 3, in per cent with intervals: which claims can be verified (1).
 
-    Of each scorer, development chooses the threshold and whether claims are verifiable at or above
-    it or at or below it, by the best macro F1; the paper does not say by which figure it chooses,
-    nor which way its scores point. Undefined scores call a claim not verifiable. The row "random"
-    calls half of the claims verifiable: the accuracy, and the F1 of the expected counts. Claims are
-    drawn by units; see `faith_jax.statistics.units.units_of`.
+    For each scorer, the best macro F1 on development chooses the threshold, and whether claims are
+    verifiable at or above it, or at or below it; the paper states neither its criterion nor its
+    scores' direction. Undefined scores call a claim not verifiable. The row "random" calls half of
+    the claims verifiable and shows accuracy and F1 of the expected counts. Claims are drawn by
+    units; see `faith_jax.statistics.units.units_of`.
     """
     test = test.part(~np.isnan(test.labels))
     labels, units = test.labels, units_of([test], cluster_field)
@@ -111,7 +111,7 @@ def verifiable_table(
     share = float(labels.mean()) if labels.size else math.nan
     expected = (50.0, *(100 * part / (part + 0.5) for part in (1 - share, share)))
     rows.append(("random", _NO_THRESHOLD, [Figure(value, NO_INTERVAL) for value in expected]))
-    order = (0, 2, 1)  # the class of those that can be verified comes first
+    order = (0, 2, 1)  # the verifiable class comes first
     columns = (ACCURACY, "F1 verifiable", "F1 non-verifiable")
     ends = (f"{name}{end}" for name in columns for end in ("", " low", " high"))
     return Table(

@@ -1,4 +1,4 @@
-"""DialFact's figures of verifiers (Gupta 2022, section 5.3): the protocol `dialfact`."""
+"""The protocol `dialfact`: figures of DialFact's verifiers (Gupta 2022, section 5.3)."""
 
 import collections
 import itertools
@@ -46,16 +46,16 @@ def verification_table(
 ) -> Table:
     """Returns accuracy and macro F1 of each system, in per cent, with intervals.
 
-    With three labels (claims that cannot be verified count as NOT ENOUGH INFO), with two (SUPPORTS
-    or not), and with three on factual claims alone; over all claims, and over those that people
-    wrote and that models generated. A prediction that is no label is wrong, and its class is left
-    out of macro F1. Predictions are by system and claim id, of three labels or of two.
+    There are figures with three labels (claims that cannot be verified count as NOT ENOUGH INFO),
+    with two (SUPPORTS or not), and with three labels on factual claims only; each for all claims,
+    for written and for generated ones. A prediction that is not a label is wrong, but adds no class
+    to macro F1. Predictions are by system and claim id, with three labels or two.
 
-    Claims with the same value of `cluster_field` are drawn together: `AUTO` = those of a dialogue,
+    Claims with the same value of `cluster_field` are drawn together: `AUTO` = claims of a dialogue,
     which have the same `context_id`, unless it is blank; `ROWS` or "" = each claim alone.
 
     Raises:
-      InputError: for a claim without a prediction or the field, and where there are no claims.
+      InputError: on a claim without a prediction or the field, and if there are no claims.
     """
     if not claims:
         raise InputError("There are no claims to compare predictions with.")
@@ -93,7 +93,7 @@ def _units_of_claims(claims: Sequence[Claim], field: str) -> Units:
     if field in (ROWS, ""):
         return Units(np.arange(len(claims)))
     if field == AUTO:
-        # A claim without a dialogue, such as FEVER's, depends on no other.
+        # A claim without a dialogue, such as FEVER's, is a unit of its own.
         keys = [(claim.get(_DIALOGUE), claim["id"]) for claim in claims]
         keys = [(dialogue, "") if dialogue else ("", id_) for dialogue, id_ in keys]
         return group_rows(keys, _DIALOGUE)
@@ -107,11 +107,11 @@ def _units_of_claims(claims: Sequence[Claim], field: str) -> Units:
 
 
 def confusion_table(claims: Sequence[Claim], predictions: Mapping[str, Mapping[str, str]]) -> Table:
-    """Counts each system's answers on the claims of each label (Gupta 2022, figure 2).
+    """Counts each system's calls on the claims of each label (Gupta 2022, figure 2).
 
-    Figures are per cent of the label's claims, 0 to 100. A row adds up to 100, and more is better
-    where label and call are the same. Labels are the three of `verification_table`, and what is
-    said may also be none of them; predictions are as there.
+    Figures are per cent of the label's claims, 0 to 100. A row adds up to 100; higher is better if
+    label and call are the same. Labels are the three of `verification_table`, calls may also be
+    none of them; predictions are as there.
     """
     labels = [verification_label(c["response_label"], c["type_label"]) for c in claims]
     calls = {
@@ -144,7 +144,7 @@ _GROUPS: dict[str, Callable[[Claim], bool]] = {
     "written": lambda claim: claim["data_type"] == "written",
     "generated": lambda claim: claim["data_type"] == "generated",
 }
-# Of the claims, and the number of labels.
+# A filter of the claims, and the number of labels.
 _PARTS: dict[str, tuple[Callable[[Claim], bool], int]] = {
     "3-way": (lambda claim: True, 3),
     "2-way": (lambda claim: True, 2),
@@ -158,7 +158,7 @@ def _verification_figures(
     draws: Draws,
     clusters: Mapping[str, int],
 ) -> dict[tuple[str, str], Figure]:
-    """Returns the figures by part of the claims and by what they are."""
+    """Returns the figures by part of the claims and by name (accuracy or macro F1)."""
     by_part: dict[tuple[str, str], Figure] = {}
     for name, (belongs, ways) in _PARTS.items():
         part = [claim for claim in claims if belongs(claim)]
@@ -217,9 +217,9 @@ class _ScoredClaim(msgspec.Struct):
 
 
 def read_predictions(path: str, without_evidence: Iterable[str]) -> dict[str, str]:
-    """Returns the labels of a file of predictions, or of scores of the three labels, by claim.
+    """Reads the labels in a file of predictions, or of scores of the three labels, by claim.
 
-    Claims without evidence, which are not scored, are NOT ENOUGH INFO.
+    In a file of scores, claims without evidence, which are not scored, are NOT ENOUGH INFO.
     """
     by_id: dict[str, str] = {}
     is_scored = False
@@ -244,32 +244,32 @@ DIALFACT = EvaluationProtocol(
 
 
 def best_ordered_thresholds(scores: ArrayLike, labels: ArrayLike) -> np.ndarray:
-    """Returns the two scores that part three classes in rising order with the best macro F1.
+    """Returns the two thresholds that separate three ordered classes with the best macro F1.
 
     Args:
       scores: [rows], finite.
-      labels: [rows], 0, 1 or 2, the class of the highest scores.
+      labels: [rows], 0, 1 or 2; class 2 should have the highest scores.
 
     Returns:
-      [2]: at or above the first begins class 1, at or above the second class 2.
+      [2]: class 1 is called at or above the first threshold, class 2 at or above the second.
     """
     values, truth = np.asarray(scores, np.float64), np.asarray(labels)
-    # No row reaches infinity: a class may remain without calls.
+    # No row reaches infinity, so a class may have no calls.
     places = np.append(np.unique(values), np.inf)
-    # By threshold and class the rows at or above it: [thresholds, 3].
+    # The number of rows of each class at or above each threshold: [thresholds, 3].
     parts = [np.sort(values[truth == label]) for label in range(3)]
     above = np.stack([part.size - np.searchsorted(part, places) for part in parts], axis=1)
     total = np.bincount(truth, minlength=3)
     # All pairs of a first and a second threshold: [thresholds, thresholds, 3].
     low, high = above[:, None], above[None]
-    counts = (total - low, low - high, high + 0 * low)  # of each class that is called 0, 1 and 2
-    # The sum over classes is largest where the mean is. A class that is neither there nor called
-    # has no hits: divided by 1, it adds 0.
+    counts = (total - low, low - high, high + 0 * low)  # rows of each class called 0, 1 and 2
+    # Maximising the sum over classes maximises the mean. A class without rows and calls has no
+    # hits: divided by 1, it adds 0.
     f1 = sum(
         2 * called[..., label] / np.maximum(called.sum(axis=-1) + total[label], 1)
         for label, called in enumerate(counts)
     )
-    # Below any F1, so that no pair in the wrong order is best.
+    # -1 is below any F1, so a pair in the wrong order is never best.
     f1 = np.where(places[:, None] <= places[None], f1, -1.0)
     best = np.unravel_index(int(np.argmax(f1)), f1.shape)
     return places[list(best)]

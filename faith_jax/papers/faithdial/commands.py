@@ -11,22 +11,22 @@ from faith_jax.papers.options import GeneratorOptions
 
 @dataclasses.dataclass(frozen=True)
 class ControlTokens:
-    """Adds to training responses what they are like, for CTRL.
+    """Adds control tokens that describe responses to training data, for CTRL.
 
-    Adds control tokens (Rashkin 2021) to the turns of FaithDial, or to those of Wizard of Wikipedia
-    that have knowledge: whether a response has a first-person pronoun, in which third of its file's
-    responses its lexical precision lies, and whether a natural language inference model finds it
-    entailed by the knowledge. Writes FILE_control-tokens.json beside each file of training and
-    validation. Give one of --model, --nli and --pairs. Needs spaCy (extra augmentation).
+    Adds control tokens (Rashkin 2021) to the turns of FaithDial, or to the turns of Wizard of
+    Wikipedia with knowledge: whether a response has a first-person pronoun, which third of its
+    file's responses its lexical precision is in, and whether a natural language inference model
+    finds it entailed by the knowledge. Writes FILE_control-tokens.json beside each file of training
+    and validation. Give one of --model, --nli and --pairs. Needs spaCy (extra augmentation).
 
     Attributes:
-      folder (FOLDER): of train.json and valid.json (FaithDial), or of train.json,
-        valid_random_split.json and valid_topic_split.json (Wizard of Wikipedia); those of
-        validation may be missing
-      model (FOLDER): of the inference model
+      folder (FOLDER): with train.json and valid.json (FaithDial), or with train.json,
+        valid_random_split.json and valid_topic_split.json (Wizard of Wikipedia); validation files
+        may be missing
+      model (FOLDER): the inference model
       nli (FILE): or its labels: JSON lines of id and label
       pairs (FILE): or only write the pairs to label
-      labels: the model's classes in order, if its configuration does not say
+      labels: the model's classes in order, if its configuration does not have them
       max_length (TOKENS): of a pair; premises are cut
 
     Examples:
@@ -65,20 +65,20 @@ class ControlTokens:
 
 @dataclasses.dataclass(frozen=True)
 class Negatives(GeneratorOptions):
-    r"""Makes unfaithful responses for FaithDial's turns, for InfoNCE.
+    r"""Makes unfaithful responses to FaithDial's turns, for InfoNCE.
 
-    Perturb and generate (Dziri 2022): gives each turn's knowledge other entities or other verbs,
-    lets a model that was trained on Wizard of Wikipedia respond to it, and adds the response to the
-    turn as an unfaithful one. A run that was stopped resumes.
+    Perturb and generate (Dziri 2022): replaces entities or verbs in each turn's knowledge, lets a
+    model that was trained on Wizard of Wikipedia respond to it, and adds the response to the turn
+    as an unfaithful one. A stopped run resumes.
 
     Attributes:
-      folder (FOLDER): of FaithDial's train.json and, where they are there, valid.json and
-        test.json; or sample
-      output (FOLDER): a new folder, of the files and the data set
+      folder (FOLDER): with FaithDial's train.json and, if they exist, valid.json and test.json; or
+        sample
+      output (FOLDER): a new folder for the files and the data set
       model (FOLDER): the generator, trained on Wizard of Wikipedia's responses
-      perturbations (N): of each knowledge at most, by turns of entities and of verbs; with a
-        response of Wizard of Wikipedia that is hallucinated the default makes the paper's 8
-      top_p: of nucleus sampling, the paper's
+      perturbations (N): of each knowledge at most, alternately of entities and of verbs; with a
+        hallucinated response of Wizard of Wikipedia, the default makes the paper's 8
+      top_p: of nucleus sampling, as in the paper
 
     Examples:
       %(prog)s sample --model=mini --tagger=rules --output=runs/negatives

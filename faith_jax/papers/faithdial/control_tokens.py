@@ -1,8 +1,8 @@
-"""The run `control-tokens`: what each response of a data set's training files is like (CTRL).
+"""The run `control-tokens`: adds control tokens, which describe responses, to data for CTRL.
 
-Of FaithDial or of Wizard of Wikipedia. Writes <file>_control-tokens.json beside each file of
-training and of validation that is there: the same dialogues, with `control_tokens` in each turn
-that answers from knowledge.
+The data is FaithDial's or Wizard of Wikipedia's. For each existing file of training and validation,
+writes <file>_control-tokens.json beside it: the same dialogues, with `control_tokens` in each turn
+with knowledge.
 """
 
 import collections
@@ -34,15 +34,15 @@ from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
 
 logger = logging.getLogger("faith_jax")
 
-_ROWS = 256  # classified between two lines of progress
+_ROWS = 256  # rows classified between two lines of progress
 
 
 class Dialogues(NamedTuple):
     """The form of a data set's files."""
 
-    files: tuple[str, ...]  # of training, first, and of validation
+    files: tuple[str, ...]  # the training file first, then validation files
     read_turns: Callable[[pathlib.Path, BadRows], Iterator[dict[str, Any]]]
-    utterances: str  # the field of a dialogue that lists them
+    utterances: str  # the field of a dialogue that lists its utterances
 
 
 FAITHDIAL = Dialogues(("train.json", "valid.json"), faithdial.read_turns, "utterances")
@@ -54,7 +54,7 @@ WIZARD_OF_WIKIPEDIA = Dialogues(
 
 
 class GroundedTurn(NamedTuple):
-    """A response and the knowledge that it is given; the readers' turns have passages too."""
+    """A response and its knowledge, without the passages that the readers' turns also have."""
 
     id: str
     knowledge: str
@@ -62,7 +62,7 @@ class GroundedTurn(NamedTuple):
 
 
 def _dialogues_of(folder: pathlib.Path) -> Dialogues:
-    """Returns whose files a folder has, which those of validation tell."""
+    """Returns which data set's files a folder has, judging by the validation files."""
     matching = [
         data
         for data in (FAITHDIAL, WIZARD_OF_WIKIPEDIA)
@@ -79,7 +79,7 @@ def _dialogues_of(folder: pathlib.Path) -> Dialogues:
 def write_pairs(folder: str, target: str) -> pathlib.Path:
     """Writes all turns as pairs to classify elsewhere, and returns the path.
 
-    They are JSON lines of `id`, `premise` (the knowledge) and `hypothesis` (the response).
+    Pairs are JSON lines of `id`, `premise` (the knowledge) and `hypothesis` (the response).
     """
     rows = [
         {"id": turn.id, "premise": turn.knowledge, "hypothesis": turn.response}
@@ -112,7 +112,7 @@ def read_labels(path: str) -> dict[str, str]:
 def classify_turns(
     folder: str, model: str, labels: str | None = None, **options: Unpack[ClassifierOptions]
 ) -> dict[str, str]:
-    """Returns a model's label of each turn, the most probable of the three, by id.
+    """Returns the most probable of the three labels for each turn, by id.
 
     `labels` is the order of the model's classes, see `nli_label_numbers`.
     """
@@ -133,18 +133,18 @@ def classify_turns(
 
 
 def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
-    """Writes all files with `control_tokens` in each turn that answers from knowledge.
+    """Writes all files with `control_tokens` in each turn with knowledge.
 
-    The bounds of low, medium and high lexical precision are the terciles of each file. `labels`
-    are those of natural language inference, by the turns' ids.
+    The bounds of low, medium and high lexical precision are the terciles of each file. `labels` are
+    natural language inference labels, by the turns' ids.
 
     Returns:
-      Lines that say what was written, and how often each token stands in it.
+      Lines that say what was written, and the share of turns with each token.
 
     Raises:
-      InputError: for a bad file, a turn without a label, and fewer than three turns in train.json.
-        Then nothing is written.
-      ConfigError: where spaCy is not installed.
+      InputError: on a bad file, a turn without a label, and fewer than three turns in train.json;
+        nothing is written then.
+      ConfigError: if spaCy is not installed.
     """
     turns, data = _turns_of(path_of(folder)), _dialogues_of(path_of(folder))
     path, first = next(iter(turns.items()))
@@ -157,7 +157,7 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
     lines = []
     for source, turns_of_file in turns.items():
         precisions = [lexical_precision(t.response, t.knowledge) for t in turns_of_file]
-        # As in the authors' code, validation has terciles of its own.
+        # As in the authors' code, validation files have their own terciles.
         bounds = terciles(precisions)
         tokens = {}
         for turn, precision in zip(turns_of_file, precisions, strict=True):
@@ -168,7 +168,7 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
         path = source.with_name(name_with_tokens(source.name))
         contents[path] = []
         for position, row in enumerate(read_array(source)):
-            # The ids of both data sets: a dialogue's own number, or else its place in the file.
+            # Ids in both data sets start with the dialogue's number, or else its index in the file.
             number = row.fields.get("dialog_idx")
             start = f"{source.stem}-{position if number is None else number}"
             utterances = [
@@ -188,7 +188,7 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
 
 
 def _turns_of(folder: pathlib.Path) -> dict[pathlib.Path, list[GroundedTurn]]:
-    """Returns the turns with knowledge of each file, training first, which must be there."""
+    """Returns each file's turns with knowledge; the training file comes first and must exist."""
     data = _dialogues_of(folder)
     return {
         folder / name: [

@@ -36,7 +36,7 @@ from faith_jax.statistics.units import AUTO, units_of
 
 
 class Accuracy(NamedTuple):
-    """The share of right calls, its bootstrap interval over units, and how many rows count."""
+    """The share of correct calls, its bootstrap interval over units, and the number of rows."""
 
     value: float
     interval: Interval
@@ -44,15 +44,15 @@ class Accuracy(NamedTuple):
 
 
 class AccuracyLayout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a table of accuracies looks, and what a paper prints for it.
+    """The layout of a table of accuracies, and a paper's figures for it.
 
     Attributes:
-      title: of the table.
-      headings: what systems and corpora are called.
-      corpora: how each is called in the table; those not named keep their names.
-      marks: what stands behind figures, by system and corpus.
-      published: per cent by system and corpus, as they are called in the table.
-      notes: on the figures.
+      title: title of the table.
+      headings: the headings for systems and corpora.
+      corpora: names of corpora in the table; corpora that are not listed keep their names.
+      marks: marks after figures, by system and corpus.
+      published: figures in per cent, by system and corpus as named in the table.
+      notes: notes on the figures.
     """
 
     title: str = "Accuracy with bootstrap intervals"
@@ -71,11 +71,11 @@ def accuracy(
     seed: int = 0,
     units: NDArray[np.intp] | None = None,
 ) -> Accuracy:
-    """Returns how often scores call rows as the labels do (Dziri 2022, table 4).
+    """Returns how often scores agree with labels (Dziri 2022, table 4).
 
-    Scores are [rows], at least 0.5 = 1, NaN = no call; labels [rows], NaN = unknown; `units` the
-    numbers of what rows are drawn together with [rows], None = alone. A single unit has no
-    interval.
+    Scores are [rows]: at least 0.5 calls a 1, NaN is no call. Labels are [rows], NaN = unknown.
+    `units` is the number of each row's unit, [rows]; None = each row is a unit. A single unit has
+    no interval.
     """
     values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     defined = ~np.isnan(values + truth)
@@ -86,7 +86,7 @@ def accuracy(
     clusters = None if units is None else units[defined].tolist()
 
     def share_of(weights: NDArray[np.uint16]) -> NDArray[np.float64]:
-        # Clusters differ in size, so that a resample may have another number of rows.
+        # Clusters differ in size, so resamples may differ in their number of rows.
         return (weights @ hits / weights.sum(axis=1))[None]
 
     ((share, interval),) = bootstrap(share_of, hits.size, draws, clusters)
@@ -101,9 +101,9 @@ def accuracy_table(
     seed: int = 0,
     cluster_field: str = AUTO,
 ) -> Table:
-    """Returns the share of right calls of each system on each corpus, in per cent.
+    """Returns the share of correct calls of each system on each corpus, in per cent.
 
-    `systems` has by system and corpus the rows, each with one scorer; they are drawn by units, see
+    `systems` has the rows by system and corpus, each with one scorer; they are drawn by units, see
     `faith_jax.statistics.units.units_of`.
     """
     evaluated = dict.fromkeys(corpus for by_corpus in systems.values() for corpus in by_corpus)
@@ -111,7 +111,7 @@ def accuracy_table(
     columns = [title for name, title in corpora.items() if name in evaluated]
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
-    kinds, unit_notes = set[str](), dict[str, None]()  # systems of the same rows have the same note
+    kinds, unit_notes = set[str](), dict[str, None]()  # systems with the same rows share a note
     for system, by_corpus in systems.items():
         cells = {}
         for name, corpus in by_corpus.items():
@@ -151,7 +151,7 @@ def _accuracy_text(cell: Accuracy, mark: str) -> str:
 
 
 def _evaluate_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
-    """Returns the table of accuracies; rows without a system are of their scorer."""
+    """Returns the table of accuracies; for rows without a system, the scorer is the system."""
     places: dict[str, tuple[str, str]] = {}
     cut: dict[tuple[str, str], int] = {}
 
@@ -197,7 +197,7 @@ def _evaluate_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evalua
 
 
 def _side_by_side(systems: Mapping[str, Mapping[str, Corpus]]) -> dict[str, Corpus]:
-    """Returns each corpus with its systems as scorers, but for systems of other rows."""
+    """Returns each corpus with its systems as scorers, without systems that have other rows."""
     joined: dict[str, Corpus] = {}
     for system, by_corpus in systems.items():
         for name, corpus in by_corpus.items():

@@ -1,8 +1,8 @@
-"""The parts of FaithDial's table 4 (Dziri 2022).
+"""FaithDial's table 4 (Dziri 2022).
 
-Critics are trained on one data set, or given, and tested on others. Sets are those of the authors'
-code (critic_data.py of FaithDial): of BEGIN's first release generic responses are left out, but for
-DECODE's critic, to which they are no contradiction.
+Critics are trained on one data set, or given, and tested on others. Sets are as in the authors'
+code (FaithDial's critic_data.py): generic responses of BEGIN's first release are left out, except
+for DECODE's critic, where they count as not contradicting.
 """
 
 from collections.abc import Iterator
@@ -22,15 +22,15 @@ from faith_jax.scoring.nli import faithful_class
 # Appendix D: epochs, and the share of steps that the learning rate warms up for.
 EPOCHS, WARMUP = 10, 0.06
 PUBLISHED_SETS, OWN_SETS = "published", "own"
-_EVALUATIONS = 20  # of a training, as the recipe has them
-# The task that stands for one of the published sets.
+_EVALUATIONS = 20  # evaluations of a training, as in the recipe
+# Our own task for each published set.
 _OWN = {"faith_critic": "faith_critic_all_edits", "begin_2021_classify": "begin_classify"}
 _NLI = tuple(label.value for label in NliLabel)
 _SCORER = "faith_critic_call"
 
 
 class Critic(NamedTuple):
-    """A row's critic: its training task, its form as the scorer has it, its classes."""
+    """The critic of a row: its training task, its form in the scorer, and its classes."""
 
     task: str
     form: str
@@ -54,7 +54,7 @@ TESTED_ON = {
 
 
 def check(options: FaithCritic) -> None:
-    """Checks names, and opens the models; ConfigErrors name the option."""
+    """Checks names, and opens the models; a ConfigError names the option."""
     if not (options.model or options.critics):
         raise ConfigError(
             "faith_critic needs critics: give --critics=NAME=FOLDER, or --model=CHECKPOINT to "
@@ -110,7 +110,7 @@ class Table(workflow.TableWorkflow):
                 self.left_out.append(f"{row} ({why})")
 
     def _build_training(self, critic: Critic, count: int) -> GinRun:
-        """Returns a critic's training on as many pairs."""
+        """Returns a critic's training on `count` pairs."""
         options = self.options
         writes = open_checkpoint(options.model).config.writes_text
         steps = options.train_steps or -(-EPOCHS * count // options.batch_size)
@@ -173,7 +173,7 @@ class Table(workflow.TableWorkflow):
         return layout
 
     def _collect_table_notes(self) -> Iterator[str]:
-        """Yields notes on the figures, and on all that is left out."""
+        """Yields notes on the figures, and on everything that is left out."""
         options = self.options
         published = options.sets == PUBLISHED_SETS
         yield "\u2020 zero-shot: tested on other data than it was trained on."
@@ -212,7 +212,7 @@ class Table(workflow.TableWorkflow):
 
 
 def task_of(name: str, options: FaithCritic) -> str:
-    """Returns the name of a task of the chosen sets, or of its sample."""
+    """Returns the name of a task, or of its sample, for the chosen sets."""
     if options.sets == OWN_SETS:
         name = _OWN.get(name, name)
     return f"{name}_sample" if options.sample else name

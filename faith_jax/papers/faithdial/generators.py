@@ -1,12 +1,12 @@
-"""The parts of FaithDial's tables 5 and 8 (Dziri 2022).
+"""FaithDial's tables 5 and 8 (Dziri 2022).
 
-- Methods: cross-entropy, control tokens (CTRL), loss truncation and InfoNCE, each by the recipe of
-  `gin_configs` that has it. The model named `doha` is trained by DoHA's recipe alone.
-- Training data: Wizard of Wikipedia, FaithDial, or the former and then the latter, from the
-  checkpoint with the lowest validation loss. Responses of Wizard of Wikipedia have no negatives,
-  so InfoNCE begins there with cross-entropy.
-- Table 8 compares zero-shot responses to Topical-Chat and CMU-DoG with those of a model trained
-  there by cross-entropy, which responds to nothing else.
+- Methods: cross-entropy, control tokens (CTRL), loss truncation and InfoNCE, each with its recipe
+  of `gin_configs`. The model named `doha` is trained only with DoHA's recipe.
+- Training data: Wizard of Wikipedia, FaithDial, or first the former and then the latter, starting
+  from the checkpoint with the lowest validation loss. Wizard of Wikipedia's responses have no
+  negatives, so InfoNCE starts with cross-entropy there.
+- Table 8 compares zero-shot responses to Topical-Chat and CMU-DoG with those of models trained on
+  them by cross-entropy, which respond to no other data.
 """
 
 import dataclasses
@@ -23,16 +23,16 @@ from faith_jax.papers.workflow import CountRows, GinRun, training_done_file
 
 CROSS_ENTROPY, CTRL, INFONCE = "cross_entropy", "ctrl", "infonce"
 LOSS_TRUNCATION = "loss_truncation"
-DOHA = "doha"  # the name of the model that a BART is made a DoHA for
+DOHA = "doha"  # the model of this name, a BART, is made a DoHA
 METHODS = {
     CROSS_ENTROPY: "faithdial_generate_finetune.gin",
     CTRL: "faithdial_generate_ctrl.gin",
     LOSS_TRUNCATION: "faithdial_generate_loss_truncation.gin",
     INFONCE: "faithdial_generate_infonce.gin",
 }
-# Each is responded to by its own models, by cross-entropy, as by those of other data.
+# Data with in-domain models, trained by cross-entropy, besides the models of other data.
 IN_DOMAIN = ("topical_chat", "cmu_dog")
-# The paper's, in its order; FaithDial's dialogues with Wizard of Wikipedia's responses by option.
+# The paper's data in its order; FaithDial's dialogues with original responses only by option.
 TRAINED_ON = ("wow", "faithdial", "wow_then_faithdial", *IN_DOMAIN)
 FAITHDIAL_WOW = "faithdial_wow"
 TESTED_ON = {
@@ -45,16 +45,16 @@ _TASKS = {
     **{name: task for name, (task, _) in TESTED_ON.items()},
     FAITHDIAL_WOW: "faithdial_generate_wow",
 }
-# Where it is not `validation`: of topics that training has not.
+# Validation splits other than `validation`: topics that are not in training.
 _VALIDATION = {"wow": "validation_unseen", "topical_chat": "validation_rare"}
-# How long the recipes train, and after how many examples loss truncation drops the first.
+# The recipes' steps, and the number of examples before loss truncation starts to drop some.
 _RECIPE_STEPS, _TRUNCATION_EXAMPLES = 5736, 10_000
 _BATCH_SIZE, _LEAST_PERIOD = 32, 10
 _PUBLISHED_ROWS = 18_357  # of FaithDial's training split
 
 
 class _Schedule(NamedTuple):
-    """Epochs of a recipe, the share of its steps to warm up, and the pieces of its batches."""
+    """A recipe's epochs, the share of steps for warm-up, and the number of microbatches."""
 
     epochs: int = 10
     warmup: float = 0.04
@@ -62,8 +62,8 @@ class _Schedule(NamedTuple):
 
 
 _SCHEDULES = {DOHA: _Schedule(25, 0.1, 8), INFONCE: _Schedule(pieces=4)}
-# What is not given: the recipes' and the paper's, or minutes on 2 cores of samples. None of the
-# samples' texts is cut with the tokenizer of `mini`, and no row has more negatives.
+# Defaults of options: the recipes' and the paper's values, or for samples, values that take minutes
+# on 2 cores and, with the tokenizer of `mini`, cut no text of the samples and drop no negatives.
 _WHOLE = {"max_input_length": 512, "target_length": 256, "max_length": 100}
 _SAMPLE = {
     "train_steps": 20, "train_batch_size": 8, "max_input_length": 160, "target_length": 64,
@@ -81,18 +81,18 @@ class System(NamedTuple):
 
     @property
     def trained_name(self) -> str:
-        """As --trained has it."""
+        """The system's name in --trained."""
         method = "" if self.method == CROSS_ENTROPY else f"_{self.method}"
         return f"{self.model}{method}/{self.trained_on}"
 
     @property
     def name(self) -> str:
-        """As the table has it, with the training data first."""
+        """The system's name in the table, with the training data first."""
         return "/".join(reversed(self.trained_name.split("/")))
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is data for it, and the paper has it or something like it."""
+        """Whether the system has data, and the paper has this or a similar system."""
         if self.model == DOHA or self.trained_on in IN_DOMAIN:
             return self.method == CROSS_ENTROPY
         if self.method == INFONCE:
@@ -100,11 +100,11 @@ class System(NamedTuple):
         return not (self.method == CTRL and self.trained_on == FAITHDIAL_WOW)
 
     def is_tested_on(self, corpus: str) -> bool:
-        """Whether it responds to a data set."""
+        """Whether the system responds to a data set."""
         return self.trained_on not in IN_DOMAIN or self.trained_on == corpus
 
     def stages(self) -> Iterator[tuple[str, str]]:
-        """Yields method and data of each training.
+        """Yields the method and data of each training.
 
         >>> list(System("t5", "infonce", "wow_then_faithdial").stages())
         [('cross_entropy', 'wow'), ('infonce', 'faithdial')]
@@ -118,7 +118,7 @@ class System(NamedTuple):
 
 
 def _complete_options(options: Faithdial) -> Faithdial:
-    """Returns the options with what is not given."""
+    """Returns the options with defaults filled in."""
     values: dict[str, Any] = {
         "methods": options.methods or tuple(METHODS),
         "trained_on": options.trained_on or TRAINED_ON,
@@ -130,7 +130,7 @@ def _complete_options(options: Faithdial) -> Faithdial:
 
 
 def check(options: Faithdial) -> None:
-    """Checks names, and opens the models; ConfigErrors name the option."""
+    """Checks names, and opens the models; a ConfigError names the option."""
     if not options.models:
         raise ConfigError("faithdial needs models to train: give --models=NAME=CHECKPOINT.")
     for name in options.models:
@@ -288,7 +288,7 @@ class Table(JudgedTable):
                 bindings["NUM_MICROBATCHES"] = math.gcd(schedule.pieces, options.train_batch_size)
         batch_size = options.train_batch_size or _BATCH_SIZE
         steps, num_rows = options.train_steps, self.rows(task, "train")
-        # The recipes' steps are those of FaithDial as it is published, in their own batches.
+        # The recipes' steps are for FaithDial as published, with their own batch size.
         if steps is None and (batch_size, num_rows) != (_BATCH_SIZE, _PUBLISHED_ROWS):
             steps = math.ceil(schedule.epochs * num_rows / batch_size)
         if steps is not None:
@@ -301,7 +301,7 @@ class Table(JudgedTable):
             }
             if method == LOSS_TRUNCATION:
                 warmup = _TRUNCATION_EXAMPLES / batch_size
-                if options.train_steps is not None:  # a shorter training has its share
+                if options.train_steps is not None:  # scale it down for a shorter training
                     of_all = _TRUNCATION_EXAMPLES / (_RECIPE_STEPS * _BATCH_SIZE)
                     warmup = min(warmup, of_all * steps)
                 bindings["TRUNCATION_WARMUP_STEPS"] = max(1, round(warmup))
@@ -337,16 +337,16 @@ class Table(JudgedTable):
         return GinRun(("runs/infer.gin", "decoding/nucleus.gin"), bindings, after)
 
     def scorers_of(self, corpus: str) -> dict[str, list[str]]:
-        """Returns the scorers by what they compare with.
+        """Returns the scorers by the column that they compare responses with.
 
-        Responses to other data than FaithDial are not compared with gold ones (Dziri 2022, section
-        5.2.4).
+        Responses to other data than FaithDial are not compared with gold responses (Dziri 2022,
+        section 5.2.4).
         """
         scorers = super().scorers_of(corpus)
         return scorers if corpus == "faithdial" else {"knowledge": scorers["knowledge"]}
 
     def comparisons(self) -> list[tuple[str, str]]:
-        """Returns each system with the same model trained by cross-entropy on the same data."""
+        """Pairs each system with the same model trained by cross-entropy on the same data."""
         names = {system.name for system in self.checkpoints}
         pairs = [(s.name, s._replace(method=CROSS_ENTROPY).name) for s in self.checkpoints]
         return [(name, base) for name, base in pairs if name != base and base in names]
@@ -370,7 +370,7 @@ def _best_checkpoint_path(training: str) -> str:
 
 
 def task_of(method: str, data: str, sample: bool) -> str:
-    """Returns the task that a method is trained on.
+    """Returns the task to train a method on.
 
     >>> task_of("ctrl", "wow", True)
     'wizard_of_wikipedia_generate_ctrl_sample'

@@ -1,8 +1,8 @@
-"""Knowledge with other entities or verbs: the first step of perturb-and-generate.
+"""Replacement of entities or verbs in knowledge: the first step of perturb-and-generate.
 
-InfoNCE's negatives are generated from knowledge whose meaning was altered (Dziri 2022, section
-5.2.1). Substitutes have the same type (entities) or the same form (verbs) and come from other
-knowledge of the same data, so that the result stays fluent.
+InfoNCE's negatives are generated from knowledge with changed meaning (Dziri 2022, section 5.2.1).
+Substitutes have the same type (entities) or the same form (verbs) and come from other knowledge of
+the same data, so that the result stays fluent.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,19 +14,19 @@ from faith_jax.datasets.augmentation.tagging import Replacement, TaggedText, rep
 # Substitutes by the type of an entity or the Penn tag of a verb, in a fixed order.
 Substitutes = Mapping[str, tuple[str, ...]]
 
-# They carry tense and mood more than meaning.
+# Auxiliaries carry tense and mood more than meaning, so they are not replaced.
 AUXILIARIES = frozenset({"be", "have", "do", "can", "will", "shall", "may", "might", "must"})
 
 
 class Perturbed(NamedTuple):
-    """A new text, and its replacements in order, with their places in the old text."""
+    """A new text, and its replacements in order, with their positions in the old text."""
 
     text: str
     replacements: tuple[Replacement, ...]
 
 
 class _Piece(NamedTuple):
-    """A piece of a text: `kind` is its type or tag, `new` how it is written as a substitute."""
+    """A piece of a text: `kind` is its type or tag, `new` its form as a substitute."""
 
     start: int
     end: int
@@ -49,12 +49,12 @@ def _find_verbs(text: TaggedText) -> Iterator[_Piece]:
 
 
 def collect_entities(texts: Iterable[TaggedText]) -> Substitutes:
-    """Returns all entities by type, each once whatever its case, in order of appearance."""
+    """Returns all entities by type, each once ignoring case, in order of appearance."""
     return _collect_substitutes(texts, _find_entities)
 
 
 def collect_verbs(texts: Iterable[TaggedText]) -> Substitutes:
-    """Returns all verbs but auxiliaries by Penn tag, in lower case, in order of appearance."""
+    """Returns all verbs except auxiliaries by Penn tag, in lower case, in order of appearance."""
     return _collect_substitutes(texts, _find_verbs)
 
 
@@ -71,10 +71,10 @@ def _collect_substitutes(
 def substitute_entities(
     text: TaggedText, substitutes: Substitutes, example_id: str, seed: int = 0, number: int = 0
 ) -> Perturbed | None:
-    """Replaces every entity by another of its type, a repeated one by the same each time.
+    """Replaces every entity by another of its type, a repeated entity by the same each time.
 
-    An entity without any other of its type stays; None if nothing can be replaced. Substitutes are
-    from `collect_entities`. Draws depend on `example_id`, the seed, and the perturbation's number.
+    An entity is kept if there is no other of its type; None if nothing can be replaced. Substitutes
+    are from `collect_entities`. Draws depend on `example_id`, the seed and `number`.
     """
     return _substitute_pieces(
         text, _find_entities(text), substitutes, seed, "entity", example_id, number
@@ -84,10 +84,10 @@ def substitute_entities(
 def substitute_verbs(
     text: TaggedText, substitutes: Substitutes, example_id: str, seed: int = 0, number: int = 0
 ) -> Perturbed | None:
-    """Replaces every verb but auxiliaries by another with the same Penn tag.
+    """Replaces every verb except auxiliaries by another with the same Penn tag.
 
-    A capital at the start stays. Arguments and result are those of `substitute_entities`;
-    `substitutes` come from `collect_verbs`.
+    A capital at the start is kept. Arguments and result are as in `substitute_entities`;
+    `substitutes` are from `collect_verbs`.
     """
     return _substitute_pieces(
         text, _find_verbs(text), substitutes, seed, "verb", example_id, number

@@ -1,9 +1,9 @@
 """The run `negatives`: unfaithful responses for InfoNCE, by perturb-and-generate (Dziri 2022).
 
-The knowledge of each turn of FaithDial gets other entities or other verbs, a model that was
-trained on Wizard of Wikipedia responds to it, and what it says goes into the turn's
-`negative_samples`. With the responses that annotators found hallucinated, these are the turn's
-negatives.
+Entities or verbs in the knowledge of each FaithDial turn are replaced, a model that was trained on
+Wizard of Wikipedia responds to the changed knowledge, and its responses are added to the turn's
+`negative_samples`. Together with the responses that annotators found hallucinated, these are the
+turn's negatives.
 """
 
 import functools
@@ -48,7 +48,7 @@ FILES = ("train.json", "valid.json")
 TEST = "test.json"
 PERTURBED = "perturbed.jsonl"
 _BATCH = 256  # rows that are responded to together
-_TAGGED = 1000  # texts between two lines of progress
+_TAGGED = 1000  # texts tagged between two lines of progress
 _MARK = "#"  # between a turn's id and its perturbation's
 _CHANGES = {
     "entity": (perturbation.collect_entities, perturbation.substitute_entities),
@@ -60,15 +60,15 @@ _CHANGES = {
 def negatives(options: "Negatives") -> list[str]:
     """Makes the negatives of all turns, and returns lines about them; a stopped run resumes.
 
-    The new folder has FaithDial's files, of which only train.json must be there, with
-    `negative_samples` in each turn of train.json and valid.json, all responses with what they
-    respond to in responses.jsonl, and the TFDS data set in `tfds`.
+    The new folder has FaithDial's files (only train.json is required) with `negative_samples` in
+    each turn of train.json and valid.json, all responses with their inputs in responses.jsonl, and
+    the TFDS data set in `tfds`.
     """
     target, run = new_run(options)
     is_sample = options.folder == SAMPLE
     source = sample_folder("faithdial") if is_sample else path_of(options.folder)
     run["models"] = check(model=options.model)
-    load_tagger(options.tagger)  # says what is wrong with it
+    load_tagger(options.tagger)  # raises errors early
     missing = [name for name in (*FILES[1:], TEST) if not (source / name).exists()]
     names = [name for name in (*FILES, TEST) if name not in missing]
     turns = {name: list(read_turns(source / name, BadRows())) for name in names}
@@ -116,7 +116,7 @@ def negatives(options: "Negatives") -> list[str]:
 def _write_data_set(
     job: Job, source: pathlib.Path, turns: Mapping[str, list[dict[str, Any]]]
 ) -> list[str]:
-    """Makes the files with what was generated, and the data set."""
+    """Writes the files with the generated responses, and the data set."""
     target = job.target
     generated: dict[str, list[str]] = {}
     with scratch_place(job.folder) as folder:
@@ -146,7 +146,7 @@ def _write_data_set(
         if TEST in turns:
             shutil.copy(source / TEST, folder / TEST)
         for line in prepare("faithdial", str(folder / "tfds"), str(folder), tell_ignored=False):
-            logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
+            logger.info("%s", line.replace(str(folder), str(target)))  # the final place
         move_into_place(folder, target)
     data_dir = target / "tfds"
     return [*lines, f"{data_dir}: read it with FAITH_JAX_DATA_DIR={shlex.quote(str(data_dir))}"]
@@ -165,7 +165,7 @@ def _perturbed_rows(turns: list[dict[str, Any]], options: "Negatives") -> Iterat
     for turn in turns:
         knowledge = tagged[turn["knowledge"]]
         variants: dict[str, str] = {}
-        # A draw may repeat another, or find nothing: as many again are tried.
+        # A draw may repeat another or find nothing, so try twice as many.
         for attempt in range(2 * options.perturbations):
             kind, number = ("entity", "verb")[attempt % 2], attempt // 2
             change = _CHANGES[kind][1]

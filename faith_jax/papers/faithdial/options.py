@@ -15,27 +15,27 @@ from faith_jax.runs.options import Names, Numbers
 class Faithdial(Judged):
     """Dziri 2022, tables 5 and 8: generators by training data and method.
 
-    Models are trained by each method on each data, respond to FaithDial's test turns and,
-    zero-shot, to other dialogues', and are judged (docs/faithdial.md). Columns that need a model
-    are left out without one.
+    Models are trained by each method on each data set, respond to FaithDial's test turns and,
+    zero-shot, to those of other dialogues, and are judged (docs/faithdial.md). Columns whose model
+    is not given are left out.
 
     Attributes:
       models (NAME=CHECKPOINT): to train, such as t5=checkpoints/t5_base; doha=… makes a BART a DoHA
         (repeatable)
       methods (NAMES): of cross_entropy, ctrl, loss_truncation, infonce (without: all)
-      trained_on (NAMES): of wow, faithdial, wow_then_faithdial, topical_chat and cmu_dog, of which
-        the last two are tested on themselves alone (without: these), and faithdial_wow: FaithDial's
+      trained_on (NAMES): of wow, faithdial, wow_then_faithdial, topical_chat and cmu_dog, where the
+        last two are only tested on themselves (without: all five), and faithdial_wow: FaithDial's
         dialogues with Wizard of Wikipedia's responses
-      tested_on (NAMES): of faithdial, wow, topical_chat, cmu_dog (without: all that are at hand)
+      tested_on (NAMES): of faithdial, wow, topical_chat, cmu_dog (without: all available)
       seeds (NUMBERS): of trainings; figures are means over them
-      trained (SYSTEM/DATA=FOLDER): a model that is trained already, such as
-        t5_infonce/faithdial=runs/infonce; it stands for all seeds (repeatable)
-      train_steps (N): of each training (without: 10 epochs, of doha 25; of samples 20)
-      train_batch_size (N): rows (without: 32; of samples 8)
-      learning_rate (RATE): its peak (without: 6.25e-5; doha 2e-5)
-      max_input_length (N): tokens of an input at most (without: 512; of samples 160)
-      target_length (N): tokens that are trained on (without: 256; of samples 64)
-      max_length (N): tokens of a response at most (without: 100; of samples 32)
+      trained (SYSTEM/DATA=FOLDER): an already trained model, such as
+        t5_infonce/faithdial=runs/infonce; it is used for all seeds (repeatable)
+      train_steps (N): of each training (without: 10 epochs, for doha 25; for samples 20 steps)
+      train_batch_size (N): rows (without: 32; for samples 8)
+      learning_rate (RATE): the peak (without: 6.25e-5; for doha 2e-5)
+      max_input_length (N): tokens of an input at most (without: 512; for samples 160)
+      target_length (N): tokens of a training target (without: 256; for samples 64)
+      max_length (N): tokens of a response at most (without: 100; for samples 32)
       critic_model (FOLDER): FaithDial's critic
     """
 
@@ -70,13 +70,13 @@ class FaithCritic(Evaluated):
     Missing ones are trained from --model (the paper: a RoBERTa-large) by faith_critic_finetune.gin.
 
     Attributes:
-      model (CHECKPOINT): from which critics are trained
-      critics (NAME=FOLDER): a classifier that is trained already: DECODE, DNLI, MNLI or FaithCritic
+      model (CHECKPOINT): the model to train critics from
+      critics (NAME=FOLDER): an already trained classifier: DECODE, DNLI, MNLI or FaithCritic
         (repeatable)
-      sets (NAME): published: those of the authors' code; own: BEGIN's second release, and
+      sets (NAME): published: the sets of the authors' code; own: BEGIN's second release, and
         FaithCritic with edited responses in test too
       train_steps (N): of each critic; 0 = ten epochs of its data
-      batch_size (N): rows of a step
+      batch_size (N): rows of a training step
       max_length (N): tokens of a pair at most; premises are cut
     """
 

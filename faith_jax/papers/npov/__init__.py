@@ -1,7 +1,12 @@
 """Chang 2024, errors in NPOV responses: the map of the paper.
 
+<<<<<<< HEAD
 Each part of the paper lists its modules first (a leading dot: in this package), then the recipe,
 command or scorer that runs it.
+=======
+Under each part of the paper are first the modules (a leading dot: in this package), then the
+recipe, command or scorer that runs it.
+>>>>>>> 0b3f36504c3ad6f8a8e4f54ebbd8d0fcff4e35f2
 
 2, topics, arguments and responses
     `faith_jax.datasets.npov.topics`, `faith_jax.core.templates`
@@ -20,7 +25,11 @@ command or scorer that runs it.
     `.combinations`
     `faith-jax npov inputs`
 4.1, annotation of responses
+<<<<<<< HEAD
     `faith_jax.annotation.marks`, `faith_jax.annotation.labels`; `.word_rule` instead of people
+=======
+    `faith_jax.annotation.marks`, `faith_jax.annotation.labels`; `.word_rule` instead of annotation
+>>>>>>> 0b3f36504c3ad6f8a8e4f54ebbd8d0fcff4e35f2
     `faith-jax annotate`
 4.2, synthetic errors
     `faith_jax.datasets.npov.synthetic_errors`
@@ -36,5 +45,5 @@ tables 1, 2, 3, 5 and 6, the whole study with its responses
     `faith-jax reproduce npov_detection`
 
 The published figures are in `detection_tables.json`; `npov_detection.smk` has the workflow's own
-rules. docs/detection.md is the guide, and says what differs.
+rules. docs/detection.md is the guide, and lists the differences from the paper.
 """

@@ -1,8 +1,8 @@
-"""Combinations of a topic's arguments that a study asks for (Chang 2024, section 4.1).
+"""Combinations of a topic's arguments that a generator responds to (Chang 2024, section 4.1).
 
-Of each topic up to 18 distinct combinations, of 1, 2 or 3 arguments a side: the first three get a
-response at temperature 0.0 and one at 0.7, the others one at 0.7. Draws depend only on the topic's
-id, the numbers of its arguments and the seed.
+Each topic has up to 18 distinct combinations with 1, 2 or 3 arguments a side: the first three get
+responses at temperatures 0.0 and 0.7, the others one at 0.7. Draws depend only on the topic's id,
+the numbers of its arguments and the seed.
 """
 
 import math
@@ -16,7 +16,7 @@ from faith_jax.datasets.npov.topics import Combination, Topic
 MOST_COMBINATIONS = 18
 GREEDY, SAMPLED = 0.0, 0.7
 TEMPERATURES = (GREEDY, SAMPLED)
-# A synthetic coverage error needs an unused argument; ProCon's topics have two a side at least.
+# A synthetic coverage error needs an unused argument; ProCon's topics have at least two a side.
 LEAST_ARGUMENTS = 2
 _LARGEST = 3
 _AT_BOTH = 3
@@ -25,10 +25,10 @@ _AT_BOTH = 3
 def draw_combinations(
     topic: Topic, most: int = MOST_COMBINATIONS, seed: int = 0
 ) -> tuple[Combination, ...]:
-    """Draws up to `most` distinct combinations; a smaller `most` gives the first of a larger one.
+    """Draws up to `most` distinct combinations; a smaller `most` gives a prefix of a larger one.
 
     Raises:
-      InputError: the topic has fewer than `LEAST_ARGUMENTS` on a side.
+      InputError: if the topic has fewer than `LEAST_ARGUMENTS` on a side.
     """
     sizes = len(topic.pro), len(topic.con)
     fewest = min(sizes)
@@ -56,7 +56,7 @@ def draw_combinations(
 def response_rows(
     topic: Topic, most: int = MOST_COMBINATIONS, seed: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yields rows that `infer` reads, one for each response to `draw_combinations` of a topic.
+    """Yields rows for `infer`, one for each response to `draw_combinations` of a topic.
 
     `id` consists of the topic's id, the combination's number and the temperature; `pro` and `con`
     are the indices of `pro_arguments` and `con_arguments`.
@@ -77,7 +77,7 @@ def response_rows(
 
 
 def temperatures_note(max_count: int) -> str:
-    """Says at which temperatures how many of a topic's combinations get a response.
+    """Returns text on the temperatures and numbers of the responses to a topic's combinations.
 
     >>> temperatures_note(2)
     "at temperatures 0.0 and 0.7 to up to 2 combinations of a topic's arguments"

@@ -9,7 +9,7 @@ from faith_jax.papers.npov.options import NpovCombinations, NpovErrors, NpovTopi
 class Inputs(NpovCombinations, NpovTopics):
     """Writes the inputs of a generator.
 
-    Combinations of each topic's arguments, in a file for each temperature.
+    The inputs are combinations of each topic's arguments, in a file for each temperature.
 
     Attributes:
       output (FOLDER): gets a file for each temperature: t0.0.jsonl and t0.7.jsonl
@@ -31,8 +31,8 @@ class Sets(NpovErrors, NpovTopics):
 
     Attributes:
       input (FILE): responses, from t5x infer
-      output (FOLDER): gets train_….jsonl, validation.jsonl and test_….jsonl, those of them that can
-        be made; test.jsonl, all test sets in one; and sets.json, what is printed
+      output (FOLDER): gets train_….jsonl, validation.jsonl and test_….jsonl, as far as they can be
+        made; test.jsonl, with all test sets; and sets.json, with the printed tables
     """
 
     input: str
@@ -47,9 +47,9 @@ class Sets(NpovErrors, NpovTopics):
 class Npov:
     r"""Makes inputs of NPOV responses, and sets of responses with errors.
 
-    Such a response takes a neutral point of view: it tells the arguments of both sides. The data of
-    Chang 2024's study of error detection, which `faith-jax reproduce npov_detection`
-    runs as a whole (docs/detection.md).
+    An NPOV response takes a neutral point of view: it tells the arguments of both sides. This makes
+    the data of Chang 2024's study of error detection; `faith-jax reproduce npov_detection` runs the
+    whole study (docs/detection.md).
 
     Examples:
       %(prog)s inputs --output=inputs

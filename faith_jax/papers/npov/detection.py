@@ -1,11 +1,11 @@
-"""Chang 2024's detection study: who detects hallucinations and coverage errors of NPOV responses.
+"""Chang 2024's study of detecting hallucinations and coverage errors in NPOV responses.
 
-By example (table 1): error-free responses against those with the error, whatever else they have. By
-word (table 3): words of arguments that are not told against the others, and words of the response
-that no argument says against the others.
+By example (table 1): error-free responses against responses with the error, whatever other errors
+they have. By word (table 3): words of untold arguments against words of the others, and words of
+the response that no argument says against its other words.
 
-`detections` has an AUC with its interval for each method, and compares it with the best one of its
-test set and error.
+`detections` computes each method's AUC with an interval, and compares it with the best method for
+the same test set and error.
 """
 
 import dataclasses
@@ -27,12 +27,12 @@ from faith_jax.statistics.units import AUTO, units_of
 
 ERRORS = ("hallucination", "coverage")
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
-# The fields that say of an example which errors it has.
+# The fields that say which errors an example has.
 ERROR_FIELDS = {"hallucination": "has_hallucination", "coverage": "has_coverage_error"}
 
 
 class JudgedItem(NamedTuple):
-    """An example, or a word of one: its row, its score, and its label (0 = it has the error)."""
+    """An example or a word of an example: row, score, and label (0 = it has the error)."""
 
     row: int
     score: float
@@ -40,7 +40,7 @@ class JudgedItem(NamedTuple):
 
 
 def detectors(part: Corpus, error: str, words: bool = False) -> list[str]:
-    """Returns the scorers that detect an error: its name is in theirs, or none is."""
+    """Returns the scorers that detect an error: their names contain it, or no error."""
     other_error = next(name for name in ERRORS if name != error)
     named = [name for name in part.scores if error in name or other_error not in name]
     if words and error == "hallucination" and not has_spans(part):
@@ -49,23 +49,23 @@ def detectors(part: Corpus, error: str, words: bool = False) -> list[str]:
 
 
 def has_spans(part: Corpus) -> bool:
-    """Returns whether all rows say which words of the response are hallucinated."""
+    """Whether all rows say which words of the response are hallucinated."""
     return bool(part.fields) and all("hallucinated_spans" in fields for fields in part.fields)
 
 
 def select_judged_rows(
     part: Corpus, scorer: str, error: str, words: bool = False
 ) -> dict[Hashable, JudgedItem]:
-    """Returns by row the examples that are error-free or have the error, but undefined scores.
+    """Returns the scored examples that are error-free or have the error, by row.
 
-    With `words`, it returns the words that may be wrong, by row, text, start and end. Examples say
-    which errors they have in the fields `has_hallucination` and `has_coverage_error` ("0" or "1").
-    Uncovered are the words of the argument that the field `added_argument` names, or of those that
-    it lists in JSON. Hallucinated are the words of the response that meet one of the spans of the
-    field `hallucinated_spans`, a JSON list of [start, end].
+    With `words`, returns the words that may be wrong, by (row, text, start, end). The fields
+    `has_hallucination` and `has_coverage_error` ("0" or "1") say which errors an example has.
+    Uncovered words are those of the argument in the field `added_argument`, or of several in JSON.
+    Hallucinated words are those of the response that overlap a span of the field
+    `hallucinated_spans`, a JSON list of [start, end].
 
     Raises:
-      InputError: where a row lacks one of the fields, or has another value there.
+      InputError: if a row lacks one of the fields, or has another value in it.
     """
     examples: dict[Hashable, JudgedItem] = {}
     if not words:
@@ -103,7 +103,7 @@ def _read_error_flags(part: Corpus, field: str) -> list[bool]:
 
 
 def _read_arguments(text: str) -> list[str]:
-    """Returns the arguments that a response leaves out, of one text or a JSON list."""
+    """Returns the arguments that a response leaves out, from a text or a JSON list."""
     try:
         return msgspec.json.decode(text, type=list[str])
     except msgspec.MsgspecError:
@@ -128,7 +128,7 @@ def _compute_auc_cell(
     seed: tuple[int, int],
     confidence: float,
 ) -> AucCell:
-    """Returns the area; examples of one unit are drawn together, with all their words."""
+    """Returns the AUC and its interval; examples of a unit, with all words, are drawn together."""
     rows = judgements.values()
     scores, labels = np.array([row.score for row in rows]), np.array([row.label for row in rows])
     if len(np.unique(labels)) < 2:
@@ -141,7 +141,7 @@ def _compute_auc_cell(
 
 
 class Key(NamedTuple):
-    """Which cell of a table it is."""
+    """The position of a cell in a table."""
 
     slice: str
     error: str
@@ -154,10 +154,10 @@ class Detection:
 
     Attributes:
       cell: the AUC with its interval.
-      p_value: corrected, of the difference to the best method; NaN for the best itself and where
-        there is nothing to compare.
-      rows: that are compared, or words.
-      errors: how many of them have the error.
+      p_value: corrected p-value of the difference to the best method; NaN for the best itself, and
+        if there is nothing to compare.
+      rows: number of compared rows, or words.
+      errors: number of these with the error.
       best: whether no other method has a larger AUC.
     """
 
@@ -169,7 +169,7 @@ class Detection:
 
     @property
     def significant(self) -> bool:
-        """Whether it is significantly worse than the best."""
+        """Whether the method is significantly worse than the best."""
         return self.p_value <= SIGNIFICANT
 
 
@@ -184,17 +184,17 @@ def detections(
 ) -> dict[Key, Detection]:
     """Returns the cells of a table, each method compared with the best of its test set and error.
 
-    It is Hanley and McNeil's test on the rows, or words, that all of them score, with Bonferroni's
+    Uses Hanley and McNeil's test on the rows, or words, that all methods score, with Bonferroni's
     correction over all comparisons of the table.
 
     Args:
       corpora: the scored test sets, with the fields that `select_judged_rows` describes.
-      methods: for each method the scorer of each error; those without scores have no cells.
-      words: of words, not of examples.
-      resamples: of the bootstrap over units.
-      seed: of the resamples.
-      cluster_field: what rows of a unit share; see `faith_jax.statistics.units.units_of`.
-      confidence: of the intervals.
+      methods: for each method, the scorer of each error; scorers without scores have no cells.
+      words: detect erroneous words instead of examples.
+      resamples: number of resamples of the bootstrap over units.
+      seed: seed of the resamples.
+      cluster_field: see `faith_jax.statistics.units.units_of`.
+      confidence: confidence of the intervals.
     """
     table: dict[Key, Detection] = {}
     for number, (name, corpus) in enumerate(corpora.items()):
@@ -222,7 +222,7 @@ def detections(
 def _compare_methods(
     cells: Mapping[str, AucCell], rows: Mapping[str, Mapping[Hashable, JudgedItem]]
 ) -> dict[str, Detection]:
-    """Returns the methods of one test set and error, with p-values that are not corrected yet."""
+    """Returns the methods' results for a test set and error, with uncorrected p-values."""
     if not cells:
         return {}
     first, *further = rows.values()
@@ -242,5 +242,5 @@ def _compare_methods(
 
 
 def comparisons(table: Mapping[Key, Detection]) -> int:
-    """Returns how many methods of a table are compared with a best one."""
+    """Returns how many methods of a table are compared with a best method."""
     return sum(not math.isnan(detection.p_value) for detection in table.values())

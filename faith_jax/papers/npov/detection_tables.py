@@ -1,7 +1,7 @@
 """Chang 2024's study of error detection: tables 1, 2, 3, 5 and 6 for any generator.
 
 The generator responds, errors are put into its responses, and these are scored by ROUGE, salience
-and classifiers (`npov_detection.smk`); this page makes the tables of the scores.
+and classifiers (`npov_detection.smk`); this module makes the tables from the scores.
 """
 
 import math
@@ -36,15 +36,15 @@ from faith_jax.statistics.scored_corpora import Corpus, read_corpora
 from faith_jax.statistics.significance import SIGNIFICANT
 from faith_jax.statistics.texts.salience_scores import AGGREGATIONS
 
-# Classifiers by what they are trained on (section 5.2 and appendix B.1); table 1 has MAIN's.
+# Classifiers by their training data (section 5.2 and appendix B.1); table 1 shows MAIN's.
 TRAINED_ON = ("synth", "para", "dev", "org", "annotation_free")
 MAIN = "dev"
-_FEW_TOPICS = 10  # a cluster needs company
+_FEW_TOPICS = 10  # intervals from fewer topics say little
 RULES = pathlib.Path(__file__).with_name("npov_detection.smk")
 
 
 def check(options: NpovDetection) -> None:
-    """Checks names, and opens the models; ConfigErrors name the option."""
+    """Checks names, and opens the models; a ConfigError names the option."""
     from faith_jax.runs.setup import check_language_model  # imports JAX
 
     if options.sample and options.knowledge != npov.SAMPLE:
@@ -75,14 +75,14 @@ def check(options: NpovDetection) -> None:
 
 
 def _classifiers_of(error: str, options: NpovDetection) -> dict[str, str]:
-    """Returns an error's classifiers by what they are trained on; table 1's has the name ""."""
+    """Returns an error's classifiers by their training data; table 1's has the name ""."""
     by_training = {name: pair[ERRORS.index(error)] for name, pair in options.classifiers.items()}
     main = getattr(options, f"{error}_model") or by_training.get(MAIN, "")
     return {name: path for name, path in {"": main, **by_training}.items() if path}
 
 
 class Table(workflow.TableWorkflow):
-    """The study: `detectors` has by the name of a scored file its scorers, with their options."""
+    """The study; `detectors` maps the name of a scored file to its scorers and their options."""
 
     def __init__(self, options: NpovDetection, rows: CountRows):
         super().__init__(options, rows)
@@ -128,11 +128,11 @@ class Table(workflow.TableWorkflow):
 
     @property
     def is_sample(self) -> bool:
-        """See `workflow.TableWorkflow`; the embedded topics are samples by any name."""
+        """See `workflow.TableWorkflow`; the embedded topics always count as samples."""
         return bool(self.options.knowledge == npov.SAMPLE)
 
     def steps(self) -> dict[str, Any]:
-        """See `workflow.TableWorkflow`; with what the study's own rules read."""
+        """See `workflow.TableWorkflow`; adds the configuration of the study's own rules."""
         options = self.options
         return super().steps() | {
             "topics": str(npov.topics_folder(options.knowledge) / npov.TOPICS_FILE),
@@ -150,7 +150,7 @@ class Table(workflow.TableWorkflow):
         )
 
     def write(self, folder: pathlib.Path) -> None:
-        """Writes the tables of a folder's scores as .md, .tex, .csv, .json and .html."""
+        """Writes the tables from a folder's scores as .md, .tex, .csv, .json and .html."""
         options = self.options
         paths = [folder / "scores" / f"{name}.jsonl" for name in self.scores]
         corpora = read_corpora({str(path): read_scored_rows(path) for path in paths})
@@ -176,7 +176,7 @@ class Table(workflow.TableWorkflow):
     def _collect_table_notes(
         self, folder: pathlib.Path, corpora: Mapping[str, Corpus], data_notes: Sequence[str]
     ) -> Iterator[str]:
-        """Yields notes on the figures, and on all that is missing."""
+        """Yields notes on the figures, and on everything that is missing."""
         options = self.options
         cut = [row["inputs_cut_tokens"] > 0 for _, row in read_jsonl(folder / "responses.jsonl")]
         yield (
@@ -208,8 +208,8 @@ class Table(workflow.TableWorkflow):
 class DetectionTable(NamedTuple):
     """One of the paper's tables.
 
-    `methods` has the names of each method's scores, with {error} for the error; `published`, by
-    error and method, the paper's figures in per cent, a test set each.
+    `methods` maps a method to the name of its scores, with {error} for the error. `published` has
+    the paper's figures in per cent by error and method, one for each test set.
     """
 
     number: int
@@ -220,7 +220,7 @@ class DetectionTable(NamedTuple):
     by_rows: bool = False
 
     def scorers(self) -> dict[str, dict[str, str]]:
-        """Returns the names of each method's scores by error."""
+        """Returns the name of each method's scores for each error."""
         return {
             method: {error: scorer.format(error=error) for error in ERRORS}
             for method, scorer in self.methods.items()
@@ -242,8 +242,8 @@ def detection_table(
 ) -> ShownTable:
     """Returns one of the tables, with the paper's figures below ours.
 
-    `published_form` has the names of all test sets, and what to know of the paper's figures;
-    `is_marked` says whether there are test sets of organic errors.
+    `published_form` has the names of all test sets, and a note on the paper's figures; `is_marked`
+    says whether there are test sets of organic errors.
     """
     places = {name: place for place, name in enumerate(published_form["test_sets"])}
 
@@ -293,7 +293,7 @@ def detection_table(
 
 
 def _format_detection(key: Key, cells: Mapping[Key, Detection]) -> str:
-    """Returns a cell; marked is the best method where it is better than each of the others."""
+    """Returns a cell's text; a method that is better than all the others is marked."""
     if key not in cells:
         return ""
     cell = cells[key].cell

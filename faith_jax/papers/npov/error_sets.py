@@ -1,16 +1,16 @@
 """The runs `npov inputs` and `npov sets`: inputs of a generator, and errors in its responses.
 
-Chang 2024, sections 4.1 to 5.2: responses to combinations of a topic's arguments; which of them are
-free of errors, by people's marks or by a rule of words in their place; and of these the training
-and test sets, with synthetic errors and with those that people found.
+Chang 2024, sections 4.1 to 5.2: a generator responds to combinations of a topic's arguments;
+people's marks, or a rule of words instead, say which responses are free of errors; training and
+test sets are made from these with synthetic errors, and with the errors that people found.
 
-The response stays as it is; the arguments that it is judged by change:
+The response does not change, but the arguments that it is judged by do:
 
 - hallucination: one given argument is removed, so the response tells one too many;
 - coverage error: one unused argument of the topic is added, so the response leaves one out;
-- both, of different arguments.
+- both, with different arguments.
 
-In paraphrased rows all arguments are paraphrased, those removed or added too.
+In paraphrased rows, all arguments are paraphrased, including removed and added ones.
 """
 
 import collections
@@ -53,12 +53,12 @@ _MORE_ERRORS = (
 def with_errors_per_response(
     rows: Sequence[Row], errors: float, label: str, seed: int = 0
 ) -> list[Row]:
-    """Returns all error-free rows and a drawn part of those with an error, in their order.
+    """Returns all error-free rows and a drawn part of the rows with an error, in their order.
 
-    The draw ignores whether rows are paraphrased: the same ones are drawn before and after.
+    The draw ignores whether rows are paraphrased, so the same rows are drawn in both forms.
 
     Raises:
-      InputError: with the label, if too few rows have an error.
+      InputError: if too few rows have an error; the message has the label.
     """
     wrong = [row for row in rows if row["error"] != "none"]
     free = len(rows) - len(wrong)
@@ -75,7 +75,7 @@ def with_errors_per_response(
 
 
 def paraphrases(topics: Iterable[Topic]) -> dict[tuple[str, str], str]:
-    """Returns the first paraphrase of each argument that has one, by topic and text."""
+    """Returns the first paraphrase of each argument that has one, by (topic, text)."""
     return {
         (topic.id, argument.text): argument.paraphrases[0]
         for topic in topics
@@ -104,9 +104,9 @@ class SplitSets(NamedTuple):
     """The rows of one split.
 
     Attributes:
-      plain: unparaphrased, with and without synthetic errors.
-      paraphrased: the same with paraphrased arguments.
-      organic: with full errors that annotators found; None = not annotated.
+      plain: rows without paraphrases, with and without synthetic errors.
+      paraphrased: the same rows with paraphrased arguments.
+      organic: rows with full errors that annotators found; None = not annotated.
     """
 
     plain: Sequence[Row] = ()
@@ -115,7 +115,7 @@ class SplitSets(NamedTuple):
 
 
 def training_sets(train: SplitSets, validation: SplitSets) -> dict[str, list[Row] | None]:
-    """Returns the nested training sets of section 5.2 by name; None where annotations are missing.
+    """Returns the nested training sets of section 5.2 by name; None if annotations are missing.
 
     Each set contains the ones before it.
     """
@@ -129,7 +129,7 @@ def training_sets(train: SplitSets, validation: SplitSets) -> dict[str, list[Row
 
 
 def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npov.Topic]:
-    """Returns the topics of some splits; a split without any is an InputError."""
+    """Returns the topics of some splits; raises an InputError if a split has none."""
     folder = npov.topics_folder(knowledge)
     topics = npov.load_topics(folder)
     present = dict.fromkeys(topic.split for topic in topics)
@@ -143,7 +143,7 @@ def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npo
 
 
 def write_inputs(options: "Inputs") -> list[str]:
-    """Writes the inputs of a generator, rows that `infer` reads; returns lines about them."""
+    """Writes a generator's inputs as rows for `infer`; returns lines about them."""
     rows = [
         row
         for topic in read_topics(options.knowledge, options.splits)
@@ -160,7 +160,7 @@ def write_inputs(options: "Inputs") -> list[str]:
 
 
 def check_errors_per_response(topics: Sequence[npov.Topic], options: NpovDetection) -> None:
-    """Raises InputError where topics cannot give so many errors, before anything is generated."""
+    """Raises an InputError if topics cannot give the requested errors, before generating."""
     rows = [
         {**row, "response": ""}
         for topic in topics
@@ -173,9 +173,9 @@ def check_errors_per_response(topics: Sequence[npov.Topic], options: NpovDetecti
 
 
 def write_sets(options: "Sets") -> str:
-    """Writes training, validation and test sets, and returns what they have, as text.
+    """Writes training, validation and test sets, and returns a summary as text.
 
-    On an error, such as too few rows with an error, nothing is written.
+    If an exception is raised, for example for too few rows with an error, nothing is written.
     """
     topics = {topic.id: topic for topic in npov.load_topics(options.knowledge)}
     rows = _read_responses(pathlib.Path(options.input), topics)
@@ -236,7 +236,7 @@ def read_summary(folder: pathlib.Path) -> tuple[list[str], list[Table]]:
 
 
 class GeneratedRow(msgspec.Struct):
-    """A row that sets are made of: what `infer` writes of the rows of `write_inputs`."""
+    """A row that sets are made from: the output of `infer` for a row of `write_inputs`."""
 
     id: Text
     topic: Text
@@ -279,7 +279,7 @@ def _read_labels(rows: Iterable[Row], marks: str) -> list[Label]:
 
 
 def _judge_by_marks(labels: Iterable[Label]) -> dict[str, str]:
-    """Returns what people found in the responses (section 4.1), by id; `_ERROR_FREE` = nothing."""
+    """Returns the errors that people found in responses (section 4.1), or `_ERROR_FREE`, by id."""
     return {
         label.example.id: _ERROR_FREE
         if label.slice is Slice.ERROR_FREE
@@ -291,7 +291,7 @@ def _judge_by_marks(labels: Iterable[Label]) -> dict[str, str]:
 def _judge_by_rule(
     rows: Iterable[Row], topics: Mapping[str, npov.Topic], options: "Sets"
 ) -> dict[str, str]:
-    """Returns what a rule of words, in place of people, finds in the responses, by id."""
+    """Returns the errors that a rule of words finds in responses, or `_ERROR_FREE`, by id."""
     rule = ErrorFreeRule(options.least_recall, options.least_precision)
     verdicts = {}
     for row in rows:
@@ -308,10 +308,10 @@ def _synthetic_sets(
     """Puts synthetic errors into error-free responses (section 4.2), split by split.
 
     Returns:
-      The sets, and how many rows have an argument without a paraphrase.
+      The sets, and the number of rows that have an argument without a paraphrase.
 
     Raises:
-      InputError: too few rows have an error.
+      InputError: if too few rows have an error.
     """
     written, sets, lost = paraphrases(topics.values()), dict[str, SplitSets](), 0
     for split in npov.SPLITS:
@@ -330,7 +330,7 @@ def _synthetic_sets(
 
 
 def _draw_errors(sets: Mapping[str, SplitSets], errors: float, seed: int) -> dict[str, SplitSets]:
-    """Returns sets with so many rows with an error to each error-free one (section 4.2)."""
+    """Returns sets with `errors` rows with an error for each error-free row (section 4.2)."""
     drawn, too_few = {}, []
     for split, members in sets.items():
         parts = {}
@@ -349,7 +349,7 @@ def _draw_errors(sets: Mapping[str, SplitSets], errors: float, seed: int) -> dic
 def _organic_rows(
     rows: Iterable[Row], labels: Iterable[Label] | None, split: str, part: Slice
 ) -> list[Row] | None:
-    """Returns a split's error-free responses and those with organic errors; None without marks."""
+    """Returns a split's error-free rows and rows with organic errors; None without marks."""
     if labels is None:
         return None
     fields_by_id = {row["id"]: {"topic": row["topic"]} for row in rows if row["split"] == split}
@@ -374,7 +374,7 @@ def _organic_rows(
 def _named_sets(
     splits: Mapping[str, SplitSets], present: set[str]
 ) -> dict[str, Sequence[Row] | None]:
-    """Returns training and validation sets; None for those of splits without responses."""
+    """Returns training and validation sets; None for sets of splits without responses."""
     sets: dict[str, Sequence[Row] | None] = {}
     for name, members in training_sets(splits["train"], splits["validation"]).items():
         needed = {"train"} if name in ("synth", "para") else {"train", "validation"}
@@ -397,7 +397,7 @@ def _sets_table(sets: Mapping[str, Sequence[Row] | None]) -> Table:
 
 
 def _verdict_table(rows: Iterable[Row], verdicts: Mapping[str, str], is_marked: bool) -> Table:
-    """Returns how many responses of each topic are error-free, and why others are not."""
+    """Returns each topic's numbers of error-free responses, and of others by error."""
     counts: dict[tuple[str, str], collections.Counter[str]] = {}
     for row in rows:
         count = counts.setdefault((row["split"], row["topic"]), collections.Counter())
@@ -420,7 +420,7 @@ def _verdict_table(rows: Iterable[Row], verdicts: Mapping[str, str], is_marked: 
 def _collect_set_notes(
     free: str, labels: Sequence[Label] | None, lost: int, options: "Sets"
 ) -> Iterator[str]:
-    """Yields who says what is an error, and what is missing."""
+    """Yields notes on how errors were determined, and on missing parts."""
     if labels is not None:
         seen = pluralize(len(labels), "response")
         yield f"Error-free by people's marks ({options.marks}): {free}; {seen} are annotated."

@@ -1,7 +1,7 @@
 # Chang 2024's study: respond, put errors into the responses, score.
 #
-# `faith-jax reproduce npov_detection` runs this, and makes tables 1, 2, 3, 5 and 6 of the scores.
-# What its steps are told is in detection_tables.py, the tables' forms and the paper's figures are in
+# `faith-jax reproduce npov_detection` runs this, and makes tables 1, 2, 3, 5 and 6 from the scores.
+# The steps' arguments are in detection_tables.py, the tables' forms and the paper's figures in
 # detection_tables.json.
 rule study:
     input:

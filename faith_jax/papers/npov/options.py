@@ -15,11 +15,11 @@ from faith_jax.runs.options import Names
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NpovTopics:
-    """Which topics NPOV responses are on.
+    """The topics of NPOV responses.
 
     Attributes:
-      knowledge (FOLDER): of topics.jsonl; or sample, the topics in the package
-      seed (N): of all that is drawn
+      knowledge (FOLDER): with topics.jsonl; or sample, the topics in the package
+      seed (N): of all random draws
     """
 
     knowledge: str = "sample"
@@ -31,8 +31,8 @@ class NpovCombinations:
     """Topics and combinations of arguments to respond to.
 
     Attributes:
-      splits (NAMES): whose topics, separated by commas (without: of all splits)
-      combinations (N): of arguments a topic, at most
+      splits (NAMES): of the topics, separated by commas (without: all splits)
+      combinations (N): of arguments for each topic, at most
     """
 
     splits: Names = ("train", "validation", "test")
@@ -40,8 +40,8 @@ class NpovCombinations:
 
 
 def _parse_error_ratio(text: str) -> float:
-    """Returns how many rows with a synthetic error there are to each error-free one."""
-    # Section 4.2: 667 rows with a hallucination, a coverage error or both, of 312 without one.
+    """Returns the number of rows with a synthetic error for each error-free row."""
+    # Section 4.2: 667 rows with a hallucination, a coverage error or both, for 312 without errors.
     if text == "published":
         return 667 / 312
     expected = "a number above 0 and at most 3, the kinds of errors, or published"
@@ -55,10 +55,10 @@ class NpovErrors:
     Attributes:
       marks (FILE): people's marks of these responses, from `faith-jax annotate read --output`
         (without: a rule of words says which responses are free of errors)
-      errors_per_response (NUMBER): rows with a synthetic error to each error-free response, at most
-        3; published = 667/312, as in section 4.2 (without: one of each kind, up to 3)
-      least_recall (SHARE): of an argument's words that a response tells, for the rule
-      least_precision (SHARE): of a response's words that are given, for the rule
+      errors_per_response (NUMBER): rows with a synthetic error for each error-free response, at
+        most 3; published = 667/312, as in section 4.2 (without: one of each kind, up to 3)
+      least_recall (SHARE): of an argument's words that a response must have, for the rule
+      least_precision (SHARE): of a response's words that its input must have, for the rule
     """
 
     marks: str = ""
@@ -80,21 +80,21 @@ def _parse_two_folders(text: str) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NpovDetection(NpovErrors, NpovCombinations, NpovTopics, Evaluated):
-    """Chang 2024, tables 1, 2, 3, 5 and 6: errors in a model's responses, and who finds them.
+    """Chang 2024, tables 1, 2, 3, 5 and 6: detection of errors in a model's responses.
 
-    Responses of a generator, with errors, and how well ROUGE, salience and classifiers detect these
-    (docs/detection.md).
+    A generator responds, errors are put into its responses, and the tables show how well ROUGE,
+    salience and classifiers detect them (docs/detection.md).
 
     Attributes:
-      knowledge (FOLDER): of topics.jsonl; or sample, the topics in the package
+      knowledge (FOLDER): with topics.jsonl; or sample, the topics in the package
       marks (FILE): people's marks of these responses, from `faith-jax annotate read --output`
         (without: a rule of words says which responses are free of errors)
-      model (CHECKPOINT): that responds: any language model
-      hallucination_model (FOLDER): table 1's classifier (without: dev's)
-      coverage_model (FOLDER): likewise
-      classifiers (NAME=HALL_FOLDER,COV_FOLDER): by what they are trained on: synth, para, dev, org
-        or annotation_free; one of the folders may be left out (repeatable)
-      salience_model (CHECKPOINT): whose gradients are taken (without: the generator's)
+      model (CHECKPOINT): the generator: any language model
+      hallucination_model (FOLDER): table 1's classifier for hallucinations (without: dev's)
+      coverage_model (FOLDER): table 1's classifier for coverage errors (without: dev's)
+      classifiers (NAME=HALL_FOLDER,COV_FOLDER): by training data: synth, para, dev, org or
+        annotation_free; one of the folders may be left out (repeatable)
+      salience_model (CHECKPOINT): whose gradients are used (without: the generator's)
       max_length (N): tokens of a response at most
       max_input_length (N): tokens of an input at most; the rest is cut at its end
     """

@@ -1,4 +1,4 @@
-"""Detection of NPOV errors (Chang 2024, tables 1 and 3): the protocols `npov` and `npov_words`."""
+"""The protocols `npov` and `npov_words`: detection of NPOV errors (Chang 2024, tables 1 and 3)."""
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,11 +31,11 @@ def npov_cells(
     words: bool = False,
     cluster_field: str = AUTO,
 ) -> dict[tuple[str, str], dict[str, AucCell]]:
-    """Returns the AUC of each scorer by (error, scorer), then slice; NaN for one class.
+    """Returns the AUC of each scorer by (error, scorer), then slice; NaN if a class is missing.
 
-    A scorer detects the error that its name holds ("npov_rouge1_coverage"), or both where it names
-    none. `slice_field` names an example's slice; "" = each corpus is one. Other arguments are those
-    of `detections`.
+    A scorer detects the error that its name contains ("npov_rouge1_coverage"), or both errors if it
+    contains neither. `slice_field` is the field with an example's slice; "" = each corpus is a
+    slice. The other arguments are as in `detections`.
     """
     parts = _split_into_slices(corpora, slice_field)
     scorers = dict.fromkeys(scorer for part in parts.values() for scorer in part.scores)
@@ -63,7 +63,7 @@ def npov_rows(
     confidence: float = 0.95,
     words: bool = False,
 ) -> Table:
-    """Returns Chang 2024's table 1 or 3 in per cent, a row for each error and scorer.
+    """Returns Chang 2024's table 1 or 3 in per cent, with a row for each error and scorer.
 
     Cells are from `npov_cells`.
     """
@@ -117,7 +117,7 @@ def _unit_notes(
 
 
 def _notes_without_spans(corpora: Mapping[str, Corpus], slice_field: str) -> tuple[str, ...]:
-    """Returns why words of hallucinations are not detected, where that is so; see `npov_cells`."""
+    """Returns a note on slices where hallucinated words cannot be detected, if there are any."""
     lacking = [
         name
         for name, part in _split_into_slices(corpora, slice_field).items()
@@ -132,7 +132,7 @@ def _notes_without_spans(corpora: Mapping[str, Corpus], slice_field: str) -> tup
 
 def _report_tables(corpora: Mapping[str, Corpus], options: Comparison) -> list[Table]:
     needed = {*ERROR_FIELDS.values()}
-    labelled = {  # whose rows all say which errors they have
+    labelled = {  # corpora whose rows all say which errors they have
         name: corpus
         for name, corpus in corpora.items()
         if corpus.fields and all(needed <= fields.keys() for fields in corpus.fields)

@@ -1,4 +1,4 @@
-"""The tables of scorers of Chang 2024; the .json file beside this describes them."""
+"""Chang 2024's tables of scorers, described by the .json file beside this module."""
 
 from faith_jax.papers.tables import read_tables
 

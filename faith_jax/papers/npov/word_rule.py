@@ -1,6 +1,6 @@
-"""Rules about words in place of annotators of NPOV responses, where there are none.
+"""Rules of words that replace annotators of NPOV responses if there are none.
 
-They are stand-ins. Chang 2024 (section 4.1) has people say which responses are free of errors, and
+They are stand-ins. In Chang 2024 (section 4.1), people say which responses are free of errors, and
 which words are hallucinated; rules of words favour detectors of words, such as ROUGE.
 
 >>> rule = ErrorFreeRule()
@@ -16,19 +16,20 @@ from collections.abc import Sequence
 from faith_jax.core.words import locate_sentences, split_sentences
 from faith_jax.statistics.texts.text_metrics import content_words, matching_words
 
-# Why a response is not free of errors, by the rule.
+# The rule's reasons why a response is not free of errors.
 LEFT_OUT, UNUSED_TOLD, OTHER_WORDS, EMPTY = "left out", "unused told", "other words", "empty"
 REASONS = (LEFT_OUT, UNUSED_TOLD, OTHER_WORDS, EMPTY)
 
 
 @dataclasses.dataclass(frozen=True)
 class ErrorFreeRule:
-    """A rule by which a response counts as free of errors; words are content words' stems.
+    """A rule for whether a response is free of errors; words are stems of content words.
 
     Attributes:
-      recall: share of the words of each given argument that the response has, at least.
-      precision: share of the response's words that the given arguments or the query have, at least.
-      unused: share of the words that only an unused argument has, of which the response has less.
+      recall: minimum share of each given argument's words that are in the response.
+      precision: minimum share of the response's words that are in given arguments or the query.
+      unused: if the response has at least this share of the words that only an unused argument
+        has, it counts as telling this argument.
     """
 
     recall: float = 0.8
@@ -38,10 +39,9 @@ class ErrorFreeRule:
     def error(
         self, response: str, query: str, arguments: Sequence[str], unused: Sequence[str]
     ) -> str:
-        """Returns for which of `REASONS` a response is not free of errors; "" = it is.
+        """Returns which of `REASONS` makes a response not free of errors; "" = it is.
 
-        It answers the query and should tell the given arguments, and none of the topic's unused
-        ones.
+        The response should tell the given arguments, but no unused argument of the topic.
         """
         stems = _stem_content_words(response)
         if not stems:
@@ -66,16 +66,16 @@ def _stem_content_words(text: str) -> list[str]:
 
 
 def _compute_covered_share(words: Sequence[str], reference: Sequence[str]) -> float:
-    """Returns which share of words the reference has; 1 of no words."""
+    """Returns the share of words that the reference has; 1 without words."""
     return matching_words(words, reference) / len(words) if words else 1.0
 
 
 def retold_spans(response: str, argument: str, other_texts: Sequence[str]) -> list[tuple[int, int]]:
-    """Returns where a response retells an argument: offsets of first and behind last characters.
+    """Returns where a response retells an argument, as (start, end) character offsets.
 
-    For each sentence of the argument, the sentence of the response that has most of its words, and
-    of that the stretch from the first of them to the last. Words that the other texts (such as the
-    other arguments and the query) have too count only where a sentence of the argument has no words
+    For each sentence of the argument, takes the response's sentence with most of its words, and in
+    that the span from the first to the last of these words. Words that are also in the other texts
+    (such as the other arguments and the query) count only if the argument's sentence has no words
     of its own.
     """
     shared = {stem for text in other_texts for stem in _stem_content_words(text)}
@@ -83,7 +83,7 @@ def retold_spans(response: str, argument: str, other_texts: Sequence[str]) -> li
     spans = []
     for part in split_sentences(argument):
         stems = set(_stem_content_words(part)) - shared or set(_stem_content_words(part))
-        # The stretch of each sentence that has any of them, with how many different ones.
+        # For each sentence with any of these words: their number, and the span that has them.
         stretches = [
             (len({word.stem for word in hits}), (start + hits[0].start, start + hits[-1].end))
             for sentence, start, _ in sentences

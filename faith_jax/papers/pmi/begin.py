@@ -1,4 +1,4 @@
-"""BEGIN's protocol (Nandwani 2023, table 1): a threshold from development, figures of test."""
+"""BEGIN's protocol (Nandwani 2023, table 1): thresholds from development, figures on test."""
 
 import math
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from faith_jax.statistics.scored_corpora import Corpus
 def threshold_table(development: Corpus, test: Corpus, group_field: str = "source") -> Table:
     """Returns BEGIN's table of Nandwani 2023 (table 1), in per cent.
 
-    Each scorer's threshold is the one with the best F1 on the whole development part; precision,
-    recall, F1 (of class 1) and accuracy are those of the test part at that threshold, and F1 also
-    for each value of `group_field` ("" = no groups). Undefined scores reach no threshold.
+    Each scorer's threshold has the best F1 on the whole development part; precision, recall, F1 (of
+    class 1) and accuracy are on the test part at that threshold, and F1 also for each value of
+    `group_field` ("" = no groups). Undefined scores are below any threshold.
 
     Raises:
-      InputError: where a test row lacks the group field.
+      InputError: if a test row lacks the group field.
     """
     groups = np.array(test.field(group_field) if group_field else [])
     names = sorted(set(groups.tolist()))
@@ -47,7 +47,7 @@ def threshold_table(development: Corpus, test: Corpus, group_field: str = "sourc
 
 def _class_figures(labels: np.ndarray, calls: np.ndarray, threshold: float) -> list[float]:
     """Returns precision, recall and F1 of class 1, and accuracy, in per cent."""
-    from sklearn import metrics  # takes a second to import
+    from sklearn import metrics  # imported here, as it takes a second
 
     if math.isnan(threshold) or not labels.size:
         return [math.nan] * 4

@@ -1,7 +1,7 @@
-"""The parts of Nandwani 2023's table 3: a model's responses with and without PMI-Decode.
+"""Nandwani 2023's table 3: a model's responses with and without PMI-Decode.
 
-The decodings are plain beam search, PMI-Decode, the same without its mask (p = 1), and with equal
-weights (alpha = 0.5).
+The decodings are plain beam search, PMI-Decode, PMI-Decode without its mask (p = 1), and PMI-Decode
+with equal weights (alpha = 0.5).
 """
 
 import itertools
@@ -14,7 +14,7 @@ from faith_jax.papers.options import check_names
 from faith_jax.papers.pmi.options import PmiDecode
 from faith_jax.papers.workflow import CountRows, GinRun
 
-# Where the responses of a data set are of another task than its training.
+# Data sets whose responses use another task than training.
 _TASKS = {"multidoc2dial": "multidoc2dial_generate_short_history"}
 # The split of each data set's task that the paper tests on, in the paper's order.
 CORPORA = {"multidoc2dial": "test", "topical_chat": "test_rare", "faithdial": "test"}
@@ -25,7 +25,7 @@ LOWEST_PMI, HIGHEST_PMI = -2.1, 6.4
 
 
 def check(options: PmiDecode) -> None:
-    """Checks names, and opens the models; ConfigErrors name the option."""
+    """Checks names, and opens the models; a ConfigError names the option."""
     from faith_jax.runs.setup import check_language_model
 
     if not options.model:
@@ -37,7 +37,7 @@ def check(options: PmiDecode) -> None:
 
 
 class Table(JudgedTable):
-    """The workflow: each data set is responded to by each decoding."""
+    """The workflow: a model responds to each data set with each decoding."""
 
     title = "Decodings with and without PMI (Nandwani 2023, table 3)"
     nothing = "--corpus: there is no data to respond to"
@@ -97,7 +97,7 @@ class Table(JudgedTable):
         return f"{task}{'_sample' if self.options.sample else ''}"
 
     def comparisons(self) -> list[tuple[str, str]]:
-        """Returns each decoding with plain beam search."""
+        """Pairs each other decoding with plain beam search."""
         if BASELINE not in self.decodings:
             return []
         return [(name, BASELINE) for name in self.decodings if name != BASELINE]

@@ -19,13 +19,13 @@ class PmiDecode(Judged):
     PMI-Decode (pmi; pmi_no_mask, p = 1; pmi_equal, alpha = 0.5), and their scores.
 
     Attributes:
-      model (CHECKPOINT): that responds: any language model
+      model (CHECKPOINT): the model that responds: any language model
       scorer_model (CHECKPOINT): for PMI-Faith; the paper: BLOOM-560m
       corpus (NAME): multidoc2dial, topical_chat or faithdial (repeatable; without: all)
       decodings (NAMES): some of them (without: all four)
       beams (N): width of the searches; 1 = greedy
       alpha: the weight of the PMI, in [0, 1]
-      p: of the mask, in (0, 1]
+      p: the share of probability that the mask keeps, in (0, 1]
       no_repeat_ngram (N): no n-gram of this many tokens is repeated; 0 = no limit
       max_length (N): tokens of a response at most
       max_input_length (N): tokens of an input at most

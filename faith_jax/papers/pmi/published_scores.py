@@ -1,4 +1,4 @@
-"""The table of scorers of Nandwani 2023; the .json file beside this describes it."""
+"""Nandwani 2023's table of scorers, described by the .json file beside this module."""
 
 import dataclasses
 

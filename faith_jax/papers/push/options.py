@@ -22,9 +22,10 @@ class NliModels(Workflow):
     Attributes:
       model (CHECKPOINT): the NLI classifier
       augmented_model (FOLDER): the same classifier, trained on augmented ANLI
-      corpora (NAMES): of TRUE, separated by commas (without: its nine)
+      corpora (NAMES): of TRUE, separated by commas (without: the nine of the average)
       dropout_passes (K): of Monte-Carlo dropout
-      scorer_option (MODEL.NAME=VALUE): of base, augmented, t5_anli, summac_zs or q2 (repeatable)
+      scorer_option (MODEL.NAME=VALUE): an option of the scorers of base, augmented, t5_anli,
+        summac_zs or q2 (repeatable)
     """
 
     model: Folder = ""
@@ -38,8 +39,8 @@ class NliModels(Workflow):
 class Nli(NliModels):
     """Steen 2023, tables 1, 2, 4, figure 1: an NLI classifier with a little push.
 
-    Faithfulness on TRUE by an NLI classifier, as it is, with e-c, Monte-Carlo dropout and training
-    on ANLI with dialogue phrases; beside others, with their costs (docs/nli.md).
+    Faithfulness on TRUE by an NLI classifier: unchanged, with e-c, Monte-Carlo dropout and training
+    on ANLI with dialogue phrases; compared with other models, with costs (docs/nli.md).
 
     Attributes:
       t5_model (FOLDER): a T5 that was trained on ANLI
@@ -48,7 +49,7 @@ class Nli(NliModels):
       q2_answer_model (FOLDER): answers them (without: the same)
       q2_nli_model (FOLDER): compares answers, and judges responses without questions (without:
         --model)
-      methods (NAMES): separated by commas (without: all that there are models for)
+      methods (NAMES): separated by commas (without: all methods with models)
       resamples (N): of intervals and tests
     """
 
@@ -65,19 +66,19 @@ class Nli(NliModels):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NliPhrases(NliModels):
-    """Steen 2023, table 5: that training again, with five of the ten phrases each time.
+    """Steen 2023, table 5: trainings with five of the ten dialogue phrases each.
 
     Draws phrases, trains the classifier on ANLI with them, and scores TRUE (docs/nli.md).
 
     Attributes:
       batch_size (N): rows of a training step
-      max_input_length (N): tokens of a row of training
-      draws (N): of phrases
-      phrases (N): in a draw
-      train_task (NAME): nli_anli_augmented or a mixture with it (without: this, with --sample
-        nli_anli_augmented_sample)
-      train_steps (N): of each draw
-      learning_rate (RATE): its peak
+      max_input_length (N): tokens of a training row
+      draws (N): number of draws of phrases
+      phrases (N): phrases in a draw
+      train_task (NAME): nli_anli_augmented or a mixture with it (without: nli_anli_augmented, with
+        --sample nli_anli_augmented_sample)
+      train_steps (N): for each draw
+      learning_rate (RATE): the peak learning rate
     """
 
     name: ClassVar = "nli_phrases"

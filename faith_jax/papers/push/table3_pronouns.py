@@ -18,10 +18,10 @@ from faith_jax.statistics.scored_corpora import Corpus, only_fields
 def pronoun_table(corpora: Mapping[str, Corpus]) -> Table:
     """Returns Steen 2023's table 3: correlations with first-person pronouns (Kendall's tau-b).
 
-    A scorer that goes down where the label does not distrusts whoever speaks of themselves. Rows
-    without a label, or with an undefined score, are left out of that figure. A response has
-    a pronoun or has none ("I" in the paper), however often: so Q2's labels have the published
-    -0.03 (with counts -0.05). The authors' code of it is not published.
+    A scorer with a lower correlation than the label distrusts responses in the first person. Rows
+    without a label, or with an undefined score, are left out of that figure. Only whether a
+    response has a pronoun ("I" in the paper) counts, not how often: this gives the published -0.03
+    for Q2's labels (counts give -0.05). The authors' code for it is not published.
     """
     columns: dict[str, dict[str, Any]] = {}
     for name, corpus in corpora.items():

@@ -1,7 +1,7 @@
 """Steen 2023's table 5: does it matter which phrases a classifier is trained on?
 
-The base is trained once for each draw of phrases, and TRUE is scored by each and by the base
-itself, all by e-c with Monte-Carlo dropout.
+The base is trained once for each draw of phrases. TRUE is scored by each trained model and by the
+base itself, all with e-c and Monte-Carlo dropout.
 """
 
 import math
@@ -26,14 +26,14 @@ from faith_jax.papers.workflow import CountRows, GinRun
 from faith_jax.statistics.auc import roc_auc
 
 _TASK = "nli_anli_augmented"
-_WARM_UP = 0.06  # of the steps (Steen 2023, table 7)
-_EVALUATIONS = 10  # of a training, each with a checkpoint
+_WARM_UP = 0.06  # share of the steps (Steen 2023, table 7)
+_EVALUATIONS = 10  # evaluations of a training, each with a checkpoint
 _METHOD = "e_minus_c_mc"
 _PLAIN, _AUGMENTED = "no_augmentation", "augmented"
 
 
 def check(options: NliPhrases) -> None:
-    """Checks names, and opens the models; ConfigErrors name the option."""
+    """Checks names, and opens the models; a ConfigError names the option."""
     from faith_jax.tasks import lookup
 
     check_models(options)
@@ -48,12 +48,12 @@ def check(options: NliPhrases) -> None:
 
 
 def task_of(options: NliPhrases) -> str:
-    """Returns the task that is trained on."""
+    """Returns the training task."""
     return options.train_task or f"{_TASK}{'_sample' if options.sample else ''}"
 
 
 def _plain_methods(options: NliPhrases) -> dict[str, Method]:
-    """Returns the models that are scored as they are."""
+    """Returns the methods of models that are scored without training."""
     model_names, models = {_PLAIN: BASE, _AUGMENTED: _AUGMENTED}, models_of(options)
     return {
         name: Method(model, "nli_e_minus_c", dropout=True)
@@ -82,7 +82,7 @@ class Table(CorporaTable):
                 "TASK_FEATURE_LENGTHS": {"inputs": options.max_input_length, "targets": 8},
                 "EVAL_PERIOD": period,
                 "CHECKPOINT_PERIOD": period,
-                "KEEP_LAST": 1,  # and the step with the lowest validation loss, which counts
+                "KEEP_LAST": 1,  # besides the step with the lowest validation loss, which is used
                 "RANDOM_SEED": options.seed,
             }
             if base.get("vocabulary"):
@@ -103,7 +103,7 @@ class Table(CorporaTable):
         return phrase_draw(number, self.options.phrases, self.options.seed)
 
     def write(self, folder: pathlib.Path) -> None:
-        """Writes nli_phrases.md, .tex, .csv and .json; of samples as nli_phrases_sample."""
+        """Writes nli_phrases.md, .tex, .csv and .json; for samples, nli_phrases_sample."""
         options = self.options
         areas = {name: self._compute_aucs(folder, name) for name in self.scores}
         compared = [areas[name] for name in (_PLAIN, *self.draws)]
@@ -139,7 +139,7 @@ class Table(CorporaTable):
         )
 
     def _compute_aucs(self, folder: pathlib.Path, name: str) -> dict[str, float]:
-        """Returns the AUC by corpus, NaN where a class is missing."""
+        """Returns the AUC by corpus; NaN if a class is missing."""
         read = self.read(folder, [name])
         parts = {name: corpus.part(corpus.usable()) for name, corpus in read.items()}
         return {c: roc_auc(part.scores[_METHOD], part.labels) for c, part in parts.items()}

@@ -15,12 +15,12 @@ from faith_jax.statistics.scored_corpora import Corpus
 
 AVERAGE = "average"
 _TIDY = ("table", "method", "corpus", "figure", "rows", "value", "low", "high", "published")
-# nli.json: the paper's figures by our names; AUCs in per cent, averages over nine corpora.
+# The paper's figures by our names (tables_1_2_4.json); AUCs in per cent, averages of nine corpora.
 Published = Mapping[str, Any]
 
 
 class _Cell(NamedTuple):
-    """A cell as people read it, and the paper's below it; "" = none."""
+    """The text of a cell, and of the paper's cell below it; "" = none."""
 
     text: str
     published: str = ""
@@ -35,7 +35,7 @@ def _build_table(
     published: Published,
     notes: Sequence[str] = (),
 ) -> Table:
-    """Returns a table with the paper's rows below ours; tidy rows lack the table's number."""
+    """Returns a table with the paper's rows below ours; adds the table's number to tidy rows."""
     table_rows = []
     for name, cells in rows.items():
         table_rows.append((name, *(cell.text for cell in cells)))
@@ -48,7 +48,7 @@ def _build_table(
 
 
 def published_average(figures: Mapping[str, float], corpora: Sequence[str]) -> float | None:
-    """Returns a paper's average over some of its corpora: as printed where these are all.
+    """Returns a paper's average over some of its corpora; as printed if these are all.
 
     >>> published_average({"frank": 80.0, "q2": 90.0, "paws": 70.0, "average": 80.0}, ["q2"])
     90.0
@@ -66,7 +66,7 @@ def auc_table_of_methods(
 ) -> Table:
     """Returns table 1: a row for each method, AUCs in per cent.
 
-    `marks` has by baseline the mark of an AUC that is significantly better.
+    `marks` maps a baseline to the mark of AUCs that are significantly better.
     """
     columns = _list_columns(table)
     rows: dict[str, list[_Cell]] = {}
@@ -96,7 +96,7 @@ def auc_table_of_methods(
 def difference_table(
     table: AucTable, methods: Sequence[str], baseline: str, published: Published
 ) -> Table:
-    """Returns table 2: what each method adds to the baseline's AUC, a row for each corpus."""
+    """Returns table 2: each method's AUC less the baseline's, with a row for each corpus."""
     rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []
     for corpus in _list_columns(table):
@@ -119,12 +119,12 @@ def difference_table(
 
 
 def histogram_table(pooled: Corpus, published: Published) -> Table:
-    """Returns figure 1 as a table: how many faithful and other responses have each score.
+    """Returns figure 1 as a table: the numbers of faithful and other responses by score.
 
-    Scores are from -1 to 1, in twenty bins of a tenth, whose upper end is the next one's.
+    Scores are from -1 to 1, in twenty bins of a tenth; a bin's upper end belongs to the next bin.
     """
     number, classes = "figure 1", ("faithful", "not faithful")
-    edges = np.linspace(-1, 1, 21).round(1)  # sums of tenths would miss scores of a bin's end
+    edges = np.linspace(-1, 1, 21).round(1)  # without rounding, scores at an edge may be misplaced
     counts: dict[tuple[str, str], list[int]] = {}
     for method, scores in pooled.scores.items():
         for label, name in zip((1, 0), classes, strict=True):
@@ -154,7 +154,7 @@ def cost_table(
 ) -> Table:
     """Returns table 4: AUC and cost of each method.
 
-    `costs` has by method its average AUC in [0, 1], and what `faith-jax score --costs` says of it.
+    `costs` has each method's average AUC in [0, 1] and its costs from `faith-jax score --costs`.
     """
     rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []
@@ -187,7 +187,7 @@ def cost_table(
 
 
 def model_calls(method: str, dropout_passes: int = 15) -> str:
-    """Returns how often a response's score calls a model, as table 4 writes it.
+    """Returns the number of model calls for a response's score, as in table 4.
 
     >>> model_calls("all"), model_calls("no_mc")
     ('15', '1')
@@ -206,14 +206,14 @@ def phrase_table(
 ) -> Table:
     """Returns table 5: AUCs over draws of phrases, a row for each corpus.
 
-    Of each corpus, `AVERAGE` perhaps among them, `draws` has the AUC of each draw in [0, 1],
-    `no_augmentation` that of the base without training, and `augmented` that of a model that was
-    trained on all phrases (empty = none).
+    By corpus, perhaps including `AVERAGE`, `draws` has the AUC of each draw in [0, 1],
+    `no_augmentation` the AUC of the base without training, and `augmented` that of a model trained
+    on all phrases (empty = none).
     """
     rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []
     published_draws = published.get("draws", {})
-    # The paper's average is comparable only over the same corpora.
+    # The paper's average is comparable only if it is over the same corpora.
     is_same_average = set(averaged) == set(published_draws) - {AVERAGE}
     for corpus, values in draws.items():
         paper = {
@@ -225,7 +225,7 @@ def phrase_table(
         figures = {
             "average": mean,
             "difference": mean - augmented[corpus] if augmented else math.nan,
-            # As numpy.std in the authors' code.
+            # The population deviation, like numpy.std in the authors' code.
             "std": statistics.pstdev(values) if len(values) > 1 else math.nan,
             "min": min(values),
             "max": max(values),
@@ -259,7 +259,7 @@ def _list_columns(table: AucTable) -> list[str]:
 
 
 def _collect_method_cells(table: AucTable, method: str) -> dict[str, AucCell]:
-    """Returns a method's row, the average in its last column."""
+    """Returns a method's cells by column, with the average last."""
     cells = dict(table.cells[method])
     return cells | {AVERAGE: table.average[method]} if table.average else cells
 

@@ -1,7 +1,7 @@
 """The tables of "With a Little Push": NLI models on TRUE (Steen 2023, tables 1, 2, 4, figure 1).
 
-Each corpus is scored by the methods of each model that is given; the tables are made of these
-scores. `nli_phrases` shares the models and the scoring.
+Each corpus is scored by the methods of each given model, and the tables are made from these scores.
+`nli_phrases` shares the models and the scoring.
 """
 
 import json
@@ -44,7 +44,7 @@ from faith_jax.statistics.scored_corpora import (
 from faith_jax.statistics.units import ROWS
 
 BASE, T5, E_ORIG = "base", "t5_anli", "e_orig"
-# The models by the names that --scorer-option has, with the option that gives each.
+# The models by their names in --scorer-option, each with the option for its path.
 MODELS = {
     BASE: "--model",
     "augmented": "--augmented-model",
@@ -56,7 +56,7 @@ _DROPOUT_OPTIONS = {"dropout_passes": "--dropout-passes", "seed": "--seed"}
 
 
 class Method(NamedTuple):
-    """A method: a model of `MODELS`, its scorer, and whether it runs with Monte-Carlo dropout."""
+    """A method: a model of `MODELS`, its scorer, and whether it uses Monte-Carlo dropout."""
 
     model: str
     scorer: str
@@ -74,7 +74,7 @@ METHODS = {
     "no_mc": Method("augmented", "nli_e_minus_c"),
     "all": Method("augmented", "nli_e_minus_c", dropout=True),
 }
-# The modifications one by one (table 2), what the paper tests (table 1), and the rows of table 4.
+# The single modifications (table 2), the paper's tests (table 1), and the rows of table 4.
 MODIFICATIONS = ("base_e_minus_c", "base_mc", "augmented")
 _DRAWN = (BASE, "base_e_minus_c")  # figure 1
 _OURS = (BASE, *MODIFICATIONS, "no_mc", "all")
@@ -82,12 +82,12 @@ ENSEMBLES = {E_ORIG: (T5, "summac_zs", "q2"), "e_our": ("all", "summac_zs", "q2"
 TESTED = {T5: _OURS, BASE: _OURS, E_ORIG: (*_OURS, "e_our")}
 MARKS = {T5: "*", BASE: "\u2020", E_ORIG: "x"}
 COSTED = ("summac_zs", T5, "q2", BASE, "base_mc", "no_mc", "all")
-# By model the options of its scorers; each has at least `model`, its folder.
+# The options of each model's scorers; each has at least `model`, the folder.
 Models = Mapping[str, Mapping[str, Any]]
 
 
 def models_of(options: NliModels) -> Models:
-    """Returns the models that are given; ConfigErrors name the option."""
+    """Returns the given models; a ConfigError names the option."""
     models = run_options.scorer_options(MODELS, options.scorer_option, "the models")
     for name, option in MODELS.items():
         folder = getattr(options, option.removeprefix("--").replace("-", "_"), "")
@@ -108,7 +108,7 @@ def models_of(options: NliModels) -> Models:
 
 
 def check_models(options: NliModels) -> None:
-    """Checks the models' options and the corpora; ConfigErrors name the option."""
+    """Checks the models' options and the corpora; a ConfigError names the option."""
     models = models_of(options)
     if BASE not in models:
         raise ConfigError("--model: give a classifier of three classes: --model=FOLDER.")
@@ -131,7 +131,7 @@ def check_models(options: NliModels) -> None:
 
 
 def check_scorers(options: NliModels, methods: Mapping[str, Method]) -> None:
-    """Loads the scorers of methods; ConfigErrors name the model's option."""
+    """Loads the scorers of methods; a ConfigError names the model's option."""
     leave_accelerators()
     for method in dict.fromkeys(methods.values()):
         try:
@@ -144,11 +144,11 @@ def check_scorers(options: NliModels, methods: Mapping[str, Method]) -> None:
 
 
 def _scorer_load_options(options: NliModels, method: Method) -> dict[str, Any]:
-    """Returns the options that a method's scorer is loaded with."""
+    """Returns the options to load a method's scorer with."""
     model_options = dict(models_of(options)[method.model])
     if method.dropout:
         return model_options | {"dropout_passes": options.dropout_passes, "seed": options.seed}
-    model_options.pop("dropout_rate", None)  # of Monte-Carlo dropout alone
+    model_options.pop("dropout_rate", None)  # only for Monte-Carlo dropout
     return model_options
 
 
@@ -158,7 +158,7 @@ def data_of(corpus: str, options: NliModels) -> str:
 
 
 class CorporaTable(workflow.TableWorkflow):
-    """The part that the workflows of both tables share: they score TRUE's corpora."""
+    """The shared part of both workflows, which score TRUE's corpora."""
 
     nothing = "--corpora: there is no data"
 
@@ -174,8 +174,8 @@ class CorporaTable(workflow.TableWorkflow):
     ) -> Scores:
         """Returns the command that scores the corpora by methods of one model.
 
-        `methods` are by the names of their scores. `training` names the one whose best checkpoint
-        takes the model's place, and `costs` a file for what the methods cost; "" = none.
+        `methods` are by the names of their scores. `training` names a training whose best
+        checkpoint replaces the model, `costs` a file for the methods' costs; "" = none.
         """
         options = {
             name: _scorer_load_options(self.options, method) for name, method in methods.items()
@@ -209,12 +209,12 @@ class CorporaTable(workflow.TableWorkflow):
 
     @property
     def published(self) -> Mapping[str, Any]:
-        """The paper's figures; none beside samples."""
+        """The paper's figures; empty for samples."""
         return {} if self.options.sample else read_published_figures(__name__)
 
 
 def check(options: Nli) -> None:
-    """Checks names, and opens the models; ConfigErrors name the option."""
+    """Checks names, and opens the models; a ConfigError names the option."""
     check_models(options)
     models = models_of(options)
     check_names("methods", options.methods, (*METHODS, *ENSEMBLES))
@@ -227,7 +227,7 @@ def check(options: Nli) -> None:
 
 
 def _chosen_methods(options: Nli) -> dict[str, Method]:
-    """Returns the methods that are chosen, ensembles' members among them, and have a model."""
+    """Returns the chosen methods that have a model, including members of ensembles."""
     models = models_of(options)
     method_names = {m for name in options.methods for m in ENSEMBLES.get(name, (name,))}
     return {
@@ -238,7 +238,7 @@ def _chosen_methods(options: Nli) -> dict[str, Method]:
 
 
 class Table(CorporaTable):
-    """Tables 1, 2 and 4; its ensembles are those chosen, or whose members are all scored."""
+    """Tables 1, 2 and 4, with the chosen ensembles whose members are all scored."""
 
     def __init__(self, options: Nli, rows: CountRows):
         super().__init__(options, rows)
@@ -258,7 +258,7 @@ class Table(CorporaTable):
     def write(self, folder: pathlib.Path) -> None:
         """Writes the tables as nli.md, .tex, .csv and .json, and figure 1 as a picture.
 
-        Those of samples are called nli_sample.
+        For samples, the files are called nli_sample.
         """
         options, published = self.options, self.published
         read = self.read(folder, list(self.scores))
@@ -270,7 +270,7 @@ class Table(CorporaTable):
             TESTED,
             resamples,
             seed=seed,
-            test="approximate_randomization",  # the paper's, and its unit
+            test="approximate_randomization",  # the paper's test, with its unit
             cluster_field=ROWS,
             averaged=AVERAGED,
         )
@@ -291,7 +291,7 @@ class Table(CorporaTable):
         for model in self.scores:
             path = folder / "scores" / f"{model}.costs.json"
             costs |= json.loads(path.read_text(encoding="utf-8"))
-        costs = {name: costs[name] for name in COSTED if name in costs}  # as table 4 orders them
+        costs = {name: costs[name] for name in COSTED if name in costs}  # in table 4's order
         if costs:
             pairs = {name: (_find_overall_auc(areas, name), cost) for name, cost in costs.items()}
             cost_notes = tuple(_cost_notes(costs))
@@ -312,7 +312,7 @@ class Table(CorporaTable):
         )
 
     def _find_score_range(self, name: str) -> Range:
-        """Returns the range of a method, as its scorer's card declares it."""
+        """Returns the range of a method, from its scorer's card."""
         method = METHODS[name]
         card = scorer_card(method.scorer)
         signed = self.models[method.model].get("use_contradiction", False)
@@ -335,7 +335,7 @@ class Table(CorporaTable):
             yield f"No marks over {' and '.join(missing)}, which {are} not here."
 
     def _collect_table_notes(self, areas: AucTable, corpora: Mapping[str, Corpus]) -> Iterator[str]:
-        """Yields notes on the figures, and on all that is left out."""
+        """Yields notes on the figures, and on everything that is left out."""
         options = self.options
         yield from model_notes(self.models)
         left_out = [name for name, method in METHODS.items() if method.model not in self.models]
@@ -374,7 +374,7 @@ class Table(CorporaTable):
 
 
 def _find_overall_auc(areas: AucTable, method: str) -> float:
-    """Returns a method's average AUC, or that of the only corpus."""
+    """Returns a method's average AUC, or its AUC on the only corpus."""
     if areas.average:
         return areas.average[method].auc
     return areas.cells[method][areas.averaged[0]].auc if areas.averaged else math.nan

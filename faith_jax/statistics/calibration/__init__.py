@@ -1,1 +1,1 @@
-"""Calibration of scores: probabilities of them, thresholds with a guarantee, and alarms."""
+"""Calibration of scores: probabilities, thresholds with guarantees, and drift tests."""

@@ -1,9 +1,9 @@
-"""Do new scores look like those of a calibration, and would it be noticed if they did not?
+"""Tests whether new scores are distributed like a calibration's, and the power of these tests.
 
-A guarantee holds for units that are exchangeable with the calibration's. Labels of new responses
-are not there to check it, but scores are: the two-sample test of Kolmogorov and Smirnov compares
-their distributions, with one row of each unit, so that the rows are independent. That it finds
-nothing proves nothing: the smallest change that it would find tells what that is worth.
+A guarantee holds for units that are exchangeable with the calibration's. New responses have no
+labels to check this, but they have scores: the two-sample Kolmogorov-Smirnov test compares their
+distributions, using one row of each unit, so that the rows are independent. A test that finds no
+difference proves nothing; the smallest change that it would detect shows how informative it is.
 
 Reference: Hodges 1958, The significance probability of the Smirnov two-sample test.
 
@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# The change whose power is told: some new rows have scores of the calibration's lowest tenth.
+# The change to detect: some new rows have scores from the calibration's lowest tenth.
 _LOWEST = 0.1
 _SIMULATIONS = 1000
-_POWER = 0.8  # the probability to notice it
-# Values of the simulated scores at most.
+_POWER = 0.8  # the required probability of detection
+# Maximum number of distinct simulated scores.
 _MOST_VALUES = 500
 
 
 class DriftTest(NamedTuple):
     """The largest difference of two samples' cumulative shares, in [0, 1].
 
-    The p-value is of the hypothesis that they are equal; too large where there are ties.
+    The p-value is for the hypothesis of equal distributions; it is too large if there are ties.
     """
 
     distance: float
@@ -38,7 +38,7 @@ class DriftTest(NamedTuple):
 
 
 def compare_scores(reference: Floats, new: Floats) -> DriftTest:
-    """Returns how far new scores [rows] are from those of a calibration [rows]."""
+    """Compares new scores [rows] with a calibration's [rows]."""
     from scipy import stats
 
     found = stats.ks_2samp(reference, new, method="asymp")
@@ -46,9 +46,9 @@ def compare_scores(reference: Floats, new: Floats) -> DriftTest:
 
 
 def compare_shares(reference: NDArray[np.intp], new: NDArray[np.intp]) -> float:
-    """Returns the p-value of the hypothesis that counts [classes] come from the same mix.
+    """Returns the p-value of the hypothesis that counts [classes] have the same distribution.
 
-    Pearson's test; 1 for fewer than two classes that occur.
+    Uses Pearson's test; returns 1 if fewer than two classes occur, or one side is empty.
     """
     from scipy import stats
 
@@ -59,29 +59,29 @@ def compare_shares(reference: NDArray[np.intp], new: NDArray[np.intp]) -> float:
 
 
 def detectable_share(reference: Floats, rows: int, level: float, seed: int = 0) -> float:
-    """Returns which share of new rows must have low scores for `compare_scores` to notice.
+    """Returns the share of new rows that must have low scores for `compare_scores` to detect it.
 
-    The smallest share, from 0 to 1, such that where so many new rows have a score of the lowest
-    tenth of the reference [rows], and the others are as before, the p-value is at most `level` with
-    a probability of at least 0.8. NaN = no share is noticed so often. By simulation: both samples
-    are drawn from the reference.
+    This is the smallest share, from 0 to 1, such that if this share of the new rows has scores from
+    the lowest tenth of the reference [rows], and the others are unchanged, the p-value is at most
+    `level` with a probability of at least 0.8; NaN if no share is detected that often. Computed by
+    simulation: both samples are drawn from the reference.
     """
     from scipy import stats
 
     counts = np.unique(reference, return_counts=True)[1]
-    # Many values are put together, in order, so that a group holds about as many rows: the distance
-    # of groups is hardly smaller, and never larger.
+    # Group neighbouring values so that groups have about equally many rows: this makes the distance
+    # only slightly smaller, never larger.
     groups = ((np.cumsum(counts) - 1) * _MOST_VALUES // reference.size).astype(np.intp)
     counts = np.bincount(groups, counts)
     usual = counts[counts > 0] / counts.sum()
-    # Of the lowest tenth the last value counts in part, so that ties make it no larger.
+    # The last value of the lowest tenth counts partially, so that ties do not enlarge the tenth.
     low = np.diff(np.minimum(np.cumsum(usual), _LOWEST), prepend=0) / _LOWEST
     size = reference.size
-    # The distance from which on the test of this many rows gives a p-value of at most `level`.
+    # The smallest distance for which the test with this many rows has a p-value of at most `level`.
     critical = stats.kstwo.isf(level, np.round(size * rows / (size + rows)))
 
     def power_at(share: float) -> float:
-        # The same seed for each share, so that the bisection does not follow the noise of draws.
+        # Use the same seed for each share, so that the bisection does not follow sampling noise.
         generator = np.random.default_rng(seed)
         old = generator.multinomial(size, usual, _SIMULATIONS) / size
         mixed = (1 - share) * usual + share * low
@@ -92,7 +92,7 @@ def detectable_share(reference: Floats, rows: int, level: float, seed: int = 0) 
 
     if power_at(1.0) < _POWER:
         return math.nan
-    # Power rises with the share: bisection over whole percents.
+    # Power rises with the share, so bisect over whole percents.
     fails, suffices = 0, 100
     while suffices - fails > 1:
         middle = (fails + suffices) // 2

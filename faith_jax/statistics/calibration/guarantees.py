@@ -1,16 +1,16 @@
-"""Thresholds from which on responses are accepted, with a guarantee on those that are wrong.
+"""Thresholds for accepting responses, with guarantees on the share of wrong ones.
 
-Two guarantees, of which neither needs a model of the scores:
+Neither guarantee needs a model of the scores:
 
-* Learn-then-Test: among the accepted responses at most a share `target` is wrong. It holds for all
-  draws of the calibration rows but a share `level`.
+* Learn-then-Test: among the accepted responses, at most a share `target` is wrong. This holds with
+  probability 1 - `level` over draws of the calibration rows.
 * Conformal risk control: of all responses, at most a share `target` is accepted and wrong, on
-  average over calibrations. It says nothing of the share among the accepted ones.
+  average over calibrations. There is no guarantee on the share among the accepted responses.
 
-Both need exchangeable units: the calibration's and the new ones must be as if drawn from one urn. A
-unit is a row, or all rows that depend on each other, such as those about one document; every unit
-weighs the same, however many rows it has. To reject low scores with a guarantee is the same with
-negative scores, and faithful rows as the wrong ones.
+Both need exchangeable units: calibration and new units must be as if drawn from one urn. A unit is
+a row, or all rows that depend on each other, such as all rows about one document; all units have
+the same weight, however many rows they have. To reject low scores with a guarantee, negate the
+scores and count faithful rows as wrong.
 
 References: Angelopoulos, Bates, Candès, Jordan & Lei 2022, Learn then Test: calibrating predictive
 algorithms to achieve risk control, section 2 and "split fixed sequence testing". Angelopoulos,
@@ -29,44 +29,44 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# One unit in so many chooses which thresholds are tested on the others.
+# One unit in _CHOOSING chooses the thresholds that are tested on the other units.
 _CHOOSING = 5
-# Thresholds that are tested at most: neighbours of a finer grid would accept about the same rows.
+# Maximum number of tested thresholds: a finer grid would accept about the same rows.
 _MOST_TESTED = 50
-# Sums of shares may end beside the number they stand for.
+# Tolerance for rounding in sums of shares.
 _ROUNDING = 1e-9
 
 
 def rows_to_test(target: float, level: float) -> int:
-    """Returns how many accepted rows without a single error show that at most `target` are wrong.
+    """Returns how many accepted rows, all correct, show that at most a share `target` is wrong.
 
-    The smallest n with (1 - target)**n <= level.
+    This is the smallest n with (1 - target)**n <= level.
     """
     return math.ceil(math.log(level) / math.log1p(-target) - _ROUNDING)
 
 
 def units_to_test(target: float, level: float) -> int:
-    """Returns the smallest number of units with which `safe_thresholds` can return any."""
+    """Returns the smallest number of units for which `safe_thresholds` can return a threshold."""
     # Of n units n - n // _CHOOSING are tested.
     tested = rows_to_test(target, level)
     return max(tested + (tested - 1) // (_CHOOSING - 1), _CHOOSING)
 
 
 def rows_to_control(target: float) -> int:
-    """Returns the smallest number of units with which `controlling_threshold` can return one.
+    """Returns the smallest number of units for which `controlling_threshold` can succeed.
 
-    The smallest n with 1 / (n + 1) <= target.
+    This is the smallest n with 1 / (n + 1) <= target.
     """
     return math.ceil(1 / target - 1 - _ROUNDING)
 
 
 def one_row_of_each(units: NDArray[np.intp], seed: int | Sequence[int]) -> NDArray[np.intp]:
-    """Returns the number of one row of each unit, drawn uniformly: [units].
+    """Draws one row of each unit uniformly and returns the rows' numbers: [units].
 
-    The drawn rows are independent where the units are, as a test that counts rows needs them.
-    `units` are [rows], the number of each row's unit, from 0.
+    If the units are independent, so are the drawn rows, as a test that counts rows requires.
+    `units` is the number of each row's unit, [rows], from 0.
     """
-    # The first row of each unit in a random order of all rows.
+    # Take the first row of each unit in a random order of all rows.
     order = np.random.default_rng(seed).permutation(units.size)
     return order[np.unique(units[order], return_index=True)[1]]
 
@@ -76,36 +76,36 @@ def safe_thresholds(
 ) -> Floats:
     """Returns thresholds for which Learn-then-Test shows the guarantee, from strict to lenient.
 
-    With a probability of at least 1 - `level`, every one of them has the property that of new rows
-    with this score or a higher one, at most a share `target` is wrong. So any of them may be used,
-    also one that is chosen by looking at the data. [0] = none could be shown.
+    With a probability of at least 1 - `level`, for every one of these thresholds, at most a share
+    `target` of new rows with this score or a higher one is wrong. So any of them may be used, even
+    one that is chosen by looking at the data. Shape [0] means that none could be shown.
 
-    A random fifth of the rows chooses the thresholds and the one to begin with, whose risk has the
-    smallest upper bound. The other rows test them one after the other, each at the whole level,
-    until the first fails (fixed sequence testing). Given how many of these rows are accepted, the
-    wrong ones among them are binomial, which makes each test exact. Thresholds that the tested rows
-    themselves chose, such as their own scores, would be chosen by their luck.
+    A random fifth of the rows chooses the candidates and the first one to test, whose risk has the
+    smallest upper bound. The other rows test the candidates in order, each at the full level, until
+    the first fails (fixed sequence testing). Given the number of accepted rows, the number of wrong
+    ones is binomial, so each test is exact. Candidates must not come from the rows that test them,
+    such as their own scores, since that would favour lucky ones.
 
     Args:
-      scores: [rows], higher = more faithful; of independent rows.
+      scores: [rows], higher = more faithful; the rows must be independent.
       is_wrong: [rows], whether accepting the row is an error.
       target: the largest share of wrong rows among the accepted, in (0, 1).
       level: the probability that the guarantee fails, in (0, 1).
-      seed: of which rows choose.
+      seed: seed of the random split of the rows.
     """
     from scipy import stats
 
     order = np.random.default_rng(seed).permutation(scores.size)
     choosing, testing = np.split(order, [scores.size // _CHOOSING])
-    # Falling: from strict to lenient.
+    # In descending order: from strict to lenient.
     candidates = np.unique(scores[choosing])[::-1]
     if not candidates.size:
         return candidates
     places = np.linspace(0, candidates.size - 1, min(candidates.size, _MOST_TESTED)).astype(int)
     candidates = candidates[places]
     rows, wrong = _counts_from(candidates, scores[choosing], is_wrong[choosing])
-    # Clopper and Pearson's upper bounds of the risks, if the tested rows were like these. Where it
-    # is smallest does not depend on the target, so that a larger target never accepts less.
+    # Clopper and Pearson's upper bounds of the risks if the test rows were like these. The minimum
+    # does not depend on the target, so a larger target never accepts fewer rows.
     right = np.maximum(rows - wrong, _ROUNDING)
     bounds = stats.beta.isf(level, (_CHOOSING - 1) * wrong + 1, (_CHOOSING - 1) * right)
     candidates = candidates[int(np.argmin(bounds)) :]
@@ -118,7 +118,7 @@ def safe_thresholds(
 def _counts_from(
     thresholds: Floats, scores: Floats, is_wrong: Flags
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Returns how many rows have each threshold's score or a higher one, and how many are wrong."""
+    """Returns, for each threshold, how many rows reach it, and how many of these are wrong."""
     rows, wrong = (
         values.size - np.searchsorted(np.sort(values), thresholds)
         for values in (scores, scores[is_wrong])
@@ -131,8 +131,8 @@ def controlling_threshold(
 ) -> float:
     """Returns the most lenient threshold of conformal risk control; NaN = there is none.
 
-    The loss of a unit is the share of its rows that are accepted and wrong, which only falls as the
-    threshold rises. Of a new unit, it is at most `target` on average over calibrations.
+    A unit's loss is the share of its rows that are accepted and wrong, which cannot increase with
+    the threshold. A new unit's loss is at most `target` on average over calibrations.
 
     Args:
       scores: [rows], higher = more faithful.
@@ -143,10 +143,10 @@ def controlling_threshold(
     weights = unit_weights(units)
     total = int(units.max(initial=-1)) + 1
     values, numbers = np.unique(scores, return_inverse=True)
-    # By score, of accepting it and all higher ones: the sum of the units' losses.
+    # For each score, the sum of the units' losses if it and all higher scores are accepted.
     losses = np.cumsum(np.bincount(numbers, is_wrong * weights, values.size)[::-1])[::-1]
-    # The new unit counts as one that is lost as a whole. Between two scores the loss is that of the
-    # upper one, so the smallest score that fulfils the bound is never more lenient than theorem 1.
+    # The new unit counts with the maximum loss, 1. Between two scores the loss is that of the upper
+    # one, so the smallest score that fulfils the bound is never more lenient than theorem 1.
     fulfils = (losses + 1) / (total + 1) <= target + _ROUNDING
     return float(values[fulfils.argmax()]) if fulfils.any() else math.nan
 
@@ -154,33 +154,33 @@ def controlling_threshold(
 def widest_pair(
     accepting: Floats, rejecting: Floats, scores: Floats, weights: Floats
 ) -> tuple[float, float]:
-    """Returns an accepting and a rejecting threshold that together decide about most rows.
+    """Returns the accepting and the rejecting threshold that together decide most rows.
 
-    The rejecting one lies below the accepting one, so that no row is both. Of pairs that decide
-    about as many rows, it is the one that accepts most. NaN = there is none.
+    The rejecting threshold is below the accepting one, so no row is both accepted and rejected. If
+    several pairs decide equally many rows, the one that accepts most is returned. NaN = none.
 
     Args:
-      accepting: [thresholds], from each of which on rows may be accepted.
-      rejecting: [thresholds], up to each of which rows may be rejected.
+      accepting: [thresholds]; rows with this score or a higher one may be accepted.
+      rejecting: [thresholds]; rows with this score or a lower one may be rejected.
       scores: [rows].
-      weights: [rows], how much each row counts.
+      weights: [rows], the weight of each row.
     """
-    # Thresholds at which nothing is accepted, or rejected, are candidates too.
+    # Candidates include a threshold that accepts nothing, and one that rejects nothing.
     accepts = np.concatenate([accepting, [np.inf]])
     rejects = np.concatenate([[-np.inf], np.sort(rejecting)])
-    # Of each accepting threshold, the most lenient rejecting one below it.
+    # For each accepting threshold, take the most lenient rejecting one below it.
     rejects = rejects[np.searchsorted(rejects, accepts) - 1]
     order = np.argsort(scores)
     # [rows + 1]: the weight of the lowest rows, from none to all of them.
     below = np.concatenate([[0.0], np.cumsum(weights[order])])
     accepted = below[-1] - below[np.searchsorted(scores[order], accepts)]
     rejected = below[np.searchsorted(scores[order], rejects, side="right")]
-    # The last key counts first: what is decided, rounded so that equal sums tie.
+    # The last key is the primary one: the decided weight, rounded so that equal sums tie.
     best = np.lexsort((accepted, np.round(accepted + rejected, 9)))[-1]
     accept, reject = float(accepts[best]), float(rejects[best])
     return accept if accept < math.inf else math.nan, reject if reject > -math.inf else math.nan
 
 
 def unit_weights(units: NDArray[np.intp]) -> Floats:
-    """Returns one over the number of rows in each row's unit: [rows]."""
+    """Returns, for each row, 1 over the number of rows in its unit: [rows]."""
     return 1 / np.bincount(units)[units]

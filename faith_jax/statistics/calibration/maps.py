@@ -1,8 +1,8 @@
 """Maps from scores to the probability that a response is faithful.
 
-Three maps that never fall as the score rises. `platt` is a logistic curve of the score, `beta` one
-of the logarithms of its distances from the ends of its range, and `isotonic` is the best monotone
-one of any form, which needs the most rows. Which is best is told by the log loss on held-out units.
+There are three non-decreasing maps: `platt`, a logistic curve of the score; `beta`, a logistic
+curve of the logarithms of the score's distances from the ends of its range; and `isotonic`, the
+best monotone map of any form, which needs the most rows. The log loss on held-out units decides.
 
 References: Platt 1999, Probabilistic outputs for support vector machines (section 2.2 for the
 targets that keep the curve finite). Kull, Silva Filho & Flach 2017, Beta calibration: a
@@ -28,12 +28,12 @@ from faith_jax.statistics.thresholds import unit_folds
 
 Floats = NDArray[np.float64]
 
-# What files may have: a map that fell would turn scores around.
+# Constraints on maps in files: a decreasing map would reverse the scores' order.
 _Slope = Annotated[float, msgspec.Meta(ge=0)]
 _Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
-# Of the range: a score nearer to an end counts as one so near, whose logarithm is finite.
+# As a share of the range: scores are kept this far from its ends, so that logarithms are finite.
 _NEAREST = 1e-6
-# The map that reads no score, beside which the others are judged.
+# The name of the map that ignores the score, to compare the others with.
 CONSTANT = "constant"
 
 
@@ -52,11 +52,11 @@ class Beta(msgspec.Struct, frozen=True, tag_field="form", tag="beta"):
     """The map whose log-odds are a * log(s) - b * log(1 - s) + intercept.
 
     Attributes:
-      low: the score that s = 0 stands for.
-      high: the score that s = 1 stands for.
+      low: the score that is mapped to s = 0.
+      high: the score that is mapped to s = 1.
       a: at least 0.
       b: at least 0.
-      intercept: the log-odds where both logarithms are 0.
+      intercept: the constant term of the log-odds.
     """
 
     low: float
@@ -76,7 +76,7 @@ class Beta(msgspec.Struct, frozen=True, tag_field="form", tag="beta"):
 
 
 class Isotonic(msgspec.Struct, frozen=True, tag_field="form", tag="isotonic"):
-    """The map that joins points of rising scores and values by lines, and is level beyond them."""
+    """A non-decreasing map, linear between points and constant beyond them."""
 
     scores: list[float]
     values: list[_Probability]
@@ -110,8 +110,8 @@ def fit_beta(scores: Floats, labels: Floats, low: float, high: float) -> Beta:
 def fit_isotonic(scores: Floats, labels: Floats) -> Isotonic:
     """Returns the isotonic map of scores [rows] with labels [rows], 1 = faithful.
 
-    Probabilities keep as far from 0 and 1 as a row of each class more would keep them: that all
-    rows so far were faithful does not make the next one certain.
+    Probabilities are kept away from 0 and 1 as if each class had one more row: even if all rows so
+    far were faithful, the next one is not certain to be.
     """
     from sklearn.isotonic import IsotonicRegression
 
@@ -136,19 +136,19 @@ def choose_map(
       scores: [rows], higher = more faithful.
       labels: [rows], 1 = faithful, 0 = not; both occur.
       units: [rows], the number of each row's unit, from 0.
-      low: the smallest score there can be; without two finite ends there is no beta map.
-      high: the largest one.
-      seed: of the folds.
+      low: the smallest possible score; unless both ends are finite, there is no beta map.
+      high: the largest possible score.
+      seed: seed of the folds.
 
     Returns:
-      The map, and by name the mean log loss in nats of each map on held-out rows, the smallest
-      first; `CONSTANT` is that of the share of faithful rows, which reads no score.
+      The map, and each map's mean log loss in nats on held-out rows by name, the smallest first;
+      `CONSTANT` predicts the share of faithful rows and ignores the score.
     """
     fits: dict[str, Callable[[Floats, Floats], Map]] = {"platt": fit_platt}
     if math.isfinite(high - low):
         fits["beta"] = lambda scores, labels: fit_beta(scores, labels, low, high)
     fits["isotonic"] = fit_isotonic
-    # Every row is judged by maps that its own unit had no part in.
+    # Every row is judged by maps that were fitted without its unit.
     folds = unit_folds(units, seed)
     held_out = {name: np.empty(scores.size) for name in (*fits, CONSTANT)}
     for fold in range(int(folds.max(initial=-1)) + 1):
@@ -156,7 +156,7 @@ def choose_map(
         for name, fit in fits.items():
             fitted = fit(scores[others], labels[others])
             held_out[name][rows] = fitted.probabilities(scores[rows])
-        # Laplace's rule too: with 0 or 1 a single other label would make the loss infinite.
+        # Laplace's rule again: with 0 or 1, a single other label would make the loss infinite.
         held_out[CONSTANT][rows] = (labels[others].sum() + 1) / (others.sum() + 2)
     losses = {name: log_loss(values, labels) for name, values in held_out.items()}
     best = min(fits, key=lambda name: losses[name])
@@ -171,7 +171,7 @@ def log_loss(probabilities: Floats, labels: Floats) -> float:
 def _sigmoid(logits: Floats) -> Floats:
     from scipy import special
 
-    # Beyond this, 1 - p is 0 in binary, and the log loss of a wrong row infinite.
+    # Beyond this, 1 - p rounds to 0, and the log loss of a wrong row would be infinite.
     return special.expit(np.clip(logits, -30, 30))
 
 
@@ -182,19 +182,19 @@ def _beta_calibration_features(scores: Floats, low: float, high: float) -> Float
 
 
 def _fit_logistic(features: Floats, labels: Floats) -> tuple[list[float], float]:
-    """Returns slopes of at least 0 and the intercept of the most likely logistic curve.
+    """Returns non-negative slopes and the intercept of the maximum likelihood logistic curve.
 
     Features are [rows, features], labels [rows], 1 = faithful.
     """
     from scipy import optimize
 
-    # Platt's targets: with 0 and 1, the slope of classes that a threshold separates is infinite.
+    # Platt's targets: with 0 and 1, the slope would be infinite if a threshold separates classes.
     faithful = labels.sum()
     high, low = (faithful + 1) / (faithful + 2), 1 / (labels.size - faithful + 2)
     targets = np.where(labels == 1, high, low)
-    # Standardised, so that the search converges for scores of any scale; undone below.
+    # Standardise, so that the search converges for scores of any scale; undone below.
     middle, spread = features.mean(axis=0), features.std(axis=0)
-    # Where all are equal but for rounding, the spread says nothing: their slope is 0.
+    # A feature that is constant except for rounding gets slope 0.
     least = 4 * np.finfo(np.float64).eps * np.abs(features).max(axis=0)
     spread = np.where(np.ptp(features, axis=0) > least, spread, np.inf)
     scaled = (features - middle) / spread
@@ -207,7 +207,7 @@ def _fit_logistic(features: Floats, labels: Floats) -> tuple[list[float], float]
         return value, np.concatenate([[errors.sum()], scaled.T @ errors])
 
     count = features.shape[1]
-    # The intercept is free; slopes are not below 0, so that no map falls.
+    # The intercept is free; slopes are at least 0, so that no map decreases.
     start, bounds = np.zeros(count + 1), [(None, None), *[(0, None)] * count]
     weights = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     slopes = weights[1:] / spread

@@ -1,1 +1,1 @@
-"""Parts of texts: words, passages, shared arguments, and where words come from."""
+"""Statistics of texts: word overlap, passages, covered arguments, and salience of words."""

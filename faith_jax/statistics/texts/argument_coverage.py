@@ -1,10 +1,10 @@
-"""Which of the arguments that it was given a response tells, and which of its sentences tell one.
+"""Which given arguments a response tells, and which of its sentences tell an argument.
 
-Both are counted by words: an argument is told if the response has enough of its content words in
-neighbouring sentences, and a sentence tells arguments if these have enough of its content words.
-So a response that skips an argument, repeats one, or adds a sentence of its own is found. One that
-rewords its arguments shares few words with them; it needs a lower threshold, or a model that
-compares meanings (the NLI scorers).
+Both are determined by words: an argument is told if neighbouring sentences of the response have
+enough of its content words, and a sentence tells arguments if these have enough of its content
+words. This detects a response that skips an argument, repeats one, or adds a sentence of its own. A
+response that rewords its arguments shares few words with them and needs a lower threshold, or a
+model that compares meanings (the NLI scorers).
 
 >>> told = tell_arguments(
 ...     "Views differ. Supporters say that tea calms people. Opponents fear higher taxes.",
@@ -23,7 +23,7 @@ from faith_jax.core.words import split_sentences
 from faith_jax.statistics.texts.text_metrics import PUBLISHED, content_words
 
 # Words by which a response says that views differ, who holds them and how they follow each other.
-# They tell no argument, so that they do not count in a response.
+# They do not tell an argument, so they are not counted in a response.
 _FRAMING = """
 view views viewpoint opinion opinions position positions perspective perspectives side sides debate
 debated matter question issue topic answer agreement disagreement consensus dispute disputed open
@@ -40,15 +40,15 @@ FRAMING_WORDS: frozenset[str] = frozenset(_FRAMING.split())
 
 @dataclasses.dataclass(frozen=True)
 class ToldArguments:
-    """How much of each argument a response tells, and of each of its sentences stands in them.
+    """How much of each argument a response tells, and how much of each sentence is in arguments.
 
     Attributes:
-      arguments: of each argument the share of its content words that neighbouring sentences of the
-        response have, as many as the argument has, in [0, 1]; NaN for an argument without any.
-      sentences: of each sentence of the response the share of its content words that the arguments
-        have, in [0, 1]. A word counts as often as they have it, so that a sentence that is told
-        twice is told once. NaN for one that has only framing words and words of the query.
-      spans: of each sentence its start and end in the response.
+      arguments: for each argument, the share of its content words in the best window of as many
+        sentences of the response as the argument has, in [0, 1]; NaN without content words.
+      sentences: for each sentence of the response, the share of its content words in the arguments,
+        in [0, 1]. A word matches only as often as the arguments have it, so a repeated sentence
+        matches once. NaN for a sentence of only framing words and words of the query.
+      spans: start and end of each sentence in the response.
     """
 
     arguments: tuple[float, ...]
@@ -82,13 +82,13 @@ def tell_arguments(
         [w.stem for w in content_words(s, normalization) if w.text.lower() not in FRAMING_WORDS]
         for s in sentences
     ]
-    # With framing words, which an argument may have too.
+    # Arguments may have framing words too, so this keeps them.
     everything = [[w.stem for w in content_words(s, normalization)] for s in sentences]
     argument_stems = [[w.stem for w in content_words(text, normalization)] for text in arguments]
     query_stems = {word.stem for word in content_words(query, normalization)}
     spans, end = [], 0
     for sentence in sentences:
-        # Behind the one before: a sentence may stand twice.
+        # Search after the previous sentence, since a sentence may occur twice.
         start = response.index(sentence, end)
         end = start + len(sentence)
         spans.append((start, end))
@@ -103,14 +103,14 @@ def tell_arguments(
 
 
 def _find_best_window(words: Sequence[str], sentences: Sequence[Sequence[str]], size: int) -> float:
-    """Returns the largest share of words that so many neighbouring sentences have."""
+    """Returns the largest share of words in a window of `size` neighbouring sentences."""
     if not words:
         return math.nan
     counts, best = collections.Counter(words), 0
-    # Windows as long as the argument: words that are scattered over the response do not tell it.
+    # Windows are as long as the argument: words scattered over the response do not tell it.
     for start in range(max(1, len(sentences) - size + 1)):
         window = collections.Counter(w for s in sentences[start : start + size] for w in s)
-        # The intersection of multisets: each occurrence matches one at most.
+        # The intersection of multisets: each occurrence matches at most once.
         best = max(best, (counts & window).total())
     return best / len(words)
 
@@ -118,10 +118,10 @@ def _find_best_window(words: Sequence[str], sentences: Sequence[Sequence[str]], 
 def _measure_sentences(
     sentences: Sequence[Sequence[str]], arguments: Sequence[Sequence[str]], query_stems: set[str]
 ) -> Iterable[float]:
-    # Words are used up from sentence to sentence, so that a repeated argument is found.
+    # Words are used up from sentence to sentence, so that a repeated argument is detected.
     left = collections.Counter(word for words in arguments for word in words)
     for words in sentences:
-        # Also where `words` is empty.
+        # This includes empty `words`.
         if set(words) <= query_stems:
             yield math.nan
             continue
@@ -130,7 +130,7 @@ def _measure_sentences(
             if left[word]:
                 left[word] -= 1
                 count += 1
-            # Words of the query are free: repeating the question is no claim of one's own.
+            # Words of the query always match: repeating the question adds no claim.
             elif word in query_stems:
                 count += 1
         yield count / len(words)

@@ -1,4 +1,4 @@
-"""Passages of texts that share most words with a sentence: what an NLI model reads beside it."""
+"""Passages of texts that share the most words with a sentence, as premises for an NLI model."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -29,14 +29,14 @@ class PassageFinder:
         ]
 
     def __call__(self, sentence: str, most: int) -> list[MatchedPassage]:
-        """Returns the `most` sentences with most of its words, and the best with its neighbours.
+        """Returns the `most` best-matching sentences, and the best one with its neighbours.
 
-        Of sentences that have as many, earlier ones come first.
+        Sentences are ranked by shared content words; ties are in the order of the texts.
         """
         words = [word.stem for word in content_words(sentence)]
         shared = [sum(word in stems for word in words) for stems in self._content_stems]
         order = sorted(range(len(shared)), key=lambda number: (-shared[number], number))
-        # A sentence without content words shares 0 of 1, not 0 of 0.
+        # A sentence without content words gets a share of 0, not 0 / 0.
         count = max(1, len(words))
         passages = [MatchedPassage(self._sentences[n], shared[n] / count) for n in order[:most]]
         if len(order) > 1:

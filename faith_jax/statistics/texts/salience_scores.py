@@ -1,7 +1,7 @@
-"""From a token-to-token salience map to words, contributions, attributions and scores.
+"""Word maps, contributions, attributions and scores from a token-to-token salience map.
 
-A map's rows are what the model has read, its columns the tokens of the response. All scores here
-are shares: higher = more faithful. Chang 2024's error scores are 1 less them.
+A map's rows are the tokens that the model has read, its columns the tokens of the response. All
+scores here are shares: higher = more faithful. Chang 2024's error scores are 1 less these scores.
 
 Reference: Chang 2024, section 3.2 and appendix C.
 """
@@ -23,9 +23,9 @@ Floats = NDArray[np.float64]
 
 
 class PlacedWord(NamedTuple):
-    """A content word of an example and the offsets of its characters.
+    """A content word of an example, with its character offsets.
 
-    It stands in the grounding's text of this number and perspective; None = in the response.
+    `number` and `perspective` are of the grounding's text that has the word; None = the response.
     """
 
     text: str
@@ -40,10 +40,10 @@ class WordSalience:
     """The word-to-word map of an example.
 
     Attributes:
-      argument_words: its rows: content words of the grounding.
-      response_words: its columns: content words of the response.
+      argument_words: the map's rows: content words of the grounding.
+      response_words: the map's columns: content words of the response.
       values: float64 [argument words, response words] in [0, 1].
-      cut: tokens that the model did not see, by part; see `faith_jax.core.types.Score`.
+      cut: number of tokens that the model did not see, by part; see `faith_jax.core.types.Score`.
     """
 
     argument_words: tuple[PlacedWord, ...]
@@ -53,36 +53,36 @@ class WordSalience:
 
     @property
     def cut_tokens(self) -> int:
-        """How many tokens the model did not see."""
+        """The number of tokens that the model did not see."""
         return sum(self.cut.values())
 
     def contributions(self, aggregation: str = "max") -> Floats:
-        """Returns how far argument words contribute to the response: alpha [argument words]."""
-        # Chang 2024, equation 1: over the row of each argument word.
+        """Returns how much each argument word contributes: alpha [argument words]."""
+        # Chang 2024, equation 1, over the row of each argument word.
         return aggregate(self.values, aggregation)
 
     def attributions(self, aggregation: str = "max") -> Floats:
-        """Returns how far the arguments account for each response word: beta [response words]."""
-        # Equation 2: over the column of each response word.
+        """Returns how much the arguments explain each response word: beta [response words]."""
+        # Equation 2, over the column of each response word.
         return aggregate(self.values.T, aggregation)
 
     def attribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
-        """Returns the mean attribution; 1 less it is the hallucination score.
+        """Returns the mean attribution, 1 less the hallucination score.
 
-        NaN where response or grounding has no content words, as below.
+        NaN if response or grounding has no content words, as below.
         """
         return average(self.attributions(aggregation), mean) if self.values.size else math.nan
 
     def contribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
-        """Returns the mean contribution of the perspective with the smallest.
+        """Returns the smallest mean contribution of a perspective.
 
-        1 less it is the coverage error score.
+        The coverage error score is 1 less this score.
         """
         if not self.values.size:
             return math.nan
         values = self.contributions(aggregation)
         sides = np.array([word.perspective for word in self.argument_words])
-        # A response that covers one side well and another badly is not balanced: the worst side
+        # A response that covers one side well and another badly is not balanced, so the worst side
         # counts.
         return min(average(values[sides == side], mean) for side in set(sides.tolist()))
 
@@ -90,14 +90,14 @@ class WordSalience:
 def normalize_columns(token_map: NDArray[np.floating]) -> Floats:
     """Returns the squares of a signed map [rows, columns], each column divided by its sum.
 
-    Rows of padding must be left out. Columns of zeros stay zeros.
+    The map must not include rows of padding. Columns of zeros stay zero.
     """
     # Section 3.2: the map is squared, and each column then sums to 1.
     values = np.abs(np.asarray(token_map, np.float64))
     largest = values.max(axis=0, keepdims=True, initial=0.0)
-    # Relative to the largest, so that the squares of tiny gradients do not vanish.
+    # Divide by the largest value first, so that squares of tiny gradients do not underflow.
     squares = np.square(np.divide(values, largest, out=np.zeros_like(values), where=largest > 0))
-    # The largest square is 1, so that the sum is 1 or more wherever the column is not all zeros.
+    # The largest square is 1, so the sum is at least 1 unless the column is all zeros.
     return squares / np.maximum(squares.sum(axis=0, keepdims=True), 1.0)
 
 
@@ -108,18 +108,18 @@ def word_map(
 ) -> Floats:
     """Returns the largest entry over the pairs of tokens of each pair of words, in [0, 1].
 
-    `token_map` is [rows, columns], normalised. The words are lists of their rows or columns, one or
-    more; the map has a row and a column for each.
+    `token_map` is [rows, columns], normalised. Each word is a list of one or more rows or columns;
+    the result is [row words, column words].
     """
     if not (row_words and column_words):
         return np.zeros((len(row_words), len(column_words)))
-    # The maximum over pairs of tokens is that over rows, then over columns: [row words, columns].
+    # Take the maximum over rows, [row words, columns], then over columns.
     rows = np.stack([token_map[list(tokens)].max(axis=0) for tokens in row_words])
     return np.stack([rows[:, list(tokens)].max(axis=1) for tokens in column_words], axis=1)
 
 
 def aggregate(words: NDArray[np.floating], aggregation: str = "max") -> Floats:
-    """Returns one share for each row of a map, higher = more surely covered (equations 1 and 2).
+    """Returns a share for each row of a map; higher = better covered (equations 1 and 2).
 
     Args:
       words: [rows, columns], from `word_map`.
@@ -154,6 +154,6 @@ def average(values: Floats, mean: str = "geometric") -> float:
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    """Raises a ConfigError where an option is none of its choices."""
+    """Raises a ConfigError if an option is not one of its choices."""
     if value not in choices:
         raise ConfigError(f"{name}: expected one of {', '.join(choices)}, got {value!r}.")

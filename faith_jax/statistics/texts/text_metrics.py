@@ -2,10 +2,10 @@
 
 All functions take plain texts and are pure. Unless a function says otherwise, it returns a share in
 [0, 1], higher = more overlap. Undefined values (a share of no words) are NaN, never 0. Words are
-matched as multisets: a word that stands twice in a response needs two occurrences in the reference.
+matched as multisets: a word that occurs twice in a response needs two occurrences in the reference.
 
-Each metric splits texts as published; with the normalization "unicode" all compare
-`core.words.unicode_words`, the words of any script.
+Each metric splits texts as published; with the normalization "unicode", all metrics compare
+`core.words.unicode_words`, words of any script.
 
 >>> token_overlap("The cat sat.", "A cat sat in the sun.").f1
 0.8
@@ -43,17 +43,17 @@ NORMALIZATIONS = {
     "squad": frozenset(["a", "an", "the"]),
     UNICODE: frozenset[str](),
 }
-# Texts are split as UTF-8, whose bytes below 128 are ASCII's characters: bytes are replaced or
-# deleted in half the time of characters.
+# Texts are split as UTF-8, whose bytes below 128 are the ASCII characters: replacing or deleting
+# bytes takes half the time of characters.
 _PUNCTUATION = string.punctuation.encode()
-# Runs of letters and digits: white space and punctuation (the underscore too) separate words.
+# Runs of letters and digits; white space and punctuation (including the underscore) separate words.
 _WORD = regex.compile(f"[{WORD_CHARACTER}]+")
 _ROUGE_CHARACTERS = frozenset((string.ascii_lowercase + string.digits).encode())
 _ROUGE_WORDS = bytes(byte if byte in _ROUGE_CHARACTERS else 32 for byte in range(256))
-# Function words, which say nothing about what a text is about: NLTK's English list (the stop words
-# corpus of nltk_data, commit 5db857e), which Chang 2024 and much other work names. NLTK took it
-# from the Snowball project (BSD licence; by way of PostgreSQL's text search) and added
-# contractions. It stands here because NLTK's package does not carry its data.
+# Function words, which do not tell the topic of a text: NLTK's English list (the stop words corpus
+# of nltk_data, commit 5db857e), which Chang 2024 and much other work uses. NLTK took it from the
+# Snowball project (BSD licence; by way of PostgreSQL's text search) and added contractions. It is
+# copied here because NLTK's package does not include its data.
 _STOP_WORDS = """
 i me my myself we our ours ourselves you you're you've you'll you'd your yours yourself
 yourselves he him his himself she she's her hers herself it it's its itself they them their
@@ -71,9 +71,9 @@ ENGLISH_STOP_WORDS: frozenset[str] = frozenset(_STOP_WORDS.split())
 
 
 class Overlap(NamedTuple):
-    """The share of a response's units that a reference has (precision), and vice versa (recall).
+    """The share of a response's units in the reference (precision), and vice versa (recall).
 
-    F1 is 2 * matches / (units of both). NaN without any unit.
+    F1 is 2 * matches / (units of both). NaN without units.
     """
 
     precision: float
@@ -86,9 +86,9 @@ def _divide_or_nan(part: int, total: int) -> float:
 
 
 def match_words(words: Sequence[Hashable], reference: Iterable[Hashable]) -> tuple[bool, ...]:
-    """Returns for each word whether the reference has it; each word there matches one at most.
+    """Returns for each word whether it matches; each word of the reference matches at most once.
 
-    Of a word that stands more often than in the reference, the first occurrences match.
+    If a word occurs more often than in the reference, its first occurrences match.
     """
     left = collections.Counter(reference)
     matched = []
@@ -115,9 +115,9 @@ def matching_words(words: Iterable[Hashable], reference: Iterable[Hashable]) -> 
 def f1_words(text: str, normalization: str = "true") -> list[str]:
     """Returns the words that token F1 compares.
 
-    Lower-cased, ASCII punctuation deleted, split at white space. "true" also drops a, an, the, in,
-    our, as TRUE does (Honovich 2022, after the answer overlap of Q²), "squad" the articles alone
-    (Rajpurkar 2016), "unicode" nothing. Q²'s authors count other tokens in their baseline:
+    The text is lower-cased, stripped of ASCII punctuation and split at white space. "true" also
+    drops a, an, the, in and our, as TRUE does (Honovich 2022, after Q²'s answer overlap), "squad"
+    only the articles (Rajpurkar 2016), "unicode" nothing. For the tokens of Q²'s baseline see
     `content_tokens`.
     """
     if normalization == UNICODE:
@@ -132,7 +132,7 @@ def _unicode_texts(text: str) -> list[str]:
 
 
 def token_overlap(response: str, reference: str, normalization: str = "true") -> Overlap:
-    """Returns token precision, recall and F1 of a response with its reference; see `f1_words`."""
+    """Returns token precision, recall and F1 of a response and its reference; see `f1_words`."""
     words, reference_words = (f1_words(text, normalization) for text in (response, reference))
     matches = matching_words(words, reference_words)
     return Overlap(
@@ -149,22 +149,22 @@ def rouge(
     kinds: tuple[str, ...] = ROUGE_TYPES,
     normalization: str = PUBLISHED,
 ) -> dict[str, Overlap]:
-    """Returns ROUGE of the rouge-score package (Lin 2004), on request of Porter stems.
+    """Returns ROUGE as the rouge-score package computes it (Lin 2004), optionally of Porter stems.
 
-    Its words are runs of a-z and 0-9 after lower-casing. Texts too short for a bigram have no
-    ROUGE-2 (NaN). Values are the package's, but ROUGE-L holds no table of all pairs of words.
+    Words are runs of a-z and 0-9 after lower-casing. Texts too short for a bigram have no ROUGE-2
+    (NaN). Values equal the package's, but ROUGE-L needs no table of all pairs of words.
     """
     words, reference_words = (
         _rouge_words(text, use_stemmer, normalization) for text in (response, reference)
     )
     overlaps = {}
     for name in kinds:
-        # The longest common subsequence keeps the order of words, but not that they are neighbours.
+        # A common subsequence keeps the order of words, which need not be adjacent.
         if name == "rougeL":
             matches = common_subsequence(words, reference_words)
             sizes = len(words), len(reference_words)
         else:
-            # N-grams: the words beside themselves, shifted by 1 to n - 1.
+            # N-grams: zip the words with themselves, shifted by 1 to n - 1.
             order = int(name[-1])
             units, other_units = (
                 side if order == 1 else list(zip(*(side[i:] for i in range(order)), strict=False))
@@ -172,14 +172,14 @@ def rouge(
             )
             matches, sizes = matching_words(units, other_units), (len(units), len(other_units))
         precision, recall = (_divide_or_nan(matches, size) for size in sizes)
-        # As the package rounds it; to it, a share of nothing is 0.
+        # Computed in the package's order, for equal rounding; it takes a share of nothing as 0.
         f1 = 2 * precision * recall / (precision + recall) if matches else 0.0
         overlaps[name] = Overlap(precision, recall, f1 if any(sizes) else math.nan)
     return overlaps
 
 
 def _rouge_words(text: str, use_stemmer: bool, normalization: str) -> list[str]:
-    """Returns rouge-score's words, as its three regular expressions do, or those of any script."""
+    """Returns the words of rouge-score's three regular expressions, or those of any script."""
     if normalization == UNICODE:
         words = _unicode_texts(text)
     else:
@@ -192,16 +192,16 @@ def _rouge_words(text: str, use_stemmer: bool, normalization: str) -> list[str]:
 def common_subsequence(words: Sequence[Hashable], reference: Sequence[Hashable]) -> int:
     """Returns the length of the longest common subsequence.
 
-    Bit i of `unmatched` is 0 where the longest common subsequence of the words up to i and of the
-    reference so far is longer than without word i. One whole number holds all bits, so that a step
-    takes len(words) / 64 machine operations.
+    Bit i of `unmatched` is 0 if the longest common subsequence of the words up to i and the
+    reference so far is longer than without word i. One integer holds all bits, so a step takes
+    len(words) / 64 machine operations.
 
     Reference: Hyyrö 2004, Bit-parallel LCS-length computation revisited.
 
     >>> common_subsequence("the cat sat on the mat".split(), "the cat lay on a mat".split())
     4
     """
-    # M of the reference: for each word a number with a bit wherever it stands.
+    # The paper's M: for each word, an integer with a bit for each position where it occurs.
     places: dict[Hashable, int] = {}
     for place, word in enumerate(words):
         places[word] = places.get(word, 0) | 1 << place
@@ -218,7 +218,7 @@ def common_subsequence(words: Sequence[Hashable], reference: Sequence[Hashable])
 
 @dataclasses.dataclass(frozen=True)
 class ContentWord:
-    """A word that carries content, its Porter stem in lower case, and its offsets."""
+    """A word that carries content, its Porter stem in lower case, and its character offsets."""
 
     text: str
     stem: str
@@ -248,9 +248,9 @@ def content_words(text: str, normalization: str = PUBLISHED) -> tuple[ContentWor
 
 
 def words_in_none(response: str, texts: Iterable[str]) -> tuple[ContentWord, ...]:
-    """Returns the content words of a response that stand in none of the texts, in order.
+    """Returns the content words of a response that occur in none of the texts, in order.
 
-    Words are compared by their stems, those with digits as they are written, in lower case.
+    Words are compared by their stems, words with digits as written in lower case.
 
     >>> [word.text for word in words_in_none("PJ drank 30 teas.", ["Drink 3 cups of tea."])]
     ['PJ', 'drank', '30']
@@ -264,11 +264,11 @@ def _stem_unless_number(word: ContentWord) -> str:
     return word.text.lower() if is_number else word.stem
 
 
-_MOST_STEMS = 100_000  # that are kept
+_MOST_STEMS = 100_000  # maximum size of the cache
 
 
 class _Stems(dict[str, str]):
-    """The Porter stem of each word, made when it is first asked for; shorter words stay."""
+    """Cache of words' Porter stems; words with fewer than `shortest` letters are not stemmed."""
 
     def __init__(self, shortest: int = 0):
         super().__init__()
@@ -287,13 +287,13 @@ _cached_stems = functools.cache(_Stems)
 
 @dataclasses.dataclass(frozen=True)
 class ArgumentOverlap:
-    """Which content words of a response and of its arguments match, and the shares of them.
+    """The matching content words of a response and its arguments, and their shares.
 
     Attributes:
       response_words: the response's content words.
-      response_matched: for each whether any argument has it (False hints at a hallucination).
-      argument_words: by perspective the content words of each argument, with offsets there.
-      argument_matched: for each whether the response has it (False hints at a coverage error).
+      response_matched: for each, whether any argument has it (False hints at a hallucination).
+      argument_words: by perspective, the content words of each argument, with offsets in it.
+      argument_matched: for each, whether the response has it (False hints at a coverage error).
     """
 
     response_words: tuple[ContentWord, ...]
@@ -303,12 +303,12 @@ class ArgumentOverlap:
 
     @property
     def precision(self) -> float:
-        """Share of the response's words in the arguments; low → hallucination."""
+        """The share of the response's words in the arguments; low → hallucination."""
         return _divide_or_nan(sum(self.response_matched), len(self.response_matched))
 
     @property
     def recall_by_perspective(self) -> dict[str, float]:
-        """By perspective the share of its words in the response."""
+        """The share of each perspective's words in the response."""
         shares = {}
         for perspective, matched in self.argument_matched.items():
             flat = [m for argument in matched for m in argument]
@@ -317,7 +317,7 @@ class ArgumentOverlap:
 
     @property
     def recall(self) -> float:
-        """The smallest recall of a perspective, low → coverage error; NaN where any is, or none."""
+        """The smallest recall of a perspective; low → coverage error. NaN if any is, or if none."""
         shares = list(self.recall_by_perspective.values())
         return math.nan if not shares or any(map(math.isnan, shares)) else min(shares)
 
@@ -328,7 +328,7 @@ def argument_overlap(
     """Matches a response's content words with those of its arguments, given by perspective.
 
     Precision is over the arguments of all perspectives together. Recall is computed for each
-    perspective on its own, so that one response word may count for a pro and for a con argument.
+    perspective separately, so one response word may count for a pro and for a con argument.
 
     Reference: Chang 2024, section 3.1.
     """
@@ -339,7 +339,7 @@ def argument_overlap(
     stems = {side: [w.stem for text in texts for w in text] for side, texts in words.items()}
     covered: dict[str, tuple[tuple[bool, ...], ...]] = {}
     for side, texts in words.items():
-        # All arguments of a side are one multiset; the matches are argument by argument.
+        # Match all arguments of a side as one multiset, then split the matches by argument.
         matched = iter(match_words(stems[side], response_stems))
         covered[side] = tuple(tuple(itertools.islice(matched, len(text))) for text in texts)
     all_stems = itertools.chain.from_iterable(stems.values())
@@ -349,8 +349,8 @@ def argument_overlap(
 def lexical_overlap(claim: str, sentences: Sequence[str], normalization: str = PUBLISHED) -> float:
     """Returns the largest share of a claim's words that one of the sentences has.
 
-    0 without sentences. Punctuation, stop words (NLTK's; of the normalization "spacy" spaCy's) and
-    case do not count; a word that the claim has twice counts twice.
+    0 without sentences. Punctuation, stop words (NLTK's, or spaCy's with the normalization "spacy")
+    and case are ignored; a word that occurs twice in the claim counts twice.
 
     Reference: Gupta 2022, section 5.1 (with spaCy's words).
     """
@@ -362,7 +362,7 @@ def lexical_overlap(claim: str, sentences: Sequence[str], normalization: str = P
         )
     if not words:
         return math.nan
-    # A sentence has a word or not: unlike in token F1, one occurrence may match several.
+    # Unlike in token F1, one occurrence in a sentence may match several words of the claim.
     word_sets = map(frozenset, sentence_words)
     return max(
         (sum(word in word_set for word in words) / len(words) for word_set in word_sets),
@@ -383,8 +383,8 @@ def sentence_bleu(response: str, reference: str, normalization: str = PUBLISHED)
 class Extractiveness(NamedTuple):
     """How extractive a response is; NaN for a response without words.
 
-    Coverage is the share of its words that stand in a copied span, density the mean over its words
-    of the length in words of the span each stands in.
+    Coverage is the share of its words in copied spans; density is the mean over its words of the
+    length, in words, of the span that the word is in (0 for none).
     """
 
     coverage: float
@@ -401,7 +401,7 @@ def extractiveness(response: str, knowledge: str, normalization: str = PUBLISHED
     if not words:
         return Extractiveness(math.nan, math.nan)
     lengths = [length for _, length in extractive_fragments(words, source)]
-    # Each of a span's words has the span's length, so that a span adds its length squared.
+    # Each word of a span counts the span's length, so a span adds its length squared.
     squares = sum(length * length for length in lengths)
     return Extractiveness(sum(lengths) / len(words), squares / len(words))
 
@@ -411,9 +411,9 @@ def extractive_fragments(
 ) -> list[tuple[int, int]]:
     """Returns the copied spans of a response's words as (start, length), from left to right.
 
-    At each word the longest match in the knowledge is taken, and the search resumes behind it. As
-    in the authors' procedure, a match in the knowledge is not searched again from its inside, so of
-    overlapping repetitions the first counts.
+    At each word, the longest match in the knowledge is taken, and the search resumes after it. As
+    in the authors' procedure, no match starts inside an earlier one in the knowledge, so of
+    overlapping repetitions only the first counts.
     """
     places: dict[Hashable, list[int]] = {}
     for place, word in enumerate(knowledge):
@@ -422,7 +422,7 @@ def extractive_fragments(
     while start < len(response):
         longest, free = 0, 0
         for place in places.get(response[start], ()):
-            # Places inside of the last match are passed over, as in the authors' procedure.
+            # Skip places inside the last match, as in the authors' procedure.
             if place >= free:
                 length, max_length = 1, min(len(response) - start, len(knowledge) - place)
                 while length < max_length and response[start + length] == knowledge[place + length]:
@@ -430,19 +430,19 @@ def extractive_fragments(
                 longest, free = max(longest, length), place + length
         if longest:
             fragments.append((start, longest))
-        # Behind the span: a word of the response is in one span at most.
+        # Continue after the span: a word of the response is in at most one span.
         start += max(longest, 1)
     return fragments
 
 
-# The word overlap that the authors of Q² compare it with, as their code computes it (Honovich 2021,
-# baselines.py). Dziri 2022's F1 and Nandwani 2023's F1-U and BLEU are of these functions, not of
-# TRUE's token F1 nor of sacrebleu's sentence BLEU. Both take the response as it stands and the
-# knowledge in lower case. What has no word in common scores 0, empty texts too: nothing is NaN.
+# The functions below compute the word overlap that Q²'s authors compare it with, as their code does
+# (Honovich 2021, baselines.py). Dziri 2022's F1 and Nandwani 2023's F1-U and BLEU use them, not
+# TRUE's token F1 or sacrebleu's sentence BLEU. Both take the response as written and the knowledge
+# in lower case. Texts without a common word, even empty ones, score 0: nothing is NaN.
 
 
 def has_spacy() -> bool:
-    """Returns whether spaCy is installed."""
+    """Whether spaCy is installed."""
     return importlib.util.find_spec("spacy") is not None
 
 
@@ -451,7 +451,7 @@ def english_tokenizer() -> Any:
     """Returns spaCy's English tokenizer, which needs no trained pipeline.
 
     Raises:
-      ConfigError: where spaCy is not installed.
+      ConfigError: if spaCy is not installed.
     """
     try:
         import spacy
@@ -460,12 +460,12 @@ def english_tokenizer() -> Any:
             "spaCy, whose tokens and stop words are counted here, is not installed; install the "
             "extra: pip install 'faith_jax[augmentation]', or '.[augmentation]' in a clone."
         ) from None
-    # The authors load en_core_web_sm; its tokenizer and word lists are those of the language.
+    # The authors load en_core_web_sm, which has the same tokenizer and word lists.
     return spacy.blank("en")
 
 
 def english_tokens(text: str) -> list[str]:
-    """Returns the texts of spaCy's tokens, punctuation among them.
+    """Returns the texts of spaCy's tokens, including punctuation.
 
     >>> english_tokens("I'm late, i.e. hungry!")
     ['I', "'m", 'late', ',', 'i.e.', 'hungry', '!']
@@ -495,7 +495,7 @@ def q2_baseline_token_f1(response: str, knowledge: str) -> float:
 
 
 def bag_f1(words: Sequence[str], reference: Sequence[str]) -> float:
-    """Returns the F1 of two multisets of words; 0 where they have none in common."""
+    """Returns the F1 of two multisets of words; 0 if they have no word in common."""
     num_shared = matching_words(words, reference)
     # Harmonic mean of num_shared / words and num_shared / reference.
     return 2 * num_shared / (len(words) + len(reference)) if num_shared else 0.0
@@ -504,13 +504,13 @@ def bag_f1(words: Sequence[str], reference: Sequence[str]) -> float:
 def q2_baseline_bleu(response: str, knowledge: str) -> float:
     """Returns sacrebleu's corpus BLEU-4 of one response, from 0 to 100; higher = closer.
 
-    All four orders of n-grams count, so that a response of fewer than four tokens has 0.
+    All four orders of n-grams count, so a response of fewer than four tokens scores 0.
 
     >>> round(q2_baseline_bleu("a cat sat here", "A cat sat here"), 1)
     100.0
     """
     import sacrebleu
 
-    # BLEU of a sentence would leave out the orders that a short response lacks, that of a
-    # corpus does not.
+    # Sentence BLEU would leave out the orders that a short response lacks; corpus BLEU does
+    # not.
     return float(sacrebleu.corpus_bleu([response], [[knowledge.lower()]]).score)
