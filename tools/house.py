@@ -7,11 +7,11 @@
 Without `--way` it reads the code alone: lines by room (a folder or module below faith_jax), folders
 with many files, and guards. What is too much is marked with !; the exit status is 1 where too many
 names or summaries say nothing, or names in the tasks, the tests or the tools. A guard is an `if`
-that does nothing but raise, or an `except` that raises another error; its share is of the lines of code, which are neither blank, comments nor
-docstrings. A name says nothing if it is one of `EMPTY_NAMES`; its share is of all that parameters,
-assignments, loops and so on bind. A summary says nothing if it begins with "What", or with a
-participle, and a function's name if it is one word that is a participle, or private. `--words`
-lists them all, of a room or file.
+that does nothing but raise, or an `except` that raises another error; its share is of the lines of
+code, which are neither blank, comments nor docstrings. A name says nothing if it is one of
+`EMPTY_NAMES`; its share is of all that parameters, assignments, loops and so on bind. A summary
+says nothing if it begins with "What", or with a participle, and a function's name if it is one word
+that is a participle, or private. `--words` lists them all, of a room or file.
 
 With `--way` it runs a command and lists the package's functions that were called, each once. Bodies
 of classes, comprehensions and lambdas do not count, nor does what is called while a module is
