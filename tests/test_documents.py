@@ -29,6 +29,9 @@ EXAMPLES = {
     page.name: blocks for page in PAGES if (blocks := _BLOCK.findall(page.read_text("utf-8")))
 }
 
+# With mini or mini_nli, which take seconds to compile.
+LONG = ("README.md", "api.md", "checking.md", "models.md", "mini.md")
+
 
 def run(block, names):
     """Runs a block; returns pairs of what expressions give and what the comments say."""
@@ -55,10 +58,7 @@ def folder(tmp_path, monkeypatch, offline_data_dir):
 
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(p, marks=pytest.mark.slow if p in ("api.md", "models.md", "mini.md") else ())
-        for p in EXAMPLES
-    ],
+    [pytest.param(page, marks=pytest.mark.slow if page in LONG else ()) for page in EXAMPLES],
 )
 def test_examples_run(page, folder):
     names = {}

@@ -121,8 +121,9 @@ def imports(tree, *, lazy):
                 # `from package import module` and `from module import name` look alike: keep both.
                 yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
         else:
-            inside |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            pending += [(child, inside) for child in ast.iter_child_nodes(node)]
+            inside |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            parts = ("body", "orelse", "finalbody", "handlers", "cases")  # imports are statements
+            pending += [(child, inside) for part in parts for child in getattr(node, part, ())]
 
 
 def room_of(name):
@@ -272,12 +273,10 @@ try:
     import tensorflow
 except ImportError as error:
     print(error)
-import faith_jax, numpy
-model = faith_jax.load_model("mini")
-print(type(model.respond("Is it?", pro="Tea calms.", con="It stains.", max_length=3)).__name__)
-rows = numpy.array([[3, 4, 1]])
-print(numpy.isfinite(model.target_log_probs(rows, rows)).all())
+import faith_jax
+print(type(faith_jax.load_model("mini")).__name__)
 """)
-    told = ["tensorflow is blocked in this test", "str", "True"]
-    assert output.splitlines() == [str(len(light)), *told]
+    assert output.splitlines() == [
+        str(len(light)), "tensorflow is blocked in this test", "EncoderDecoderModel"
+    ]  # fmt: skip
     assert {"faith_jax", "faith_jax.models.transformer", "faith_jax.core.types"} <= set(light)

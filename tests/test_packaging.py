@@ -24,11 +24,15 @@ def names(tmp_path_factory):
     ).stdout.split(b"\0")
     for name in (n.decode() for n in listed if n):
         file = REPOSITORY / name
-        if file.is_file():
+        if file.is_file() and not name.startswith(("tests/", "docs/")):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes(file.read_bytes())
     subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(folder), "."],
+        [
+            sys.executable,
+            "-c",
+            f"import setuptools.build_meta as b; b.build_wheel({str(folder)!r})",
+        ],
         cwd=source,
         capture_output=True,
         check=True,
@@ -40,15 +44,9 @@ def names(tmp_path_factory):
 @pytest.mark.parametrize(
     "name",
     [
-        "faith_jax/inference/opening.py",
-        "faith_jax/tasks/npov.py",
         "faith_jax/gin_configs/quickstart.gin",
         "faith_jax/gin_configs/models/t5_1_1_xxl.gin",
         "faith_jax/gin_configs/runs/train.gin",
-        "faith_jax/datasets/builders/catalogue.py",
-        "faith_jax/datasets/sample/procon_npov/topics.jsonl",
-        "faith_jax/datasets/sample/procon_npov/responses.jsonl",
-        "faith_jax/datasets/sample/encyclopedia.jsonl",
         "faith_jax/tokenizers/vocabulary/english_4096.model",
         "faith_jax/report/templates/report.html",
         "faith_jax/scoring/presets/minicheck_flan_t5_large.toml",

@@ -95,19 +95,7 @@ def test_what_is_hidden_from_tensorflow_can_be_imported_after_it(monkeypatch):
     assert importlib.import_module("colorsys") is not None
 
 
-def test_what_compiles_plans_imports_no_tensorflow():
-    recipe = (["quickstart.gin"], ["MODEL_DIR='runs/none'"], [], [])
-    _, names = loaded(f"""
-from faith_jax.planning.topologies import parse_topology
-from faith_jax.planning.worker import Recipe, Session
-session = Session(Recipe(*{recipe!r}), parse_topology("cpu:1"))
-assert session.facts.devices == 1
-""")
-    assert not names & {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x"}
-    assert {"jax", "gin"} <= names
-
-
-def test_scores_tables_and_responses_to_a_file_import_no_tensorflow(tmp_path):
+def test_scores_tables_plans_and_responses_to_a_file_import_no_tensorflow(tmp_path):
     (tmp_path / "rows.jsonl").write_text(
         '{"id": "1", "grounding": "Tea is a leaf.", "generated_text": "Tea.", "label": 1}\n'
         '{"id": "2", "grounding": "Tea is a leaf.", "generated_text": "No.", "label": 0}\n'
@@ -122,6 +110,7 @@ def test_scores_tables_and_responses_to_a_file_import_no_tensorflow(tmp_path):
     infer = ["infer", "--gin_file=runs/infer_file.gin", f"--gin_file={tmp_path}/own.gin"]
     infer += [f"--gin.CHECKPOINT_PATH={model}", "--gin.DECODE_LENGTH=2"]
     infer.append(f"--gin.INFER_OUTPUT_DIR={tmp_path}/responses")
+    recipe = (["quickstart.gin"], ["MODEL_DIR='runs/none'"], [], [])
     output, names = loaded(f"""
 import jax
 programs = []
@@ -136,9 +125,15 @@ assert cli.main({score!r}) == 0
 print("of both:", len(programs))
 print("slow:", sys.modules.keys() & {SLOW_BESIDE_JAX!r})
 assert cli.main({["evaluate", f"{tmp_path}/s.jsonl"]!r}) == 0
+from faith_jax.planning.topologies import parse_topology
+from faith_jax.planning.worker import Recipe, Session
+topology = parse_topology("cpu:1")
+type(topology).devices = lambda _: jax.devices()[:1]
+assert Session(Recipe(*{recipe!r}), topology).facts.devices == 1
 """)
     assert (tmp_path / "responses" / "predictions.jsonl").exists()
     assert not names & {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x"}
+    assert {"jax", "gin"} <= names
     # One for the decoding of the one shape, one for the maps that both scorers share: what is
     # computed outside of these compiles no programs of its own.
     told = [

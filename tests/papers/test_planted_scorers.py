@@ -187,6 +187,7 @@ def spoken(openings, count=30):
     ]
 
 
+@pytest.mark.papers
 def test_pronouns(tmp_path, monkeypatch):
     """Overlap falls with "I think", which the labels do not; beside "They think" it does not."""
     found = {}

@@ -25,8 +25,8 @@ TABLES = {
 SCORER_TABLES = {name: table for name, table in TABLES.items() if isinstance(table, ScorerTable)}
 
 
-@pytest.mark.parametrize("table", ["faithbench", "ragtruth"])
-def test_a_recipe_runs_on_its_samples(command, tmp_path, table):
+def test_a_recipe_runs_on_its_samples(command, tmp_path):
+    table = "ragtruth"
     given = ("reproduce", table, "--sample", f"--output={tmp_path}")
     lines = command.succeeds(*given).splitlines()
     assert lines[-1] == str(tmp_path)

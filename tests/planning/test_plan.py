@@ -60,6 +60,7 @@ def test_after_a_mistake_the_process_answers_on(eight):
     assert eight({"num_partitions": 8})["mesh"] == {"data": 1, "model": 8}
 
 
+@pytest.mark.faults
 def test_a_process_that_is_killed_is_told_with_its_last_words(tiny):
     with CompilingProcess(tiny(), parse_topology("cpu:1")) as ask:
         os.kill(ask._process.pid, signal.SIGKILL)

@@ -19,6 +19,7 @@ from faith_jax.planning.topologies import parse_topology
 from faith_jax.planning.worker import PlanRequest, Session
 from faith_jax.scoring.salience import maps
 from tests.models.tiny import model_and_params
+from tests.quick import slow_except
 
 ONE = parse_topology("cpu:1")
 
@@ -164,6 +165,7 @@ def test_a_choice_replaces_settings_of_the_recipe(program):
 INFER = ("tiny.gin", "runs/infer_file.gin")
 
 
+@pytest.mark.slow
 def test_decoding_is_planned_as_prefill_and_steps(session):
     bindings = ("DECODE_LENGTH=7", "MAX_INPUT_LENGTH=32", "BATCH_SIZE=4", "NUM_BEAMS=2")
     # What infer decodes is its own file's: train is not configured here.
@@ -189,7 +191,7 @@ def shapes_of(tree):
     )
 
 
-@pytest.fixture(params=CONFIGS, ids=["encoder-decoder", "decoder-only"])
+@pytest.fixture(params=slow_except(CONFIGS, CONFIGS[1:]), ids=["encoder-decoder", "decoder-only"])
 def model(request):
     _, params = model_and_params(request.param)
     kind = CausalModel if request.param.is_decoder_only else EncoderDecoderModel

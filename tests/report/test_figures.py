@@ -96,7 +96,7 @@ def test_words_that_are_not_in_the_grounding_have_a_star(tmp_path, monkeypatch):
 
 
 def test_the_words_of_a_map_stand_apart_and_inside_the_picture(tmp_path, monkeypatch):
-    count = 250
+    count = 120
     boxes, words = [], [f"word{i}" for i in range(count - 1)] + ["x" * 60]
     example = dataclasses.replace(EXAMPLE, response=" ".join(words))
 

@@ -195,7 +195,7 @@ def test_options_of_the_maps(model, tmp_path):
 
 def test_markup_is_text_and_the_policy_stays(model, tmp_path):
     path = write(tmp_path / "s.jsonl", {"generated_text": EVIL, "id": EVIL})
-    status, page = report(path, f"--salience-model={model}")
+    status, page = report(path, f"--salience-model={model}", "--salience-method=gradient_l2")
     text = page.read_text(encoding="utf-8")
     assert status == 0
     assert text.count("<script") == 2

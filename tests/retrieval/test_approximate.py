@@ -64,6 +64,7 @@ def test_a_graph_finds_most(vectors):
     assert recall(Approximate.open(vectors, "efSearch=1")(QUERIES, 20), 20) < 0.9
 
 
+@pytest.mark.slow
 def test_lists_are_trained_on_a_sample(vectors, monkeypatch):
     monkeypatch.setattr(approximate, "_TRAINING", 1000)
     monkeypatch.setattr(approximate, "_OF_LIST", 40)

@@ -72,11 +72,13 @@ def random_params_once():
         yield
 
 
+COST = {"step_operations": 0.0, "step_bytes": 0.0}
+
+
 @pytest.fixture
 def uncosted(monkeypatch):
     """Spares a dry run the program that says what a step costs: it would only compile it."""
-    cost = {"step_operations": 0.0, "step_bytes": 0.0}
-    monkeypatch.setattr(Trainer, "step_cost", lambda *_: cost)
+    monkeypatch.setattr(Trainer, "step_cost", lambda *_: COST)
 
 
 @pytest.fixture
@@ -113,11 +115,14 @@ TINY = ("train", "--gin_search_paths=tests/testdata/gin", "--gin_file=tiny.gin")
 def train_once(succeed, data_folder):
     """Trains a MODEL_DIR once for all processes, and returns it, to be read."""
 
-    def train(name, *arguments):
+    def train(name, *arguments, costed=False):
         folder, is_done = data_folder.with_name(name), data_folder.with_name(f"{name}_is_done")
         with filelock.FileLock(data_folder.with_name(f"{name}.lock")):
             if not is_done.exists():
-                succeed(*TINY, *arguments, f"--gin.MODEL_DIR={folder}")
+                with pytest.MonkeyPatch.context() as patch:
+                    if not costed:
+                        patch.setattr(Trainer, "step_cost", lambda *_: COST)
+                    succeed(*TINY, *arguments, f"--gin.MODEL_DIR={folder}")
                 is_done.touch()
         return folder
 
@@ -128,7 +133,7 @@ def train_once(succeed, data_folder):
 def tiny_run(train_once):
     """MODEL_DIR of two steps from random parameters."""
     steps = ("--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=1")
-    return train_once("tiny_run", *steps)
+    return train_once("tiny_run", *steps, costed=True)
 
 
 PROMPT = (

@@ -162,6 +162,7 @@ def test_a_run_that_is_refused_writes_nothing(command, folder, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabulary, tmp_path):
     rows, text = tmp_path / "rows.jsonl", "Is tea better than coffee?"
     asked = {"knowledge": "Tea is a leaf. " * 12, "history": ["Hi!", "What is tea?"]}

@@ -62,6 +62,7 @@ def test_rows_are_the_splits(unbroken):
     assert all(argument in row["inputs"] for row in rows for argument in row["pro_arguments"])
 
 
+@pytest.mark.slow
 def test_log_probs_are_those_of_the_sampled_tokens(unbroken, tiny_run):
     """Rows are sampled again, with the keys of their places; their tokens are scored by softmax."""
     rows = rows_of(unbroken)[:6]  # of two windows
@@ -177,6 +178,7 @@ def test_an_output_that_is_there_is_not_touched(command, tiny_run, tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_evaluation_is_the_mean_over_target_tokens(command, tiny_run, tmp_path):
     command.succeeds(
         "eval",

@@ -72,14 +72,9 @@ def infer(checkpoint, tmp_path, *more, text="Is tea better than coffee?"):
     )
 
 
-@pytest.mark.parametrize(
-    ("model", "tokenizer", "parts"),
-    [
-        ("gpt2", "bart", ["end token is id 2", "bart/tokenizer.json", "the model's is id 0"]),
-        ("bart", "bloom", ["padding is id 3", "bloom/tokenizer.json", "the model's is id 1"]),
-    ],
-)
-def test_another_models_tokenizer_is_refused(command, tmp_path, model, tokenizer, parts):
+def test_another_models_tokenizer_is_refused(command, tmp_path):
+    model, tokenizer = "bart", "bloom"
+    parts = ["padding is id 3", "bloom/tokenizer.json", "the model's is id 1"]
     folder = pathlib.Path(tiny_models.write_model(tmp_path / "m" / model, model, vocab_size=448))
     theirs = tmp_path / tokenizer
     theirs.mkdir()

@@ -81,7 +81,7 @@ def test_a_class_of_three_rows_is_not_known_for_certain():
     assert (difference.p_value(), difference.interval()) == (1 / 4, estimates.NO_INTERVAL)
 
 
-@pytest.mark.parametrize(("faithful", "unfaithful"), [(200, 3), (60, 8), (60, 60)])
+@pytest.mark.parametrize(("faithful", "unfaithful"), [(200, 3), (60, 60)])
 def test_equal_judges_seldom_differ_and_intervals_cover(faithful, unfaithful):
     labels = np.array([1] * faithful + [0] * unfaithful)
     generator, units = np.random.default_rng(0), np.arange(labels.size)

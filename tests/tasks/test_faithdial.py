@@ -18,7 +18,7 @@ def turns(split):
     return [turn for dialogue in json.loads(text) for turn in dialogue["utterances"]]
 
 
-@pytest.mark.parametrize("split", list(FILES))
+@pytest.mark.parametrize("split", ["train", "test"])
 def test_generation_reads_knowledge_and_the_last_three_utterances(split):
     expected = [templates.dialogue_inputs(t["knowledge"], t["history"][-3:]) for t in turns(split)]
     assert texts("faithdial_generate_sample", split, "inputs") == expected
@@ -89,28 +89,25 @@ def test_infonce_trains_on_cross_entropy_too():
     assert row["encoder_input_tokens"].shape == (64,)
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_control_tokens_stand_before_the_inputs(split):
-    plain = texts("faithdial_generate_sample", split, "inputs")
-    controlled = texts("faithdial_generate_ctrl_sample", split, "inputs")
+def test_control_tokens_stand_before_the_inputs():
+    plain = texts("faithdial_generate_sample", "test", "inputs")
+    controlled = texts("faithdial_generate_ctrl_sample", "test", "inputs")
     pairs = zip(controlled, plain, strict=True)
     meanings = {text: token for token, text in extra_id_texts(100).items()}
     tokens = [[meanings[t] for t in text.removesuffix(x).split()] for text, x in pairs]
     assert all(len(found) == 3 for found in tokens)
-    if split == "test":
-        assert all(found == list(FAITHFUL_TOKENS) for found in tokens)
-    assert texts("faithdial_generate_ctrl_sample", split) == texts(
-        "faithdial_generate_sample", split
+    assert all(found == list(FAITHFUL_TOKENS) for found in tokens)
+    assert texts("faithdial_generate_ctrl_sample", "test") == texts(
+        "faithdial_generate_sample", "test"
     )
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_the_critic_learns_edits_as_faithful_and_hallucinations_as_not(split):
+def test_the_critic_learns_edits_as_faithful_and_hallucinations_as_not():
     def pairs(task):
-        return list(zip(texts(task, split, "inputs"), texts(task, split), strict=True))
+        return list(zip(texts(task, "train", "inputs"), texts(task, "train"), strict=True))
 
     as_published, with_all_edits = [], []
-    for turn in turns(split):
+    for turn in turns("train"):
         knowledge, original = turn["knowledge"], turn["original_response"]
         wow = templates.knowledge_response_inputs(knowledge, original or turn["response"])
         own = templates.knowledge_response_inputs(knowledge, turn["response"])
@@ -119,8 +116,7 @@ def test_the_critic_learns_edits_as_faithful_and_hallucinations_as_not(split):
         for target in found:
             as_published.append((wow, target))
             with_all_edits.append((wow, target))
-            if split == "train":
-                as_published.append((own, "faithful"))
+            as_published.append((own, "faithful"))
         if original:
             with_all_edits.append((own, "faithful"))
     assert pairs("faith_critic_sample") == as_published

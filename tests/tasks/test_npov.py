@@ -134,12 +134,6 @@ def test_the_evaluator_gives_gold_responses_full_marks():
     assert 0.4 < found["argument_precision"] < 1.0
 
 
-def test_the_evaluator_sees_one_sided_responses():
-    one_sided = evaluate(lambda row: f"{{response: {' '.join(row['pro_arguments'])}}}")
-    assert one_sided["argument_precision"] == 1.0
-    assert one_sided["argument_recall"] < 0.2
-
-
 def test_postprocessing_by_hand():
     example = {"id": b"tea-1", "pro_arguments": np.array([b"Caf\xc3\xa9."]), "con_arguments": []}
     assert metrics.npov_postprocess("{response: Views differ.}", example=example) == "Views differ."
@@ -256,10 +250,8 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     ("name", "split", "field", "count"),
     [
         ("npov_hallucination", "test", "has_hallucination", None),
-        ("npov_coverage", "test", "has_coverage_error", None),
         ("npov_hallucination_synth", "train", "has_hallucination", 8),
         ("npov_coverage_para", "train", "has_coverage_error", 16),
-        ("npov_coverage_dev", "train", "has_coverage_error", 32),
         ("npov_coverage_org", "train", "has_coverage_error", 35),
     ],
 )

@@ -111,6 +111,7 @@ def test_tests_that_do_not_end_are_ended(toy, tmp_path):
     assert (copy / "faith_jax" / "arithmetic.py").read_text() == CODE
 
 
+@pytest.mark.slow
 def test_tests_that_fail_without_a_fault_end_the_check(toy, tmp_path):
     failing = toy / "tests" / "test_failing.py"
     failing.write_text("def test_never():\n    assert False\n")

@@ -155,6 +155,7 @@ def test_a_run_that_scored_nothing_is_in_nobodys_way(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.faults
 def test_a_run_that_is_asked_to_end_says_what_is_kept(tmp_path):
     source = rows_file(tmp_path / "rows.jsonl", 1500, " ".join(f"word{i}" for i in range(400)))
     target = tmp_path / "s.jsonl"

@@ -31,6 +31,7 @@ def in_parts(tmp_path_factory):
     return prepare_builder(BUILDER, "sample", data_dir, beam=BeamPipeline(HERE, parts=5))
 
 
+@pytest.mark.slow
 def test_parallel_building_keeps_every_row_and_the_order(in_parts):
     for split in FAITHDIAL.splits:
         expected = list(FAITHDIAL.examples(sample_files(FAITHDIAL), split))

@@ -55,9 +55,7 @@ def prepare(tmp_path, offline):
     ("name", "config"),
     [
         ("begin", "sample"),
-        ("cmu_dog", "sample"),
         ("dialfact", "retrieved_sample"),
-        ("faithdial", "control_tokens_sample"),
         ("topical_chat", "post_build_sample"),
         ("true_benchmark", "frank_sample"),
     ],

@@ -81,8 +81,8 @@ def test_errors_name_the_remedy(tmp_path):
         prepare_builder(PROCON_NPOV, "sample", tmp_path / "file" / "data")
 
 
-def test_errors_of_the_sample(tmp_path, sample_builder):
-    builder = prepare_builder(BUILDERS["npov_errors"], "sample", tmp_path)
+def test_errors_of_the_sample(data_folder, sample_builder):
+    builder = prepare_builder(BUILDERS["npov_errors"], "sample", data_folder)
     for split, info in sample_builder.info.splits.items():
         rows = list(tfds.as_numpy(builder.as_dataset(split=split)))
         # The sample's topics have more arguments than any response tells: each kind is possible.

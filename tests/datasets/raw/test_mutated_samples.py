@@ -80,7 +80,7 @@ MUTATIONS = {".json": mutated_json, ".jsonl": mutated_jsonl}
 
 
 @pytest.mark.parametrize("name", DATASETS)
-@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=6, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_mutated_file_is_read_or_refused(tmp_path_factory, name, data):
     dataset = DATASETS[name]

@@ -57,7 +57,6 @@ def test_dialfacts_sample_has_counts_bigrams_and_extractiveness(capsys):
     ("name", "counts"),
     [
         ("labelled_responses/sample", ["40", "4", "4"]),
-        ("npov_detection/dev_sample", ["32", "16", "16"]),
         ("text_to_text/sample", ["12", "4", "4"]),
     ],
 )

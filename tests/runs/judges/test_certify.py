@@ -79,8 +79,7 @@ def test_every_card_has_a_reference_of_every_pair():
         assert np.nanstd(scores) > 0.1  # what is read wrongly shows
 
 
-# Windows of tokens of an encoder-decoder, and an encoder's sentences with a histogram.
-QUICK = ("scale_flan_t5", "summac_conv_vitaminc")
+QUICK = ("summac_conv_vitaminc",)  # an encoder's sentences with a histogram
 
 
 @pytest.mark.parametrize("name", slow_except(preset_names(), QUICK))
@@ -170,8 +169,9 @@ def test_verdicts_that_change_and_scores_out_of_range(few, references, monkeypat
     assert "pair 1: float32 score 1.5 is outside the card's range, 0 to 1" in text
 
 
-def test_words_with_other_tokens_than_the_published_ones(few, models, command):
+def test_words_with_other_tokens_than_the_published_ones(few, models, command, monkeypatch):
     name = "true_t5_xxl"
+    monkeypatch.setattr(certify, "_score_pairs", lambda scorer, pairs: [0.5] * len(pairs))
     status, out, _ = command("certify", name, models[name])
     assert status == 1
     assert "the word '1' begins with token " in out

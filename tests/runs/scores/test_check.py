@@ -250,6 +250,7 @@ def test_claims_without_evidence_are_no_rows_to_score(command, nli, base, respon
     assert "--scorer-option=a.model=FOLDER" in err
 
 
+@pytest.mark.slow
 def test_few_sizes_are_compiled_however_often_a_run_stops(
     command, nli, base, tmp_path, monkeypatch
 ):

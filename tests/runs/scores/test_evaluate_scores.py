@@ -202,6 +202,7 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
         assert message in error
 
 
+@pytest.mark.slow
 @needs_shared
 def test_real_rows(capsys, tmp_path):
     """Token F1's AUC on SummEval, whose file is in TRUE's form, with summaries of one document."""

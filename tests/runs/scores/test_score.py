@@ -246,6 +246,7 @@ except InputError as error:
 """
 
 
+@pytest.mark.faults
 def test_other_cores_take_shards_too(tmp_path):
     rows = [{"id": f"r{n}", "grounding": "Tea.", "response": f"Tea {n}."} for n in range(600)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

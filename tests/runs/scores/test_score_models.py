@@ -122,6 +122,7 @@ def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch):
     assert len(appended) == 11 - 4
 
 
+@pytest.mark.slow
 def test_a_job_of_models_compiles_three_shapes_and_resumes_where_it_stopped(
     models, tmp_path, monkeypatch
 ):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.core.files import count_kept_rows
@@ -38,6 +39,7 @@ def start(command):
     )
 
 
+@pytest.mark.faults
 def test_two_processes_share_the_rows_and_one_is_killed(command, tmp_path):
     write_rows(tmp_path)
     output = tmp_path / "scores.jsonl"

@@ -9,7 +9,7 @@ from scipy import stats
 from faith_jax.statistics.calibration import drift
 from faith_jax.statistics.calibration.drift import compare_scores, compare_shares, detectable_share
 
-DRAWS, LEVEL = 1000, 0.05
+DRAWS, LEVEL = 400, 0.05
 
 
 def normal(rng, rows):

@@ -21,9 +21,9 @@ from faith_jax.statistics.calibration.guarantees import (
 )
 from faith_jax.statistics.thresholds import accepting_threshold
 
-DRAWS = 1000
+DRAWS = 400
 TARGET, LEVEL = 0.1, 0.05
-# Of 1,000 draws with a failure in 5%, more than 73 fail in one simulation of 1,000.
+# Of 400 draws with a failure in 5%, more fail in one simulation of 1,000.
 MOST_FAILURES = int(stats.binom.isf(0.001, DRAWS, LEVEL))
 # Of the rows; their scores are higher by the effect, in standard deviations.
 FAITHFUL, EFFECT = 0.7, 2.0

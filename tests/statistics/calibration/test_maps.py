@@ -31,7 +31,7 @@ STEPS = ("isotonic", lambda s: np.where(s < 0.3, 0.1, np.where(s < 0.6, 0.5, 0.9
 
 @pytest.mark.parametrize(("name", "truth"), [PLATT, BETA, STEPS])
 def test_the_map_of_the_true_form_is_chosen_and_close(name, truth):
-    scores, labels = draw(20_000, truth)
+    scores, labels = draw(8_000, truth)
     fitted, losses = choose_map(scores, labels, np.arange(scores.size), 0.0, 1.0)
     assert next(iter(losses)) == name
     assert type(fitted).__name__.lower() == name

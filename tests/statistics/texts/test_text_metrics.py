@@ -360,6 +360,7 @@ def test_real_rows_have_the_f1_and_bleu_of_spacys_tokens_and_of_sacrebleu():
         assert tm.q2_baseline_bleu(response, knowledge) == pytest.approx(bleu)
 
 
+@pytest.mark.slow
 @needs_shared
 def test_begins_development_part_tells_which_f1_the_paper_prints():
     """Nandwani 2023, table 1, F1-U on test: recall 78.5, precision 40.1, accuracy 67.7.
