@@ -6,9 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-import scipy.special
 
-import faith_jax
 from faith_jax.datasets.augmentation.control_tokens import FAITHFUL_TOKENS
 from faith_jax.datasets.input_rows import InputRow
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
@@ -60,24 +58,6 @@ def test_rows_are_the_splits(unbroken):
     assert all(row["inputs"].startswith("{query: ") and row["target"] for row in rows)
     assert all(row["inputs_cut_tokens"] == 0 for row in rows)
     assert all(argument in row["inputs"] for row in rows for argument in row["pro_arguments"])
-
-
-@pytest.mark.slow
-def test_log_probs_are_those_of_the_sampled_tokens(unbroken, tiny_run):
-    """Rows are sampled again, with the keys of their places; their tokens are scored by softmax."""
-    rows = rows_of(unbroken)[:6]  # of two windows
-    vocabulary, model = load_vocabulary(), faith_jax.load_model(str(tiny_run))
-    ids = [[*vocabulary.encode(row["inputs"]), 1] for row in rows]
-    inputs = np.array([[*row, *[0] * (max(map(len, ids)) - len(row))] for row in ids])
-    found = model.decode(inputs, max_length=6, temperature=1.0)
-    tokens = np.asarray(found.tokens)
-    logits = model.logits(inputs, np.pad(tokens[:, :-1], ((0, 0), (1, 0)))).astype(np.float64)
-    log_probs = scipy.special.log_softmax(logits, axis=-1)
-    for row, length, sampled, scores in zip(rows, found.length, tokens, log_probs, strict=True):
-        assert row["num_tokens"] == length > 0
-        expected = sum(scores[place, sampled[place]] for place in range(length))
-        assert expected < -1
-        np.testing.assert_allclose(row["log_prob"], expected, rtol=1e-4)
 
 
 def test_a_killed_run_goes_on_where_it_was(command, tiny_run, tmp_path, unbroken, monkeypatch):
