@@ -145,7 +145,6 @@ AS_A_USER = ("setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_re
 CLOSED = [
     ("evaluate", "{closed}/scores.jsonl"),
     ("score", "--input={rows}", "--output={closed}/scores.jsonl", "--scorers=token_f1"),
-    ("check", "--input={rows}", "--knowledge-base={closed}", "--output={out}"),
     ("npov", "inputs", "--knowledge={closed}/topics", "--output={out}"),
 ]
 

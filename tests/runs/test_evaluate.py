@@ -53,6 +53,7 @@ def test_rows_are_decoded_together_and_told_of(monkeypatch, caplog):
     assert np.isfinite(found["argument_recall"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_seqio_tasks")
 def test_metrics_of_a_mixture_have_their_task_in_front(monkeypatch, caplog):
     """As SeqIO does, also where only one of its tasks has the split; the other one is told."""

@@ -60,6 +60,7 @@ def test_rows_are_the_splits(unbroken):
     assert all(argument in row["inputs"] for row in rows for argument in row["pro_arguments"])
 
 
+@pytest.mark.faults
 def test_a_killed_run_goes_on_where_it_was(command, tiny_run, tmp_path, unbroken, monkeypatch):
     out = tmp_path / "broken"
     calls = []

@@ -441,6 +441,7 @@ def tempered(task):
     return seqio.mixing_rate_num_examples(task, temperature=2.0)
 
 
+@pytest.mark.slow
 def test_a_tempered_mixture_takes_the_counts_of_its_rows(command, tmp_path):
     """A source that does not say how many examples it has has as many as rows are read."""
     tasks = [register(f"counted_{n}", counted_rows(n)) for n in (4, 36)]

@@ -1,5 +1,6 @@
 import jax
 import numpy as np
+import pytest
 
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.models.parameters import random_params
@@ -26,6 +27,7 @@ def test_a_new_head_keeps_the_pooler(tmp_path):
     assert head["out"]["kernel"].shape == (16, 2)
 
 
+@pytest.mark.slow
 def test_a_part_of_random_parameters_is_that_of_all():
     config = families.BERT.replace(label_names=("yes", "no"))
     module, partitioner = Transformer(config), make_partitioner(config)

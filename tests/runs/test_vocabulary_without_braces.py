@@ -81,6 +81,7 @@ def task(recipe):
     return name.replace("dialfact_verify_generate", "fact_verify") + "_sample"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_seqio_tasks", "uncosted")
 def test_tasks_of_the_users_own_have_no_delimiters(t5, command, tmp_path, caplog):
     def drinks(split, shuffle_files, seed=None):

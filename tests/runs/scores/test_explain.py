@@ -116,7 +116,11 @@ def test_rows_of_a_file(model, tmp_path, capsys, caplog):
         ([*TEXTS, "--response=It is."], "the response has no content words to explain: 'It is.'"),
         (["--input=none.jsonl", "--response=Tea."], "--response: the rows of --input have theirs"),
         ([*TEXTS, "--png=x.jpg"], "--png: x.jpg: what is written is PNG; name a .png file;"),
-        (["--grounding=It is.", "--response=Tea."], "the grounding has no content words"),
+        pytest.param(
+            ["--grounding=It is.", "--response=Tea."],
+            "the grounding has no content words",
+            marks=pytest.mark.slow,
+        ),
         ([*TEXTS, "--response=Tea.", "--html=/no/such/x.html"], "--html: /no/such/x.html: cannot"),
         (["--knowledge=sample", "--query=Should cats vote?"], "No topic matches the query"),
     ],

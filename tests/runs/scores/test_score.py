@@ -136,6 +136,7 @@ def test_options_columns_and_parquet(capsys, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_task_and_a_data_set(capsys, tmp_path):
     arguments = ["--scorers=npov_rouge1_coverage", "--split=test"]
     task, data = tmp_path / "task.jsonl", tmp_path / "data"
