@@ -1,14 +1,8 @@
 """Benchmarks of judges of faithfulness, and the map of their tables.
 
-<<<<<<< HEAD
 They belong to none of the five papers. Each benchmark lists its modules first (a leading dot: in
 this package), then the command. `tables.json` has the settings of each table, and the published
 figures with their sources.
-=======
-They do not belong to any of the five papers. Under each benchmark are first the modules (a leading
-dot: in this package), then the command; `tables.json` has the tables' differences, and the
-published figures with their sources.
->>>>>>> 0b3f36504c3ad6f8a8e4f54ebbd8d0fcff4e35f2
 
 LLM-AggreFact (Tang 2024)
     `faith_jax.datasets.benchmarks.described_rows`

@@ -1,12 +1,7 @@
 """Gupta 2022, DialFact: the map of the paper.
 
-<<<<<<< HEAD
 Each part of the paper lists its modules first (a leading dot: in this package), then the recipe,
 command or scorer that runs it.
-=======
-Under each part of the paper are first the modules (a leading dot: in this package), then the
-recipe, command or scorer that runs it.
->>>>>>> 0b3f36504c3ad6f8a8e4f54ebbd8d0fcff4e35f2
 
 the data and its labels
     `faith_jax.datasets.raw.dialfact`, `faith_jax.core.labels`

@@ -1,12 +1,7 @@
 """Dziri 2022, FaithDial: the map of the paper.
 
-<<<<<<< HEAD
 Each part of the paper lists its modules first (a leading dot: in this package), then the recipe,
 command or scorer that runs it.
-=======
-Under each part of the paper are first the modules (a leading dot: in this package), then the
-recipe, command or scorer that runs it.
->>>>>>> 0b3f36504c3ad6f8a8e4f54ebbd8d0fcff4e35f2
 
 2, the data and its labels
     `faith_jax.datasets.raw.faithdial`, `faith_jax.core.labels`
@@ -38,11 +33,7 @@ table 4, the critics' transfer
 tables 5 and 8, generators and their transfer
     `.generators`
     `faith-jax reproduce faithdial`
-<<<<<<< HEAD
 table 7, and the judgements by people in table 8
-=======
-table 7, human ratings (also of table 8)
->>>>>>> 0b3f36504c3ad6f8a8e4f54ebbd8d0fcff4e35f2
     `faith_jax.annotation.ratings`
     `faith-jax annotate ratings`
 

@@ -1,12 +1,7 @@
 """Chang 2024, errors in NPOV responses: the map of the paper.
 
-<<<<<<< HEAD
 Each part of the paper lists its modules first (a leading dot: in this package), then the recipe,
 command or scorer that runs it.
-=======
-Under each part of the paper are first the modules (a leading dot: in this package), then the
-recipe, command or scorer that runs it.
->>>>>>> 0b3f36504c3ad6f8a8e4f54ebbd8d0fcff4e35f2
 
 2, topics, arguments and responses
     `faith_jax.datasets.npov.topics`, `faith_jax.core.templates`
@@ -25,11 +20,7 @@ recipe, command or scorer that runs it.
     `.combinations`
     `faith-jax npov inputs`
 4.1, annotation of responses
-<<<<<<< HEAD
     `faith_jax.annotation.marks`, `faith_jax.annotation.labels`; `.word_rule` instead of people
-=======
-    `faith_jax.annotation.marks`, `faith_jax.annotation.labels`; `.word_rule` instead of annotation
->>>>>>> 0b3f36504c3ad6f8a8e4f54ebbd8d0fcff4e35f2
     `faith-jax annotate`
 4.2, synthetic errors
     `faith_jax.datasets.npov.synthetic_errors`

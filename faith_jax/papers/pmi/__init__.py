@@ -1,12 +1,7 @@
 """Nandwani 2023, PMI-Faith and PMI-Decode: the map of the paper.
 
-<<<<<<< HEAD
 Each part of the paper lists its modules first (a leading dot: in this package), then the recipe,
 command or scorer that runs it.
-=======
-Under each part of the paper are first the modules (a leading dot: in this package), then the
-recipe, command or scorer that runs it.
->>>>>>> 0b3f36504c3ad6f8a8e4f54ebbd8d0fcff4e35f2
 
 4.1, PMI-Faith
     `faith_jax.scoring.pmi_faith`
@@ -30,9 +25,5 @@ table 3, PMI-Decode
       faithdial_pmi_decode.gin
 
 The published figures are in `decoding_table.json` and `published_scores.json`. docs/pmi.md is the
-<<<<<<< HEAD
 guide, and says what differs.
-=======
-guide, and lists the differences from the paper.
->>>>>>> 0b3f36504c3ad6f8a8e4f54ebbd8d0fcff4e35f2
 """
