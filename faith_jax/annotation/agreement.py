@@ -148,9 +148,15 @@ def agreement_table(
 ) -> tuple[Table, dict[str, Any]]:
     """Returns how far the annotators of sheets agree, as a table and as JSON has it."""
     settings = (resamples, confidence, seed)
+    questions: dict[str, tuple[str, ...]] = {error: (error,) for error in ERRORS}
+    questions |= {"any full error": FULL_ERRORS, "any error": ERRORS}
+    groups = annotations.by_id().values()
     marks = {
-        name: binary_agreement(units, *settings)
-        for name, units in _rate_answers(annotations).items()
+        name: binary_agreement(
+            [[[any(mark.answers[e] for e in errors)] for mark in marks] for marks in groups],
+            *settings,
+        )
+        for name, errors in questions.items()
     }
     named = {
         name: binary_agreement(units, *settings)
@@ -184,17 +190,6 @@ def agreement_table(
         "seed": seed,
         "marks": {name: dataclasses.asdict(agreement) for name, agreement in marks.items()},
         "named": {name: dataclasses.asdict(agreement) for name, agreement in named.items()},
-    }
-
-
-def _rate_answers(annotations: Annotations) -> dict[str, list[list[list[bool]]]]:
-    """Returns annotators' answers by question: the ratings [annotators, 1] of each response."""
-    questions: dict[str, tuple[str, ...]] = {error: (error,) for error in ERRORS}
-    questions |= {"any full error": FULL_ERRORS, "any error": ERRORS}
-    groups = annotations.by_id().values()
-    return {
-        name: [[[any(mark.answers[e] for e in errors)] for mark in marks] for marks in groups]
-        for name, errors in questions.items()
     }
 
 

@@ -19,6 +19,7 @@ from faith_jax.export.scored_rows import PARTS, field_texts
 
 _VERSION = "1.0.0"
 _BATCH = 256  # rows that are read at once
+_WORD = ("start", "end", "score", "text")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,11 +157,10 @@ def scores(split: str, scorers: Sequence[str]) -> DataSet:
 
 
 def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
-    names = ("start", "end", "score", "text")
     nested = {
         field: {
             scorer: [
-                dict(zip(names, [*word[:3], -1 if word[3] is None else word[3]], strict=True))
+                dict(zip(_WORD, [*word[:3], -1 if word[3] is None else word[3]], strict=True))
                 for word in row.get(field, {}).get(scorer, [])
             ]
             for scorer in scorers
@@ -243,15 +243,15 @@ def _scored_fields(example: Mapping[str, Any]) -> dict[str, Any]:
     scored_row["fields"] = dict(zip(names, values, strict=True))
     scored_row["scores"] = {s: None if math.isnan(value) else value for s, value in scores.items()}
     for name in ("words", "evidence"):
-        by_scorer = example.get(name, {})
-        scored_row[name] = {s: _word_lists(words) for s, words in by_scorer.items()}
+        scored_row[name] = {
+            scorer: [
+                [*place, None if text < 0 else text]
+                for *place, text in zip(*map(words.get, _WORD), strict=True)
+            ]
+            for scorer, words in example.get(name, {}).items()
+        }
     reasons = example.get("undefined", {})
     scored_row["undefined"] = {s: why.decode() for s, why in reasons.items() if why}
     scored_row["cut_tokens"] = example["cut_tokens"]
     scored_row["cut"] = example.get("cut", {})
     return scored_row
-
-
-def _word_lists(words: Mapping[str, Any]) -> list[list[Any]]:
-    rows = zip(*(words[name] for name in ("start", "end", "score", "text")), strict=True)
-    return [[start, end, score, None if text < 0 else text] for start, end, score, text in rows]

@@ -7,30 +7,17 @@ import csv
 import heapq
 import io
 import json
-import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import write_jsonl, write_text
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import guard_formula
 from faith_jax.export.scored_rows import ScoredRow
 
-_ENDINGS = (".csv", ".jsonl")
 _NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")  # which no spreadsheet runs
 _PARTS = {"history": "history", "response": "generated_text", "label": "label"}
-
-
-def check_worst(path: str) -> None:
-    """Checks the name of a file of the worst answers.
-
-    Raises:
-      ConfigError: another ending than .csv and .jsonl.
-    """
-    if path and pathlib.PurePath(path).suffix not in _ENDINGS:
-        raise ConfigError(f"--worst: {path}: name a .csv or .jsonl file.")
 
 
 def write_worst(

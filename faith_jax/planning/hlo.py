@@ -208,9 +208,27 @@ class _Program:
             work = [self._computation_work(name) for name in called]
             return max(work, key=lambda w: (w.once.operations, w.once.bytes), default=_NOTHING)
         if op.opcode == "fusion":
-            inner = sum((self._sum_arithmetic(name) for name in called), start=Work())
-            traffic = Work(bytes=self._fusion_bytes(op, called[0], computation))
-            return ProgramWork(traffic + inner, Work())
+            # It reads and writes the bytes of its arrays; of sliced arrays, the slices'.
+            inner, moved = self._computations[called[0]], 0.0
+            for place, parameter in self._find_parameters(called[0]).items():
+                operand = computation[op.operands[place]]
+                moved += self._read_bytes(parameter, operand.shapes, called[0])
+            for root in (part for part in inner.values() if part.is_root):
+                parts = [root]
+                if root.opcode == "tuple":
+                    parts = [inner[operand] for operand in root.operands]
+                for part, shape in itertools.zip_longest(parts, op.shapes):
+                    if part is None or shape is None or shape.space:
+                        continue
+                    source = part
+                    while source.opcode in ("bitcast", "copy") and source.operands:
+                        source = inner[source.operands[0]]
+                    # Of an array with a new slice, the slice alone is written.
+                    is_update = source.opcode == "dynamic-update-slice"
+                    written = inner[source.operands[1]].shapes if is_update else [shape]
+                    moved += sum(each.bytes for each in written)
+            arithmetic = sum((self._sum_arithmetic(name) for name in called), start=Work())
+            return ProgramWork(Work(bytes=moved) + arithmetic, Work())
         return ProgramWork(
             Work(bytes=_moved_bytes(op, computation)) + self._own_arithmetic(op, computation),
             Work(),
@@ -248,7 +266,10 @@ class _Program:
         if kind == "convolution":
             return Work(operations=_convolution_operations(op, shapes))
         if kind == "dot" or _is_cublas(op):
-            return Work(operations=_dot_operations(op, shapes))
+            contracted = _CONTRACTED.search(op.attributes)
+            listed = (contracted[1] or contracted[2]).replace('"', "") if contracted else ""
+            summed = math.prod(shapes[0].dims[place] for place in _parse_numbers(listed))
+            return Work(operations=2.0 * math.prod(op.shapes[0].dims) * summed)
         return Work()
 
     def _called_computations(self, op: Instruction) -> list[str]:
@@ -289,30 +310,6 @@ class _Program:
         while op.opcode in ("copy", "bitcast"):
             op = computation[op.operands[0]]
         return int(op.inside) if op.opcode == "constant" else None
-
-    def _fusion_bytes(
-        self, fusion: Instruction, name: str, computation: Mapping[str, Instruction]
-    ) -> float:
-        """Returns the bytes that a fusion reads and writes; of sliced arrays, the slices'."""
-        inner, total = self._computations[name], 0.0
-        for place, parameter in self._find_parameters(name).items():
-            operand = computation[fusion.operands[place]]
-            total += self._read_bytes(parameter, operand.shapes, name)
-        for root in (op for op in inner.values() if op.is_root):
-            parts = [root]
-            if root.opcode == "tuple":
-                parts = [inner[operand] for operand in root.operands]
-            for part, shape in itertools.zip_longest(parts, fusion.shapes):
-                if part is None or shape is None or shape.space:
-                    continue
-                source = part
-                while source.opcode in ("bitcast", "copy") and source.operands:
-                    source = inner[source.operands[0]]
-                # Of an array with a new slice, the slice alone is written.
-                is_update = source.opcode == "dynamic-update-slice"
-                written = inner[source.operands[1]].shapes if is_update else [shape]
-                total += sum(each.bytes for each in written)
-        return total
 
     def _read_bytes(
         self,
@@ -459,12 +456,6 @@ def _moved_bytes(op: Instruction, computation: Mapping[str, Instruction]) -> flo
 
 def _is_cublas(op: Instruction) -> bool:
     return op.opcode == "custom-call" and _CUBLAS in op.attributes
-
-
-def _dot_operations(op: Instruction, shapes: Sequence[Shape]) -> float:
-    contracted = _CONTRACTED.search(op.attributes)
-    dims = _parse_numbers((contracted[1] or contracted[2]).replace('"', "")) if contracted else []
-    return 2.0 * math.prod(op.shapes[0].dims) * math.prod(shapes[0].dims[d] for d in dims)
 
 
 def _convolution_operations(op: Instruction, shapes: Sequence[Shape]) -> float:

@@ -131,8 +131,20 @@ def _summarize_plan(plan: Report) -> str:
 
 def lines(report: Report) -> Iterator[str]:
     """Yields a report as text."""
-    if report["plan"]:
-        yield from _plan_lines(report["plan"])
+    if plan := report["plan"]:
+        mesh = ", ".join(f"{name} {size}" for name, size in plan["mesh"].items())
+        devices = pluralize(plan["devices"], "device")
+        yield f"{plan['job']} on {plan['topology']}: {devices} ({mesh})"
+        settings = {
+            name: "+".join(map(str, value.values())) if isinstance(value, Mapping) else value
+            for name, value in plan["settings"].items()
+        }
+        yield "  " + ", ".join(f"{name} {value}" for name, value in settings.items())
+        if plan["compiler"] == "CPU":
+            yield "  (compiled for CPUs: a GPU's compiler needs other temporaries)"
+        yield from _program_lines("", plan)
+        for name, evaluation in plan.get("evaluations", {}).items():
+            yield from _program_lines(f"{name.replace('_', ' ')}: ", evaluation)
     if tried := report["tried"]:
         yield ""
         yield "tried:"
@@ -143,23 +155,6 @@ def lines(report: Report) -> Iterator[str]:
         yield f"recommended: {settings_line(recommended)}"
     elif tried:
         yield "Nothing that was tried fits: take more devices, or fewer or shorter rows."
-
-
-def _plan_lines(plan: Report) -> Iterator[str]:
-    """Yields the plan of one choice as text."""
-    mesh = ", ".join(f"{name} {size}" for name, size in plan["mesh"].items())
-    devices = pluralize(plan["devices"], "device")
-    yield f"{plan['job']} on {plan['topology']}: {devices} ({mesh})"
-    settings = {
-        name: "+".join(map(str, value.values())) if isinstance(value, Mapping) else value
-        for name, value in plan["settings"].items()
-    }
-    yield "  " + ", ".join(f"{name} {value}" for name, value in settings.items())
-    if plan["compiler"] == "CPU":
-        yield "  (compiled for CPUs: a GPU's compiler needs other temporaries)"
-    yield from _program_lines("", plan)
-    for name, evaluation in plan.get("evaluations", {}).items():
-        yield from _program_lines(f"{name.replace('_', ' ')}: ", evaluation)
 
 
 def _program_lines(title: str, report: Report) -> Iterator[str]:
@@ -179,28 +174,27 @@ def _program_lines(title: str, report: Report) -> Iterator[str]:
     if not report["fits"]:
         yield "  DOES NOT FIT"
     for name, work in report.get("work", {}).items():
-        yield from _work_lines(f"{title}{name.replace('_', ' ')}", work)
+        yield f"{title}{name.replace('_', ' ')}, on each device"
+        operations = _with_prefix(work["operations"], 1000, ("", "k", "M", "G", "T", "P"), "FLOP")
+        yield _format_row("operations", operations)
+        yield _format_row("bytes moved", _format_bytes(work["bytes_moved"]))
+        for collective in work["collectives"]:
+            times = f"{collective['count']:,.0f} time{'' if collective['count'] == 1 else 's'}"
+            sent = f" sent over {collective['axes']}, {times}"
+            if not collective["bytes_per_second"]:
+                sent += " (not in the time: the speed is not known)"
+            yield _format_row(collective["kind"], _format_bytes(collective["sent_bytes"])) + sent
+        if line := work.get("roofline"):
+            parts = (
+                f"{part} {_format_duration(line[f'{part}_seconds'])}" for part in Roofline._fields
+            )
+            yield (
+                _format_row("at least", _format_duration(line["seconds"]))
+                + f"  ({', '.join(parts)})"
+            )
+            yield _format_row("bottleneck", f"{line['bottleneck']:>12}")
     if "compile_seconds" in report:
         yield f"compiled in {report['compile_seconds']:.0f} s"
-
-
-def _work_lines(name: str, work: Report) -> Iterator[str]:
-    yield f"{name}, on each device"
-    yield _format_row(
-        "operations", _with_prefix(work["operations"], 1000, ("", "k", "M", "G", "T", "P"), "FLOP")
-    )
-    yield _format_row("bytes moved", _format_bytes(work["bytes_moved"]))
-    for collective in work["collectives"]:
-        times = f"{collective['count']:,.0f} time{'' if collective['count'] == 1 else 's'}"
-        unknown = (
-            "" if collective["bytes_per_second"] else " (not in the time: the speed is not known)"
-        )
-        sent = f" sent over {collective['axes']}, {times}{unknown}"
-        yield _format_row(collective["kind"], _format_bytes(collective["sent_bytes"])) + sent
-    if line := work.get("roofline"):
-        parts = ", ".join(f"{p} {_format_duration(line[f'{p}_seconds'])}" for p in Roofline._fields)
-        yield _format_row("at least", _format_duration(line["seconds"])) + f"  ({parts})"
-        yield _format_row("bottleneck", f"{line['bottleneck']:>12}")
 
 
 def _format_row(name: str, value: str) -> str:

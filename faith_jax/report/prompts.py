@@ -305,26 +305,24 @@ def _run_figures(run: RunHealth, warnings: Sequence[str]) -> dict[str, Any]:
             "training_loss": run.training_loss._asdict(),
             "validation_loss": run.validation_loss._asdict(),
         },
-        "prompts": {name: _prompt_figures(prompt) for name, prompt in run.prompts.items()},
+        "prompts": {
+            name: {
+                "length": len(prompt.vectors),
+                "embed": prompt.vectors.shape[1],
+                "movement": prompt.movement and prompt.movement._asdict(),
+                "norms": prompt.norms,
+                "vocabulary_norms": prompt.vocabulary
+                and {f"{q:g}": value for q, value in prompt.vocabulary.quantiles.items()},
+                "norm_ranks": prompt.vocabulary and prompt.vocabulary.ranks,
+                "started_as": [piece or None for piece in prompt.start_pieces],
+                "nearest_by_cosine": [[p._asdict() for p in row] for row in prompt.by_cosine],
+                "nearest_by_l2": [[p._asdict() for p in row] for row in prompt.by_distance],
+                "cosines": prompt.cosines,
+                "gradient_norms": prompt.gradient_norms._asdict(),
+                "movements": prompt.movements._asdict(),
+            }
+            for name, prompt in run.prompts.items()
+        },
         "notes": run.notes,
         "warnings": warnings,
-    }
-
-
-def _prompt_figures(prompt: PromptHealth) -> dict[str, Any]:
-    vocabulary = prompt.vocabulary
-    return {
-        "length": len(prompt.vectors),
-        "embed": prompt.vectors.shape[1],
-        "movement": prompt.movement and prompt.movement._asdict(),
-        "norms": prompt.norms,
-        "vocabulary_norms": vocabulary
-        and {f"{q:g}": value for q, value in vocabulary.quantiles.items()},
-        "norm_ranks": vocabulary and vocabulary.ranks,
-        "started_as": [piece or None for piece in prompt.start_pieces],
-        "nearest_by_cosine": [[piece._asdict() for piece in row] for row in prompt.by_cosine],
-        "nearest_by_l2": [[piece._asdict() for piece in row] for row in prompt.by_distance],
-        "cosines": prompt.cosines,
-        "gradient_norms": prompt.gradient_norms._asdict(),
-        "movements": prompt.movements._asdict(),
     }

@@ -185,12 +185,7 @@ def infer(
     """
     formats = _list_formats(output.formats)
     check_policy(cut_policy)
-    if dataset is not None and file is None:
-        source = _task_source(dataset)
-    elif file is not None and dataset is None:
-        source = _file_source(file, cut_policy, seed)
-    else:
-        raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
+    source = _source_of(dataset, file, cut_policy, seed)
     decoding = decoding or DecodingConfig()
     folder, several = path_of(output.folder), not isinstance(models.checkpoint_path, str)
     finished, is_made = [], True
@@ -290,20 +285,23 @@ class _Source(NamedTuple):
     dataset: DatasetConfig | None = None
 
 
-def _task_source(dataset: DatasetConfig) -> _Source:
-    return _Source(
-        dataset.mixture_or_task_name,
-        dataset.split or "",
-        "TASK_FEATURE_LENGTHS['inputs']",
-        dataset.task_feature_lengths["inputs"],
-        dataset.cut_policy,
-        functools.partial(task_rows, dataset),
-        lambda _: tokenizer_of(dataset.task().output_features["targets"].vocabulary),
-        dataset=dataset,
-    )
+def _source_of(
+    dataset: DatasetConfig | None, file: InputFile | None, cut_policy: str, seed: int
+) -> _Source:
+    if dataset is not None and file is None:
+        return _Source(
+            dataset.mixture_or_task_name,
+            dataset.split or "",
+            "TASK_FEATURE_LENGTHS['inputs']",
+            dataset.task_feature_lengths["inputs"],
+            dataset.cut_policy,
+            functools.partial(task_rows, dataset),
+            lambda _: tokenizer_of(dataset.task().output_features["targets"].vocabulary),
+            dataset=dataset,
+        )
+    if file is None or dataset is not None:
+        raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
 
-
-def _file_source(file: InputFile, cut_policy: str, seed: int) -> _Source:
     def tokenizer(vocabulary: RunVocabulary) -> Any:
         if "faith_jax.tasks.faithdial" in sys.modules:  # gin may steer its tasks alone
             from faith_jax.tasks import lookup

@@ -297,16 +297,6 @@ class Job:
         """Holds what only one process at a time may do with the folder of the run."""
         return output_lock(self.target, option=self._option, waits=True)
 
-    def _is_used(self) -> bool:
-        """Whether another process takes part in a run here, as far as locks in its folder say."""
-        for path in self.folder.glob(".rows*.jsonl.*"):
-            try:
-                with output_lock(self.folder / path.stem.removeprefix("."), option=self._option):
-                    pass
-            except TakenError:
-                return True
-        return False
-
     def _let_go_if_unused(self) -> None:
         """Removes the folder of a run that has made nothing, if nobody holds a lock in it."""
         # Who takes part on a store is not known: what it is told stays.
@@ -336,11 +326,16 @@ class Job:
         differs = restart or bool(difference(partial_note(self.target), self._run))
         # There is nothing to keep of another input.
         renews = saved is not None and saved["stamp"] != stamp and not has_contents(self.folder)
-        if (differs or renews) and self._is_used():
-            if differs:
-                raise self._taken_error()
-        else:
-            restart = restart or renews
+        is_used = False  # whether another process takes part, as far as locks say
+        for path in self.folder.glob(".rows*.jsonl.*") if differs or renews else ():
+            try:
+                with output_lock(self.folder / path.stem.removeprefix("."), option=self._option):
+                    pass
+            except TakenError:
+                is_used = True
+        if differs and is_used:
+            raise self._taken_error()
+        restart = restart or (renews and not is_used)
         begin_or_resume(self.target, self._run, restart, replaces, self._option)
         if replaces and self._has_output():
             release_partial(self.target, done=True)
@@ -380,8 +375,12 @@ class Job:
                 self._own.close()
                 self._check_note()
                 left = self._find_unfinished_shards(left)
-                in_share = (shard for shard in left if shard.number % count == number)
-                next_shard = next(filter(self._try_to_take, in_share), None)
+                next_shard = None
+                for shard in (shard for shard in left if shard.number % count == number):
+                    with contextlib.suppress(TakenError):
+                        self._own.enter_context(output_lock(shard.rows, option=self._option))
+                        next_shard = shard
+                        break
             if next_shard is not None:
                 done = len(self) - sum(shard.count for shard in left)
                 self.progress.others(done - known_done)
@@ -439,13 +438,6 @@ class Job:
         )
         # First those that nobody has, as far as their locks say.
         return sorted(left, key=lambda shard: f".{shard.rows.name}.lock" in names)
-
-    def _try_to_take(self, shard: Shard) -> bool:
-        try:
-            self._own.enter_context(output_lock(shard.rows, option=self._option))
-        except TakenError:
-            return False
-        return True
 
     @contextlib.contextmanager
     def joining(self) -> Iterator[list[dict[str, Any]] | None]:

@@ -151,10 +151,9 @@ def _ignored_files(
     folder = next((path for path in folders if path.is_dir()), None)
     if folder is None or not (names := ignored_files(dataset, folder, DATASETS)):
         return ""
-    listed, expected = (_join_names(files) for files in (names, list(dataset.files)))
+    listed, expected = (
+        ", ".join(files[:_NAMES])
+        + (f" and {more} more" if (more := len(files) - _NAMES) > 0 else "")
+        for files in (names, list(dataset.files))
+    )
     return f"{folder}: {dataset.name} does not read {listed}; its files are {expected}."
-
-
-def _join_names(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(names[:_NAMES]) + more
