@@ -198,22 +198,19 @@ def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
         if missing := {"id", "scores", "fields"} - set(builder.info.features or ()):
             raise InputError(f"{folder}: a TFDS data set without {', '.join(sorted(missing))}.")
         for split in splits:
-            examples = builder.as_dataset(split=split, shuffle_files=False)
-            for number, example in enumerate(_read_examples(examples), start=1):
-                yield Row(f"{folder}, {split}: row {number}", _scored_fields(example))
+            number = 0
+            # In batches, which is much faster than one by one.
+            for batch in builder.as_dataset(split=split, shuffle_files=False).ragged_batch(_BATCH):
+                columns = _convert_to_lists(batch)
+                for position in range(len(columns["id"])):
+                    number += 1
+                    row = _scored_fields(_example_at(columns, position))
+                    yield Row(f"{folder}, {split}: row {number}", row)
     except (InputError, GeneratorExit):
         raise
     except Exception as error:  # TFDS, TensorFlow and protobuf raise many kinds for broken files
         problem = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{folder}: cannot be read as a TFDS data set ({problem}).") from None
-
-
-def _read_examples(dataset: Any) -> Iterator[dict[str, Any]]:
-    """Yields examples as Python's values; in batches, which is much faster than one by one."""
-    for batch in dataset.ragged_batch(_BATCH):
-        columns = _convert_to_lists(batch)
-        for place in range(len(columns["id"])):
-            yield _example_at(columns, place)
 
 
 def _convert_to_lists(values: Any) -> Any:

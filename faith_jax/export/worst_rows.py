@@ -36,7 +36,27 @@ def write_worst(
     """
     ranked = (row for row in rows if row["scores"][scorers[0]] is not None)
     worst = heapq.nsmallest(count, ranked, key=lambda row: row["scores"][scorers[0]])
-    flat = [_flatten_row(row, scorers, columns) for row in worst]
+    flat: list[dict[str, Any]] = []
+    for row in worst:
+        cells = {columns.get("id") or "id": row["id"]}
+        cells[columns.get("corpus") or "corpus"] = row["corpus"]
+        spec = columns.get("grounding") or "grounding"
+        if "=" in spec:
+            sided = list(zip(row["perspectives"], row["grounding"], strict=True))
+            for side, name in (part.split("=", 1) for part in spec.split(",")):
+                cells[name] = [text for perspective, text in sided if perspective == side]
+        else:
+            cells[spec] = row["grounding"]
+            if row["perspectives"]:
+                cells["perspectives"] = row["perspectives"]
+        for part, field in _PARTS.items():
+            name = columns.get(part) or ("" if part == "history" else part)
+            if name and name not in row["fields"]:
+                cells[name] = row[field]
+        cells |= {name: value for name, value in row["fields"].items() if name not in cells}
+        for name in scorers:
+            cells[f"{name} (score)" if name in cells else name] = row["scores"][name]
+        flat.append(cells)
     texts = [name for part in ("history", "grounding") if (name := columns.get(part, ""))]
     for name in (name for name in texts if flat and name in flat[0]):
         if all(len(row[name]) == 1 for row in flat):  # as their input has them, or may have
@@ -52,30 +72,6 @@ def write_worst(
         writer.writerows([_format_cell(row.get(name)) for name in header] for row in flat)
         write_text(path, buffer.getvalue())
     return len(flat)
-
-
-def _flatten_row(
-    row: ScoredRow, scorers: Sequence[str], columns: Mapping[str, str]
-) -> dict[str, Any]:
-    flat: dict[str, Any] = {columns.get("id") or "id": row["id"]}
-    flat[columns.get("corpus") or "corpus"] = row["corpus"]
-    spec = columns.get("grounding") or "grounding"
-    if "=" in spec:
-        sided = list(zip(row["perspectives"], row["grounding"], strict=True))
-        for side, name in (part.split("=", 1) for part in spec.split(",")):
-            flat[name] = [text for perspective, text in sided if perspective == side]
-    else:
-        flat[spec] = row["grounding"]
-        if row["perspectives"]:
-            flat["perspectives"] = row["perspectives"]
-    for part, field in _PARTS.items():
-        name = columns.get(part) or ("" if part == "history" else part)
-        if name and name not in row["fields"]:
-            flat[name] = row[field]
-    flat |= {name: value for name, value in row["fields"].items() if name not in flat}
-    for name in scorers:
-        flat[f"{name} (score)" if name in flat else name] = row["scores"][name]
-    return flat
 
 
 def _format_cell(value: Any) -> Any:

@@ -168,8 +168,22 @@ class _Program:
                 current = self._computations.setdefault(match[2], {})
                 self._entry = match[2] if match[1] else self._entry
             elif match := _INSTRUCTION.match(line):
-                instruction = _parse_instruction(match[2], match[3], bool(match[1]))
-                current[match[2]] = instruction
+                name, text, is_root = match[2], match[3], bool(match[1])
+                # Its type is one word, or a tuple in parentheses; opcode and operands follow.
+                end = text.index(" ")
+                if text.startswith("("):
+                    end = _find_closing_bracket(text, 0) + 1
+                kind, rest = text[:end], text[end:].lstrip()
+                current[name] = Instruction(name, "", (), (), "", "", is_root)
+                if opcode := _OPCODE.match(rest):
+                    start = opcode.end() - 1
+                    stop = _find_closing_bracket(rest, start)
+                    inside = rest[start + 1 : stop]
+                    operands = tuple(re.findall(r"%([\w.\-]+)", inside))
+                    current[name] = Instruction(
+                        name, opcode[1], _parse_shapes(kind), operands, inside.strip(),
+                        rest[stop + 1 :], is_root,
+                    )  # fmt: skip
         self._work_by_name: dict[str, ProgramWork] = {}
 
     def work(self) -> ProgramWork:
@@ -392,25 +406,6 @@ def _estimate_traffic(kind: str, axes: tuple[str, ...], count: int, size: float)
 
 def _parse_numbers(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", text)]
-
-
-def _parse_instruction(name: str, text: str, is_root: bool) -> Instruction:
-    """Parses what stands behind an instruction's name: type, opcode, operands, attributes."""
-    if text.startswith("("):
-        end = _find_closing_bracket(text, 0) + 1
-    else:
-        end = text.index(" ")
-    kind, rest = text[:end], text[end:].lstrip()
-    opcode = _OPCODE.match(rest)
-    if opcode is None:
-        return Instruction(name, "", (), (), "", "", is_root)
-    start = opcode.end() - 1
-    stop = _find_closing_bracket(rest, start)
-    inside = rest[start + 1 : stop]
-    operands = tuple(re.findall(r"%([\w.\-]+)", inside))
-    return Instruction(
-        name, opcode[1], _parse_shapes(kind), operands, inside.strip(), rest[stop + 1 :], is_root
-    )
 
 
 def _find_closing_bracket(text: str, start: int) -> int:

@@ -135,11 +135,11 @@ def lines(report: Report) -> Iterator[str]:
         mesh = ", ".join(f"{name} {size}" for name, size in plan["mesh"].items())
         devices = pluralize(plan["devices"], "device")
         yield f"{plan['job']} on {plan['topology']}: {devices} ({mesh})"
-        settings = {
+        settings_by_name = {
             name: "+".join(map(str, value.values())) if isinstance(value, Mapping) else value
             for name, value in plan["settings"].items()
         }
-        yield "  " + ", ".join(f"{name} {value}" for name, value in settings.items())
+        yield "  " + ", ".join(f"{name} {value}" for name, value in settings_by_name.items())
         if plan["compiler"] == "CPU":
             yield "  (compiled for CPUs: a GPU's compiler needs other temporaries)"
         yield from _program_lines("", plan)

@@ -115,7 +115,7 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         move_output(folder / "made", target)
         # It has no rows where no claim has gold evidence.
         names = [*options.retrievers, *([FUSED] if len(options.retrievers) > 1 else []), SENTENCES]
-        rows, tidy = [], []
+        cells, tidy = [], []
         for name in names:
             estimate = recall(
                 [math.nan if (share := row[name]) is None else share for row in recalled]
@@ -123,7 +123,7 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
             if estimate.claims:
                 max_evidence = options.sentences if name == SENTENCES else options.documents
                 value, low, high = (100 * figure for figure in (estimate.value, *estimate.interval))
-                rows.append(
+                cells.append(
                     (name, max_evidence, figure_text(value, (low, high), 1), estimate.claims)
                 )
                 tidy.append(
@@ -131,7 +131,7 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
                 )
         columns = ("what", "at most", "recall %", "claims")
         plain = Table("", ("what", "at_most", "recall", "low", "high", "claims"), tuple(tidy))
-        table = Table("Gold evidence that was found", columns, tuple(rows), (), plain)
+        table = Table("Gold evidence that was found", columns, tuple(cells), (), plain)
         if options.json:
             write_json(options.json, {"rows": (table.tidy or table).records()})
     yield f"{target}: evidence of {pluralize(len(evidence_rows), 'claim')}"

@@ -260,10 +260,13 @@ def _compare_with_baseline(
         for scorer in others:
             estimates = []  # of the parts of both classes
             for name, corpus in test.items():
-                names = scorer, options.baseline
-                calls = [corpus.scores[which] >= cuts[which][name] for which in names]
-                of_part = balanced_accuracy_difference(corpus.labels, *calls, units[name].numbers)
-                if not math.isnan(of_part.value + sum(cuts[which][name] for which in names)):
+                cut, base_cut = cuts[scorer][name], cuts[options.baseline][name]
+                calls = corpus.scores[scorer] >= cut
+                base_calls = corpus.scores[options.baseline] >= base_cut
+                of_part = balanced_accuracy_difference(
+                    corpus.labels, calls, base_calls, units[name].numbers
+                )
+                if not math.isnan(of_part.value + cut + base_cut):
                     estimates.append(of_part)
             none = Estimate(math.nan, math.nan, math.nan, 0)
             means.append(mean_estimate(estimates) if estimates else none)

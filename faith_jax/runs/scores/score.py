@@ -125,7 +125,8 @@ def score(
             logger.info("%s is finished: these rows, scorers and options", target)
             is_finished(target, done=not difference(partial_note(target), run))
             bad_rows.take(*finished["bad_rows"])
-            rows, names, left_out = finished["rows"], _scorer_titles(scorers), finished["left_out"]
+            names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
+            rows, left_out = finished["rows"], finished["left_out"]
             summary = ScoreSummary(target, rows, names, left_out, True, worst=options.worst)
             summary.counts.add_json(finished["counts"])
             if options.worst:
@@ -173,7 +174,8 @@ def _score_rows(
     with job, own_devices():
         if not bad_rows.count:  # where another process has read them
             bad_rows.take(*job.known["bad_rows"])
-        names, left_out = _scorer_titles(scorers), job.known["left_out"]
+        names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
+        left_out = job.known["left_out"]
         summary = ScoreSummary(target, len(job), names, left_out, worst=options.worst)
         data_set = None
         if form == TFDS:
@@ -196,9 +198,10 @@ def _score_rows(
                     data_set,
                 )  # fmt: skip
                 forks = score_input.input and not (has_models or several or options.costs)
-                with (
-                    _fork_workers(job, scoring, begin) if forks else contextlib.nullcontext(())
-                ) as workers:
+                workers_of: Any = contextlib.nullcontext(())
+                if forks and len(job.shards) >= 2 * _SHARDS_OF_A_PROCESS:
+                    workers_of = _fork_workers(job, scoring, begin)
+                with workers_of as workers:
                     warnings = scoring.score_shards(job, workers)
         with job.joining() as counts_by_shard:
             if counts_by_shard is not None:
@@ -458,11 +461,6 @@ def _load_scorers(
         except ConfigError as error:
             raise ConfigError(str(error).replace("=NAME.model=", f"={name}.model=")) from None
     return loaded
-
-
-def _scorer_titles(scorers: Iterable[str]) -> list[str]:
-    """Returns the names of scorers, of which "NAME=SCORER" is called NAME."""
-    return list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
 
 
 def _read_scored(lines: pathlib.Path) -> Iterator[ScoredRow]:

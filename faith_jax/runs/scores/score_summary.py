@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import pluralize
@@ -12,7 +12,9 @@ from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.scoring.base import ScoreRange
 
 _Counters = collections.defaultdict[str, collections.Counter[str]]
-_no_counts = functools.partial(collections.defaultdict, collections.Counter)
+_no_counts: Callable[[], _Counters] = functools.partial(
+    collections.defaultdict, collections.Counter
+)
 
 
 @dataclasses.dataclass
