@@ -153,28 +153,30 @@ def scores(split: str, scorers: Sequence[str]) -> DataSet:
         }
     )
     description = f"Examples with the scores of {', '.join(scorers)}."
-    return DataSet("scores", split, features, description, lambda row: _tfds_example(row, scorers))
 
-
-def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
-    nested = {
-        field: {
-            scorer: [
-                dict(zip(_WORD, [*word[:3], -1 if word[3] is None else word[3]], strict=True))
-                for word in row.get(field, {}).get(scorer, [])
-            ]
-            for scorer in scorers
+    def example_of(row: Mapping[str, Any]) -> dict[str, Any]:
+        nested = {
+            field: {
+                scorer: [
+                    dict(zip(_WORD, [*word[:3], -1 if word[3] is None else word[3]], strict=True))
+                    for word in row.get(field, {}).get(scorer, [])
+                ]
+                for scorer in scorers
+            }
+            for field in ("words", "evidence")
         }
-        for field in ("words", "evidence")
-    }
-    scores = {s: float("nan") if row["scores"][s] is None else row["scores"][s] for s in scorers}
-    texts = field_texts(row["fields"])
-    fields = [{"name": name, "value": value} for name, value in texts.items()]
-    label = -1 if row["label"] is None else row["label"]
-    cut = {s: {p: row.get("cut", {}).get(s, {}).get(p, 0) for p in PARTS} for s in scorers}
-    changed = {"label": label, "fields": fields, "scores": scores, "cut": cut} | nested
-    changed["undefined"] = {s: row.get("undefined", {}).get(s, "") for s in scorers}
-    return {**row, **changed, "cut_tokens": {s: row["cut_tokens"].get(s, 0) for s in scorers}}
+        scores = {
+            s: float("nan") if row["scores"][s] is None else row["scores"][s] for s in scorers
+        }
+        texts = field_texts(row["fields"])
+        fields = [{"name": name, "value": value} for name, value in texts.items()]
+        label = -1 if row["label"] is None else row["label"]
+        cut = {s: {p: row.get("cut", {}).get(s, {}).get(p, 0) for p in PARTS} for s in scorers}
+        changed = {"label": label, "fields": fields, "scores": scores, "cut": cut} | nested
+        changed["undefined"] = {s: row.get("undefined", {}).get(s, "") for s in scorers}
+        return {**row, **changed, "cut_tokens": {s: row["cut_tokens"].get(s, 0) for s in scorers}}
+
+    return DataSet("scores", split, features, description, example_of)
 
 
 def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:

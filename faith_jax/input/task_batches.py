@@ -30,13 +30,8 @@ from faith_jax.core.files.stores import is_remote
 from faith_jax.core.settings import BatchSize
 from faith_jax.core.user_modules import import_user_module
 from faith_jax.inference.texts.row_tokens import InputLayout
-from faith_jax.input.layout import (
-    batch_features,
-    pair_features,
-    passage_features,
-)
-from faith_jax.input.order import Order
-from faith_jax.input.packing import Packing, packed_features
+from faith_jax.input.layout import batch_features, packed_features, pair_features, passage_features
+from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache, RowsPart, count_parts, make_parts
 from faith_jax.input.rows import Row, pair_rows, passage_rows, text_rows
 from faith_jax.input.task_examples import TaskExamples, blamed_steps

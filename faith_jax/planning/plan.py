@@ -4,7 +4,7 @@ import contextlib
 import logging
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.core.files import ROWS, report_write_errors, resumable_output, write_json
@@ -15,6 +15,7 @@ from faith_jax.planning.planner import CompilingProcess, Planner, keep_plans_in_
 from faith_jax.planning.sweep import Tried, settings_line
 from faith_jax.planning.topologies import Chip, parse_topology
 from faith_jax.planning.worker import PlanRequest, Recipe, RecipeFacts
+from faith_jax.runs.options import PlanOptions
 
 logger = logging.getLogger("faith_jax")
 
@@ -23,27 +24,7 @@ GIB = 2**30
 _MOST_TRIED = 12  # to find what fits, where the recipe does not
 
 
-class PlanOptions(NamedTuple):
-    """The plans that are wanted, and where they are written.
-
-    Attributes:
-      sweep: try numbers of partitions.
-      partitions: only these; () = all that are possible.
-      least_free: share of a device's memory that a recommendation leaves free.
-      json: file of the whole report; "" = none. A stopped run resumes from what lies beside it.
-      figure: file of the sweep's picture; "" = none.
-      restart: discard what a stopped run has kept.
-    """
-
-    sweep: bool = False
-    partitions: Sequence[int] = ()
-    least_free: float = 0.2
-    json: str = ""
-    figure: str = ""
-    restart: bool = False
-
-
-def plan(recipe: Recipe, topology_name: str, options: PlanOptions) -> Report:
+def plan(recipe: Recipe, options: PlanOptions) -> Report:
     """Plans a recipe, in a process of its own, and writes the report.
 
     Returns:
@@ -56,7 +37,7 @@ def plan(recipe: Recipe, topology_name: str, options: PlanOptions) -> Report:
         where libtpu is missing.
       ProcessError: where the compiler fails.
     """
-    topology = parse_topology(topology_name)
+    topology = parse_topology(options.topology)
     if options.sweep and topology.chip.memory is None:
         raise ConfigError(
             f"--sweep: the memory of {topology.name} is not known; name TPUs or GPUs with "
@@ -76,7 +57,7 @@ def plan(recipe: Recipe, topology_name: str, options: PlanOptions) -> Report:
         if options.figure:
             from faith_jax.report.figures import save_pages
 
-            drawn = sweeps.panels(tried, report["recommended"], options.least_free)
+            drawn = sweeps.panels(tried, report["recommended"], options.free)
             path = pathlib.Path(options.figure)
             save_pages(drawn, sweeps.draw, path, columns=2, lines=1, size=(5.0, 3.6))
         if options.json:
@@ -93,18 +74,18 @@ def report_of(
     first, tried = None, list[Tried]()
     tries: Iterator[Tried] = iter(())
     if options.sweep:
-        tries = sweeps.sweep(planner, facts, chip, options.partitions, options.least_free)
+        tries = sweeps.sweep(planner, facts, chip, options.partitions, options.free)
     else:
         first = planner(PlanRequest())
         if not first["fits"]:
             logger.info("This does not fit; trying other settings")
-            tries = sweeps.sweep(planner, facts, chip, (), options.least_free, first)
+            tries = sweeps.sweep(planner, facts, chip, (), options.free, first)
     for trial in tries:
         logger.info("%s: %s", settings_line(trial.choice), _summarize_plan(trial.plan))
         tried.append(trial)
-        if first and (trial.free_share >= options.least_free or len(tried) == _MOST_TRIED):
+        if first and (trial.free_share >= options.free or len(tried) == _MOST_TRIED):
             break
-    recommended = sweeps.recommend(planner, tried, options.least_free)
+    recommended = sweeps.recommend(planner, tried, options.free)
     report = {
         "plan": recommended and recommended.plan if options.sweep else first,
         "tried": [

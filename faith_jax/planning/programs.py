@@ -24,11 +24,7 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import SLICE_AXIS, Partitioner
 from faith_jax.models.transformer import Transformer, for_decoding, parameter_shapes
 from faith_jax.planning.topologies import partition_counts
-from faith_jax.runs import (
-    infer,
-    setup,
-    train,
-)
+from faith_jax.runs import infer, setup, train
 from faith_jax.scoring.salience.gradients import LENGTHS
 from faith_jax.scoring.salience.maps import maps_program
 from faith_jax.training.trainer import Trainer, merge_params, split_params, with_shardings

@@ -310,12 +310,6 @@ class Job:
             "output."
         )
 
-    def _check_note(self) -> None:
-        """Raises TakenError if the folder is another run's by now: someone has removed ours."""
-        note = partial_note(self.target)
-        if note and difference(note, self._run):
-            raise self._taken_error()
-
     def _has_output(self) -> bool:
         return self._is_finished() if self._is_finished else is_complete(self.target)
 
@@ -373,7 +367,6 @@ class Job:
         while True:
             with self._lock_output():
                 self._own.close()
-                self._check_note()
                 left = self._find_unfinished_shards(left)
                 next_shard = None
                 for shard in (shard for shard in left if shard.number % count == number):
@@ -423,7 +416,10 @@ class Job:
         return sizes
 
     def _find_unfinished_shards(self, shards: Sequence[Shard]) -> list[Shard]:
-        if not partial_note(self.target):
+        note = partial_note(self.target)
+        if note and difference(note, self._run):  # someone has removed ours
+            raise self._taken_error()
+        if not note:
             if self._has_output():  # another process has joined all shards
                 if is_remote(self.folder):
                     remove_tree(self.folder)  # what was uploaded behind it
@@ -447,8 +443,10 @@ class Job:
         """
         with self._lock_output():
             self._own.close()
-            self._check_note()
-            if not partial_note(self.target):
+            note = partial_note(self.target)
+            if note and difference(note, self._run):  # someone has removed ours
+                raise self._taken_error()
+            if not note:
                 yield None
                 return
             counts_by_shard = [shard.read_counts() for shard in self.shards]

@@ -35,13 +35,7 @@ from faith_jax.statistics.estimates import (
     mean_estimate,
     method_note,
 )
-from faith_jax.statistics.scored_corpora import (
-    AVERAGE,
-    Corpus,
-    Kept,
-    check_usable,
-    only_fields,
-)
+from faith_jax.statistics.scored_corpora import AVERAGE, Corpus, Kept, check_usable, only_fields
 from faith_jax.statistics.significance import holm
 from faith_jax.statistics.units import Units, units_of
 

@@ -36,19 +36,8 @@ from faith_jax.runs.scores.protocols import (
     load_protocol,
     undefined_score,
 )
-from faith_jax.statistics.auc_table import (
-    AucTable,
-    auc_figures,
-    auc_rows,
-    auc_table,
-    best_rows,
-)
-from faith_jax.statistics.scored_corpora import (
-    Corpus,
-    check_usable,
-    only_fields,
-    row_notes,
-)
+from faith_jax.statistics.auc_table import AucTable, auc_figures, auc_rows, auc_table, best_rows
+from faith_jax.statistics.scored_corpora import Corpus, check_usable, only_fields, row_notes
 
 logger = logging.getLogger("faith_jax")
 
