@@ -69,14 +69,12 @@ def write_worst(
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(map(guard_formula, header))
-        writer.writerows([_format_cell(row.get(name)) for name in header] for row in flat)
+        for row in flat:
+            for name, value in row.items():
+                if isinstance(value, str):
+                    row[name] = value if _NUMBER.fullmatch(value) else guard_formula(value)
+                elif not isinstance(value, int | float | None):
+                    row[name] = json.dumps(value, ensure_ascii=False)
+            writer.writerow(map(row.get, header))
         write_text(path, buffer.getvalue())
     return len(flat)
-
-
-def _format_cell(value: Any) -> Any:
-    if isinstance(value, str):
-        return value if _NUMBER.fullmatch(value) else guard_formula(value)
-    if isinstance(value, int | float | None):
-        return value
-    return json.dumps(value, ensure_ascii=False)

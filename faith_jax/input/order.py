@@ -2,8 +2,8 @@
 
 Each member of a mixture is shuffled anew in each of its epochs, by a permutation of its row
 numbers. Members take turns in proportion to their weights. Any place of the order is computed
-without those before it. Where rows are packed, several of them share a row of a batch; rows that are
-scored are packed by `inference.packing`.
+without those before it. Where rows are packed, several of them share a row of a batch; those that
+are scored are packed by `inference.packing`.
 """
 
 import dataclasses

@@ -207,10 +207,22 @@ def by_vector(curve: Curve) -> dict[str, Curve]:
 
 def prompt_page(title: str, report: PromptReport) -> str:
     """Returns the page: warnings, tables, curves, and cosines between each prompt's vectors."""
+
+    def shade_cosine(cosine: float) -> dict[str, Any]:
+        if math.isnan(cosine):
+            return {"text": _DASH, "weight": "0", "negative": False, "ink": ink(POSITIVE, 0)}
+        weight, is_negative = 0.6 * abs(cosine), cosine < 0
+        return {
+            "text": f"{cosine:.2f}",
+            "weight": f"{weight:.2f}",
+            "negative": is_negative,
+            "ink": ink(NEGATIVE if is_negative else POSITIVE, weight),
+        }
+
     grids = [
         {
             "title": f"{run.name}: {prompt.name}",
-            "rows": [[_shade_cosine(value) for value in row] for row in prompt.cosines.tolist()],
+            "rows": [[shade_cosine(value) for value in row] for row in prompt.cosines.tolist()],
         }
         for run in report.runs
         for prompt in run.prompts.values()
@@ -223,18 +235,6 @@ def prompt_page(title: str, report: PromptReport) -> str:
         panels=[draw_panel(panel) for panel in prompt_panels(report.runs)],
         grids=grids,
     )
-
-
-def _shade_cosine(cosine: float) -> dict[str, Any]:
-    if math.isnan(cosine):
-        return {"text": _DASH, "weight": "0", "negative": False, "ink": ink(POSITIVE, 0)}
-    weight, is_negative = 0.6 * abs(cosine), cosine < 0
-    return {
-        "text": f"{cosine:.2f}",
-        "weight": f"{weight:.2f}",
-        "negative": is_negative,
-        "ink": ink(NEGATIVE if is_negative else POSITIVE, weight),
-    }
 
 
 def draw_panel(panel: CurvePanel) -> dict[str, Any]:
