@@ -75,24 +75,31 @@ def configure_alike(configure: Callable[[], None]) -> None:
         digest = _hash_text(_FAILED if failed else f"{versions}\n{gin.config_str()}")
         digests = from_all(digest, "all have read their configurations")
         if failed is None:
-            unread = np.flatnonzero((digests == _hash_text(_FAILED)).all(axis=1))
-            if unread.size:
-                raise ConfigError(
-                    f"process {unread[0]} could not read its configuration; see what it says."
-                )
-            differing = np.flatnonzero((digests != digests[0]).any(axis=1))
-            if differing.size:
-                raise ConfigError(
-                    f"process {', '.join(map(str, differing))} of this run has other gin files, "
-                    "--gin options or versions of faith_jax, JAX or Python than process 0; start "
-                    "all processes with the same command, but for --process_index."
-                )
+            _check_equal_digests(digests)
     if failed is not None:
         raise failed
 
 
 def _hash_text(text: str) -> np.ndarray:
     return np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8)
+
+
+def _check_equal_digests(digests: np.ndarray) -> None:
+    """Compares digests [processes, 32] of configurations and versions."""
+    failed = (digests == _hash_text(_FAILED)).all(axis=1)
+    if failed.any():
+        raise ConfigError(
+            f"process {np.flatnonzero(failed)[0]} could not read its configuration; see what it "
+            "says."
+        )
+    differs = (digests != digests[0]).any(axis=1)
+    if differs.any():
+        names = ", ".join(map(str, np.flatnonzero(differs)))
+        raise ConfigError(
+            f"process {names} of this run has other gin files, --gin options or versions of "
+            "faith_jax, JAX or Python than process 0; start all processes with the same command, "
+            "but for --process_index."
+        )
 
 
 def begin_job(begin: Callable[[bool], Job], restart: bool) -> Job:

@@ -225,7 +225,7 @@ def split(rows: Iterable[_PlacedRow], shards: int = 0) -> list[dict[str, Any]]:
     ]
 
 
-class Job:
+class Job(contextlib.AbstractContextManager["Job"]):
     """A run whose shards this process computes together with others.
 
     Attributes:
@@ -480,9 +480,6 @@ class Job:
             for shard in self.shards:
                 with open_binary(shard.rows) as rows:
                     shutil.copyfileobj(rows, joined)
-
-    def __enter__(self) -> "Job":
-        return self
 
     def __exit__(self, *error: Any) -> None:
         """Lets go of the shard of this process, and of a run that has made nothing."""
