@@ -31,7 +31,7 @@ from faith_jax.scoring.registry import scorer_names
 logger = logging.getLogger("faith_jax")
 
 # No score is larger; beyond it, differences and the bins of a histogram overflow.
-LARGEST_SCORE = 1e100
+_LARGEST_SCORE = 1e100
 _WORD = "[start, end, score, number of the grounding's text or null] within the text"
 
 
@@ -101,7 +101,7 @@ def _score_first(path: pathlib.Path, advice: str = "Score") -> str:
     return f" {advice} its responses first: {command}"
 
 
-_Value = Annotated[float, msgspec.Meta(ge=-LARGEST_SCORE, le=LARGEST_SCORE)]
+_Value = Annotated[float, msgspec.Meta(ge=-_LARGEST_SCORE, le=_LARGEST_SCORE)]
 _Whole = Annotated[int, msgspec.Meta(ge=-(10**18), le=10**18)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Texts = list[str] | str | None
@@ -153,7 +153,7 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
             scores = fields["scores"]
             for scorer, score in scores.items() if isinstance(scores, dict) else ():
                 is_number = isinstance(score, int | float) and not isinstance(score, bool)
-                if score is not None and not (is_number and abs(score) <= LARGEST_SCORE):
+                if score is not None and not (is_number and abs(score) <= _LARGEST_SCORE):
                     expected = "a finite number or null"
                     raise field_error(place, f"scores.{scorer}", expected, score) from None
             raw = convert_row(fields, place, _RawRow, strip=False)  # says what is wrong
@@ -207,7 +207,7 @@ def _read_words(words: _Words, row: ScoredRow, place: str, field: str) -> dict[s
                 is_word = field == "words"  # a passage of evidence is none of the response
                 if number is not None:
                     is_word = isinstance(number, int) and 0 <= number < len(texts)
-                is_word &= type(score) in (int, float) and abs(score) <= LARGEST_SCORE
+                is_word &= type(score) in (int, float) and abs(score) <= _LARGEST_SCORE
                 is_word &= isinstance(start, int) and isinstance(end, int)
             if is_word:
                 text = (row["generated_text"] or "") if number is None else texts[number]

@@ -72,7 +72,7 @@ class Shape(NamedTuple):
         return 0.0 if self.space else self.bytes
 
 
-class Instruction(NamedTuple):
+class _Instruction(NamedTuple):
     """An instruction of a computation."""
 
     name: str
@@ -158,11 +158,11 @@ class _Program:
 
     def __init__(self, text: str, mesh: Mapping[str, int]):
         self._mesh = dict(mesh)
-        self._computations: dict[str, dict[str, Instruction]] = {}
+        self._computations: dict[str, dict[str, _Instruction]] = {}
         self._entry = ""
         partitions = re.search(r"num_partitions=(\d+)", text.partition("\n")[0])
         self._devices = int(partitions[1]) if partitions else math.prod(self._mesh.values())
-        current: dict[str, Instruction] = {}
+        current: dict[str, _Instruction] = {}
         for line in text.splitlines():
             if match := _COMPUTATION.match(line):
                 current = self._computations.setdefault(match[2], {})
@@ -174,13 +174,13 @@ class _Program:
                 if text.startswith("("):
                     end = _find_closing_bracket(text, 0) + 1
                 kind, rest = text[:end], text[end:].lstrip()
-                current[name] = Instruction(name, "", (), (), "", "", is_root)
+                current[name] = _Instruction(name, "", (), (), "", "", is_root)
                 if opcode := _OPCODE.match(rest):
                     start = opcode.end() - 1
                     stop = _find_closing_bracket(rest, start)
                     inside = rest[start + 1 : stop]
                     operands = tuple(re.findall(r"%([\w.\-]+)", inside))
-                    current[name] = Instruction(
+                    current[name] = _Instruction(
                         name, opcode[1], _parse_shapes(kind), operands, inside.strip(),
                         rest[stop + 1 :], is_root,
                     )  # fmt: skip
@@ -205,7 +205,7 @@ class _Program:
         return self._work_by_name[name]
 
     def _instruction_work(
-        self, op: Instruction, computation: Mapping[str, Instruction]
+        self, op: _Instruction, computation: Mapping[str, _Instruction]
     ) -> ProgramWork:
         if op.opcode in _FREE or op.opcode.endswith("-done"):
             return _NOTHING
@@ -265,7 +265,7 @@ class _Program:
             total = dataclasses.replace(total, collectives=moved)
         return total
 
-    def _own_arithmetic(self, op: Instruction, computation: Mapping[str, Instruction]) -> Work:
+    def _own_arithmetic(self, op: _Instruction, computation: Mapping[str, _Instruction]) -> Work:
         kind = op.opcode.removesuffix("-start")
         if kind in _COLLECTIVES:
             inputs = [computation[name] for name in op.operands if name in computation]
@@ -286,14 +286,14 @@ class _Program:
             return Work(operations=2.0 * math.prod(op.shapes[0].dims) * summed)
         return Work()
 
-    def _called_computations(self, op: Instruction) -> list[str]:
+    def _called_computations(self, op: _Instruction) -> list[str]:
         names = []
         for single, several in _CALLED.findall(op.attributes):
             names += [single] if single else [n.strip().lstrip("%") for n in several.split(",")]
         return [name for name in names if name in self._computations]
 
     def _count_loop_turns(
-        self, loop: Instruction, computation: Mapping[str, Instruction]
+        self, loop: _Instruction, computation: Mapping[str, _Instruction]
     ) -> int | None:
         """Returns how often a loop runs; None = it depends on more than a counter."""
         if count := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.attributes):
@@ -319,7 +319,9 @@ class _Program:
         step = next((number for number in summands if number is not None), 1)
         return -(-(int(limit.inside) - start) // step)
 
-    def _read_constant(self, op: Instruction, computation: Mapping[str, Instruction]) -> int | None:
+    def _read_constant(
+        self, op: _Instruction, computation: Mapping[str, _Instruction]
+    ) -> int | None:
         """Returns a whole number that is known when the program is compiled, else None."""
         while op.opcode in ("copy", "bitcast"):
             op = computation[op.operands[0]]
@@ -327,7 +329,7 @@ class _Program:
 
     def _read_bytes(
         self,
-        parameter: Instruction,
+        parameter: _Instruction,
         shapes: Sequence[Shape],
         name: str,
     ) -> float:
@@ -351,7 +353,7 @@ class _Program:
                 return total_bytes
         return min(read, total_bytes)
 
-    def _find_parameters(self, name: str) -> dict[int, Instruction]:
+    def _find_parameters(self, name: str) -> dict[int, _Instruction]:
         instructions = self._computations[name].values()
         return {int(op.inside): op for op in instructions if op.opcode == "parameter"}
 
@@ -427,7 +429,7 @@ def _parse_shapes(text: str) -> tuple[Shape, ...]:
     return tuple(shapes)
 
 
-def _moved_bytes(op: Instruction, computation: Mapping[str, Instruction]) -> float:
+def _moved_bytes(op: _Instruction, computation: Mapping[str, _Instruction]) -> float:
     """Returns the bytes that an instruction outside of fusions reads and writes."""
     operands = [computation[name].shapes for name in op.operands if name in computation]
     if op.opcode in ("copy-start", "slice-start", "async-start"):
@@ -449,11 +451,11 @@ def _moved_bytes(op: Instruction, computation: Mapping[str, Instruction]) -> flo
     return written + sum(s.main_bytes for shapes in operands for s in shapes)
 
 
-def _is_cublas(op: Instruction) -> bool:
+def _is_cublas(op: _Instruction) -> bool:
     return op.opcode == "custom-call" and _CUBLAS in op.attributes
 
 
-def _convolution_operations(op: Instruction, shapes: Sequence[Shape]) -> float:
+def _convolution_operations(op: _Instruction, shapes: Sequence[Shape]) -> float:
     """Returns the operations of a convolution, in whose form TPUs have all matrix products.
 
     Where a dimension of a product is a batch's, the window's dilation makes all but one of its
