@@ -101,12 +101,12 @@ def binary_agreement(
     # all pairs.
     sums = []
     for table in several:
-        raters, others = len(table), len(table) - 1
+        raters, other_raters = len(table), len(table) - 1
         yes = table.sum(axis=0).astype(np.float64)
         no = raters - yes
-        agreeing = (yes * (yes - 1) + no * (no - 1)) / (raters * others)
-        parts = (np.ones_like(yes), yes, no, agreeing, yes * no / others)
-        sums.append([part.sum() for part in (*parts, yes * (yes - 1) / 2, yes * others)])
+        agreeing = (yes * (yes - 1) + no * (no - 1)) / (raters * other_raters)
+        parts = (np.ones_like(yes), yes, no, agreeing, yes * no / other_raters)
+        sums.append([part.sum() for part in (*parts, yes * (yes - 1) / 2, yes * other_raters)])
     by_response = np.stack(sums, axis=1)
     same_raters = len({len(table) for table in several}) == 1
 

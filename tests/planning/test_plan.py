@@ -14,6 +14,7 @@ from faith_jax.planning.plan import lines, report_of
 from faith_jax.planning.planner import CompilingProcess, keep_plans_in_file
 from faith_jax.planning.topologies import CHIPS, parse_topology
 from faith_jax.planning.worker import PlanRequest, RecipeFacts
+from faith_jax.runs.options import PlanOptions
 from tests.planning.conftest import FOLDERS
 
 TINY = [f"--gin_search_paths={FOLDERS[0]}", "--gin_file=tiny.gin", "--gin.BATCH_SIZE=8"]

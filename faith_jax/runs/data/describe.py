@@ -95,25 +95,25 @@ def describe(
         return
     dataset = prepare_builder(builder, config, data_dir, raw_folder)
     splits = {split: _load_examples(dataset, split) for split in dataset.info.splits}
-    shown = []
+    selected = []
     if builder.name in _DIALOGUES:
-        shown.append(tables.dialogue_table(builder.name, splits))
+        selected.append(tables.dialogue_table(builder.name, splits))
     if builder.name == "faithdial":
         turns = [example for examples in splits.values() for example in examples]
-        shown.append(tables.faithdial_table(splits, before))
-        shown.append(tables.share_by_class({"Wizard of Wikipedia": turns}))
+        selected.append(tables.faithdial_table(splits, before))
+        selected.append(tables.share_by_class({"Wizard of Wikipedia": turns}))
     else:
         fields = _COUNTED[builder.name]
         title = f"{builder.name}: examples" + (f" by {', '.join(fields)}" if fields else "")
-        shown.append(tables.count_table(title, splits, fields))
+        selected.append(tables.count_table(title, splits, fields))
     if builder.name == "faithdial_audit":
-        shown.append(tables.share_by_class(splits))
+        selected.append(tables.share_by_class(splits))
     if builder.name in _CLAIMS:
         claims = [example for examples in splits.values() for example in examples]
-        shown.append(tables.bias_table(claims, "response", "response_label"))
+        selected.append(tables.bias_table(claims, "response", "response_label"))
     if knowledge_of := _KNOWLEDGE.get(builder.name):
-        shown.append(tables.extractiveness_table(splits, _read_response, knowledge_of))
-    for table in shown:
+        selected.append(tables.extractiveness_table(splits, _read_response, knowledge_of))
+    for table in selected:
         yield render_table(table).rstrip("\n")
         yield ""
     if plot:

@@ -126,8 +126,10 @@ def prepare(
     if tell_ignored and builder_config is not None and not builder_config.sample:
         raw = builder_config.dataset
         if raw_folder is None:  # what else lies in TFDS's manual folder is of other data sets
-            made = builder(config=config, data_dir=data_dir and os.path.expanduser(data_dir))
-            folders = [manual_folder(made) / raw.folder]
+            full_builder = builder(
+                config=config, data_dir=data_dir and os.path.expanduser(data_dir)
+            )
+            folders = [manual_folder(full_builder) / raw.folder]
         else:
             folders = [pathlib.Path(raw_folder) / raw.folder, pathlib.Path(raw_folder)]
         folder = next((path for path in folders if path.is_dir()), None)

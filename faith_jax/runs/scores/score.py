@@ -486,16 +486,15 @@ def _write_output(
     """
 
     def note(contents: pathlib.Path) -> None:
-        known = job.known
         fields = {
             "run": run,
             "stamp": job.stamp,
             "output": _output_stamp(job.target, contents),
-            "left_out": known["left_out"],
-            "bad_rows": known["bad_rows"],
+            "left_out": job.known["left_out"],
+            "bad_rows": job.known["bad_rows"],
             "rows": len(job),
             "counts": vars(summary.counts),
-            "columns": known["notes"]["columns"],
+            "columns": job.known["notes"]["columns"],
             "costs": costs,
         }
         write_json(note_file, fields)
