@@ -96,10 +96,37 @@ def binary_agreement(
     items = sum(table.shape[1] for table in several)
     if not items:
         return Agreement(len(several), 0, yes_share)
-    parts = np.stack([_sum_over_items(table) for table in several], axis=1)
+    # The parts of all figures, each a sum over the items of a response: items, yes, no, agreeing
+    # pairs over pairs, disagreeing pairs over others, pairs that both say yes, and yes of either in
+    # all pairs.
+    sums = []
+    for table in several:
+        raters, other_raters = len(table), len(table) - 1
+        yes = table.sum(axis=0).astype(np.float64)
+        no = raters - yes
+        agreeing = (yes * (yes - 1) + no * (no - 1)) / (raters * other_raters)
+        parts = (np.ones_like(yes), yes, no, agreeing, yes * no / other_raters)
+        sums.append([part.sum() for part in (*parts, yes * (yes - 1) / 2, yes * other_raters)])
+    by_response = np.stack(sums, axis=1)
     same_raters = len({len(table) for table in several}) == 1
+
+    def compute_figures(weights: NDArray[Any]) -> NDArray[np.float64]:
+        """Returns `_FIGURES` [4, draws] of responses with weights [draws, responses]."""
+        items, yes, no, agreeing, disagreeing, both_yes, either = by_response @ weights.T
+        total = yes + no
+        with np.errstate(divide="ignore", invalid="ignore"):
+            agreement = agreeing / items
+            alpha = 1 - (total - 1) * disagreeing / (yes * no)
+            chance = (yes / total) ** 2 + (no / total) ** 2
+            kappa = (agreement - chance) / (1 - chance)
+            f1 = 2 * both_yes / either
+        mixed = (yes > 0) & (no > 0)
+        alpha = np.where(mixed, alpha, np.nan)
+        kappa = np.where(mixed & same_raters, kappa, np.nan)
+        return np.stack([agreement, alpha, kappa, f1])
+
     drawn = bootstrap(
-        lambda weights: _compute_figures(parts @ weights.T, same_raters),
+        compute_figures,
         len(several),
         Draws(resamples, confidence, seed),
         # All at once: in parts, the last bits of the sums would be others.
@@ -111,46 +138,20 @@ def binary_agreement(
     return Agreement(len(several), items, yes_share, **figures)
 
 
-def _sum_over_items(table: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Returns the parts of all figures, each a sum over the items of one response.
-
-    They are: items, yes, no, agreeing pairs over pairs, disagreeing pairs over others, pairs that
-    both say yes, and yes of either in all pairs.
-    """
-    raters = len(table)
-    yes = table.sum(axis=0).astype(np.float64)
-    no = raters - yes
-    other_raters = raters - 1
-    agreeing = (yes * (yes - 1) + no * (no - 1)) / (raters * other_raters)
-    both_yes, either = yes * (yes - 1) / 2, yes * other_raters
-    parts = (np.ones_like(yes), yes, no, agreeing, yes * no / other_raters, both_yes, either)
-    return np.array([part.sum() for part in parts])
-
-
-def _compute_figures(sums: NDArray[np.float64], same_raters: bool) -> NDArray[np.float64]:
-    """Returns `_FIGURES` [4, columns] of summed parts [7, columns]."""
-    items, yes, no, agreeing, disagreeing, both_yes, either = sums
-    total = yes + no
-    with np.errstate(divide="ignore", invalid="ignore"):
-        agreement = agreeing / items
-        alpha = 1 - (total - 1) * disagreeing / (yes * no)
-        chance = (yes / total) ** 2 + (no / total) ** 2
-        kappa = (agreement - chance) / (1 - chance)
-        f1 = 2 * both_yes / either
-    mixed = (yes > 0) & (no > 0)
-    alpha = np.where(mixed, alpha, np.nan)
-    kappa = np.where(mixed & same_raters, kappa, np.nan)
-    return np.stack([agreement, alpha, kappa, f1])
-
-
 def agreement_table(
     annotations: Annotations, resamples: int = 1000, confidence: float = 0.95, seed: int = 0
 ) -> tuple[Table, dict[str, Any]]:
     """Returns how far the annotators of sheets agree, as a table and as JSON has it."""
     settings = (resamples, confidence, seed)
+    questions: dict[str, tuple[str, ...]] = {error: (error,) for error in ERRORS}
+    questions |= {"any full error": FULL_ERRORS, "any error": ERRORS}
+    groups = annotations.by_id().values()
     marks = {
-        name: binary_agreement(units, *settings)
-        for name, units in _rate_answers(annotations).items()
+        name: binary_agreement(
+            [[[any(mark.answers[e] for e in errors)] for mark in marks] for marks in groups],
+            *settings,
+        )
+        for name, errors in questions.items()
     }
     named = {
         name: binary_agreement(units, *settings)
@@ -184,17 +185,6 @@ def agreement_table(
         "seed": seed,
         "marks": {name: dataclasses.asdict(agreement) for name, agreement in marks.items()},
         "named": {name: dataclasses.asdict(agreement) for name, agreement in named.items()},
-    }
-
-
-def _rate_answers(annotations: Annotations) -> dict[str, list[list[list[bool]]]]:
-    """Returns annotators' answers by question: the ratings [annotators, 1] of each response."""
-    questions: dict[str, tuple[str, ...]] = {error: (error,) for error in ERRORS}
-    questions |= {"any full error": FULL_ERRORS, "any error": ERRORS}
-    groups = annotations.by_id().values()
-    return {
-        name: [[[any(mark.answers[e] for e in errors)] for mark in marks] for marks in groups]
-        for name, errors in questions.items()
     }
 
 

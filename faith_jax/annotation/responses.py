@@ -98,7 +98,11 @@ def _normalize_fields(
     grounding = _find_first_field(
         (*_GROUNDINGS, *SIDE_FIELDS, "inputs"), fields, place, "grounding"
     )
-    texts = _move_scored_fields_up(fields)
+    texts: dict[str, Any] = {}
+    if "scores" in fields and isinstance(fields.get("fields"), dict | list):
+        # A row that `score` has written has further fields in `fields`; Parquet a list of pairs.
+        scored_fields = dict(fields["fields"])
+        texts = {name: value for name, value in scored_fields.items() if name not in _DROPPED}
     texts |= {name: value for name, value in fields.items() if name not in _RESPONSES}
     texts["response"] = fields[response]
     # A grounding in one field stays as it is.
@@ -108,35 +112,13 @@ def _normalize_fields(
     if grounding in SIDE_FIELDS:
         return texts | {name: fields.get(name) for name in SIDE_FIELDS}, False
     # A row of `infer` has the query and both sides as one text.
-    pairs = _parse_inputs(fields["inputs"], place)
-    sides, by_sentence = _split_sides(pairs, topics)
-    if isinstance(texts["response"], str):  # infer leaves the braces to who gave the inputs
-        texts["response"] = npov_response(texts["response"])
-    # A history that the row has itself stays: it is the query with the turns before it.
-    return {"history": pairs["query"].strip(), **texts, **sides}, by_sentence
-
-
-def _move_scored_fields_up(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a row that `score` has written says in its `fields`; {} for other rows."""
-    if "scores" not in fields or not isinstance(fields.get("fields"), dict | list):
-        return {}
-    # Parquet has a list of pairs.
-    return {n: value for n, value in dict(fields["fields"]).items() if n not in _DROPPED}
-
-
-def _parse_inputs(inputs: Any, place: str) -> dict[str, str]:
-    """Returns the query and the sides in a text such as "{query: …} {pro: …} {con: …}"."""
+    inputs = fields["inputs"]
     pairs = dict(_PAIR.findall(inputs)) if isinstance(inputs, str) else {}
     if not {"query", *SIDES} <= set(pairs):
         raise field_error(
             place, "inputs", "a text as '{query: ...} {pro: ...} {con: ...}'", inputs,
             f"give {' and '.join(SIDE_FIELDS)}, or a grounding",
         )  # fmt: skip
-    return pairs
-
-
-def _split_sides(pairs: Mapping[str, str], topics: Topics) -> tuple[dict[str, list[str]], bool]:
-    """Returns the arguments of both sides by field, and whether any are single sentences."""
     known_topics = topics()
     try:
         topic = npov.retrieve(known_topics, pairs["query"].strip())
@@ -150,7 +132,10 @@ def _split_sides(pairs: Mapping[str, str], topics: Topics) -> tuple[dict[str, li
         arguments = split_into_arguments(text, topic_arguments)
         by_sentence |= arguments is None
         sides[field] = arguments or split_sentences(text)
-    return sides, by_sentence
+    if isinstance(texts["response"], str):  # infer leaves the braces to who gave the inputs
+        texts["response"] = npov_response(texts["response"])
+    # A history that the row has itself stays: it is the query with the turns before it.
+    return {"history": pairs["query"].strip(), **texts, **sides}, by_sentence
 
 
 def _find_first_field(

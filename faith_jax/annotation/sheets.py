@@ -172,7 +172,19 @@ def read_sheet(path: pathlib.Path, marks: Sequence[str] = MARKS) -> Iterator[She
       ConfigError: for another ending than .csv and .jsonl.
       InputError: for a file that is no sheet, and for a sheet without rows.
     """
-    rows = read_jsonl(path) if sheet_format(path) == "jsonl" else _csv_rows(path, marks)
+    rows: Iterator[Row]
+    if sheet_format(path) == "jsonl":
+        rows = read_jsonl(path)
+    else:
+        header = decode_line(next(read_lines(path), b""), f"{path}:1").rstrip("\r\n")
+        delimiter = max(",;\t", key=header.count)
+        if header.strip():  # the reader of CSV reports an empty file
+            _check_columns(next(csv.reader([header], delimiter=delimiter)), f"{path}:1", marks)
+        rows = (
+            Row(place, {name: unguard_formula(cell) for name, cell in cells.items()})
+            for place, cells in read_csv(path, (), delimiter=delimiter)
+            if any(cell.strip() for cell in cells.values())
+        )
     empty = True
     for place, fields in rows:
         empty = False
@@ -185,16 +197,6 @@ def read_sheet(path: pathlib.Path, marks: Sequence[str] = MARKS) -> Iterator[She
         yield SheetRow(place, example, texts.annotator.strip(), cells)
     if empty:
         raise InputError(f"{path}: has no rows; write a sheet with: faith-jax annotate write")
-
-
-def _csv_rows(path: pathlib.Path, marks: Sequence[str]) -> Iterator[Row]:
-    header = decode_line(next(read_lines(path), b""), f"{path}:1").rstrip("\r\n")
-    delimiter = max(",;\t", key=header.count)
-    if header.strip():  # the reader of CSV reports an empty file
-        _check_columns(next(csv.reader([header], delimiter=delimiter)), f"{path}:1", marks)
-    for place, cells in read_csv(path, (), delimiter=delimiter):
-        if any(cell.strip() for cell in cells.values()):
-            yield Row(place, {name: unguard_formula(cell) for name, cell in cells.items()})
 
 
 def _check_columns(names: Collection[str], place: str, marks: Sequence[str]) -> None:

@@ -80,33 +80,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    try:
-        add_commands(_add_subparsers(parser), _named_commands(command_line), command_line[1:])
-    except ConfigError as error:
-        show(f"{parser.prog}: {first_line(error)}", sys.stderr)
-        return 2
-    return _run_command_line(parser, command_line)
-
-
-def _named_commands(arguments: Sequence[str]) -> Sequence[type]:
-    """Returns the command that the arguments begin with; else all that there are.
-
-    So that only the command that runs is imported.
-    """
-    first = arguments[0] if arguments else ""
-    for command in _COMMANDS:
-        if command_name(command) == first:
-            return (command,)
-    names = entry_point_names(COMMAND_ENTRY_POINTS)
+    # Only the command that runs is imported; where none is named, all are listed.
+    first = command_line[0] if command_line else ""
+    commands: list[type] = [command for command in _COMMANDS if command_name(command) == first]
+    names = [] if commands else entry_point_names(COMMAND_ENTRY_POINTS)
     if first in names:
-        return [load_named(first, COMMAND_ENTRY_POINTS, type, "command")]
-    commands = list(_COMMANDS)
+        names = [first]
+    elif not commands:
+        commands = list(_COMMANDS)
     for name in names:
         try:
             commands.append(load_named(name, COMMAND_ENTRY_POINTS, type, "command"))
         except ConfigError as error:  # of a package that is broken: the others are listed
-            show(f"faith-jax: warning: {first_line(error)}", sys.stderr)
-    return commands
+            if name == first:
+                show(f"{parser.prog}: {first_line(error)}", sys.stderr)
+                return 2
+            show(f"{parser.prog}: warning: {first_line(error)}", sys.stderr)
+    return _run_command_line(parser, commands, command_line)
 
 
 def t5x_main(arguments: Sequence[str] | None = None) -> int:
@@ -114,7 +104,6 @@ def t5x_main(arguments: Sequence[str] | None = None) -> int:
     parser = CommandParser(
         prog="t5x", description="faith_jax's runs, with the gin dialect and flags of T5X."
     )
-    add_commands(_add_subparsers(parser), _GIN_RUNS)
     try:
         command_line, notices = translate_flags(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as error:
@@ -122,12 +111,7 @@ def t5x_main(arguments: Sequence[str] | None = None) -> int:
         return 2
     for line in notices:
         show(f"{parser.prog}: {line}", sys.stderr)
-    return _run_command_line(parser, command_line)
-
-
-def _add_subparsers(parser: CommandParser) -> argparse._SubParsersAction:
-    parser.add_argument("--version", action="version", version=f"faith_jax {__version__}")
-    return parser.add_subparsers(dest="command", metavar="command", required=True)
+    return _run_command_line(parser, _GIN_RUNS, command_line)
 
 
 class LogFormat(logging.Formatter):
@@ -153,7 +137,16 @@ def _hint_at_argument(argument: str, called: CommandParser) -> str:
     return did_you_mean(name, (option_name.removeprefix("--") for option_name in names), "--")
 
 
-def _run_command_line(parser: CommandParser, command_line: Sequence[str]) -> int:
+def _run_command_line(
+    parser: CommandParser, commands: Sequence[type], command_line: Sequence[str]
+) -> int:
+    parser.add_argument("--version", action="version", version=f"faith_jax {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="command", required=True)
+    try:
+        add_commands(subparsers, commands, command_line[1:])
+    except ConfigError as error:
+        show(f"{parser.prog}: {first_line(error)}", sys.stderr)
+        return 2
     if not command_line:
         parser.print_help()
         return 0

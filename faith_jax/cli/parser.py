@@ -68,7 +68,11 @@ def add_commands(
         owners = {name: base for base, names in declared.items() for name in names}
         help_texts = dict[str, tuple[str, str]]()  # by field; what the last class says counts
         for base in reversed(cls.__mro__):
-            help_texts |= _parse_attribute_docs(base.__doc__ or "")
+            text = base.__doc__ or ""
+            listed = inspect.cleandoc(text).partition("Attributes:\n")[2].partition("\n\n")[0]
+            entries = re.split(r"^  (?=\S)", listed, flags=re.MULTILINE)[1:]
+            matches = [_ATTRIBUTE.fullmatch(" ".join(entry.split())) for entry in entries]
+            help_texts |= {match[1]: (match[2] or "", match[3]) for match in matches if match}
         for base, names in declared.items():
             title = vars(base).get("group")
             group = parser.add_argument_group(title) if title else parser
@@ -87,14 +91,6 @@ def command_name(cls: type) -> str:
     """Returns the name of a class's command."""
     dashed = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
     return str(getattr(cls, "name", dashed))
-
-
-def _parse_attribute_docs(text: str) -> dict[str, tuple[str, str]]:
-    """Returns by attribute what stands for its value ("" = its name) and what it is for."""
-    listed = inspect.cleandoc(text).partition("Attributes:\n")[2].partition("\n\n")[0]
-    entries = re.split(r"^  (?=\S)", listed, flags=re.MULTILINE)[1:]
-    matches = [_ATTRIBUTE.fullmatch(" ".join(entry.split())) for entry in entries]
-    return {match[1]: (match[2] or "", match[3]) for match in matches if match}
 
 
 def _add_option(

@@ -60,48 +60,42 @@ class Quickstart:
         if "://" in self.output:
             raise ConfigError(f"OUTPUT: {self.output}: expected a folder of this machine.")
         with working_folder(pathlib.Path(self.output).expanduser(), "OUTPUT") as (folder, _):
-            return self._run_steps(folder)
-
-    def _run_steps(self, folder: pathlib.Path) -> int:
-        finished, start = self._finished_steps(folder), time.monotonic()
-        if finished == len(_STEPS):
-            show(f"{folder} is finished; remove it to begin anew. It has:")
-        elif finished:
-            show(f"{folder}: going on behind step {finished} of {len(_STEPS)}")
-        for number, step in enumerate(_STEPS[finished:], finished):
-            write_json(folder / _NOTE, {"options": {"steps": self.steps}, "finished": number})
-            show(f"\n{number + 1}/{len(_STEPS)}  {step.title.format(steps=self.steps)}")
-            if status := step.run(folder, self.steps):
-                again = f"stopped in step {number + 1}; the same command goes on with it."
-                show(f"faith-jax quickstart: {again}", sys.stderr)
-                return status
-        if finished < len(_STEPS):
-            note = {"options": {"steps": self.steps}, "finished": len(_STEPS)}
-            write_json(folder / _NOTE, note)
-            show(f"\nDone in {time.monotonic() - start:.0f} s:")
-        for step in _STEPS:
-            for name, contents in step.outputs.items():
-                show(f"  {contents:24} {folder / name}")
-        return 0
-
-    def _finished_steps(self, folder: pathlib.Path) -> int:
-        """Returns how many steps a former run has finished whose outputs are all there."""
-        note = read_json_or_none(folder / _NOTE)
-        if note is None:
-            if has_contents(folder):
+            finished, start = 0, time.monotonic()
+            note = read_json_or_none(folder / _NOTE)
+            if note is None and has_contents(folder):
                 raise ConfigError(
                     f"OUTPUT: {folder} holds something else than a quickstart; name a new folder."
                 )
+            if note is not None:
+                if (former := note["options"]["steps"]) != self.steps:
+                    raise ConfigError(
+                        f"OUTPUT: {folder} holds a quickstart with --steps={former}; give the "
+                        "same, or name a new folder."
+                    )
+                # How many steps a former run has finished whose outputs are all there.
+                for step in _STEPS[: note["finished"]]:
+                    if not all((folder / name).exists() for name in step.outputs):
+                        break
+                    finished += 1
+            if finished == len(_STEPS):
+                show(f"{folder} is finished; remove it to begin anew. It has:")
+            elif finished:
+                show(f"{folder}: going on behind step {finished} of {len(_STEPS)}")
+            for number, step in enumerate(_STEPS[finished:], finished):
+                write_json(folder / _NOTE, {"options": {"steps": self.steps}, "finished": number})
+                show(f"\n{number + 1}/{len(_STEPS)}  {step.title.format(steps=self.steps)}")
+                if status := step.run(folder, self.steps):
+                    again = f"stopped in step {number + 1}; the same command goes on with it."
+                    show(f"faith-jax quickstart: {again}", sys.stderr)
+                    return status
+            if finished < len(_STEPS):
+                note = {"options": {"steps": self.steps}, "finished": len(_STEPS)}
+                write_json(folder / _NOTE, note)
+                show(f"\nDone in {time.monotonic() - start:.0f} s:")
+            for step in _STEPS:
+                for name, contents in step.outputs.items():
+                    show(f"  {contents:24} {folder / name}")
             return 0
-        if (former := note["options"]["steps"]) != self.steps:
-            raise ConfigError(
-                f"OUTPUT: {folder} holds a quickstart with --steps={former}; give the same, or "
-                "name a new folder."
-            )
-        for number, step in enumerate(_STEPS[: note["finished"]]):
-            if not all((folder / name).exists() for name in step.outputs):
-                return number
-        return int(note["finished"])
 
 
 class _Step(NamedTuple):

@@ -55,7 +55,9 @@ def raising_signals(program: str) -> Iterator[None]:
 
     def raise_or_exit(number: int, frame: types.FrameType | None) -> None:
         terminated = number == signal.SIGTERM
-        if _is_importing(frame):
+        while frame and not frame.f_code.co_filename.startswith("<frozen importlib"):
+            frame = frame.f_back
+        if frame:  # a module is imported there
             # Extensions of JAX turn an exception there into an ImportError, or abort.
             kind = "terminated" if terminated else "interrupted"
             os.write(2, f"{program}: {kind}; run the same command again.\n".encode())
@@ -87,15 +89,6 @@ def raising_signals(program: str) -> Iterator[None]:
         sys.unraisablehook = former_hook
         for number, handler in former_handlers.items():
             signal.signal(number, handler)
-
-
-def _is_importing(frame: types.FrameType | None) -> bool:
-    """Whether a module is imported where a frame runs, or in what has called it."""
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _send_signal_later(number: int) -> None:

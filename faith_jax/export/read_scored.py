@@ -31,7 +31,7 @@ from faith_jax.scoring.registry import scorer_names
 logger = logging.getLogger("faith_jax")
 
 # No score is larger; beyond it, differences and the bins of a histogram overflow.
-LARGEST_SCORE = 1e100
+_LARGEST_SCORE = 1e100
 _WORD = "[start, end, score, number of the grounding's text or null] within the text"
 
 
@@ -101,7 +101,7 @@ def _score_first(path: pathlib.Path, advice: str = "Score") -> str:
     return f" {advice} its responses first: {command}"
 
 
-_Value = Annotated[float, msgspec.Meta(ge=-LARGEST_SCORE, le=LARGEST_SCORE)]
+_Value = Annotated[float, msgspec.Meta(ge=-_LARGEST_SCORE, le=_LARGEST_SCORE)]
 _Whole = Annotated[int, msgspec.Meta(ge=-(10**18), le=10**18)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Texts = list[str] | str | None
@@ -153,7 +153,7 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
             scores = fields["scores"]
             for scorer, score in scores.items() if isinstance(scores, dict) else ():
                 is_number = isinstance(score, int | float) and not isinstance(score, bool)
-                if score is not None and not (is_number and abs(score) <= LARGEST_SCORE):
+                if score is not None and not (is_number and abs(score) <= _LARGEST_SCORE):
                     expected = "a finite number or null"
                     raise field_error(place, f"scores.{scorer}", expected, score) from None
             raw = convert_row(fields, place, _RawRow, strip=False)  # says what is wrong
@@ -192,34 +192,31 @@ def _list_texts(value: _Texts | UnsetType) -> list[str]:
 
 def _read_words(words: _Words, row: ScoredRow, place: str, field: str) -> dict[str, list[Any]]:
     """Returns each scorer's words as lists; Parquet has objects, and null for no words."""
-    words_by_scorer = {}
+    words_by_scorer, texts = {}, row["grounding"]
     for name, raw_words in words.items():
-        items = [
+        items: list[Any] = [
             [word.get(part) for part in ("start", "end", "score", "text")]
             if isinstance(word, dict)
             else word
             for word in raw_words or ()
         ]
         for item in items:
-            if not _is_word(item, row) or (field == "evidence" and item[3] is None):
+            is_word = isinstance(item, Sequence) and len(item) == 4
+            if is_word:
+                start, end, score, number = item
+                is_word = field == "words"  # a passage of evidence is none of the response
+                if number is not None:
+                    is_word = isinstance(number, int) and 0 <= number < len(texts)
+                is_word &= type(score) in (int, float) and abs(score) <= _LARGEST_SCORE
+                is_word &= isinstance(start, int) and isinstance(end, int)
+            if is_word:
+                text = (row["generated_text"] or "") if number is None else texts[number]
+                is_word = 0 <= start <= end <= len(text)
+            if not is_word:
                 raise field_error(place, f"{field}.{name}", _WORD, item)
         if items:
             words_by_scorer[name] = items
     return words_by_scorer
-
-
-def _is_word(word: Any, row: Mapping[str, Any]) -> bool:
-    if not isinstance(word, Sequence) or len(word) != 4:
-        return False
-    start, end, score, number = word
-    if type(score) not in (int, float) or not abs(score) <= LARGEST_SCORE:
-        return False
-    texts: list[str] = row["grounding"]
-    if number is not None and not (isinstance(number, int) and 0 <= number < len(texts)):
-        return False
-    text = (row["generated_text"] or "") if number is None else texts[number]
-    has_span = isinstance(start, int) and isinstance(end, int)
-    return has_span and 0 <= start <= end <= len(text)
 
 
 # Numbers that verdicts in text files stand for.

@@ -106,22 +106,15 @@ def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequen
             writer.write_table(pa.Table.from_pylist(batch, schema))
 
 
-def is_folder(target: pathlib.PurePath) -> bool:
-    """Whether an output's name is a folder's: without an ending, or a version, as TFDS has them.
-
-    >>> [is_folder(pathlib.Path(name)) for name in ("scores", "scores/1.0.0", "scores.jsonl")]
-    [True, True, False]
-    """
-    return not target.suffix or bool(_VERSION.fullmatch(target.name))
-
-
 def form_of(target: pathlib.Path, form: str = "") -> str:
     """Returns "jsonl", "parquet" or "tfds", as an output's ending or `form` says.
 
     Raises:
       ConfigError: neither says one, they differ, or the folder of the output is not there.
     """
-    named_form = TFDS if is_folder(target) else _FORMATS.get(target.suffix, "")
+    # A folder has no ending, or the version in its name that those of TFDS have.
+    is_folder = not target.suffix or _VERSION.fullmatch(target.name)
+    named_form = TFDS if is_folder else _FORMATS.get(target.suffix, "")
     problem = ""
     if form and target.suffix in _FORMATS and form != named_form:
         problem = f"the ending says {named_form}, --format says {form}; let them agree"

@@ -19,6 +19,7 @@ from faith_jax.export.scored_rows import PARTS, field_texts
 
 _VERSION = "1.0.0"
 _BATCH = 256  # rows that are read at once
+_WORD = ("start", "end", "score", "text")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,29 +153,30 @@ def scores(split: str, scorers: Sequence[str]) -> DataSet:
         }
     )
     description = f"Examples with the scores of {', '.join(scorers)}."
-    return DataSet("scores", split, features, description, lambda row: _tfds_example(row, scorers))
 
-
-def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
-    names = ("start", "end", "score", "text")
-    nested = {
-        field: {
-            scorer: [
-                dict(zip(names, [*word[:3], -1 if word[3] is None else word[3]], strict=True))
-                for word in row.get(field, {}).get(scorer, [])
-            ]
-            for scorer in scorers
+    def example_of(row: Mapping[str, Any]) -> dict[str, Any]:
+        nested = {
+            field: {
+                scorer: [
+                    dict(zip(_WORD, [*word[:3], -1 if word[3] is None else word[3]], strict=True))
+                    for word in row.get(field, {}).get(scorer, [])
+                ]
+                for scorer in scorers
+            }
+            for field in ("words", "evidence")
         }
-        for field in ("words", "evidence")
-    }
-    scores = {s: float("nan") if row["scores"][s] is None else row["scores"][s] for s in scorers}
-    texts = field_texts(row["fields"])
-    fields = [{"name": name, "value": value} for name, value in texts.items()]
-    label = -1 if row["label"] is None else row["label"]
-    cut = {s: {p: row.get("cut", {}).get(s, {}).get(p, 0) for p in PARTS} for s in scorers}
-    changed = {"label": label, "fields": fields, "scores": scores, "cut": cut} | nested
-    changed["undefined"] = {s: row.get("undefined", {}).get(s, "") for s in scorers}
-    return {**row, **changed, "cut_tokens": {s: row["cut_tokens"].get(s, 0) for s in scorers}}
+        scores = {
+            s: float("nan") if row["scores"][s] is None else row["scores"][s] for s in scorers
+        }
+        texts = field_texts(row["fields"])
+        fields = [{"name": name, "value": value} for name, value in texts.items()]
+        label = -1 if row["label"] is None else row["label"]
+        cut = {s: {p: row.get("cut", {}).get(s, {}).get(p, 0) for p in PARTS} for s in scorers}
+        changed = {"label": label, "fields": fields, "scores": scores, "cut": cut} | nested
+        changed["undefined"] = {s: row.get("undefined", {}).get(s, "") for s in scorers}
+        return {**row, **changed, "cut_tokens": {s: row["cut_tokens"].get(s, 0) for s in scorers}}
+
+    return DataSet("scores", split, features, description, example_of)
 
 
 def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
@@ -198,22 +200,19 @@ def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
         if missing := {"id", "scores", "fields"} - set(builder.info.features or ()):
             raise InputError(f"{folder}: a TFDS data set without {', '.join(sorted(missing))}.")
         for split in splits:
-            examples = builder.as_dataset(split=split, shuffle_files=False)
-            for number, example in enumerate(_read_examples(examples), start=1):
-                yield Row(f"{folder}, {split}: row {number}", _scored_fields(example))
+            number = 0
+            # In batches, which is much faster than one by one.
+            for batch in builder.as_dataset(split=split, shuffle_files=False).ragged_batch(_BATCH):
+                columns = _convert_to_lists(batch)
+                for position in range(len(columns["id"])):
+                    number += 1
+                    row = _scored_fields(_example_at(columns, position))
+                    yield Row(f"{folder}, {split}: row {number}", row)
     except (InputError, GeneratorExit):
         raise
     except Exception as error:  # TFDS, TensorFlow and protobuf raise many kinds for broken files
         problem = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{folder}: cannot be read as a TFDS data set ({problem}).") from None
-
-
-def _read_examples(dataset: Any) -> Iterator[dict[str, Any]]:
-    """Yields examples as Python's values; in batches, which is much faster than one by one."""
-    for batch in dataset.ragged_batch(_BATCH):
-        columns = _convert_to_lists(batch)
-        for place in range(len(columns["id"])):
-            yield _example_at(columns, place)
 
 
 def _convert_to_lists(values: Any) -> Any:
@@ -243,15 +242,15 @@ def _scored_fields(example: Mapping[str, Any]) -> dict[str, Any]:
     scored_row["fields"] = dict(zip(names, values, strict=True))
     scored_row["scores"] = {s: None if math.isnan(value) else value for s, value in scores.items()}
     for name in ("words", "evidence"):
-        by_scorer = example.get(name, {})
-        scored_row[name] = {s: _word_lists(words) for s, words in by_scorer.items()}
+        scored_row[name] = {
+            scorer: [
+                [*place, None if text < 0 else text]
+                for *place, text in zip(*map(words.get, _WORD), strict=True)
+            ]
+            for scorer, words in example.get(name, {}).items()
+        }
     reasons = example.get("undefined", {})
     scored_row["undefined"] = {s: why.decode() for s, why in reasons.items() if why}
     scored_row["cut_tokens"] = example["cut_tokens"]
     scored_row["cut"] = example.get("cut", {})
     return scored_row
-
-
-def _word_lists(words: Mapping[str, Any]) -> list[list[Any]]:
-    rows = zip(*(words[name] for name in ("start", "end", "score", "text")), strict=True)
-    return [[start, end, score, None if text < 0 else text] for start, end, score, text in rows]

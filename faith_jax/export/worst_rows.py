@@ -7,30 +7,17 @@ import csv
 import heapq
 import io
 import json
-import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import write_jsonl, write_text
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import guard_formula
 from faith_jax.export.scored_rows import ScoredRow
 
-_ENDINGS = (".csv", ".jsonl")
 _NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")  # which no spreadsheet runs
 _PARTS = {"history": "history", "response": "generated_text", "label": "label"}
-
-
-def check_worst(path: str) -> None:
-    """Checks the name of a file of the worst answers.
-
-    Raises:
-      ConfigError: another ending than .csv and .jsonl.
-    """
-    if path and pathlib.PurePath(path).suffix not in _ENDINGS:
-        raise ConfigError(f"--worst: {path}: name a .csv or .jsonl file.")
 
 
 def write_worst(
@@ -49,7 +36,27 @@ def write_worst(
     """
     ranked = (row for row in rows if row["scores"][scorers[0]] is not None)
     worst = heapq.nsmallest(count, ranked, key=lambda row: row["scores"][scorers[0]])
-    flat = [_flatten_row(row, scorers, columns) for row in worst]
+    flat: list[dict[str, Any]] = []
+    for row in worst:
+        cells = {columns.get("id") or "id": row["id"]}
+        cells[columns.get("corpus") or "corpus"] = row["corpus"]
+        spec = columns.get("grounding") or "grounding"
+        if "=" in spec:
+            sided = list(zip(row["perspectives"], row["grounding"], strict=True))
+            for side, name in (part.split("=", 1) for part in spec.split(",")):
+                cells[name] = [text for perspective, text in sided if perspective == side]
+        else:
+            cells[spec] = row["grounding"]
+            if row["perspectives"]:
+                cells["perspectives"] = row["perspectives"]
+        for part, field in _PARTS.items():
+            name = columns.get(part) or ("" if part == "history" else part)
+            if name and name not in row["fields"]:
+                cells[name] = row[field]
+        cells |= {name: value for name, value in row["fields"].items() if name not in cells}
+        for name in scorers:
+            cells[f"{name} (score)" if name in cells else name] = row["scores"][name]
+        flat.append(cells)
     texts = [name for part in ("history", "grounding") if (name := columns.get(part, ""))]
     for name in (name for name in texts if flat and name in flat[0]):
         if all(len(row[name]) == 1 for row in flat):  # as their input has them, or may have
@@ -62,38 +69,12 @@ def write_worst(
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(map(guard_formula, header))
-        writer.writerows([_format_cell(row.get(name)) for name in header] for row in flat)
+        for row in flat:
+            for name, value in row.items():
+                if isinstance(value, str):
+                    row[name] = value if _NUMBER.fullmatch(value) else guard_formula(value)
+                elif not isinstance(value, int | float | None):
+                    row[name] = json.dumps(value, ensure_ascii=False)
+            writer.writerow(map(row.get, header))
         write_text(path, buffer.getvalue())
     return len(flat)
-
-
-def _flatten_row(
-    row: ScoredRow, scorers: Sequence[str], columns: Mapping[str, str]
-) -> dict[str, Any]:
-    flat: dict[str, Any] = {columns.get("id") or "id": row["id"]}
-    flat[columns.get("corpus") or "corpus"] = row["corpus"]
-    spec = columns.get("grounding") or "grounding"
-    if "=" in spec:
-        sided = list(zip(row["perspectives"], row["grounding"], strict=True))
-        for side, name in (part.split("=", 1) for part in spec.split(",")):
-            flat[name] = [text for perspective, text in sided if perspective == side]
-    else:
-        flat[spec] = row["grounding"]
-        if row["perspectives"]:
-            flat["perspectives"] = row["perspectives"]
-    for part, field in _PARTS.items():
-        name = columns.get(part) or ("" if part == "history" else part)
-        if name and name not in row["fields"]:
-            flat[name] = row[field]
-    flat |= {name: value for name, value in row["fields"].items() if name not in flat}
-    for name in scorers:
-        flat[f"{name} (score)" if name in flat else name] = row["scores"][name]
-    return flat
-
-
-def _format_cell(value: Any) -> Any:
-    if isinstance(value, str):
-        return value if _NUMBER.fullmatch(value) else guard_formula(value)
-    if isinstance(value, int | float | None):
-        return value
-    return json.dumps(value, ensure_ascii=False)

@@ -3,7 +3,7 @@
 Segment ids keep the rows of a line apart, and positions restart in each row. Rows with the same
 input form a *group*, and a line holds the group's input once. Lines have few distinct lengths,
 since each shape costs a compilation. The lengths depend only on the rows of the call, except
-within `sharing_programs`. Here rows are scored; `input.packing` packs the rows of a training.
+within `sharing_programs`. Here rows are scored; `input.order` packs the rows of a training.
 
 Reference: Krell 2021 (best fit, the longest first).
 """

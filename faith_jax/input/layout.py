@@ -1,11 +1,11 @@
-"""Batches of rows as each family wants them: padding, one sequence or two."""
+"""Batches of rows as each family wants them: padding or packed rows, one sequence or two."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from faith_jax.inference.batching import pad_rows, token_types
+from faith_jax.inference.batching import FilledLines, pad_rows, token_types
 from faith_jax.inference.texts.row_tokens import InputLayout
 from faith_jax.models.config import TransformerConfig
 
@@ -54,6 +54,32 @@ def batch_features(
             negatives = pad_rows(row["negatives"], max_tokens, config.pad_id)
             texts[: len(negatives)] = negatives
     return features
+
+
+def packed_features(
+    rows: Sequence[Sequence[Mapping[str, Any]]], lengths: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """Returns a batch of packed rows of a T5: several examples each, with segment ids.
+
+    Returns:
+      Those of `batch_features`, and `encoder_segment_ids` and `decoder_segment_ids`: 1 for
+      the tokens of the first example, 2 for the second, 0 for padding.
+    """
+    inputs, targets = (FilledLines(len(rows), lengths[name], 0) for name in ("inputs", "targets"))
+    decoder_inputs = np.zeros_like(targets.tokens)
+    for line, examples in enumerate(rows):
+        for number, row in enumerate(examples, 1):
+            inputs.append(line, row["inputs"], number)
+            span = targets.append(line, row["targets"], number)
+            decoder_inputs[line, span] = [0, *row["targets"][:-1]]
+    return {
+        "encoder_input_tokens": inputs.tokens,
+        "encoder_segment_ids": inputs.segments,
+        "decoder_input_tokens": decoder_inputs,
+        "decoder_target_tokens": targets.tokens,
+        "decoder_segment_ids": targets.segments,
+        "decoder_loss_weights": (targets.segments > 0).astype(np.int32),
+    }
 
 
 def passage_features(

@@ -13,7 +13,7 @@ _ROWS = 64  # read at once: an example alone costs a call of TensorFlow for each
 
 
 def numpy_examples(dataset: Any) -> Iterator[dict[str, Any]]:
-    """Returns an iterator over a tf.data data set, as NumPy arrays.
+    """Yields the examples of a tf.data data set, as NumPy arrays.
 
     tf.data's automatic tuning is off, because the thread that tunes may sleep for many seconds
     before it lets an iterator end; parallel maps then have a fixed number of threads.
@@ -27,15 +27,12 @@ def numpy_examples(dataset: Any) -> Iterator[dict[str, Any]]:
     if isinstance(specs, dict) and all(
         isinstance(spec, tf.TensorSpec) and spec.shape.rank is not None for spec in specs.values()
     ):
-        return _one_by_one(dataset.ragged_batch(_ROWS))
-    return dataset.as_numpy_iterator()
-
-
-def _one_by_one(batches: Any) -> Iterator[dict[str, Any]]:
-    for batch in batches:
-        names, columns = list(batch), [_split_by_example(values) for values in batch.values()]
-        for values in zip(*columns, strict=True):
-            yield dict(zip(names, values, strict=True))
+        for batch in dataset.ragged_batch(_ROWS):
+            names, columns = list(batch), [_split_by_example(values) for values in batch.values()]
+            for values in zip(*columns, strict=True):
+                yield dict(zip(names, values, strict=True))
+    else:
+        yield from dataset.as_numpy_iterator()
 
 
 def _split_by_example(values: Any) -> Sequence[Any]:

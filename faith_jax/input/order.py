@@ -2,15 +2,18 @@
 
 Each member of a mixture is shuffled anew in each of its epochs, by a permutation of its row
 numbers. Members take turns in proportion to their weights. Any place of the order is computed
-without those before it. Which of them share a packed row is `packing`'s.
+without those before it. Where rows are packed, several of them share a row of a batch; those that
+are scored are packed by `inference.packing`.
 """
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
 _UNITS = 1 << 20  # weights are whole numbers of these
+_AT_ONCE = 4096  # places of the order that are looked at, where rows are packed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,3 +72,32 @@ class Order:
 @functools.lru_cache(maxsize=32)
 def _draw_permutation(size: int, seed: int, member: int, epoch: int) -> np.ndarray:
     return np.random.default_rng([seed, member, epoch]).permutation(size)
+
+
+class Packing:
+    """The places of an order that share a packed row: one after the other, while all features fit.
+
+    `lengths` are each member's tokens, int [rows, features]; `limits` are the tokens of each
+    feature in a packed row, at least those of any row.
+    """
+
+    def __init__(self, order: Order, lengths: Sequence[np.ndarray], limits: Sequence[int]):
+        self._order, self._lengths, self._limits = order, lengths, np.asarray(limits)
+        self._starts = [0]  # the first place of each packed row, and that behind the last one
+        self._filled = np.zeros(len(limits), int)
+        self._place = 0
+
+    def places(self, number: int) -> range:
+        """Returns the places that share packed row `number`."""
+        while len(self._starts) < number + 2:
+            members, rows = self._order.rows(np.arange(self._place, self._place + _AT_ONCE))
+            token_counts = np.zeros((_AT_ONCE, len(self._limits)), int)
+            for member, lengths in enumerate(self._lengths):
+                token_counts[members == member] = lengths[rows[members == member]]
+            for place, length in enumerate(token_counts, self._place):
+                if place > self._starts[-1] and (self._filled + length > self._limits).any():
+                    self._starts.append(place)
+                    self._filled = np.zeros_like(self._filled)
+                self._filled = self._filled + length
+            self._place += _AT_ONCE
+        return range(self._starts[number], self._starts[number + 1])

@@ -27,9 +27,9 @@ Row = dict[str, Any]
 
 # The fields that may hold two texts to compare, in this order; an encoder reads the knowledge first
 # but for a claim with a sentence.
-CLAIM_FIRST = ("claim", "sentence")
+_CLAIM_FIRST = ("claim", "sentence")
 PAIRS = (
-    CLAIM_FIRST,
+    _CLAIM_FIRST,
     ("premise", "hypothesis"),
     ("knowledge", "response"),
     ("grounding", "generated_text"),
@@ -169,7 +169,7 @@ def pair_rows(
         )
     length = input_limit(model, max_length, LONGEST_PAIR)
     encode = PairEncoder(default_vocabulary(), model.vocab_size, length, cut_policy)
-    row_of = encode.response_first if pairs[0] == CLAIM_FIRST else encode
+    row_of = encode.response_first if pairs[0] == _CLAIM_FIRST else encode
     classes = {name.strip().lower(): n for n, name in enumerate(model.label_names)}
 
     def make(example: Mapping[str, Any], where: str) -> Row:
@@ -188,7 +188,7 @@ def pair_rows(
             "label": classes[label.lower()],
             "length": len(row.ids) + row.cut_tokens,
             "cut": [row.cut.get(kind, 0) for kind in Kind],
-            "grounding": _hash_text(second if pairs[0] == CLAIM_FIRST else first),
+            "grounding": _hash_text(second if pairs[0] == _CLAIM_FIRST else first),
             **unknown.row(),
         }
 

@@ -91,19 +91,15 @@ class ScoreInput(Columns):
     @property
     def source(self) -> str:
         """The names of the files, tasks or data sets that are scored, for messages."""
-        return ", ".join(self._input_names)
-
-    @property
-    def _input_names(self) -> tuple[str, ...]:
-        return self.input or self.task or self.tfds
+        return ", ".join(self.input or self.task or self.tfds)
 
     @functools.cached_property
-    def _text_columns(self) -> dict[tuple[str, ...], frozenset[str]]:
+    def _text_columns(self) -> dict[tuple[str, str, str], frozenset[str]]:
         return {}
 
     def _data_sets(self) -> Iterator[tuple[str, str]]:
         """Yields the names of tasks or data sets with their splits."""
-        for full_name in self._input_names:
+        for full_name in self.task or self.tfds:
             name, _, split = full_name.partition("@")
             yield name, split or self.split
 
@@ -119,10 +115,10 @@ class ScoreInput(Columns):
           FaithJaxError: a missing or bad file, an unknown task, data set or split, and an id that
             is in two of them.
         """
-        begin, first = place
+        (begin, first), names = place, self.input or self.task or self.tfds
         # All of it is read before anything is scored, and then its parts.
-        seen = Seen() if place == (0, 0) and len(self._input_names) > 1 else None
-        for part in range(begin, len(self._input_names)):
+        seen = Seen() if place == (0, 0) and len(names) > 1 else None
+        for part in range(begin, len(names)):
             first_row = first if part == begin else 0
             if self.input:
                 path = path_of(self.input[part])
@@ -136,19 +132,16 @@ class ScoreInput(Columns):
                     quiet_tensorflow()  # which the module imports
                     import_user_module(self.task_module, "--task-module")
                 name, split = list(self._data_sets())[part]
-                names = (name, "") if self.task else ("", name)
+                key = (name, "", split) if self.task else ("", name, split)
 
-                def find_text_columns(
-                    names: tuple[str, str] = names, split: str = split
-                ) -> frozenset[str]:
-                    key = (*names, split)
+                def find_text_columns(key: tuple[str, str, str] = key) -> frozenset[str]:
                     if key not in self._text_columns:  # of which each shard is read by itself
-                        rows = dataset_rows(*names, split)
+                        rows = dataset_rows(*key)
                         self._text_columns[key] = text_columns(rows, self.named_texts)
                     return self._text_columns[key]
 
                 rows = example_rows(
-                    dataset_rows(*names, split, first_row),
+                    dataset_rows(*key, first_row),
                     self,
                     self.corpus or name,
                     bad_rows,
@@ -163,15 +156,15 @@ class ScoreInput(Columns):
                     row_system = row.fields.get("system") or self.system
                     if row_system != self.system:
                         raise InputError(
-                            f"{self._input_names[part]}: row {row.example.id!r} is of the system "
+                            f"{names[part]}: row {row.example.id!r} is of the system "
                             f"{row_system!r}, as its field 'system' says, not of "
                             f"--system={self.system}; leave out --system, or rename the field."
                         )
                     row = row._replace(fields={**row.fields, "system": self.system})
                 if seen is not None and not seen.add(response_key(row)):
                     raise InputError(
-                        f"{self._input_names[part]}: the id {row.example.id!r} of the corpus "
-                        f"{row.corpus!r} is also in {', '.join(self._input_names[:part])}; give "
+                        f"{names[part]}: the id {row.example.id!r} of the corpus "
+                        f"{row.corpus!r} is also in {', '.join(names[:part])}; give "
                         "each in a run of its own: score takes another --corpus=NAME for it or, "
                         "where they answer the same questions, another --system=NAME."
                     )

@@ -30,13 +30,8 @@ from faith_jax.core.files.stores import is_remote
 from faith_jax.core.settings import BatchSize
 from faith_jax.core.user_modules import import_user_module
 from faith_jax.inference.texts.row_tokens import InputLayout
-from faith_jax.input.layout import (
-    batch_features,
-    pair_features,
-    passage_features,
-)
-from faith_jax.input.order import Order
-from faith_jax.input.packing import Packing, packed_features
+from faith_jax.input.layout import batch_features, packed_features, pair_features, passage_features
+from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache, RowsPart, count_parts, make_parts
 from faith_jax.input.rows import Row, pair_rows, passage_rows, text_rows
 from faith_jax.input.task_examples import TaskExamples, blamed_steps
@@ -232,6 +227,8 @@ class SplitRows:
 
     def _plan_parts(self) -> list[list[RowsPart]]:
         """Returns the parts of each task's rows; rows in the task's own order are one."""
+        import gin
+
         config, split = self.config, self.config.split
         names = [re.sub("[^A-Za-z0-9_-]", "_", f"{task.name}-{split}") for task in self.tasks]
         parts = []
@@ -240,7 +237,13 @@ class SplitRows:
                 name = f"{name}.{position}"
             with blamed_steps(config, task):
                 count = count_parts(task, str(split), config.use_cached) if config.shuffle else 1
-                fingerprint = _fingerprint_rows(config, self._model, task)
+                # What the rows depend on. Of the data, only the number of examples counts.
+                tokenizer = tokenizer_of(task.output_features["targets"].vocabulary)
+                vocabulary = (fingerprint_of(tokenizer), notation_of(tokenizer))
+                examples = task.num_input_examples(split)
+                settings = repr((config, task.name, self._model, vocabulary, examples))
+                # Tasks may read any binding; making rows again needlessly only costs time.
+                fingerprint = hashlib.sha256(f"{settings}{gin.config_str()}".encode()).hexdigest()
             parts.append(
                 [
                     RowsPart(
@@ -396,19 +399,3 @@ def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout
     if inputs is not None:
         layout.check_room(limits["inputs"], "TASK_FEATURE_LENGTHS['inputs']")
     return layout
-
-
-def _fingerprint_rows(config: DatasetConfig, model: TransformerConfig, task: Any) -> str:
-    """Returns a hash of what a run's rows depend on: settings, model, vocabulary, gin's bindings.
-
-    Tasks may read any binding; making rows again needlessly only costs time. Of the data, only the
-    number of examples counts.
-    """
-    import gin
-
-    tokenizer = tokenizer_of(task.output_features["targets"].vocabulary)
-    vocabulary = (fingerprint_of(tokenizer), notation_of(tokenizer))
-    count = task.num_input_examples(config.split)
-    digest = hashlib.sha256(repr((config, task.name, model, vocabulary, count)).encode())
-    digest.update(gin.config_str().encode())
-    return digest.hexdigest()

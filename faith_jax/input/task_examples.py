@@ -80,12 +80,12 @@ class TaskExamples:
         with blamed_steps(self.config, self.task):
             for example in numpy_examples(dataset):
                 # SeqIO keeps what it tokenizes, ids that a vocabulary passes through too.
-                ids = {n for n in example if n.endswith("_pretokenized") and _are_ids(example[n])}
-                yield {name: value for name, value in example.items() if name not in ids}
-
-
-def _are_ids(value: Any) -> bool:
-    return getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u")
+                yield {
+                    name: value
+                    for name, value in example.items()
+                    if not name.endswith("_pretokenized")
+                    or getattr(getattr(value, "dtype", None), "kind", "") not in ("i", "u")
+                }
 
 
 @contextlib.contextmanager

@@ -66,11 +66,23 @@ def task_metrics(
     if task.postprocessor is not None:  # or its errors are blamed on the metrics
         task = task.replace(postprocess_fn=postprocessor(task))
     values, failures, targets = dict[str, Any](), list[str](), None
+    output: Any
     for name, metric in _named_metrics(task):
         if isinstance(metric, seqio.metrics.LegacyMetric):  # it keeps the rows of the last time
             metric = metric.replace(metric_fn_kwargs={}, targets_and_inferences={})
         try:
-            output = _build_model_output(task, metric.model_output_type, outputs)
+            if metric.model_output_type.name == "SCORE":
+                output = np.asarray(outputs.scores)
+            else:
+                vocabulary = task.output_features["targets"].vocabulary
+                # A tokenizer of ours may have a text where SeqIO has padding, but reads nothing
+                # behind an end token.
+                fills_with_end = hasattr(vocabulary, "ours") and vocabulary.eos_id is not None
+                filler = vocabulary.eos_id if fills_with_end else vocabulary.pad_id
+                responses = outputs.predictions or []
+                output = pad_rows(responses, max(map(len, responses), default=0), filler)
+                if metric.model_output_type.name != "PREDICTION":
+                    output = output, {"scores": np.asarray(outputs.ranks)}
             collected = metric.from_model_output(rows, output, task.output_features, "targets")
             if isinstance(collected, seqio.metrics.CollectingMetric):
                 # Targets are postprocessed once for all metrics, as SeqIO does.
@@ -130,21 +142,6 @@ def _named_metrics(task: Any) -> list[tuple[str, Any]]:
     names = [getattr(metric, "__name__", type(metric).__name__) for metric in objects]
     names += map(seqio.utils.function_name, functions)
     return list(zip(names, metrics, strict=True))
-
-
-def _build_model_output(task: Any, kind: Any, outputs: ModelOutputs) -> Any:
-    """Returns the arrays that a kind of metric takes."""
-    if kind.name == "SCORE":
-        return np.asarray(outputs.scores)
-    vocabulary, responses = task.output_features["targets"].vocabulary, outputs.predictions or []
-    # A tokenizer of ours may have a text where SeqIO has padding, but reads nothing behind an end
-    # token.
-    fills_with_end = hasattr(vocabulary, "ours") and vocabulary.eos_id is not None
-    filler = vocabulary.eos_id if fills_with_end else vocabulary.pad_id
-    predictions = pad_rows(responses, max(map(len, responses), default=0), filler)
-    if kind.name == "PREDICTION":
-        return predictions
-    return predictions, {"scores": np.asarray(outputs.ranks)}
 
 
 def _convert_metric_value(value: Any) -> Any:

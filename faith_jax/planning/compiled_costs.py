@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import jax
 
-from faith_jax.core.types import PyTree
 from faith_jax.planning.hlo import Work, program_work
 from faith_jax.planning.programs import Program, RunPrograms
 from faith_jax.planning.topologies import Topology
@@ -59,7 +58,14 @@ def program_report(program: Program, topology: Topology, mesh: Any) -> Report:
       `compile_seconds` and `work`: what `work_report` returns, by the program's parts, of which the
       last is the whole.
     """
-    arguments = {name: _device_bytes(tree) for name, tree in program.arguments.items()}
+    arguments = {  # bytes on one device, from shapes and shardings
+        name: sum(
+            math.prod(leaf.sharding.shard_shape(leaf.shape) if leaf.sharding else leaf.shape)
+            * leaf.dtype.itemsize
+            for leaf in jax.tree.leaves(tree)
+        )
+        for name, tree in program.arguments.items()
+    }
     beside = sum(arguments[name] for name in program.beside)
     available = topology.chip.memory
     needed = sum(arguments.values())
@@ -87,16 +93,6 @@ def program_report(program: Program, topology: Topology, mesh: Any) -> Report:
     if available is not None:
         report["free_share"] = memory["free_share"]
     return {"fits": available is None or memory["free"] >= 0, "memory": memory, **report}
-
-
-def _device_bytes(tree: PyTree) -> int:
-    """Returns the bytes of arrays on one device, from their shapes and shardings."""
-
-    def size(leaf: Any) -> int:
-        shape = leaf.sharding.shard_shape(leaf.shape) if leaf.sharding else leaf.shape
-        return math.prod(shape) * leaf.dtype.itemsize
-
-    return sum(map(size, jax.tree.leaves(tree)))
 
 
 def memory_report(

@@ -72,7 +72,7 @@ class Shape(NamedTuple):
         return 0.0 if self.space else self.bytes
 
 
-class Instruction(NamedTuple):
+class _Instruction(NamedTuple):
     """An instruction of a computation."""
 
     name: str
@@ -158,18 +158,32 @@ class _Program:
 
     def __init__(self, text: str, mesh: Mapping[str, int]):
         self._mesh = dict(mesh)
-        self._computations: dict[str, dict[str, Instruction]] = {}
+        self._computations: dict[str, dict[str, _Instruction]] = {}
         self._entry = ""
         partitions = re.search(r"num_partitions=(\d+)", text.partition("\n")[0])
         self._devices = int(partitions[1]) if partitions else math.prod(self._mesh.values())
-        current: dict[str, Instruction] = {}
+        current: dict[str, _Instruction] = {}
         for line in text.splitlines():
             if match := _COMPUTATION.match(line):
                 current = self._computations.setdefault(match[2], {})
                 self._entry = match[2] if match[1] else self._entry
             elif match := _INSTRUCTION.match(line):
-                instruction = _parse_instruction(match[2], match[3], bool(match[1]))
-                current[match[2]] = instruction
+                name, text, is_root = match[2], match[3], bool(match[1])
+                # Its type is one word, or a tuple in parentheses; opcode and operands follow.
+                end = text.index(" ")
+                if text.startswith("("):
+                    end = _find_closing_bracket(text, 0) + 1
+                kind, rest = text[:end], text[end:].lstrip()
+                current[name] = _Instruction(name, "", (), (), "", "", is_root)
+                if opcode := _OPCODE.match(rest):
+                    start = opcode.end() - 1
+                    stop = _find_closing_bracket(rest, start)
+                    inside = rest[start + 1 : stop]
+                    operands = tuple(re.findall(r"%([\w.\-]+)", inside))
+                    current[name] = _Instruction(
+                        name, opcode[1], _parse_shapes(kind), operands, inside.strip(),
+                        rest[stop + 1 :], is_root,
+                    )  # fmt: skip
         self._work_by_name: dict[str, ProgramWork] = {}
 
     def work(self) -> ProgramWork:
@@ -191,7 +205,7 @@ class _Program:
         return self._work_by_name[name]
 
     def _instruction_work(
-        self, op: Instruction, computation: Mapping[str, Instruction]
+        self, op: _Instruction, computation: Mapping[str, _Instruction]
     ) -> ProgramWork:
         if op.opcode in _FREE or op.opcode.endswith("-done"):
             return _NOTHING
@@ -208,9 +222,27 @@ class _Program:
             work = [self._computation_work(name) for name in called]
             return max(work, key=lambda w: (w.once.operations, w.once.bytes), default=_NOTHING)
         if op.opcode == "fusion":
-            inner = sum((self._sum_arithmetic(name) for name in called), start=Work())
-            traffic = Work(bytes=self._fusion_bytes(op, called[0], computation))
-            return ProgramWork(traffic + inner, Work())
+            # It reads and writes the bytes of its arrays; of sliced arrays, the slices'.
+            inner, moved = self._computations[called[0]], 0.0
+            for place, parameter in self._find_parameters(called[0]).items():
+                operand = computation[op.operands[place]]
+                moved += self._read_bytes(parameter, operand.shapes, called[0])
+            for root in (part for part in inner.values() if part.is_root):
+                parts = [root]
+                if root.opcode == "tuple":
+                    parts = [inner[operand] for operand in root.operands]
+                for part, shape in itertools.zip_longest(parts, op.shapes):
+                    if part is None or shape is None or shape.space:
+                        continue
+                    source = part
+                    while source.opcode in ("bitcast", "copy") and source.operands:
+                        source = inner[source.operands[0]]
+                    # Of an array with a new slice, the slice alone is written.
+                    is_update = source.opcode == "dynamic-update-slice"
+                    written = inner[source.operands[1]].shapes if is_update else [shape]
+                    moved += sum(each.bytes for each in written)
+            arithmetic = sum((self._sum_arithmetic(name) for name in called), start=Work())
+            return ProgramWork(Work(bytes=moved) + arithmetic, Work())
         return ProgramWork(
             Work(bytes=_moved_bytes(op, computation)) + self._own_arithmetic(op, computation),
             Work(),
@@ -233,7 +265,7 @@ class _Program:
             total = dataclasses.replace(total, collectives=moved)
         return total
 
-    def _own_arithmetic(self, op: Instruction, computation: Mapping[str, Instruction]) -> Work:
+    def _own_arithmetic(self, op: _Instruction, computation: Mapping[str, _Instruction]) -> Work:
         kind = op.opcode.removesuffix("-start")
         if kind in _COLLECTIVES:
             inputs = [computation[name] for name in op.operands if name in computation]
@@ -248,17 +280,20 @@ class _Program:
         if kind == "convolution":
             return Work(operations=_convolution_operations(op, shapes))
         if kind == "dot" or _is_cublas(op):
-            return Work(operations=_dot_operations(op, shapes))
+            contracted = _CONTRACTED.search(op.attributes)
+            listed = (contracted[1] or contracted[2]).replace('"', "") if contracted else ""
+            summed = math.prod(shapes[0].dims[place] for place in _parse_numbers(listed))
+            return Work(operations=2.0 * math.prod(op.shapes[0].dims) * summed)
         return Work()
 
-    def _called_computations(self, op: Instruction) -> list[str]:
+    def _called_computations(self, op: _Instruction) -> list[str]:
         names = []
         for single, several in _CALLED.findall(op.attributes):
             names += [single] if single else [n.strip().lstrip("%") for n in several.split(",")]
         return [name for name in names if name in self._computations]
 
     def _count_loop_turns(
-        self, loop: Instruction, computation: Mapping[str, Instruction]
+        self, loop: _Instruction, computation: Mapping[str, _Instruction]
     ) -> int | None:
         """Returns how often a loop runs; None = it depends on more than a counter."""
         if count := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.attributes):
@@ -284,39 +319,17 @@ class _Program:
         step = next((number for number in summands if number is not None), 1)
         return -(-(int(limit.inside) - start) // step)
 
-    def _read_constant(self, op: Instruction, computation: Mapping[str, Instruction]) -> int | None:
+    def _read_constant(
+        self, op: _Instruction, computation: Mapping[str, _Instruction]
+    ) -> int | None:
         """Returns a whole number that is known when the program is compiled, else None."""
         while op.opcode in ("copy", "bitcast"):
             op = computation[op.operands[0]]
         return int(op.inside) if op.opcode == "constant" else None
 
-    def _fusion_bytes(
-        self, fusion: Instruction, name: str, computation: Mapping[str, Instruction]
-    ) -> float:
-        """Returns the bytes that a fusion reads and writes; of sliced arrays, the slices'."""
-        inner, total = self._computations[name], 0.0
-        for place, parameter in self._find_parameters(name).items():
-            operand = computation[fusion.operands[place]]
-            total += self._read_bytes(parameter, operand.shapes, name)
-        for root in (op for op in inner.values() if op.is_root):
-            parts = [root]
-            if root.opcode == "tuple":
-                parts = [inner[operand] for operand in root.operands]
-            for part, shape in itertools.zip_longest(parts, fusion.shapes):
-                if part is None or shape is None or shape.space:
-                    continue
-                source = part
-                while source.opcode in ("bitcast", "copy") and source.operands:
-                    source = inner[source.operands[0]]
-                # Of an array with a new slice, the slice alone is written.
-                is_update = source.opcode == "dynamic-update-slice"
-                written = inner[source.operands[1]].shapes if is_update else [shape]
-                total += sum(each.bytes for each in written)
-        return total
-
     def _read_bytes(
         self,
-        parameter: Instruction,
+        parameter: _Instruction,
         shapes: Sequence[Shape],
         name: str,
     ) -> float:
@@ -340,7 +353,7 @@ class _Program:
                 return total_bytes
         return min(read, total_bytes)
 
-    def _find_parameters(self, name: str) -> dict[int, Instruction]:
+    def _find_parameters(self, name: str) -> dict[int, _Instruction]:
         instructions = self._computations[name].values()
         return {int(op.inside): op for op in instructions if op.opcode == "parameter"}
 
@@ -397,25 +410,6 @@ def _parse_numbers(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", text)]
 
 
-def _parse_instruction(name: str, text: str, is_root: bool) -> Instruction:
-    """Parses what stands behind an instruction's name: type, opcode, operands, attributes."""
-    if text.startswith("("):
-        end = _find_closing_bracket(text, 0) + 1
-    else:
-        end = text.index(" ")
-    kind, rest = text[:end], text[end:].lstrip()
-    opcode = _OPCODE.match(rest)
-    if opcode is None:
-        return Instruction(name, "", (), (), "", "", is_root)
-    start = opcode.end() - 1
-    stop = _find_closing_bracket(rest, start)
-    inside = rest[start + 1 : stop]
-    operands = tuple(re.findall(r"%([\w.\-]+)", inside))
-    return Instruction(
-        name, opcode[1], _parse_shapes(kind), operands, inside.strip(), rest[stop + 1 :], is_root
-    )
-
-
 def _find_closing_bracket(text: str, start: int) -> int:
     """Returns the place of the parenthesis that closes the one at `start`."""
     depth = 0
@@ -435,7 +429,7 @@ def _parse_shapes(text: str) -> tuple[Shape, ...]:
     return tuple(shapes)
 
 
-def _moved_bytes(op: Instruction, computation: Mapping[str, Instruction]) -> float:
+def _moved_bytes(op: _Instruction, computation: Mapping[str, _Instruction]) -> float:
     """Returns the bytes that an instruction outside of fusions reads and writes."""
     operands = [computation[name].shapes for name in op.operands if name in computation]
     if op.opcode in ("copy-start", "slice-start", "async-start"):
@@ -457,17 +451,11 @@ def _moved_bytes(op: Instruction, computation: Mapping[str, Instruction]) -> flo
     return written + sum(s.main_bytes for shapes in operands for s in shapes)
 
 
-def _is_cublas(op: Instruction) -> bool:
+def _is_cublas(op: _Instruction) -> bool:
     return op.opcode == "custom-call" and _CUBLAS in op.attributes
 
 
-def _dot_operations(op: Instruction, shapes: Sequence[Shape]) -> float:
-    contracted = _CONTRACTED.search(op.attributes)
-    dims = _parse_numbers((contracted[1] or contracted[2]).replace('"', "")) if contracted else []
-    return 2.0 * math.prod(op.shapes[0].dims) * math.prod(shapes[0].dims[d] for d in dims)
-
-
-def _convolution_operations(op: Instruction, shapes: Sequence[Shape]) -> float:
+def _convolution_operations(op: _Instruction, shapes: Sequence[Shape]) -> float:
     """Returns the operations of a convolution, in whose form TPUs have all matrix products.
 
     Where a dimension of a product is a batch's, the window's dilation makes all but one of its

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.core.files import ROWS, report_write_errors, resumable_output, write_json
@@ -15,6 +15,7 @@ from faith_jax.planning.planner import CompilingProcess, Planner, keep_plans_in_
 from faith_jax.planning.sweep import Tried, settings_line
 from faith_jax.planning.topologies import Chip, parse_topology
 from faith_jax.planning.worker import PlanRequest, Recipe, RecipeFacts
+from faith_jax.runs.options import PlanOptions
 
 logger = logging.getLogger("faith_jax")
 
@@ -23,27 +24,7 @@ GIB = 2**30
 _MOST_TRIED = 12  # to find what fits, where the recipe does not
 
 
-class PlanOptions(NamedTuple):
-    """The plans that are wanted, and where they are written.
-
-    Attributes:
-      sweep: try numbers of partitions.
-      partitions: only these; () = all that are possible.
-      least_free: share of a device's memory that a recommendation leaves free.
-      json: file of the whole report; "" = none. A stopped run resumes from what lies beside it.
-      figure: file of the sweep's picture; "" = none.
-      restart: discard what a stopped run has kept.
-    """
-
-    sweep: bool = False
-    partitions: Sequence[int] = ()
-    least_free: float = 0.2
-    json: str = ""
-    figure: str = ""
-    restart: bool = False
-
-
-def plan(recipe: Recipe, topology_name: str, options: PlanOptions) -> Report:
+def plan(recipe: Recipe, options: PlanOptions) -> Report:
     """Plans a recipe, in a process of its own, and writes the report.
 
     Returns:
@@ -56,7 +37,7 @@ def plan(recipe: Recipe, topology_name: str, options: PlanOptions) -> Report:
         where libtpu is missing.
       ProcessError: where the compiler fails.
     """
-    topology = parse_topology(topology_name)
+    topology = parse_topology(options.topology)
     if options.sweep and topology.chip.memory is None:
         raise ConfigError(
             f"--sweep: the memory of {topology.name} is not known; name TPUs or GPUs with "
@@ -76,7 +57,7 @@ def plan(recipe: Recipe, topology_name: str, options: PlanOptions) -> Report:
         if options.figure:
             from faith_jax.report.figures import save_pages
 
-            drawn = sweeps.panels(tried, report["recommended"], options.least_free)
+            drawn = sweeps.panels(tried, report["recommended"], options.free)
             path = pathlib.Path(options.figure)
             save_pages(drawn, sweeps.draw, path, columns=2, lines=1, size=(5.0, 3.6))
         if options.json:
@@ -93,18 +74,18 @@ def report_of(
     first, tried = None, list[Tried]()
     tries: Iterator[Tried] = iter(())
     if options.sweep:
-        tries = sweeps.sweep(planner, facts, chip, options.partitions, options.least_free)
+        tries = sweeps.sweep(planner, facts, chip, options.partitions, options.free)
     else:
         first = planner(PlanRequest())
         if not first["fits"]:
             logger.info("This does not fit; trying other settings")
-            tries = sweeps.sweep(planner, facts, chip, (), options.least_free, first)
+            tries = sweeps.sweep(planner, facts, chip, (), options.free, first)
     for trial in tries:
         logger.info("%s: %s", settings_line(trial.choice), _summarize_plan(trial.plan))
         tried.append(trial)
-        if first and (trial.free_share >= options.least_free or len(tried) == _MOST_TRIED):
+        if first and (trial.free_share >= options.free or len(tried) == _MOST_TRIED):
             break
-    recommended = sweeps.recommend(planner, tried, options.least_free)
+    recommended = sweeps.recommend(planner, tried, options.free)
     report = {
         "plan": recommended and recommended.plan if options.sweep else first,
         "tried": [
@@ -131,8 +112,20 @@ def _summarize_plan(plan: Report) -> str:
 
 def lines(report: Report) -> Iterator[str]:
     """Yields a report as text."""
-    if report["plan"]:
-        yield from _plan_lines(report["plan"])
+    if plan := report["plan"]:
+        mesh = ", ".join(f"{name} {size}" for name, size in plan["mesh"].items())
+        devices = pluralize(plan["devices"], "device")
+        yield f"{plan['job']} on {plan['topology']}: {devices} ({mesh})"
+        settings_by_name = {
+            name: "+".join(map(str, value.values())) if isinstance(value, Mapping) else value
+            for name, value in plan["settings"].items()
+        }
+        yield "  " + ", ".join(f"{name} {value}" for name, value in settings_by_name.items())
+        if plan["compiler"] == "CPU":
+            yield "  (compiled for CPUs: a GPU's compiler needs other temporaries)"
+        yield from _program_lines("", plan)
+        for name, evaluation in plan.get("evaluations", {}).items():
+            yield from _program_lines(f"{name.replace('_', ' ')}: ", evaluation)
     if tried := report["tried"]:
         yield ""
         yield "tried:"
@@ -143,23 +136,6 @@ def lines(report: Report) -> Iterator[str]:
         yield f"recommended: {settings_line(recommended)}"
     elif tried:
         yield "Nothing that was tried fits: take more devices, or fewer or shorter rows."
-
-
-def _plan_lines(plan: Report) -> Iterator[str]:
-    """Yields the plan of one choice as text."""
-    mesh = ", ".join(f"{name} {size}" for name, size in plan["mesh"].items())
-    devices = pluralize(plan["devices"], "device")
-    yield f"{plan['job']} on {plan['topology']}: {devices} ({mesh})"
-    settings = {
-        name: "+".join(map(str, value.values())) if isinstance(value, Mapping) else value
-        for name, value in plan["settings"].items()
-    }
-    yield "  " + ", ".join(f"{name} {value}" for name, value in settings.items())
-    if plan["compiler"] == "CPU":
-        yield "  (compiled for CPUs: a GPU's compiler needs other temporaries)"
-    yield from _program_lines("", plan)
-    for name, evaluation in plan.get("evaluations", {}).items():
-        yield from _program_lines(f"{name.replace('_', ' ')}: ", evaluation)
 
 
 def _program_lines(title: str, report: Report) -> Iterator[str]:
@@ -179,28 +155,27 @@ def _program_lines(title: str, report: Report) -> Iterator[str]:
     if not report["fits"]:
         yield "  DOES NOT FIT"
     for name, work in report.get("work", {}).items():
-        yield from _work_lines(f"{title}{name.replace('_', ' ')}", work)
+        yield f"{title}{name.replace('_', ' ')}, on each device"
+        operations = _with_prefix(work["operations"], 1000, ("", "k", "M", "G", "T", "P"), "FLOP")
+        yield _format_row("operations", operations)
+        yield _format_row("bytes moved", _format_bytes(work["bytes_moved"]))
+        for collective in work["collectives"]:
+            times = f"{collective['count']:,.0f} time{'' if collective['count'] == 1 else 's'}"
+            sent = f" sent over {collective['axes']}, {times}"
+            if not collective["bytes_per_second"]:
+                sent += " (not in the time: the speed is not known)"
+            yield _format_row(collective["kind"], _format_bytes(collective["sent_bytes"])) + sent
+        if line := work.get("roofline"):
+            parts = (
+                f"{part} {_format_duration(line[f'{part}_seconds'])}" for part in Roofline._fields
+            )
+            yield (
+                _format_row("at least", _format_duration(line["seconds"]))
+                + f"  ({', '.join(parts)})"
+            )
+            yield _format_row("bottleneck", f"{line['bottleneck']:>12}")
     if "compile_seconds" in report:
         yield f"compiled in {report['compile_seconds']:.0f} s"
-
-
-def _work_lines(name: str, work: Report) -> Iterator[str]:
-    yield f"{name}, on each device"
-    yield _format_row(
-        "operations", _with_prefix(work["operations"], 1000, ("", "k", "M", "G", "T", "P"), "FLOP")
-    )
-    yield _format_row("bytes moved", _format_bytes(work["bytes_moved"]))
-    for collective in work["collectives"]:
-        times = f"{collective['count']:,.0f} time{'' if collective['count'] == 1 else 's'}"
-        unknown = (
-            "" if collective["bytes_per_second"] else " (not in the time: the speed is not known)"
-        )
-        sent = f" sent over {collective['axes']}, {times}{unknown}"
-        yield _format_row(collective["kind"], _format_bytes(collective["sent_bytes"])) + sent
-    if line := work.get("roofline"):
-        parts = ", ".join(f"{p} {_format_duration(line[f'{p}_seconds'])}" for p in Roofline._fields)
-        yield _format_row("at least", _format_duration(line["seconds"])) + f"  ({parts})"
-        yield _format_row("bottleneck", f"{line['bottleneck']:>12}")
 
 
 def _format_row(name: str, value: str) -> str:

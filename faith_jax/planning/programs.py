@@ -24,16 +24,12 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import SLICE_AXIS, Partitioner
 from faith_jax.models.transformer import Transformer, for_decoding, parameter_shapes
 from faith_jax.planning.topologies import partition_counts
-from faith_jax.runs import (
-    infer,
-    setup,
-    train,
-)
+from faith_jax.runs import infer, setup, train
 from faith_jax.scoring.salience.gradients import LENGTHS
 from faith_jax.scoring.salience.maps import maps_program
 from faith_jax.training.trainer import Trainer, merge_params, split_params, with_shardings
 
-NOT_GIVEN = "(not given)"
+_NOT_GIVEN = "(not given)"
 DECODING = ("prefill", "decode_step", "batch")  # parts of a program that decodes
 # Numbers of steps, which do not change a run's programs, in place of calls that count them in the
 # data.
@@ -44,9 +40,9 @@ STEPS: Mapping[str, Any] = {
 }
 # Macros that a run must be given, but that do not change its programs.
 UNUSED: Mapping[str, Any] = {
-    **dict.fromkeys(("MODEL_DIR", "INFER_OUTPUT_DIR", "INPUT_FILE"), NOT_GIVEN),
-    **dict.fromkeys(("INITIAL_CHECKPOINT_PATH", "CHECKPOINT_PATH"), NOT_GIVEN),
-    "MIXTURE_OR_TASK_NAME": NOT_GIVEN,
+    **dict.fromkeys(("MODEL_DIR", "INFER_OUTPUT_DIR", "INPUT_FILE"), _NOT_GIVEN),
+    **dict.fromkeys(("INITIAL_CHECKPOINT_PATH", "CHECKPOINT_PATH"), _NOT_GIVEN),
+    "MIXTURE_OR_TASK_NAME": _NOT_GIVEN,
     "TRAIN_STEPS": STEPS["TRAIN_STEPS"],
 }
 

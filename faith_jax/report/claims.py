@@ -12,7 +12,7 @@ from faith_jax.core.table import Table
 from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.bootstrap import DRAWS, Draws, interval_note
-from faith_jax.statistics.classification import Figure, call_figures
+from faith_jax.statistics.classification import call_figures
 from faith_jax.statistics.texts.text_metrics import content_words
 
 MOST = 2000  # claims in a page
@@ -116,9 +116,19 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
                 triples.append((right, fields[call_field], group))
     table_rows, tidy = [], []
     for (system, unit), triples in pairs.items():
-        for name, figure in _compute_agreement(triples, draws):
-            table_rows.append((system, unit, len(triples), name, figure.text))
-            tidy.append((system, unit, len(triples), name, figure.value, *figure.interval))
+        verdicts, called, groups = zip(*triples, strict=True)
+        views: dict[str, Callable[[str], str]] = {"": lambda v: _IN_THREE.get(v, v)}
+        if UNSUPPORTED in verdicts:  # labels of two kinds
+            views = {"": lambda v: v if v == DialFactLabel.SUPPORTS else UNSUPPORTED}
+        elif len({label == NOT_VERIFIABLE for label in verdicts}) > 1:
+            views[", verifiable or not"] = lambda v: _KINDS[v != NOT_VERIFIABLE]
+        for suffix, view in views.items():
+            labels, calls = (list(map(view, side)) for side in (verdicts, called))
+            (_, accuracy), (_, macro), *classes = call_figures(labels, calls, draws, groups).items()
+            named = [(f"accuracy{suffix}", accuracy), (f"macro F1{suffix}", macro)]
+            for name, figure in [*named, *((f"F1 {of}", of_class) for of, of_class in classes)]:
+                table_rows.append((system, unit, len(triples), name, figure.text))
+                tidy.append((system, unit, len(triples), name, figure.value, *figure.interval))
     columns = ("system", "of", "number", "figure", "%")
     first = 0 if any(system for system, _ in pairs) else 1  # the column of systems
     plain = Table("", (*columns[:-1], "value", "low", "high"), tuple(tidy))
@@ -133,24 +143,6 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
         tuple(notes),
         plain,
     )
-
-
-def _compute_agreement(
-    triples: Sequence[tuple[str, str, Hashable]], draws: Draws
-) -> Iterator[tuple[str, Figure]]:
-    """Yields figures by name of pairs of what is right and what is said, with their cluster."""
-    right, called, groups = zip(*triples, strict=True)
-    views: dict[str, Callable[[str], str]] = {"": lambda v: _IN_THREE.get(v, v)}
-    if UNSUPPORTED in right:  # labels of two kinds
-        views = {"": lambda v: v if v == DialFactLabel.SUPPORTS else UNSUPPORTED}
-    elif len({label == NOT_VERIFIABLE for label in right}) > 1:
-        views[", verifiable or not"] = lambda v: _KINDS[v != NOT_VERIFIABLE]
-    for suffix, view in views.items():
-        labels, calls = (list(map(view, side)) for side in (right, called))
-        accuracy, macro, *classes = call_figures(labels, calls, draws, groups).items()
-        yield f"accuracy{suffix}", accuracy[1]
-        yield f"macro F1{suffix}", macro[1]
-        yield from ((f"F1 {name}", figure) for name, figure in classes)
 
 
 def _response_key(row: ScoredRow) -> tuple[str, ...]:

@@ -292,6 +292,16 @@ def _build_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, 
         placed = [word for word in words if word[3] is not None]
         if all((w[0], w[1]) == (0, len(row["grounding"][w[3]])) for w in placed):
             missing |= {word[3] for word in placed if word[2] == 0}
+    # Words and passages have their places as JavaScript counts: in UTF-16 units.
+    passages: dict[str, dict[int, list[Any]]] = {"words": {}, "evidence": {}}
+    for field, by_scorer in passages.items():
+        for name in (name for name in row.get(field, {}) if name in scorers):
+            by_scorer[scorers.index(name)] = utf16_words = []
+            for start, end, score, place in row[field][name]:
+                text = row["generated_text"] if place is None else row["grounding"][place]
+                if any(character > "\uffff" for character in text):
+                    start, end = (len(text[:i].encode("utf-16-le")) // 2 for i in (start, end))
+                utf16_words.append([start, end, score, place])
     return {
         "id": row["id"],
         "corpus": row["corpus"],
@@ -301,26 +311,6 @@ def _build_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, 
         "history": row.get("history") or [],
         "response": row["generated_text"],
         "scores": [row["scores"].get(name) for name in scorers],
-        **{
-            field: {
-                scorers.index(name): _convert_to_utf16_places(row, passages)
-                for name, passages in row.get(field, {}).items()
-                if name in scorers
-            }
-            for field in ("words", "evidence")
-        },
+        **passages,
         "missing": sorted(missing),
     }
-
-
-def _convert_to_utf16_places(
-    row: Mapping[str, Any], words: Iterable[Sequence[Any]]
-) -> list[list[Any]]:
-    """Returns words or passages with their places as JavaScript counts: in UTF-16 units."""
-    placed = []
-    for start, end, score, place in words:
-        text = row["generated_text"] if place is None else row["grounding"][place]
-        if any(character > "\uffff" for character in text):
-            start, end = (len(text[:i].encode("utf-16-le")) // 2 for i in (start, end))
-        placed.append([start, end, score, place])
-    return placed

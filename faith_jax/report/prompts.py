@@ -4,7 +4,7 @@ Nothing is fetched and nothing is run in the page; all text is escaped.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,7 +116,39 @@ def vector_rows(run: RunHealth, prompt: PromptHealth) -> Table:
         )
         for i in range(length)
     )
-    return Table(title, columns, rows, tuple(_vector_notes(run, prompt)))
+    notes = []
+    if prompt.vocabulary is not None:
+        q = {share: number(value) for share, value in prompt.vocabulary.quantiles.items()}
+        notes.append(
+            f"Norms of the vocabulary's embeddings: median {q[0.5]}, 5% to 95% {q[0.05]} to "
+            f'{q[0.95]}, all {q[0.0]} to {q[1.0]}; "longer than" is the share of them that a '
+            "vector is at least as long as."
+        )
+    between = prompt.cosines[np.triu_indices(len(prompt.vectors), 1)]
+    if not np.isnan(between).all():
+        notes.append(
+            f"Cosines between the vectors: mean {number(np.nanmean(between))}, "
+            f"{number(np.nanmin(between))} to {number(np.nanmax(between))}."
+        )
+    steps, norms = prompt.gradient_norms
+    if len(steps):
+        total_norms = np.linalg.norm(norms, axis=1)
+        notes.append(
+            f"Gradient norm of all vectors: {number(total_norms[0])} at step {steps[0]}, median "
+            f"{number(np.median(total_norms))}, {number(total_norms[-1])} at step {steps[-1]}."
+        )
+    else:
+        notes.append("Gradient norms by vector were not logged.")
+    if math.isnan(run.final_loss):
+        notes.append("No validation loss was logged.")
+    else:
+        at, lowest = run.lowest_loss
+        notes.append(
+            f"Validation loss {run.final_loss:.4f} at step {run.validation_loss.steps[-1]}; the "
+            f"lowest is {lowest:.4f} at step {at}."
+        )
+    notes += (f"{note[:1].upper()}{note[1:]}" for note in run.notes)
+    return Table(title, columns, rows, tuple(notes))
 
 
 def _pieces_text(pieces: Sequence[VocabularyPiece]) -> str:
@@ -134,40 +166,6 @@ def number(value: Any) -> str:
 
 def _format_loss(value: float) -> str:
     return _DASH if math.isnan(value) else f"{value:.4f}"
-
-
-def _vector_notes(run: RunHealth, prompt: PromptHealth) -> Iterator[str]:
-    if prompt.vocabulary is not None:
-        q = {share: number(value) for share, value in prompt.vocabulary.quantiles.items()}
-        yield (
-            f"Norms of the vocabulary's embeddings: median {q[0.5]}, 5% to 95% {q[0.05]} to "
-            f'{q[0.95]}, all {q[0.0]} to {q[1.0]}; "longer than" is the share of them that a '
-            "vector is at least as long as."
-        )
-    between = prompt.cosines[np.triu_indices(len(prompt.vectors), 1)]
-    if not np.isnan(between).all():
-        yield (
-            f"Cosines between the vectors: mean {number(np.nanmean(between))}, "
-            f"{number(np.nanmin(between))} to {number(np.nanmax(between))}."
-        )
-    steps, norms = prompt.gradient_norms
-    if len(steps):
-        total_norms = np.linalg.norm(norms, axis=1)
-        yield (
-            f"Gradient norm of all vectors: {number(total_norms[0])} at step {steps[0]}, median "
-            f"{number(np.median(total_norms))}, {number(total_norms[-1])} at step {steps[-1]}."
-        )
-    else:
-        yield "Gradient norms by vector were not logged."
-    if math.isnan(run.final_loss):
-        yield "No validation loss was logged."
-    else:
-        step, lowest = run.lowest_loss
-        yield (
-            f"Validation loss {run.final_loss:.4f} at step {run.validation_loss.steps[-1]}; the "
-            f"lowest is {lowest:.4f} at step {step}."
-        )
-    yield from (f"{note[:1].upper()}{note[1:]}" for note in run.notes)
 
 
 def prompt_panels(runs: Sequence[RunHealth]) -> list[CurvePanel]:
@@ -209,10 +207,22 @@ def by_vector(curve: Curve) -> dict[str, Curve]:
 
 def prompt_page(title: str, report: PromptReport) -> str:
     """Returns the page: warnings, tables, curves, and cosines between each prompt's vectors."""
+
+    def shade_cosine(cosine: float) -> dict[str, Any]:
+        if math.isnan(cosine):
+            return {"text": _DASH, "weight": "0", "negative": False, "ink": ink(POSITIVE, 0)}
+        weight, is_negative = 0.6 * abs(cosine), cosine < 0
+        return {
+            "text": f"{cosine:.2f}",
+            "weight": f"{weight:.2f}",
+            "negative": is_negative,
+            "ink": ink(NEGATIVE if is_negative else POSITIVE, weight),
+        }
+
     grids = [
         {
             "title": f"{run.name}: {prompt.name}",
-            "rows": [[_shade_cosine(value) for value in row] for row in prompt.cosines.tolist()],
+            "rows": [[shade_cosine(value) for value in row] for row in prompt.cosines.tolist()],
         }
         for run in report.runs
         for prompt in run.prompts.values()
@@ -225,18 +235,6 @@ def prompt_page(title: str, report: PromptReport) -> str:
         panels=[draw_panel(panel) for panel in prompt_panels(report.runs)],
         grids=grids,
     )
-
-
-def _shade_cosine(cosine: float) -> dict[str, Any]:
-    if math.isnan(cosine):
-        return {"text": _DASH, "weight": "0", "negative": False, "ink": ink(POSITIVE, 0)}
-    weight, is_negative = 0.6 * abs(cosine), cosine < 0
-    return {
-        "text": f"{cosine:.2f}",
-        "weight": f"{weight:.2f}",
-        "negative": is_negative,
-        "ink": ink(NEGATIVE if is_negative else POSITIVE, weight),
-    }
 
 
 def draw_panel(panel: CurvePanel) -> dict[str, Any]:
@@ -281,50 +279,51 @@ def draw_panel(panel: CurvePanel) -> dict[str, Any]:
 
 def report_figures(report: PromptReport) -> dict[str, Any]:
     """Returns all figures of a report as JSON has them."""
+    runs = []
+    for run in report.runs:
+        step, lowest = run.lowest_loss
+        runs.append(
+            {
+                "run": run.name,
+                "step": run.step,
+                "start": run.initializer,
+                "settings": run.settings,
+                "base": run.base,
+                "validation_loss": run.final_loss,
+                "lowest_validation_loss": lowest,
+                "lowest_step": None if step < 0 else step,
+                "curves": {
+                    "training_loss": run.training_loss._asdict(),
+                    "validation_loss": run.validation_loss._asdict(),
+                },
+                "prompts": {
+                    name: {
+                        "length": len(prompt.vectors),
+                        "embed": prompt.vectors.shape[1],
+                        "movement": prompt.movement and prompt.movement._asdict(),
+                        "norms": prompt.norms,
+                        "vocabulary_norms": prompt.vocabulary
+                        and {f"{q:g}": value for q, value in prompt.vocabulary.quantiles.items()},
+                        "norm_ranks": prompt.vocabulary and prompt.vocabulary.ranks,
+                        "started_as": [piece or None for piece in prompt.start_pieces],
+                        "nearest_by_cosine": [
+                            [p._asdict() for p in row] for row in prompt.by_cosine
+                        ],
+                        "nearest_by_l2": [[p._asdict() for p in row] for row in prompt.by_distance],
+                        "cosines": prompt.cosines,
+                        "gradient_norms": prompt.gradient_norms._asdict(),
+                        "movements": prompt.movements._asdict(),
+                    }
+                    for name, prompt in run.prompts.items()
+                },
+                "notes": run.notes,
+                "warnings": report.warnings[run.name],
+            }
+        )
     figures = {
-        "runs": [_run_figures(run, report.warnings[run.name]) for run in report.runs],
+        "runs": runs,
         "validation_loss_by_start": {n: spread._asdict() for n, spread in report.groups.items()},
         "pairs": [pair._asdict() | {"mean": pair.mean} for pair in report.pairs],
         "warnings": report.spread_warnings,
     }
     return plain(figures)
-
-
-def _run_figures(run: RunHealth, warnings: Sequence[str]) -> dict[str, Any]:
-    step, lowest = run.lowest_loss
-    return {
-        "run": run.name,
-        "step": run.step,
-        "start": run.initializer,
-        "settings": run.settings,
-        "base": run.base,
-        "validation_loss": run.final_loss,
-        "lowest_validation_loss": lowest,
-        "lowest_step": None if step < 0 else step,
-        "curves": {
-            "training_loss": run.training_loss._asdict(),
-            "validation_loss": run.validation_loss._asdict(),
-        },
-        "prompts": {name: _prompt_figures(prompt) for name, prompt in run.prompts.items()},
-        "notes": run.notes,
-        "warnings": warnings,
-    }
-
-
-def _prompt_figures(prompt: PromptHealth) -> dict[str, Any]:
-    vocabulary = prompt.vocabulary
-    return {
-        "length": len(prompt.vectors),
-        "embed": prompt.vectors.shape[1],
-        "movement": prompt.movement and prompt.movement._asdict(),
-        "norms": prompt.norms,
-        "vocabulary_norms": vocabulary
-        and {f"{q:g}": value for q, value in vocabulary.quantiles.items()},
-        "norm_ranks": vocabulary and vocabulary.ranks,
-        "started_as": [piece or None for piece in prompt.start_pieces],
-        "nearest_by_cosine": [[piece._asdict() for piece in row] for row in prompt.by_cosine],
-        "nearest_by_l2": [[piece._asdict() for piece in row] for row in prompt.by_distance],
-        "cosines": prompt.cosines,
-        "gradient_norms": prompt.gradient_norms._asdict(),
-        "movements": prompt.movements._asdict(),
-    }

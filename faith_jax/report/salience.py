@@ -204,36 +204,29 @@ def salience_text(picture: SaliencePicture, colour: bool) -> str:
     Without ANSI colours, marked words stand in [brackets]. A star follows words of the response
     that are not in the grounding.
     """
-    return "\n".join(_format_picture_lines(picture, colour)) + "\n"
-
-
-def _format_picture_lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
-    if picture.query:
-        yield f"query: {printable(picture.query)}"
+    lines = [f"query: {printable(picture.query)}"] if picture.query else []
     for text_map in (*picture.arguments, picture.response):
         text = "".join(_paint_piece(piece, colour) for piece in text_map.pieces)
-        yield f"{printable(text_map.title)}: {text}"
-    yield ""
+        lines.append(f"{printable(text_map.title)}: {text}")
     mark = _paint_piece(TextStretch("red", 0.0, True), True) if colour else "[brackets]"
     star = f", or not in the grounding or the query ({STAR})" if any(picture.foreign) else ""
-    yield f"{_LEGEND if colour else ''}{mark} = below {picture.threshold:g}{star}"
+    lines += ["", f"{_LEGEND if colour else ''}{mark} = below {picture.threshold:g}{star}"]
     if any(picture.foreign):
         listed = ", ".join(map(printable, picture.foreign_words))
-        yield f"not in the grounding or the query: {listed}"
+        lines.append(f"not in the grounding or the query: {listed}")
     small = {
         "low attribution": picture.unsupported_words,
         "low contribution": picture.uncovered_words,
     }
     for (name, score), (kind, words) in zip(picture.scores.items(), small.items(), strict=True):
         listed = ", ".join(map(printable, words)) or "none"
-        yield f"{name} {_format_score(score)} (0 to 1, higher = more faithful); {kind}: {listed}"
-    yield COMPARE
-    if picture.salience.cut_tokens:
+        shown_score = _format_score(score)
+        lines.append(f"{name} {shown_score} (0 to 1, higher = more faithful); {kind}: {listed}")
+    lines.append(COMPARE)
+    if cut := picture.salience.cut_tokens:
         parts = ", ".join(f"{count} of {part}" for part, count in picture.salience.cut.items())
-        yield (
-            f"{picture.salience.cut_tokens} tokens ({parts}) did not fit and are not shown with a "
-            "value"
-        )
+        lines.append(f"{cut} tokens ({parts}) did not fit and are not shown with a value")
+    return "\n".join(lines) + "\n"
 
 
 def _paint_piece(piece: TextStretch, colour: bool) -> str:

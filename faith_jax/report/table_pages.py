@@ -39,7 +39,20 @@ def render_table(table: Table, form: str = "text") -> str:
         rows = ([_csv_cell(value) for value in row] for row in (tidy.columns, *tidy.rows))
         csv.writer(buffer, lineterminator="\n").writerows(rows)
         return buffer.getvalue()
-    table = _escape_table(table, form)
+
+    def escape_cell(value: Any) -> Any:
+        """Returns a text without control characters, and in Markdown without bars or tags."""
+        if not isinstance(value, str):
+            return value
+        text = printable(value)
+        return _TAG.sub("&lt;", text).replace("|", r"\|") if form == "markdown" else text
+
+    table = Table(
+        printable(table.title),
+        tuple(map(escape_cell, table.columns)),
+        tuple(tuple(map(escape_cell, row)) for row in table.rows),
+        tuple(printable(note, "\n") for note in table.notes),
+    )
     cells = [[cell_text(value) for value in row] for row in table.rows]
     align = ["left" if isinstance(v, str) else "right" for row in table.rows[:1] for v in row]
     text = tabulate.tabulate(
@@ -63,23 +76,6 @@ def _csv_cell(value: Any) -> Any:
         text = printable(value)
         return text if _SIGNED_NAME.fullmatch(text) else guard_formula(text)
     return None if _is_undefined(value) else value
-
-
-def _escape_table(table: Table, form: str) -> Table:
-    """Returns a table whose texts hold no control characters, and in Markdown no cells or tags."""
-
-    def escape_cell(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        text = printable(value)
-        return _TAG.sub("&lt;", text).replace("|", r"\|") if form == "markdown" else text
-
-    return Table(
-        printable(table.title),
-        tuple(map(escape_cell, table.columns)),
-        tuple(tuple(map(escape_cell, row)) for row in table.rows),
-        tuple(printable(note, "\n") for note in table.notes),
-    )
 
 
 def cell_text(value: Any) -> str:

@@ -230,7 +230,10 @@ def import_prompt(
     "encoder" or "decoder", is where the prompt of a .npy file stands; None = in front of the input.
     """
     place = _free_place(target, overwrite, source, base)
-    is_npy = _is_npy_file(source) or _holds_npy(source)
+    is_npy, path = _is_npy_file(source), path_of(source)
+    if not is_npy and path.is_file():  # prompt-tuning's have no ending
+        with path.open("rb") as file:
+            is_npy = file.read(6) == np.lib.format.MAGIC_PREFIX
     if is_npy and _is_npy_file(target):
         raise ConfigError(f"{target}: SOURCE is a .npy file already; name a folder.")
     prompt_file = PeftPrompt(read_npy(source), "", "") if is_npy else read_peft_prompt(source)
@@ -327,14 +330,6 @@ def _convert_checkpoint(
 
 def _is_npy_file(path: str | pathlib.Path) -> bool:
     return str(path).endswith(".npy")
-
-
-def _holds_npy(path: str) -> bool:
-    """Whether a file is one of NumPy's, whatever its name: prompt-tuning's have no ending."""
-    if not path_of(path).is_file():
-        return False
-    with path_of(path).open("rb") as file:
-        return file.read(6) == np.lib.format.MAGIC_PREFIX
 
 
 def _free_place(target: str, overwrite: bool, *sources: str) -> pathlib.Path:

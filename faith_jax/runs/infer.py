@@ -8,7 +8,6 @@ writes. Several checkpoints may respond to the same rows, each in a folder of it
 joins all rows.
 """
 
-import collections
 import dataclasses
 import functools
 import itertools
@@ -185,12 +184,7 @@ def infer(
     """
     formats = _list_formats(output.formats)
     check_policy(cut_policy)
-    if dataset is not None and file is None:
-        source = _task_source(dataset)
-    elif file is not None and dataset is None:
-        source = _file_source(file, cut_policy, seed)
-    else:
-        raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
+    source = _source_of(dataset, file, cut_policy, seed)
     decoding = decoding or DecodingConfig()
     folder, several = path_of(output.folder), not isinstance(models.checkpoint_path, str)
     finished, is_made = [], True
@@ -290,20 +284,23 @@ class _Source(NamedTuple):
     dataset: DatasetConfig | None = None
 
 
-def _task_source(dataset: DatasetConfig) -> _Source:
-    return _Source(
-        dataset.mixture_or_task_name,
-        dataset.split or "",
-        "TASK_FEATURE_LENGTHS['inputs']",
-        dataset.task_feature_lengths["inputs"],
-        dataset.cut_policy,
-        functools.partial(task_rows, dataset),
-        lambda _: tokenizer_of(dataset.task().output_features["targets"].vocabulary),
-        dataset=dataset,
-    )
+def _source_of(
+    dataset: DatasetConfig | None, file: InputFile | None, cut_policy: str, seed: int
+) -> _Source:
+    if dataset is not None and file is None:
+        return _Source(
+            dataset.mixture_or_task_name,
+            dataset.split or "",
+            "TASK_FEATURE_LENGTHS['inputs']",
+            dataset.task_feature_lengths["inputs"],
+            dataset.cut_policy,
+            functools.partial(task_rows, dataset),
+            lambda _: tokenizer_of(dataset.task().output_features["targets"].vocabulary),
+            dataset=dataset,
+        )
+    if file is None or dataset is not None:
+        raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
 
-
-def _file_source(file: InputFile, cut_policy: str, seed: int) -> _Source:
     def tokenizer(vocabulary: RunVocabulary) -> Any:
         if "faith_jax.tasks.faithdial" in sys.modules:  # gin may steer its tasks alone
             from faith_jax.tasks import lookup
@@ -513,29 +510,20 @@ class _Responder(NamedTuple):
                     append_rows(shard.rows, written)
                 done += len(window)
             if writes:
-                self._finish_shard(job, shard, "tfds" in formats)
+                counts = {"inputs_cut": 0, "unfinished": 0}
+                for _, row_fields in read_jsonl(shard.rows):
+                    counts["inputs_cut"] += row_fields["inputs_cut_tokens"] > 0
+                    counts["unfinished"] += not row_fields["finished"]
+                files = []
+                if "tfds" in formats:
+                    folder = make_output_folder(shard.folder / _MADE / _TFDS, "INFER_OUTPUT_DIR")
+                    data_set = _data_set(job, self.source, self.system.fields, shard)
+                    records = (row_fields for _, row_fields in read_jsonl(shard.rows))
+                    files = [data_set.write_shard(folder, shard.number, shard.of, records)]
+                shard.finish(counts, *files)
         logger.info("%s compiled", pluralize(self.decoder.num_compilations, "program"))
         for warning in () if is_reported else unknown_warnings(unknown.report()):
             logger.warning("%s", warning)
-
-    def _finish_shard(self, job: Job, shard: Shard, is_tfds: bool) -> None:
-        """Counts what the summary says of a shard's rows, and writes its records of TFDS."""
-        counts = {"inputs_cut": 0, "unfinished": 0}
-
-        def rows() -> Iterator[Mapping[str, Any]]:
-            for _, row in read_jsonl(shard.rows):
-                counts["inputs_cut"] += row["inputs_cut_tokens"] > 0
-                counts["unfinished"] += not row["finished"]
-                yield row
-
-        files = []
-        if is_tfds:
-            folder = make_output_folder(shard.folder / _MADE / _TFDS, "INFER_OUTPUT_DIR")
-            data_set = _data_set(job, self.source, self.system.fields, shard)
-            files = [data_set.write_shard(folder, shard.number, shard.of, rows())]
-        else:
-            collections.deque(rows(), maxlen=0)
-        shard.finish(counts, *files)
 
 
 def _output_row(

@@ -327,6 +327,36 @@ class CheckOptions(FindingOptions, ClaimColumns):
         return by_label
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """The hardware that a recipe is planned for, and the plans that are wanted.
+
+    Attributes:
+      topology (NAME): v4, v5e, v5p or v6e with the chips' torus, such as v4:4x4x4 or v5e:4x4, and
+        for several slices of them 2xv4:4x4x4; h100, h200, a100, a100-40gb or cpu with their number,
+        such as h100:8
+      job: run is what the gin files configure; score and salience are the likelihoods, or the
+        salience maps, of rows with the model, batch and lengths of infer
+      sweep: try NUM_PARTITIONS and, where they are needed, REMAT_POLICY, NUM_MICROBATCHES and
+        partitioning in two dimensions, and recommend the fastest
+      partitions (N,N): for --sweep: only these
+      free (SHARE): of a device's memory that recommended settings leave free
+      json (PATH): write all figures; what is compiled is kept beside it until the end, and a
+        stopped run resumes
+      restart: discard what a stopped run has kept
+      figure (PATH): for --sweep: write step time and memory over partitions (PNG)
+    """
+
+    topology: str
+    job: Literal["run", "score", "salience"] = "run"
+    sweep: bool = False
+    partitions: Numbers = ()
+    free: ShareBelow1 = 0.2
+    json: str = ""
+    restart: bool = False
+    figure: Png = ""
+
+
 @dataclasses.dataclass(frozen=True)
 class PromptReportOptions:
     """Prompt-tuned runs, and the forms of the report on them.

@@ -18,7 +18,6 @@ from faith_jax.core.cutting import CutTokens, Kind
 from faith_jax.core.errors import InputError, pluralize
 from faith_jax.core.files import make_output_folder, write_json
 from faith_jax.core.labels import labels_line
-from faith_jax.core.rows import BadRows
 from faith_jax.core.table import printable
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.scoring.base import BaseScorer
@@ -152,7 +151,9 @@ def inference_report(
             )
             if row_tokens.second:
                 examples[-1]["second"] = _decode_with_marks(read.tokenizer, row_tokens.second)
-    report: Report = {"source": source, **_row_counts(len(lengths), total)}
+    report: Report = {"source": source, "rows": total or len(lengths)}
+    if report["rows"] != len(lengths):
+        report["looked_at"] = len(lengths)
     report |= {
         "lengths": {"inputs": percentiles(np.array(lengths))},
         "cut": cut_of_inputs(cuts),
@@ -163,21 +164,18 @@ def inference_report(
     return report
 
 
-def _row_counts(count: int, total: int | None) -> Report:
-    return {"rows": count} if total in (None, count) else {"rows": total, "looked_at": count}
-
-
 def scoring_report(
     source: str,
     rows: Iterable[ExampleRow],
     scorers: Mapping[str, BaseScorer],
+    notes: Callable[[], Mapping[str, Sequence[str]]],
     total: int | None = None,
-    bad_rows: BadRows | None = None,
 ) -> Report:
     """Reports on what each scorer's model will read of rows, see `inference_report`.
 
     For each scorer whose model reads tokens these are its `inputs`, how many are cut
-    (`inputs_cut`), how much by part (`cut`), and the first `examples`.
+    (`inputs_cut`), how much by part (`cut`), and the first `examples`. `notes` returns what
+    `TableNotes.report` says of the input when the rows are read.
     """
     count = 0
     seen: dict[str, list[CutTokens]] = {scorer: [] for scorer in scorers}
@@ -192,8 +190,6 @@ def scoring_report(
                 seen[name].append(model_input.cut)
                 if len(first[name]) < _EXAMPLES:
                     first[name].append({"id": row.example.id, **model_input.texts})
-    if not count:
-        raise (bad_rows or BadRows()).nothing_left(f"{source}: no rows to score")
     reports: Report = {
         name: {
             "inputs": len(cuts),
@@ -210,8 +206,11 @@ def scoring_report(
         for name, report in reports.items()
         for sentence in (*cut_warnings(report["cut"]), *unknown_warnings(report["unknown"]))
     ]
-    rows_told = {"source": source, **_row_counts(count, total)}
-    return rows_told | {"scorers": reports, "warnings": warnings}
+    report: Report = {"source": source, "rows": total or count}
+    if report["rows"] != count:
+        report["looked_at"] = count
+    report |= {"scorers": reports, "warnings": [*notes()["warnings"], *warnings]}
+    return report | {"input": list(notes()["lines"])}
 
 
 @contextlib.contextmanager
@@ -223,12 +222,6 @@ def naming(source: str, scorer: str) -> Iterator[None]:
         raise InputError(f"{source}: {scorer}: {error}") from None
 
 
-def with_notes(report: Report, notes: Mapping[str, Sequence[str]]) -> Report:
-    """Returns a report with what `TableNotes.report` says of the input."""
-    warnings = [*notes["warnings"], *report["warnings"]]
-    return report | {"input": list(notes["lines"]), "warnings": warnings}
-
-
 def beside(output: pathlib.Path) -> pathlib.Path:
     """Returns where the report of an output that is not there yet is written."""
     output = output if output.name else output.absolute()  # of "."
@@ -237,11 +230,12 @@ def beside(output: pathlib.Path) -> pathlib.Path:
 
 def tell(report: Report, path: pathlib.Path | None, dry_run: bool = False) -> None:
     """Logs a report, its warnings as warnings, and writes it as JSON; a dry run prints it."""
+    lines = list(_format_report(report))
     if dry_run:
-        lines = [*_format_report(report), *(f"warning: {line}" for line in report["warnings"])]
+        lines += (f"warning: {line}" for line in report["warnings"])
         print(printable("\n".join(lines), "\n\t"))
     else:
-        for line in _format_report(report):
+        for line in lines:
             logger.info("%s", line)
         for warning in report["warnings"]:
             logger.warning("%s", warning)
@@ -408,9 +402,10 @@ def _list_warnings(report: Report) -> Iterator[str]:
 
 
 def _format_report(report: Report) -> Iterator[str]:
+    looked_at = f"; of the first {report['looked_at']:,}:" if "looked_at" in report else ""
     if "scorers" in report:
-        yield f"{report['source']}: {pluralize(report['rows'], 'row')} to score{_looked_at(report)}"
-        yield from (f"  {line}" for line in report.get("input", ()))
+        yield f"{report['source']}: {pluralize(report['rows'], 'row')} to score{looked_at}"
+        yield from (f"  {line}" for line in report["input"])
         scorers_by_input: dict[str, list[str]] = {}  # scorers whose models read the same
         for scorer, inputs_report in report["scorers"].items():
             scorers_by_input.setdefault(json.dumps(inputs_report), []).append(scorer)
@@ -436,7 +431,7 @@ def _format_report(report: Report) -> Iterator[str]:
                 f"{pluralize(member['never_read'], 'row')} never)"
             )
     else:
-        yield f"{report['source']}: {pluralize(report['rows'], 'row')}{_looked_at(report)}"
+        yield f"{report['source']}: {pluralize(report['rows'], 'row')}{looked_at}"
     for name, lengths in report["lengths"].items():
         yield f"  tokens of {name}: {_format_percentiles(lengths)}"
     if shorter := report.get("shorter_lengths"):
@@ -463,10 +458,6 @@ def _format_report(report: Report) -> Iterator[str]:
             f"on each device; attention kernel: {model['attention_kernel']}"
         )
     yield from _example_lines(report["examples"], str)
-
-
-def _looked_at(report: Report) -> str:
-    return f"; of the first {report['looked_at']:,}:" if "looked_at" in report else ""
 
 
 def _example_lines(examples: Sequence[Report], format_value: Callable[[Any], str]) -> Iterator[str]:

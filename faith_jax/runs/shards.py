@@ -225,7 +225,7 @@ def split(rows: Iterable[_PlacedRow], shards: int = 0) -> list[dict[str, Any]]:
     ]
 
 
-class Job:
+class Job(contextlib.AbstractContextManager["Job"]):
     """A run whose shards this process computes together with others.
 
     Attributes:
@@ -297,16 +297,6 @@ class Job:
         """Holds what only one process at a time may do with the folder of the run."""
         return output_lock(self.target, option=self._option, waits=True)
 
-    def _is_used(self) -> bool:
-        """Whether another process takes part in a run here, as far as locks in its folder say."""
-        for path in self.folder.glob(".rows*.jsonl.*"):
-            try:
-                with output_lock(self.folder / path.stem.removeprefix("."), option=self._option):
-                    pass
-            except TakenError:
-                return True
-        return False
-
     def _let_go_if_unused(self) -> None:
         """Removes the folder of a run that has made nothing, if nobody holds a lock in it."""
         # Who takes part on a store is not known: what it is told stays.
@@ -320,12 +310,6 @@ class Job:
             "output."
         )
 
-    def _check_note(self) -> None:
-        """Raises TakenError if the folder is another run's by now: someone has removed ours."""
-        note = partial_note(self.target)
-        if note and difference(note, self._run):
-            raise self._taken_error()
-
     def _has_output(self) -> bool:
         return self._is_finished() if self._is_finished else is_complete(self.target)
 
@@ -336,11 +320,16 @@ class Job:
         differs = restart or bool(difference(partial_note(self.target), self._run))
         # There is nothing to keep of another input.
         renews = saved is not None and saved["stamp"] != stamp and not has_contents(self.folder)
-        if (differs or renews) and self._is_used():
-            if differs:
-                raise self._taken_error()
-        else:
-            restart = restart or renews
+        is_used = False  # whether another process takes part, as far as locks say
+        for path in self.folder.glob(".rows*.jsonl.*") if differs or renews else ():
+            try:
+                with output_lock(self.folder / path.stem.removeprefix("."), option=self._option):
+                    pass
+            except TakenError:
+                is_used = True
+        if differs and is_used:
+            raise self._taken_error()
+        restart = restart or (renews and not is_used)
         begin_or_resume(self.target, self._run, restart, replaces, self._option)
         if replaces and self._has_output():
             release_partial(self.target, done=True)
@@ -378,10 +367,13 @@ class Job:
         while True:
             with self._lock_output():
                 self._own.close()
-                self._check_note()
                 left = self._find_unfinished_shards(left)
-                in_share = (shard for shard in left if shard.number % count == number)
-                next_shard = next(filter(self._try_to_take, in_share), None)
+                next_shard = None
+                for shard in (shard for shard in left if shard.number % count == number):
+                    with contextlib.suppress(TakenError):
+                        self._own.enter_context(output_lock(shard.rows, option=self._option))
+                        next_shard = shard
+                        break
             if next_shard is not None:
                 done = len(self) - sum(shard.count for shard in left)
                 self.progress.others(done - known_done)
@@ -424,7 +416,10 @@ class Job:
         return sizes
 
     def _find_unfinished_shards(self, shards: Sequence[Shard]) -> list[Shard]:
-        if not partial_note(self.target):
+        note = partial_note(self.target)
+        if note and difference(note, self._run):  # someone has removed ours
+            raise self._taken_error()
+        if not note:
             if self._has_output():  # another process has joined all shards
                 if is_remote(self.folder):
                     remove_tree(self.folder)  # what was uploaded behind it
@@ -440,13 +435,6 @@ class Job:
         # First those that nobody has, as far as their locks say.
         return sorted(left, key=lambda shard: f".{shard.rows.name}.lock" in names)
 
-    def _try_to_take(self, shard: Shard) -> bool:
-        try:
-            self._own.enter_context(output_lock(shard.rows, option=self._option))
-        except TakenError:
-            return False
-        return True
-
     @contextlib.contextmanager
     def joining(self) -> Iterator[list[dict[str, Any]] | None]:
         """Holds the only right to join the shards, and yields the counts of each.
@@ -455,8 +443,10 @@ class Job:
         """
         with self._lock_output():
             self._own.close()
-            self._check_note()
-            if not partial_note(self.target):
+            note = partial_note(self.target)
+            if note and difference(note, self._run):  # someone has removed ours
+                raise self._taken_error()
+            if not note:
                 yield None
                 return
             counts_by_shard = [shard.read_counts() for shard in self.shards]
@@ -490,9 +480,6 @@ class Job:
             for shard in self.shards:
                 with open_binary(shard.rows) as rows:
                     shutil.copyfileobj(rows, joined)
-
-    def __enter__(self) -> "Job":
-        return self
 
     def __exit__(self, *error: Any) -> None:
         """Lets go of the shard of this process, and of a run that has made nothing."""

@@ -3,7 +3,7 @@
 import pytest
 
 from faith_jax import cli
-from faith_jax.core.user_modules import entry_point_names
+from faith_jax.core.user_modules import entry_point_names, load_named
 
 COMMAND = '''
 import dataclasses
@@ -78,7 +78,7 @@ def test_a_package_that_is_broken_stops_only_its_own_command(install, capsys):
 
 def test_the_papers_commands_are_called_as_their_entry_points():
     for name in entry_point_names(cli.COMMAND_ENTRY_POINTS):
-        (command,) = cli._named_commands([name])
+        command = load_named(name, cli.COMMAND_ENTRY_POINTS, type, "command")
         assert cli.command_name(command) == name
 
 

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.input.order import Order
-from faith_jax.input.packing import Packing
+from faith_jax.input.order import Order, Packing
 
 
 def order(sizes, weights=None, shuffled=None, seed=0):

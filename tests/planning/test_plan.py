@@ -10,10 +10,11 @@ import pytest
 
 from faith_jax import cli
 from faith_jax.core.errors import ConfigError, ProcessError
-from faith_jax.planning.plan import PlanOptions, lines, report_of
+from faith_jax.planning.plan import lines, report_of
 from faith_jax.planning.planner import CompilingProcess, keep_plans_in_file
 from faith_jax.planning.topologies import CHIPS, parse_topology
 from faith_jax.planning.worker import PlanRequest, RecipeFacts
+from faith_jax.runs.options import PlanOptions
 from tests.planning.conftest import FOLDERS
 
 TINY = [f"--gin_search_paths={FOLDERS[0]}", "--gin_file=tiny.gin", "--gin.BATCH_SIZE=8"]
@@ -178,7 +179,7 @@ FACTS = RecipeFacts("train", rows=4, devices=4, slices=1, summed=0, config="", v
 
 def test_what_does_not_fit_is_answered_with_what_would():
     ask, _ = fits_with({None: 300, "none": 300, "minimal": 200, "full": 70})
-    report, tried = report_of(ask, FACTS, CHIPS["v4"], PlanOptions())
+    report, tried = report_of(ask, FACTS, CHIPS["v4"], PlanOptions(topology="v4:4x4x4"))
     assert [one.choice["remat_policy"] for one in tried] == ["minimal", "full"]
     assert report["recommended"]["REMAT_POLICY"] == "full"
     text = list(lines(report))
@@ -189,7 +190,7 @@ def test_what_does_not_fit_is_answered_with_what_would():
 
 def test_only_what_is_recommended_is_planned_with_its_evaluations():
     ask, asked = fits_with({"none": 50, "minimal": 60})
-    report, tried = report_of(ask, FACTS, CHIPS["v4"], PlanOptions(sweep=True))
+    report, tried = report_of(ask, FACTS, CHIPS["v4"], PlanOptions(topology="v4:4x4x4", sweep=True))
     assert len(tried) == len(asked) - 1
     assert [question.evaluations for question in asked] == [False] * len(tried) + [True]
     assert report["plan"] == ask(asked[-1])
@@ -260,7 +261,7 @@ def test_the_memory_in_the_table_is_libtpus(tiny):
 
 def test_what_fits_nowhere_says_so():
     ask, _ = fits_with(dict.fromkeys((None, "none", "minimal", "full"), 300))
-    report, tried = report_of(ask, FACTS, CHIPS["v4"], PlanOptions())
+    report, tried = report_of(ask, FACTS, CHIPS["v4"], PlanOptions(topology="v4:4x4x4"))
     assert len(tried) == 12  # and no more
     assert report["recommended"] is None
     assert list(lines(report))[-1].startswith("Nothing that was tried fits")

@@ -6,7 +6,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from faith_jax.core.files import atomic_file, report_write_errors, reserve_outpu
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.table_pages import render_table
 from faith_jax.runs.calibration.options import AcceptOptions
 from faith_jax.runs.calibration.stored import (
@@ -70,10 +69,19 @@ def accept(options: AcceptOptions) -> str:
         with open(beside, "w", encoding="utf-8") as file:
             for path in options.files:
                 for row in read_scored_rows(path_of(path), [scorer]):
-                    decided = row | _decide_row(row, scorer, deciders[row["corpus"]])
-                    decision = decided["decision"]
+                    decider, score = deciders[row["corpus"]], row["scores"][scorer]
+                    decision, probability = ABSTAIN, None
+                    if isinstance(decider, str):
+                        reason = decider
+                    elif score is None:
+                        why = row["undefined"].get(scorer, "")
+                        reason = f"the score is undefined{why and f': {why}'}"
+                    else:
+                        decision, reason = decider.decide(score)
+                        probability = round(decider.probability(score), 6)
                     counts[row["corpus"]].update((decision, f"{decision} {row['label']}"))
-                    file.write(json.dumps(decided, ensure_ascii=False) + "\n")
+                    row |= {"decision": decision, "probability": probability, "reason": reason}
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
         likenesses = _compare_with_calibration(options, corpora, deciders, field)
     cells, notes = [], []
     for name, count in counts.items():
@@ -139,20 +147,6 @@ def _choose_deciders(
             f"--corpus={next(iter(by_corpus)) if len(by_corpus) == 1 else 'NAME'}."
         )
     return deciders
-
-
-def _decide_row(row: ScoredRow, scorer: str, decider: Decider | str) -> dict[str, Any]:
-    """Returns the fields that a row gets."""
-    score = row["scores"][scorer]
-    if isinstance(decider, str):
-        return {"decision": ABSTAIN, "probability": None, "reason": decider}
-    if score is None:
-        why = row["undefined"].get(scorer, "")
-        reason = f"the score is undefined{why and f': {why}'}"
-        return {"decision": ABSTAIN, "probability": None, "reason": reason}
-    decision, reason = decider.decide(score)
-    probability = round(decider.probability(score), 6)
-    return {"decision": decision, "probability": probability, "reason": reason}
 
 
 class _Likeness(NamedTuple):

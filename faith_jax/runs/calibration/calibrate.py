@@ -132,8 +132,7 @@ def calibrate(options: CalibrateOptions) -> str:
         if problem := _why_unusable(rows, options, level):
             left_out[corpus.name] = problem
         else:
-            _check_direction(rows, scorer)
-            reports.append(_calibrate_scores(rows, options, level, (low, high)))
+            reports.append(_calibrate_scores(rows, scorer, options, level, (low, high)))
     if not reports:
         raise InputError(" ".join(f"{name}: {problem}" for name, problem in left_out.items()))
     deciders = {report.rows.name: report.decider for report in reports}
@@ -228,19 +227,6 @@ def _why_unusable(rows: _LabelledScores, options: CalibrateOptions, level: float
     )
 
 
-def _check_direction(rows: _LabelledScores, scorer: str) -> None:
-    """Checks that the faithful rows are not those with low scores, beyond chance."""
-    areas = area_components([rows.scores], rows.labels, rows.units.numbers.tolist())
-    interval = areas.estimate([1.0]).interval(_SURE, (0.0, 1.0))
-    if interval.high < 0.5:
-        raise InputError(
-            f"{rows.name}: rows with the label 0 have higher scores of {scorer} than those with 1 "
-            f"(AUC {areas.areas[0]:.2f}, {_SURE:.0%} interval up to {interval.high:.2f}). 1 must "
-            "mean faithful, and higher scores more faithful; score --label-values=1=0,0=1 turns "
-            "labels that mean an error."
-        )
-
-
 class _Calibrated(NamedTuple):
     """The rows of a corpus, what decides by their score, and the log losses of maps by name."""
 
@@ -250,8 +236,22 @@ class _Calibrated(NamedTuple):
 
 
 def _calibrate_scores(
-    rows: _LabelledScores, options: CalibrateOptions, level: float, ends: tuple[float, float]
+    rows: _LabelledScores,
+    scorer: str,
+    options: CalibrateOptions,
+    level: float,
+    ends: tuple[float, float],
 ) -> _Calibrated:
+    # The faithful rows are not those with low scores, beyond chance.
+    areas = area_components([rows.scores], rows.labels, rows.units.numbers.tolist())
+    interval = areas.estimate([1.0]).interval(_SURE, (0.0, 1.0))
+    if interval.high < 0.5:
+        raise InputError(
+            f"{rows.name}: rows with the label 0 have higher scores of {scorer} than those with 1 "
+            f"(AUC {areas.areas[0]:.2f}, {_SURE:.0%} interval up to {interval.high:.2f}). 1 must "
+            "mean faithful, and higher scores more faithful; score --label-values=1=0,0=1 turns "
+            "labels that mean an error."
+        )
     accepting = rows.accepting(options, level, options.target)
     rejecting = rows.rejecting(options, level, options.reject_target or options.target)
     # Each of them has the guarantee, so that the choice between them is free.

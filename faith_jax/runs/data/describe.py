@@ -9,7 +9,6 @@ import tensorflow_datasets as tfds
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import check_outputs
 from faith_jax.core.rows import BadRows
-from faith_jax.core.table import Table
 from faith_jax.datasets import task_data
 from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.raw.true_benchmark import CORPORA
@@ -96,33 +95,29 @@ def describe(
         return
     dataset = prepare_builder(builder, config, data_dir, raw_folder)
     splits = {split: _load_examples(dataset, split) for split in dataset.info.splits}
-    for table in _build_dataset_tables(builder.name, splits, before):
+    selected = []
+    if builder.name in _DIALOGUES:
+        selected.append(tables.dialogue_table(builder.name, splits))
+    if builder.name == "faithdial":
+        turns = [example for examples in splits.values() for example in examples]
+        selected.append(tables.faithdial_table(splits, before))
+        selected.append(tables.share_by_class({"Wizard of Wikipedia": turns}))
+    else:
+        fields = _COUNTED[builder.name]
+        title = f"{builder.name}: examples" + (f" by {', '.join(fields)}" if fields else "")
+        selected.append(tables.count_table(title, splits, fields))
+    if builder.name == "faithdial_audit":
+        selected.append(tables.share_by_class(splits))
+    if builder.name in _CLAIMS:
+        claims = [example for examples in splits.values() for example in examples]
+        selected.append(tables.bias_table(claims, "response", "response_label"))
+    if knowledge_of := _KNOWLEDGE.get(builder.name):
+        selected.append(tables.extractiveness_table(splits, _read_response, knowledge_of))
+    for table in selected:
         yield render_table(table).rstrip("\n")
         yield ""
     if plot:
         yield _plot_extractiveness(builder.name, splits, pathlib.Path(plot))
-
-
-def _build_dataset_tables(
-    name: str, splits: Splits, before: tables.Before | None
-) -> Iterator[Table]:
-    if name in _DIALOGUES:
-        yield tables.dialogue_table(name, splits)
-    if name == "faithdial":
-        yield tables.faithdial_table(splits, before)
-        turns = [example for examples in splits.values() for example in examples]
-        yield tables.share_by_class({"Wizard of Wikipedia": turns})
-    else:
-        fields = _COUNTED[name]
-        title = f"{name}: examples" + (f" by {', '.join(fields)}" if fields else "")
-        yield tables.count_table(title, splits, fields)
-    if name == "faithdial_audit":
-        yield tables.share_by_class(splits)
-    if name in _CLAIMS:
-        claims = [example for examples in splits.values() for example in examples]
-        yield tables.bias_table(claims, "response", "response_label")
-    if name in _KNOWLEDGE:
-        yield tables.extractiveness_table(splits, _read_response, _KNOWLEDGE[name])
 
 
 def _read_response(example: Any) -> str:
@@ -130,15 +125,13 @@ def _read_response(example: Any) -> str:
 
 
 _KNOWLEDGE = {
-    "begin": lambda example: example["knowledge"],
-    "begin_2021": lambda example: example["knowledge"],
-    "faithdial": lambda example: example["knowledge"],
-    "faith_critic": lambda example: example["knowledge"],
-    "labelled_responses": lambda example: example["knowledge"],
+    **dict.fromkeys(
+        ("begin", "begin_2021", "faithdial", "faith_critic", "labelled_responses", *_DIALOGUES),
+        lambda example: example["knowledge"],
+    ),
     **dict.fromkeys(_CLAIMS, lambda example: " ".join(example["evidence"])),
     "procon_npov": lambda e: " ".join([*e["pro_arguments"], *e["con_arguments"]]),
     **dict.fromkeys(_JUDGED, lambda example: example["grounding"]),
-    **dict.fromkeys(_DIALOGUES, lambda example: example["knowledge"]),
 }
 
 

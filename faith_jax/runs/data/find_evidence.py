@@ -113,7 +113,25 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         recalled = [row.pop("recall") for row in evidence_rows]
         write_jsonl(folder / "made", evidence_rows)
         move_output(folder / "made", target)
-        table = _recall_table(recalled, options)
+        # It has no rows where no claim has gold evidence.
+        names = [*options.retrievers, *([FUSED] if len(options.retrievers) > 1 else []), SENTENCES]
+        cells, tidy = [], []
+        for name in names:
+            estimate = recall(
+                [math.nan if (share := row[name]) is None else share for row in recalled]
+            )
+            if estimate.claims:
+                max_evidence = options.sentences if name == SENTENCES else options.documents
+                value, low, high = (100 * figure for figure in (estimate.value, *estimate.interval))
+                cells.append(
+                    (name, max_evidence, figure_text(value, (low, high), 1), estimate.claims)
+                )
+                tidy.append(
+                    (name, max_evidence, estimate.value, *estimate.interval, estimate.claims)
+                )
+        columns = ("what", "at most", "recall %", "claims")
+        plain = Table("", ("what", "at_most", "recall", "low", "high", "claims"), tuple(tidy))
+        table = Table("Gold evidence that was found", columns, tuple(cells), (), plain)
         if options.json:
             write_json(options.json, {"rows": (table.tidy or table).records()})
     yield f"{target}: evidence of {pluralize(len(evidence_rows), 'claim')}"
@@ -313,23 +331,3 @@ def _evidence_rows(claims: Sequence[_ClaimRow], finder: Finder) -> Iterator[dict
                 name: None if math.isnan(share) else share for name, share in shares.items()
             },
         }
-
-
-def _recall_table(
-    row_shares: Sequence[Mapping[str, float | None]], options: EvidenceOptions
-) -> Table:
-    """Returns a table of recall; it has no rows where no claim has gold evidence."""
-    names = [*options.retrievers, *([FUSED] if len(options.retrievers) > 1 else []), SENTENCES]
-    rows, tidy = [], []
-    for name in names:
-        estimate = recall(
-            [math.nan if (share := row[name]) is None else share for row in row_shares]
-        )
-        if estimate.claims:
-            max_evidence = options.sentences if name == SENTENCES else options.documents
-            value, low, high = (100 * figure for figure in (estimate.value, *estimate.interval))
-            rows.append((name, max_evidence, figure_text(value, (low, high), 1), estimate.claims))
-            tidy.append((name, max_evidence, estimate.value, *estimate.interval, estimate.claims))
-    columns = ("what", "at most", "recall %", "claims")
-    plain = Table("", ("what", "at_most", "recall", "low", "high", "claims"), tuple(tidy))
-    return Table("Gold evidence that was found", columns, tuple(rows), (), plain)

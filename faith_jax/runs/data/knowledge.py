@@ -46,7 +46,22 @@ def index(
     """
     path = ENCYCLOPEDIA if source == SAMPLE else pathlib.Path(source).expanduser()
     if (path / _TFDS).is_file():
-        base = _of_tfds(path, folder, paragraphs, restart)
+        quiet_tensorflow(with_seqio=False)
+        import tensorflow_datasets as tfds
+
+        from faith_jax.input.score_input import dataset_rows
+
+        splits = sorted(tfds.builder_from_directory(path).info.splits)
+
+        def records(begin: int, first: int) -> Iterator[tuple[int, int, Article]]:
+            for number in range(begin, len(splits)):
+                start = first if number == begin else 0
+                rows = dataset_rows("", str(path), splits[number], start)
+                for place, article in enumerate(articles_of(rows, paragraphs or None), start + 1):
+                    yield number, place, article
+
+        files = stamp(file for file in sorted(path.iterdir()) if file.is_file())
+        base = knowledge_index.build_from(records, str(path), files, folder, paragraphs, restart)
     else:
         count = processes or os.cpu_count() or 1
         base = knowledge_index.build(path, folder, paragraphs, count, restart)
@@ -88,24 +103,3 @@ def _sample_base() -> KnowledgeBase:
 
 def _make_sample(folder: pathlib.Path) -> KnowledgeBase:
     return knowledge_index.build(str(ENCYCLOPEDIA), folder, 0)
-
-
-def _of_tfds(source: pathlib.Path, folder: str, paragraphs: int, restart: bool) -> KnowledgeBase:
-    quiet_tensorflow(with_seqio=False)
-    import tensorflow_datasets as tfds
-
-    from faith_jax.input.score_input import dataset_rows
-
-    splits = sorted(tfds.builder_from_directory(source).info.splits)
-
-    def records(begin: int, first: int) -> Iterator[tuple[int, int, Article]]:
-        for number in range(begin, len(splits)):
-            start = first if number == begin else 0
-            rows = dataset_rows("", str(source), splits[number], start)
-            for place, article in enumerate(articles_of(rows, paragraphs or None), start + 1):
-                yield number, place, article
-
-    files = [path for path in sorted(source.iterdir()) if path.is_file()]
-    return knowledge_index.build_from(
-        records, str(source), stamp(files), folder, paragraphs, restart
-    )

@@ -122,7 +122,24 @@ def prepare(
         raise ConfigError(f"--raw: {raw_folder}: no such folder.")
     bad_rows = BadRows(skip=skip_bad_rows)
     data_dir = data_dir or task_data.data_dir()
-    ignored = _ignored_files(builder, config, data_dir, raw_folder) if tell_ignored else ""
+    ignored, builder_config = "", builder.builder_configs.get(config)
+    if tell_ignored and builder_config is not None and not builder_config.sample:
+        raw = builder_config.dataset
+        if raw_folder is None:  # what else lies in TFDS's manual folder is of other data sets
+            full_builder = builder(
+                config=config, data_dir=data_dir and os.path.expanduser(data_dir)
+            )
+            folders = [manual_folder(full_builder) / raw.folder]
+        else:
+            folders = [pathlib.Path(raw_folder) / raw.folder, pathlib.Path(raw_folder)]
+        folder = next((path for path in folders if path.is_dir()), None)
+        if folder is not None and (names := ignored_files(raw, folder, DATASETS)):
+            listed, expected = (
+                ", ".join(files[:_NAMES])
+                + (f" and {len(files) - _NAMES} more" if len(files) > _NAMES else "")
+                for files in (names, list(raw.files))
+            )
+            ignored = f"{folder}: {raw.name} does not read {listed}; its files are {expected}."
     try:
         dataset = prepare_builder(builder, config, data_dir, raw_folder, bad_rows, beam=beam)
     except InputError as error:
@@ -133,28 +150,3 @@ def prepare(
     if ignored:
         yield ignored
     yield str(dataset.data_dir)
-
-
-def _ignored_files(
-    builder: type[RawBuilder], config: str, data_dir: str | None, raw_folder: str | None
-) -> str:
-    """Returns a sentence that names the files that are in the raw folder and not read, or ""."""
-    builder_config = builder.builder_configs.get(config)
-    if builder_config is None or builder_config.sample:
-        return ""
-    dataset = builder_config.dataset
-    if raw_folder is None:  # what else lies in TFDS's manual folder is of other data sets
-        expanded = data_dir and os.path.expanduser(data_dir)
-        folders = [manual_folder(builder(config=config, data_dir=expanded)) / dataset.folder]
-    else:
-        folders = [pathlib.Path(raw_folder) / dataset.folder, pathlib.Path(raw_folder)]
-    folder = next((path for path in folders if path.is_dir()), None)
-    if folder is None or not (names := ignored_files(dataset, folder, DATASETS)):
-        return ""
-    listed, expected = (_join_names(files) for files in (names, list(dataset.files)))
-    return f"{folder}: {dataset.name} does not read {listed}; its files are {expected}."
-
-
-def _join_names(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(names[:_NAMES]) + more

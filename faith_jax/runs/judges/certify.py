@@ -222,7 +222,26 @@ def certify(options: CertifyOptions) -> tuple[str, bool]:
     if options.write_model and (options.folder or name.endswith(ENDING)):
         raise ConfigError("--write-model: goes with a judge of the package, without a FOLDER.")
     if options.folder:
-        expected = _read_references(options.references, len(pairs)) if options.references else None
+        expected = None
+        if options.references:
+            path, numbers = path_of(options.references), dict[int, float]()
+
+            def row_of(row: _ReferenceRow, place: str) -> list[tuple[int, float]]:
+                if row.pair > len(pairs):
+                    raise InputError(
+                        f"{place}: field 'pair': expected 1 to {len(pairs)}, got {row.pair}."
+                    )
+                return [(row.pair - 1, _none_to_nan(row.score))]
+
+            for number, score in read_as(_ReferenceRow, read_jsonl(path), row_of, BadRows()):
+                if number in numbers:
+                    raise InputError(f"{path}: field 'pair': {number + 1} is given twice.")
+                numbers[number] = score
+            if not numbers:
+                raise InputError(
+                    f"{path}: has no rows; expected a JSON object on each line, with pair."
+                )
+            expected = path.name, numbers
         return _certify_folder(options, card, pairs, options.folder, expected)
     if options.references:
         raise ConfigError("--references: goes with the FOLDER whose scores these are.")
@@ -335,24 +354,6 @@ def _check_card_tokens(
         token_list = ", ".join(f"{text!r} = {token}" for text, token in ids.items())
         notes.append(f"Tokens that the card names: {token_list}.")
     return notes, problems
-
-
-def _read_references(file: str, count: int) -> tuple[str, dict[int, float]]:
-    """Returns the name of the references, and their scores by the number of the pair from 0."""
-    path, scores = path_of(file), dict[int, float]()
-
-    def row_of(row: _ReferenceRow, place: str) -> list[tuple[int, float]]:
-        if row.pair > count:
-            raise InputError(f"{place}: field 'pair': expected 1 to {count}, got {row.pair}.")
-        return [(row.pair - 1, _none_to_nan(row.score))]
-
-    for number, score in read_as(_ReferenceRow, read_jsonl(path), row_of, BadRows()):
-        if number in scores:
-            raise InputError(f"{path}: field 'pair': {number + 1} is given twice.")
-        scores[number] = score
-    if not scores:
-        raise InputError(f"{path}: has no rows; expected a JSON object on each line, with pair.")
-    return path.name, scores
 
 
 def _none_to_nan(score: float | None) -> float:

@@ -35,13 +35,7 @@ from faith_jax.statistics.estimates import (
     mean_estimate,
     method_note,
 )
-from faith_jax.statistics.scored_corpora import (
-    AVERAGE,
-    Corpus,
-    Kept,
-    check_usable,
-    only_fields,
-)
+from faith_jax.statistics.scored_corpora import AVERAGE, Corpus, Kept, check_usable, only_fields
 from faith_jax.statistics.significance import holm
 from faith_jax.statistics.units import Units, units_of
 
@@ -256,7 +250,20 @@ def _compare_with_baseline(
         if options.baseline not in cuts:
             continue
         others = [scorer for scorer in cuts if scorer != options.baseline]
-        means = [_mean_difference(test, units, cuts, s, options.baseline) for s in others]
+        means = []
+        for scorer in others:
+            estimates = []  # of the parts of both classes
+            for name, corpus in test.items():
+                cut, base_cut = cuts[scorer][name], cuts[options.baseline][name]
+                calls = corpus.scores[scorer] >= cut
+                base_calls = corpus.scores[options.baseline] >= base_cut
+                of_part = balanced_accuracy_difference(
+                    corpus.labels, calls, base_calls, units[name].numbers
+                )
+                if not math.isnan(of_part.value + cut + base_cut):
+                    estimates.append(of_part)
+            none = Estimate(math.nan, math.nan, math.nan, 0)
+            means.append(mean_estimate(estimates) if estimates else none)
         p_values = [mean.p_value() for mean in means]
         corrected = holm(p_values).tolist()
         for scorer, mean, *both_p_values in zip(others, means, p_values, corrected, strict=True):
@@ -270,24 +277,6 @@ def _compare_with_baseline(
     figures = ("difference", "low", "high", "p_value", "p_corrected", "units")
     table = Table(title, ("threshold", "scorer", "difference", "p"), tuple(cells), notes)
     return table._replace(tidy=Table("", ("threshold", "scorer", *figures), tuple(tidy)))
-
-
-def _mean_difference(
-    test: Parts,
-    units: Mapping[str, Units],
-    cuts: Mapping[str, Mapping[str, float]],
-    scorer: str,
-    baseline: str,
-) -> Estimate:
-    """Returns the mean over the parts of both classes; NaN where there is none."""
-    estimates = []
-    for name, corpus in test.items():
-        calls = corpus.scores[scorer] >= cuts[scorer][name]
-        others = corpus.scores[baseline] >= cuts[baseline][name]
-        estimate = balanced_accuracy_difference(corpus.labels, calls, others, units[name].numbers)
-        if not math.isnan(estimate.value + cuts[scorer][name] + cuts[baseline][name]):
-            estimates.append(estimate)
-    return mean_estimate(estimates) if estimates else Estimate(math.nan, math.nan, math.nan, 0)
 
 
 def _evaluate_balanced_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evaluation:

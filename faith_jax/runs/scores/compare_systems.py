@@ -219,15 +219,6 @@ def _shorten_text(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}\u2026"
 
 
-def _mark_low_words(row: Mapping[str, Any], scorer: str, cut: float) -> str:
-    """Returns a response with words that score below a cut in brackets, neighbours together."""
-    response = row["generated_text"] or ""
-    low = called_spans(row["words"].get(scorer, ()), response, cut)
-    for start, end in reversed(low):
-        response = f"{response[:start]}[{response[start:end]}]{response[end:]}"
-    return response
-
-
 class _SystemRows:
     """The rows of systems as they are read: whose they are, and the lowest scores."""
 
@@ -290,7 +281,11 @@ class _SystemRows:
         cut = float(np.median(self._scores)) / 2 if is_from_0 and self._scores else -math.inf
         for text_hash, (*_, (*cells, row)) in self._list_worst_rows():
             more = self._alike[text_hash] - 1
-            response, marked = row["generated_text"] or "", _mark_low_words(row, self._scorer, cut)
+            response = marked = row["generated_text"] or ""
+            # Words that score below the cut stand in brackets, neighbours together.
+            low = called_spans(row["words"].get(self._scorer, ()), response, cut)
+            for start, end in reversed(low):
+                marked = f"{marked[:start]}[{marked[start:end]}]{marked[end:]}"
             has_marks = has_marks or marked != response
             tidy_rows.append((*cells, _shorten_text(response), more))
             ids = [other for other in self._ids_alike[text_hash] if other != row["id"]][:_NAMED]

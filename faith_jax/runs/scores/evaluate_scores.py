@@ -36,19 +36,8 @@ from faith_jax.runs.scores.protocols import (
     load_protocol,
     undefined_score,
 )
-from faith_jax.statistics.auc_table import (
-    AucTable,
-    auc_figures,
-    auc_rows,
-    auc_table,
-    best_rows,
-)
-from faith_jax.statistics.scored_corpora import (
-    Corpus,
-    check_usable,
-    only_fields,
-    row_notes,
-)
+from faith_jax.statistics.auc_table import AucTable, auc_figures, auc_rows, auc_table, best_rows
+from faith_jax.statistics.scored_corpora import Corpus, check_usable, only_fields, row_notes
 
 logger = logging.getLogger("faith_jax")
 
@@ -194,16 +183,7 @@ def _evaluate_areas(files: Sequence[str], options: EvaluateOptions) -> Evaluatio
     check_usable(filled)
     check_several_rows({name: corpus.ids for name, corpus in corpora.items()})
     areas, (table, *further) = area_tables(corpora, options)
-    table = table._replace(notes=(*table.notes, *_note_shared_rows(corpora)))
-    ids = {
-        name: [i for i, used in zip(corpus.ids, corpus.usable().tolist(), strict=True) if not used]
-        for name, corpus in filled.items()
-    }
-    return Evaluation(table, auc_figures(areas) | {"left_out_ids": ids}, corpora, tuple(further))
-
-
-def _note_shared_rows(corpora: Mapping[str, Corpus]) -> Iterator[str]:
-    """Yields a note on corpora that are systems: most of their rows have the same ids and texts."""
+    # Corpora are systems perhaps, if most of their rows have the same ids and texts.
     keys = {
         name: {key for key in zip(corpus.ids, corpus.hashes["grounding"], strict=True) if key[1]}
         for name, corpus in corpora.items()
@@ -215,11 +195,17 @@ def _note_shared_rows(corpora: Mapping[str, Corpus]) -> Iterator[str]:
         for name in pair
     }
     if similar:
-        yield (
+        note = (
             f"{', '.join(name for name in keys if name in similar)}: have rows of the same ids and "
             "groundings. If they are systems that answer the same questions, --protocol=systems "
             "compares them; the average takes corpora as independent of each other."
         )
+        table = table._replace(notes=(*table.notes, note))
+    ids = {
+        name: [i for i, used in zip(corpus.ids, corpus.usable().tolist(), strict=True) if not used]
+        for name, corpus in filled.items()
+    }
+    return Evaluation(table, auc_figures(areas) | {"left_out_ids": ids}, corpora, tuple(further))
 
 
 AUC = EvaluationProtocol(

@@ -200,9 +200,14 @@ def _scored_rows(
         raise InputError(f"{name}: the frame has no rows.")
     index = getattr(frame, "index", None)
     if index is not None and hasattr(frame, "iloc"):
-        rows = [
-            row._replace(fields={"id": _label_text(label, row.place), **row.fields})
+        # A label as an id: 1 for 1.0, and any other type as it prints.
+        ids = [
+            (isinstance(label, float) and cell_text(label, row.place, "index")) or str(label)
             for row, label in zip(rows, index.tolist(), strict=True)
+        ]
+        rows = [
+            row._replace(fields={"id": name, **row.fields})
+            for row, name in zip(rows, ids, strict=True)
         ]
     fields = list(rows[0].fields)
     scorer_names = list(scorers) or score_columns(fields, ())
@@ -221,9 +226,3 @@ def _scored_rows(
         rows, scorer_names, layout, "rows", find_text_columns=find_text_columns
     ):
         yield {key: value for key, value in row.fields.items() if key != "corpus"}
-
-
-def _label_text(label: Any, place: str) -> str:
-    """Returns a label of an index as an id: 1 for 1.0, and any other type as it prints."""
-    number = cell_text(label, place, "index") if isinstance(label, float) else ""
-    return number or str(label)

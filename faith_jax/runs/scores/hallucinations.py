@@ -175,30 +175,6 @@ def _cuts_text(cuts: Cuts, kind: str) -> str:
     return f"{', '.join(texts)}, tuned on the development part by F1"
 
 
-def _tuned_cuts(
-    development: Mapping[str, Corpus], scorers: Sequence[str], options: EvaluateOptions
-) -> Cuts:
-    """Returns the cuts with the best F1; that of words is 0.5 where no word is marked.
-
-    Raises:
-      InputError: the development part has no scores of a scorer, or rows of one class alone.
-    """
-    for name, corpus in development.items():
-        if missing := [scorer for scorer in scorers if scorer not in corpus.scores]:
-            raise InputError(f"--development: {name} has no scores of {missing[0]!r}.")
-    cuts, development = {}, usable_parts(development, scorers, options)
-    for scorer in scorers:
-        values = np.concatenate([c.scores[scorer] for c in development.values()])
-        labels = np.concatenate([c.labels for c in development.values()])
-        # Hallucinated is class 1 of the negated scores, and called from the threshold on.
-        cut = -best_threshold(-values, 1 - labels)
-        if math.isnan(cut):
-            raise InputError(f"--development: all rows with scores of {scorer!r} have one label.")
-        cuts[RESPONSES, scorer] = _just_above(cut)
-        cuts[CHARACTERS, scorer] = _word_cut(development, scorer)
-    return cuts
-
-
 def _word_cut(development: Mapping[str, Corpus], scorer: str) -> float:
     """Returns the score of words below which their characters have the best F1; else 0.5."""
     if _lacks_spans(development):
@@ -235,9 +211,24 @@ def _read_parts(files: Sequence[str], options: EvaluateOptions) -> dict[str, Cor
 def _evaluate_hallucinations(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     parts = _read_parts(files, options)
     scorers = shared_scorers(parts)
-    cuts: Cuts = {(kind, s): _HALF for kind in (RESPONSES, CHARACTERS) for s in scorers}
+    cuts = {(kind, s): _HALF for kind in (RESPONSES, CHARACTERS) for s in scorers}
     if options.development:
-        cuts = _tuned_cuts(_read_parts([options.development], options), scorers, options)
+        development = _read_parts([options.development], options)
+        for name, corpus in development.items():
+            if missing := [scorer for scorer in scorers if scorer not in corpus.scores]:
+                raise InputError(f"--development: {name} has no scores of {missing[0]!r}.")
+        development = usable_parts(development, scorers, options)
+        for scorer in scorers:
+            values = np.concatenate([c.scores[scorer] for c in development.values()])
+            labels = np.concatenate([c.labels for c in development.values()])
+            # Hallucinated is class 1 of the negated scores, and called from the threshold on.
+            cut = -best_threshold(-values, 1 - labels)
+            if math.isnan(cut):
+                raise InputError(
+                    f"--development: all rows with scores of {scorer!r} have one label."
+                )
+            cuts[RESPONSES, scorer] = _just_above(cut)
+            cuts[CHARACTERS, scorer] = _word_cut(development, scorer)
     table = _hallucination_table(usable_parts(parts, scorers, options), cuts, options)
     if not options.development:
         remedy = "; --development=FILE, the scored development part, chooses one"

@@ -19,7 +19,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.process import BaseProcess
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.datasets.table_notes import TableNotes
 from faith_jax.export.scored_rows import TFDS, ScoredRow, form_of, scored_row, write_parquet
-from faith_jax.export.worst_rows import check_worst, write_worst
+from faith_jax.export.worst_rows import write_worst
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import preflight as preflights
 from faith_jax.runs.options import MODEL_OPTIONS, ScoreOptions
@@ -85,15 +85,22 @@ def score(
     """
     target = path_of(options.output)
     form = form_of(target, options.format or "")
-    names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
-    bad_rows = bad_rows or BadRows()
-    check_worst(options.worst)
+    if options.worst and pathlib.PurePath(options.worst).suffix not in (".csv", ".jsonl"):
+        raise ConfigError(f"--worst: {options.worst}: name a .csv or .jsonl file.")
     outputs = {"--output": options.output, "--costs": options.costs, "--worst": options.worst}
     # A folder may be the output of TFDS, which says itself whether it is in the way.
     check_outputs(score_input.input, outputs, folders=("--output",))
+    bad_rows = bad_rows or BadRows()
+    partial = partial_folder(target)  # named also where the target is "."
+    # Notes what an output is of, for a rerun; of one that is not as it was it says nothing.
+    note_file = partial.with_name(f".{partial.stem}.finished.json")
+    finished = {} if options.restart else read_json_or_none(note_file) or {}
+    if finished and not (
+        is_complete(target) and finished["output"] == _output_stamp(target, target)
+    ):
+        finished = {}
 
     # A run that was stopped or is finished has noted which steps of checkpoints it read.
-    finished = {} if options.restart else _read_finished(target)
     former = {} if options.restart else finished.get("run") or partial_note(target)
     try:
         is_ours = former.get("version") == _VERSION
@@ -118,32 +125,58 @@ def score(
             logger.info("%s is finished: these rows, scorers and options", target)
             is_finished(target, done=not difference(partial_note(target), run))
             bad_rows.take(*finished["bad_rows"])
-            return _summarize_finished(finished, target, names, options)
+            names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
+            rows, left_out = finished["rows"], finished["left_out"]
+            summary = ScoreSummary(target, rows, names, left_out, True, worst=options.worst)
+            summary.counts.add_json(finished["counts"])
+            if options.worst:
+                summary.worst_rows = write_worst(
+                    options.worst, _read_scored(target), names, finished["columns"],
+                    options.worst_rows,
+                )  # fmt: skip
+            return summary
+    return _score_rows(score_input, pinned, options, bad_rows, run, note_file)
 
+
+def _score_rows(
+    score_input: ScoreInput,
+    scorers: Mapping[str, Mapping[str, Any]],
+    options: ScoreOptions,
+    bad_rows: BadRows,
+    run: Mapping[str, Any],
+    note_file: pathlib.Path,
+) -> ScoreSummary:
+    """Scores the rows that no other process has, and writes the output when all are scored."""
+    target, form, has_models = path_of(options.output), run["--format"], bool(run["models"])
     several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
     own_devices: Any = contextlib.nullcontext
     timing_device: Any = contextlib.nullcontext
+    together = False
     if several:
         from faith_jax.core.processes import wait_for_all
-        from faith_jax.models.partitioning import own_devices
+        from faith_jax.models.partitioning import fits_own_devices, own_devices
         from faith_jax.runs import processes
+
+        partitions = [settings.get("num_partitions") or 1 for settings in scorers.values()]
+        together = not all(map(fits_own_devices, partitions))
     if options.costs:
         if several:
             raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
         from faith_jax.inference.pipeline import timing_device
     with own_devices():
-        loaded = {} if options.join else _load_scorers(pinned, target)
+        loaded = {} if options.join else _load_scorers(scorers, target)
 
     def begin(restart: bool) -> Job:
         plan = functools.partial(_plan_shards, score_input, bad_rows, options.shards)
-        stamps = score_input.stamp()
-        return Job(target, run, plan, stamps, restart, joins_only=options.join)
+        return Job(target, run, plan, score_input.stamp(), restart, joins_only=options.join)
 
     job = processes.begin_job(begin, options.restart) if several else begin(options.restart)
     with job, own_devices():
         if not bad_rows.count:  # where another process has read them
             bad_rows.take(*job.known["bad_rows"])
-        summary = ScoreSummary(target, len(job), names, job.known["left_out"], worst=options.worst)
+        names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
+        left_out = job.known["left_out"]
+        summary = ScoreSummary(target, len(job), names, left_out, worst=options.worst)
         data_set = None
         if form == TFDS:
             from faith_jax.export import tfds
@@ -154,16 +187,21 @@ def score(
             if options.join:
                 job.check_done()
             else:
+                batch_size = options.batch_size or _ROWS_ON_CPU
+                if has_models and not options.batch_size:
+                    import jax
+
+                    batch_size = _ROWS_ON_CPU if jax.default_backend() == "cpu" else _ROWS
                 read = functools.partial(score_input.rows, BadRows(skip=bad_rows.skip))
-                partitions = [scorer.get("num_partitions") or 1 for scorer in pinned.values()]
                 scoring = _Scoring(
-                    score_input.source, read, loaded, partitions, options, bool(digests), several,
+                    score_input.source, read, loaded, batch_size, has_models, several, together,
                     data_set,
                 )  # fmt: skip
-                forks = score_input.input and not (digests or several or options.costs)
-                with (
-                    _fork_workers(job, scoring, begin) if forks else contextlib.nullcontext(())
-                ) as workers:
+                forks = score_input.input and not (has_models or several or options.costs)
+                workers_of: Any = contextlib.nullcontext(())
+                if forks and len(job.shards) >= 2 * _SHARDS_OF_A_PROCESS:
+                    workers_of = _fork_workers(job, scoring, begin)
+                with workers_of as workers:
                     warnings = scoring.score_shards(job, workers)
         with job.joining() as counts_by_shard:
             if counts_by_shard is not None:
@@ -171,71 +209,24 @@ def score(
                     summary.counts.add_json(counts)
                 if options.costs:
                     _write_costs(options.costs, loaded, scorers, score_input, device_time)
-                columns = job.known["notes"]["columns"]
                 if options.worst:
-                    rows = _read_all_rows(job)
+                    columns = job.known["notes"]["columns"]
                     summary.worst_rows = write_worst(
-                        options.worst, rows, names, columns, options.worst_rows
+                        options.worst, _read_all_rows(job), names, columns, options.worst_rows
                     )
-                note = functools.partial(_note_finished, job, run, summary, options.costs)
-                _write_output(job, target, form, names, data_set, note)
+                _write_output(job, run, summary, options.costs, data_set, note_file)
             summary.is_whole = is_complete(target)
     if several:
         wait_for_all(f"{target} is written")
-    _warn_of_counts(summary, warnings)
-    return summary
-
-
-def _read_finished(target: pathlib.Path) -> dict[str, Any]:
-    """Returns what a finished run noted of an output that is still as it was; else nothing."""
-    note = read_json_or_none(_finished_path(target)) or {}
-    is_of_output = note and is_complete(target) and note["output"] == _output_stamp(target, target)
-    return note if is_of_output else {}
-
-
-def _note_finished(
-    job: Job, run: Mapping[str, Any], summary: ScoreSummary, costs: str, contents: pathlib.Path
-) -> None:
-    """Notes what the output is of; its contents may not have been moved to its place yet."""
-    note = {
-        "run": run,
-        "stamp": job.stamp,
-        "output": _output_stamp(job.target, contents),
-        "left_out": job.known["left_out"],
-        "bad_rows": job.known["bad_rows"],
-        "rows": len(job),
-        "counts": summary.counts.as_json(),
-        "columns": job.known["notes"]["columns"],
-        "costs": costs,
-    }
-    write_json(_finished_path(job.target), note)
-
-
-def _summarize_finished(
-    finished: Mapping[str, Any], target: pathlib.Path, names: Sequence[str], options: ScoreOptions
-) -> ScoreSummary:
-    """Returns the summary of an output that is kept, and writes its worst rows."""
-    rows, left_out = finished["rows"], finished["left_out"]
-    summary = ScoreSummary(target, rows, names, left_out, True, worst=options.worst)
-    summary.counts.add_json(finished["counts"])
-    if options.worst:
-        scored_rows, columns = _read_scored(target), finished["columns"]
-        summary.worst_rows = write_worst(
-            options.worst, scored_rows, names, columns, options.worst_rows
-        )
-    return summary
-
-
-def _warn_of_counts(summary: ScoreSummary, warnings_before: Sequence[str]) -> None:
-    """Warns of parts that are often cut, and of scorers that gave all rows the same score."""
     for name, rows_cut in summary.counts.cut_rows.items():
         # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
-        if not any(warning.startswith(f"{name}: ") for warning in warnings_before):
+        if not any(warning.startswith(f"{name}: ") for warning in warnings):
             shares = {part: {"share": rows / summary.rows} for part, rows in rows_cut.items()}
             for sentence in preflights.cut_warnings(shares):
                 logger.warning("%s: %s", name, sentence)
     for name, scores in summary.counts.ranges.items():
         warn_of_equal_scores(name, scores)
+    return summary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,68 +237,53 @@ class _Scoring:
       source: of the rows, for messages.
       read: the rows from a place on.
       scorers: by name; with models they read rows in batches.
-      partitions: over how many devices the model of each scorer is split.
-      several: whether JAX runs several processes, which may compute together.
+      batch_size: rows that are scored and written at once.
+      several: whether JAX runs several processes; `together`, of which one cannot hold a model.
       data_set: whose files the shards are; None = the output is one file.
     """
 
     source: str
     read: Callable[[Place], Iterator[ExampleRow]]
     scorers: Mapping[str, BaseScorer]
-    partitions: Sequence[int]
-    options: ScoreOptions
+    batch_size: int
     has_models: bool
     several: bool
+    together: bool
     data_set: "DataSet | None"
-
-    @functools.cached_property
-    def batch_size(self) -> int:
-        """Rows that are scored and written at once."""
-        if self.options.batch_size or not self.has_models:
-            return self.options.batch_size or _ROWS_ON_CPU
-        import jax
-
-        return _ROWS_ON_CPU if jax.default_backend() == "cpu" else _ROWS
 
     def score_shards(self, job: Job, workers: Sequence[BaseProcess]) -> list[str]:
         """Scores shards that no other process has; returns the warnings of the report."""
         warnings: list[str] = []
         sample: list[ExampleRow] = []
+        whole_batch = self.batch_size if self.has_models else 1
         if done_rows := count_kept_rows(job.target):
             logger.info("%d of %d rows are scored already", done_rows, len(job))
-        for shard, writes, done in self._take_shards(job, workers):
-            if not sample:
-                sample = list(itertools.islice(self.read(job.shards[0].place), _SAMPLE))
-                examples = [row.example for row in sample[:: -(-len(sample) // _SHAPED)]]
-                for name, scorer in self.scorers.items():
-                    with preflights.naming(self.source, name):
-                        scorer.prepare(examples, self.batch_size, len(job))
-            if shard.number == 0 and writes:  # most errors come before anything is scored
-                report = preflights.scoring_report(self.source, sample, self.scorers, len(job))
-                report = preflights.with_notes(report, job.known["notes"])
-                warnings = report["warnings"]
-                beside = preflights.beside(job.target) if report["scorers"] else None
-                preflights.tell(report, beside)
-            self.score_shard(shard, writes, done, job.progress)
+        for waits_for in (workers, ()) if workers else ((),):  # at last what failed in workers
+            shards: Iterable[tuple[Shard, bool, int]]
+            if self.several:
+                from faith_jax.runs import processes
+
+                shards = processes.take_shards(job, self.together, whole_batch)
+            else:
+                shards = ((s, True, s.done_rows(whole_batch)) for s in job.take_shards())
+            for shard, writes, done in shards:
+                if not sample:
+                    sample = list(itertools.islice(self.read(job.shards[0].place), _SAMPLE))
+                    examples = [row.example for row in sample[:: -(-len(sample) // _SHAPED)]]
+                    for name, scorer in self.scorers.items():
+                        with preflights.naming(self.source, name):
+                            scorer.prepare(examples, self.batch_size, len(job))
+                if shard.number == 0 and writes:  # most errors come before anything is scored
+                    report = preflights.scoring_report(
+                        self.source, sample, self.scorers, lambda: job.known["notes"], len(job)
+                    )
+                    warnings = report["warnings"]
+                    beside = preflights.beside(job.target) if report["scorers"] else None
+                    preflights.tell(report, beside)
+                self.score_shard(shard, writes, done, job.progress)
+            for worker in waits_for:
+                worker.join()
         return warnings
-
-    def _take_shards(
-        self, job: Job, workers: Sequence[BaseProcess]
-    ) -> Iterator[tuple[Shard, bool, int]]:
-        """Yields shards to score, whether this process writes them, and how many rows are done."""
-        whole_batch = self.batch_size if self.has_models else 1
-        if self.several:
-            from faith_jax.models.partitioning import fits_own_devices
-            from faith_jax.runs import processes
-
-            together = not all(map(fits_own_devices, self.partitions))
-            yield from processes.take_shards(job, together, whole_batch)
-            return
-        yield from ((shard, True, shard.done_rows(whole_batch)) for shard in job.take_shards())
-        for worker in workers:
-            worker.join()
-        if workers:  # the shards of those that failed
-            yield from self._take_shards(job, ())
 
     def score_shard(self, shard: Shard, writes: bool, done: int, progress: Progress) -> None:
         """Scores the rows of a shard behind the `done` ones, and writes them if it `writes`."""
@@ -338,7 +314,7 @@ class _Scoring:
             folder = make_output_folder(shard.folder / TFDS)
             scored_rows = _read_scored(shard.rows)
             files = [self.data_set.write_shard(folder, shard.number, shard.of, scored_rows)]
-        shard.finish(counts.as_json(), *files)
+        shard.finish(vars(counts), *files)
 
     def _score_batch(self, batch: Sequence[ExampleRow]) -> list[ScoredRow]:
         examples = [row.example for row in batch]
@@ -417,12 +393,6 @@ def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dic
     return {"shards": planned, "left_out": left_out, "bad_rows": bad, "notes": notes.report()}
 
 
-def _finished_path(target: pathlib.Path) -> pathlib.Path:
-    """Returns where a run notes what its output is of, so that a rerun recognises it."""
-    partial = partial_folder(target)  # named also where the target is "."
-    return partial.with_name(f".{partial.stem}.finished.json")
-
-
 def _output_stamp(target: pathlib.Path, contents: pathlib.Path) -> list[list[Any]]:
     """Returns the stamp of an output whose contents are, or will be, moved to its place."""
     is_file = contents.is_file()
@@ -464,8 +434,9 @@ def preflight(
     loaded = _load_scorers(scorers, target)
     notes = TableNotes()
     rows = score_input.rows(bad_rows, notes=notes)
-    report = preflights.scoring_report(score_input.source, rows, loaded, bad_rows=bad_rows)
-    report = preflights.with_notes(report, notes.report())
+    report = preflights.scoring_report(score_input.source, rows, loaded, notes.report)
+    if not report["rows"]:
+        raise bad_rows.nothing_left(f"{score_input.source}: no rows to score")
     preflights.tell(report, preflights.beside(target), dry_run=True)
 
 
@@ -502,17 +473,33 @@ def _read_all_rows(job: Job) -> Iterator[ScoredRow]:
 
 def _write_output(
     job: Job,
-    target: pathlib.Path,
-    form: str,
-    scorers: Sequence[str],
+    run: Mapping[str, Any],
+    summary: ScoreSummary,
+    costs: str,
     data_set: "DataSet | None",
-    note: Callable[[pathlib.Path], None],
+    note_file: pathlib.Path,
 ) -> None:
-    """Turns the rows into the output, which appears whole; `note` is called with what it is of.
+    """Turns the rows into the output, which appears whole, and notes what it is of.
 
-    A disk has the note first: a kill between the two leaves no output that nobody knows.
+    A disk has the note first: a kill between the two leaves no output that nobody knows. A store
+    says the version of an output, which the note has, only afterwards.
     """
-    is_known_before = not is_remote(target)  # a store says the version
+
+    def note(contents: pathlib.Path) -> None:
+        fields = {
+            "run": run,
+            "stamp": job.stamp,
+            "output": _output_stamp(job.target, contents),
+            "left_out": job.known["left_out"],
+            "bad_rows": job.known["bad_rows"],
+            "rows": len(job),
+            "counts": vars(summary.counts),
+            "columns": job.known["notes"]["columns"],
+            "costs": costs,
+        }
+        write_json(note_file, fields)
+
+    target, is_known_before = job.target, not is_remote(job.target)
     if data_set is not None:
         folder = job.folder / TFDS
         data_set.write_metadata(folder, [shard.count for shard in job.shards])
@@ -521,10 +508,10 @@ def _write_output(
         move_into_place(folder, target)
     else:
         with atomic_file(target) as beside:
-            if form == "jsonl":
+            if run["--format"] == "jsonl":
                 job.write_jsonl(beside)
             else:
-                write_parquet(_read_all_rows(job), beside, scorers)
+                write_parquet(_read_all_rows(job), beside, summary.scorers)
             if is_known_before:
                 note(beside)
     if not is_known_before:

@@ -2,8 +2,9 @@
 
 import collections
 import dataclasses
+import functools
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import pluralize
@@ -11,15 +12,14 @@ from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.scoring.base import ScoreRange
 
 _Counters = collections.defaultdict[str, collections.Counter[str]]
-
-
-def _no_counts() -> _Counters:
-    return collections.defaultdict(collections.Counter)
+_no_counts: Callable[[], _Counters] = functools.partial(
+    collections.defaultdict, collections.Counter
+)
 
 
 @dataclasses.dataclass
 class ScoreCounts:
-    """Counts of scored rows, by scorer.
+    """Counts of scored rows, by scorer; its `vars` are their JSON.
 
     Attributes:
       undefined: how many rows it left without a score, by reason; "" = not told.
@@ -61,10 +61,6 @@ class ScoreCounts:
         self.cut.update(counts["cut"])
         for name, scores in counts["ranges"].items():
             self._extend_range(name, *scores)
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the counts as JSON."""
-        return vars(self)
 
     def _extend_range(self, scorer: str, number: int, lowest: float, highest: float) -> None:
         before = self.ranges.get(scorer, ScoreRange(0, lowest, highest))
