@@ -181,7 +181,7 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
     (tmp_path / "twice.jsonl").write_text(good.read_text() * 2)
     for arguments, message in (
         ((tmp_path / "none.jsonl",), "none.jsonl: no such file"),
-        ((good, fewer), "fewer.jsonl lacks '5', one of 1 row that only one of them has; if they"),
+        ((good, fewer), "fewer.jsonl lacks '5', one of 1 row that only one of them has; compare"),
         ((good, again), "again.jsonl both have scores of s on 'c'; compare systems with ev"),
         ((tmp_path / "nan.jsonl",), "nan.jsonl:1: field 'scores.s': expected a finite number"),
         ((tmp_path / "twice.jsonl",), "corpus 'c' has the id '0' twice"),
