@@ -38,12 +38,6 @@ def test_log_probs_of_targets(opened):
     assert np.all(found[~mask] == 0.0)
 
 
-def test_greedy_tokens(opened):
-    model, expected = opened["t5_v1_1"]
-    found = model.generate(expected["encoder_input_tokens"], max_length=8)
-    np.testing.assert_array_equal(found, expected["greedy_tokens"])
-
-
 def test_t5x_checkpoint(tmp_path):
     """Parameters and logits are T5X's own, which its golden file has of the same network."""
     with np.load(REPOSITORY / "tests/testdata/t5x_logits.npz") as golden:

@@ -57,9 +57,7 @@ def search_table(logits, rows, config):
     return beam_search(table(logits, rows), config)
 
 
-@pytest.mark.parametrize(
-    ("rule", "penalty"), [(False, 1.5), (True, -0.5), ("never", 0.0), ("never", 1.5)]
-)
+@pytest.mark.parametrize(("rule", "penalty"), [(False, 1.5), (True, -0.5), ("never", 0.0)])
 def test_a_beam_as_wide_as_all_sequences_finds_what_enumeration_finds(rule, penalty):
     vocab, depth = 3, 4
     rng = np.random.default_rng(0)
@@ -106,11 +104,7 @@ def assert_random_same(seed, examples, vocab, config):
 
 
 @pytest.mark.parametrize(
-    ("rule", "width", "penalty"),
-    [
-        *((False, 3, -1.0), (True, 5, 2.0), ("never", 3, -1.0), ("never", 5, 2.0)),
-        *((False, 1, 1.0), (False, 2, 0.0)),
-    ],
+    ("rule", "width", "penalty"), [(False, 3, -1.0), (True, 5, 2.0), ("never", 5, 2.0)]
 )
 def test_beam_search_equals_the_plain_python_one(rule, width, penalty):
     config = config_of(
@@ -190,8 +184,8 @@ def test_the_loop_stops_when_every_example_is_closed():
 
 
 def test_wide_numbers_change_nothing():
-    logits = np.random.default_rng(1).normal(size=(3, 5, 5))
-    config = config_of(max_length=5, num_beams=3)
+    logits = np.random.default_rng(1).normal(size=(6, 9, 9))
+    config = config_of(max_length=6, num_beams=3, num_return=2)
     expected = search_table(logits, 3, config)
     with jax.enable_x64(True):
         found = search_table(logits, 3, config)

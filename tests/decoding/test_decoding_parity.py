@@ -33,9 +33,8 @@ KEYS = row_keys(0, jnp.arange(len(INPUTS)))
 generated = jax.jit(generate, static_argnums=(0, 4))
 
 
-@pytest.mark.parametrize("name", family_folders.T5)
-def test_beam_search_finds_the_stored_tokens(tmp_path, name):
-    model, expected = family_folders.load_case(tmp_path, name)
+def test_beam_search_finds_the_stored_tokens(tmp_path):
+    model, expected = family_folders.load_case(tmp_path, "t5_v1_1")
     inputs = expected["encoder_input_tokens"]
     config = DecodingConfig(max_length=8, num_beams=4, length_penalty=0.0)
     keys = row_keys(0, jnp.arange(len(inputs)))

@@ -14,24 +14,21 @@ from tests.models import tiny
 
 SMALL = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
 T5_1_0 = {"mlp_activations": ("relu",), "logits_via_embedding": True}
-CONFIGS = {
-    "1.1": SMALL,
-    "prompts": SMALL.replace(encoder_prompt_length=3, decoder_prompt_length=2),
-    "scanned": SMALL.replace(
-        num_decoder_layers=2, scan_layers=True, encoder_prompt_length=2, **T5_1_0
-    ),
-}
-INPUTS = tiny.rows(7, 1, 4, 6, 2, seed=3)
+PROMPTS = SMALL.replace(encoder_prompt_length=3, decoder_prompt_length=2)
+SCANNED = PROMPTS.replace(num_decoder_layers=2, scan_layers=True, **T5_1_0)
+# All as wide as the longest of both, so that prefixes share a program.
+INPUTS = tiny.rows(7, 1, 4, 6, 2, width=9, seed=3)
+WITHOUT = tiny.rows(3, 1, 2, 9, 2, seed=5)
 LENGTH = 10
-ENDS = {"eos_id": (1, 7, 20), "pad_id": 0}
+KEYS = row_keys(0, jnp.arange(len(INPUTS)))
+PMI = PMIConfig(alpha=0.4, p=0.7)
 
 
 generated = jax.jit(generate, static_argnums=(0, 4))
 
 
-def greedy(module, params, inputs=INPUTS, **options):
-    config = DecodingConfig(max_length=LENGTH, **options)
-    return generated(module, params, [inputs], row_keys(0, jnp.arange(len(inputs))), config)
+def config_of(**options):
+    return DecodingConfig(max_length=LENGTH, eos_id=(1, 7, 20), pad_id=0, **options)
 
 
 def prefix_logits(module, params, inputs, tokens):
@@ -40,75 +37,6 @@ def prefix_logits(module, params, inputs, tokens):
     return tiny.logits(
         module, params, inputs, np.ones_like(tokens), decoder_inputs=tiny.shift_right(tokens)
     )
-
-
-def brute_force(module, params, inputs, eos_id):
-    """Greedy search that computes the whole prefix again for every token."""
-    tokens = np.zeros((len(inputs), LENGTH), np.int32)
-    ended = np.zeros(len(inputs), bool)
-    log_prob = np.zeros(len(inputs))
-    for position in range(LENGTH):
-        logits = np.asarray(prefix_logits(module, params, inputs, tokens))[:, position]
-        log_probs = np.asarray(jax.nn.log_softmax(logits))
-        chosen = logits.argmax(-1)
-        log_prob += np.where(ended, 0, np.take_along_axis(log_probs, chosen[:, None], -1)[:, 0])
-        tokens[:, position] = np.where(ended, 0, chosen)
-        ended |= tokens[:, position] == eos_id
-    return tokens, log_prob
-
-
-def test_greedy_search_equals_the_search_without_caches():
-    name = "prompts"
-    free, _ = brute_force(*tiny.model_and_params(CONFIGS[name]), INPUTS, eos_id=-1)
-    # An end token that some rows reach and others do not.
-    eos_id = int(free[0, LENGTH // 2])
-    rows, distinct = 0, set()
-    for seed in range(2):
-        module, params = tiny.model_and_params(CONFIGS[name], seed=seed)
-        tokens, log_prob = brute_force(module, params, INPUTS, eos_id)
-        found = greedy(module, params, eos_id=eos_id)
-        np.testing.assert_array_equal(found.tokens, tokens)
-        np.testing.assert_allclose(found.log_prob, log_prob, rtol=1e-4)
-        ends = [np.flatnonzero(row == eos_id) for row in tokens]
-        np.testing.assert_array_equal(
-            found.length, [end[0] + 1 if end.size else LENGTH for end in ends]
-        )
-        rows += len(tokens)
-        distinct |= {row.tobytes() for row in tokens}
-    assert len(distinct) > rows // 3  # the inputs and the model matter
-    # Padding and other rows change nothing.
-    wide = greedy(module, params, np.pad(INPUTS[:2], ((0, 0), (0, 9))), eos_id=eos_id)
-    np.testing.assert_array_equal(wide.tokens, found.tokens[:2])
-    np.testing.assert_allclose(wide.log_prob, found.log_prob[:2], rtol=1e-5)
-
-
-def test_greedy_search_in_bfloat16_picks_tokens_as_good_as_the_best():
-    config = CONFIGS["1.1"].replace(dtype="bfloat16")
-    module, params = tiny.model_and_params(config)
-    tokens = np.asarray(greedy(module, params, eos_id=-1).tokens)
-    logits = np.asarray(prefix_logits(module, params, INPUTS, tokens))
-    chosen = np.take_along_axis(logits, tokens[..., None], -1)[..., 0]
-    # bfloat16 has 8 bits; logits spread by about 3.
-    assert np.all(logits.max(-1) - chosen < 0.1)
-    assert np.mean(logits.argmax(-1) == tokens) > 0.9
-
-
-def test_sampling_follows_the_row_number_and_the_seed():
-    module, params = tiny.model_and_params(CONFIGS["1.1"])
-    config = DecodingConfig(max_length=LENGTH, temperature=1.0, eos_id=-1)
-    same = jnp.asarray(np.repeat(INPUTS[:1], 5, axis=0))
-    sample = functools.partial(generated, module, params, [same])
-    first = np.asarray(sample(row_keys(1, jnp.arange(5)), config).tokens)
-    assert len({row.tobytes() for row in first}) == 5
-    again = np.asarray(sample(row_keys(1, jnp.arange(5) + 2), config).tokens)
-    np.testing.assert_array_equal(again[:3], first[2:])
-    other = np.asarray(sample(row_keys(2, jnp.arange(5)), config).tokens)
-    assert not np.any(np.all(other == first, axis=1))
-
-
-# Beams, copies and PMI-Decode: every prefix computed again, without caches, in plain Python.
-
-WITHOUT = tiny.rows(3, 1, 2, 9, 2, seed=5)
 
 
 def log_probs_of(module, params, inputs, example):
@@ -124,52 +52,54 @@ def log_probs_of(module, params, inputs, example):
     return log_probs
 
 
-def plain_model(module, params, example):
-    return reference.plain_model(log_probs_of(module, params, INPUTS, example))
-
-
-def pmi_model(module, params, example):
-    branches = (log_probs_of(module, params, x, example) for x in (INPUTS, WITHOUT))
-    return reference.pmi_model(*branches, PMI)
-
-
-def pmi(module, params, config, seed=0):
-    keys = row_keys(seed, jnp.arange(len(INPUTS)))
-    return generated(module, params, [INPUTS, WITHOUT], keys, config)
-
-
-PMI = PMIConfig(alpha=0.4, p=0.7)
-
-
-@pytest.mark.parametrize(
-    ("name", "options"), [("scanned", {}), ("prompts", {"num_beams": 3, "num_return": 3})]
-)
-def test_pmi_search_equals_brute_force(name, options):
-    config = DecodingConfig(max_length=LENGTH, pmi=PMI, **ENDS, **options)
-    search = reference.beam_search if options else greedy_list
+def test_greedy_search_equals_the_search_without_caches():
+    config, distinct = config_of(), set()
+    wide = np.pad(INPUTS, ((0, 0), (0, 7)))  # padding changes nothing
     for seed in range(2):
-        module, params = tiny.model_and_params(CONFIGS[name], seed=seed)
-        result = pmi(module, params, config)
+        module, params = tiny.model_and_params(PROMPTS, seed=seed)
+        found = generated(module, params, [wide], KEYS, config)
+        for example in range(len(INPUTS)):
+            model = reference.plain_model(log_probs_of(module, params, INPUTS, example))
+            expected = reference.greedy_search(model, config)
+            assert_same(found, example, [expected], config, 1e-4)
+            distinct.add(expected.tokens)
+    assert len(distinct) > 2 * len(INPUTS) // 3  # the inputs and the model matter
+    assert len({len(tokens) for tokens in distinct}) > 2
+
+
+def test_pmi_beam_search_equals_brute_force():
+    config = config_of(pmi=PMI, num_beams=3, num_return=3)
+    for seed in range(2):
+        module, params = tiny.model_and_params(SCANNED, seed=seed)
+        result = generated(module, params, [INPUTS, WITHOUT], KEYS, config)
         for example in range(0, 5, 2):
-            model = pmi_model(module, params, example)
-            assert_same(result, example, search(model, config), config, 1e-4)
+            branches = (log_probs_of(module, params, x, example) for x in (INPUTS, WITHOUT))
+            model = reference.pmi_model(*branches, PMI)
+            assert_same(result, example, reference.beam_search(model, config), config, 1e-4)
 
 
-def greedy_list(model, config):
-    return [reference.greedy_search(model, config)]
+@pytest.mark.slow
+def test_greedy_search_in_bfloat16_picks_tokens_as_good_as_the_best():
+    module, params = tiny.model_and_params(SMALL.replace(dtype="bfloat16"))
+    config = DecodingConfig(max_length=LENGTH, eos_id=-1)
+    tokens = np.asarray(generated(module, params, [INPUTS], KEYS, config).tokens)
+    logits = np.asarray(prefix_logits(module, params, INPUTS, tokens))
+    chosen = np.take_along_axis(logits, tokens[..., None], -1)[..., 0]
+    # bfloat16 has 8 bits; logits spread by about 3.
+    assert np.all(logits.max(-1) - chosen < 0.1)
+    assert np.mean(logits.argmax(-1) == tokens) > 0.9
 
 
 def test_only_the_decoders_cache_is_repeated():
-    module, params = tiny.model_and_params(CONFIGS["scanned"])
+    module, params = tiny.model_and_params(SCANNED)
     _, cache = jax.eval_shape(lambda: read(module, params, [INPUTS], LENGTH, 3))
     rows = {leaf.shape[-4] for leaf in jax.tree.leaves(cache) if leaf.ndim >= 4}
     assert rows == {15}
 
 
 def test_pmi_decode_needs_both_inputs_and_its_config():
-    module, params = tiny.model_and_params(CONFIGS["1.1"])
-    keys = row_keys(0, jnp.arange(len(INPUTS)))
+    module, params = tiny.model_and_params(SMALL)
     with pytest.raises(ConfigError, match="pmi: expected None"):
-        generated(module, params, [INPUTS], keys, DecodingConfig(pmi=PMI))
+        generated(module, params, [INPUTS], KEYS, DecodingConfig(pmi=PMI))
     with pytest.raises(ConfigError, match="pmi: expected a PMIConfig"):
-        generated(module, params, [INPUTS, WITHOUT], keys, DecodingConfig())
+        generated(module, params, [INPUTS, WITHOUT], KEYS, DecodingConfig())

@@ -70,6 +70,7 @@ def copying_model(config):
 
 T5 = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1, emb_dim=32)
 CASES = {
+    "causal": T5.replace(num_encoder_layers=0),
     "t5": T5,
     "prompts": T5.replace(encoder_prompt_length=3, decoder_prompt_length=2, scan_layers=True),
     "gpt2": families.GPT2.replace(num_decoder_layers=1),
@@ -118,8 +119,8 @@ SEARCHES = {
     },
     "pmi": {"pmi": PMIConfig(alpha=0.3, p=0.9)},
 }
-QUICK = [("t5", "sampling"), ("gpt2", "limits")]
-PAIRS = [*QUICK, ("t5", "samples"), ("prompts", "pmi"), ("bfloat16", "greedy")]
+QUICK = [("causal", "sampling")]
+PAIRS = [*QUICK, ("gpt2", "limits"), ("t5", "samples"), ("prompts", "pmi"), ("bfloat16", "greedy")]
 
 
 @pytest.mark.parametrize(("case", "search"), slow_except(PAIRS, QUICK))

@@ -14,6 +14,7 @@ from tests.quick import slow_except
 
 # One layer: more would only compile for longer.
 T5 = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
+GPT2 = families.GPT2.replace(num_decoder_layers=1)
 INPUTS = [[5, 6, 7], [9, 4], [3, 8, 20, 21]]
 
 
@@ -25,30 +26,29 @@ def decoded(config, inputs=INPUTS, **options):
 
 def test_a_response_is_finished_where_the_model_ends_it():
     """The end token is what the model itself writes third, then one that it never writes."""
-    whole = [row[0] for row in decoded(T5, max_length=6, eos_id=-1)]
+    whole = [row[0] for row in decoded(GPT2, max_length=6, eos_id=-1)]
     assert [len(row.tokens) for row in whole] == [6, 6, 6]
     assert [row.finished for row in whole] == [False] * 3
     end = int(whole[0].tokens[2])
-    for row, found in zip(whole, decoded(T5, max_length=6, eos_id=end), strict=True):
-        places = np.flatnonzero(row.tokens == end)
-        assert len(found[0].tokens) == (places[0] + 1 if len(places) else 6)
-        assert found[0].finished == bool(len(places))
-    first = int(np.flatnonzero(whole[0].tokens == end)[0])
     # At the limit, the end token counts where the model wrote it, not where it is forced.
-    at_limit = decoded(T5, INPUTS[:1], max_length=first + 1, eos_id=end)[0][0]
-    forced = decoded(T5, INPUTS[:1], max_length=4, eos_id=49, forced_eos_id=49)[0][0]
-    assert (at_limit.finished, int(forced.tokens[-1]), forced.finished) == (True, 49, False)
+    limit = 1 + int(np.flatnonzero(whole[0].tokens == end)[0])
+    for row, found in zip(whole, decoded(GPT2, max_length=limit, eos_id=end), strict=True):
+        places = np.flatnonzero(row.tokens[:limit] == end)
+        assert len(found[0].tokens) == (places[0] + 1 if len(places) else limit)
+        assert found[0].finished == bool(len(places))
+    forced = decoded(GPT2, INPUTS[:1], max_length=4, eos_id=49, forced_eos_id=49)[0][0]
+    assert (int(forced.tokens[-1]), forced.finished) == (49, False)
 
 
 def test_each_of_several_responses_says_it():
-    (row,) = decoded(T5, INPUTS[:1], max_length=5, num_beams=3, num_return=3)
+    (row,) = decoded(GPT2, INPUTS[:1], max_length=5, num_beams=3, num_return=3)
     assert [one.finished for one in row] == [int(one.tokens[-1]) == 1 for one in row]
 
 
 def test_seeds_share_programs():
-    module, params = tiny.model_and_params(T5)
+    module, params = tiny.model_and_params(GPT2)
     decoding = DecodingConfig(max_length=6, eos_id=-1, temperature=1.0)
-    partitioner, samples = make_partitioner(T5), []
+    partitioner, samples = make_partitioner(GPT2), []
     for seed in (0, 1, 2**32 - 1):
         decoder = BatchDecoder(module, partitioner, decoding, 1, seed)  # places are refilled
         samples.append([rows[0].tokens.tolist() for rows in decoder(params, INPUTS)])
@@ -57,8 +57,8 @@ def test_seeds_share_programs():
 
 
 def test_how_parameters_lie_changes_nothing():
-    module, params = tiny.model_and_params(T5)
-    partitioner = make_partitioner(T5)
+    module, params = tiny.model_and_params(GPT2)
+    partitioner = make_partitioner(GPT2)
     params = partitioner.put(params, partitioner.replicated)
     decoder = BatchDecoder(module, partitioner, DecodingConfig(max_length=5), 3)
     expected = decoder(params, INPUTS)
@@ -100,7 +100,7 @@ def test_rows_that_take_places_of_others_have_the_same_responses(case, monkeypat
     lengths = [5, 8] if case == "prompts" else [8]  # of caches, without those of drafts
     monkeypatch.setattr(refilling, "cache_lengths", lambda most: [*lengths[:-1], most])
     rng = np.random.default_rng(4)
-    inputs = [rng.integers(3, 50, size).tolist() for size in [3, 20, 5, 2, 17, 9, 30, 4, 6, 18, 2]]
+    inputs = [rng.integers(3, 50, size).tolist() for size in [3, 26, 5, 2, 27, 9, 30, 4, 6, 28, 2]]
     others = [row[: len(row) // 2 + 1] for row in inputs]
     others[-1] *= 9  # longer than all that come first
     module, params = tiny.model_and_params(config)

@@ -14,7 +14,9 @@ from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.models import tiny
+from tests.quick import slow_except
 from tests.scoring import tiny_models
+from tests.scoring.reference import padded
 from tests.scoring.tiny_models import FAMILIES
 from tests.tokenizers.special_tokens import encode_row
 
@@ -33,7 +35,8 @@ def model(tmp_path_factory):
 def likelihoods(folder, text, words):
     """The log-likelihood of each word, the end token left out, one pass a word."""
     opened, tokens = load_model(folder), load_vocabulary(folder)
-    inputs = np.array([[*tokens.prefix_ids, *tokens.encode(text), *tokens.suffix_ids]])
+    ids = [*tokens.prefix_ids, *tokens.encode(text), *tokens.suffix_ids]
+    inputs = padded(ids, opened.pad_id, 128)
     return [
         float(opened.target_log_probs(inputs, np.array([tokens.encode(word)])).sum())
         for word in words
@@ -97,12 +100,9 @@ def test_the_critic_reads_what_its_task_has(model):
     for score, pair in zip(found, PAIRS, strict=True):
         text = templates.knowledge_response_inputs(*pair)
         assert score.value == pytest.approx(softmax(likelihoods(model, text, words))[0], abs=1e-5)
-    yes = load_scorer("faith_critic", model=model, label_words="YES,NO").score(DOCUMENTS, RESPONSES)
-    text = templates.knowledge_response_inputs(*PAIRS[0])
-    expected = softmax(likelihoods(model, text, ["YES", "NO"]))[0]
-    assert yes[0].value == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_order_changes_nothing(model):
     classify = pair_classifier(model, dropout_passes=2, seed=1)
     together, _ = classify(PAIRS * 3)
@@ -251,7 +251,7 @@ HEADS = {
 }
 
 
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("name", slow_except(HEADS, ["prompted"]))
 def test_packed_rows_have_the_classes_of_each_alone(name):
     family = {"deberta_v1": "deberta_nli", "prompted": "bert"}.get(name, name)
     config = tiny.TINY.replace(**FAMILIES[family] | HEADS[name] | {"label_names": ("a", "b", "c")})

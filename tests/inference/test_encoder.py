@@ -12,6 +12,9 @@ CONFIGS = {
 }
 
 
+WIDTHS = {"learned": 20, "disentangled": 60}
+
+
 @pytest.fixture(scope="module", params=CONFIGS)
 def model(request):
     config = CONFIGS[request.param]
@@ -28,9 +31,9 @@ def test_padding_and_other_rows_change_nothing(model):
     logits = model.classify(tokens)
     assert logits.shape == (3, len(model.label_names))
     assert logits.dtype == np.float32
-    wide = rows(13, 2, 7, width=20, pad_id=model.pad_id)
+    wide = rows(13, 2, 7, width=WIDTHS[model.config.positions], pad_id=model.pad_id)
     np.testing.assert_allclose(model.classify(wide), logits, atol=1e-5)
-    np.testing.assert_allclose(model.classify(tokens[1:2, :2])[0], logits[1], atol=1e-5)
+    np.testing.assert_allclose(model.classify(tokens[[1, 1, 0]]), logits[[1, 1, 0]], atol=1e-5)
     assert np.ptp(logits, axis=0).min() > 1e-3  # the inputs matter
 
 
@@ -73,7 +76,7 @@ def test_wrong_inputs_are_named(model, method):
 def test_inputs_beyond_the_position_table():
     config = CONFIGS["roberta"]
     model = EncoderModel(config, tiny.model_and_params(config)[1])
-    assert model.classify(np.full((1, 24), 5)).shape == (1, 3)
+    assert model.classify(np.full((3, 24), 5)).shape == (3, 3)
     with pytest.raises(InputError, match="25 tokens do not fit the model's 24 positions"):
         model.classify(np.full((1, 25), 5))
 
@@ -82,4 +85,4 @@ def test_distances_have_no_end():
     """DeBERTa's table is of distances: beyond the last bucket all share it."""
     config = CONFIGS["deberta"]
     model = EncoderModel(config, tiny.model_and_params(config)[1])
-    assert np.isfinite(model.classify(np.full((1, 60), 5))).all()
+    assert np.isfinite(model.classify(np.full((3, 60), 5))).all()

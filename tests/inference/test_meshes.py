@@ -83,15 +83,16 @@ def test_axes_are_auto_and_named():
     assert mesh.axis_types == (AxisType.Auto,) * 2
     # A mesh that JAX makes by default has explicit axes, which Flax's constraints cannot use.
     explicit = jax.make_mesh((jax.device_count(), 1), ("data", "model"))
-    _, params = tiny.model_and_params()
-    model = EncoderDecoderModel(tiny.TINY, params, mesh=explicit)
+    config = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
+    _, params = tiny.model_and_params(config)
+    model = EncoderDecoderModel(config, params, mesh=explicit)
     assert model.partitioner.mesh.axis_types == (AxisType.Auto,) * 2
     inputs = tiny.rows(5, 3, width=5)
-    plain = EncoderDecoderModel(tiny.TINY, params).target_log_probs(inputs, inputs)
+    plain = EncoderDecoderModel(config, params).target_log_probs(inputs, inputs)
     np.testing.assert_allclose(model.target_log_probs(inputs, inputs), plain, rtol=1e-6)
     with pytest.raises(ConfigError, match=r"mesh: expected a jax.sharding.Mesh of the axes"):
         load_model("mini", mesh=Mesh(np.array(jax.devices()), ("rows",)))
     with pytest.raises(ConfigError, match=r"mesh: expected a jax.sharding.Mesh .* got str"):
-        EncoderDecoderModel(tiny.TINY, params, mesh="8x1")
+        EncoderDecoderModel(config, params, mesh="8x1")
     with pytest.raises(ConfigError, match=r"NUM_PARTITIONS = 3 does not divide"):
         make_mesh(3)

@@ -70,7 +70,7 @@ def test_options_are_those_of_decoding(model, caplog):
 
 @pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def test_a_batch_has_the_responses_to_each_row(model, caplog):
-    queries, pro = ["Is tea good, if it is hot?", "Is it?", "Why?"], ["It is.", ["a", "b"], "c"]
+    queries, pro = ["Is tea hot?", "Is it wet?", "Why is that?"], ["It is.", ["a", "b"], "Ink."]
     rows = [
         model.respond(query, pro=text, con="No.", **SHORT)
         for query, text in zip(queries, pro, strict=True)

@@ -92,7 +92,8 @@ def test_shapes_are_known_before_rows_are_read(tmp_path, family, task, changes):
     with tasks_use(vocabulary):
         pack = changes.get("pack", False)
         split = DatasetConfig(task, lengths, split="train", batch_size=4, pack=pack)
-        batch = next(SplitRows(split, model).training_batches())
+        rows = sample_rows() if "negatives" in changes else SplitRows(split, model)
+        batch = next(rows.training_batches())
     partitioner = make_partitioner(model)
     found = batch_shapes(model, split, partitioner)
     expected = partitioner.put_batch(batch, split.batch_size)

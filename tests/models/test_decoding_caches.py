@@ -56,7 +56,7 @@ def t5x_step(module, variables, encoded, inputs, tokens):
 
 
 def test_decode_steps_give_the_teacher_forced_logits():
-    config = TINY.replace(encoder_prompt_length=3, decoder_prompt_length=2)
+    config = SMALL.replace(num_decoder_layers=2, decoder_prompt_length=2)
     module = Transformer(config.replace(scan_layers=True))
     params = stack_layers(model_and_params(config)[1])
     variables = {"params": params} | start(module, params, INPUTS, STEPS)

@@ -107,9 +107,12 @@ def test_shapes_of_the_first_layer_are_those_of_all(name):
     assert jax.tree.leaves(shapes) == jax.tree.leaves(traced)
 
 
-@pytest.mark.parametrize("name", slow_except(["t5", "scanned", "albert", "two"], ["t5", "scanned"]))
+@pytest.mark.parametrize("name", slow_except(["t5", "scanned", "albert", "two"], ["scanned"]))
 def test_random_parameters_are_the_modules_own(name):
-    config = CONFIGS[name]
+    assert_modules_own(CONFIGS[name])
+
+
+def assert_modules_own(config):
     module = Transformer(config)
     params = random_params(module, make_partitioner(config), seed=5)
     expected = jax.jit(lambda: initial_variables(module, jax.random.key(5))["params"])()
@@ -126,9 +129,12 @@ def test_layers_of_one_shape_share_the_programs_of_their_initializers(monkeypatc
 
     monkeypatch.setattr(parameters, "jaxpr_as_fun", note)
     counts = []
-    for num_layers in (1, 4):
+    for num_layers in (1, 2):
         config = GPT2.replace(num_decoder_layers=num_layers)
-        random_params(Transformer(config), make_partitioner(config), seed=0)
+        if num_layers == 2:
+            assert_modules_own(config)
+        else:
+            random_params(Transformer(config), make_partitioner(config), seed=5)
         counts.append(len(programs))
         programs.clear()
     assert 5 < counts[0] == counts[1]

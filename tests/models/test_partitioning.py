@@ -126,16 +126,14 @@ def test_parameters_and_moments_lie_in_pieces(runs, case, mesh, name, shape):
 
 @pytest.mark.devices
 def test_slices_share_the_rows_and_each_has_all_parameters(runs):
-    one, several = of(runs, "gradients", "1x1"), of(runs, "gradients", "2x2x2-2d")
-    np.testing.assert_allclose(several["loss"], one["loss"], rtol=1e-5)
-    gradients = [name for name in one if name.startswith("gradient/")]
-    assert len(gradients) > 10
-    assert max(np.abs(one[name]).max() for name in gradients) > 0.1
-    for name in gradients:
-        np.testing.assert_allclose(several[name], one[name], rtol=1e-5, atol=1e-5, err_msg=name)
-    assert tuple(several["shards/decoder.layers_0.self_attention.query.kernel"]) == (12, 12)
-    rows = mesh_driver.ROWS // 4
-    assert tuple(several["shards/batch.decoder_target_tokens"]) == (rows, 6)
+    one, several = (of(runs, "truncation", mesh, "means/") for mesh in ("1x1", "2x2x2-2d"))
+    assert len(one) > 10
+    assert max(np.abs(mean).max() for mean in one.values()) > 0.1
+    for name, mean in one.items():  # of the gradients
+        np.testing.assert_allclose(several[name], mean, rtol=1e-4, atol=1e-5, err_msg=name)
+    shards = of(runs, "truncation", "2x2x2-2d", "shards/")
+    assert tuple(shards["params/decoder.layers_0.self_attention.query.kernel"]) == (12, 12)
+    assert tuple(shards["batch.decoder_target_tokens"]) == (mesh_driver.ROWS // 4, 6)
 
 
 @pytest.mark.devices
@@ -153,7 +151,7 @@ def test_digests_of_shards_are_those_of_their_parts(runs):
 @pytest.mark.devices
 def test_one_window_of_losses_for_all_devices(runs):
     """Which examples are dropped, and every loss in the window, in the order of the batches."""
-    one, several = of(runs, "truncation", "1x1"), of(runs, "truncation", "8x1")
+    one, several = of(runs, "truncation", "1x1"), of(runs, "truncation", "2x2x2-2d")
     assert one["examples_dropped"] > 0
     np.testing.assert_array_equal(several["examples_dropped"], one["examples_dropped"])
     assert len(one["objective"]) == 40 + 2

@@ -285,6 +285,7 @@ os._exit(9)
 """
 
 
+@pytest.mark.faults
 def test_a_step_with_its_name_is_whole_after_a_power_cut(tmp_path):
     if not disk_faults.is_possible(tmp_path):
         pytest.skip("needs a C compiler and a file system with extended attributes")

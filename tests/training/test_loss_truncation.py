@@ -17,7 +17,7 @@ from faith_jax.training.objectives import CrossEntropy
 from faith_jax.training.trainer import Trainer
 from tests.models import tiny
 
-CONFIG = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0)
+CONFIG = tiny.TINY.replace(num_encoder_layers=0, num_decoder_layers=1, dropout_rate=0.0)
 PARTITIONER = make_partitioner(CONFIG)
 LOSS = CrossEntropy(z_loss=1e-3)
 # Other than its complement, so that the two are told apart.
@@ -33,7 +33,6 @@ def batch(seed):
     """Eight rows; the fifth is padding."""
     targets = tiny.rows(5, 3, 4, 1, 0, 5, 2, 4, width=5, seed=seed)
     return {
-        "encoder_input_tokens": tiny.rows(6, 2, 5, 4, 3, 6, 1, 2, seed=seed + 1),
         "decoder_input_tokens": tiny.shift_right(targets),
         "decoder_target_tokens": targets,
     }
@@ -101,15 +100,9 @@ def losses_of(params, tokens):
     """Each row's mean negative log-likelihood and its number of tokens, from plain arithmetic."""
     module, _ = tiny.model_and_params(CONFIG)
     targets = tokens["decoder_target_tokens"]
-    logits = tiny.apply(
-        module,
-        params,
-        tokens["encoder_input_tokens"],
-        tokens["decoder_input_tokens"],
-        targets,
-        enable_dropout=False,
-        method="__call__",
-    )
+    inputs = (None, None, tokens["decoder_input_tokens"])
+    hidden = tiny.apply(module, params, *inputs, enable_dropout=False, method="decode_hidden")
+    logits = tiny.apply(module, params, hidden, method="logits")
     log_prob = scipy.special.log_softmax(np.asarray(logits, np.float64), axis=-1)
     chosen = np.take_along_axis(log_prob, targets[..., None], -1)[..., 0] * (targets > 0)
     count = (targets > 0).sum(1)

@@ -15,7 +15,6 @@ from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, 
 from tests.checkpoints import family_folders
 
 TOLERANCE = 1e-4
-SEARCHED = ("bloom_6_heads", "gpt2_inner_relu", "mistral_window")
 CASES = family_folders.cases()
 _OF_DECODERS = ("bloom", "gemma", "gpt2", "llama", "mistral", "qwen")
 CAUSAL = [c for c in CASES if c.startswith(_OF_DECODERS)]
@@ -143,9 +142,8 @@ def test_the_language_model_of_a_gemma_3_that_sees_images(opened, tmp_path, pref
     )
 
 
-@pytest.mark.parametrize("name", SEARCHED)
-def test_decoder_only_greedy_search_of_rows_of_different_lengths(opened, name):
-    model, expected = opened(name)
+def test_decoder_only_greedy_search_of_rows_of_different_lengths(opened):
+    model, expected = opened("mistral_window")
     lengths = expected["input_mask"].sum(axis=1)
     found = model.decode(expected["input_tokens"], input_lengths=lengths, max_length=8)
     assert_rows_equal(np.asarray(found.tokens), expected["greedy_tokens"])
@@ -160,7 +158,7 @@ def test_encoder_decoders(opened, name):
     inputs = expected["encoder_input_tokens"]
     found = model.logits(inputs, expected["decoder_input_tokens"])
     np.testing.assert_allclose(found, expected["logits"], atol=TOLERANCE)
-    if name in ("t5gemma_windows", "umt5_deep"):
+    if name == "t5gemma_windows":
         greedy = model.generate(inputs, max_length=8)
         np.testing.assert_array_equal(greedy, expected["greedy_tokens"])
     if name.startswith("bart"):  # whose output layer has a bias that is not zero

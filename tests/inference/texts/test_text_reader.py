@@ -75,8 +75,6 @@ READING_HISTORY = [
     ("npov_hallucination", "gpt2", {}, True),
     ("npov_coverage", "bart", {}, True),
     ("salience_hallucination", "gpt2", {}, False),
-    ("salience_hallucination", "bart", {}, False),
-    ("salience_coverage", "gpt2", {}, True),
     ("salience_coverage", "bart", {}, True),
 ]
 READING_PAIRS = [

@@ -99,6 +99,7 @@ CONFIG = TransformerConfig(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_model_with_scanned_windows_has_the_same_outputs():
     config = CONFIG.replace(attention_kernel="blocks", attention_block_length=0)
     _, params = model_and_params(config)

@@ -32,7 +32,7 @@ def plain_support(path, grounding, response):
     prompt = f"Summarize the following text:\npassage 1: {grounding}\noutput:"
     ids = encode_row(tokenizer, prompt, response)
     model = load_model(path)
-    logits = model.classify_tokens(padded(ids, model.pad_id))[0, : len(ids)].astype(np.float64)
+    logits = model.classify_tokens(padded(ids, model.pad_id, 128))[0, : len(ids)].astype(np.float64)
     exponents = np.exp(logits - logits.max(axis=-1, keepdims=True))
     supported = exponents[:, 0] / exponents.sum(axis=-1)
     # [CLS] prompt [SEP] response [SEP]
@@ -120,7 +120,7 @@ def test_rows_of_all_lengths_have_the_probabilities_of_each_alone(models):
     # Rows share lines, in which they do not see each other.
     assert engine.num_compilations < len(rows)
     for row, probabilities in zip(rows, together, strict=True):
-        logits = model.classify_tokens(padded(row, model.pad_id, 96))[0, : len(row)]
+        logits = model.classify_tokens(padded(row, model.pad_id, 128))[0, : len(row)]
         logits = logits.astype(np.float64)
         expected = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
         np.testing.assert_allclose(probabilities, expected, atol=1e-5)

@@ -38,8 +38,8 @@ CONFIGS = {
         decoder_embedding=True, logits_via_embedding=True, scale_embeddings=True
     ),
     "by blocks": SMALL.replace(attention_block_length=3),
-    "gpt": GPT.replace(**TWO_LAYERS),
-    "gpt with a prompt": GPT.replace(decoder_prompt_length=3),
+    "gpt": GPT,
+    "gpt with a prompt": GPT.replace(decoder_prompt_length=3, **TWO_LAYERS),
 }
 
 

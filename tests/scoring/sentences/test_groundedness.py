@@ -11,13 +11,37 @@ PASSAGES = (
 )
 
 
+FIRST, SECOND = "The battery of the lamp lasts nine hours.", "It weighs 350 grams."
+BRIDGE = "The bridge opened in 1932. The bridge has six arches. The bridge was painted green."
+ARCHES, FOREIGN = "The bridge has six arches.", "Cats sleep by day. Dogs bark at night."
+WEIGHT, WASHED = "The lamp weighs 300 grams.", "You may wash the glass in warm water."
+PLANTED = {
+    WEIGHT: "The lamp weighs 500 grams.",
+    WASHED: "You may wash the glass in the dishwasher.",
+}
+HOURS, LAMP = ("The battery lasts 1,000 hours.",), "灯的电池可以用十个小时。"
+UNDEFINED = [
+    ((LAMP,), "电池可以用二十个小时。", "most of the response is in a script"),
+    ((LAMP,), "It lasts ten hours.", "most of the grounding is in a script"),
+    (("The lamp is hot.",), "!!!", "the response has no words"),
+    (("",), "The lamp is hot.", "the grounding has no words"),
+]
+RESPONSES = (" ", "I do.", f"{FIRST} {SECOND}", "Yes, the lamp weighs 300 grams.", "Yes, sure.")
+RESPONSES += (*PLANTED, *PLANTED.values())
+EXAMPLES = [
+    *((PASSAGES, response) for response in RESPONSES),
+    *(((BRIDGE,), ARCHES), ((BRIDGE, FOREIGN), ARCHES)),
+    *((HOURS, f"The battery lasts {number} hours.") for number in ("1000", "1,500")),
+    *((passages, response) for passages, response, _ in UNDEFINED),
+]
+
+
 @pytest.fixture(scope="module")
-def scorer():
-    return load_scorer("groundedness")
-
-
-def score(scorer, response, passages=PASSAGES):
-    return scorer.score([passages], [response])[0]
+def score():
+    """Returns the score of one of the examples, all of which are scored together."""
+    scores = load_scorer("groundedness").score(*map(list, zip(*EXAMPLES, strict=True)))
+    found = dict(zip(EXAMPLES, scores, strict=True))
+    return lambda response, passages=PASSAGES: found[passages, response]
 
 
 def entailment(pairs):
@@ -26,9 +50,7 @@ def entailment(pairs):
     return probabilities[:, classify.label_names.index("entailment")]
 
 
-def test_the_score_is_the_weighted_mean_of_its_parts(scorer):
-    first = "The battery of the lamp lasts nine hours."
-    second = "It weighs 350 grams."
+def test_the_score_is_the_weighted_mean_of_its_parts(score):
     # Of battery, lamp, lasts, nine, hours, weighs, 350, grams the grounding lacks two.
     content = 6 / 8
     # Of eleven pairs of words: the battery, battery of, of the, the lamp, lamp lasts (no: "lamp
@@ -42,14 +64,10 @@ def test_the_score_is_the_weighted_mean_of_its_parts(scorer):
     ]
     of_first = [sentences[0], sentences[1], sentences[2], " ".join(sentences[:2])]
     of_second = [sentences[2], sentences[0], sentences[1], " ".join(sentences[1:])]
-    largest = [
-        max(entailment([(passage, sentence) for passage in passages]))
-        for passages, sentence in ((of_first, first), (of_second, second))
-    ]
+    pairs = [*((passage, FIRST) for passage in of_first), *((p, SECOND) for p in of_second)]
+    largest = entailment(pairs).reshape(2, 4).max(axis=1)
     expected = CONTENT * content + ENTAILMENT * np.mean(largest) + BIGRAMS * bigrams
-    # Among others, whose rows the model reads with its own.
-    responses = ["It is blue. The glass is hot.", f"{first} {second}", "I do."]
-    judged = scorer.score([PASSAGES] * 3, responses)[1]
+    judged = score(f"{FIRST} {SECOND}")  # the model reads the others' rows with its own
     assert judged.value == pytest.approx(expected, abs=1e-5)  # a number is missing
     values = {word.word: word.score for word in judged.words}
     whole = CONTENT + ENTAILMENT
@@ -58,70 +76,49 @@ def test_the_score_is_the_weighted_mean_of_its_parts(scorer):
     assert values["350"] == pytest.approx(ENTAILMENT * largest[1] / whole, abs=1e-5)
 
 
-def test_a_copy_has_all_but_what_the_model_doubts(scorer):
-    judged = score(scorer, "The lamp weighs 300 grams.")
+def test_a_copy_has_all_but_what_the_model_doubts(score):
+    judged = score(WEIGHT)
     assert judged.value > 0.95
     assert min(word.score for word in judged.words) > 0.9
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("The lamp weighs 300 grams.", "The lamp weighs 500 grams."),
-        ("You may wash the glass in warm water.", "You may wash the glass in the dishwasher."),
-    ],
-)
-def test_planted_errors_score_lower_and_their_words_lowest(scorer, right, wrong):
-    assert score(scorer, right).value - score(scorer, wrong).value > 0.1
-    lowest = min(score(scorer, wrong).words, key=lambda word: word.score)
-    assert lowest.word in {"500", "dishwasher"}
+@pytest.mark.parametrize(("right", "word"), zip(PLANTED, ("500", "dishwasher"), strict=True))
+def test_planted_errors_score_lower_and_their_words_lowest(score, right, word):
+    wrong = score(PLANTED[right])
+    assert score(right).value - wrong.value > 0.1
+    assert min(wrong.words, key=lambda word: word.score).word == word
 
 
-def test_unrelated_passages_do_not_matter_where_enough_are_related(scorer):
+def test_unrelated_passages_do_not_matter_where_enough_are_related(score):
     """Three sentences of the first passage share words; those of another subject share none."""
-    own = "The bridge opened in 1932. The bridge has six arches. The bridge was painted green."
-    alone = score(scorer, "The bridge has six arches.", (own,))
-    foreign = "Cats sleep by day. Dogs bark at night."
-    behind = score(scorer, "The bridge has six arches.", (own, foreign))
+    alone, behind = score(ARCHES, (BRIDGE,)), score(ARCHES, (BRIDGE, FOREIGN))
     assert behind.value == pytest.approx(alone.value, abs=1e-6)
 
 
 @pytest.mark.parametrize("response", [" ", "I do."])
-def test_nothing_is_said_of_responses_without_content(scorer, response):
-    judged = score(scorer, response)
+def test_nothing_is_said_of_responses_without_content(score, response):
+    judged = score(response)
     assert np.isnan(judged.value)
     assert judged.undefined
 
 
-def test_answers_count_only_where_there_is_nothing_else(scorer):
-    answered = score(scorer, "Yes, the lamp weighs 300 grams.")
+def test_answers_count_only_where_there_is_nothing_else(score):
+    answered = score("Yes, the lamp weighs 300 grams.")
     assert [word.word for word in answered.words] == ["lamp", "weighs", "300", "grams"]
-    assert [word.word for word in score(scorer, "Yes, sure.").words] == ["Yes", "sure"]
+    assert [word.word for word in score("Yes, sure.").words] == ["Yes", "sure"]
 
 
-LAMP = "灯的电池可以用十个小时。"
-
-
-@pytest.mark.parametrize(
-    ("passage", "response", "reason"),
-    [
-        (LAMP, "电池可以用二十个小时。", "most of the response is in a script"),
-        (LAMP, "It lasts ten hours.", "most of the grounding is in a script"),
-        ("The lamp is hot.", "!!!", "the response has no words"),
-        ("", "The lamp is hot.", "the grounding has no words"),
-    ],
-)
-def test_what_cannot_be_split_into_words_is_undefined(scorer, passage, response, reason):
-    judged = score(scorer, response, (passage,))
+@pytest.mark.parametrize(("passages", "response", "reason"), UNDEFINED)
+def test_what_cannot_be_split_into_words_is_undefined(score, passages, response, reason):
+    judged = score(response, passages)
     assert np.isnan(judged.value)
     assert judged.undefined.startswith(reason)
 
 
-def test_a_number_is_the_same_with_and_without_separators(scorer):
-    passages = ("The battery lasts 1,000 hours.",)
-    judged = score(scorer, "The battery lasts 1000 hours.", passages)
+def test_a_number_is_the_same_with_and_without_separators(score):
+    judged = score("The battery lasts 1000 hours.", HOURS)
     assert min(word.score for word in judged.words) > 0.75
-    other = score(scorer, "The battery lasts 1,500 hours.", passages)
+    other = score("The battery lasts 1,500 hours.", HOURS)
     assert min(word.score for word in other.words) < 0.25
 
 
