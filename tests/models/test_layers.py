@@ -109,15 +109,16 @@ def test_what_attention_adds_may_be_kept_whole_in_training(drops):
     )
     layer, x = EncoderLayer(config), np.random.default_rng(0).normal(size=(1, 3, 8))
     arguments = np.float32(x), jnp.bool_(False), Surroundings()
-    params = layer.init(jax.random.key(0), *arguments, True)["params"]
+    params = jax.jit(lambda: layer.init(jax.random.key(0), *arguments, True)["params"])()
     # The feed-forward layer, whose dropout stays, adds nothing.
     params = {**params, "mlp": jax.tree.map(jnp.zeros_like, params["mlp"])}
-    expected, found = (
-        layer.apply({"params": params}, *arguments, is_still, rngs={"dropout": jax.random.key(1)})[
-            0
+    keys = {"dropout": jax.random.key(1)}
+    expected, found = jax.jit(
+        lambda params: [
+            layer.apply({"params": params}, *arguments, is_still, rngs=keys)[0]
+            for is_still in (True, False)
         ]
-        for is_still in (True, False)
-    )
+    )(params)
     assert np.array_equal(found, expected) == (not drops)
 
 

@@ -11,6 +11,7 @@ import scipy.special
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import NliLabel
 from faith_jax.inference import class_probabilities, load_model
+from faith_jax.inference.batching import pad_rows
 from faith_jax.inference.class_probabilities import ClassificationEngine, DropoutPasses
 from faith_jax.inference.texts.text_pairs import PairEncoder
 from faith_jax.runs.convert import import_checkpoint
@@ -71,14 +72,13 @@ def test_a_bart_classifies_by_its_decoder(tmp_path):
     model, tokens = load_model(folder), load_vocabulary(folder)
     encode = PairEncoder(tokens, model.config.vocab_size, 512)
     rows = [encode(*pair).ids for pair in zip(DOCUMENTS, RESPONSES, strict=True)]
-    logits = np.concatenate([model.classify([row]) for row in rows])
+    logits = model.classify(pad_rows(rows, max(map(len, rows)), model.pad_id))
     expected = scipy.special.softmax(logits, axis=1) @ [-1, 0, 1]
     found = values(load_scorer("nli_e_minus_c", model=folder))
     np.testing.assert_allclose(found, expected, atol=1e-5)
-    options = {"dropout_passes": 30, "seed": 1, "max_length": 512}
-    for rate, least, most in ((1e-9, 0, 1e-5), (0.1, 1e-4, 0.3)):
-        scorer = load_scorer("nli_e_minus_c", model=folder, dropout_rate=rate, **options)
-        assert least <= np.abs(values(scorer) - expected).max() <= most
+    options = {"dropout_passes": 30, "dropout_rate": 0.1, "seed": 1, "max_length": 512}
+    scorer = load_scorer("nli_e_minus_c", model=folder, **options)
+    assert 1e-4 <= np.abs(values(scorer) - expected).max() <= 0.3
 
 
 def test_batches_and_order_change_no_masks(models):

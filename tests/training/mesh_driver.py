@@ -98,7 +98,6 @@ CASES = {
         DECODER,
         lambda: optimizers.adamw(0.003),
         ("1x1", "2x2x2-2d"),
-        num_microbatches=2,
         objective=LossTruncation(drop_fraction=0.4, window=40, warmup_steps=1),
     ),
 }
@@ -186,8 +185,8 @@ def train_and_decode(name: str, mesh: str, folder: str) -> dict[str, np.ndarray]
     flat = flax.traverse_util.flatten_dict(state.params, sep="/")
     found |= {f"params/{n}": np.asarray(v) for n, v in flat.items()}
     for path, mean in jax.tree_util.tree_leaves_with_path(state.opt_state):
-        if ".mu" in (name := jax.tree_util.keystr(path)):
-            found[f"means/{name}"] = np.asarray(mean)
+        if ".mu" in (label := jax.tree_util.keystr(path)):
+            found[f"means/{label}"] = np.asarray(mean)
     if case.decoding is None:
         state, restored = saved_and_restored(mesh, f"{folder}/{name}", state)
         found |= restored

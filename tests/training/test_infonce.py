@@ -200,6 +200,7 @@ def test_contrast_in_closed_form():
         np.testing.assert_array_equal(hits, [0.0, 0.0, 1.0])
 
 
+@pytest.mark.slow
 def test_the_gradient_is_that_of_finite_differences(model, batch):
     module, params = model
     objective = InfoNCE(context="mean", in_batch_negatives=True)

@@ -247,18 +247,6 @@ def test_special_tokens(tmp_path, fields, start, ends, pad):
     assert [written[name] for name in names] == [start, [*ends] if len(ends) > 1 else ends[0], pad]
 
 
-def test_a_response_ends_at_the_end_token_of_the_config(tmp_path):
-    inputs, _ = ROWS
-    tensors = draw(tensor_shapes())
-    unending = write_folder(tmp_path / "unending", tensors, CONFIG | {"eos_token_id": None})
-    tokens = load_model(str(unending)).generate(inputs, max_length=8)[0].tolist()
-    end = tokens[2]
-    length = tokens.index(end) + 1
-    folder = write_folder(tmp_path / "hf", tensors, CONFIG | {"eos_token_id": end})
-    found = load_model(str(folder)).generate(inputs, max_length=8)[0].tolist()
-    assert found == tokens[:length] + [0] * (8 - length)
-
-
 def test_mt5(tmp_path):
     config = {k: v for k, v in CONFIG.items() if k != "feed_forward_proj"} | {"model_type": "mt5"}
     folder = write_folder(tmp_path / "hf", random_tensors(), config)
@@ -444,14 +432,6 @@ def test_pickled_weights_are_refused(folder):
 @pytest.fixture
 def sharded(tmp_path):
     return write_folder(tmp_path / "sharded", random_tensors(), shards=3)
-
-
-def index_of(folder, change):
-    path = folder / "model.safetensors.index.json"
-    index = json.loads(path.read_text())
-    change(index["weight_map"])
-    path.write_text(json.dumps(index))
-    return folder
 
 
 def test_missing_and_truncated_shards(sharded):
