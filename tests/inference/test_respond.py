@@ -35,7 +35,7 @@ def written(model, text, other=None, **options):
 def test_texts_become_the_inputs_of_the_tasks(model):
     dialogue = {"knowledge": ["Tea is a leaf."], "history": ("Hi!", "What is tea?")}
     text = "<knowledge> Tea is a leaf. <seeker> What is tea?"
-    assert model.respond(inputs="What is it?", **SHORT) == written(model, "What is it?")[0]
+    assert model.respond(inputs=text, **SHORT) == written(model, text)[0]
     shown = text.replace("<seeker>", "<wizard> Hi! <seeker>")
     assert model.respond(**dialogue, **SHORT) == written(model, shown)[0]
     asked = model.respond("What is tea?", knowledge="Tea is a leaf.", **SHORT)
@@ -93,7 +93,7 @@ def test_a_batch_has_the_responses_to_each_row(model, caplog):
 
 @pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def test_samples_of_a_batch_differ_by_row(model):
-    sampling = {"temperature": 3.0, "seed": 1, "batch_size": 2}
+    sampling = {"temperature": 3.0, "seed": 1, "batch_size": 4}
     samples = model.respond(inputs=["What is it?"] * 4, **sampling, **SHORT)
     assert len(set(samples)) > 1
     assert model.respond(inputs=["What is it?"] * 4, **sampling, **SHORT) == samples

@@ -128,9 +128,9 @@ def test_parameters_and_moments_lie_in_pieces(runs, case, mesh, name, shape):
 def test_slices_share_the_rows_and_each_has_all_parameters(runs):
     one, several = (of(runs, "truncation", mesh, "means/") for mesh in ("1x1", "2x2x2-2d"))
     assert len(one) > 10
-    assert max(np.abs(mean).max() for mean in one.values()) > 0.1
+    assert max(np.abs(mean).max() for mean in one.values()) > 0.01
     for name, mean in one.items():  # of the gradients
-        np.testing.assert_allclose(several[name], mean, rtol=1e-4, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(several[name], mean, rtol=1e-4, atol=1e-6, err_msg=name)
     shards = of(runs, "truncation", "2x2x2-2d", "shards/")
     assert tuple(shards["params/decoder.layers_0.self_attention.query.kernel"]) == (12, 12)
     assert tuple(shards["batch.decoder_target_tokens"]) == (mesh_driver.ROWS // 4, 6)
