@@ -76,7 +76,7 @@ def test_a_bart_classifies_by_its_decoder(tmp_path):
     expected = scipy.special.softmax(logits, axis=1) @ [-1, 0, 1]
     found = values(load_scorer("nli_e_minus_c", model=folder))
     np.testing.assert_allclose(found, expected, atol=1e-5)
-    options = {"dropout_passes": 30, "dropout_rate": 0.1, "seed": 1, "max_length": 512}
+    options = {"dropout_passes": 4, "dropout_rate": 0.1, "seed": 1, "max_length": 512}
     scorer = load_scorer("nli_e_minus_c", model=folder, **options)
     assert 1e-4 <= np.abs(values(scorer) - expected).max() <= 0.3
 
