@@ -238,6 +238,7 @@ def test_a_job_of_classes_compiles_three_programs(monkeypatch):
     assert not left_threads()
 
 
+@pytest.mark.slow
 def test_a_job_of_token_classes_runs_the_programs_that_compiled_ahead(monkeypatch):
     classes = {"label_names": (), "token_label_names": ("supported", "hallucinated")}
     config = tiny.TINY.replace(**FAMILIES["bert"] | classes)

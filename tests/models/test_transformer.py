@@ -181,6 +181,7 @@ def test_soft_prompts_refuse_packed_inputs():
         logits(module, params, INPUTS, TARGETS, None, (None, segments[1]))
 
 
+@pytest.mark.slow
 def test_scanned_and_rematerialised_layers_have_the_same_gradients():
     config = TINY.replace(num_decoder_layers=1)
     module, params = model_and_params(config)

@@ -81,6 +81,7 @@ def test_a_bart_classifies_by_its_decoder(tmp_path):
     assert 1e-4 <= np.abs(values(scorer) - expected).max() <= 0.3
 
 
+@pytest.mark.slow
 def test_batches_and_order_change_no_masks(models):
     options = {"model": models["nli"], "dropout_passes": 3, "tokens_per_batch": 64}
     scorer = load_scorer("nli_e_minus_c", **options)

@@ -94,6 +94,7 @@ def test_scores_are_what_the_sources_code_would_give(models, name):
         np.testing.assert_allclose(score.value, np.mean(by_sentence), atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_job_has_three_shapes_for_all_its_windows(models):
     name = "minicheck_roberta_large"
     rng = np.random.default_rng(0)
