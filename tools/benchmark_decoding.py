@@ -112,7 +112,7 @@ def our_t5(config: TransformerConfig, inputs: np.ndarray, max_length: int) -> di
     """Returns the parts with T5's shape: likelihoods, beam and greedy search, and PMI-Decode."""
     module, random = Transformer(config), random_params(config)
     params = jax.tree.map(lambda x: x.astype(config.dtype), random)
-    # Makes next tokens as peaked as in a trained model; otherwise a nucleus has thousands of tokens.
+    # Peaked next-token distributions, as in a trained model: random ones are almost uniform.
     params["decoder"]["logits_dense"]["kernel"] *= PEAKED
     without_document = np.ascontiguousarray(inputs[:, inputs.shape[1] // 2 :])
 
