@@ -34,7 +34,7 @@ def bart():
 
 @pytest.fixture(scope="module")
 def trained(bart):
-    """A DoHA whose knowledge attention is no copy any more."""
+    """A DoHA whose knowledge attention is no longer a copy."""
     checkpoint = doha_from_bart(bart)
     rng = np.random.default_rng(5)
     params = {
@@ -66,7 +66,7 @@ def test_the_knowledge_attention_begins_as_a_copy(bart, scanned):
 
 
 def test_a_decoder_layer_attends_to_both_inputs_in_turn(bart):
-    """The first layer, by its parts: the second attention takes up where the first left off."""
+    """The first layer in parts: the second attention continues from the output of the first."""
     module, params = tiny.model_and_params(BART)
     doha = doha_from_bart(bart)
     found = EncoderDecoderModel(doha.config, doha.params).logits(

@@ -150,7 +150,7 @@ def test_a_program_that_compiles_is_waited_for_and_its_error_is_the_batches():
 
 
 def exhausted(program, fits):
-    """A program without the memory for batches that do not fit."""
+    """A program that runs out of memory for batches that are too large."""
 
     def call(module, params, read, *rest, **options):
         if not fits(read):

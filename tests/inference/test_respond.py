@@ -20,7 +20,7 @@ def model(request, tmp_path_factory):
 
 
 def written(model, text, other=None, **options):
-    """What the model writes of a text, by its tokens."""
+    """The model's response to a text, from its tokens."""
     tokenizer = load_vocabulary(model.path)
     ends = [] if model.config.is_decoder_only else [tokenizer.eos_id]
     rows = [[[*tokenizer.prefix_ids, *tokenizer.encode(t), *ends]] for t in (text, other) if t]

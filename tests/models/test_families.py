@@ -18,7 +18,7 @@ LENGTHS = (7, 3, 5)
 
 @functools.partial(jax.jit, static_argnums=0)
 def computed(module, params, tokens, decoder_tokens):
-    """Returns logits, or an encoder's hidden states; [batch, prompt + length, …] if of `tokens`."""
+    """Returns logits or an encoder's hidden states: [batch, prompt + length, …]."""
     variables = {"params": params}
     call = functools.partial(module.apply, variables)
     config, encoded, inputs = module.config, None, None
@@ -49,7 +49,7 @@ def with_prompt(params, name, tokens=PROMPT):
 
 
 def shallow(config):
-    """Returns the same model with one layer a stack."""
+    """Returns the same model with one layer per stack."""
     return config.replace(
         num_encoder_layers=min(1, config.num_encoder_layers),
         num_decoder_layers=min(1, config.num_decoder_layers),
@@ -219,7 +219,7 @@ def test_attention_by_blocks_computes_the_same(name):
     ids=["alone", "beside a decoder"],
 )
 def test_a_window_of_an_encoder_is_around_each_query(config, near):
-    """A token changes the states of its neighbours alone."""
+    """A token only changes the states of its neighbours."""
     config = shallow(config)
     module, params = tiny.model_and_params(config)
     tokens = tiny.rows(20, seed=1).repeat(2, axis=0)

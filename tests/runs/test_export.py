@@ -1,4 +1,4 @@
-"""What a run leaves stands alone: exported, opened by Transformers, its prompt as a file."""
+"""Outputs of runs are self-contained: exported, opened by Transformers, with prompts as files."""
 
 import json
 import shlex
@@ -28,7 +28,7 @@ SHORT = ("--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0", "--gin.BATCH_SIZE=2")
 
 
 def train(command, family, run, tmp_path):
-    """Trains a tiny model for a step, from nothing (T5) or from a published folder."""
+    """Trains a tiny model for a step, from scratch (T5) or from a published folder."""
     if family == "t5":
         arguments = TINY
     else:

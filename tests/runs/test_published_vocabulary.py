@@ -24,7 +24,7 @@ def bart(tmp_path):
     return folder
 
 
-# A T5 that is made for BART's tokenizer.
+# Settings of a T5 for BART's tokenizer.
 SPECIAL = ("--gin.config.TransformerConfig.eos_ids=(2,)", "--gin.config.TransformerConfig.pad_id=1")
 
 
@@ -85,7 +85,7 @@ def test_another_models_tokenizer_is_refused(command, tmp_path, model, tokenizer
     theirs.mkdir()
     published_tokenizers.FAMILIES[tokenizer](theirs)
     given = f"--gin.VOCABULARY={theirs}"
-    # Beside the model's own, it is another; in its place, its special tokens are others.
+    # With the model's own tokenizer, this is a different one; without, its special tokens differ.
     result = command(*infer(folder, tmp_path, given))
     assert_mistake(result, f"'{theirs}' is not what CHECKPOINT_PATH", str(folder))
     for name in ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json"):

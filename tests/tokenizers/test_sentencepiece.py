@@ -113,6 +113,6 @@ def test_offsets_lie_in_order_within_the_text(text):
 
 
 def test_warnings_of_sentencepiece_do_not_end_the_process():
-    """As errors, those of its import crash Python."""
+    """Warnings during the library's import would crash Python if they were errors."""
     code = "import faith_jax.tokenizers.sentencepiece"
     subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=REPOSITORY, check=True)

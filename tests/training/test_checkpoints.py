@@ -57,7 +57,7 @@ def state(step=0, optimizer=None, tree=None):
 
 
 def losses_of(folder, losses, **options):
-    """Saves a step for each loss (None = not measured); returns what is kept, best, newest."""
+    """Saves a step for each loss (None = not measured); returns kept, best and newest steps."""
     checkpoints = TrainCheckpoints(folder, **options)
     for step, loss in enumerate(losses, 1):
         checkpoints.save(state(step), None if loss is None else {"loss": loss})

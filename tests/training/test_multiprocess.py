@@ -1,4 +1,4 @@
-"""Two processes, joined by jax.distributed, beside one: the same numbers and the same files."""
+"""Two processes joined by jax.distributed give the same numbers and files as one."""
 
 import json
 import re
@@ -53,7 +53,7 @@ def commands(folder, name):
 
 
 def run_all(folder):
-    """Runs what the tests compare; JAX takes one SIGTERM of each pair."""
+    """Runs the commands that the tests compare; JAX takes one SIGTERM of each pair."""
     train, infer, evaluate = commands(folder, "two")
     bad = commands(folder, "bad")[0]
     # Behind the first stop, commands that differ, and one that cannot be read.
@@ -68,7 +68,7 @@ def run_all(folder):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, data_folder):
-    """Holds `one`, a run of one process, and `two`, of two that were terminated and went on."""
+    """Has `one`, a run of one process, and `two`, of two that were terminated and continued."""
     folder = tmp_path_factory.mktemp("processes")
     (folder / "tiny.gin").write_text(GIN)
     with pytest.MonkeyPatch.context() as patch:

@@ -188,7 +188,7 @@ def test_frozen_layers_cost_no_backward_pass():
 
 
 class Draws(CrossEntropy):
-    """An objective that tells which random numbers each row's micro-batch was given."""
+    """An objective that returns the random numbers that each row's micro-batch got."""
 
     def __call__(self, module, params, batch, dropout_key):
         draw = jax.random.uniform(dropout_key) if dropout_key is not None else -1.0
@@ -296,7 +296,7 @@ def test_patterns_that_match_nothing_or_are_none_are_errors():
 
 
 class CountingTrainer:
-    """Counts its steps; each batch is the loss and the gradient's norm of its step."""
+    """A trainer that counts steps; each batch gives the loss and the gradient norm of its step."""
 
     def train_step(self, state, frozen, batch):
         return state._replace(step=state.step + 1), dict(

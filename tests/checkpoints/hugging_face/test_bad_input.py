@@ -1,4 +1,4 @@
-"""Folders that no model can be made of: one line says which file, field or tensor, and why."""
+"""Folders that do not make a model: one line names the file, field or tensor, and the reason."""
 
 import json
 
@@ -14,7 +14,7 @@ from tests.checkpoints.family_folders import draw, write
 
 
 def refused(folder):
-    """Returns the one line with which a folder is refused."""
+    """Returns the single line of the error for a refused folder."""
     with pytest.raises(CheckpointError) as error:
         faith_jax.load_model(str(folder))
     message = str(error.value)

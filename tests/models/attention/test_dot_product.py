@@ -276,7 +276,7 @@ def test_short_inputs_have_plain_attention():
 
 @jax.jit
 def plain_gradients(arrays, weights, kept):
-    """Returns those of causal attention whose weights are multiplied by `kept`."""
+    """Returns the outputs of causal attention whose weights are multiplied by `kept`."""
 
     def total(arrays):
         query, key, value = arrays

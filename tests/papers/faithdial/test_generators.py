@@ -1,4 +1,4 @@
-"""FaithDial's tables 5 and 8: what the workflow does, and its commands run in this process."""
+"""FaithDial's tables 5 and 8: the steps of the workflow, and its commands run in this process."""
 
 import math
 import pathlib
@@ -31,13 +31,13 @@ pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
 
 def table(rows=1000, models=None, without=(), **options):
-    """Returns a table whose tasks have so many rows."""
+    """Returns a table whose tasks have these numbers of rows."""
     given = Faithdial(models=models or {"t5": "mine"}, output="", **options)
     return Table(given, lambda task, _: 0 if task in without else rows)
 
 
 def bindings(method, data, models=None, rows=1000, **options):
-    """Returns what the first training of a system is told."""
+    """Returns the settings of a system's first training."""
     model = next(iter(models or {"t5": ""}))
     made = table(rows, models=models, methods=[method], trained_on=[data], **options)
     return made.trainings[f"{model}/seed_0/{'doha' if model == 'doha' else method}_{data}"].bindings
@@ -101,7 +101,7 @@ def test_what_a_training_is_told():
 
 @pytest.mark.parametrize("batch_size", [8, 48])  # 32: the recipe's own steps
 def test_noise_is_first_left_out_after_as_many_examples_whatever_the_batch(batch_size):
-    """A run of these settings: it reads ten epochs, and truncates behind 10,000 examples."""
+    """A run with these settings reads ten epochs, and truncates after 10,000 examples."""
     rows = 18_357
     made = bindings("loss_truncation", "faithdial", rows=rows, train_batch_size=batch_size)
     read = [step * batch_size for step in range(1, made["TRAIN_STEPS"] + 1)]

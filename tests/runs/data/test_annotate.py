@@ -123,7 +123,7 @@ def test_from_responses_to_a_table(annotate, responses, tmp_path):
 
 
 def detection(annotate, slices, folder):
-    """Scores the slices and evaluates them with the commands that other rows go through."""
+    """Scores the slices and evaluates them with the same commands as other rows."""
     scored = []
     for name in ("full_organic", "ambiguous_organic"):
         scored.append(folder / f"scored_{name}.jsonl")

@@ -196,7 +196,7 @@ def test_the_class_of_relevant_sentences(names, place):
 
 
 class Classifier:
-    """Stands for a classifier: what it is asked, and what it says."""
+    """A stand-in for a classifier that records its inputs and returns fixed outputs."""
 
     label_names = ("irrelevant", "relevant")
 

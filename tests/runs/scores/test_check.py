@@ -253,7 +253,7 @@ def test_claims_without_evidence_are_no_rows_to_score(command, nli, base, respon
 def test_few_sizes_are_compiled_however_often_a_run_stops(
     command, nli, base, tmp_path, monkeypatch
 ):
-    """They are chosen by a sample of the whole file, so a resumed run gives the same bytes."""
+    """A sample of the whole file determines them, so a resumed run gives the same bytes."""
     texts = [
         "Tea is a hot drink.",
         "The lake freezes in winter; children skate on it.",

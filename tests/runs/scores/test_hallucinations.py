@@ -150,7 +150,7 @@ def test_a_development_part_that_does_not_fit(tmp_path):
 
 
 def test_a_planted_effect_shows_and_vanishes(tmp_path):
-    """Responses of real number: words that are marked get low scores, or any words do."""
+    """A realistic number of responses; marked words or random words get low scores."""
     generator = np.random.default_rng(0)
     for is_planted in (True, False):
         rows = []

@@ -78,7 +78,7 @@ def test_planted_errors_score_lower_and_their_words_lowest(scorer, right, wrong)
 
 
 def test_unrelated_passages_do_not_matter_where_enough_are_related(scorer):
-    """Three sentences of the first passage share words; those of another subject share none."""
+    """Three sentences of the first passage share words; sentences on another subject share none."""
     own = "The bridge opened in 1932. The bridge has six arches. The bridge was painted green."
     alone = score(scorer, "The bridge has six arches.", (own,))
     foreign = "Cats sleep by day. Dogs bark at night."
