@@ -1,4 +1,4 @@
-"""Planted answers of human judges, through sheets and back."""
+"""Human judges with planted answers, through sheets and back."""
 
 import csv
 import json

@@ -78,7 +78,7 @@ def test_a_decoder_layer_attends_to_both_inputs_in_turn(bart):
 
 
 def by_its_parts(module, params):
-    """Logits of a DoHA with one decoder layer, behind its self-attention written out."""
+    """Logits of a DoHA with one decoder layer, written out after its self-attention."""
 
     def encode(tokens):
         return module.apply({"params": params}, tokens, None, False, method="encode")

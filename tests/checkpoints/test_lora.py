@@ -140,7 +140,7 @@ def test_kernels_in_one_and_embeddings(tmp_path):
 
 
 def test_an_output_layer_that_was_tied(tmp_path):
-    """It is then one of its own, and the embedding may change beside it."""
+    """The output layer is then separate, and the embedding may change as well."""
     tensors = draw(tensor_shapes(TIED))
     base = write(tmp_path / "base", TIED, tensors)
     own = {name: 2 * tensors["shared.weight"] for name in ("shared.weight", "lm_head.weight")}

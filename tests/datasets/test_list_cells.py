@@ -218,7 +218,7 @@ def test_lists_of_anything_else_are_errors(cell):
     ],
 )
 def test_texts_that_look_like_lists_stay_beside_others(values):
-    """So it is where a table has lists of its own."""
+    """Also in a table with real lists."""
     notes = TableNotes()
     lists = ListColumns(notes, lambda: ["c"] if any(map(is_plain_text, values)) else [])
     assert [lists.read("c", value, f"a:{n}") for n, value in enumerate(values)] == values

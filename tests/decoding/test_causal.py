@@ -61,7 +61,7 @@ def model_of(name, seed=0):
 
 @functools.partial(jax.jit, static_argnums=0)
 def all_log_probs(module, params, tokens):
-    """Log-probabilities [rows, length, vocab] behind each token, without caches."""
+    """Log-probabilities [rows, length, vocab] of the token after each one, without caches."""
     variables = {"params": params}
     hidden = module.apply(
         variables, None, None, tokens, enable_dropout=False, method="decode_hidden"

@@ -68,7 +68,7 @@ def model_of(prompt, rows, length, seed=0):
 
 
 def scores_of(log_probs, prompt, config):
-    """The scores behind some tokens with all limits, one after the other."""
+    """The scores after some tokens, with all limits applied in order."""
 
     def scores(tokens):
         found = log_probs(tokens).copy()

@@ -134,7 +134,7 @@ def consumed(recipe, checkpoints, folder, monkeypatch):
 
 
 def token_rows(batches, name, pad, segments=None):
-    """The rows of a feature without padding; those of a packed one by example."""
+    """The rows of a feature without padding; packed rows are split into examples."""
     found = []
     for batch in batches:
         for number, row in enumerate(batch[name]):

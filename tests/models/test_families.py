@@ -213,7 +213,7 @@ def test_attention_by_blocks_computes_the_same(name):
 
 
 @pytest.mark.parametrize(
-    # Beside a decoder, a window of 3 has 2 tokens on each side.
+    # In a model with a decoder, an encoder's window of 3 has 2 tokens on each side.
     ("config", "near"),
     [(families.MODERNBERT, [10, 11, 12]), (families.T5GEMMA, [9, 10, 11, 12, 13])],
     ids=["alone", "beside a decoder"],
@@ -247,7 +247,7 @@ def test_each_stack_has_its_own_embedding():
 
 
 def test_the_mean_of_a_text_is_of_its_own_tokens():
-    """Rows alone, padded, packed into a line, and behind a soft prompt."""
+    """Rows alone, padded, packed into a line, and after a soft prompt."""
     config = shallow(families.MODERNBERT)
     module, params = tiny.model_and_params(config)
     lengths = (7, 3, 5)
@@ -262,7 +262,7 @@ def test_the_mean_of_a_text_is_of_its_own_tokens():
     packed = (line, segments, None, np.array([[0, 7, 10, 0]]))
     logits = tiny.apply(module, params, *packed, method="classify_packed")
     np.testing.assert_allclose(logits[0, :3], expected, atol=2e-5)
-    # Each text behind the places of a prompt of two vectors, which are no tokens of it.
+    # Each text after the positions of a prompt of two vectors, which are not its tokens.
     prompted = type(module)(config.replace(encoder_prompt_length=2))
     with_vectors = with_prompt(params, "encoder_prompt", PROMPT[:2])
     alone = classified(prompted, with_vectors, padded)

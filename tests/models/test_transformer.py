@@ -149,7 +149,7 @@ def test_neither_padding_nor_other_rows_change_a_row():
 def test_packed_rows_give_the_logits_of_unpacked_rows():
     config = TIED
     expected = reference_logits(config)
-    # One row: example 1, padding 0, example 0 and 2 behind it, in segments 1, 2 and 3.
+    # One row: example 1, padding 0, then examples 0 and 2, in segments 1, 2 and 3.
     order = (1, 0, 2)
     inputs = np.concatenate([INPUTS[i][INPUTS[i] > 0] for i in order])
     targets = np.concatenate([TARGETS[i][VALID[i]] for i in order])

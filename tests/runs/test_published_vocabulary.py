@@ -38,7 +38,7 @@ def test_a_run_trains_with_a_published_tokenizer_and_keeps_it(command, bart, tmp
     assert loss == pytest.approx(6.1, abs=1.5)  # about log 448, untrained
     assert load_vocabulary(model).fingerprint() == load_vocabulary(bart).fingerprint()
     shutil.rmtree(bart)
-    # Now the run stands for itself, in whatever form it is named.
+    # Now the run is self-contained, under each way to name it.
     rows.write_text('{"id": "a", "inputs": "The tea wasn\'t better than coffee."}\n')
     infer = ("infer", "--gin_file=runs/infer_file.gin", f"--gin.INPUT_FILE={rows}")
     infer = (*infer, f"--gin.INFER_OUTPUT_DIR={output}", "--gin.DECODE_LENGTH=4")

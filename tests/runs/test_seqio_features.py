@@ -56,7 +56,7 @@ def lines(folder, part):
 
 
 def responses(command, task, folder, lengths):
-    """What `infer` writes of the validation split with a MODEL_DIR."""
+    """The rows that `infer` writes for the validation split with a MODEL_DIR."""
     output = folder / "responses"
     status, _, err = command(
         "infer", "--gin_file=runs/infer.gin", f"--gin.CHECKPOINT_PATH={folder}", lengths,
@@ -382,7 +382,7 @@ def test_rows_of_ids_and_other_features_are_shown(steps):
 @pytest.mark.slow
 @pytest.mark.parametrize("copies", [True, False])
 def test_bytes_are_a_vocabulary(command, tmp_path, copies, caplog):
-    """Also of a task that keeps no texts beside the ids."""
+    """Also for a task that keeps only ids and no texts."""
     caplog.set_level("INFO", logger="faith_jax")
     tokenize = functools.partial(seqio.preprocessors.tokenize, copy_pretokenized=copies)
     task = register(

@@ -24,7 +24,7 @@ def vocabulary():
 def test_embedded_vocabulary_has_t5_ids(vocabulary):
     assert vocabulary.vocab_size == 4096 + 100
     assert (vocabulary.pad_id, vocabulary.eos_id, vocabulary.unk_id) == (0, 1, 2)
-    # The extra ids stand behind the pieces, in falling order.
+    # The extra ids follow the pieces, in descending order.
     assert vocabulary.encode("<extra_id_99>") == [4096]
     assert vocabulary.encode("a <extra_id_0> b")[1:-1] == [4195]
     assert vocabulary.decode([4196 - 1]) == "<extra_id_0>"

@@ -95,7 +95,7 @@ def test_two_steps_by_hand(adamw):
         np.testing.assert_allclose(metrics["gradient_norm"], norm, rtol=1e-5)
         assert float(metrics["weight"]) == 24  # 5+3+4+1+0+5+2+4 target tokens
     assert int(state.step) == 2
-    # An update is about the rate, 0.01, whatever the gradient: it is compared to a hundredth of it.
+    # An update is about the rate, 0.01, for any gradient: the tolerance is a hundredth of it.
     assert_close(state.params, params, atol=1e-4, rtol=1e-4)
 
 

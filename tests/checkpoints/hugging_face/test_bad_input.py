@@ -206,7 +206,7 @@ def test_no_wrong_value_of_any_field_ends_in_a_traceback(tmp_path, case):
             (tmp_path / "fuzz").mkdir(exist_ok=True)
             text = json.dumps(config | {field: value})
             (tmp_path / "fuzz" / "config.json").write_text(text)
-            # There are no weights: whatever the config says, the folder is refused.
+            # Without weights the folder is refused for any config.
             refused(tmp_path / "fuzz")
 
 

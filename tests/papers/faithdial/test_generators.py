@@ -170,7 +170,7 @@ def test_systems_without_data_are_left_out():
         without=["faithdial_generate"], trained_on=["faithdial"], methods=["cross_entropy"]
     )
     assert not nothing.scores
-    # Nothing that is in domain elsewhere responds to a data set of its own.
+    # No system that is in domain elsewhere responds to its own data set.
     made = table(trained_on=["topical_chat"], tested_on=["topical_chat", "cmu_dog"])
     assert list(made.scores) == ["topical_chat/knowledge"]
 
@@ -233,7 +233,7 @@ def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
         assert (before["system"], row["system"]) == ("faithdial/t5", "faithdial/t5_ctrl")
         assert before["replicate"] == row["replicate"]
     assert [row["replicate"] for row in asked] == ["0", "0", "1", "1"]
-    # Both are the same checkpoint here: each replicate samples by a seed of its own.
+    # Both are the same checkpoint here, but each replicate samples with its own seed.
     assert [r["log_prob"] for r in asked[:2]] != [r["log_prob"] for r in asked[2:]]
     knowledge, texts, gold = (
         [row[name] for row in asked] for name in ("knowledge", "prediction", "target")
@@ -266,7 +266,7 @@ def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
     times = {path: path.stat().st_mtime_ns for path in folder.glob("plain/*/*/*/*.jsonl")}
     more = (f"--models=gpt={models['bart']}", f"--trained=gpt/faithdial={models['bart']}")
     more += (f"--trained=gpt_ctrl/faithdial={models['bart']}",)
-    # What Snakemake removes where a setting changed.
+    # Snakemake removes this file if a setting changes.
     (folder / "plain" / "predictions.jsonl").unlink()
     (tmp_path / "faithdial_sample.md").unlink()
     shutil.rmtree(tmp_path / "scores")

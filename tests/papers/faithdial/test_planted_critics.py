@@ -110,7 +110,7 @@ def test_accuracy(critics, tmp_path, monkeypatch, capfd, is_shuffled):
     names = {folder: name for name, folder in critics.items()}
 
     def probabilities(model, *pair):
-        """Those of the other classes are not equal."""
+        """Returns class probabilities, unequal ones for the other classes."""
         faithful, count = FAITHFUL[names[model]], len(CLASSES[names[model]])
         others = [number for number in range(count) if number != faithful]
         found = [0.3 / len(others)] * count

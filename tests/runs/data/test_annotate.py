@@ -65,7 +65,7 @@ def fill(path, marks_of, output=None, delimiter=","):
 
 
 def truth(identifier):
-    """What is wrong with a response, as an annotator marks it."""
+    """The marks of an annotator for the errors in a response."""
     return {
         "0": {},
         "1": {"coverage": "yes", "missing_arguments": "pro 2, con 2"},

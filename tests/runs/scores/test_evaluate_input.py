@@ -213,7 +213,7 @@ def test_responses_without_scores_are_to_be_scored_first(capsys, tmp_path, name,
 
 
 def test_columns_of_a_table_know_the_ranges_of_their_scorers(capsys, tmp_path):
-    """A share stays within 0 and 100%, whoever describes the table."""
+    """A share stays within 0 and 100%, also in users' tables."""
     values = {"a": [0, 0, 0, 0, 0.3], "b": [0, 0, 0, 0.2, 0.4]}
     rows = [
         {"id": str(n), "corpus": "c", "fields": {"system": system}, "scores": {"token_f1": score}}

@@ -445,7 +445,7 @@ def test_two_files_of_the_same_rows_are_compared(capsys, tmp_path):
     assert rows["new \u2212 old"] == "+1.100* (+1.068 to +1.132), p < 0.001"
     assert "Verdict: new is better by own (p < 0.001); 40 rows." in lines
     assert any("differs from its baseline (old) on the rows that both" in line for line in lines)
-    # Nothing is found where there is nothing.
+    # Equal systems have no difference.
     same = write_answers(tmp_path / "same.jsonl", old)
     _, lines, _ = evaluate(capsys, files[0], same, "--scorers=own")
     assert cells_of(lines[5])[1] == "+0.000, p = 1.000"
@@ -509,7 +509,7 @@ def test_a_system_has_one_baseline(capsys, tmp_path):
         status, lines, error = evaluate(capsys, *systems, *options, "--compare=c:b")
         assert (status, lines) == (2, [])
         assert f"--compare=c:b: c is compared with {other} already" in error
-    # Each pair has a baseline of its own, over which nothing is corrected.
+    # Each pair has its own baseline, so nothing is corrected across pairs.
     _, lines, _ = evaluate(capsys, *systems, "--compare=b:a", "--compare=d:c")
     verdicts = [line for line in lines if "Verdict" in line]
     assert len(verdicts) == 2

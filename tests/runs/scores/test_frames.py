@@ -38,7 +38,7 @@ def test_the_better_system_is_named(systems):
         difference = (wrong[scorer] - right[scorer]).mean()
         assert rows.difference["bus", scorer] == pytest.approx(difference)
         assert rows.difference_rows["bus", scorer] == 12
-    # Rows belong together by the index, whatever their order.
+    # Rows are matched by the index, in any order.
     shuffled = faith_jax.compare(
         right, wrong.sample(frac=1, random_state=0), names=("ferry", "bus")
     )

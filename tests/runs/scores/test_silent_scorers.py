@@ -114,7 +114,7 @@ def write_systems(folder, missing):
     files = []
     for system in ("speaks", "silent"):
         rows = []
-        # In another order, and beside it a corpus of its own.
+        # In another order, and with another corpus of its own.
         for number in range(ROWS) if system == "speaks" else reversed(range(ROWS)):
             is_wrong = number in wrong
             score = None if is_wrong and system in missing else float(labels[number] != is_wrong)

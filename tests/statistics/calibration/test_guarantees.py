@@ -149,7 +149,7 @@ def test_the_pair_that_decides_most():
 
 
 def test_another_mix_breaks_the_promise():
-    """Calibrated where 70% are faithful, used where 40% are: the groups are not exchangeable."""
+    """The groups are not exchangeable: calibration has 70% faithful rows, use has 40%."""
     rng = np.random.default_rng(5)
     thresholds = [most_lenient(*draw(rng, 400), seed) for seed in range(DRAWS)]
     assert failures(thresholds, faithful=0.4) > 0.9 * np.sum(~np.isnan(thresholds))
