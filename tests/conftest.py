@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Settings and fixtures for all tests."""
 
 import collections
 import gc
@@ -11,8 +11,8 @@ import shutil
 import sys
 import time
 
-# Tests run side by side, and their arrays are small: threads of BLAS would only wait for one
-# another, at several times the cost. NumPy's and SciPy's libraries read this when they are loaded.
+# Tests run in parallel processes with small arrays, where BLAS threads wait for each other and cost
+# several times as much. The libraries of NumPy and SciPy read this when they are loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -23,7 +23,7 @@ import pytest
 import tests.stores
 import tests.typechecking
 
-# In tests, numerics check the shapes and dtypes of their annotations.
+# In tests, the functions of these modules check the shapes and dtypes of their annotations.
 NUMERICS = {
     "models": "attention.masks attention.multi_head chunked_logits classification_head "
     "output_layer soft_prompt transformer",
@@ -38,18 +38,18 @@ jaxtyping.install_import_hook(
 
 import faith_jax  # noqa: E402, F401  (before TensorFlow, whose SQLite lacks FTS5)
 
-# Tests wait for compilation rather than for what is compiled, also in processes that they start.
+# Tests, and processes that they start, spend more time on compiling programs than on running them.
 # Without fusion emitters and in one piece, XLA compiles programs for CPUs up to three times faster.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 FLAGS = "--xla_cpu_parallel_codegen_split_count=1"
-if importlib.metadata.version("jaxlib").startswith("0.10."):  # later ones end at an unknown flag
+if importlib.metadata.version("jaxlib").startswith("0.10."):  # later ones abort at an unknown flag
     FLAGS += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", FLAGS)
-# An array takes another one's rank only where the code says so.
+# Broadcasting to a higher rank must be explicit in the code.
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 
-# A machine that is busy with other work makes no property test fail. Each run draws other examples,
-# so that few of them are enough.
+# Property tests must not fail because the machine is busy. Each run draws different examples, so a
+# few are enough.
 hypothesis.settings.register_profile(
     "busy",
     deadline=None,
@@ -58,40 +58,40 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("busy")
 
-# Rooms with slow tests: they come first, so that no process is left alone with one at the end.
+# Rooms with slow tests run first, so that no process still runs one alone at the end.
 SLOW = (
     *("training", "models", "gin_configs", "input", "papers", "runs", "tools", "tasks"),
     *("scoring", "inference", "decoding"),
 )
 
 MAPS = pathlib.Path("/proc/self/maps")
-# Linux gives a process 65,530 mappings, and XLA takes some for each program that it compiles: at
-# the end of them it crashes.
+# A Linux process has at most 65,530 memory mappings. XLA takes several for each compiled program,
+# and crashes when there are no more.
 MOST_MAPS = 30_000
-# JAX's traces make many objects and few cycles: collected as often as by default, they take a tenth
-# of the tests' time.
+# Tracing in JAX makes many objects but few cycles: with the default thresholds, garbage collection
+# takes a tenth of the tests' time.
 gc.set_threshold(100_000, 50, 100)
 CACHE = "JAX_COMPILATION_CACHE_DIR"
 LEAST_SECONDS = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 MOST_COMPILED = 2**30  # bytes
 
 
-# What begins the line of an error, also of one that argparse tells.
+# The start of an error message, also of one from argparse.
 ERROR = re.compile(r"faith-jax( [\w-]+)*: ")
 OUT_OF_TIME = "no time left"
-# Tests of these markers are long, and have quicker ones beside them.
+# Markers of long tests, which also have quicker versions.
 LONG = ("slow", "faults", "papers")
 START = time.monotonic()
 
 
 def pytest_addoption(parser):
-    """Adds the time after which no more long tests begin."""
+    """Adds the option for the time after which no long test starts."""
     message = f"after these no test of the markers {', '.join(LONG)} begins; they are skipped"
     parser.addoption("--minutes", type=float, default=math.inf, help=message)
 
 
 def pytest_runtest_setup(item):
-    """Skips a long test for which there is no time left."""
+    """Skips a long test if the time is up."""
     minutes = item.config.getoption("minutes")
     if time.monotonic() - START > 60 * minutes and any(map(item.get_closest_marker, LONG)):
         pytest.skip(f"{OUT_OF_TIME}: --minutes={minutes:g}")
@@ -108,22 +108,22 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def pytest_configure(config):
-    """Keeps compiled programs in pytest's cache folder, for all processes and for the next time.
+    """Keeps compiled programs in pytest's cache folder, for all processes and later runs.
 
-    A run compiles its steps anew, whatever its process has compiled before.
+    A run compiles its steps again even if its process has compiled them before.
     """
     if CACHE not in os.environ and hasattr(config, "cache"):  # not "-p no:cacheprovider"
         folder = config.cache.mkdir("compiled")
         if sum(path.stat().st_size for path in folder.iterdir()) > MOST_COMPILED:
             shutil.rmtree(folder)
         os.environ |= {CACHE: str(folder), LEAST_SECONDS: "0"}
-        if "jax" in sys.modules:  # imported by a room's conftest: it has read these already
+        if "jax" in sys.modules:  # a room's conftest has imported it before these were set
             sys.modules["jax"].config.update(CACHE.lower(), str(folder))
             sys.modules["jax"].config.update(LEAST_SECONDS.lower(), 0.0)
 
 
 def pytest_collection_finish():
-    """Spares later collections of garbage what imports have made, which is most objects."""
+    """Excludes the objects made by imports, which are most, from later garbage collections."""
     gc.collect()
     gc.freeze()
 
@@ -140,7 +140,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def _no_gin_bindings():
-    """Clears behind a test what a run bound in gin for its process."""
+    """Clears, after each test, the gin bindings that a run left in this process."""
     yield
     if "gin" in sys.modules:
         gin = sys.modules["gin"]
@@ -150,7 +150,7 @@ def _no_gin_bindings():
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_compiled_programs():
-    """Drops JAX's compiled programs behind a module once there are many."""
+    """Drops JAX's compiled programs after a module if there are many."""
     yield
     if "jax" not in sys.modules or not MAPS.exists():
         return
@@ -163,7 +163,7 @@ def _few_compiled_programs():
 
 @pytest.fixture(scope="session")
 def data_folder(tmp_path_factory):
-    """Where samples are prepared, once for all processes: each data set is locked while it is."""
+    """The folder of prepared samples, shared by all processes; preparing locks each data set."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
@@ -172,7 +172,7 @@ def data_folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def offline_data_dir(data_folder):
-    """The folder for prepared data, on a machine that reaches no network."""
+    """The folder for prepared data, without access to the network."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FAITH_JAX_DATA_DIR", str(data_folder))
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
@@ -200,7 +200,7 @@ class Command:
         return out
 
     def refuses(self, *arguments):
-        """Returns the one line with which a command must end with status 2."""
+        """Returns the error line of a command that must end with one and status 2."""
         status, _, err = self(*arguments)
         assert status == 2, err
         assert "Traceback" not in err
@@ -217,7 +217,7 @@ def command(data_folder, monkeypatch, capfd):
 
 @pytest.fixture(scope="session")
 def succeed(data_folder):
-    """Runs `faith-jax` in this process, for what several tests read."""
+    """Runs `faith-jax` in this process, for outputs that several tests share."""
     from faith_jax import cli
 
     def run(*arguments):
@@ -230,7 +230,7 @@ def succeed(data_folder):
 
 @pytest.fixture(scope="module")
 def own_seqio_tasks():
-    """Removes the SeqIO tasks and mixtures that a module of tests registers."""
+    """Removes the SeqIO tasks and mixtures that a test module registers."""
     import seqio
 
     import faith_jax.tasks  # noqa: F401  (registers ours, which stay)
@@ -245,7 +245,7 @@ def own_seqio_tasks():
 
 @pytest.fixture
 def own_scorers(monkeypatch):
-    """Removes the scorers that a test makes."""
+    """Removes the scorers that a test registers."""
     from faith_jax.scoring import registry
 
     for name in ("_FACTORIES", "_CARDS", "_OF_USERS"):
@@ -254,7 +254,7 @@ def own_scorers(monkeypatch):
 
 @pytest.fixture(scope="session")
 def gcs_bucket():
-    """A server of Google Cloud Storage on this machine, and its bucket."""
+    """The bucket of a Google Cloud Storage server on this machine."""
     with tests.stores.gcs() as settings, pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)
@@ -263,7 +263,7 @@ def gcs_bucket():
 
 @pytest.fixture(scope="session")
 def s3_bucket():
-    """A server of S3 on this machine, and its bucket."""
+    """The bucket of an S3 server on this machine."""
     with tests.stores.s3() as settings, pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""Where tests find what lies outside the package: the repository and the shared data."""
+"""Paths of the repository and of the shared data."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Which cases of a test the quick tests run."""
+"""Selects the cases of a test that the quick tests run."""
 
 from collections.abc import Iterable
 
@@ -6,11 +6,11 @@ import pytest
 
 
 def slow_except(cases: Iterable, quick: Iterable) -> list:
-    """Returns the cases of a test, of which those that are not `quick` are marked `slow`.
+    """Returns the cases of a test; those not in `quick` are marked `slow`.
 
     Args:
-      cases: values of a parameter, or tuples of those of several.
-      quick: some of them.
+      cases: values of a parameter, or tuples of values for several parameters.
+      quick: some of the cases.
     """
     cases, quick = list(cases), list(quick)
     if unknown := [case for case in quick if case not in cases]:

@@ -15,9 +15,9 @@ BUCKET, SECRET = "test-bucket", "secret-bucket"
 
 @contextlib.contextmanager
 def gcs():
-    """Runs gcp-storage-emulator, with what it lacks: conditions on generations, and permissions.
+    """Runs gcp-storage-emulator, and adds conditions on generations, and permissions.
 
-    Its uploads are exact then, too: see `_read_data`.
+    It also repairs uploads, see `_read_data`.
     """
     from gcp_storage_emulator import server as emulator
     from gcp_storage_emulator.server import RequestHandler
@@ -68,7 +68,7 @@ def gcs():
 
     class Server(http.server.ThreadingHTTPServer):
         def handle_error(self, *given):
-            if not isinstance(sys.exc_info()[1], ConnectionError):  # a client may break off
+            if not isinstance(sys.exc_info()[1], ConnectionError):  # a client may disconnect
                 super().handle_error(*given)
 
     server = Server(("127.0.0.1", 0), functools.partial(Handler, storage))
@@ -87,11 +87,11 @@ def gcs():
 
 
 def _read_data(emulator, former, handler, query):
-    """Returns what a request brings; an object in it byte for byte.
+    """Returns the data of a request, with the exact bytes of an uploaded object.
 
-    The emulator (and its function, `former`) parses an upload as an e-mail: a last byte 13 of the
-    object and the line feed that gcsfs adds become one end of a line, and are dropped. TensorStore
-    then finds the file too short (OUT_OF_RANGE).
+    The emulator's own function (`former`) parses an upload as an e-mail: if an object ends with
+    byte 13, it takes that byte and the line feed that gcsfs adds for a line ending, and drops both.
+    TensorStore then finds the file too short (OUT_OF_RANGE).
     """
     kind = handler.headers.get("Content-Type") or ""
     if not kind.startswith("multipart/related"):
@@ -131,7 +131,7 @@ def s3():
 
 
 def record_requests(monkeypatch):
-    """Returns a list to which the paths of the requests to the servers are added."""
+    """Returns a list that collects the paths of all requests to the servers."""
     requests = []
     parse_request = http.server.BaseHTTPRequestHandler.parse_request
     monkeypatch.setattr(

@@ -110,7 +110,7 @@ def test_names_of_files_are_utf_8(command):
 
 
 def test_a_signal_while_a_command_imports_modules(tmp_path):
-    """An extension would turn the exception into an ImportError, or abort."""
+    """An extension module would turn the exception into an ImportError, or abort."""
     number, kind = SIGNALS[0]
     (tmp_path / "slow_extension.py").write_text(f"""
 import os
@@ -138,7 +138,7 @@ sys.exit(main())
     assert result.returncode == 128 + number
 
 
-# Root reads what is closed to everyone, unless it gives this right up.
+# Root can read files without permissions, unless it drops this capability.
 AS_A_USER = ("setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search")
 
 

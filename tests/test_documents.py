@@ -1,7 +1,8 @@
-"""The Python examples of README.md and docs/ run, and give what they say.
+"""The Python examples of README.md and docs/ run, and give the stated results.
 
 The blocks of a page run one after the other. A block whose first line begins with "# needs" is only
-parsed: it needs what is not at hand. A literal in the comment behind an expression is its value.
+parsed: its requirements are not available. A literal in the comment after an expression is its
+value.
 """
 
 import ast
@@ -34,7 +35,7 @@ LONG = ("README.md", "api.md", "checking.md", "models.md", "mini.md")
 
 
 def run(block, names):
-    """Runs a block; returns pairs of what expressions give and what the comments say."""
+    """Runs a block; returns pairs of an expression's value and the value in its comment."""
     lines, pairs = block.splitlines(), []
     for statement in ast.parse(block).body:
         code = ast.Module([statement], [])
@@ -51,7 +52,7 @@ def run(block, names):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, offline_data_dir):
-    """A working folder with what the examples read."""
+    """A working folder with the files that the examples read."""
     shutil.copytree(samples.sample_folder("procon_npov"), tmp_path / "my_topics")
     monkeypatch.chdir(tmp_path)
 

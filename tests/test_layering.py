@@ -1,4 +1,4 @@
-"""Holds the floors of the house: imports go downwards, and numerics need no TensorFlow."""
+"""Checks the layers of the package: imports go downwards, and numerics need no TensorFlow."""
 
 import ast
 import functools
@@ -39,7 +39,7 @@ FLOORS = {
     "command": 11,
     "__main__": 12,
 }
-# `import faith_jax` re-exports floor 0, and what stands higher only on first use.
+# `import faith_jax` re-exports names of floor 0, and names of higher floors only on first use.
 FACADE = "__init__"
 
 HEAVY = {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x", "gin"}
@@ -59,7 +59,8 @@ MAY_BE_HEAVY = {
 }
 
 
-# One of each mechanism: only these modules use a library. Exported judges score without us.
+# Only these modules may use a library, so that there is one of each mechanism. Exported judges
+# score without faith_jax.
 _ALONE = "runs.judges.standalone_score"
 OWNERS = {
     "argparse": "cli runs.options",

@@ -1,4 +1,4 @@
-"""What a wheel built from the tree carries, and what the public names are."""
+"""The contents of a wheel built from the tree, and the public names."""
 
 import pathlib
 import subprocess

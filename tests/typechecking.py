@@ -1,4 +1,4 @@
-"""What checks annotations in tests: an int will do for a float, as PEP 484 has it."""
+"""The type checker of annotations in tests; it accepts an int as a float, as PEP 484 does."""
 
 import beartype
 
@@ -6,5 +6,5 @@ _check = beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))
 
 
 def checked(function):
-    """Checks a function's arguments and result; not a dataclass's: settings check themselves."""
+    """Checks a function's arguments and result, except in `__init__`: settings check themselves."""
     return function if function.__name__ == "__init__" else _check(function)

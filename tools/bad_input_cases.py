@@ -1,4 +1,4 @@
-"""The commands that `bad_inputs.py` tries, each with a good input to be spoiled."""
+"""The commands that `bad_inputs.py` tries, each with a good input to spoil."""
 
 import csv
 import dataclasses
@@ -24,21 +24,21 @@ class Case:
     """A command with a good input.
 
     Attributes:
-      name: of the case.
-      arguments: of the command; {IN} stands for the input, {OUT} for the output. Of `t5x` if the
-        first one is "t5x".
+      name: the name of the case.
+      arguments: the arguments of `faith-jax`, or of `t5x` if the first is "t5x"; {IN} stands for
+        the input, {OUT} for the output.
       good: the input, a file or a folder.
-      read: glob patterns of files of the input that the command reads whole; where one of them
-        cannot be read, the input must be refused.
-      required: keys and columns of these files that must be there; see `spoiled_files`.
-      options: names of options, or macros as "--gin.NAME", that are spoiled in a part of the
-        trials; numbers with their smallest value, others with None.
-      share: of the trials.
-      spoil: spoils the input in another way.
-      run: what runs in the command's place; it raises what a command raises.
-      resumes: the input is the output too: what is in it may change.
-      is_data: the output is a folder of data sets: missing files are splits that are left out.
-      finds_encoding: the input is a table, which may be in another encoding than UTF-8.
+      read: glob patterns of the input files that the command reads whole; if one of them is
+        unreadable, the command must refuse the input.
+      required: keys and columns that these files must have; see `spoiled_files`.
+      options: options or macros ("--gin.NAME") that some trials spoil, with the smallest value of
+        a number, and None for other types.
+      share: the relative number of trials.
+      spoil: a function that spoils the input in place of `spoil_file`.
+      run: a function to call in place of the command; it raises the errors of a command.
+      resumes: the input is also the output, so its contents may change.
+      is_data: the input is a folder of raw data, where a missing file only means a missing split.
+      finds_encoding: the input is a table that may have an encoding other than UTF-8.
     """
 
     name: str
@@ -67,7 +67,7 @@ _SAID = [
     for i, (text, said, label) in enumerate(_ROWS)
 ]
 _TEXT = ("grounding", "generated_text")
-# What rows of a builder's raw files must have, wherever the keys stand.
+# The keys that a builder's raw files must have, at any depth.
 _RAW = {
     "begin": "knowledge response begin_label data_source model_name",
     "begin_2021": "evidence response|gold label|full label set",
@@ -138,7 +138,7 @@ _INFER_MACROS = {
 
 
 def write_rows(path: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> pathlib.Path:
-    """Writes rows as JSONL, JSON, CSV, TSV, Parquet or Arrow, as the path ends."""
+    """Writes rows as JSONL, JSON, CSV, TSV, Parquet or Arrow, depending on the path's suffix."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix in (".parquet", ".arrow"):
         import pyarrow
@@ -231,7 +231,7 @@ def _scored(good: pathlib.Path) -> Iterator[Case]:
 
 
 def _acceptance(good: pathlib.Path) -> Iterator[Case]:
-    """Labelled scores, the calibration that is made of them, and new scores."""
+    """Yields cases of labelled scores, the calibration made from them, and new scores."""
     scored = [
         {"id": str(i), "corpus": "c", "label": i % 2, "scores": {"token_f1": i % 2 * 0.5 + i / 500}}
         for i in range(200)
@@ -253,7 +253,7 @@ def _acceptance(good: pathlib.Path) -> Iterator[Case]:
 
 
 def _responses(good: pathlib.Path) -> Iterator[Case]:
-    """Sheets of annotators, NPOV's inputs and sets, and control tokens."""
+    """Yields cases of annotators' sheets, NPOV inputs and data sets, and control tokens."""
     from faith_jax.datasets.samples import sample_folder
 
     responses = [
@@ -349,7 +349,7 @@ def _raw_data(good: pathlib.Path) -> Iterator[Case]:
 
 
 def _models(good: pathlib.Path) -> Iterator[Case]:
-    """Checkpoints of ours, of Transformers', T5X's and PEFT's, where they are opened."""
+    """Yields cases of commands that open checkpoints: ours, Transformers', T5X's and PEFT's."""
     import numpy as np
 
     from faith_jax.checkpoints.checkpoint import Checkpoint
@@ -410,7 +410,7 @@ def _models(good: pathlib.Path) -> Iterator[Case]:
 
 
 def _t5x_config() -> str:
-    """Returns what T5X writes of the tiny model."""
+    """Returns the gin config that T5X writes for the tiny model."""
     fields = {
         "vocab_size": 50, "emb_dim": 8, "num_heads": 2, "num_encoder_layers": 2,
         "num_decoder_layers": 2, "head_dim": 4, "mlp_dim": 16,
@@ -421,7 +421,7 @@ def _t5x_config() -> str:
 
 
 def _runs(good: pathlib.Path) -> Iterator[Case]:
-    """Trainings, evaluations and inference: settings, gin files, prompts, models and rows."""
+    """Yields cases of train, eval and infer: settings, gin files, prompts, models and rows."""
     import numpy as np
 
     done(*_TRAIN, f"--gin.MODEL_DIR={good}/run")
@@ -475,7 +475,7 @@ def spoil_gin(rng: random.Random, path: pathlib.Path) -> Change:
 
 
 def _columns(good: pathlib.Path) -> Iterator[Case]:
-    """Tables with columns of all types, where commands read tables."""
+    """Yields cases of commands that read tables, with columns of all types."""
     folder = good / "columns"
     commands = {
         "score": ("score", "--scorers=token_f1", "--input={IN}", "--output={OUT}.jsonl"),
@@ -484,7 +484,7 @@ def _columns(good: pathlib.Path) -> Iterator[Case]:
     }
     for name, arguments in commands.items():
         rows = _SAID
-        if name == "check":  # finds a grounding itself
+        if name == "check":  # `check` finds the grounding column itself
             rows = [{"id": row["id"], "generated_text": row["generated_text"]} for row in _SAID]
         for form in ("parquet", "arrow", "jsonl", "json", "csv", "tsv"):
             path = write_rows(folder / f"{name}.{form}", rows)
@@ -512,7 +512,7 @@ def _spoil_raw_column(rng: random.Random, folder: pathlib.Path) -> Change:
 
 
 def _options(good: pathlib.Path) -> Iterator[Case]:
-    """Commands whose options alone are spoiled."""
+    """Yields cases of commands of which only the options are spoiled."""
     tasks = {"--rows": 1, "--inputs-length": 1, "--targets-length": 1, "--split": None}
     yield Case("tasks", ("tasks", "npov_generate_sample"), options=tasks, share=6)
     begin = ("reproduce", "begin", "--sample", "--scorers=bleu", "--output={OUT}")
@@ -549,7 +549,7 @@ _ARCHIVES = (
 
 
 def _write_archive(kind: str, flaw: str, rng: random.Random, path: pathlib.Path) -> None:
-    """Writes an archive whose member `a/data.tsv` is what is taken."""
+    """Writes an archive with a flaw; the member `a/data.tsv` is the one to extract."""
     buffer, member = io.BytesIO(), "a/data.tsv"
     names = {"escapes": "../escaped.tsv", "absolute": "/tmp/escaped.tsv", "missing": "b.tsv"}
     if kind == "zip":
@@ -595,12 +595,12 @@ def spoil_tar(rng: random.Random, path: pathlib.Path) -> Change:
 
 
 def spoil_word_net(rng: random.Random, path: pathlib.Path) -> Change:
-    """Writes an archive that is no WordNet."""
+    """Writes an archive that is not a valid WordNet."""
     return Change(spoil_zip(rng, path).what, True)
 
 
 def take_from_archive(archive_file: pathlib.Path, output: pathlib.Path) -> int:
-    """Takes a data set's file out of an archive that is downloaded already."""
+    """Extracts a data set's file from an archive that is already downloaded."""
     from faith_jax.datasets import raw_files
     from faith_jax.datasets.raw_dataset import RawDataset, RawFile
 
@@ -623,7 +623,7 @@ def take_from_archive(archive_file: pathlib.Path, output: pathlib.Path) -> int:
 
 
 def load_word_net(zip_file: pathlib.Path, output: pathlib.Path) -> int:
-    """Looks antonyms up in NLTK's WordNet, a zip archive."""
+    """Looks up antonyms in NLTK's WordNet, a zip archive."""
     import nltk
 
     from faith_jax.papers.dialfact.antonyms import load_antonyms
@@ -648,11 +648,11 @@ def _archives(good: pathlib.Path) -> Iterator[Case]:
 
 
 def all_cases(good: pathlib.Path, only: Collection[str] = ()) -> list[Case]:
-    """Writes the good inputs into a folder and returns the cases, or those that are named.
+    """Writes the good inputs into a folder and returns all cases or the named ones.
 
     Args:
       good: a new folder.
-      only: names of cases, or what several begin with.
+      only: names of cases, or prefixes of names.
     """
     good.mkdir(parents=True)
     makers = (_scoring, _scored, _acceptance, _responses, _raw_data)

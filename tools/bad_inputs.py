@@ -1,17 +1,17 @@
-"""Checks that no bad input is accepted in silence, or ends in a traceback: docs/reliability.md.
+"""Checks that bad input is never silently accepted and never ends in a traceback.
 
-Every command that reads something runs on inputs that are spoiled at random, by a seed: data of
-every builder, scored files, sheets, tables with columns of all types, checkpoints of many families,
-gin files, settings, options and archives. A bad input must end with one line and status 2, and
-leave nothing behind; what is certainly wrong must not be accepted, nor what is right refused. No
-pickle may run, and nothing be written elsewhere.
+See docs/reliability.md. Every command that reads input runs on inputs spoiled at random, by a seed:
+data of every builder, scored files, sheets, tables with columns of all types, checkpoints of many
+families, gin files, settings, options and archives. A command must refuse bad input with one line
+and status 2, and leave no files. It must not accept input that is certainly wrong, nor refuse input
+that is right. No pickle may run, and nothing may be written outside the output.
 
     python tools/bad_inputs.py
     python tools/bad_inputs.py --trials=200 --seed=3 --only="score jsonl;import t5"
     python tools/bad_inputs.py --jobs=2 --table=table.md
 
-Prints a line for each trial that fails, which `--only=NAME --at=SEED` runs again, and a table of
-counts. Exit status: 0 where all trials went as promised, 1 otherwise.
+Prints a line for each trial that fails (`--only=NAME --at=SEED` repeats it) and a table of counts.
+Exit status: 0 if all trials went as promised, 1 otherwise.
 """
 
 import argparse
@@ -43,12 +43,12 @@ from bad_input_cases import Case, all_cases  # noqa: E402
 from spoiled_files import Change  # noqa: E402
 
 _HANGS = 120  # seconds
-_MEMORY = 10 * 2**30  # bytes of addresses; what asks for more gets a MemoryError
-_LINE = 1500  # characters of an error's line at most
+_MEMORY = 10 * 2**30  # bytes of address space; beyond it, allocations raise MemoryError
+_LINE = 1500  # the most characters of an error message
 _LEFT = re.compile(r"\.(partial|lock|lease)\b")
 _CANARY = "canary"
-_WHOLE = -1  # the seed of a trial that spoils nothing: its command must end with status 0
-# By an option's default, what it cannot be, and what it may or may not be.
+_WHOLE = -1  # the seed of a trial with intact input: its command must end with status 0
+# Values that an option with a number cannot have, and values that may or may not be valid.
 _NO_NUMBERS = ("x", "", "nan", "[1]", "1_x")
 _NUMBERS = ("-7", "0", "1e400", "9" * 400, "9" * 5000, "0.5", "inf")
 _TEXTS = ("", " ", "=", "a=b", ",", "a,b", "é", "x" * 5000, "/dev/null/at/all", "{IN}", "[", "{x}")
@@ -67,11 +67,11 @@ class Outcome(NamedTuple):
     """How a command ended.
 
     Attributes:
-      status: its exit status; None = it hung.
-      errors: what it printed on stderr.
-      raised: a traceback in short, or "".
-      before: the files of the trial's folder before.
-      after: and after it, relative to the folder.
+      status: the exit status; None = it hung.
+      errors: the text it printed on stderr.
+      raised: a shortened traceback, or "".
+      before: the files in the trial's folder before the command ran.
+      after: the files afterwards, relative to the folder.
     """
 
     status: int | None
@@ -82,7 +82,7 @@ class Outcome(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What was tried, how the command took it, and what is wrong; "" = nothing."""
+    """A test with one input, how the command reacted, and the problem; "" = none."""
 
     case: str
     seed: int
@@ -92,9 +92,9 @@ class Trial(NamedTuple):
 
 
 def problem_of(outcome: Outcome, change: Change, prog: str = "faith-jax") -> str:
-    """Returns what is wrong with how a command took a bad input; "" = nothing."""
+    """Returns the problem with a command's reaction to an input; "" = none."""
     new = sorted(outcome.after - outcome.before)
-    named = re.compile(rf"{prog}( [a-z_-]+)*: ")  # of the command, or of a part of it
+    named = re.compile(rf"{prog}( [a-z_-]+)*: ")  # a command or subcommand
     lines = [line for line in outcome.errors.splitlines() if named.match(line)]
     last_line = lines[-1] if lines else ""
     # The note of a finished `score` lies beside its output.
@@ -126,13 +126,13 @@ def problem_of(outcome: Outcome, change: Change, prog: str = "faith-jax") -> str
 
 
 def _files(folder: pathlib.Path) -> frozenset[str]:
-    """Returns the files, links and folders below a folder."""
+    """Returns all files, links and folders below a folder."""
     return frozenset(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 @contextlib.contextmanager
 def _captured(errors: pathlib.Path) -> Iterator[None]:
-    """Sends stdout away, and all that goes to stderr to a file, also that of other processes."""
+    """Discards stdout and sends stderr, also that of child processes, to a file."""
     sys.stdout.flush(), sys.stderr.flush()
     saved = os.dup(1), os.dup(2)
     try:
@@ -146,7 +146,7 @@ def _captured(errors: pathlib.Path) -> Iterator[None]:
 
 
 class _ToStderr(logging.StreamHandler):
-    """Logs to what is stderr now."""
+    """Logs to the current `sys.stderr`."""
 
     @property
     def stream(self) -> Any:
@@ -162,14 +162,14 @@ def _stop(number: int, frame: Any) -> None:
 
 
 def _where(error: BaseException) -> str:
-    """Returns an error with the last lines of our own code that it came through."""
+    """Returns an error with the last frames of our own code in its traceback."""
     ours = [f for f in traceback.extract_tb(error.__traceback__) if "/faith_jax/" in f.filename]
     places = [f"{f.filename.rpartition('/faith_jax/')[2]}:{f.lineno}" for f in ours[-3:]]
     return f"{type(error).__name__}: {str(error)[:200]!r} at {' > '.join(places)}"
 
 
 def outcome_of(run: Callable[[], int], folder: pathlib.Path, errors: pathlib.Path) -> Outcome:
-    """Runs something in a trial's folder; returns how it ended."""
+    """Runs a command in a trial's folder; returns how it ended."""
     before, status, raised = _files(folder), None, ""
     folder_before, previous = os.getcwd(), signal.signal(signal.SIGALRM, _stop)
     os.chdir(folder)
@@ -235,11 +235,11 @@ def _is_utf_8(path: pathlib.Path) -> bool:
 
 
 def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
-    """Spoils a case's input, runs its command, and judges how it ended."""
+    """Spoils a case's input, runs its command, and judges the outcome."""
     from faith_jax import cli
 
     rng = random.Random(f"{case.name} {seed}")
-    # Models are kept in memory by their folders, so that each trial has another one.
+    # Loaded models are cached by folder, so each trial needs a new one.
     folder = pathlib.Path(tempfile.mkdtemp(dir=work))
     source = folder / f"in{case.good.suffix if case.good and case.good.is_file() else ''}"
     if case.good:
@@ -269,7 +269,7 @@ def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
 
 
 def start_process(data: pathlib.Path) -> None:
-    """Prepares this process for trials: its memory, messages, and folder of prepared data."""
+    """Prepares this process for trials: memory limit, logging, and folder of prepared data."""
     os.environ |= {"FAITH_JAX_DATA_DIR": str(data), "JAX_PLATFORMS": "cpu"}
     os.environ |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY"), "http://127.0.0.1:9")
     os.environ |= {"HTTPS_PROXY": "http://127.0.0.1:9", "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -296,7 +296,7 @@ def _worker_trial(name: str, seed: int) -> Trial:
     global _DONE
     _DONE += 1
     (_WORK / "now").write_text(f"{name}, seed {seed}")
-    if _DONE % 300 == 0:  # programs take mappings of memory, of which a process has few
+    if _DONE % 300 == 0:  # compiled programs use up the memory maps of a process
         import jax
 
         jax.clear_caches()
@@ -304,7 +304,7 @@ def _worker_trial(name: str, seed: int) -> Trial:
 
 
 def planned(cases: Sequence[Case], trials: int, seed: int) -> list[tuple[str, int]]:
-    """Returns the names of the cases with seeds, by their shares; first each with a good input."""
+    """Returns (case name, seed) pairs drawn by share, after one intact trial of each case."""
     total = sum(case.share for case in cases)
     counts = {case.name: max(1, round(trials * case.share / total)) for case in cases}
     spoiled = [(name, seed * 100_000 + i) for name, count in counts.items() for i in range(count)]
@@ -312,7 +312,7 @@ def planned(cases: Sequence[Case], trials: int, seed: int) -> list[tuple[str, in
 
 
 def table(trials: Iterable[Trial]) -> str:
-    """Returns the counts as Markdown."""
+    """Returns the counts of trials as a Markdown table."""
     counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
     for result in trials:
         kind = "wrong" if result.problem else "accepted" if result.status == 0 else "refused"
@@ -333,7 +333,7 @@ def _told(result: Trial) -> str:
 def run(
     cases: Sequence[Case], plan: Sequence[tuple[str, int]], work: pathlib.Path, jobs: int
 ) -> list[Trial]:
-    """Runs trials in processes of their own, and prints those that fail."""
+    """Runs trials in worker processes, and prints those that fail."""
     context, trials = multiprocessing.get_context("spawn"), []
     with concurrent.futures.ProcessPoolExecutor(
         jobs, context, _start_worker, (list(cases), work)

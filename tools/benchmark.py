@@ -1,25 +1,24 @@
-"""Measures speed side by side in one run: ours, Hugging Face's PyTorch, CTranslate2, T5X, Inseq.
+"""Compares our speed in one run with Hugging Face's PyTorch, CTranslate2, T5X and Inseq.
 
 usage: tools/benchmark.py [--quick] [--parts train,score] [--shape small] [--dtype float32]
                           [--minutes 5] [--json FILE] [--docs]
 
-The shape is a T5 1.1's, by default that of small: d_model 512, 6 heads of 64, d_ff 1024, 8+8
-layers, vocabulary 32,128; batch 16, 128 input and 64 target tokens, float32. With bfloat16, trained
-parameters stay in float32 (Hugging Face: autocast), and those of all other parts are bfloat16. On a
+The model is a T5 1.1, by default small: d_model 512, 6 heads of 64, d_ff 1024, 8+8 layers,
+vocabulary 32,128; batch 16, 128 input and 64 target tokens, float32. With bfloat16, training keeps
+its parameters in float32 (Hugging Face: autocast); all other parts use bfloat16 parameters. On a
 GPU both sides may round the inputs of float32 products to TF32, as JAX does by default.
 
-Each part has a time limit of its own. Within it
-all sides take turns, so that a busy moment of the machine meets all of them, and so do a matrix
-product and a copy in memory, which say what the machine could do; each figure is the median of its
-rounds. Each side has a process of its own, since their threads disturb each other in one. A side is
-measured where it is installed: Hugging Face by the extra `parity`, CTranslate2 by its name, T5X as
-docs/t5x.md says. All
-sides take denormal numbers for zero, as XLA does on CPU.
+Each part has its own time limit. Within it the sides take turns, so that a busy moment of the
+machine affects all of them. A matrix product and a memory copy take turns with them and show what
+the machine can do. Each figure is the median of its rounds. Each side runs in its own process,
+since their threads would disturb each other in a shared one. Sides that are not installed are
+skipped: Hugging Face comes with the extra `parity`, CTranslate2 with the package `ctranslate2`, T5X
+as docs/t5x.md says. All sides flush denormal numbers to zero, as XLA does on CPU.
 
-Some parts are programs beside this one (tools/benchmark_*.py), whose lines are kept as they are.
+Some parts are separate programs (tools/benchmark_*.py), whose output is kept unchanged.
 
-What is measured is printed and written to --json at once, after each round: a run that is stopped
-keeps it, and a later run of other parts with the same file adds to it. --docs writes the table into
+Results are printed and written to --json after each round: a run that is stopped keeps them, and a
+later run of other parts with the same file adds to them. --docs writes the table into
 docs/performance.md, between its marks.
 """
 
@@ -66,21 +65,21 @@ PROMPT = 5
 
 
 class Shape(NamedTuple):
-    """A model's dimensions, and those of a batch, in rows and tokens."""
+    """The dimensions of a model and of a batch (in rows and tokens)."""
 
     emb_dim: int
     num_heads: int
     mlp_dim: int
-    num_layers: int  # of the encoder, and of the decoder
+    num_layers: int  # in the encoder, and again in the decoder
     batch: int
     inputs: int
     targets: int
-    matmul: int  # the side of the square matrices whose product is the peak
-    memory: int  # numbers that are read and written
+    matmul: int  # side length of the square matrices whose product counts as the peak
+    memory: int  # how many numbers the memory part reads and writes
 
 
 SHAPES = {
-    "tiny": Shape(8, 2, 8, 1, 2, 8, 4, 64, 1 << 10),  # says nothing of speed
+    "tiny": Shape(8, 2, 8, 1, 2, 8, 4, 64, 1 << 10),  # for tests: too small to measure speed
     "small": Shape(512, 6, 1024, 8, 16, 128, 64, 2048, 1 << 25),
     "base": Shape(768, 12, 2048, 12, 64, 512, 128, 8192, 1 << 28),
     "large": Shape(1024, 16, 2816, 24, 64, 512, 128, 8192, 1 << 28),
@@ -88,7 +87,7 @@ SHAPES = {
 
 
 def model_options() -> argparse.ArgumentParser:
-    """Returns the options of the model, which the processes of all sides read too."""
+    """Returns the parser of the model's options, which the processes of all sides read too."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--shape", choices=SHAPES, default="small", help="(default small)")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
@@ -112,7 +111,7 @@ CONFIG = TransformerConfig(
     dropout_rate=0.1,
     dtype=DTYPE,
 )
-# Our parts, and what each is measured beside: another side, or, with "ours ", another part of ours.
+# Each part and what it is compared with: another side or, after "ours ", another part of ours.
 PARTS: dict[str, tuple[str, ...]] = {
     "train": ("hugging face", "t5x"),
     "prompt_tune": ("hugging face",),
@@ -131,7 +130,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "salience": ("inseq",),
     "salience_floor": ("ours salience",),
 }
-# Parts that are programs of their own: their arguments, and those of --quick.
+# Parts that are separate programs: their arguments, and their arguments with --quick.
 PROGRAMS: dict[str, tuple[str, str]] = {
     "attention": ("--lengths 512 2048 --blocks 0 256 512", "--lengths 512 --blocks 0 256 --runs 1"),
     "objectives": ("--rounds 4", "--rounds 1"),
@@ -143,14 +142,14 @@ PROGRAMS: dict[str, tuple[str, str]] = {
 }
 QUICK = ("train", "score", "greedy", "statistics")
 QUICK_SECONDS = 300.0
-# Of --plan: what the TPUs' rooflines are of.
+# The run for which --plan computes rooflines on TPUs.
 PLAN = (
     "--topology=v4:4x4x4 --gin_file=models/t5_1_1_xxl.gin --gin_file=npov_generate_prompt_tune.gin "
     "--gin.MODEL=@transformer.Transformer() --gin.DTYPE=bfloat16 --gin.PARAMS_DTYPE=bfloat16 "
     "--gin.NUM_PARTITIONS=16"
 )
 PLAN_QUICK = "--topology=v5e:2x2 --gin_file=npov_generate_finetune.gin"
-# What says that a side is there.
+# The modules that a side needs.
 MODULES = {
     "ours": (),
     "hugging face": ("torch", "transformers"),
@@ -165,9 +164,9 @@ Part = Callable[[], Any]
 
 
 def forward_flops(inputs: int = INPUTS) -> dict[str, float]:
-    """Returns the floating-point operations of a forward pass over the batch, by what they do.
+    """Returns the floating-point operations of a forward pass over the batch, by purpose.
 
-    Matrix products only, two operations for each multiplication and addition.
+    Counts matrix products only; a multiplication with its addition counts as two operations.
     """
     c = CONFIG
     width, mlp = c.num_heads * c.head_dim, 3 * c.emb_dim * c.mlp_dim
@@ -183,19 +182,19 @@ def forward_flops(inputs: int = INPUTS) -> dict[str, float]:
 
 
 def part_flops() -> dict[str, float]:
-    """Returns the operations of each part.
+    """Returns the floating-point operations of each part.
 
-    A gradient costs two more forward passes, or one where only a prompt is trained, since then no
-    kernel's gradient is needed.
+    A gradient costs as much as two more forward passes, or one if only a prompt is trained, since
+    then the kernels need no gradients.
     """
     forward = sum(forward_flops().values())
     prompt = sum(forward_flops(INPUTS + PROMPT).values())
-    # In greedy search every token passes the decoder once, as in scoring.
+    # In greedy search every token passes through the decoder once, as in scoring.
     return {"train": 3 * forward, "prompt_tune": 2 * prompt, "score": forward, "greedy": forward}
 
 
 def batch_of_tokens() -> dict[str, np.ndarray]:
-    """Returns random tokens, no padding."""
+    """Returns a batch of random tokens without padding."""
     rng = np.random.default_rng(0)
     targets = rng.integers(2, CONFIG.vocab_size, (BATCH, TARGETS)).astype(np.int32)
     return {
@@ -225,7 +224,7 @@ def training_part(config: TransformerConfig, trainable: tuple[str, ...]) -> Part
 
 
 def our_parts(part: str) -> dict[str, Part]:
-    """Returns our parts like `part`, not yet compiled."""
+    """Returns our part `part` and its variants, not yet compiled."""
     if part.startswith("gpt2") or part in ("likelihood", "summeval_like"):
         return benchmark_decoding.our_gpt2()
     if part.startswith("salience"):
@@ -268,24 +267,24 @@ def our_parts(part: str) -> dict[str, Part]:
 
 
 def ctranslate2_parts(part: str) -> dict[str, Part]:
-    """Returns the same parts of CTranslate2."""
+    """Returns CTranslate2's versions of the parts."""
     return benchmark_ctranslate2.parts(CONFIG, batch_of_tokens())
 
 
 def t5x_parts(part: str) -> dict[str, Part]:
-    """Returns the same parts of T5X."""
+    """Returns T5X's versions of the parts."""
     return benchmark_t5x.parts(CONFIG, batch_of_tokens())
 
 
 def hugging_face_parts(part: str) -> dict[str, Part]:
-    """Returns the same parts of Transformers' T5 and GPT-2."""
+    """Returns the versions of the parts with Transformers' T5 and GPT-2."""
     if part.startswith("gpt2") or part in ("likelihood", "summeval_like"):
         return benchmark_decoding.hugging_face_gpt2()
     import torch
     import transformers
 
     device = benchmark_decoding.torch_device(torch)
-    # Its gradients hold denormal numbers here, which make its training step four times as slow.
+    # PyTorch's gradients hold denormal numbers here, which make a training step four times slower.
     torch.set_flush_denormal(True)
     torch.manual_seed(0)
     config = transformers.T5Config(
@@ -386,7 +385,7 @@ def _torch_greedy(torch: Any, model: Any, inputs: Any) -> Part:
 
 
 def matmul_part() -> Part:
-    """Returns a square matrix product, whose speed counts as the machine's peak."""
+    """Returns a product of square matrices, whose speed counts as the machine's peak."""
     matrix = np.random.default_rng(0).normal(size=(SHAPE.matmul, SHAPE.matmul))
     matrix = jnp.asarray(matrix, DTYPE)
     product = jax.jit(jnp.dot)
@@ -394,7 +393,7 @@ def matmul_part() -> Part:
 
 
 def memory_part() -> Part:
-    """Returns a sum of a number and an array, which is read and written once."""
+    """Returns an addition of a number to an array, which reads and writes the array once."""
     values, plus_one = jnp.zeros(SHAPE.memory, jnp.float32), jax.jit(lambda x: x + 1)
     return lambda: jax.block_until_ready(plus_one(values))
 
@@ -409,10 +408,10 @@ MAKERS = {
 
 
 class Side:
-    """One side's parts in a process of its own, which sleeps while it is not asked.
+    """Runs one side's parts in a process of its own, which sleeps between calls.
 
     Args:
-      name: of `MODULES`.
+      name: a key of `MODULES`.
     """
 
     def __init__(self, name: str):
@@ -427,8 +426,8 @@ class Side:
         """Calls a part twice and returns how long the second call takes.
 
         Raises:
-          TimeoutError: it is not done when the clock says `end`; the process is killed.
-          RuntimeError: it has failed; says how.
+          TimeoutError: the part has not finished when `time.monotonic()` reaches `end`.
+          RuntimeError: the part failed; the message says how.
         """
         try:
             self._pipe.send(part)
@@ -444,13 +443,13 @@ class Side:
         return answer
 
     def close(self) -> None:
-        """Ends the process."""
+        """Kills the process."""
         self._process.kill()
         self._process.join()
 
 
 def _serve(side: str, pipe: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
     parts: dict[str, Part] = {}
     while True:
         part = pipe.recv()
@@ -458,19 +457,19 @@ def _serve(side: str, pipe: Any) -> None:
             if part not in parts:
                 parts |= MAKERS[side](part)
             wait = benchmark_decoding.torch_wait if "torch" in MODULES[side] else lambda: None
-            # The first call takes back the caches and pages that the other side's turn has taken.
+            # The first call wins back the caches and pages that the other side used in its turn.
             parts[part]()
             wait()
             start = time.perf_counter()
             parts[part]()
             wait()
             pipe.send(time.perf_counter() - start)
-        except Exception as error:  # of a library; the other parts go on
+        except Exception as error:  # any error of a library; the other parts still run
             pipe.send(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
 
 
 class Sides:
-    """The processes of all sides, each begun when it is first asked."""
+    """The processes of all sides; each starts at its first use."""
 
     def __init__(self) -> None:
         self._known: dict[str, Side] = {}
@@ -481,7 +480,7 @@ class Sides:
         return self._known[name]
 
     def close(self, name: str = "") -> None:
-        """Ends the process of a side, which begins anew when it is asked again; "" = all."""
+        """Ends the process of a side ("" = all); its next use starts a new one."""
         for side in [name] if name else list(self._known):
             if side in self._known:
                 self._known.pop(side).close()
@@ -493,16 +492,17 @@ def is_installed(side: str) -> bool:
 
 
 class Limits(NamedTuple):
-    """How long a part may take, and how many rounds it has at most."""
+    """The most seconds and the most rounds of a part."""
 
     seconds: float
     rounds: int
 
 
 def measure(part: str, sides: Sides, limits: Limits) -> Iterator[dict[str, Any]]:
-    """Yields what is known of a part after each round; see `figures`.
+    """Yields a part's `figures` so far after each round.
 
-    The first turn of each side warms up. A side that fails or takes too long is left out, and told.
+    The first round only warms up. A side that fails is left out and noted; running out of time ends
+    the part.
     """
     end = time.monotonic() + limits.seconds
     compared = [(*told.partition(" ")[::2],) if told.startswith("ours ") else (told, part)
@@ -528,7 +528,7 @@ def measure(part: str, sides: Sides, limits: Limits) -> Iterator[dict[str, Any]]
                 sides.close(side)
                 del times[turn]
                 continue
-            if number:  # the first has compiled
+            if number:  # round 0 compiled
                 times[turn].append(seconds)
         yield figures(part, times, installed_sides, notes)
 
@@ -541,7 +541,7 @@ def figures(
 ) -> dict[str, Any]:
     """Returns a part's figures: medians in seconds, ratios (above 1 = ours is faster), rates.
 
-    The rates are the best of their rounds: what the machine can do.
+    The machine's rates are those of the fastest round.
     """
     measured_times = {turn: values for turn, values in times.items() if values}
     median = {turn: statistics.median(values) for turn, values in measured_times.items()}
@@ -573,7 +573,7 @@ def figures(
 
 
 def run_program(command: Sequence[str], seconds: float) -> dict[str, Any]:
-    """Runs a program; returns the lines that it has printed in its time, and what went wrong."""
+    """Runs a program with a time limit; returns the lines it printed, and what went wrong."""
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     notes = []
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
@@ -589,7 +589,7 @@ def run_program(command: Sequence[str], seconds: float) -> dict[str, Any]:
             notes.append(f"stopped after {seconds:.0f} s")
         finally:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has begun
+                os.killpg(process.pid, signal.SIGKILL)  # and the processes it started
             process.wait()
             printed.seek(0)
             lines = printed.read().decode(errors="replace").splitlines()
@@ -597,7 +597,7 @@ def run_program(command: Sequence[str], seconds: float) -> dict[str, Any]:
 
 
 def program_of(part: str, quick: bool) -> list[str]:
-    """Returns the command of a part that is a program."""
+    """Returns the command of a part that is a separate program."""
     if part == "plan":
         main = "import sys; from faith_jax.cli import main; sys.exit(main())"
         return [sys.executable, "-c", main, "plan", *(PLAN_QUICK if quick else PLAN).split()]
@@ -606,10 +606,10 @@ def program_of(part: str, quick: bool) -> list[str]:
 
 
 class Results:
-    """What is measured so far, in a file at once.
+    """The results so far, written to a file after each change.
 
     Args:
-      path: of the JSON; parts that it has already stay, until they are measured again.
+      path: the JSON file; parts that it already has stay until they are measured again.
     """
 
     def __init__(self, path: pathlib.Path):
@@ -617,7 +617,7 @@ class Results:
         self.parts: dict[str, Any] = json.loads(path.read_text())["parts"] if path.exists() else {}
 
     def keep(self, part: str, entry: Mapping[str, Any]) -> None:
-        """Adds what is known of a part, and writes everything."""
+        """Stores the figures of a part, and writes the file."""
         device = jax.devices()[0].device_kind
         machine = f"{os.cpu_count()} cores, {device}, {platform.machine()}, {SHAPE_NAME}"
         self.parts[part] = {**entry, "machine": machine, "date": time.strftime("%Y-%m-%d")}
@@ -630,7 +630,7 @@ COLUMNS = ("part", "ours", "of the matmul peak", "beside", "ratio", "matmul, mem
 
 
 def markdown(parts: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns the tables of all parts that were measured."""
+    """Returns the tables of all measured parts as Markdown."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{' --- |' * len(COLUMNS)}"]
     for part, entry in parts.items():
         if entry.get("ours_s") is None:
@@ -656,7 +656,7 @@ def markdown(parts: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def write_docs(path: pathlib.Path, text: str) -> None:
-    """Writes a text between the marks of a page."""
+    """Writes a text between the marks in a page."""
     page = path.read_text(encoding="utf-8")
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -666,7 +666,7 @@ def write_docs(path: pathlib.Path, text: str) -> None:
 
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Returns the options; a mistake ends the program."""
+    """Returns the parsed options; an invalid option ends the program."""
     all_parts = [*PARTS, *PROGRAMS]
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0] if __doc__ else "",
@@ -697,7 +697,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measures, keeps and prints what is measured, also when it is stopped."""
+    """Measures the parts, and keeps and prints the results even if it is interrupted."""
     options = options_of(arguments)
     # All sides share the memory of an accelerator.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

@@ -1,8 +1,8 @@
-"""Compares plain attention with attention by blocks: seconds and memory of a layer's gradient.
+"""Compares plain attention with blockwise attention: seconds and memory of a layer's gradient.
 
 The layer has the shape of T5-v1.1-base (12 heads of 64) and T5's position bias, causal, float32,
-one row. Each time is the least of several runs, without the compilation. Plain attention over 8,192
-tokens takes 11 GiB with 12 heads, and a third with --heads 4.
+one row. Each time is the shortest of several runs, without compilation. Plain attention over 8,192
+tokens takes 11 GiB with 12 heads, and a third of that with --heads 4.
 
     python tools/benchmark_attention.py --lengths 512 2048 8192 --blocks 0 256 512 1024
 """
@@ -25,7 +25,7 @@ CONFIG = TransformerConfig(
 
 
 def least_seconds(function: Callable[..., Any], *arguments: Any, runs: int) -> float:
-    """Returns the shortest of several calls, after one that is not counted."""
+    """Returns the seconds of the shortest of several calls, after one that is not counted."""
     jax.block_until_ready(function(*arguments))
     durations = []
     for _ in range(runs):
@@ -36,7 +36,7 @@ def least_seconds(function: Callable[..., Any], *arguments: Any, runs: int) -> f
 
 
 def measured(config: TransformerConfig, length: int, runs: int) -> dict[str, float]:
-    """Returns seconds and MiB of temporaries, forward and with the gradient of all parameters."""
+    """Returns seconds and MiB of temporaries, forward and for the gradient of all parameters."""
     module = Transformer(config)
     params = initial_variables(module, jax.random.key(0))["params"]
     tokens = jnp.ones((1, length), jnp.int32)

@@ -1,7 +1,7 @@
 """CTranslate2's side of tools/benchmark.py: a T5 of the same shape with random parameters.
 
-Its parameters are written in its own format, in float32 and in 8 bits, and read by its C++ runtime.
-Tokens go in and come out as strings, as its Python interface takes them.
+The parameters are written in CTranslate2's own format, in float32 and in 8 bits, and read by its
+C++ runtime. Tokens go in and come out as strings, since its Python interface takes strings.
 """
 
 import tempfile
@@ -13,7 +13,7 @@ import numpy as np
 
 from faith_jax.models.config import TransformerConfig
 
-# Its vocabulary says which tokens begin and end a response: the first three, like T5's.
+# The special tokens, the first three of the vocabulary as in T5.
 PAD, EOS, UNKNOWN = range(3)
 COMPUTE_TYPES = {"": "float32", "_int8": "int8"}
 
@@ -28,7 +28,7 @@ def parts(config: TransformerConfig, batch: Mapping[str, np.ndarray]) -> dict[st
     runs_by_part = {}
     for suffix, compute_type in COMPUTE_TYPES.items():
         translator = _translator(config, compute_type)
-        # Rows never end, so that all sides decode as many tokens.
+        # Rows never end, so that all sides decode the same number of tokens.
         searches = {"max_decoding_length": length, "min_decoding_length": length}
 
         def greedy(translator=translator, searches=searches):
@@ -46,7 +46,7 @@ def parts(config: TransformerConfig, batch: Mapping[str, np.ndarray]) -> dict[st
 
 
 def _translator(config: TransformerConfig, compute_type: str) -> Any:
-    """Writes a model of this shape to a folder, and opens it."""
+    """Writes a model of this shape to a temporary folder, and opens it."""
     import ctranslate2
     from ctranslate2.specs import common_spec, transformer_spec
 
@@ -76,7 +76,7 @@ def _translator(config: TransformerConfig, compute_type: str) -> Any:
         set_matrix(embeddings, config.vocab_size, config.emb_dim, stddev=1.0)
         stack.scale_embeddings = False
         set_norm(stack.layer_norm)
-        # As in T5, all layers share the first one's bias.
+        # As in T5, all layers share the first layer's bias.
         bias = rng.normal(size=(32, config.num_heads)).astype(np.float32)
         for layer in stack.layer:
             attention = layer.self_attention

@@ -1,9 +1,9 @@
 """Measures how fast raw files are parsed and built, and how fast SeqIO delivers tokens.
 
-Each data set's sample is repeated to the number of rows asked for. `parse` reads the rows, `build`
-also writes TFDS's records; both in rows per second, on one core. `--tokens` measures what a task
-delivers to a training run, in tokens per second without padding; tools/benchmark.py says how many a
-training step takes.
+Each data set's sample is repeated up to the requested number of rows. `parse` reads the rows,
+`build` also writes TFDS's records; both in rows per second, on one core. `--tokens` measures how
+fast a task feeds a training run, in tokens per second without padding; tools/benchmark.py measures
+how many tokens a training step consumes.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw_dataset import RawDataset
 from faith_jax.datasets.raw_files import sample_files
 
-# Files that other rows refer to: they stay as they are.
+# Files that rows refer to, which are not repeated.
 _LOOKED_UP = (
     "WikiData",
     "wiki.json",
@@ -40,7 +40,7 @@ _EXAMPLE = """examples:
 
 
 def repeated(source: pathlib.Path, target: pathlib.Path, factor: int) -> None:
-    """Writes a raw file with its rows `factor` times over; conversations get names of their own."""
+    """Writes a raw file with its rows repeated `factor` times, and conversations renamed."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.name in _LOOKED_UP or source.stem.endswith("_articles"):
         (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
@@ -74,7 +74,7 @@ def _repeated_json(value: list | dict, factor: int) -> list | dict:
 
 
 def measured(builder: type[RawBuilder], config: str, rows: int) -> tuple[int, float, float]:
-    """Returns how many rows there were, and how many a second were parsed and built."""
+    """Returns the number of rows, and how many were parsed and built per second."""
     dataset = builder.builder_configs[config].dataset
     split = next(iter(dataset.splits))
     paths = {name: sample_files(dataset)[name] for name in dataset.splits[split]}
@@ -98,14 +98,14 @@ def _timed(dataset: RawDataset, paths: dict[str, pathlib.Path], split: str) -> t
 
 
 def delivered_tokens(name: str, batches: int) -> float:
-    """Returns the tokens a second (no padding counted) that a task gives to a training run."""
+    """Returns the tokens per second, without padding, that a task feeds to a training run."""
     from faith_jax.input.task_batches import DatasetConfig, SplitRows
     from faith_jax.models.config import TransformerConfig
 
     config = DatasetConfig(name, {"inputs": 128, "targets": 64}, batch_size=16)
     any_t5 = TransformerConfig(vocab_size=1 << 20)
     stream = SplitRows(config, any_t5).training_batches()
-    next(stream)  # what is prepared and loaded once
+    next(stream)  # excludes one-time preparation and loading
     start, tokens = time.perf_counter(), 0
     for batch in itertools.islice(stream, batches):
         tokens += sum(int((batch[f"{side}_tokens"] != 0).sum()) for side in _SIDES)
@@ -137,7 +137,7 @@ def main() -> None:
 
 
 def _configs(names: Iterable[str], types: dict[str, type[RawBuilder]]) -> Iterable[tuple[str, str]]:
-    """Yields what is measured: each corpus of TRUE, and the whole of everything else."""
+    """Yields the measured data sets: each corpus of TRUE, and the first config of all others."""
     for name in names:
         configs = [c for c in types[name].builder_configs if not c.endswith("sample")]
         for config in configs if name == "true_benchmark" else configs[:1]:

@@ -1,20 +1,21 @@
-"""The parts of tools/benchmark.py about decoding and likelihoods, and ways of decoding of ours.
+"""The parts of tools/benchmark.py about decoding and likelihoods, and a comparison of our decoders.
 
 usage: tools/benchmark_decoding.py [--rounds 5] [--rows 96]
 
 As a command, it measures `mini`'s NPOV answers to the embedded topics, with one to four arguments a
-side, by greedy search, 16 rows at once, at most 256 tokens, float32: batch after batch as they
-come, with refilling, with n-gram speculation, and with both. These take turns in one process; each
-figure is the median of its rounds. Seconds of all cores stand beside those of the clock, because
-other work on the machine disturbs them less. The responses of all ways are compared. With --shared
-it measures 16 questions of 20 tokens about one document of 500, by a model of GPT-2 small's shape,
-32 tokens each: read once, and read for each question.
+side, by greedy search, 16 rows at a time, at most 256 tokens, float32. It compares plain batches in
+row order, refilling, n-gram speculation, and both together. These take turns in one process; each
+figure is the median of its rounds. CPU seconds of all cores are printed beside wall-clock seconds,
+because other work on the machine affects them less. It counts the responses that equal those of
+plain batches. With --shared it measures 16 questions of 20 tokens about one document of 500 tokens,
+with 32 new tokens each and a model of GPT-2 small's shape: the document is read once, or again for
+each question.
 
-Shapes: T5 1.1 small's as there (batch 4 in beam search), and GPT-2 small's: 768 wide, 12 heads of
-64, 12 layers, vocabulary 50,257; batch 4, 64 input and 32 new tokens. In PMI-Decode half of the
-input is the document. The likelihood part scores 48 rows of 2 to 512 tokens with GPT-2: Hugging
-Face in batches of 8 as they come, padded to their longest. The parts summeval_like have 16
-summaries to an article, in lengths like SummEval's.
+Shapes: T5 1.1 small as in tools/benchmark.py (batch 4 in beam search), and GPT-2 small: 768 wide,
+12 heads of 64, 12 layers, vocabulary 50,257; batch 4, 64 input and 32 new tokens. In PMI-Decode
+half of the input is the document. The likelihood part scores 48 rows of 2 to 512 tokens with GPT-2;
+Hugging Face takes batches of 8 in row order, padded to their longest row. The parts summeval_like
+have 16 summaries per article, with lengths like SummEval's.
 """
 
 import argparse
@@ -69,15 +70,15 @@ GPT2 = TransformerConfig(
 BATCH, BEAMS = 4, 4
 GPT2_INPUTS, GPT2_TARGETS = 64, 32
 ROWS, LONGEST, ROWS_PER_BATCH = 48, 512, 8
-# Mean and standard deviation of an article's and a summary's tokens.
+# ARTICLE and SUMMARY: mean and standard deviation of their lengths in tokens.
 ARTICLES, SUMMARIES, ARTICLE, SUMMARY = 2, 16, (480, 120), (75, 25)
 PEAKED = 8.0
-# Rows never end, so that both sides decode as many tokens.
+# Rows never end, so that both sides decode the same number of tokens.
 NO_END = -1
 
 
 def random_params(config: TransformerConfig) -> Any:
-    """Returns small random parameters, as an untrained model has them."""
+    """Returns small random parameters, like those of an untrained model."""
     params = parameters.random_params(Transformer(config), make_partitioner(config), seed=0)
     return jax.tree.map(lambda x: x * 0.5, params)
 
@@ -94,7 +95,7 @@ def likelihood_rows() -> list[list[int]]:
 
 
 def summary_rows(vocab_size: int) -> list[LikelihoodRow]:
-    """Returns random articles, each with its summaries, which follow one another."""
+    """Returns rows of random articles and summaries; those of an article are consecutive."""
     rng = np.random.default_rng(3)
 
     def tokens(mean: int, deviation: int) -> list[int]:
@@ -108,10 +109,10 @@ def summary_rows(vocab_size: int) -> list[LikelihoodRow]:
 
 
 def our_t5(config: TransformerConfig, inputs: np.ndarray, max_length: int) -> dict[str, Part]:
-    """Returns the parts of T5's shape: beam search, and PMI-Decode beside greedy search."""
+    """Returns the parts with T5's shape: likelihoods, beam and greedy search, and PMI-Decode."""
     module, random = Transformer(config), random_params(config)
     params = jax.tree.map(lambda x: x.astype(config.dtype), random)
-    # Next tokens as a trained model has them: few in the nucleus, where random ones have thousands.
+    # Peaked next-token distributions, as in a trained model: random ones are almost uniform.
     params["decoder"]["logits_dense"]["kernel"] *= PEAKED
     without_document = np.ascontiguousarray(inputs[:, inputs.shape[1] // 2 :])
 
@@ -137,7 +138,7 @@ def our_t5(config: TransformerConfig, inputs: np.ndarray, max_length: int) -> di
 
 
 def our_gpt2() -> dict[str, Part]:
-    """Returns the parts of GPT-2's shape."""
+    """Returns the parts with GPT-2's shape."""
     module, params = Transformer(GPT2), random_params(GPT2)
     tokens, lengths = gpt2_inputs(), np.full(BATCH, GPT2_INPUTS, np.int32)
     keys = row_keys(0, jnp.arange(BATCH))
@@ -160,14 +161,14 @@ def our_gpt2() -> dict[str, Part]:
 
 
 def torch_device(torch: Any) -> str:
-    """Returns where Hugging Face's sides run, and lets them use what ours use there."""
+    """Returns the device of Hugging Face's sides, after setting threads and precision as in JAX."""
     torch.set_num_threads(os.cpu_count() or 1)
     torch.set_float32_matmul_precision("high")  # TF32 on a GPU, JAX's default
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def torch_wait() -> None:
-    """Waits until PyTorch has computed all that it was asked."""
+    """Waits until PyTorch has finished its pending work on the GPU."""
     import torch
 
     if torch.cuda.is_available():
@@ -175,7 +176,7 @@ def torch_wait() -> None:
 
 
 def hugging_face_t5(model: Any, inputs: np.ndarray, max_length: int) -> dict[str, Part]:
-    """Returns Transformers' beam search, and likelihoods, with a T5 of the same shape."""
+    """Returns Transformers' beam search and likelihoods with a T5 of the same shape."""
     import torch
 
     tokens = torch.tensor(inputs[:BATCH], dtype=torch.long, device=model.device)
@@ -195,7 +196,7 @@ def hugging_face_t5(model: Any, inputs: np.ndarray, max_length: int) -> dict[str
 
 
 def _torch_padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[Any, Any]:
-    """Returns rows padded to their longest, and the mask of what is no padding."""
+    """Returns rows padded to the longest one, and the mask of their real tokens."""
     import torch
 
     longest = max(map(len, rows))
@@ -205,7 +206,7 @@ def _torch_padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[Any, Any]
 
 
 def hugging_face_gpt2() -> dict[str, Part]:
-    """Returns the same parts with Transformers' GPT-2."""
+    """Returns the parts of `our_gpt2` with Transformers' GPT-2."""
     import torch
     import transformers
 
@@ -266,7 +267,7 @@ def npov_inputs(model: Any, count: int) -> list[list[int]]:
 
 
 def ways_of_decoding(rows: int, batch: int = 16) -> dict[str, Callable[[], list[DecodedRow]]]:
-    """Returns how `mini`'s answers to these rows are decoded, by name."""
+    """Returns functions that decode `mini`'s answers to `rows` questions, by name."""
     model = faith_jax.load_model("mini")
     params = jax.tree.map(lambda x: x.astype(jnp.float32), model.params)
     inputs = npov_inputs(model, rows)
@@ -295,7 +296,7 @@ def ways_of_decoding(rows: int, batch: int = 16) -> dict[str, Callable[[], list[
 
 
 def shared_document() -> dict[str, Callable[[], list[DecodedRow]]]:
-    """Returns how questions about one document are answered, by name."""
+    """Returns functions that answer questions about one document, by name."""
     module, params = Transformer(GPT2), random_params(GPT2)
     rng = np.random.default_rng(4)
     document = rng.integers(3, 50000, 500).tolist()
@@ -328,7 +329,7 @@ def main() -> None:
     )
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     equal = {}
-    for name, decode in ways.items():  # compiles
+    for name, decode in ways.items():  # the first call compiles
         token_ids = [row.tokens.tolist() for row in decode()]
         equal[name] = sum(a == b for a, b in zip(token_ids, expected, strict=True))
     for _ in range(options.rounds):

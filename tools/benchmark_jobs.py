@@ -1,9 +1,9 @@
-"""Measures whole jobs of `faith-jax score` beside a plain loop over the same rows and model.
+"""Measures whole jobs of `faith-jax score` against a plain loop over the same rows and model.
 
-The model is `mini` as an NLI judge, so that most of a job is what the host does: imports, reading,
+The model is `mini` as an NLI judge, so that most of a job is work of the host: imports, reading,
 tokenizing, packing, compiling, writing. The loop tokenizes all rows, sorts them by length, and
-computes batches of 32, each padded to its longest row. Both run in new processes in turn; the first
-call of the job finds no compiled programs, the second one those of the first.
+computes batches of 32, each padded to its longest row. Both take turns in new processes. The first
+call of the job starts without compiled programs; the second call finds those of the first.
 """
 
 import argparse
@@ -35,7 +35,7 @@ LABELS = ("1", "0")
 
 
 def rows_of(count: int) -> list[dict[str, str]]:
-    """Returns rows of 80 to 330 and of 8 to 40 words."""
+    """Returns rows with groundings of 80 to 330 words and responses of 8 to 40 words."""
     draw = random.Random(0)
 
     def text(low: int, high: int) -> str:
@@ -48,7 +48,7 @@ def rows_of(count: int) -> list[dict[str, str]]:
 
 
 def loop(rows_file: str) -> None:
-    """Scores rows in the plain form, and prints their scores."""
+    """Scores rows with the plain loop, and prints their scores."""
     import numpy as np
 
     from faith_jax.inference import load_model
@@ -74,7 +74,7 @@ def loop(rows_file: str) -> None:
 
 
 def timed(command: list[str], cache: pathlib.Path) -> tuple[float, str]:
-    """Returns the seconds of a command in a new process, and what it has printed."""
+    """Runs a command in a new process; returns its seconds and its output."""
     environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache)}
     environment |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     start = time.perf_counter()
@@ -83,7 +83,7 @@ def timed(command: list[str], cache: pathlib.Path) -> tuple[float, str]:
 
 
 def measure(rows: list[dict[str, str]], folder: pathlib.Path) -> list[str]:
-    """Returns the lines that tell what both take."""
+    """Measures both, and returns the lines of the report."""
     source = folder / "rows.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     seconds: dict[str, list[float]] = {"score": [], "loop": []}
@@ -94,7 +94,7 @@ def measure(rows: list[dict[str, str]], folder: pathlib.Path) -> list[str]:
         options = {"model": "mini", "label_words": str(LABELS), "max_length": "512"}
         command += [f"--scorer-option=nli_entailment.{n}={value}" for n, value in options.items()]
         command += [f"--input={source}", f"--output={output}"]
-        if call == "measured":  # which takes time too
+        if call == "measured":  # apart from the timed calls, since --costs takes time too
             timed([*command, f"--costs={costs}"], folder / "job")
             break
         seconds["score"].append(timed(command, folder / "job")[0])
@@ -120,7 +120,7 @@ def measure(rows: list[dict[str, str]], folder: pathlib.Path) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Prints the lines."""
+    """Runs the measurements and prints their report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rows", type=int, default=500)
     parser.add_argument("--loop", default="", help=argparse.SUPPRESS)

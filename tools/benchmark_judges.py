@@ -1,10 +1,10 @@
-"""Measures judges of published sizes: `faith-jax score` beside a plain loop of Transformers.
+"""Measures judges of published sizes: `faith-jax score` against a plain loop over Transformers.
 
 The models have random weights. Each grounding has several chunks, so that a row is as long as an
-answer with its retrieved documents. Both sides begin with a file of rows and a folder of weights,
-each call in a new process, by turns: the loop divides the groundings into the card's chunks, sorts
-them by length, and computes batches that are padded to their longest. The first call of `score`
-finds no compiled programs, the second one those of the first.
+answer with its retrieved documents. Both sides start from a file of rows and a folder of weights,
+and take turns in new processes. The loop splits the groundings into the card's chunks, sorts them
+by length, and computes batches that are padded to their longest row. The first call of `score`
+starts without compiled programs; the second call finds those of the first.
 """
 
 import argparse
@@ -17,12 +17,12 @@ import tempfile
 import time
 from collections.abc import Callable
 
-if __name__ == "__main__":  # run by its path
+if __name__ == "__main__":  # makes `tools` importable if run by path
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from tools import benchmark_jobs
 
-BATCH = 16  # of the loop, as in MiniCheck's and FactCG's code
+BATCH = 16  # the loop's batch size, as in MiniCheck's and FactCG's code
 _ENCODER = {
     "hidden_size": 1024,
     "num_attention_heads": 16,
@@ -37,7 +37,7 @@ _MODERNBERT_BASE = {
     "num_hidden_layers": 22,
     "intermediate_size": 1152,
 }
-# The architecture of each card that is measured, and its published sizes.
+# The architecture and the published sizes of each measured card.
 JUDGES = {
     "factcg_deberta_v3_large": ("deberta-v2", _DEBERTA),
     "minicheck_flan_t5_large": ("t5", {**_T5, "num_layers": 24, "num_decoder_layers": 24}),
@@ -47,7 +47,7 @@ JUDGES = {
 
 
 def rows_of(count: int, chunks: int, chunk_words: int) -> list[dict[str, str]]:
-    """Returns rows whose groundings fill so many chunks of so many words."""
+    """Returns `count` rows whose groundings fill `chunks` chunks of `chunk_words` words."""
     from faith_jax.runs.judges import certify
 
     sentences = sorted(
@@ -74,12 +74,12 @@ def rows_of(count: int, chunks: int, chunk_words: int) -> list[dict[str, str]]:
 
 
 def plain_treebank_words(text: str) -> int:
-    """Returns how many of NLTK's words a plain sentence has: its words and the full stop."""
+    """Counts NLTK's words in a plain sentence: its words and the full stop."""
     return len(re.findall(r"\w+|\.", text))
 
 
 def plain_chunks(grounding: str, length: int, count: Callable[[str], int]) -> list[list[str]]:
-    """Returns the sentences of each chunk, each chunk with as many as fit."""
+    """Splits a grounding into chunks, each with as many sentences as fit."""
     chunks, size = [list[str]()], 0
     for sentence in re.split(r"(?<=\.) ", grounding):
         size += count(sentence)
@@ -112,7 +112,7 @@ def loop(judge: str, folder: str, rows_file: str) -> None:
         "words": lambda text: len(text.split()),
         "treebank_words": plain_treebank_words,
         "tokens": lambda text: len(tokenizer(text, add_special_tokens=False).input_ids),
-        "row_tokens": lambda text: 0,  # rows fit whole
+        "row_tokens": lambda text: 0,  # whole rows fit
     }[card["chunks"]["unit"]]
     texts, numbers = [], []
     rows = [json.loads(line) for line in pathlib.Path(rows_file).read_text().splitlines()]
@@ -158,7 +158,7 @@ def loop(judge: str, folder: str, rows_file: str) -> None:
 
 
 def measure(judge: str, count: int, chunks: int, tiny: bool, folder: pathlib.Path) -> list[str]:
-    """Returns the lines that tell what both sides take for a judge."""
+    """Measures both sides with a judge, and returns the lines of the report."""
     from faith_jax.runs.judges import certify
     from faith_jax.scoring.judges.card import read_card
 
@@ -166,7 +166,7 @@ def measure(judge: str, count: int, chunks: int, tiny: bool, folder: pathlib.Pat
     model = certify.reference_model(folder / "model", judge, family, {} if tiny else sizes)
     source = folder / "rows.jsonl"
     rule = read_card(judge).chunks
-    # A window holds a row of as many chunks of 250 words.
+    # With "row_tokens" the window holds a whole row, of `chunks` chunks of 250 words.
     rows = rows_of(count, chunks, 250 if rule.unit == "row_tokens" else rule.length)
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     seconds: dict[str, list[float]] = {"score": [], "loop": []}
@@ -193,7 +193,7 @@ def measure(judge: str, count: int, chunks: int, tiny: bool, folder: pathlib.Pat
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Prints the lines."""
+    """Runs the measurements and prints their report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--judges", default=",".join(JUDGES))
     parser.add_argument("--rows", type=int, default=16)

@@ -1,12 +1,12 @@
-"""Measures what training objectives cost beside cross-entropy, side by side in one run.
+"""Compares the costs of training objectives with cross-entropy in one run.
 
 usage: tools/benchmark_objectives.py [--rounds 5] [--shape mini] [--negatives 8] [--json FILE]
 
-A step is loss, gradient and update of AdamW, over 16 rows without padding; CTRL's inputs have three
-tokens more. The objectives take turns, so that a busy moment of the machine meets all of them, and
-each figure is the median of all counted steps. The first step of a turn is not counted: it fetches
-anew the memory that the step of another objective gave back, which a training, that repeats one
-step, does once. Operations are those that XLA counts in loss and gradient.
+A step is loss, gradient and AdamW update, over 16 rows without padding; CTRL's inputs have three
+more tokens. The objectives take turns, so that a busy moment of the machine affects all of them,
+and each figure is the median of all counted steps. The first step of a turn is not counted: it
+reclaims memory that another objective's step released, which a training run does only once. XLA
+counts the operations of loss and gradient.
 """
 
 import argparse
@@ -42,7 +42,7 @@ SHAPES = {"mini": "mini", "t5_1_1_small": T5_SMALL}
 def tokens(
     config: TransformerConfig, inputs: int, targets: int, negatives: int
 ) -> dict[str, np.ndarray]:
-    """Returns a batch of random tokens; `negatives` texts a row, 0 = none."""
+    """Returns a batch of random tokens, with `negatives` negative texts per row; 0 = none."""
     rng = np.random.default_rng(0)
 
     def draw(*shape: int) -> np.ndarray:
@@ -60,7 +60,7 @@ def tokens(
 def objectives(
     config: TransformerConfig, inputs: int, targets: int, negatives: int
 ) -> dict[str, tuple[Objective, Mapping[str, np.ndarray]]]:
-    """Returns each objective with a batch of its own."""
+    """Returns each objective with its batch."""
     plain = tokens(config, inputs, targets, 0)
     return {
         "cross_entropy": (CrossEntropy(), plain),
@@ -73,7 +73,7 @@ def objectives(
 def training_step(
     module: Transformer, objective: Objective, batch: Mapping[str, np.ndarray]
 ) -> tuple[Callable[[], None], float]:
-    """Returns a function that takes one step, and the operations of its loss and gradient."""
+    """Returns a function that takes one step, and the FLOPs of its loss and gradient."""
     partitioner = make_partitioner(module.config)
     params = initial_variables(module, jax.random.key(0))["params"]
     trainer = Trainer(module, objective, optimizers.adamw(1e-4), partitioner)

@@ -1,17 +1,17 @@
-"""Measures knowledge bases: how fast one is built, how large it is, and how long a query takes.
+"""Measures knowledge bases: the time to build one, its size, and the time of a query.
 
-The articles are generated, in the lengths of Wikipedia's: on average four of the first five
-paragraphs and 250 words, whose frequencies follow Zipf's law, and words of its own topic. A query
-is six words in ten of one of an article's sentences, with three words of another article; one query
-in two names the article too. `hit` is the share of queries that find it among the ten best.
+The articles are generated with lengths like Wikipedia's: at most five paragraphs, on average four,
+with 250 words. Word frequencies follow Zipf's law; each article also has words of its own topic. A
+query has 60% of the words of a sentence of its article and three words of another article; half of
+the queries also name the article. `hit` is the share of queries whose article is among the top ten.
 
-Times are of one core: seconds of processor time, so that other work on the machine does not count,
-and seconds that passed.
+Times are for one core: processor time, so that other work on the machine does not count, and
+wall-clock time.
 
 With --vectors it measures dense retrieval instead: indexes of faiss against exact search. The
-vectors lie in clusters of a hundred, which lie in a space of 32 dimensions; queries are drawn as
-they are. `recall@100` is the share of the hundred best products that are found. Sides are measured
-in turns.
+vectors lie in clusters of a hundred in a space of 32 dimensions; queries are drawn from the same
+distribution. `recall@100` is the share of the top 100 by dot product that an index finds. Indexes
+and exact search take turns.
 """
 
 import argparse
@@ -39,20 +39,20 @@ from faith_jax.retrieval.documents import Bm25, Entities, Query
 from faith_jax.retrieval.index import build
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 
-WORDS = 200_000  # of the language
+WORDS = 200_000  # in the generated language
 _SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
 _FUNCTION_WORDS = "the of and in to a is was for as on with by he at from that it his an".split()  # noqa: SIM905
-_TOPIC_SHARE = 0.12  # of an article's words
-_LATENT, _SPREAD, _NOISE = 32, 0.5, 0.1  # dimensions of clusters; deviations within, and of noise
-_CHUNK = 1 << 16  # vectors that are drawn at once
-_CLUSTER = 100  # vectors
-_TOGETHER, _ROUNDS = 32, 5  # queries at once, as of `faith-jax evidence`; turns
+_TOPIC_SHARE = 0.12  # share of topic words in an article
+_LATENT, _SPREAD, _NOISE = 32, 0.5, 0.1  # dimensions; deviations within a cluster and of noise
+_CHUNK = 1 << 16  # vectors drawn at a time
+_CLUSTER = 100  # vectors in a cluster
+_TOGETHER, _ROUNDS = 32, 5  # queries in a batch, as in `faith-jax evidence`; rounds
 
 _Search = Callable[[np.ndarray, int], Sequence[np.ndarray] | np.ndarray]
 
 
 def language(size: int = WORDS) -> np.ndarray:
-    """Returns the words of a language, the most frequent first."""
+    """Returns the words of the generated language, the most frequent first."""
 
     def word(number: int) -> str:
         text, number = "", number + 1
@@ -88,7 +88,7 @@ def articles(count: int, seed: int = 0) -> Iterator[dict[str, str]]:
 
 
 def queries(base: KnowledgeBase, count: int, seed: int = 0) -> list[tuple[int, Query]]:
-    """Returns articles' numbers, and a claim about each."""
+    """Returns claims as queries, each with the number of its article."""
     draws, drawn_queries = np.random.default_rng(seed), []
     for number, second_number in draws.integers(1, len(base) + 1, (count, 2)):
         article = base.article(int(number))
@@ -103,7 +103,7 @@ def queries(base: KnowledgeBase, count: int, seed: int = 0) -> list[tuple[int, Q
 def timed(
     base: KnowledgeBase, asked: list[tuple[int, Query]]
 ) -> list[tuple[str, str, float, float]]:
-    """Returns for each stage its share of hits, and median and 95th percentile in milliseconds."""
+    """Returns each stage's name, hit rate, and median and 95th percentile of milliseconds."""
     ranker = evidence.LexicalRanker(base)
     retrievers = {"bm25": Bm25(base), "entities": Entities(base, load_tagger("rules"))}
     rows = []
@@ -128,11 +128,11 @@ def timed(
 
 
 class Clusters:
-    """Draws vectors with a structure: clusters in a space of few dimensions, and noise.
+    """Draws vectors from clusters in a low-dimensional space, with noise.
 
     Args:
-      count: of clusters.
-      width: of a vector.
+      count: the number of clusters.
+      width: the dimensions of a vector.
     """
 
     def __init__(self, count: int, width: int):
@@ -153,10 +153,10 @@ class Clusters:
 def compared(
     folder: pathlib.Path, count: int, width: int, factories: list[str], queries: int
 ) -> Iterator[tuple[str, ...]]:
-    """Yields rows of exact search and of each index.
+    """Yields table rows for exact search and for each index.
 
-    They have its size, the time that it takes to build, recall, queries a second, and how many
-    times as many as exact search these are.
+    The cells are name, size, build time, recall, queries per second, and the speed-up over exact
+    search.
     """
     clusters, file = Clusters(-(-count // _CLUSTER), width), folder / dense.VECTORS
     values = np.lib.format.open_memmap(file, "w+", dtype=np.float32, shape=(count, width))
@@ -192,7 +192,7 @@ def compared(
 
 
 def _per_second(search: _Search, search_2: _Search, queries: np.ndarray) -> tuple[float, float]:
-    """Returns queries a second, and how many times as many as the other search, in turns."""
+    """Returns `search`'s queries per second and speed-up over `search_2`, measured in turns."""
     rates = []
     for _ in range(_ROUNDS):
         rates_of_sides = []

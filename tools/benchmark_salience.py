@@ -1,9 +1,9 @@
 """The part of tools/benchmark.py about salience.
 
-Shape: T5 1.1 small's as there; one row of 128 input and 64 target tokens, gradient x input of all
-earlier tokens. Inseq runs with its defaults and `attribute_target`, so that both sides have the
-whole map. The floor is what ours would cost with one plain compiled pass for each token: one
-forward pass and 64 backward passes.
+Shape: T5 1.1 small as in tools/benchmark.py; one row of 128 input and 64 target tokens, gradient x
+input of all earlier tokens. Inseq runs with its defaults and `attribute_target`, so that both sides
+compute the whole map. The floor is the cost of plain compiled passes for our map: one forward pass
+and 64 backward passes, one for each target token.
 """
 
 import importlib.util
@@ -25,7 +25,7 @@ Part = Callable[[], Any]
 
 
 def is_installed(part: str) -> bool:
-    """Returns whether the other side of a part is there; says so where it is not."""
+    """Returns whether the other side of a part is installed; prints a notice if it is not."""
     if part != "salience" or importlib.util.find_spec("inseq"):
         return True
     print("salience: Inseq is not installed (pip install inseq); ours alone", file=sys.stderr)
@@ -35,10 +35,10 @@ def is_installed(part: str) -> bool:
 def our_salience(
     config: TransformerConfig, inputs: np.ndarray, fed: np.ndarray, targets: np.ndarray
 ) -> dict[str, Part]:
-    """Returns our map, and its floor.
+    """Returns our map and its floor.
 
     Args:
-      config: the model's.
+      config: the config of the model.
       inputs: int32 [1, length].
       fed: int32 [1, targets], the decoder's inputs.
       targets: int32 [1, targets].
@@ -87,7 +87,7 @@ def inseq_salience(model: Any, inputs: np.ndarray, targets: np.ndarray) -> dict[
     """Returns Inseq's map with a Transformers T5 of the same shape.
 
     Args:
-      model: whose tokens are words here: its tokenizer is a list of words.
+      model: the T5; a tokenizer with one word per token is made for it.
       inputs: int32 [1, length].
       targets: int32 [1, length].
     """

@@ -1,10 +1,10 @@
-"""Measures statistics and the commands that read and write many rows, on generated ones.
+"""Measures statistics, and the commands that read and write many rows, on generated rows.
 
-`score` scores rows of 30 and 20 words by three scorers without models; `evaluate` and `report` read
-scores of eight scorers, half of them with ties, and a label. Memory is that of the largest process.
-The bootstrap of ROC AUCs stands beside a loop over scikit-learn: of DialFact's size in TRUE (8,689
-rows); the loop is measured on fewer resamples, which are the same draws, and its time scaled up;
-both must give the same areas.
+`score` applies three scorers without models to groundings of 30 and responses of 20 words;
+`evaluate` and `report` read scores of eight scorers, half of them with ties, and a label. Memory is
+that of the largest process. The bootstrap of ROC AUCs, with as many rows as DialFact has in TRUE
+(8,689), is compared with a loop over scikit-learn. The loop runs on the first of the same
+resamples, and its time is scaled up; both must give the same areas.
 """
 
 import argparse
@@ -27,9 +27,9 @@ _GIVEN, _SAID = 30, 20  # words
 
 
 def texts(rows: int) -> Iterator[tuple[str, str]]:
-    """Yields groundings and responses of invented words, half of the latter's from the former.
+    """Yields groundings and responses of invented words; responses copy half of their words.
 
-    Words are as frequent as Zipf's law has it.
+    Word frequencies follow Zipf's law.
     """
     rng = np.random.default_rng(_SEED)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
@@ -56,7 +56,7 @@ def texts(rows: int) -> Iterator[tuple[str, str]]:
 
 
 def write_rows(path: pathlib.Path, rows: int, scorers: int = 0) -> None:
-    """Writes rows to score or, with a number of scorers, such as `score` writes."""
+    """Writes rows to score, or with `scorers` > 0 rows with scores, as `score` writes them."""
     rng = np.random.default_rng(_SEED)
     names = [f"scorer_{number}" for number in range(scorers)]
     none = {"words": {}, "cut_tokens": dict.fromkeys(names, 0), "cut": {}, "undefined": {}}
@@ -79,7 +79,7 @@ def write_rows(path: pathlib.Path, rows: int, scorers: int = 0) -> None:
 
 
 def measured(*command: str) -> tuple[float, float, float]:
-    """Runs faith-jax; returns seconds, seconds of processors, and MB of its largest process."""
+    """Runs faith-jax; returns wall-clock seconds, CPU seconds, and MB of its largest process."""
     start = time.perf_counter()
     program = "import sys; from faith_jax.cli import main; sys.exit(main())"
     process = subprocess.Popen([sys.executable, "-c", program, *command], stdout=subprocess.DEVNULL)
@@ -111,7 +111,7 @@ def commands(folder: pathlib.Path, rows: int, scorers: int, further: Sequence[st
 
 
 def bootstrap(rows: int, scorers: int, resamples: int, looped: int) -> None:
-    """Measures the bootstrap beside a loop, and prints their times and largest difference."""
+    """Measures the bootstrap and a loop, and prints their times and largest difference."""
     from sklearn.metrics import roc_auc_score
 
     from faith_jax.statistics.auc import auc_of_weights
@@ -121,7 +121,7 @@ def bootstrap(rows: int, scorers: int, resamples: int, looped: int) -> None:
     labels = (generator.random(rows) < 0.385).astype(int)
     scores = generator.normal(size=(scorers, rows)) + labels
     scores[::2] = np.round(scores[::2], 2)
-    auc_of_weights(scores[:1], labels)(resampled_counts(rows, 2).T)  # first touches
+    auc_of_weights(scores[:1], labels)(resampled_counts(rows, 2).T)  # warms up
     start = time.perf_counter()
     parts, areas_of = drawn_counts(rows, resamples, _SEED), auc_of_weights(scores, labels)
     areas = np.concatenate([areas_of(part) for part in parts], axis=1)

@@ -1,7 +1,7 @@
 """The parts of tools/benchmark.py with T5X: its network, model class, losses and decoder.
 
-The network has the same parameters and the batch is the same. A training step is T5X's loss and
-gradient with optax's AdamW, which our step has too, in one compiled function.
+The network has the same parameters and the same batch as ours. A training step is one compiled
+function of T5X's loss and gradient with optax's AdamW, which our step also uses.
 """
 
 import functools
@@ -20,15 +20,15 @@ _FIELDS = (
     "vocab_size", "emb_dim", "num_heads", "num_encoder_layers", "num_decoder_layers", "head_dim",
     "mlp_dim", "mlp_activations", "dropout_rate", "logits_via_embedding",
 )  # fmt: skip
-# Rows never end, so that all sides decode as many tokens.
+# Rows never end, so that all sides decode the same number of tokens.
 _NO_END = -1
 
 
 def parts(config: TransformerConfig, tokens: Mapping[str, np.ndarray]) -> dict[str, Part]:
-    """Returns a training step, scores and greedy responses.
+    """Returns the parts: a training step, scores and greedy responses.
 
     Args:
-      config: the model's.
+      config: the config of the model.
       tokens: `encoder_input_tokens` int32 [batch, inputs], and `decoder_input_tokens` and
         `decoder_target_tokens` [batch, targets].
     """

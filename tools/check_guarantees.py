@@ -1,10 +1,10 @@
 """Checks the guarantees of `faith-jax calibrate` by simulation: how often are they broken?
 
-Draws calibrations from worlds whose risks are known, finds the thresholds of each, and looks what
-they do on 200,000 new responses: in how many calibrations more than the target of the accepted
-responses are unfaithful (Learn-then-Test; aim: at most 5%), and which share of all responses is
-accepted and unfaithful on average (conformal risk control; aim: at most the target). In the last
-worlds the groups are not exchangeable with the new ones, and the guarantees are broken.
+Draws calibrations from worlds with known risks, finds the thresholds of each, and applies them to
+200,000 new responses. It measures in how many calibrations the share of unfaithful responses among
+the accepted ones is above the target (Learn-then-Test; aim: at most 5%), and which share of all
+responses is accepted and unfaithful on average (conformal risk control; aim: at most the target).
+In the last worlds the groups are not exchangeable with the new ones, and the guarantees fail.
 
     python tools/check_guarantees.py                  # 4,000 calibrations each, half a minute
     python tools/check_guarantees.py --draws=1000
@@ -35,18 +35,18 @@ _NEW = 200_000
 
 
 class World(NamedTuple):
-    """How responses are drawn.
+    """A distribution of responses.
 
     Attributes:
-      name: of the world in the table.
-      groups: of a calibration.
-      size: how many rows each group has; 0 = one, or many: a geometric number, three on average.
-      step: that scores are rounded up to; 0 = no ties.
+      name: the world's name in the table.
+      groups: the number of groups in a calibration.
+      size: rows in each group; 0 = a geometric number with mean three.
+      step: scores are rounded up to multiples of this; 0 = no ties.
       faithful: the share of faithful responses.
-      effect: by how many deviations their scores are higher.
-      new_faithful: of new responses.
-      new_shift: by how many deviations all their scores are higher.
-      ignores_groups: rows are taken as independent.
+      effect: how much higher the scores of faithful responses are, in standard deviations.
+      new_faithful: the share of faithful ones among new responses.
+      new_shift: how much higher all scores of new responses are, in standard deviations.
+      ignores_groups: whether rows are treated as independent.
     """
 
     name: str
@@ -62,10 +62,10 @@ class World(NamedTuple):
     def rows(
         self, generator: np.random.Generator, groups: int
     ) -> tuple[Floats, NDArray[np.bool_], NDArray[np.intp]]:
-        """Returns the scores of rows, which are wrong, and the number of their group: [rows]."""
+        """Returns the rows' scores, whether they are wrong, and their group numbers: [rows]."""
         sizes = np.full(groups, self.size) if self.size else generator.geometric(1 / 3, groups)
         units = np.repeat(np.arange(groups), sizes)
-        # Rows of a group are alike: in nine of ten, the label is that of the group.
+        # Rows of a group are alike: nine of ten have the label of their group.
         of_group = generator.random(groups) >= self.faithful
         has_own_draw = generator.random(units.size) >= self.faithful
         is_wrong = np.where(generator.random(units.size) < 0.9, of_group[units], has_own_draw)
@@ -73,7 +73,7 @@ class World(NamedTuple):
         return self.rounded(scores + 0.6 * generator.normal(size=units.size)), is_wrong, units
 
     def new_rows(self, generator: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
-        """Returns the scores of new rows, one of a group, and which are wrong."""
+        """Returns the scores of new rows, one per group, and whether they are wrong."""
         new = self._replace(size=1, step=0.0, faithful=self.new_faithful)
         scores, is_wrong, _ = new.rows(generator, _NEW)
         return self.rounded(scores + self.new_shift), is_wrong
@@ -97,13 +97,13 @@ WORLDS = (
 
 
 class Measured(NamedTuple):
-    """The outcome of a simulation: shares.
+    """The outcome of a simulation, as shares in [0, 1].
 
     Attributes:
-      broken: of the calibrations, whose accepted responses are wrong more often than the target.
-      accepting: of the calibrations that accept anything.
-      accepted: of the new responses, on average over calibrations.
-      lost: of the new responses, accepted by conformal risk control and wrong, on average.
+      broken: share of calibrations whose accepted responses are wrong more often than the target.
+      accepting: share of calibrations that accept anything.
+      accepted: mean share of accepted new responses.
+      lost: mean share of new responses that conformal risk control accepts although wrong.
     """
 
     broken: float
@@ -113,7 +113,7 @@ class Measured(NamedTuple):
 
 
 def measured(world: World, draws: int, seed: int) -> Measured:
-    """Returns what the thresholds of so many calibrations do on new responses."""
+    """Applies the thresholds of `draws` calibrations to new responses."""
     generator = np.random.default_rng([seed, WORLDS.index(world)])
     scores, is_wrong = world.new_rows(generator)
     everything, wrong = np.sort(scores), np.sort(scores[is_wrong])
@@ -128,7 +128,7 @@ def measured(world: World, draws: int, seed: int) -> Measured:
         controlled.append(controlling_threshold(scores, is_wrong, units, _TARGET))
     accepted = everything.size - np.searchsorted(everything, tested)
     failing = wrong.size - np.searchsorted(wrong, tested)
-    lost = wrong.size - np.searchsorted(wrong, controlled)  # NaN, which accepts none, is the last
+    lost = wrong.size - np.searchsorted(wrong, controlled)  # NaN accepts none and sorts last
     return Measured(
         float(np.mean(failing > _TARGET * accepted)),
         float(np.mean(accepted > 0)),
@@ -138,7 +138,7 @@ def measured(world: World, draws: int, seed: int) -> Measured:
 
 
 def table(worlds: Sequence[World], draws: int, seed: int) -> Table:
-    """Returns the outcomes by world; what misses an aim by more than chance is marked."""
+    """Returns the outcomes by world, and marks those that miss an aim by more than chance."""
     error = 3 * math.sqrt(_LEVEL * (1 - _LEVEL) / draws)
     rows = []
     for world in worlds:

@@ -1,17 +1,17 @@
-"""Checks intervals and tests by simulation: do 95% of the intervals hold the truth?
+"""Checks intervals and tests by simulation: do 95% of the intervals contain the true value?
 
-Draws samples from populations whose figures are known, and computes from each what `evaluate`
-shows: the interval of a mean, of a share and of an AUC, and the p-value of two systems or scorers
+Draws samples from populations with known figures, and computes the statistics of `evaluate` for
+each: the interval of a mean, of a share and of an AUC, and the p-value of two systems or scorers
 that do not differ (level) and that do (power). The populations have independent rows, or groups of
-rows that depend on each other, of equal and of very unequal size; scores with ties; and scores that
-are undefined in other rows for each system.
+dependent rows, of equal and of very unequal size; scores with ties; and scores that are undefined
+in different rows for each system.
 
     python tools/check_statistics.py                     # 4,000 samples each, a few minutes
     python tools/check_statistics.py --quick             # 400 samples each, half a minute
     python tools/check_statistics.py --markdown=table.md
 
-The aims: coverage from 93% to 97%, level from 4% to 6%, each give or take the simulation's own
-error, which stands below the table. Whatever misses an aim is marked.
+The aims: coverage from 93% to 97%, level from 4% to 6%, each within the simulation's own error,
+which is printed below the table. Figures that miss an aim are marked.
 """
 
 import argparse
@@ -39,13 +39,13 @@ _QUICK, _FULL = 400, 4000
 
 
 class Design(NamedTuple):
-    """How rows are sampled.
+    """The number of rows in a sample, and their grouping.
 
     Attributes:
-      name: of the design in the table.
-      rows: how many there are, or of groups the mean number of rows in each.
-      groups: how many there are; 0 = rows are independent.
-      sizes: of groups: "equal", "unequal" (2 and a geometric number), or "" without groups.
+      name: the design's name in the table.
+      rows: the number of rows, or with groups the mean number of rows in a group.
+      groups: the number of groups; 0 = rows are independent.
+      sizes: sizes of groups: "equal", "unequal" (2 plus a geometric number), or "" without groups.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Design(NamedTuple):
     sizes: str = ""
 
     def units(self, generator: np.random.Generator) -> NDArray[np.intp]:
-        """Returns the number of each row's unit: [rows]."""
+        """Returns the index of each row's unit (its group, or the row itself): [rows]."""
         if not self.groups:
             return np.arange(self.rows)
         sizes = np.full(self.groups, self.rows)
@@ -74,14 +74,14 @@ DESIGNS = (
 
 
 class Sample(NamedTuple):
-    """Two estimates of one sample.
+    """The estimates from one sample.
 
     Attributes:
-      figure: whose true value is known.
-      truth: that value.
-      bounds: the ends of its scale; None = unbounded.
-      null: of a difference that is 0 in truth.
-      nonzero: of a difference that is not.
+      figure: the estimate of a figure with a known true value.
+      truth: the true value of the figure.
+      bounds: the ends of the figure's scale; None = unbounded.
+      null: the estimate of a difference whose true value is 0.
+      nonzero: the estimate of a difference whose true value is not 0.
     """
 
     figure: Estimate
@@ -94,43 +94,43 @@ class Sample(NamedTuple):
 def correlated(
     generator: np.random.Generator, units: NDArray[np.intp], correlation: float = 0.3
 ) -> Floats:
-    """Returns normal values [rows] with this correlation of the rows of a unit."""
+    """Returns normal values [rows] with this correlation between the rows of a unit."""
     of_units = generator.normal(size=int(units.max()) + 1)[units]
     row_noise = generator.normal(size=len(units))
     return np.sqrt(correlation) * of_units + np.sqrt(1 - correlation) * row_noise
 
 
 def means(generator: np.random.Generator, units: NDArray[np.intp], effect: float) -> Sample:
-    """Samples means of scores without bounds: normal, with 0 in truth."""
+    """Samples means of unbounded scores: normal, with true mean 0."""
     first, second = (correlated(generator, units) for _ in range(2))
     return _compared(first, second, first + effect, 0.0, None, units)
 
 
 def skewed(generator: np.random.Generator, units: NDArray[np.intp], effect: float) -> Sample:
-    """Samples means of scores in [0, 1], most of them near 1: a power of a uniform value."""
+    """Samples means of scores in [0, 1], mostly near 1: uniform values to the power 0.3."""
     first, second = (_uniform(correlated(generator, units)) ** 0.3 for _ in range(2))
     better = np.minimum(1, first + effect * 0.27)
     return _compared(first, second, better, 1 / 1.3, _SHARE, units)
 
 
 def shares(generator: np.random.Generator, units: NDArray[np.intp], effect: float) -> Sample:
-    """Samples shares of rows: 80% in truth, of 0 and 1 only."""
+    """Samples shares of rows: scores are 0 or 1, with a true share of 80%."""
     values = [correlated(generator, units) for _ in range(2)]
-    limit = 0.8416212  # the normal distribution is below it with 0.8
+    limit = 0.8416212  # the 80% quantile of the normal distribution
     first, second = ((values_of_scorer < limit).astype(float) for values_of_scorer in values)
     fewer = (values[0] < limit - effect).astype(float)
     return _compared(first, second, fewer, 0.8, _SHARE, units)
 
 
 def ties(generator: np.random.Generator, units: NDArray[np.intp], effect: float) -> Sample:
-    """Samples means of marks from 1 to 5, so that many rows of two systems are the same."""
+    """Samples means of marks from 1 to 5, so that two systems agree in many rows."""
     values = [np.clip(np.round(correlated(generator, units) + 3), 1, 5) for _ in range(2)]
     higher = np.clip(values[0] + (generator.random(len(units)) < effect), 1, 5)
     return _compared(values[0], values[1], higher, 3.0, (1.0, 5.0), units)
 
 
 def undefined(generator: np.random.Generator, units: NDArray[np.intp], effect: float) -> Sample:
-    """Samples means where each system is undefined in a fifth of the rows, of its own."""
+    """Samples means where each system is undefined in its own random fifth of the rows."""
     first, second = (correlated(generator, units) for _ in range(2))
     silent = [generator.random(len(units)) < 0.2 for _ in range(2)]
     first = np.where(silent[0], math.nan, first)
@@ -148,9 +148,9 @@ def _compared(
     units: NDArray[np.intp],
     silent: NDArray[np.bool_] | None = None,
 ) -> Sample:
-    """Returns the figure of the first, its difference from its equal, and that of the better.
+    """Returns the mean of `first`, and its differences from an equal and from a better system.
 
-    The better system is the equal one with as much more as it has over the first.
+    `second` is the equal system. The better one is `second` plus the gain of `better` over `first`.
     """
     figure, equal = mean_measure(first, bounds=bounds), mean_measure(second, bounds=bounds)
     gain = better - first
@@ -177,9 +177,10 @@ def areas(
     separation: float = 1.0,
     step: float = 0.0,
 ) -> Sample:
-    """Samples AUCs: scores of faithful rows are higher by `separation` deviations.
+    """Samples AUCs: scores of faithful rows are higher by `separation` standard deviations.
 
-    The labels of a unit resemble each other; scores are rounded to whole steps, if there are any.
+    The labels within a unit are correlated. Scores are rounded to multiples of `step`; 0 = not
+    rounded.
     """
     leaning = generator.choice([0.3, 0.7], int(units.max()) + 1)[units]
     is_alone = len(leaning) == units.max() + 1
@@ -204,7 +205,7 @@ def areas(
 
 
 def _area_of_ties(separation: float, step: float) -> float:
-    """Returns the AUC of two normal distributions whose values are rounded to steps."""
+    """Returns the AUC of two normal distributions with values rounded to multiples of `step`."""
     places = step * np.arange(-20, 21)
     ends = np.append(places - step / 2, places[-1] + step / 2)
     low, high = (np.diff(_uniform(ends - shift)) for shift in (0.0, separation))
@@ -212,7 +213,7 @@ def _area_of_ties(separation: float, step: float) -> float:
 
 
 class Figure(NamedTuple):
-    """A kind of figure: its name, how it is sampled, and the effect whose power is shown."""
+    """A kind of figure: its name, its sampling function, and the effect for the power."""
 
     name: str
     sample: Callable[..., Sample]
@@ -233,7 +234,7 @@ FIGURES = (
 
 
 class Measured(NamedTuple):
-    """What a simulation found: shares of samples, or NaN."""
+    """The result of a simulation: coverage, level and power as shares of the samples."""
 
     figure: str
     design: str
@@ -244,7 +245,7 @@ class Measured(NamedTuple):
 
 
 def measured(figure: Figure, design: Design, samples: int, seed: int) -> Measured:
-    """Returns how often intervals hold the truth, and tests reject."""
+    """Returns how often intervals contain the true value, and how often tests reject."""
     generator = np.random.default_rng([seed, FIGURES.index(figure), DESIGNS.index(design)])
     covered = rejected = significant = 0
     for _ in range(samples):
@@ -258,7 +259,7 @@ def measured(figure: Figure, design: Design, samples: int, seed: int) -> Measure
 
 
 def table(results: Sequence[Measured]) -> Table:
-    """Returns the results in per cent by figure and design; what misses an aim is marked."""
+    """Returns the results in per cent by figure and design, and marks those that miss an aim."""
     samples = results[0].samples
     errors = [2 * math.sqrt(share * (1 - share) / samples) for share in (_COVERAGE[0], _LEVEL[1])]
     by_place = {(result.figure, result.design): result for result in results}

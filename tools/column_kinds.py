@@ -1,9 +1,8 @@
-"""Columns of all types that tables have, and whether a command must read a table with one.
+"""Table columns of all types, and whether a command must read a table that has one.
 
-`bad_inputs.py` puts a column of a type that is drawn in the place of one of a good table, or beside
-them. Whatever it is, the command reads the table, or says in one line what is wrong with it: a
-further column of any type that can be read must be read, and a value that is no text must not
-become one.
+`bad_inputs.py` adds a column of a random type to a good table, or replaces one of its columns. The
+command must either read the table or report in one line what is wrong with it: it must read an
+additional column of any readable type, and must not turn a value that is not a text into one.
 """
 
 import csv
@@ -21,7 +20,7 @@ from spoiled_files import Change
 
 FURTHER = "further"
 _TEXTS = ("grounding", "generated_text", "history", "response", "inputs", "id")
-# Of JSON; those that are read as another column, and those that no column may have.
+# JSON values that an additional column may have, and values that no column may have.
 _READABLE = {
     "an integer of 63 bits": "9223372036854775807", "one of 64 bits": "9223372036854775808",
     "one of 400 digits": "9" * 400, "a float": "0.1", "a small one": "1e-320", "1e400": "1e400",
@@ -45,7 +44,7 @@ _CELLS = (
 
 
 def arrow_columns(count: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Returns by type the columns of so many rows that can be read, and those that cannot."""
+    """Returns readable and unreadable columns of `count` rows, by type."""
     import pyarrow as pa
 
     def of(value: Any, kind: Any = None) -> Any:
@@ -112,20 +111,20 @@ def arrow_columns(count: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def spoil_column(rng: random.Random, path: pathlib.Path) -> Change:
-    """Puts a column of a type that is drawn into a table: a further one, or in another's place."""
+    """Adds a column of a random type to a table, or replaces one of its columns."""
     return _FORMS[path.suffix](rng, path)
 
 
 def _judged(name: str, kind: str, is_readable: bool, value: Any) -> Change:
-    """Returns the change that a column of some kind makes.
+    """Describes the change that a column makes, and whether a command must refuse or accept it.
 
     Args:
-      name: of the column.
-      kind: of its values.
-      is_readable: as a further column.
-      value: as Python has it; an ellipsis where it is none of JSON's.
+      name: the name of the column.
+      kind: the type of its values, in words.
+      is_readable: whether the command must read it as an additional column.
+      value: the value in Python; an ellipsis if JSON has no such value.
     """
-    is_text = isinstance(value, str) or value is None or value != value  # NaN is no value
+    is_text = isinstance(value, str) or value is None or value != value  # NaN is a missing value
     is_list = isinstance(value, list) and name in ("grounding", "history")
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and name == "id"
     is_wrong = name in _TEXTS and not (is_text or is_list or is_number or value is ...)
@@ -151,7 +150,7 @@ def _spoil_arrow(rng: random.Random, path: pathlib.Path) -> Change:
 
 
 def write_arrow(table: Any, path: pathlib.Path) -> pathlib.Path:
-    """Writes a table as Parquet or as an Arrow file, as the path ends."""
+    """Writes a table as a Parquet or an Arrow file, depending on the path's suffix."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -2,11 +2,11 @@
 
     python tools/compare_runs_with_t5x.py [--keep FOLDER]
 
-One file fine-tunes a tiny T5 1.1 for 20 steps, one tunes a soft prompt (where prompt-tuning and
+One file fine-tunes a tiny T5 1.1 for 20 steps, one tunes a soft prompt (if prompt-tuning and
 flaxformer are installed), and two decode with the fine-tuned model by `eval` and `infer`. Dropout
 is 0 and rows keep their order, so that both sides see the same batches. Losses of each step,
-metrics and predicted texts must agree. docs/t5x.md says how to install T5X; tools/
-compare_with_t5x.py runs this too.
+metrics and predicted texts must agree. docs/t5x.md says how to install T5X;
+tools/compare_with_t5x.py runs this too.
 """
 
 import argparse
@@ -115,7 +115,7 @@ class Runs:
     """Runs programs of both sides in one folder.
 
     Attributes:
-      folder: of the gin files, the logs and what the programs write.
+      folder: the folder of the gin files, the logs and the programs' outputs.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -130,13 +130,13 @@ class Runs:
 
         Args:
           program: "train", "eval" or "infer".
-          name: of the gin file.
-          output: the macro that names the folder to write.
+          name: the name of the gin file.
+          output: the macro for the output folder.
           t5x_only: bindings for T5X alone.
-          **macros: further bindings, whose values are paths.
+          **macros: more bindings, whose values are paths.
 
         Raises:
-          SystemExit: a program failed; its log is in the message.
+          SystemExit: a program failed; the message has its log.
         """
         folders = {}
         for side in ("theirs", "ours"):
@@ -241,7 +241,7 @@ def compare_runs(report: Any, folder: pathlib.Path) -> None:
 
     Args:
       report: `compare_with_t5x.Report`.
-      folder: an empty folder for what the programs write.
+      folder: an empty folder for the programs' outputs.
     """
     start = write_initial_checkpoint(folder / "initial")
     runs = Runs(folder)
@@ -259,7 +259,7 @@ def compare_runs(report: Any, folder: pathlib.Path) -> None:
             "train", "prompt", "MODEL_DIR", INITIAL_CHECKPOINT_PATH=start, PROMPT_FILE=str(prompt)
         )
         compare_training(report, "prompt-tuning", tuned)
-        # T5X reads the tuned prompt from a file of its own; our infer takes the checkpoint's.
+        # T5X reads the tuned prompt from a separate file; our infer reads it from the checkpoint.
         checkpoint = tuned["theirs"] / f"checkpoint_{STEPS}"
         np.save(prompt, np.asarray(read_t5x(checkpoint).params["encoder_prompt"]["embedding"]))
         responses = runs.run(

@@ -1,13 +1,13 @@
-"""Holds faith_jax's network against T5X's own t5 network, where T5X is installed.
+"""Compares faith_jax's network with T5X's own t5 network; T5X must be installed.
 
     python tools/compare_with_t5x.py [--write_snapshot]
 
-It prints one line for each comparison and exits with 1 if any of them fails, and ends with whole
-runs of users' gin files (compare_runs_with_t5x.py). T5X is not on PyPI; docs/t5x.md says how to
-install it. With --write_snapshot it also writes what our tests hold the
-network against without T5X, all in tests/testdata: T5X's parameter names, shapes and axes
-(t5x_parameters.json), its logits for tiny parameters (t5x_logits.npz), and those of T5 1.1 in a
-checkpoint that T5X wrote (t5x_checkpoint.tar.gz).
+Prints one line for each comparison and exits with 1 if any of them fails. The last comparisons are
+whole runs of users' gin files (compare_runs_with_t5x.py). T5X is not on PyPI; docs/t5x.md says how
+to install it. With --write_snapshot it also writes the reference data of tests that run without
+T5X, to tests/testdata: T5X's parameter names, shapes and axes (t5x_parameters.json), its logits for
+tiny parameters (t5x_logits.npz), and a checkpoint written by T5X with the T5 1.1 parameters of
+these logits (t5x_checkpoint.tar.gz).
 """
 
 import argparse
@@ -66,14 +66,14 @@ class Report:
     failed = False
 
     def add(self, name: str, holds: bool, figure: Any = "") -> None:
-        """Prints one comparison, with what was measured."""
+        """Prints one comparison with the measured figure."""
         self.failed |= not holds
         print(f"{'ok  ' if holds else 'FAIL'} {name} {figure}".rstrip(), flush=True)
 
     def difference(
         self, name: str, ours: Any, reference: Any, tolerance: float = TOLERANCE
     ) -> None:
-        """Prints the largest absolute difference between two trees of arrays."""
+        """Compares two trees of arrays, and prints their largest absolute difference."""
         largest = max(
             float(np.max(np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64))))
             for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(reference), strict=True)
@@ -97,7 +97,7 @@ def t5x_model(module: Any, decode_fn: Any = t5x.decoding.beam_search) -> Any:
 def batch_of_tokens(
     rng: np.random.Generator, vocab_size: int = VOCAB_SIZE
 ) -> dict[str, np.ndarray]:
-    """Returns rows of several lengths, padded with 0."""
+    """Returns a batch of rows of different lengths, padded with 0."""
 
     def tokens(lengths: list[int], width: int) -> np.ndarray:
         rows = np.zeros((len(lengths), width), np.int32)
@@ -115,7 +115,7 @@ def batch_of_tokens(
 
 
 def packed_batch(rng: np.random.Generator, vocab_size: int = VOCAB_SIZE) -> dict[str, np.ndarray]:
-    """Returns one row that holds two examples, and padding."""
+    """Returns a batch of one row with two packed examples and padding."""
     encoder_segments = np.array([[1] * 5 + [2] * 4 + [0] * 2], np.int32)
     decoder_segments = np.array([[1] * 3 + [2] * 4 + [0] * 2], np.int32)
 
@@ -137,7 +137,7 @@ def packed_batch(rng: np.random.Generator, vocab_size: int = VOCAB_SIZE) -> dict
 
 
 def stacked(params: Any) -> Any:
-    """Returns the parameters as a model with scan_layers has them."""
+    """Returns the parameters in the form of a model with scan_layers."""
     result = {}
     for name, part in params.items():
         layers = sorted(k for k in part if k.startswith("layers_"))
@@ -149,13 +149,13 @@ def stacked(params: Any) -> Any:
 
 
 def trained_looking(params: Any) -> Any:
-    """Returns parameters with norms and biases moved from their start, so that they matter."""
+    """Returns parameters with noise, so that norms and biases differ from their initial values."""
     keys = iter(jax.random.split(jax.random.key(7), len(jax.tree.leaves(params))))
     return jax.tree.map(lambda p: p + 0.1 * jax.random.normal(next(keys), p.shape), params)
 
 
 def compare_decoding(report: Report, version: str, ours: Any, reference: Any, params: Any) -> None:
-    """Compares the tokens of T5X's decoders over the two networks and our scanned one."""
+    """Compares the tokens of T5X's decoders with both networks and our scanned one."""
     batch = batch_of_tokens(np.random.default_rng(2))
     scanned = Transformer(ours.config.replace(scan_layers=True))
     sample = functools.partial(t5x.decoding.temperature_sample, temperature=0.7, topk=20)
@@ -181,15 +181,15 @@ def compare_decoding(report: Report, version: str, ours: Any, reference: Any, pa
             equal = np.array_equal(tokens, sequences)
             figure = f"{tokens.size} tokens, {np.unique(tokens).size} different"
             report.add(f"{version}: {name}{label}: equal tokens", equal, figure)
-        if name != "greedy":  # for which T5X gives scores of 0
+        if name != "greedy":  # T5X's greedy search returns scores of 0
             scores = [result[1]["scores"] for result in results[:2]]
             report.difference(f"{version}: {name}: scores", scores[1], scores[0], 1e-4)
 
 
 def partitioner_of(num_partitions: int) -> Any:
-    """Returns T5X's partitioner of a model over so many devices; the others share the rows.
+    """Returns T5X's partitioner with a model split over `num_partitions` devices.
 
-    T5X gives CPUs no such mesh, so it is the one that it gives GPUs.
+    T5X has no such mesh for CPUs, so this takes its mesh for GPUs.
     """
     mesh = functools.partial(t5x.partitioning.get_gpu_mesh, num_partitions)
     t5x.partitioning.get_cpu_mesh = mesh
@@ -263,9 +263,9 @@ def compare_on_mesh(report: Report, version: str, block_length: int) -> None:
     """Trains both networks under T5X's partitioner on 8 devices as 4 x 2, and compares them.
 
     Args:
-      report: of the comparisons.
-      version: of T5.
-      block_length: of our attention; the inputs have 11 tokens.
+      report: collects the comparisons.
+      version: a key of `VERSIONS`.
+      block_length: the block length of our attention; the inputs have 11 tokens.
     """
     fields = DIMENSIONS | VERSIONS[version] | {"num_heads": 4, "dropout_rate": 0.0}
     modules = (
@@ -312,7 +312,7 @@ def compare_on_mesh(report: Report, version: str, block_length: int) -> None:
 
 
 def golden_logits(version: str) -> dict[str, np.ndarray]:
-    """Returns tiny parameters, batches and T5X's logits for them, as flat names of arrays."""
+    """Returns tiny parameters, batches and T5X's logits for them, as arrays by flat name."""
     module = t5x_network.Transformer(t5x_network.T5Config(**(TINY | VERSIONS[version])))
     tokens = jnp.ones((1, 4), jnp.int32)
     variables = module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
@@ -328,7 +328,7 @@ def golden_logits(version: str) -> dict[str, np.ndarray]:
 
 
 def write_checkpoint(path: pathlib.Path) -> None:
-    """Writes the parameters of which t5x_logits.npz has T5X 1.1's logits, as T5X saves a run."""
+    """Writes the T5 1.1 parameters of t5x_logits.npz as a checkpoint saved by T5X."""
     module = t5x_network.Transformer(t5x_network.T5Config(**(TINY | VERSIONS["t5_1_1"])))
     tokens = jnp.ones((1, 4), jnp.int32)
     variables = module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
@@ -348,7 +348,7 @@ def write_checkpoint(path: pathlib.Path) -> None:
 
 
 def write_snapshots(snapshots: dict[str, Any]) -> None:
-    """Writes what our tests read."""
+    """Writes the reference data that our tests read."""
     write(TESTDATA / "t5x_parameters.json", snapshots)
     arrays = {key: value for v in VERSIONS for key, value in golden_logits(v).items()}
     configs = {version: TINY | fields for version, fields in VERSIONS.items()}

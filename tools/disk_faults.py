@@ -1,9 +1,9 @@
-"""Faults of disks: processes that are killed while they write, and power cuts.
+"""Disk faults: processes that are killed while they write, and power cuts.
 
-A process runs with `disk_faults.c` preloaded. It can be killed at any of its writes, and after it
-has ended `cut` takes away what a power cut would have lost: bytes behind the last sync of a file
-become zeros, as on file systems that write sizes before data, and a file that was never synced is
-empty.
+A process runs with `disk_faults.c` preloaded. It can be killed at any of its writes. After it has
+ended, `cut` removes the data that a power cut would have lost: bytes after the last sync of a file
+become zeros, as on file systems that write sizes before data, and a file that was never synced
+becomes empty.
 """
 
 import os
@@ -16,7 +16,7 @@ _NOTE = "user.synced"
 
 
 def shim(folder: pathlib.Path) -> pathlib.Path:
-    """Compiles the library to preload into `folder`, and returns its path."""
+    """Compiles the preloaded library into `folder`, and returns its path."""
     library = folder / "disk_faults.so"
     command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(_SOURCE), "-ldl"]
     subprocess.run(command, check=True)
@@ -24,7 +24,7 @@ def shim(folder: pathlib.Path) -> pathlib.Path:
 
 
 def is_possible(folder: pathlib.Path) -> bool:
-    """Whether there is a compiler, and the file system of `folder` keeps notes."""
+    """Whether there is a compiler, and the file system of `folder` has extended attributes."""
     try:
         os.setxattr(folder, _NOTE, b"")
         os.removexattr(folder, _NOTE)
@@ -40,13 +40,13 @@ def environment(
     count: pathlib.Path | None = None,
     kill_at: int | None = None,
 ) -> Mapping[str, str]:
-    """Returns the environment of a process.
+    """Returns the environment variables of a process.
 
     Args:
-      library: of `shim`.
-      folder: what is written below it counts.
-      count: the file of the number of writes so far, see `writes`; None = they are not counted.
-      kill_at: the number of the write at which the process is killed; None = it is not.
+      library: the library compiled by `shim`.
+      folder: only writes below this folder count.
+      count: the file that counts the writes, see `writes`; None = they are not counted.
+      kill_at: the number of the write at which the process is killed; None = never.
     """
     variables = {**os.environ, "LD_PRELOAD": str(library), "FAULTS_FOLDER": f"{folder.resolve()}/"}
     variables |= {"FAULTS_COUNT": str(count)} if count else {}
@@ -54,14 +54,14 @@ def environment(
 
 
 def writes(count: pathlib.Path) -> int:
-    """Returns how many writes, syncs and changes of names were counted in a file."""
+    """Returns the number of writes, syncs and renames that the file `count` holds."""
     return int.from_bytes(count.read_bytes()[:8], "little")
 
 
 def unsynced(folder: pathlib.Path) -> dict[pathlib.Path, int]:
     """Returns the files and folders below `folder` with changes that are not on disk.
 
-    The values are how many bytes of a file are; -1 for a folder, whose names are not.
+    The values are the bytes of a file that are on disk, or -1 for a folder with unsynced entries.
     """
     unsynced_files = {}
     for path in sorted(folder.rglob("*")):
@@ -80,7 +80,7 @@ def unsynced(folder: pathlib.Path) -> dict[pathlib.Path, int]:
 
 
 def cut(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Takes away from the files below `folder` what is not on disk; returns those files."""
+    """Removes unsynced data from the files below `folder`; returns the changed files."""
     lost = {path: synced_size for path, synced_size in unsynced(folder).items() if path.is_file()}
     for path, synced_size in lost.items():
         size = path.stat().st_size if synced_size else 0

@@ -1,7 +1,7 @@
-"""A hook of MkDocs: links to files outside docs/ become the names of these files.
+"""A MkDocs hook that replaces links to files outside docs/ by the link text.
 
-The site has pages of docs/ only. In the repository the same links lead to the files. An item of a
-list that links a Python name to its file becomes the name's documentation.
+The site only has the pages of docs/; in the repository the same links lead to the files. A list
+item that links a Python name to its file becomes the documentation of that name.
 """
 
 import re
@@ -9,13 +9,13 @@ from typing import Any
 
 _OUTSIDE = re.compile(r"\[([^\]\[]+)\]\(\.\./[^)]*\)|\[([^\]\[]+)\]\(mini/[^)]*\)")
 
-# - [`name`](../faith_jax/room/file.py): summary, which may go on in further lines. A name with a
-# dot, as in `room.file`, is that of the whole file.
+# Matches "- [`name`](../faith_jax/room/file.py): summary"; the summary may continue on more lines.
+# A name with a dot, such as `room.file`, stands for the whole file.
 NAMED = re.compile(r"^- \[`([\w.]+)`\]\(\.\./([\w/]+)\.py\): (.*(?:\n  .*)*)", re.M)
 
 
 def _directive(item: re.Match[str]) -> str:
-    """Returns what mkdocstrings replaces with the documentation of a name, or of a whole file."""
+    """Returns the mkdocstrings directive for the documentation of a name or of a whole file."""
     module = item[2].replace("/", ".")
     return f"\n::: {module if '.' in item[1] else f'{module}.{item[1]}'}\n"
 

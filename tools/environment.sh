@@ -1,11 +1,11 @@
 # Sourced by quickstart.sh, test.sh and docs.sh: makes the virtual environment and installs into it.
 #
-# usage: prepare_environment EXTRAS [FOLDER [newest]]   (such as "" or "[dev]"; .venv by default)
+# usage: prepare_environment EXTRAS [FOLDER [newest]]   (EXTRAS: "", "[dev]" ...; FOLDER: .venv)
 #
-# Sets PYTHON to its interpreter. "newest" takes the newest packages that setup.cfg allows, once; to
-# take newer ones later, remove the folder.
+# Sets PYTHON to the interpreter. "newest" installs the newest packages that setup.cfg allows; to
+# update them later, remove the folder.
 #
-# A version of Python is accepted if it has constraints: tools/constraints-VERSION.txt.
+# A Python version is accepted if it has constraints: tools/constraints-VERSION.txt.
 
 repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
@@ -24,8 +24,8 @@ accepted_version() {
     [ -f "$repository/tools/constraints-$version.txt" ] && echo "$version"
 }
 
-# Prints FAITH_JAX_PYTHON, or else the lowest accepted version that is installed: tests are run with
-# 3.11 alone.
+# Prints the path of FAITH_JAX_PYTHON, or else of the lowest accepted version that is installed,
+# because the tests are usually run with 3.11.
 find_python() {
   local candidate versions
   versions="$(accepted_versions)"
@@ -57,7 +57,7 @@ prepare_environment() {
   constraints="$repository/tools/constraints-$version.txt"
   wanted="$(cat "$repository/setup.cfg" "$repository/pyproject.toml" "$constraints" | cksum)"
   wanted+=" $release python $version extras $extras"
-  # An environment with more extras serves whoever needs fewer.
+  # An environment with more extras also serves callers that need fewer.
   if [ -x "$PYTHON" ] && grep -qsF "${wanted%]}" "$folder/installed"; then
     return
   fi
@@ -68,8 +68,8 @@ prepare_environment() {
     "$python" -m venv --clear "$folder"
   fi
   if [ "$release" = newest ]; then constraints=/dev/null; fi
-  # The pip that Python 3.11 comes with takes twice as long. Compiling all modules takes as long as
-  # the rest: Python compiles those that are imported, and keeps them unless it is told not to.
+  # The pip that comes with Python 3.11 takes twice as long. --no-compile saves half of the rest:
+  # Python compiles modules when they are first imported, and keeps them unless told not to.
   "$PYTHON" -m pip install --quiet --disable-pip-version-check "pip >= 25"
   "$PYTHON" -m pip install --quiet --disable-pip-version-check --constraint "$constraints" \
     $([ -n "${PYTHONDONTWRITEBYTECODE:-}" ] || echo --no-compile) --editable "$repository$extras"

@@ -3,9 +3,9 @@
     python tools/extract_paragraphs.py FOLDER... --output paragraphs.txt
 
 Reads each folder's Markdown (.md), plain text (.txt; a line is a paragraph) and JSON files (.json;
-every string in it). Front matter, headings, code, tables, templates and HTML tags go. What stays is
-a UTF-8 file with one paragraph a line: of 8 words or more, most of them in lower case, with a
-sentence's end, and each once.
+every string in it). Removes front matter, headings, code, tables, templates and HTML tags. Writes a
+UTF-8 file with one paragraph per line: those of 8 words or more, most of them in lower case, with a
+sentence end, each once.
 
 The same files give the same bytes.
 """
@@ -23,7 +23,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 MIN_WORDS = 8
-MIN_LOWER_CASE = 0.6  # of the words: fewer, and it is a list of names
+MIN_LOWER_CASE = 0.6  # share of lower-case words; a list of names has fewer
 _FRONT_MATTER = re.compile(r"\A---\s*\n.*?\n---\s*\n", re.DOTALL)
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{:.*?\}|\[\^[^\]]*\]:?", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
@@ -92,7 +92,7 @@ def _inline_text(token: Token) -> Iterator[str]:
 
 
 def strings_of(value: object) -> Iterator[str]:
-    """Yields every string inside a JSON value, parted at line breaks and HTML paragraphs."""
+    """Yields every string inside a JSON value, split at line breaks and HTML paragraphs."""
     if isinstance(value, str):
         yield from re.split(r"\n+|<br\s*/?>|</?p>", value)
     elif isinstance(value, dict):
@@ -104,12 +104,12 @@ def strings_of(value: object) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """Removes tags and addresses, resolves HTML entities, and leaves single spaces."""
+    """Removes tags and addresses, resolves HTML entities, and reduces white space to one space."""
     return " ".join(html.unescape(_URL.sub("", _TAG.sub("", text))).split())
 
 
 def is_running_text(paragraph: str) -> bool:
-    """Whether a paragraph has enough words, most in lower case, and ends as a sentence does."""
+    """Whether a paragraph has enough words, most in lower case, and ends like a sentence."""
     words = paragraph.split()
     if len(words) < MIN_WORDS or not _SENTENCE_END.search(paragraph):
         return False

@@ -1,21 +1,21 @@
-"""Prints how large the package is, how it is divided, how it reads, and how far options travel.
+"""Reports the package's size, structure and readability, or the functions that a command calls.
 
     python tools/house.py
     python tools/house.py --words statistics
     python tools/house.py --way reproduce faithdial --sample --models=t5=mini --output=out --dry-run
 
-Without `--way` it reads the code alone: lines by room (a folder or module below faith_jax), folders
-with many files, and guards. What is too much is marked with !; the exit status is 1 where too many
-names or summaries say nothing, or names in the tasks, the tests or the tools. A guard is an `if`
-that does nothing but raise, or an `except` that raises another error; its share is of the lines of
-code, which are neither blank, comments nor docstrings. A name says nothing if it is one of
-`EMPTY_NAMES`; its share is of all that parameters, assignments, loops and so on bind. A summary
-says nothing if it begins with "What", or with a participle, and a function's name if it is one word
-that is a participle, or private. `--words` lists them all, of a room or file.
+Without `--way` it only reads the code: lines by room (a folder or module below faith_jax), folders
+with many files, and guards. Figures above their limit are marked with !. The exit status is 1 if
+too many names, summaries or function names in the package say nothing, or too many names in the
+tasks, tests or tools. A guard is an `if` that only raises, or an `except` that raises another
+error; the share of guards is one of the lines of code, without blank lines, comments and
+docstrings. A name says nothing if it is in `EMPTY_NAMES`; the share counts all names bound by
+parameters, assignments, loops and so on. A summary says nothing if it begins with "What" or a
+participle; a function's name, if it is a single word that is a participle or private. `--words`
+lists all of these in a room or file.
 
-With `--way` it runs a command and lists the package's functions that were called, each once. Bodies
-of classes, comprehensions and lambdas do not count, nor does what is called while a module is
-imported.
+With `--way` it runs a command and lists the package's functions that were called, each once. It
+leaves out class bodies, comprehensions, lambdas, and calls during the import of a module.
 """
 
 import argparse
@@ -33,9 +33,9 @@ from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 MOST_FILES, MOST_SHARE, MOST_GUARDS, MOST_LINES = 15, 0.15, 0.08, 50_000
-PAPERS = "papers"  # the room that the library does not know
-MOST_EMPTY = 0.01  # of names, and of summaries
-# What a name tells a reader who does not know yet what it is.
+PAPERS = "papers"  # the room that the rest of the library does not import
+MOST_EMPTY = 0.01  # the largest share of names, and of summaries, that say nothing
+# Names that tell a new reader nothing about their value.
 # fmt: off
 EMPTY_NAMES = frozenset((
     "found", "it", "told", "given", "known", "one", "own", "made", "them", "this", "that",
@@ -48,18 +48,18 @@ _CITATION = r"(?-i:[A-Z]\w+ (19|20)\d\d\b)"  # "Steen 2023": a name may look lik
 _RIDDLE = re.compile(
     rf"(?!{_CITATION})(((Returns|Yields) )?what(ever)?\b|\w+(ed|en)\b(?! by))", re.IGNORECASE
 )
-# Rooms whose comments say why a computation is as it is.
+# Rooms with computations, which need comments that explain why.
 _NUMERICS = ("models", "decoding", "training", "statistics", "inference")
 
 
 class File(NamedTuple):
-    """What a file holds, in lines.
+    """The line counts of a file.
 
     Attributes:
-      path: below the package.
-      lines: all.
-      code: neither blank, nor comments, nor docstrings.
-      guards: of the code, those of guards.
+      path: relative to the package.
+      lines: all lines.
+      code: lines that are not blank, comments or docstrings.
+      guards: lines of code that belong to guards.
     """
 
     path: pathlib.PurePath
@@ -74,7 +74,7 @@ class File(NamedTuple):
 
 
 def read_file(path: pathlib.Path, package: pathlib.Path) -> File:
-    """Returns what a Python file holds."""
+    """Returns the line counts of a Python file."""
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     code = _code_lines(text) - set(_docstring_lines(tree))
@@ -84,7 +84,7 @@ def read_file(path: pathlib.Path, package: pathlib.Path) -> File:
 
 @functools.lru_cache(maxsize=1)
 def _nodes(tree: ast.AST) -> list[ast.AST]:
-    """Returns all nodes of a tree, which several counts walk through one after the other."""
+    """Returns all nodes of a tree; cached, since several counts walk through the same tree."""
     return list(ast.walk(tree))
 
 
@@ -116,12 +116,12 @@ def _guard_lines(tree: ast.AST) -> Iterator[int]:
 
 
 class Word(NamedTuple):
-    """A name that is bound, or the summary of a docstring.
+    """A bound name, a function's name, or the summary of a docstring.
 
     Attributes:
-      line: where it stands.
-      text: the name, or the summary.
-      is_empty: it says nothing.
+      line: the line number.
+      text: the name or the summary.
+      is_empty: whether it says nothing.
     """
 
     line: int
@@ -130,7 +130,7 @@ class Word(NamedTuple):
 
 
 def bindings(tree: ast.AST) -> Iterator[Word]:
-    """Yields the names that parameters, assignments, loops, imports' `as` and so on bind."""
+    """Yields the names bound by parameters, assignments, loops and so on."""
     for node in _nodes(tree):
         if isinstance(node, ast.arg):
             name = node.arg
@@ -151,7 +151,7 @@ def summaries(tree: ast.AST) -> Iterator[Word]:
 
 
 def function_names(tree: ast.AST) -> Iterator[Word]:
-    """Yields the names of functions; one word says nothing if it is private or a participle."""
+    """Yields the names of functions; a single private word or participle says nothing."""
     for node in _nodes(tree):
         if not isinstance(node, ast.FunctionDef) or node.name.startswith("__"):
             continue
@@ -165,7 +165,7 @@ _KINDS = {"names": bindings, "summaries": summaries, "functions": function_names
 
 
 def words_report(package: pathlib.Path) -> Iterator[str]:
-    """Yields how many names and summaries say nothing, by room, and comments in numerics."""
+    """Yields the shares of names and summaries that say nothing, by room, and comment densities."""
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     total: collections.Counter[str] = collections.Counter()
     for path in sorted(package.rglob("*.py")):
@@ -193,7 +193,7 @@ def words_report(package: pathlib.Path) -> Iterator[str]:
 
 
 def names_beside(repository: pathlib.Path) -> Iterator[str]:
-    """Yields the share of names that say nothing in the code beside the package."""
+    """Yields the share of names that say nothing in the tasks, tests and tools."""
     for folder in ("tasks", "tests", "tools"):
         names = [
             name
@@ -206,7 +206,7 @@ def names_beside(repository: pathlib.Path) -> Iterator[str]:
 
 
 def empty_words(path: pathlib.Path) -> Iterator[str]:
-    """Yields the names and summaries that say nothing, of a file or of a room's files."""
+    """Yields the names and summaries that say nothing in a file or in a room's files."""
     for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         for word in sorted(word for words_of in _KINDS.values() for word in words_of(tree)):
@@ -215,7 +215,7 @@ def empty_words(path: pathlib.Path) -> Iterator[str]:
 
 
 def report(package: pathlib.Path) -> Iterator[str]:
-    """Yields the lines of the report on a package's code; what is too much is marked with !."""
+    """Yields the lines of the report on a package's code; ! marks figures above their limit."""
     files = [read_file(path, package) for path in sorted(package.rglob("*.py"))]
     lines, code = sum(f.lines for f in files), sum(f.code for f in files)
     guards = sum(f.guards for f in files)
@@ -247,7 +247,7 @@ def _mark(too_much: bool) -> str:
 
 
 def way(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Runs a command, and returns the package's functions that were called: (file, name)."""
+    """Runs a command, and returns the package's functions that it called: (file, name)."""
     from faith_jax.cli import main
 
     package = str(REPOSITORY / "faith_jax")
@@ -261,7 +261,7 @@ def way(arguments: Sequence[str]) -> list[tuple[str, str]]:
             importing += {"call": 1, "return": -1}.get(event, 0)
         elif event == "call" and not importing and code.co_filename.startswith(package):
             name = code.co_qualname
-            is_function = code.co_flags & inspect.CO_OPTIMIZED  # the body of a class is not
+            is_function = code.co_flags & inspect.CO_OPTIMIZED  # not set for class bodies
             if is_function and "<" not in name.replace("<locals>", ""):
                 called[code.co_filename.removeprefix(package + "/"), name] = None
 
@@ -274,7 +274,7 @@ def way(arguments: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Prints the report, or a command's way; returns the exit status."""
+    """Prints the report, or the functions that a command calls; returns the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

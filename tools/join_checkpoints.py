@@ -2,8 +2,8 @@
 
     python tools/join_checkpoints.py --encoder=runs/a --decoder=runs/b --output=joined
 
-The token embedding, which both read, is the first one's, the output layer the second one's. The
-output is a folder of Hugging Face's form, with the second one's tokenizer.
+The shared token embedding comes from the first model, the output layer from the second. The output
+is a folder in Hugging Face format, with the tokenizer of the second.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def joined(first: Checkpoint, second: Checkpoint) -> Checkpoint:
     """Returns the second checkpoint with the first one's encoder and token embedding.
 
     Raises:
-      ConfigError: where their dimensions differ.
+      ConfigError: the dimensions of the two differ.
     """
     first_params, second_params = flatten(first.params), flatten(second.params)
     shapes = [

@@ -5,17 +5,18 @@
       --gin.INPUT_FILE=rows.jsonl --gin.INFER_OUTPUT_DIR=responses
     python tools/judge_mini.py table rows.jsonl responses/predictions.jsonl [--faults faults.jsonl]
 
-The first command makes a row of each topic with 1, 2, 3 and 4 arguments a side, and two rows with
-other numbers on the two sides. The last one prints for each number of arguments, and for all:
+The first command makes rows of each topic: with 1, 2, 3 and 4 arguments a side, and two with
+different numbers on the two sides. The last command prints, for each number of arguments and for
+all:
 
 - finished: responses that end by themselves;
 - recall, precision: the mean of `argument_recall` and `argument_precision`, at a threshold of 0.8;
-- no numbers: responses without a count or a majority ("most", "a few", "two") that was not given;
-- own words: responses whose words are all in the query, the arguments, or among function words and
-  framing words ("supporters", "argue"): none is garbled;
-- two views: responses that say of both sides whose view it is.
+- no numbers: responses without counts or majorities ("most", "a few", "two") that were not given;
+- own words: responses that only have words of the query and the arguments, function words and
+  framing words ("supporters", "argue"), so no garbled words;
+- two views: responses that say who holds the view of each side.
 
-With --faults the rows that miss one of these are written with what they miss.
+With --faults the rows that miss any of these are written with the names of the missed measures.
 """
 
 import argparse
@@ -54,7 +55,7 @@ MEASURES = ("finished", "recall", "precision", "no numbers", "own words", "two v
 
 
 def make_rows(topics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the rows of topics, with the first arguments of each side."""
+    """Returns rows for each topic, with the first arguments of each side."""
     return [
         {
             "id": f"{topic['id']}-{pro}-{con}",
@@ -68,7 +69,7 @@ def make_rows(topics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def judge(row: Mapping[str, Any], response: str, finished: bool) -> dict[str, float]:
-    """Returns the measures of a response, each in [0, 1], 1 = as it should be."""
+    """Returns the measures of a response, each in [0, 1], 1 = perfect."""
     arguments = [*row["pro"], *row["con"]]
     told_groups = tell_arguments(response, arguments, row["query"])
     input_words = {word for text in (row["query"], *arguments) for word in lower_words(text)}
@@ -94,7 +95,7 @@ def table(judged: Sequence[tuple[Mapping[str, Any], Mapping[str, float]]]) -> st
         size = f"{len(row['pro'])} and {len(row['con'])}"
         for name in (size, "all"):
             groups.setdefault(name, []).append(measures)
-    groups["all"] = groups.pop("all")  # the last line
+    groups["all"] = groups.pop("all")  # moves it to the last line
     lines = [f"| arguments | responses | {' | '.join(MEASURES)} |", "| --- " * 8 + "|"]
     for name, judgements in groups.items():
         means = [statistics.fmean(measures[key] for measures in judgements) for key in MEASURES]
@@ -104,7 +105,7 @@ def table(judged: Sequence[tuple[Mapping[str, Any], Mapping[str, float]]]) -> st
 
 
 def read(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Returns the rows of a JSON Lines file; raises InputError where it cannot be read."""
+    """Returns the rows of a JSON Lines file; raises InputError if it cannot be read."""
     try:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:

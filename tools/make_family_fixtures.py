@@ -1,10 +1,10 @@
-"""Writes what Transformers computes with tiny models of each family (needs the parity extra).
+"""Writes reference outputs of Transformers for tiny models of each family (extra `parity`).
 
     python tools/make_family_fixtures.py [NAME ...]
 
-For each model, tests/testdata/families gets its config.json, for T5 also generation_config.json,
-its tensors' names and shapes, and inputs with expected outputs: tests/testdata/families/README.md
-says which. Weights are drawn by tests/checkpoints/family_folders.py.
+For each model, writes to tests/testdata/families its config.json (for T5 also
+generation_config.json), its tensors' names and shapes, and inputs with expected outputs, listed in
+tests/testdata/families/README.md. tests/checkpoints/family_folders.py draws the weights.
 """
 
 import json
@@ -114,9 +114,9 @@ _T5 = {
     "tie_word_embeddings": False,
     "decoder_start_token_id": 0,
 }
-# Their folders have a generation_config.json too.
+# Architectures whose folders also have a generation_config.json.
 _GENERATING = ("T5ForConditionalGeneration", "T5GemmaForConditionalGeneration")
-# Name: architecture, settings, and fields of config.json that are then put back to older forms.
+# Name: architecture, settings, and fields of config.json that are then set to their older forms.
 MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "t5_v1_1": ("T5ForConditionalGeneration", _T5, {}),
     "t5_v1_0": (
@@ -398,7 +398,7 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 def save(
     folder: pathlib.Path, architecture: str, settings: dict[str, Any], older: dict[str, Any]
 ) -> None:
-    """Writes config.json and the tensors' shapes, as Transformers saves such a model."""
+    """Writes the config files and the tensors' shapes of a model as Transformers saves it."""
     with tempfile.TemporaryDirectory() as scratch:
         scratch_folder = pathlib.Path(scratch)
         make_folder(scratch_folder, architecture, settings, older)

@@ -1,9 +1,9 @@
-"""Makes faith_jax/runs/judges/references.json: what the judges' own code says of tiny models.
+"""Makes faith_jax/runs/judges/references.json: the scores of the judges' own code for tiny models.
 
-The models are those of `faith_jax.runs.judges.reference_models`. The authors' code runs as it is,
-from clones of their repositories, which are no part of this project; where a judge has none but a
-model card, Transformers computes what that says. It needs Transformers 4, for which the authors'
-code was written, and so an environment of its own:
+The models are those of `faith_jax.runs.judges.reference_models`. The authors' code runs unchanged,
+from clones of their repositories, which are not part of this project. For judges that only have a
+model card, Transformers computes what the card describes. The authors' code was written for
+Transformers 4 and so needs an environment of its own:
 
     python tools/make_judge_references.py models MODELS
     git clone https://github.com/Liyan06/MiniCheck CLONES/MiniCheck      # and the others of CODE
@@ -21,7 +21,7 @@ import types
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 REFERENCES = REPOSITORY / "faith_jax" / "runs" / "judges" / "references.json"
-# The repositories whose code runs; the others are model cards.
+# The repositories whose code runs; the other judges only have model cards.
 CODE = {
     "minicheck_flan_t5_large": "MiniCheck",
     "minicheck_roberta_large": "MiniCheck",
@@ -53,14 +53,14 @@ def write_models(folder):
 
 
 def prepare_libraries(clones):
-    """Makes the authors' code importable without what it does not use here."""
+    """Makes the authors' code importable without the libraries that it does not need here."""
     import nltk.tokenize
     import nltk.tokenize.punkt
     import torch
     import transformers
 
-    # Punkt's English model has to be downloaded. No sentence here has an abbreviation, so that
-    # Punkt without a model divides them alike.
+    # Punkt's English model would have to be downloaded. No sentence here has an abbreviation, so
+    # Punkt splits them the same way without a model.
     splitter = nltk.tokenize.punkt.PunktSentenceTokenizer()
     words = nltk.tokenize.destructive.NLTKWordTokenizer()
 
@@ -72,7 +72,7 @@ def prepare_libraries(clones):
 
     for module in (nltk, nltk.tokenize):
         module.sent_tokenize, module.word_tokenize = split, split_words
-    # AlignScore and FactCG import what trains them.
+    # AlignScore and FactCG import training libraries.
     lightning = types.ModuleType("pytorch_lightning")
     lightning.LightningModule = type(
         "LightningModule", (torch.nn.Module,), {"save_hyperparameters": lambda self, *_, **__: None}
@@ -87,7 +87,7 @@ def prepare_libraries(clones):
 
 @contextlib.contextmanager
 def published_as(folder):
-    """Makes Transformers open a folder, whatever name the authors' code asks for."""
+    """Makes Transformers open this folder for any name that the authors' code asks for."""
     import transformers
 
     classes = [
@@ -115,7 +115,7 @@ def published_as(folder):
 
 
 def minicheck(folder, rows, name):
-    """MiniCheck: minicheck/minicheck.py."""
+    """Returns the scores of MiniCheck, by minicheck/minicheck.py."""
     module = importlib.import_module("minicheck.minicheck")
     model = {"t5": "flan-t5-large", "roberta": "roberta-large", "deberta": "deberta-v3-large"}
     key = next(key for key in model if key in name)
@@ -125,7 +125,7 @@ def minicheck(folder, rows, name):
 
 
 def factcg(folder, rows, name):
-    """FactCG: factcg/inference.py."""
+    """Returns the scores of FactCG, by factcg/inference.py."""
     module = importlib.import_module("factcg.inference")
     with published_as(folder):
         judge = module.Inferencer(batch_size=1, verbose=False)
@@ -133,7 +133,10 @@ def factcg(folder, rows, name):
 
 
 def alignscore(folder, rows, name):
-    """AlignScore: src/alignscore/inference.py, with the tensors renamed as docs/judges.md says."""
+    """Returns AlignScore's scores, by src/alignscore/inference.py, with renamed tensors.
+
+    docs/judges.md describes the renaming.
+    """
     import torch
     import transformers
     from safetensors.torch import load_file
@@ -161,7 +164,7 @@ def alignscore(folder, rows, name):
     judge.nlg_eval_mode, judge.disable_progress_bar_in_inference = "nli_sp", True
     scores = []
     for row in rows:
-        # NLTK keeps white space in front of the first sentence, which the card's reader drops.
+        # NLTK keeps white space before the first sentence; the card's reader drops it.
         texts = row["grounding"].strip(), row["response"].strip()
         score = judge.nlg_eval([texts[0]], [texts[1]])[1]
         scores.append(float(score[0]))
@@ -170,7 +173,7 @@ def alignscore(folder, rows, name):
 
 @contextlib.contextmanager
 def published_config(config):
-    """Makes AutoConfig return a config."""
+    """Makes AutoConfig return this config."""
     import transformers
 
     former = transformers.AutoConfig.from_pretrained
@@ -182,7 +185,7 @@ def published_config(config):
 
 
 def summac(folder, rows, name):
-    """SummaC: summac/model_summac.py, as in its README; where nothing counts there is no score."""
+    """Returns SummaC's scores, by summac/model_summac.py as in its README; None = no sentences."""
     import torch
     from safetensors.torch import load_file
 
@@ -206,20 +209,20 @@ def summac(folder, rows, name):
 
 
 def prepare_imager(imager):
-    """Makes SummaC's reader of pairs read all of a grounding, with today's Transformers."""
+    """Makes SummaC's imager read the whole grounding, and work with current Transformers."""
     imager.max_doc_sents = 10**6
     imager.load_nli()
     encode = imager.tokenizer.batch_encode_plus
 
     def encode_pairs(pairs, truncation_strategy, **options):
-        # Transformers no longer takes both ways of saying what is cut; nothing is, here.
+        # Transformers no longer accepts `truncation_strategy`, and nothing here is truncated.
         return encode(pairs, **options)
 
     imager.tokenizer.batch_encode_plus = encode_pairs
 
 
 def unieval(folder, rows, name):
-    """UniEval: metric/evaluator.py."""
+    """Returns the scores of UniEval, by metric/evaluator.py."""
     module = importlib.import_module("metric.evaluator")
     cls = module.FactEvaluator if name == "unieval_fact" else module.SumEvaluator
     with published_as(folder):
@@ -231,7 +234,7 @@ def unieval(folder, rows, name):
 
 
 def scale(folder, rows, name):
-    """SCALE: scale_score/utils.py; the mean over sentences is the card's."""
+    """Returns SCALE's scores, by scale_score/utils.py, averaged over sentences as our card does."""
     import nltk
 
     module = importlib.import_module("scale_score.scorer")
@@ -246,20 +249,20 @@ def scale(folder, rows, name):
 
 
 def lettucedetect(folder, rows, name):
-    """LettuceDetect: lettucedetect/detectors/transformer.py, with one passage."""
+    """Returns LettuceDetect's scores, by detectors/transformer.py, with one passage."""
     detector = importlib.import_module("lettucedetect.detectors.transformer")
     judge = detector.TransformerDetector(str(folder), device="cpu")
     scores = []
     for row in rows:
         question = row["query"] if name == "lettucedetect_qa" else None
         tokens = judge.predict([row["grounding"]], row["response"], question, "tokens")
-        # The last one is the special token behind the response.
+        # The last token is the special token after the response.
         scores.append(1 - max(token["prob"] for token in tokens[:-1]) if tokens[1:] else None)
     return scores
 
 
 def first_token_logits(folder, texts, limit):
-    """Returns the logits of a T5's first token."""
+    """Yields a T5's tokenizer and its logits of the first output token, for each text."""
     import torch
     import transformers
 
@@ -273,7 +276,7 @@ def first_token_logits(folder, texts, limit):
 
 
 def nli_t5(folder, rows, name):
-    """TRUE's and TrueTeacher's model cards: the probability of "1" over the whole vocabulary."""
+    """Returns the probability of "1" in the whole vocabulary, as TRUE's and TrueTeacher's cards."""
     texts = [f"premise: {row['grounding']} hypothesis: {row['response']}" for row in rows]
     return [
         float(logits.softmax(-1)[tokenizer("1").input_ids[0]])
@@ -282,8 +285,11 @@ def nli_t5(folder, rows, name):
 
 
 def attrscore(folder, rows, name):
-    """AttrScore's README: its prompt; the probability of the first of three words is the card's."""
-    # The prompt is read from the card, which quotes it.
+    """Returns, for the prompt of AttrScore's README, the probability of the first of three words.
+
+    The three words are those of our card.
+    """
+    # Our card quotes the prompt.
     import tomllib
 
     card = tomllib.loads(
@@ -302,7 +308,7 @@ def attrscore(folder, rows, name):
 
 
 def hhem(folder, rows, name):
-    """The code of HHEM-2.1-Open: a T5ForTokenClassification, of which the first token counts."""
+    """Returns HHEM-2.1-Open's scores, from the first token of a T5ForTokenClassification."""
     import torch
     import transformers
     from safetensors.torch import load_file
@@ -331,7 +337,7 @@ def hhem(folder, rows, name):
 
 
 def wecheck(folder, rows, name):
-    """WeCheck's model card: the sigmoid of the first logit of two texts."""
+    """Returns WeCheck's scores: the sigmoid of the first logit, as its model card says."""
     import torch
     import transformers
 
@@ -367,7 +373,7 @@ JUDGES = {
 
 
 def commit_of(clone):
-    """Returns the first digits of a clone's commit."""
+    """Returns the first digits of a clone's commit hash."""
     import subprocess
 
     command = ["git", "-C", str(clone), "rev-parse", "--short=12", "HEAD"]
@@ -394,7 +400,7 @@ def write_scores(models, clones, names):
 
 
 def main():
-    """Runs a step."""
+    """Runs the step that the command line names."""
     step, *folders = sys.argv[1:]
     if step == "models":
         write_models(pathlib.Path(folders[0]))

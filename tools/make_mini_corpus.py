@@ -2,22 +2,22 @@
 
     python tools/make_mini_corpus.py TEXT... --output FOLDER [--examples 300000] [--seed 0]
 
-Each TEXT is a UTF-8 file with one paragraph a line. The output is `train.jsonl` and
-`validation.jsonl` in FOLDER, of rows {"id", "inputs", "targets"}: what the SeqIO task
-`text_to_text` reads. Every hundredth paragraph is kept for validation, before any example is made.
+Each TEXT is a UTF-8 file with one paragraph per line. Writes `train.jsonl` and `validation.jsonl`
+to FOLDER, with rows {"id", "inputs", "targets"} for the SeqIO task `text_to_text`. Every hundredth
+paragraph is kept for validation, before any example is made.
 
 The examples teach a model to fill gaps (span corruption, Raffel 2020, section 3.1.4) and to
-restate what it reads: to copy it, to copy a part that is named, to put sentences into an order, to
-merge the groups of a list into running text, with link phrases, whole or as "that" clauses, and to
-tell what one text has and its merged form lacks, or has too much. In many examples words are
-replaced by words that nobody has read (mini_noise.py).
+restate its input: to copy it, to copy a named part, to put sentences in order, to merge the groups
+of a list into running text (with link phrases, whole or as "that" clauses), and to find the
+sentence that a merged text lacks or adds. In many examples words are replaced by words that occur
+in no text (mini_noise.py).
 
 With --responses some examples are a query and the arguments of two sides, told as two views
-(mini_responses.py). With --checks some ask whether a text tells only what is given, or all of it:
-in lists of words, in passages, in paraphrases or in arguments in several wordings (mini_checks.py).
-Paraphrases come from --versions, files of one book in several translations with the same verse in
-the same line. Wordings come from --topics: rows {"query", "pro", "con"} with lists of arguments,
-each a list of its wordings (docs/mini/wordings.jsonl).
+(mini_responses.py). With --checks some ask whether a text tells only, or all of, the given content:
+lists of words, passages, paraphrases or arguments in several wordings (mini_checks.py).
+Paraphrases come from --versions: several translations of one book, with the same verse in the same
+line. Wordings come from --topics: rows {"query", "pro", "con"} with lists of arguments, each a list
+of its wordings (docs/mini/wordings.jsonl).
 
 The same texts, options and seed give the same bytes.
 """
@@ -43,21 +43,21 @@ from faith_jax.core.files import atomic_file
 from faith_jax.core.templates import curly_braces
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
-VALIDATION_EVERY = 100  # paragraphs
-VALIDATION_SHARE = 500  # an example for so many of training
-MOST_SENTENCES = 6  # of an example
-# How many an example has: most have few, so that several examples fit a packed row.
+VALIDATION_EVERY = 100  # one paragraph in 100 is kept for validation
+VALIDATION_SHARE = 500  # training examples for each validation example
+MOST_SENTENCES = 6  # in an example
+# Most examples have few sentences, so that several examples fit in a packed row.
 SENTENCES, SENTENCE_WEIGHTS = (1, 2, 3, 4, 5, 6), (5, 40, 20, 15, 10, 10)
-MAX_WORDS = 110  # of an input's text: about 160 tokens
+MAX_WORDS = 110  # in an input's text: about 160 tokens
 MIN_VERSE_WORDS = 4
-VERSES = 40  # that are kept for validation together
-TOPICS_EVERY = 12  # one of so many is kept for validation
+VERSES = 40  # consecutive verses that are kept for validation together
+TOPICS_EVERY = 12  # one topic in 12 is kept for validation
 _VERSE = re.compile(r"^(\[\d+:\d+\]|#.*)")
 NOISE_DENSITY, MEAN_SPAN = 0.15, 3
 
 
 def corrupt_spans(text: str, rng: random.Random) -> Example:
-    """Replaces spans of about 3 words, 15% of all, by extra ids, which the targets spell out."""
+    """Replaces spans of about 3 words (15% of all) by extra ids, which the targets spell out."""
     words = text.split()
     spans = max(1, round(len(words) * NOISE_DENSITY / MEAN_SPAN))
     starts = sorted(rng.sample(range(len(words)), min(spans, len(words))))
@@ -78,7 +78,7 @@ def corrupt_spans(text: str, rng: random.Random) -> Example:
 
 
 def copy(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
-    """All of the text, or one sentence that is named by its place."""
+    """Asks for a copy of the whole text, or of one sentence named by its position."""
     paragraph = " ".join(sentences)
     if len(sentences) == 1 or rng.random() < 0.5:
         return Example(rng.choice(("copy: ", "repeat: ", "text: ")) + paragraph, paragraph)
@@ -88,7 +88,7 @@ def copy(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
 
 
 def reorder(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
-    """Numbered sentences, and the order in which they are told."""
+    """Asks for numbered sentences in a given order."""
     order = rng.sample(range(len(sentences)), len(sentences))
     numbered = " ".join(f"({i + 1}) {s}" for i, s in enumerate(sentences))
     order_text = " ".join(str(i + 1) for i in order)
@@ -96,9 +96,9 @@ def reorder(sentences: Sequence[str], text: Text, rng: random.Random) -> Example
 
 
 def merge(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
-    """Two groups of sentences, told as running text with link phrases; a key may pick one.
+    """Asks to tell two groups of sentences, or one that is named, as text with link phrases.
 
-    The list may have a title, a question, that the told text seldom takes up.
+    The list may have a question as its title, which the told text seldom repeats.
     """
     groups, keys = mini_texts.two_groups(sentences, rng)
     fields = [(key, " ".join(group)) for key, group in zip(keys, groups, strict=True)]
@@ -123,7 +123,7 @@ def merge(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
 
 
 def compare(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
-    """A list, and a telling of it that may lack a sentence or have one too much: which one."""
+    """Asks which sentence of a list its retelling lacks or adds, if any."""
     listed, told_sentences = list(sentences), list(sentences)
     kind = rng.choice(("same", "missing", "added"))
     odd = rng.randrange(len(sentences))
@@ -155,7 +155,7 @@ def _listed(fields: Sequence[tuple[str, str]], rng: random.Random) -> str:
 
 
 def _answered(inputs: str, answer: str) -> Example:
-    """Puts the target between curly braces where the input has them."""
+    """Puts the target in curly braces if the input uses them."""
     if inputs.startswith("{"):
         return Example(inputs, curly_braces([("response", answer)]))
     return Example(inputs, answer)
@@ -167,12 +167,12 @@ _KINDS: tuple[tuple[float, Callable[[Sequence[str], Text, random.Random], Exampl
 
 
 class Shares(NamedTuple):
-    """How many examples are responses and questions of yes or no; the others restate.
+    """The shares of yes/no questions and of responses; the other examples restate their input.
 
     Attributes:
-      checks: in [0, 1].
-      responses: in [0, 1].
-      materials: what the checks are about, of `mini_checks.MATERIALS`.
+      checks: share of yes/no questions, in [0, 1].
+      responses: share of responses, in [0, 1].
+      materials: the materials of the questions, from `mini_checks.MATERIALS`.
     """
 
     checks: float = 0.0
@@ -184,12 +184,12 @@ NO_SHARES = Shares()
 
 
 def make_example(text: Text, rng: random.Random, shares: Shares = NO_SHARES) -> Example:
-    """Draws one example, from a paragraph or from sentences of anywhere.
+    """Draws one example, from a paragraph or from sentences anywhere in the text.
 
     Args:
-      text: whose sentences it is made of.
-      rng: draws.
-      shares: of responses, and of questions that are answered by yes or no.
+      text: the source of paragraphs and sentences.
+      rng: the random generator.
+      shares: the shares of responses and of yes/no questions.
     """
     kind = rng.random()
     if kind < shares.checks:
@@ -219,18 +219,18 @@ def examples(
     max_tokens: int,
     shares: Shares = NO_SHARES,
 ) -> Iterator[Example]:
-    """Yields `count` examples made of a text.
+    """Yields `count` examples made from a text.
 
     Args:
-      text: whose sentences they are made of.
-      count: how many.
-      seed: another seed draws other examples; its last word names the part, for errors.
-      max_tokens: longest inputs and targets, in tokens of english_4096, end token included;
-        longer examples are drawn anew.
+      text: the source of paragraphs and sentences.
+      count: the number of examples.
+      seed: seeds the draws; its last word names the split in error messages.
+      max_tokens: the most tokens of english_4096 in inputs and in targets, with the end token;
+        longer examples are drawn again.
       shares: see `make_example`.
 
     Raises:
-      InputError: where they hold too few sentences that can stand alone.
+      InputError: the text has too few sentences that can stand alone.
     """
     rng = random.Random(seed)
     vocabulary = load_vocabulary()
@@ -247,10 +247,10 @@ def examples(
 
 
 def read_paragraphs(paths: Sequence[pathlib.Path]) -> list[str]:
-    """Returns the different lines of the files, single-spaced.
+    """Returns the distinct lines of the files, single-spaced.
 
     Raises:
-      InputError: where a file cannot be read as UTF-8.
+      InputError: a file cannot be read as UTF-8.
     """
     lines: dict[str, None] = {}
     for path in paths:
@@ -266,10 +266,10 @@ def read_versions(paths: Sequence[pathlib.Path]) -> list[list[str]]:
     """Returns the verses that have two or more different wordings, in the order of the book.
 
     Args:
-      paths: a book's translations; a line is a verse, "[chapter:verse] text" or only its text.
+      paths: a book's translations, with a verse per line: "[chapter:verse] text" or only the text.
 
     Raises:
-      InputError: where a file cannot be read as UTF-8, or they have other numbers of lines.
+      InputError: a file cannot be read as UTF-8, or the files differ in their number of lines.
     """
     books: list[list[str]] = []
     for path in paths:
@@ -294,7 +294,7 @@ def read_topics(path: pathlib.Path) -> list[Topic]:
     """Returns the topics of a JSON Lines file.
 
     Raises:
-      InputError: where it cannot be read, or a topic lacks a query or two wordings of an argument.
+      InputError: the file cannot be read, or a topic lacks a query or an argument's second wording.
     """
     topics = []
     try:
@@ -310,7 +310,7 @@ def read_topics(path: pathlib.Path) -> list[Topic]:
 
 
 def write(path: pathlib.Path, rows: Iterator[Example], split: str) -> None:
-    """Writes a part, which appears whole or not at all."""
+    """Writes a split; its file appears only once complete."""
     with atomic_file(path) as beside, beside.open("w", encoding="utf-8") as file:
         for number, example in enumerate(rows):
             row = {"id": f"{split}-{number}", **example._asdict()}
@@ -318,7 +318,7 @@ def write(path: pathlib.Path, rows: Iterator[Example], split: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Reads the texts and writes both parts; returns the exit status."""
+    """Reads the texts and writes both splits; returns the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,7 +1,7 @@
-"""Writes Wizard of Wikipedia's train.json of the claims that `mini_nli` was trained on.
+"""Writes `mini_nli`'s training claims in the format of Wizard of Wikipedia's train.json.
 
-Each dialogue is about an article: the Wizard says what a sentence supports. `faith-jax
-mutate-claims` makes training claims of the file (docs/dialfact.md).
+Each dialogue is about an article: the Wizard makes claims that its sentences support. `faith-jax
+mutate-claims` makes training claims from the file (docs/dialfact.md).
 """
 
 import argparse
@@ -19,7 +19,7 @@ ASKED = "What else do you know?"
 
 
 def dialogues(claims: Sequence[Claims]) -> Iterator[dict[str, Any]]:
-    """Yields a dialogue for each article and each wording of what its sentences support."""
+    """Yields a dialogue for each article and each wording of its supported claims."""
     for title, title_claims in itertools.groupby(claims, lambda claim: claim.title):
         article_claims = list(title_claims)
         sentences = [claim.sentence for claim in article_claims]

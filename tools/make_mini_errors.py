@@ -2,12 +2,11 @@
 
     python tools/make_mini_errors.py docs/mini/wordings.jsonl errors.jsonl
 
-For one topic of 12, those that tools/make_mini_pairs.py keeps for validation, responses tell one to
-three arguments a side. In half of them an argument is told that was not given, in half one that
-was given is left out, independently of each other. Rows have the form of the data set
-`npov_detection`. The field `slice` is "unparaphrased" or "paraphrased": no argument is told in the
-wording in which it was given. In `slice_by_count`, "…, equal" has the rows that tell as many
-arguments as they were given.
+Takes one topic in 12, those that tools/make_mini_pairs.py keeps for validation. Responses tell one
+to three arguments a side. Half of them add an argument that was not given, and independently half
+leave out a given one. Rows have the format of the data set `npov_detection`. The field `slice` is
+"unparaphrased", or "paraphrased" if no argument is told in its given wording. In `slice_by_count`,
+"…, equal" marks rows that tell as many arguments as were given.
 """
 
 import json
@@ -25,7 +24,7 @@ from make_mini_corpus import TOPICS_EVERY
 from mini_texts import Text
 
 SIDES = ("pro", "con")
-RESPONSES = 24  # to a topic
+RESPONSES = 24  # for each topic
 
 
 def rows(topics: list[Any], paraphrased: bool, seed: int = 3) -> Iterator[dict[str, Any]]:

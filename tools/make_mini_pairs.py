@@ -3,16 +3,16 @@
     python tools/make_mini_pairs.py docs/mini/wordings.jsonl --output FOLDER/text_to_text \
         [--versions bible/*.txt] [--wordnet dict] [--pairs 200000]
 
-Sentences are arguments in several wordings (docs/mini/wordings.jsonl), and verses of translations
-of one book. One of both sentences of a pair may stand behind a link phrase ("Supporters say that"),
-as in responses.
+Sentences are arguments in several wordings (docs/mini/wordings.jsonl), and verses of one book in
+several translations. One of the two sentences of a pair may follow a link phrase ("Supporters say
+that"), as in responses.
 
 - entailment: the same words, another wording, words of the same meaning, or a part of the premise;
-- neutral: another argument of the topic or a verse nearby, more than the premise says, or a word
-  that is not the premise's;
+- neutral: another argument of the topic, a verse nearby, more than the premise says, or words that
+  are not in the premise;
 - contradiction: a negation, an antonym, or another number.
 
-One topic of 12 and one of 12 stretches of verses are kept for validation. The same files, options
+One topic in 12 and one stretch of 40 verses in 100 are kept for validation. The same files, options
 and seed give the same bytes.
 """
 
@@ -45,7 +45,7 @@ from faith_jax.papers.dialfact.antonyms import load_antonyms
 from faith_jax.papers.dialfact.negation_rules import negations
 
 Synonyms = Mapping[str, Sequence[str]]
-# Kinds of pairs, by their label, and how often each is drawn.
+# Kinds of pairs, with their label and how often each is drawn (relative weights).
 KINDS = {
     "same": (NliLabel.ENTAILMENT, 20),
     "reworded": (NliLabel.ENTAILMENT, 30),
@@ -55,8 +55,8 @@ KINDS = {
     "foreign": (NliLabel.NEUTRAL, 8),
     "opposite": (NliLabel.CONTRADICTION, 11),
 }
-CLAIM_SHARE = 0.3  # of the pairs, where there are claims
-# How often a kind's hypothesis gets words of similar meaning.
+CLAIM_SHARE = 0.3  # share of pairs made from claims, if there are any
+# How often words in a kind's hypothesis are replaced by words of similar meaning.
 SYNONYM_SHARES = {"same": 0.75, "part": 0.5, "reworded": 0.3, "other": 0.3}
 _NUMBER = re.compile(r"\d+")
 _PARTS = re.compile(r"(\W*)(.*?)(\W*)")
@@ -68,13 +68,13 @@ _TAKEN_AWAY = re.compile(r"\b(?:not|never) |\bno longer ")
 
 
 class Sentences(NamedTuple):
-    """What pairs are made of.
+    """The material that pairs are made from.
 
     Attributes:
-      groups: sentences that are about one subject, each in one wording or more.
-      text: for link phrases and noise.
-      synonyms: of words in lower case.
-      claims: on sentences of an encyclopedia; may be none.
+      groups: groups of sentences about one subject, each sentence in one or more wordings.
+      text: the source of link phrases and noise.
+      synonyms: the synonyms of lower-case words.
+      claims: claims about sentences of an encyclopedia; may be empty.
     """
 
     groups: Sequence[Sequence[Sequence[str]]]
@@ -84,7 +84,7 @@ class Sentences(NamedTuple):
 
 
 def pairs(sentences: Sentences, count: int, seed: str) -> Iterator[Example]:
-    """Yields pairs as what a model reads and writes."""
+    """Yields pairs as inputs and targets of a model."""
     rng = random.Random(seed)
     names, shares = list(KINDS), [share for _, share in KINDS.values()]
     pair_count = 0
@@ -104,7 +104,7 @@ def pairs(sentences: Sentences, count: int, seed: str) -> Iterator[Example]:
 
 
 def _pair(kind: str, sentences: Sentences, rng: random.Random) -> tuple[str, str] | None:
-    """Returns premise and hypothesis, or None where the draw allows no such pair."""
+    """Returns premise and hypothesis, or None if the drawn sentences allow no pair of this kind."""
     group = rng.choice(sentences.groups)
     first, second = rng.sample(range(len(group)), 2)
     wordings = list(group[first])
@@ -158,7 +158,7 @@ def _pair(kind: str, sentences: Sentences, rng: random.Random) -> tuple[str, str
         return None
     if rng.random() < 0.55:
         linked = mini_texts.linked(mini_responses.link(rng), hypothesis, text)
-        # A response's sentence is the hypothesis of a hallucination, and the premise of coverage.
+        # A response's sentence is a hypothesis when scoring hallucination, a premise for coverage.
         if rng.random() < 0.6 or kind in ("opposite", "foreign", "more", "part"):
             hypothesis = linked
         else:
@@ -175,7 +175,7 @@ def _beginning(sentence: str, rng: random.Random) -> str | None:
 
 
 def _with_foreign_words(sentence: str, sentences: Sentences, rng: random.Random) -> str:
-    """Replaces one to three words by others that the sentence does not have."""
+    """Replaces one to three words by words from other sentences or rare words."""
     words = sentence.split()
     for _ in range(rng.choice((1, 1, 2, 3))):
         place = rng.randrange(len(words))
@@ -190,7 +190,7 @@ def _with_foreign_words(sentence: str, sentences: Sentences, rng: random.Random)
 
 
 def opposite(sentence: str, rng: random.Random) -> str | None:
-    """Negates a sentence, or puts an antonym or another number into it; None = it cannot."""
+    """Negates a sentence, or inserts an antonym or another number; None = none of these works."""
     ways = [_negated, _with_antonym, _with_other_number]
     rng.shuffle(ways)
     for way in ways:
@@ -236,7 +236,7 @@ def _with_other_number(sentence: str, rng: random.Random) -> str | None:
     return sentence[: match.start()] + str(new_number) + sentence[match.end() :]
 
 
-# Words whose most frequent meaning as a noun is seldom meant.
+# Words that are seldom used in the most frequent sense of the noun; their synonyms would mislead.
 _COMMON = frozenset(
     """will done does have being less more most well must like just even only very work make made
     take need want come give""".split()  # noqa: SIM905
@@ -244,7 +244,7 @@ _COMMON = frozenset(
 
 
 def with_synonyms(sentence: str, synonyms: Synonyms, rng: random.Random) -> str:
-    """Replaces words that have synonyms: few, most or all of them."""
+    """Replaces some, most or all of the words that have synonyms."""
     share = rng.choice((0.3, 0.6, 1.0))
 
     def other(match: re.Match[str]) -> str:
@@ -262,7 +262,7 @@ def read_vectors(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Writes both parts; returns the exit status."""
+    """Writes both splits; returns the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -307,7 +307,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 everything, everything, [], mini_texts.lower_case_words(everything),
                 pieces=mini_texts.vocabulary_pieces(everything),
             )  # fmt: skip
-            # Seven of ten draws are arguments.
+            # Repeats arguments so that they make up seven of ten draws.
             times = max(1, round(0.7 / 0.3 * len(near) / (2 * len(sides)))) if near else 1
             groups = [*(arguments + sides + sides) * times, *near, *near]
             path = args.output / f"{split}.jsonl"

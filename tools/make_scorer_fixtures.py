@@ -1,7 +1,7 @@
-"""Writes tests/testdata/scorers.json: what the reference implementations say of tiny models.
+"""Writes tests/testdata/scorers.json: scores of the reference implementations with tiny models.
 
-The models and texts are those of tests/scoring/reference.py; Transformers computes the classifiers'
-probabilities, and the package bert-score BERTScore. Needs the extra `parity`.
+The models and texts are those of tests/scoring/reference.py. Transformers computes the classifiers'
+probabilities, and the package bert-score computes BERTScore. Needs the extra `parity`.
 
     python tools/make_scorer_fixtures.py
 """
@@ -34,7 +34,7 @@ def probabilities(folder: str, pairs: list[tuple[str, str]]) -> list[list[float]
 
 
 def bertscore(folder: str, idf: bool) -> dict[str, list[float]]:
-    """Returns precision, recall and F1 of the responses, by bert-score."""
+    """Returns bert-score's precision, recall and F1 of the responses."""
     import bert_score
 
     precision_recall_f1 = bert_score.score(

@@ -1,8 +1,8 @@
-"""Makes the articles that a corpus of TRUE refers to by id, as JSON lines of `id` and `article`.
+"""Writes the articles that a corpus of TRUE refers to by id, as JSON lines of `id` and `article`.
 
-`summeval` takes them from TFDS's cnn_dailymail (which fetches CNN/DM where it is not prepared), or
-from a file of your own; `mnbm` from a file of your own, since TFDS's xsum keeps no ids. Such a file
-is JSON lines with an `id` and an `article` or a `document`: the test parts of CNN/DM 3.0.0 or XSum.
+The articles of `summeval` come from TFDS's cnn_dailymail (which downloads CNN/DM if needed) or from
+your own file. Those of `mnbm` come from your own file, since TFDS's xsum has no ids. Such a file is
+the test split of CNN/DM 3.0.0 or XSum, as JSON lines with an `id` and an `article` or `document`.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def make(corpus: str, folder: pathlib.Path, articles: str | None) -> pathlib.Pat
     """Writes `<corpus>_articles.jsonl` into the folder and returns its path.
 
     Raises:
-      InputError: for missing annotations, and for articles that are nowhere.
+      InputError: the annotations or some of the articles are missing.
     """
     article_ids = set(_ids(corpus, folder / _ANNOTATIONS[corpus]))
     if articles is None and corpus == "mnbm":

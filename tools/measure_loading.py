@@ -1,14 +1,15 @@
-"""Measures the memory and time that processes take to open a large checkpoint, and to save it.
+"""Measures the memory and time that processes need to open a large checkpoint, and to save it.
 
     python tools/measure_loading.py
     python tools/measure_loading.py --gigabytes=0.2 --form=native --params_dtype=float32 --save
 
-A T5 of random weights is written as bfloat16 in a temporary folder. Then it is opened, with its
-parameters split over all CPU devices: by one process with one device, by one with eight, and by two
-with four each. With --save, they also save it as a training run does. Each process prints a line:
-what its devices hold of the parameters, the largest parameter, how far its memory rose while it
-read (and while it saved), and the time. Exit status: 1 where a process took more to read than what
-it holds, the largest parameter (twice in our own form, where TensorStore decodes it), and 32 MiB.
+Writes a T5 with random weights as bfloat16 to a temporary folder. Then opens it with its parameters
+split over all CPU devices: in one process with one device, in one with eight, and in two with four
+each. With --save, the processes also save it as a training run does. For each process it prints the
+size of its part of the parameters, the size of the largest parameter, the rise of its memory while
+reading (and while saving), and the time. Exit status: 1 if reading took more memory than the
+process's part, the largest parameter (twice in our own format, where TensorStore decodes it) and 32
+MiB together.
 """
 
 import argparse
@@ -24,10 +25,10 @@ import time
 from typing import Any
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
-# Processes, and the devices of each.
+# Numbers of processes, and of devices in each.
 LAYOUTS = ((1, 1), (1, 8), (2, 4))
 OTHER = 32 * 2**20
-# glibc keeps much of what is freed; so it gives it back, and what is measured is what was needed.
+# By default glibc keeps much freed memory; these settings make it return the memory to the system.
 MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "262144"}
 _MB = 2**20
 
@@ -62,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
             }
             settings["saved"] = f"{folder}/{processes}x{devices}" if options.save else None
             for measurement in run([settings | {"number": n} for n in range(processes)], devices):
-                pieces = 2 if options.form == "native" else 1  # one that TensorStore decodes
+                pieces = 2 if options.form == "native" else 1  # TensorStore decodes into a copy
                 allowed = measurement["held"] + pieces * measurement["largest"] + OTHER
                 is_within &= measurement["rise"] <= allowed
                 sizes = {
@@ -78,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(tasks: list[dict[str, Any]], devices: int) -> list[dict[str, float]]:
-    """Runs processes together, one for each task; returns what they measured."""
+    """Runs a process for each task, all at once; returns their measurements."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listener.getsockname()[1]}"
@@ -99,7 +100,7 @@ def run(tasks: list[dict[str, Any]], devices: int) -> list[dict[str, float]]:
     printed = [process.communicate()[0] for process in started]
     if any(process.returncode for process in started):
         raise SystemExit("measure_loading.py: a process failed; see above.")
-    return [json.loads(text.splitlines()[-1]) for text in printed if text]  # behind Gloo's
+    return [json.loads(text.splitlines()[-1]) for text in printed if text]  # after Gloo's lines
 
 
 def child(task: dict[str, Any]) -> int:
@@ -112,7 +113,7 @@ def child(task: dict[str, Any]) -> int:
 
 
 def write(folder: pathlib.Path, form: str, size: float) -> None:
-    """Writes a T5 of about so many bytes."""
+    """Writes a T5 of about `size` bytes."""
     import ml_dtypes
     import numpy as np
 
@@ -148,7 +149,7 @@ def write(folder: pathlib.Path, form: str, size: float) -> None:
 
 
 def measure(task: dict[str, Any]) -> dict[str, float]:
-    """Opens the checkpoint; returns bytes and seconds."""
+    """Opens the checkpoint; returns the bytes and seconds it took."""
     import jax
     import numpy as np
 
@@ -165,7 +166,7 @@ def measure(task: dict[str, Any]) -> dict[str, float]:
         mesh = functools.partial(make_partitioner, num_partitions=devices)
         return load_for_inference(path, mesh, params_dtype=task["dtype"])
 
-    opened("mini")  # what the libraries take is no part of it
+    opened("mini")  # excludes the memory and time of loading libraries
     before, start = _restarted_peak(), time.monotonic()
     _, params, partitioner = opened(task["path"])
     jax.block_until_ready(params)
@@ -187,7 +188,7 @@ def measure(task: dict[str, Any]) -> dict[str, float]:
 
 
 def _restarted_peak() -> int:
-    """Returns the memory of this process, from which its peak is measured anew."""
+    """Resets the memory peak of this process, and returns its current memory in bytes."""
     pathlib.Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
 

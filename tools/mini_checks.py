@@ -1,9 +1,8 @@
-"""Questions of `mini`'s corpus that are answered by yes or no: is what is told what was given?
+"""Yes/no questions of `mini`'s corpus: does a retelling say only, or all of, the given content?
 
 To answer, an encoder has to find each word of one text in another. `mini` learns that first on
-lists of words, then on passages (docs/mini_training.md). Verses of several translations of one
-book, and arguments in several wordings, ask it of other words: what is told is worded otherwise
-than what was given.
+lists of words, then on passages (docs/mini_training.md). Verses in several translations and
+arguments in several wordings make it harder: the retelling uses other words than the source.
 """
 
 import random
@@ -15,9 +14,9 @@ from mini_texts import Example, Text
 
 from faith_jax.core.templates import curly_braces
 
-# Lists draw their words from so many of the most frequent ones.
+# Lists draw their words from one of these numbers of most frequent words.
 WORD_POOLS = (20, 100, 600, 3000, 12000)
-# What is asked: whether all that is told was given, or whether all that was given is told.
+# "only": is everything told also given? "all": is everything given also told?
 QUESTIONS = ("only", "all")
 MATERIALS = ("lists", "passages", "paraphrases", "wordings")
 _TOLD = ("response", "told", "retold", "version", "answer", "text")
@@ -26,7 +25,7 @@ _LINKED = 0.5  # share of tellings with link phrases
 
 
 def make_check(text: Text, rng: random.Random, materials: Sequence[str] = MATERIALS) -> Example:
-    """Draws a question about one of the materials."""
+    """Draws a question about one of `materials`."""
     checks = {
         "lists": check_lists,
         "passages": check_passages,
@@ -37,7 +36,7 @@ def make_check(text: Text, rng: random.Random, materials: Sequence[str] = MATERI
 
 
 def check_lists(text: Text, rng: random.Random) -> Example:
-    """Two lists of 1 to 10 words, of which one may be part of the other."""
+    """Asks whether one list of 1 to 10 words is part of another."""
     pool = text.frequent[: rng.choice(WORD_POOLS)]
     words = rng.sample(pool, min(len(pool), 20))
     size = rng.randint(1, max(1, min(10, len(words) // 2)))
@@ -50,10 +49,10 @@ def check_lists(text: Text, rng: random.Random) -> Example:
 
 
 def check_passages(text: Text, rng: random.Random) -> Example:
-    """Two groups of sentences, and a telling of them that may lack some and have others.
+    """Asks about two groups of sentences and a retelling that may lack some and add others.
 
-    Sentences are of anywhere, or near each other and so about one subject; whole, or parts of 3 to
-    8 words.
+    Sentences come from anywhere, or are near each other and so about one subject. They are whole,
+    or parts of 3 to 8 words.
     """
     size = min(rng.choices(_SENTENCES, _WEIGHTS)[0], len(text.sentences) // 2)
     window = min(len(text.sentences), 8 * size)
@@ -72,7 +71,7 @@ def check_passages(text: Text, rng: random.Random) -> Example:
 
 
 def check_paraphrases(text: Text, rng: random.Random) -> Example:
-    """Verses of one place, and a telling in the words of another translation, or of the same."""
+    """Asks about nearby verses and a retelling in another translation or in the same."""
     size = rng.choices((1, 2, 3, 4), (30, 35, 20, 15))[0]
     window = 4 * size
     start = rng.randrange(len(text.versions) - window + 1)
@@ -91,9 +90,9 @@ def check_paraphrases(text: Text, rng: random.Random) -> Example:
 
 
 def check_wordings(text: Text, rng: random.Random) -> Example:
-    """Arguments of a topic, and a response that tells them in other words, or in the same.
+    """Asks about arguments of a topic and a response that tells them in other or the same words.
 
-    Some examples ask which argument is missing or was added; its sentence is the answer.
+    Some examples ask which argument is missing or was added; the answer is its sentence.
     """
     topic = rng.choice(text.topics)
     sizes = rng.choices((0, 1, 2, 3, 4), (10, 35, 25, 20, 10), k=2)
@@ -141,9 +140,9 @@ def check_wordings(text: Text, rng: random.Random) -> Example:
 def _two(
     parts: Sequence[str], size: int, question: str, answer: bool, rng: random.Random
 ) -> tuple[list[str], list[str]]:
-    """Returns what is given and what is told: the lengths do not tell the answer.
+    """Returns given and told parts whose lengths do not reveal the answer.
 
-    What is to be part of the other is not longer, also where it is no part of it.
+    The side that is asked to be part of the other is never the longer one, whatever the answer.
     """
     all_parts, unused_parts = list(parts[:size]), list(parts[size:])
     part = rng.sample(all_parts, rng.randint(1, size))
@@ -157,9 +156,10 @@ def _two(
 def _two_of_other_lengths(
     parts: Sequence[str], size: int, question: str, answer: bool, rng: random.Random
 ) -> tuple[list[str], list[str]]:
-    """Likewise, but one part is added or left out, most often in order: as errors are made.
+    """Returns given and told parts that differ by one added or missing part, like real errors.
 
-    What is not asked about is as likely either way, so that it does not tell the answer.
+    Most keep their order. The kind of error that is not asked about occurs in half of the draws, so
+    that it does not reveal the answer.
     """
     is_longer = rng.random() < 0.5
     missing, added = (is_longer, not answer) if question == "only" else (not answer, is_longer)
@@ -187,7 +187,7 @@ def _telling(sentences: Sequence[str], text: Text, rng: random.Random) -> str:
 def _fields(
     listed: Sequence[str], telling: str, text: Text, rng: random.Random
 ) -> list[tuple[str, str]]:
-    """Returns what was given in two fields, one may be empty; the telling is before or behind."""
+    """Returns the given parts in two fields (one may be empty), and the retelling first or last."""
     keys = rng.choice(mini_texts.KEYS)
     middle = rng.randint(0, len(listed))
     groups = (listed[:middle], listed[middle:])

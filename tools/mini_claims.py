@@ -1,4 +1,4 @@
-"""Pairs of a sentence of an encyclopedia and a claim of a dialogue, for `mini_nli`."""
+"""Pairs of a sentence from an encyclopedia and a claim from a dialogue, for `mini_nli`."""
 
 import json
 import pathlib
@@ -14,12 +14,12 @@ _OPENINGS = (
     "Yes,", "Oh yes,", "I heard that", "I read that", "Did you know that", "You know,", "Well,",
     "As far as I know,", "That is interesting.", "Apparently,",
 )  # fmt: skip
-_TITLED = 0.6  # of the premises say which article they are of
-_OPENED = 0.4  # of the claims begin as people talk
+_TITLED = 0.6  # share of premises that name their article
+_OPENED = 0.4  # share of claims with a conversational opening
 
 
 class Claims(NamedTuple):
-    """A sentence and what is claimed about its subject; see docs/mini/claims.jsonl."""
+    """A sentence and claims about its subject; see docs/mini/claims.jsonl."""
 
     title: str
     sentence: str
@@ -40,9 +40,9 @@ def pair(
     """Returns premise, hypothesis and label.
 
     Args:
-      claims: of one part.
-      opposite: makes the contrary of a sentence; None = it cannot.
-      rng: draws.
+      claims: the claims of one split.
+      opposite: returns the contrary of a sentence, or None if it finds none.
+      rng: the random generator.
     """
     first_claim = rng.choice(claims)
     draw = rng.random()

@@ -1,10 +1,10 @@
 """Rare words and repeated phrases for the sentences of `mini`'s corpus.
 
-A model that has read a word a thousand times, and its neighbour never, writes the first for the
-second. The corpus therefore replaces some words of its sentences by words that nobody has read:
-pieces of the vocabulary drawn at random, so that each piece is copied now and then, misspelt words,
-names, numbers, abbreviations, accents. And sentences of one subject share words; a model that
-copies must not go from one to the other at a word they share. So some sentences here get words and
+A model that has often read one word, and never a similar one, writes the first in place of the
+second. The corpus therefore replaces some words of its sentences by words that occur nowhere:
+random pieces of the vocabulary, so that each piece is copied now and then, misspelt words, names,
+numbers, abbreviations, accents. Sentences about one subject also share words, and a model that
+copies must not jump from one sentence to another at a shared word. So some sentences get words and
 phrases of each other.
 """
 
@@ -16,22 +16,22 @@ from collections.abc import Sequence
 
 _WORD = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
 _VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnprstvwz"
-# Latin letters with accents take two tokens, one for each byte: all of them are drawn, so that a
-# model learns every byte.
+# A Latin letter with an accent takes two tokens, one per byte. All of these letters are drawn, so
+# that a model learns every byte.
 _ACCENTED = "".join(c for c in map(chr, range(0xC0, 0x180)) if c.isalpha())
-_SHARES = (0.03, 0.1, 0.4, 0.9)  # of the words of a noisy example
+_SHARES = (0.03, 0.1, 0.4, 0.9)  # shares of the words that are replaced
 
 
 def noisy(sentences: Sequence[str], pieces: Sequence[str], rng: random.Random) -> list[str]:
-    """Returns the sentences as they are in three of ten draws, otherwise with noise.
+    """Returns the sentences unchanged in three of ten draws, otherwise with noise.
 
-    Words are replaced, or shared among sentences; some sentences also get other punctuation, or a
-    phrase twice.
+    Words are replaced, or shared among sentences. Some sentences also get other punctuation or a
+    repeated phrase.
 
     Args:
-      sentences: of an example.
-      pieces: of the vocabulary, "▁" for a space.
-      rng: draws.
+      sentences: the sentences of an example.
+      pieces: pieces of the vocabulary, with "▁" for a space.
+      rng: the random generator.
     """
     noisy_sentences = list(sentences)
     kind = rng.random()
@@ -56,7 +56,7 @@ def noisy(sentences: Sequence[str], pieces: Sequence[str], rng: random.Random) -
 
 
 def sentence_of_pieces(pieces: Sequence[str], rng: random.Random) -> str:
-    """Returns a sentence of pieces drawn at random: many that texts seldom have, in one row."""
+    """Returns a sentence of random pieces, many of them rare in texts."""
     words = [_plain_piece(pieces, rng) for _ in range(rng.randint(6, 20))]
     return words[0][:1].upper() + words[0][1:] + " " + " ".join(words[1:]) + "."
 
@@ -85,7 +85,7 @@ def _with_punctuation(sentence: str, rng: random.Random) -> str:
 
 
 def _with_repeated_words(sentence: str, rng: random.Random) -> str:
-    """Puts one to three words of a sentence into another place of it."""
+    """Replaces words of a sentence by one to three words from elsewhere in it."""
     words = sentence.split()
     if len(words) < 4:
         return sentence
@@ -96,7 +96,7 @@ def _with_repeated_words(sentence: str, rng: random.Random) -> str:
 
 
 def _replace_word(word: str, replacement: str) -> str:
-    """Returns another word between a word's punctuation; with its capital."""
+    """Replaces a word but keeps its punctuation and its capital."""
     before, core, after = _match(word)
     return (
         before
@@ -112,7 +112,7 @@ def _match(word: str) -> tuple[str, str, str]:
 
 
 def rare_word(word: str, pieces: Sequence[str], rng: random.Random) -> str:
-    """Draws a word that was hardly ever read; it may be made of the given one."""
+    """Draws a rare word, which may be made from the given one."""
     core = _match(word)[1]
     kind = rng.randrange(20)
     if kind < 2 or kind >= 12:
@@ -139,7 +139,7 @@ def _plain_piece(pieces: Sequence[str], rng: random.Random) -> str:
 
 
 def _accented(letter: str, rng: random.Random) -> str:
-    """Returns a letter with an accent; most often of its own kind, if there is one."""
+    """Returns a letter with an accent, most often the same letter if it has accented forms."""
     accented_letters = [c for c in _ACCENTED if unicodedata.normalize("NFD", c)[0] == letter]
     return rng.choice(accented_letters if accented_letters and rng.random() < 0.8 else _ACCENTED)
 
@@ -178,7 +178,7 @@ def _number(rng: random.Random) -> str:
 def _with_shared_words(
     sentences: Sequence[str], pieces: Sequence[str], rng: random.Random
 ) -> list[str]:
-    """Puts one to three words into several sentences, or a phrase of one into others."""
+    """Puts one to three rare words into several sentences, or a phrase of one into others."""
     words = [sentence.split() for sentence in sentences]
     if rng.random() < 0.5:
         for _ in range(rng.randint(1, 3)):

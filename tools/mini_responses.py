@@ -1,8 +1,8 @@
 """Responses of `mini`'s corpus: arguments of two sides, told as two views.
 
-The arguments are sentences of any text, of one subject or of several, or arguments of a topic. A
-response tells all of them, once, in their order and in their own words. It says who holds them and
-gives no numbers of people: what is not given is not told.
+The arguments are sentences of any text, about one subject or several, or arguments of a topic. A
+response tells each of them once, in their order and in their own words. It says who holds them, but
+not how many people do, because the input does not say that either.
 """
 
 import random
@@ -16,7 +16,7 @@ from faith_jax.core.templates import curly_braces
 
 KEYS = (("pro", "con"), ("pro", "con"), ("pro", "con"), ("for", "against"), ("yes", "no"))
 QUERY_KEYS = ("query", "query", "query", "question", "topic")
-# Who holds the first view, and who the second.
+# The holders of the first and of the second view.
 HOLDERS = (
     ("Supporters", "Opponents"), ("Supporters", "Critics"), ("Supporters", "Opponents"),
     ("Proponents", "Opponents"), ("Proponents", "Critics"), ("Advocates", "Opponents"),
@@ -35,7 +35,7 @@ _OPENINGS = (
     "There are different views on this.", "There is no agreement on this.",
 )  # fmt: skip
 COUNTS, COUNT_WEIGHTS = (1, 2, 3, 4, 5), (25, 27, 25, 19, 4)
-MOST_WORDS = 190  # of all arguments
+MOST_WORDS = 190  # in all arguments together
 _ASKING = (
     "Should",
     "Is it right that",
@@ -43,8 +43,8 @@ _ASKING = (
     "Would it help if",
     "Does it matter that",
 )
-TOPIC_SHARE = 0.3  # of responses, where there are topics
-PIECES_SHARE = 0.2  # of the others: they copy pieces of the vocabulary
+TOPIC_SHARE = 0.3  # share of responses to topics, if there are any
+PIECES_SHARE = 0.2  # share of the other responses that copy pieces of the vocabulary
 
 
 def respond(text: Text, rng: random.Random) -> Example:
@@ -66,7 +66,7 @@ def respond(text: Text, rng: random.Random) -> Example:
     sentences = mini_noise.noisy(sentences, text.pieces, rng)
     if rng.random() < 0.2:
         sentences = [sentence.rstrip(".") for sentence in sentences]
-    # Fewer where they were too long: the sides keep their shares.
+    # There may be fewer sentences than asked for; the sides keep their shares.
     middle = max(1, round(len(sentences) * counts[0] / sum(counts)))
     groups = [sentences[:middle], sentences[middle:]]
     keys = rng.choice(KEYS)
@@ -77,7 +77,7 @@ def respond(text: Text, rng: random.Random) -> Example:
 
 
 def _arguments(count: int, text: Text, rng: random.Random) -> list[str]:
-    """Draws sentences of anywhere, of one place, or that share a word; some are two in one."""
+    """Draws sentences from anywhere, from one place, or with a shared word; some are joined."""
     kind = rng.random()
     if kind < 0.35 or not text.shared:
         places = [rng.randrange(len(text.sentences)) for _ in range(2 * count)]
@@ -103,7 +103,7 @@ def _arguments(count: int, text: Text, rng: random.Random) -> list[str]:
 
 
 def _query(sentences: Sequence[str], text: Text, rng: random.Random) -> str:
-    """Returns a question of the texts, or one made of a sentence or of words of the arguments."""
+    """Returns a question of the texts, or one made from a sentence or an argument."""
     kind = rng.random()
     if kind < 0.4 and text.questions:
         return rng.choice(text.questions)
@@ -116,7 +116,7 @@ def _query(sentences: Sequence[str], text: Text, rng: random.Random) -> str:
 
 
 def told(groups: Sequence[Sequence[str]], text: Text, rng: random.Random) -> str:
-    """Tells the arguments of two sides, either of which may have none, as two views."""
+    """Tells the arguments of two sides, one of which may have none, as two views."""
     parts = [rng.choice(_OPENINGS)] if rng.random() < 0.65 else []
     for number, (group, holder) in enumerate(zip(groups, rng.choice(HOLDERS), strict=True)):
         if not group:
@@ -136,7 +136,7 @@ def told(groups: Sequence[Sequence[str]], text: Text, rng: random.Random) -> str
 
 
 def link(rng: random.Random) -> str:
-    """Returns a phrase that tells of one sentence who says it, as `told` has them."""
+    """Returns a link phrase that says who holds an argument, as in `told`."""
     verb = rng.choice(VERBS)
     if rng.random() < 0.5:
         return rng.choice(MORE).format(verb=verb)

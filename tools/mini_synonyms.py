@@ -1,7 +1,7 @@
 """Words of similar meaning, for the pairs of `mini_nli`: near by word vectors, linked in WordNet.
 
-Vectors know which words stand in the same contexts, opposites too; WordNet knows which of these
-mean the same, or a kind of it. The vectors' neighbours come as they are inflected.
+Words with near vectors occur in the same contexts, but may be opposites. WordNet tells which of
+them have the same or a narrower meaning. The neighbours keep their inflection.
 """
 
 import collections
@@ -14,16 +14,16 @@ import numpy as np
 from faith_jax.core.errors import InputError
 
 PARTS = ("noun", "verb", "adj", "adv")
-NEIGHBOURS = 40  # of which those are kept that WordNet links
+NEIGHBOURS = 40  # nearest words; those that WordNet links are kept
 LEAST_COSINE = 0.45
 MOST_SYNONYMS = 8
-# Kind of, kinds, similar, of the same stem, participle of, pertains to.
+# WordNet's pointers: hypernym, hyponym, similar to, derivation, participle of, pertainym.
 _LINKS = frozenset(("@", "~", "&", "+", "<", "\\"))
 _ENDINGS = (
     ("ies", "y"), ("es", ""), ("es", "e"), ("s", ""), ("ing", ""), ("ing", "e"), ("ed", ""),
     ("ed", "e"), ("ied", "y"), ("er", ""), ("er", "e"), ("est", ""), ("est", "e"),
 )  # fmt: skip
-# WordNet's own lists of irregular forms are not in every copy of it.
+# Some copies of WordNet lack its lists of irregular forms.
 _IRREGULAR = dict(
     pair.split("=")
     for pair in [
@@ -106,9 +106,9 @@ def similar_words(
     """Returns words of similar meaning for each word that has some.
 
     Args:
-      words: in lower case.
-      vectors: [words, size], of GloVe or the like.
-      wordnet: the folder of index.noun, data.noun and so on.
+      words: lower-case words.
+      vectors: their vectors, such as GloVe: [words, size].
+      wordnet: the folder with data.noun and so on.
     """
     senses, linked = _read(wordnet)
     numbers = [i for i, word in enumerate(words) if word.isalpha() and len(word) > 2]
@@ -144,7 +144,7 @@ def _are_linked(
 
 
 def _senses(word: str, senses: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Returns the senses of a word, or of what it is a form of."""
+    """Returns the senses of a word and of its possible base forms."""
     forms = {word, _IRREGULAR.get(word, word)}
     forms |= {word.removesuffix(e) + ending for e, ending in _ENDINGS if word.endswith(e)}
     doubled = _DOUBLED.fullmatch(word)
@@ -154,7 +154,7 @@ def _senses(word: str, senses: Mapping[str, frozenset[str]]) -> frozenset[str]:
 
 
 def _read(folder: pathlib.Path) -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
-    """Returns the senses of each word, and the senses that each is linked to."""
+    """Returns the senses of each word, and the senses that each sense links to."""
     senses: dict[str, set[str]] = collections.defaultdict(set)
     linked: dict[str, frozenset[str]] = {}
     for part in PARTS:

@@ -1,4 +1,4 @@
-"""The text that `mini`'s corpus is made of, and how a text is told again."""
+"""The text that `mini`'s corpus is made from, and functions that retell it."""
 
 import collections
 import itertools
@@ -10,12 +10,12 @@ from typing import NamedTuple
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 _SENTENCE_END = re.compile(r'(?<=[.!?]["”)])\s+(?=[A-Z"“(])|(?<=[.!?])\s+(?=[A-Z"“(])')
-# A word can stand in lower case where it does so this many times as often as it does not. Only the
-# most frequent ones change it: a model that copies must not guess how others are written.
+# A word may lose its capital if its lower-case form is this many times as frequent. Only the most
+# frequent words do: a model that copies must not guess the case of other words.
 LOWER_CASE_RATIO, LOWER_CASE_WORDS = 5, 150
-# How often a piece is drawn for another that stands at least 1,000 times in the paragraphs.
+# (count, weight): pieces that occur fewer than `count` times are drawn `weight` times as often.
 RARE_PIECES = ((20, 12), (250, 4), (1000, 2))
-SHARED = range(4, 80)  # sentences that have a word, where arguments about it are drawn
+SHARED = range(4, 80)  # how many sentences may share a word that arguments are drawn around
 KEYS = (
     ("first", "second"), ("left", "right"), ("one", "other"), ("before", "after"),
     ("a", "b"), ("here", "there"), ("old", "new"),
@@ -48,7 +48,7 @@ class Example(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """A question, and of each side the arguments, each in several wordings."""
+    """A question and the arguments of each side, each in several wordings."""
 
     query: str
     pro: Sequence[Sequence[str]]
@@ -61,7 +61,7 @@ def sentences_of(paragraph: str) -> list[str]:
 
 
 def is_plain(sentence: str) -> bool:
-    """Whether a sentence can stand alone: 5 to 32 words, from a capital to a full stop."""
+    """Whether a sentence can stand alone: 5 to 32 words, with a capital and an end mark."""
     words = sentence.split()
     return (
         5 <= len(words) <= 32
@@ -72,19 +72,19 @@ def is_plain(sentence: str) -> bool:
 
 
 class Text(NamedTuple):
-    """What examples are made of.
+    """The material that examples are made from.
 
     Attributes:
-      paragraphs: of 8 words or more.
-      sentences: that can stand alone.
-      questions: those of the sentences that ask.
-      lower_case: words that need no capital but at a sentence's start.
-      frequent: words in lower case, the most frequent first.
-      sharing: where a word of 5 letters or more stands in some sentences, not many: in which.
+      paragraphs: paragraphs of 8 words or more.
+      sentences: sentences that can stand alone.
+      questions: the questions among `sentences`.
+      lower_case: words that need a capital only at the start of a sentence.
+      frequent: lower-case words, the most frequent first.
+      sharing: for words of 5 letters or more in 4 to 79 sentences, the indices of these sentences.
       shared: the words of `sharing`.
-      pieces: of the vocabulary, see `vocabulary_pieces`.
-      versions: of each verse of a book, two or more wordings; empty without such a book.
-      topics: with arguments in several wordings; empty without such a file.
+      pieces: pieces of the vocabulary, see `vocabulary_pieces`.
+      versions: two or more wordings of each verse of a book; may be empty.
+      topics: topics with arguments in several wordings; may be empty.
     """
 
     paragraphs: Sequence[str]
@@ -105,7 +105,7 @@ class Text(NamedTuple):
         versions: Sequence[Sequence[str]] = (),
         topics: Sequence["Topic"] = (),
     ) -> "Text":
-        """Finds them in paragraphs."""
+        """Returns the material found in paragraphs."""
         all_sentences = [s for paragraph in paragraphs for s in sentences_of(paragraph)]
         plain = [s for s in all_sentences if is_plain(s)]
         sharing = sentences_by_word(plain)
@@ -124,13 +124,13 @@ class Text(NamedTuple):
 
 
 def frequent_words(sentences: Sequence[str]) -> list[str]:
-    """Returns the words that stand in lower case inside sentences, the most frequent first."""
+    """Returns the lower-case words inside sentences, the most frequent first."""
     counts = collections.Counter(w for s in sentences for w in s.split()[1:] if w.isalpha())
     return [word for word, _ in counts.most_common() if word.islower()]
 
 
 def sentences_by_word(sentences: Sequence[str]) -> dict[str, list[int]]:
-    """Returns in which sentences a word of 5 letters or more stands, if these are 4 to 79."""
+    """Maps words of 5 letters or more to the indices of their sentences, if these are 4 to 79."""
     places: dict[str, list[int]] = collections.defaultdict(list)
     for index, sentence in enumerate(sentences):
         for word in dict.fromkeys(re.findall(r"[a-z]{5,}", sentence)):
@@ -139,10 +139,10 @@ def sentences_by_word(sentences: Sequence[str]) -> dict[str, list[int]]:
 
 
 def vocabulary_pieces(paragraphs: Sequence[str]) -> list[str]:
-    """Returns the pieces of english_4096 that have a letter or a digit, no bytes.
+    """Returns the pieces of english_4096 that have a letter or a digit, without byte pieces.
 
-    Pieces that the paragraphs seldom have stand several times: a model that hardly ever reads a
-    piece cannot copy it.
+    Pieces that are rare in the paragraphs are repeated: a model that hardly ever reads a piece
+    cannot copy it.
     """
     vocabulary = load_vocabulary()
     counts = collections.Counter(token for text in paragraphs for token in vocabulary.encode(text))
@@ -157,7 +157,7 @@ def vocabulary_pieces(paragraphs: Sequence[str]) -> list[str]:
 
 
 def lower_case_words(sentences: Sequence[str]) -> frozenset[str]:
-    """Returns the words of sentences whose first letter may lose its capital in a copy."""
+    """Returns the words whose first letter may lose its capital in a copy."""
     counts = collections.Counter(w for s in sentences for w in s.split()[1:] if w.isalpha())
     lower = (
         word
@@ -170,13 +170,13 @@ def lower_case_words(sentences: Sequence[str]) -> frozenset[str]:
 def two_groups(
     sentences: Sequence[str], rng: random.Random
 ) -> tuple[tuple[Sequence[str], Sequence[str]], tuple[str, str]]:
-    """Cuts two or more sentences into two groups, neither empty; and draws a key for each."""
+    """Cuts two or more sentences into two non-empty groups, and draws a key for each."""
     middle = rng.randint(1, len(sentences) - 1)
     return (sentences[:middle], sentences[middle:]), rng.choice(KEYS)
 
 
 def split(sentences: Sequence[str], rng: random.Random) -> Sequence[Sequence[str]]:
-    """Returns sentences in two groups; a single one in one."""
+    """Returns sentences in two groups, or a single sentence in one group."""
     return [sentences] if len(sentences) == 1 else two_groups(sentences, rng)[0]
 
 
@@ -192,7 +192,7 @@ def told_groups(
 
 
 def _told(sentences: Sequence[str], who: str, text: Text, rng: random.Random) -> str:
-    """Tells a group's sentences in their order, each behind a link phrase or as it is."""
+    """Tells a group's sentences in their order, each after a link phrase or unchanged."""
     told_sentences = []
     for number, sentence in enumerate(sentences):
         verb = rng.choice(_VERBS)
@@ -204,7 +204,7 @@ def _told(sentences: Sequence[str], who: str, text: Text, rng: random.Random) ->
 
 
 def linked(link: str, sentence: str, text: Text) -> str:
-    """Returns a sentence behind a link phrase: in a "that" clause if its first word allows it."""
+    """Returns a sentence after a link phrase, as a "that" clause if its first word allows it."""
     first, _, rest = sentence.partition(" ")
     if first.lower() in text.lower_case and not sentence.endswith(("?", "!")):
         return f"{link} that {first.lower()} {rest}"

@@ -1,8 +1,8 @@
 """The faults that `mutation_check.py` plants, one at a time: each is caught by the tests it names.
 
-An edit replaces a text that stands exactly once in its file; where the code moves on, the edit
-moves with it. Each is a real fault of meaning: a sign, an index by one, a mask dropped, the base of
-a logarithm, a wrong axis, a swapped pair.
+An edit replaces a text that occurs exactly once in its file, and must be updated when that code
+changes. Each one is a real fault of meaning: a wrong sign, an index off by one, a dropped mask, a
+wrong base of a logarithm, a wrong axis, a swapped pair.
 """
 
 from typing import NamedTuple
@@ -12,12 +12,12 @@ class Mutant(NamedTuple):
     """One edit.
 
     Attributes:
-      id: unique; `<file>-<what>`.
-      area: of `AREAS`.
-      file: relative to the repository.
-      old: text that stands exactly once in the file.
-      new: what stands in its place.
-      tests: arguments of pytest, with spaces between; the fewest that must catch it.
+      id: a unique name, `<file>-<fault>`.
+      area: one of `AREAS`.
+      file: the file's path relative to the repository.
+      old: a text that occurs exactly once in the file.
+      new: the replacement.
+      tests: arguments of pytest, separated by spaces: the fewest tests that must catch the fault.
     """
 
     id: str
@@ -29,7 +29,7 @@ class Mutant(NamedTuple):
 
 
 def _of(area: str, folder: str, *edits: tuple[str, str, str, str, str]) -> tuple[Mutant, ...]:
-    """Returns mutants of one area, from (id, file in the folder or whole, old, new, tests)."""
+    """Returns mutants of one area, from (id, path in the folder or full path, old, new, tests)."""
     return tuple(
         Mutant(i, area, f if f.startswith("faith_jax/") else f"{folder}/{f}", old, new, t)
         for i, f, old, new, t in edits

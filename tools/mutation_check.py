@@ -1,16 +1,16 @@
 """Checks that tests catch faults: plants each fault of `mutants.py` in a copy, and runs its tests.
 
-The working tree is not touched: each job works in a temporary copy of it (the files that git
-tracks, and those that it does not ignore), and makes sure that the copy's code is what its tests
-import. The tests of all chosen faults must pass before any fault is planted. A fault whose tests
-fail is caught, and so is one whose tests run out of time or cannot be imported, which is said.
+The working tree is not touched: each job works in a temporary copy (the files that git tracks or
+does not ignore), and makes sure that the tests import the copy's code. The tests of all chosen
+faults must pass before any fault is planted. A fault is caught if its tests fail, run out of time
+or cannot be imported; the last two are reported as such.
 
     python tools/mutation_check.py
     python tools/mutation_check.py --area=decoding --area=models --jobs=1
     python tools/mutation_check.py --only=pmi-sign --only=holm-factors
 
-Exit status: 0 where at least 95% are caught; 1 where fewer are; 2 where nothing could be told,
-because the text of an edit does not stand exactly once in its file, or tests fail without a fault.
+Exit status: 0 if at least 95% are caught, 1 if fewer are, and 2 if the check is impossible because
+the text of an edit does not occur exactly once in its file, or tests fail without a fault.
 """
 
 import argparse
@@ -37,18 +37,18 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 LEAST_CAUGHT = 0.95
 # Folders that setup.cfg's package_dir maps into the package.
 _MAPPED = {"faith_jax/tasks": "tasks", "faith_jax/gin_configs": "gin_configs"}
-# Before a fault is planted, each job runs so many parts of the tests.
+# Before any fault is planted, each job runs all tests in this many parts.
 _PARTS = 3
 _PASSED, _FAILED, _STOPPED = 0, 1, 2
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
 class CheckError(Exception):
-    """What keeps the check from telling anything."""
+    """A problem that makes the check impossible."""
 
 
 class Outcome(enum.StrEnum):
-    """What became of a fault."""
+    """The outcome of a planted fault."""
 
     CAUGHT = "caught"
     TIMED_OUT = "caught, out of time"
@@ -57,7 +57,7 @@ class Outcome(enum.StrEnum):
 
 
 class Result(NamedTuple):
-    """A fault, what became of it, the first test that failed, and how long its tests took."""
+    """A fault, its outcome, the first test that failed, and the seconds its tests took."""
 
     mutant: Mutant
     outcome: Outcome
@@ -66,10 +66,10 @@ class Result(NamedTuple):
 
 
 def check_edits(mutants: Sequence[Mutant], repository: pathlib.Path) -> None:
-    """Checks that each edit has one place.
+    """Checks that the text of each edit occurs exactly once in its file.
 
     Raises:
-      CheckError: naming all that have not.
+      CheckError: names all edits whose text does not.
     """
     wrong = []
     for mutant in mutants:
@@ -83,10 +83,10 @@ def check_edits(mutants: Sequence[Mutant], repository: pathlib.Path) -> None:
 
 
 def copy_repository(repository: pathlib.Path, target: pathlib.Path) -> pathlib.Path:
-    """Copies what git tracks or does not ignore, with the mapped packages where imports find them.
+    """Copies the files that git tracks or does not ignore, and links the mapped packages.
 
     Raises:
-      CheckError: where git does not know the folder.
+      CheckError: the folder is not a git repository.
     """
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -95,14 +95,14 @@ def copy_repository(repository: pathlib.Path, target: pathlib.Path) -> pathlib.P
     if listed.returncode:
         raise CheckError(f"{repository}: git does not list its files: {listed.stderr.strip()}")
     for name in filter(None, listed.stdout.split("\0")):
-        if (repository / name).is_file():  # not one that is deleted in the working tree
+        if (repository / name).is_file():  # skips files deleted in the working tree
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(repository / name, target / name)
     for package, folder in _MAPPED.items():
         if (target / folder).is_dir():
             (target / package).symlink_to(target / folder, target_is_directory=True)
-    # Compiled files that are checked by their source's hash: an edit of a moment later that leaves
-    # time and size alone is seen.
+    # Compiled files are checked by their source's hash: by time and size, Python could miss an edit
+    # made a moment later.
     code = [str(target / name) for name in ("faith_jax", "tasks") if (target / name).is_dir()]
     compiling = ["-m", "compileall", "-q", "--invalidation-mode=checked-hash", *code]
     subprocess.run([sys.executable, *compiling], check=True)
@@ -110,7 +110,7 @@ def copy_repository(repository: pathlib.Path, target: pathlib.Path) -> pathlib.P
 
 
 def environment(copy: pathlib.Path, repository: pathlib.Path, cache: str) -> dict[str, str]:
-    """Returns the environment of a copy's tests."""
+    """Returns the environment variables for the tests of a copy."""
     defaults = {
         "FAITH_JAX_SHARED": str(repository.parent / "shared"),
         "JAX_COMPILATION_CACHE_DIR": cache,
@@ -124,7 +124,7 @@ def check_imports(copy: pathlib.Path, variables: Mapping[str, str]) -> None:
     """Checks that Python finds the packages in the copy, and not in the working tree.
 
     Raises:
-      CheckError: where it does not.
+      CheckError: Python finds other packages.
     """
     script = (
         "import importlib.util, os\n"
@@ -150,10 +150,10 @@ def run_tests(
     timeout: float,
     first_failure: bool = True,
 ) -> tuple[int | None, str]:
-    """Returns pytest's exit status, None where it ran out of time, and its output."""
+    """Returns pytest's exit status (None = it ran out of time) and its output."""
     options = ["-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", "-rfE"]
     options += ["-x"] if first_failure else []
-    # Hypothesis draws the same examples each time, and knows no deadlines.
+    # With this profile, Hypothesis draws the same examples each time and has no deadlines.
     options += ["--hypothesis-profile=ci"]
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, *tests],
@@ -172,7 +172,7 @@ def run_tests(
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ends a process and those that it started."""
+    """Kills a process and its children."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, 9)
     process.communicate()
@@ -181,10 +181,10 @@ def _end(process: subprocess.Popen[str]) -> None:
 def plant_and_test(
     mutant: Mutant, copy: pathlib.Path, variables: Mapping[str, str], timeout: float
 ) -> Result:
-    """Plants a fault in the copy, runs its tests, and takes it out again.
+    """Plants a fault in the copy, runs its tests, and removes the fault.
 
     Raises:
-      CheckError: where pytest finds none of the tests.
+      CheckError: pytest finds none of the tests.
     """
     path = copy / mutant.file
     before = path.read_text(encoding="utf-8")
@@ -213,16 +213,16 @@ def check(
     jobs: int = 2,
     timeout: float = 600.0,
 ) -> Iterator[Result]:
-    """Yields what became of each fault, as its tests end.
+    """Yields the result of each fault, as its tests end.
 
     Args:
-      mutants: in any order.
+      mutants: the faults, in any order.
       repository: a git working tree, which is only read.
-      jobs: faults that are tested at a time, each in a copy of its own.
-      timeout: seconds of one fault's tests.
+      jobs: how many faults are tested at a time, each in its own copy.
+      timeout: the most seconds for the tests of one fault.
 
     Raises:
-      CheckError: see `check_edits`; and where tests fail without a fault.
+      CheckError: see `check_edits`; also if tests fail without a fault.
     """
     check_edits(mutants, repository)
     with tempfile.TemporaryDirectory(prefix="faith_jax_mutants_") as folder:
@@ -258,7 +258,7 @@ def _check_tests(
     jobs: int,
     timeout: float,
 ) -> None:
-    """Runs all tests of the faults, shared out by file, without a fault."""
+    """Runs all tests of the faults without a fault, divided among the jobs by file."""
     tests = sorted({test for mutant in mutants for test in mutant.tests.split()})
     whole_files = [test for test in tests if "::" not in test]
     tests = [t for t in tests if t in whole_files or t.partition("::")[0] not in whole_files]
@@ -287,7 +287,7 @@ def _check_tests(
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Returns the table of faults and those that were caught, by area, and the total."""
+    """Returns a table of the faults and how many were caught, by area and in total."""
     lines = [f"{'area':<12} {'faults':>6} {'caught':>6} {'share':>6}"]
     areas = [area for area in AREAS if any(r.mutant.area == area for r in results)]
     for area in [*areas, "all"]:
@@ -298,7 +298,7 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def select_mutants(areas: Sequence[str], only: Sequence[str]) -> list[Mutant]:
-    """Returns the faults of the areas and with the ids; without either all.
+    """Returns the faults of these areas or with these ids; all faults if neither is given.
 
     Raises:
       CheckError: for an unknown id.

@@ -2,7 +2,8 @@
 
     python tools/plot_training.py MODEL_DIR... --output LOSS.png
 
-Training and validation loss in nats a token, from each run's metrics.jsonl; a panel for each run.
+Draws training and validation loss in nats per token, from each run's metrics.jsonl; one panel per
+run.
 """
 
 import argparse
@@ -21,7 +22,7 @@ def loss_panel(folder: pathlib.Path) -> CurvePanel:
     """Returns the losses of a run.
 
     Raises:
-      InputError: where none are logged.
+      InputError: no losses are logged.
     """
     log = RunLog(folder)
     curves = {"training": log.training("loss"), "validation": log.validation("loss")}

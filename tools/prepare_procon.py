@@ -1,6 +1,6 @@
 """Converts scraped ProCon.org topic pages into the raw NPOV format (docs/npov_formats.md).
 
-A page is a JSON list of a Title and of arguments with their texts, as lists of fragments.
+A page is a JSON list of a title and of arguments with their texts, as lists of fragments.
 ProCon has no NPOV responses: by default, template responses are made (the arguments word for
 word between link phrases), and the report says so.
 """
@@ -71,7 +71,7 @@ def _positive(text: str) -> int:
 
 
 def longest_tokens(conversion: procon_conversion.Conversion) -> tuple[int, int]:
-    """Returns the tokens of the longest input and target, with the embedded vocabulary."""
+    """Returns the lengths of the longest input and target, in tokens of the embedded vocabulary."""
     vocabulary = vocabularies.load_vocabulary(vocabularies.EMBEDDED)
     inputs = targets = 0
     for split in npov.SPLITS:
@@ -86,7 +86,7 @@ def longest_tokens(conversion: procon_conversion.Conversion) -> tuple[int, int]:
 
 
 def report(conversion: procon_conversion.Conversion, output: str) -> str:
-    """Returns what was converted, repaired and left out, as text for the terminal."""
+    """Returns a report for the terminal: pages converted, repairs made, and items left out."""
     lines = [f"Written to {output}:"]
     for page in conversion.pages:
         lines.append(f"  {page.file}: {page.title!r}, {len(page.pro)} pro and {len(page.con)} con")

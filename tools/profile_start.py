@@ -1,7 +1,8 @@
-"""Measures what short commands spend on imports, opening a checkpoint, compiling and the rest.
+"""Measures the time short commands spend on imports, opening a checkpoint, compiling and the rest.
 
-Each runs in new processes, first with an empty cache of compiled programs, then with what that call
-has kept. Seconds are of the processor (user and system, all threads), the fewest of some rounds.
+Each command runs in new processes, first with an empty cache of compiled programs, then with the
+programs that the first call cached. Seconds are processor time (user and system, all threads), the
+lowest of several rounds.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import tempfile
 import threading
 import time
 
-# The innermost frame of the main thread in a file of these tells the phase.
+# File names and phases: the innermost frame of the main thread in such a file tells the phase.
 PLACES = {"importlib._bootstrap": "imports", "/faith_jax/checkpoints/": "opening"}
 PLACES |= dict.fromkeys(("/partial_eval.py", "/mlir.py", "_src/compiler.py"), "compiling")
 PHASES = ("imports", "opening", "compiling", "the rest")
@@ -40,7 +41,7 @@ ROW |= {"con": ["It costs money."], "generated_text": "It helps people to relax,
 
 
 def sample(thread, counts):
-    """Adds the processor's seconds of this process to the phases, until it ends."""
+    """Adds the processor time of this process to its phases, until it ends."""
     last, listens = 0.0, False
     while True:
         time.sleep(0.003)
@@ -56,7 +57,7 @@ def sample(thread, counts):
 
 
 def run_one(report, *arguments):
-    """Runs a command in this process and writes what its phases took."""
+    """Runs a command in this process and writes the seconds of its phases."""
     sample_counts = collections.Counter()
     threading.Thread(
         target=sample, args=(threading.get_ident(), sample_counts), daemon=True
@@ -68,7 +69,7 @@ def run_one(report, *arguments):
 
 
 def measured(name, places, cache):
-    """Runs a command in a new process; returns its phases, and the programs compiled and read."""
+    """Runs a command in a new process; returns seconds by phase, and cache misses and hits."""
     command = [sys.executable, __file__, "--one", report := f"{places['new']}.told"]
     command += [part.format(**places) for part in COMMANDS[name].split()]
     environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache)}
@@ -82,7 +83,7 @@ def measured(name, places, cache):
 
 
 def draw(measurements, picture):
-    """Draws a bar for each command and call."""
+    """Draws a bar chart of the phases of each command and call."""
     from matplotlib import pyplot
 
     pyplot.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "start", "font.size": 9}

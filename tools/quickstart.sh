@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The main job on the embedded sample, from nothing to a page: makes .venv, installs and runs
-# `faith-jax quickstart`. Run again, it goes on behind the last finished step.
+# Runs the main job on the embedded sample, from installation to a report: makes .venv, installs and
+# runs `faith-jax quickstart`. A second run continues after the last finished step.
 #
 # usage: tools/quickstart.sh [OUTPUT] [--steps=N]     (default: runs/quickstart in the repository)
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 prepare_environment ""
-# glibc keeps large blocks, which a training step allocates anew each time, in huge pages.
+# Makes glibc keep the large blocks that each training step allocates, in huge pages.
 export GLIBC_TUNABLES="${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1:\
 glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=8589934592:\
 glibc.malloc.top_pad=268435456}"

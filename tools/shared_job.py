@@ -1,10 +1,9 @@
-"""Scores many rows with several processes, which are killed at random moments and started again.
+"""Scores many rows with several processes that are killed at random moments and started again.
 
     python tools/shared_job.py --rows=200000 --processes=2 --kills=20
 
-Checks that the output, a TFDS data set or a file, has every row once, in order, with its score, and
-prints how long it took and how much memory a process needed at most. Nothing is killed with
---kills=0.
+Checks that the output, a TFDS data set or a file, has every row once, in order, with its score.
+Prints the time and the peak memory of a process. With --kills=0 no process is killed.
 """
 
 import argparse
@@ -20,14 +19,14 @@ WORDS = ("tea", "leaf", "cup", "hot", "cold", "green", "black", "water", "pot", 
 
 
 def texts(number: int) -> tuple[str, str]:
-    """Returns the grounding and the response of a row; the first word of both is its own."""
+    """Returns the grounding and the response of a row; the first word of both names the row."""
     rng = random.Random(number)
     grounding = f"row{number} {' '.join(rng.choices(WORDS, k=12))}"
     return grounding, f"row{number} {' '.join(rng.choices(WORDS, k=6))}"
 
 
 def write_rows(path: pathlib.Path, count: int) -> None:
-    """Writes rows without ids, which then are the rows' numbers."""
+    """Writes rows without ids, so that their ids become the rows' numbers."""
     with path.open("w") as file:
         for number in range(count):
             grounding, response = texts(number)
@@ -38,8 +37,8 @@ class Processes:
     """Runs a command in several processes.
 
     Attributes:
-      peak: the most memory that one of them had, in MiB.
-      starts: how many were started.
+      peak: the peak memory of any process, in MiB.
+      starts: how many processes were started.
     """
 
     def __init__(self, command: list[str], count: int, log: pathlib.Path):
@@ -53,7 +52,7 @@ class Processes:
             return subprocess.Popen(self._command, stdout=log, stderr=log)
 
     def watch(self) -> bool:
-        """Measures memory; returns whether a process still runs."""
+        """Updates `peak`; returns whether any process still runs."""
         for process in self._running:
             if process.poll() is None:
                 with open(f"/proc/{process.pid}/status") as file:
@@ -63,13 +62,13 @@ class Processes:
         return any(process.poll() is None for process in self._running)
 
     def kill(self, place: int) -> None:
-        """Kills a process and starts another in its place, as clusters do."""
+        """Kills a process and starts another in its place, as a cluster does."""
         self._running[place].kill()
         self._running[place].wait()
         self._running[place] = self._start()
 
     def end(self) -> None:
-        """Kills all that still run."""
+        """Kills all processes that still run."""
         for process in self._running:
             process.kill()
             process.wait()
@@ -81,7 +80,7 @@ class Processes:
 
 
 def check(output: pathlib.Path, count: int, shards: int) -> None:
-    """Raises AssertionError unless the data set has each row once, in order, with its score."""
+    """Raises AssertionError unless the output has each row once, in order, with its score."""
     import tensorflow_datasets as tfds
 
     from faith_jax import load_scorer
@@ -104,7 +103,7 @@ def check(output: pathlib.Path, count: int, shards: int) -> None:
 
 
 def run(folder: pathlib.Path, options: argparse.Namespace) -> str:
-    """Runs a job, and returns a line that says how it went."""
+    """Runs a job, and returns a line with its figures."""
     source, rng = folder / "rows.jsonl", random.Random(options.seed)
     output = folder / ("scores" if options.format == "tfds" else "scores.jsonl")
     write_rows(source, options.rows)
@@ -117,7 +116,7 @@ def run(folder: pathlib.Path, options: argparse.Namespace) -> str:
         following = start + rng.uniform(0, 2 * options.seconds)
         while processes.watch():
             time.sleep(0.05)
-            # A process that starts when all is done says that the output is there already.
+            # A process that starts after the job is done only reports that the output exists.
             if kills < options.kills and time.monotonic() > following and not output.exists():
                 processes.kill(rng.randrange(options.processes))
                 kills += 1
@@ -125,7 +124,7 @@ def run(folder: pathlib.Path, options: argparse.Namespace) -> str:
     finally:
         processes.end()
     seconds = time.monotonic() - start
-    while not output.exists():  # all processes ended before the last kill's successor could join
+    while not output.exists():  # the process started after the last kill came too late to join
         subprocess.run(command, check=True, capture_output=True)
     check(output, options.rows, options.shards)
     return (

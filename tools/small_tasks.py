@@ -1,7 +1,7 @@
-"""Five small tasks with planted errors, to try a recipe for labelled responses on.
+"""Five small tasks with planted errors, for trying a recipe for labelled responses.
 
 Writes labelled.csv (grounding, response, label) of one task, in which half of the responses have an
-error of one kind. All texts are made of the templates below.
+error of one kind. All texts are made from the templates below.
 
     python tools/small_tasks.py numbers 150 --seed=0 --output=my_labels/labelled.csv
 """
@@ -66,7 +66,7 @@ JOBS = ["teacher", "baker", "doctor", "painter", "farmer", "pilot", "tailor", "d
 
 
 class Answer(NamedTuple):
-    """A grounding with a response that it supports, and one that it does not."""
+    """A grounding with a supported and an unsupported response."""
 
     grounding: str
     supported: str
@@ -78,7 +78,7 @@ def _other(draw: random.Random, values: list[str], *excluded: str) -> str:
 
 
 def numbers(draw: random.Random) -> Answer:
-    """A number of the response is another one."""
+    """Draws an answer whose error is a wrong number."""
     product, weight, days = draw.choice(THINGS), draw.randint(2, 90), draw.randint(5, 60)
     wrong = draw.choice([n for n in range(2, 90) if n not in (weight, days)])
     grounding = (
@@ -95,7 +95,7 @@ def numbers(draw: random.Random) -> Answer:
 
 
 def names(draw: random.Random) -> Answer:
-    """The response names somebody, or a town, of whom the grounding says nothing."""
+    """Draws an answer whose error is a person or town that the grounding does not mention."""
     person, town, job = draw.choice(NAMES), draw.choice(TOWNS), draw.choice(JOBS)
     friend = _other(draw, NAMES, person)
     grounding = (
@@ -114,7 +114,7 @@ def names(draw: random.Random) -> Answer:
 
 
 def negations(draw: random.Random) -> Answer:
-    """The response says that what is allowed is not, or the other way round."""
+    """Draws an answer whose error turns a permission into a prohibition, or the reverse."""
     place, first = draw.choice(PLACES), draw.choice(GUESTS)
     second = _other(draw, GUESTS, first)
     grounding = (
@@ -129,7 +129,7 @@ def negations(draw: random.Random) -> Answer:
 
 
 def additions(draw: random.Random) -> Answer:
-    """The response adds a sentence of which the grounding says nothing."""
+    """Draws an answer whose error is an additional sentence without support."""
     product, colour, town = draw.choice(THINGS), draw.choice(COLOURS), draw.choice(TOWNS)
     years, price = draw.randint(2, 9), draw.randint(10, 99)
     facts = [
@@ -145,7 +145,7 @@ def additions(draw: random.Random) -> Answer:
 
 
 def roles(draw: random.Random) -> Answer:
-    """The response exchanges who does something, and to whom: its words are the grounding's."""
+    """Draws an answer whose error exchanges who does something to whom, in the same words."""
     giver, taker = draw.sample(NAMES, 2)
     product = draw.choice(THINGS)
     grounding = f"{giver} sold a {product} to {taker}. They met in {draw.choice(TOWNS)}."
@@ -160,7 +160,7 @@ TASKS: dict[str, Callable[[random.Random], Answer]] = {
 
 
 def labelled_rows(task: str, count: int, seed: int) -> list[dict[str, str | int]]:
-    """Returns rows of different groundings, of which every second one is unsupported."""
+    """Returns rows with different groundings; every second response is unsupported."""
     draw = random.Random(seed)
     answers: dict[str, Answer] = {}
     while len(answers) < count:

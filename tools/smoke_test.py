@@ -1,12 +1,12 @@
-"""Runs train, infer, score and salience of `mini` on the devices that are here.
+"""Runs train, infer, score and salience of `mini` on the devices of this machine.
 
     python tools/smoke_test.py [--jobs score,salience --rows ROWS.jsonl]
 
-All read the embedded sample. The numbers must equal those of a CPU (tools/smoke_test.json) within
-TOLERANCES: relative, of at least the given share of the values. Prints devices, differences and
-times, and exits with status 1 where numbers differ. Matrix products have full float32 precision; on
-accelerators the default is less. `--write` makes the file anew. Without
-TensorFlow, as on some GPU machines, `score` and `salience` run on rows that another machine has
+All jobs read the embedded sample. At least a given share of their numbers must agree with those of
+a CPU (tools/smoke_test.json) within a relative tolerance; see TOLERANCES. Prints devices,
+differences and times, and exits with status 1 if numbers differ. Matrix products use full float32
+precision; on accelerators the default is lower. `--write` writes the file again. Without
+TensorFlow, as on some GPU machines, `score` and `salience` can run on rows that another machine has
 written: faith-jax score --tfds=npov_errors/sample --split='test[:8]' --scorers=token_f1
 --output=ROWS.jsonl
 """
@@ -28,8 +28,8 @@ import numpy as np
 from faith_jax import cli
 
 EXPECTED = pathlib.Path(__file__).with_suffix(".json")
-# The largest relative difference, and the share of values that must keep it: a token whose
-# probability nearly equals another's may change a response, and with it its log-probability.
+# The largest relative difference, and the share of values that must be within it: where two tokens
+# are almost equally probable, a response and so its log-probability may change.
 TOLERANCES = {
     "train": (1e-3, 1.0),
     "infer": (1e-3, 0.9),
@@ -41,7 +41,7 @@ _ROWS = ["--tfds=npov_errors/sample", "--split=test[:8]"]
 
 
 def ran(arguments: list[str]) -> None:
-    """Runs a command; a failure ends this one."""
+    """Runs a command, and exits with its status if it fails."""
     main = cli.main if arguments[0] == "score" else cli.t5x_main
     status = main(arguments)
     if status:
@@ -54,7 +54,7 @@ def read(path: pathlib.Path) -> Iterator[dict[str, Any]]:
 
 
 def train(folder: pathlib.Path) -> list[float]:
-    """Returns the losses of four steps of prompt-tuning, then that of validation, in nats."""
+    """Returns the losses of four steps of prompt-tuning, then the validation loss, in nats."""
     ran(
         ["train", "--gin_file=quickstart.gin", f"--gin.MODEL_DIR={folder / 'run'}",
          "--gin.TRAIN_STEPS=4", "--gin.WARMUP_STEPS=0", "--gin.LOG_PERIOD=1",
@@ -74,12 +74,12 @@ def infer(folder: pathlib.Path) -> list[float]:
 
 
 def scored(folder: pathlib.Path, scorer: str, rows: list[str]) -> list[float]:
-    """Returns what a scorer gives to 8 responses.
+    """Returns a scorer's scores of 8 responses.
 
     Args:
-      folder: where the scores are written.
-      scorer: its name.
-      rows: the options that name the rows.
+      folder: the folder for the scores.
+      scorer: the name of the scorer.
+      rows: the command's options that name the rows.
     """
     ran(
         ["score", f"--scorers={scorer}", f"--scorer-option={scorer}.model=mini", *rows,

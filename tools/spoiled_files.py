@@ -1,8 +1,8 @@
-"""Spoils files by a random generator, and says whether what is left can still be read.
+"""Spoils files at random, and tells whether the result can still be read.
 
-A change is drawn from those that a file's form allows: bytes of any file, values of JSON, cells of
-CSV and TSV, tensors of safetensors, arrays of .npy. `is_broken` judges by readers that are not
-ours, so that a file that nobody could read must be refused whatever was done to it.
+The possible changes depend on a file's format: bytes of any file, values of JSON, cells of CSV and
+TSV, tensors of safetensors, arrays of .npy. `is_broken` uses readers that are not ours: a file that
+they cannot read must be refused, however it was changed.
 """
 
 import csv
@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-UNIQUE = "(unique ids)"  # among the required: rows whose ids occur twice must be refused
-_MAY_BE_BLANK = ("generated_text",)  # a model may have answered with nothing
-_MAY_BE = {"generated_text": (None,), "grounding": (["x"],)}  # beside what they are
+UNIQUE = "(unique ids)"  # one of `required`: rows with repeated ids must be refused
+_MAY_BE_BLANK = ("generated_text",)  # a model may answer with nothing
+_MAY_BE = {"generated_text": (None,), "grounding": (["x"],)}  # valid values of another type
 _VALUES: tuple[Any, ...] = (
     None, True, 0, -3, 2**70, 10**400, 1.5, 1e308, float("nan"), float("inf"), "", "  ", "x",
     "\ud800", "\x00", "\x1b[31m", "../../x", "x" * 100_000, [], [[]], ["x"], [None], {}, {"x": {}},
 )  # fmt: skip
-_WRONG: dict[type, tuple[Any, ...]] = {  # no value of any schema that has the first at this place
+_WRONG: dict[type, tuple[Any, ...]] = {  # invalid in any schema that has this type there
     str: (None, [], ["x"], {}, {"x": [1]}),
     bool: ("x", [], {}, "maybe", None),
     int: ("x", [], {}, float("nan"), None),
@@ -35,7 +35,7 @@ _WRONG: dict[type, tuple[Any, ...]] = {  # no value of any schema that has the f
 
 
 class Change(NamedTuple):
-    """What was done to an input, and whether a command must refuse or accept what is left."""
+    """A change to an input, and whether a command must refuse or accept the result."""
 
     what: str
     must_refuse: bool = False
@@ -53,17 +53,17 @@ class _Pickled:
 
 
 def pickled(canary: pathlib.Path) -> bytes:
-    """Returns a pickle that writes a file."""
+    """Returns a pickle that writes the file `canary` when it is loaded."""
     return pickle.dumps(_Pickled(canary))
 
 
 def is_broken(path: pathlib.Path) -> bool:
-    """Whether no reader of a file's form can read it whole."""
+    """Whether a standard reader of the file's format cannot read the whole file."""
     content, suffix = path.read_bytes(), path.suffix
     try:
         if suffix in (".json", ".jsonl"):
             text = content.decode("utf-8-sig")
-            if suffix == ".json" or text.startswith("["):  # some authors' lines are an array
+            if suffix == ".json" or text.startswith("["):  # some .jsonl is an array
                 json.loads(text)
             elif not all(isinstance(json.loads(t), dict) for t in text.split("\n") if t.strip()):
                 return True
@@ -79,7 +79,7 @@ def is_broken(path: pathlib.Path) -> bool:
             parquet.read_table(io.BytesIO(content)).to_pylist()
         elif suffix == ".npy":
             np.load(io.BytesIO(content), allow_pickle=False)
-    except RecursionError:  # no fault of the file, if it is whole
+    except RecursionError:  # deep nesting is valid
         return content.count(b"[") != content.count(b"]")
     except Exception as error:
         return "digits" not in str(error)
@@ -132,12 +132,12 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 def spoil_value(rng: random.Random, value: Any, required: Collection[str]) -> Change:
-    """Changes, renames or takes out one thing in a JSON value, in place.
+    """Changes, renames or removes one entry of a JSON value, in place.
 
     Args:
-      rng: draws.
+      rng: the random generator.
       value: an object or a list.
-      required: keys that must be there, with a value of their kind, wherever they stand.
+      required: keys that must be present at every depth, with a value of the right type.
     """
     places = [place for place in _places(value) if place[-1] in required]
     if not places or rng.random() < 0.4:
@@ -152,7 +152,7 @@ def spoil_value(rng: random.Random, value: Any, required: Collection[str]) -> Ch
     kind = rng.choice(("taken out", "renamed", "another value", "another value", "wrong"))
     if kind == "wrong" and must:
         holder[last] = rng.choice(_WRONG.get(type(old), (None,)))
-        # Without null, an optional value is what it was.
+        # Any value may be right for an optional field, which is null here.
         may_be = old is None or holder[last] in _MAY_BE.get(last, ())
         return Change(f"{place} = {holder[last]!r}", not may_be)
     if kind in ("taken out", "renamed") and (isinstance(holder, dict) or kind == "taken out"):
@@ -178,7 +178,7 @@ def _spoil_json(
 
 
 def _too_much(rng: random.Random) -> tuple[str, str]:
-    """Returns valid JSON that is too deep or too long for some readers, and what it is."""
+    """Returns valid JSON that is too deep or too long for some readers, and its description."""
     if rng.random() < 0.3:
         return "9" * 5000, "5,000 digits"
     depth = rng.choice((90, 300, 450, 900, 1100, 3000, 100_000))
@@ -259,7 +259,7 @@ def _spoil_cells(
 def _spoil_tensors(
     rng: random.Random, path: pathlib.Path, required: Collection[str], canary: pathlib.Path
 ) -> Change:
-    """Changes a safetensors file's header, or its numbers; their place in the file stays whole."""
+    """Changes the header or the numbers of a safetensors file, but not the length of its data."""
     content = path.read_bytes()
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])
@@ -348,15 +348,15 @@ _FORMS = {
 def spoil_file(
     rng: random.Random, path: pathlib.Path, required: Collection[str], canary: pathlib.Path
 ) -> Change:
-    """Changes a file, in half of the draws by what its form allows.
+    """Changes a file, in six of ten draws within its format.
 
     Args:
-      rng: draws.
-      path: of the file, which is whole.
-      required: keys or columns that must be there; `UNIQUE` is one of them, too.
-      canary: the file that a pickle writes.
+      rng: the random generator.
+      path: an intact file.
+      required: keys or columns that must be present; may include `UNIQUE`.
+      canary: the file that a pickle would write.
     """
-    # Some files are of another form than their names say.
+    # The suffix of some files does not tell their format.
     spoil = None if is_broken(path) else _FORMS.get(path.suffix)
     if spoil and rng.random() < 0.6:
         change = spoil(rng, path, required, canary)

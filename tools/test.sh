@@ -3,11 +3,11 @@
 #
 # usage: tools/test.sh [--python VERSION] [--newest] [--all | --long | --faults] [pytest arguments]
 #
-# --python takes another Python, such as 3.13, and --newest the newest versions of all packages in
-# place of the constraints: each in an environment of its own, .venv-3.13 or .venv-3.13-newest.
-# It leaves out what takes long and has quicker tests beside it: the markers of pyproject.toml.
-# --all leaves out nothing; --long runs only what the plain call leaves out, and --faults what kills
-# processes, breaks stores and lets them race.
+# --python selects another Python, such as 3.13, and --newest the newest versions of all packages
+# instead of the constraints; each has its own environment, .venv-3.13 or .venv-3.13-newest.
+# Without options, it skips long tests that also have quicker versions: see the markers in
+# pyproject.toml. --all runs all tests, --long only those skipped by default, and --faults those
+# that kill processes, break stores and let them race.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 environment=.venv release=constrained
@@ -18,7 +18,7 @@ while true; do
     *) break ;;
   esac
 done
-unset PYTHONDONTWRITEBYTECODE  # tests start processes, each of which would compile the package again
+unset PYTHONDONTWRITEBYTECODE  # else each process that tests start would compile the package again
 prepare_environment "[dev]" "$environment" "$release"
 cd "$repository"
 export TF_CPP_MIN_LOG_LEVEL=3
@@ -34,12 +34,12 @@ if [ "$lint" = yes ]; then
   "$PYTHON" -m ruff check .
   "$PYTHON" -m ruff format --check .
 fi
-if [ "$lint $release" = "yes constrained" ]; then  # types of the packages differ by version
-  "$PYTHON" -m mypy &  # beside the tests
+if [ "$lint $release" = "yes constrained" ]; then  # package types differ between versions
+  "$PYTHON" -m mypy &  # at the same time as the tests
   types=$!
 fi
-# A file's tests stay in one process: they share its compiled programs. Files run in the order of
-# tests/conftest.py. "-n 0" is one process.
+# The tests of a file run in one process, to share compiled programs. tests/conftest.py orders the
+# files. "-n 0" runs everything in one process.
 status=0
 "$PYTHON" -m pytest -n auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder \
   "${selection[@]}" "$@" || status=$?

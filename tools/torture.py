@@ -1,18 +1,18 @@
-"""Checks that nothing is lost, mixed or accepted in silence: see docs/reliability.md.
+"""Checks that no output is lost, mixed or silently accepted when damaged: see docs/reliability.md.
 
-Commands run on small data and are killed at random moments and at random writes, renames and
-removals, started twice at once, also with other settings on the same output, given disks that are
-full, outputs at odd paths, and checkpoints with flipped bits. After each kill and each full disk
-the same command runs again, and its output must be that of an unbroken run, byte for byte (of a
-training, its parameters, bit for bit).
+Commands run on small data. They are killed at random moments and at random writes, renames and
+removals; started twice at once, also with other settings on the same output; and given full disks,
+odd output paths, and checkpoints with flipped bits. After each kill and each full disk the same
+command runs again, and its output must equal that of an unbroken run byte for byte (for training,
+its parameters bit for bit).
 
     python tools/torture.py
     python tools/torture.py --kills=20 --pairs=4 --disks=0 --flips=0 --jobs=score,infer
     python tools/torture.py --seed=1 --table=table.md
 
 Prints a line for each trial that fails, and a table of counts, also after Ctrl-C. Exit status: 0
-where all trials went as promised, 1 otherwise. Full disks need root, to mount them. Bad inputs are
-a tool of their own, bad_inputs.py.
+if all trials went as promised, 1 otherwise. Full disks need root, to mount them. bad_inputs.py
+tests bad inputs.
 """
 
 import argparse
@@ -40,11 +40,11 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tools")]
 
 import disk_faults  # noqa: E402
 
-_HANGS = 300.0  # seconds after which a command hangs
+_HANGS = 300.0  # seconds after which a command counts as hanging
 _SIGNALS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
 _CHECKPOINTS = ("import-checkpoint", "export-checkpoint", "train")
 _RIVAL = ", other settings"
-_KEPT = (".preflight.json",)  # written beside an output, and not part of it
+_KEPT = (".preflight.json",)  # files beside an output that are not part of it
 _WORDS = [
     "tea",
     "bees",
@@ -66,11 +66,11 @@ class Job:
     """A command that writes an output.
 
     Attributes:
-      arguments: of `faith-jax`; {OUT} stands for the output, below a folder of its own.
-      digest: of an output; what must be equal.
-      processes: that run it together.
-      writes: "new" where an output that is there is an error, "same" where it is kept or made anew.
-      rival: a text of the arguments, and what stands in its place with other settings; () = none.
+      arguments: arguments of `faith-jax`; {OUT} stands for the output, in a folder of its own.
+      digest: computes the part of an output that must be equal in all runs.
+      processes: how many processes run the command together.
+      writes: "new" if an existing output is an error, "same" if it is kept or made again.
+      rival: a text in the arguments and its replacement for other settings; () = no rival.
     """
 
     arguments: Sequence[str]
@@ -86,7 +86,7 @@ class Job:
 
 
 class Trial(NamedTuple):
-    """What was tried, and what went wrong; "" = nothing."""
+    """A test of one job, and the problem it found; "" = none."""
 
     kind: str
     job: str
@@ -95,7 +95,7 @@ class Trial(NamedTuple):
 
 @dataclasses.dataclass
 class Setting:
-    """Where trials run: the data they share, and what unbroken runs have made."""
+    """The data that all trials share, and the digests, times and write counts of unbroken runs."""
 
     folder: pathlib.Path
     library: pathlib.Path
@@ -106,7 +106,7 @@ class Setting:
 
 
 def content_digest(output: pathlib.Path) -> str:
-    """Returns a hash of a file, or of all files of a folder with their names."""
+    """Returns a hash of a file, or of all files in a folder with their names."""
     digest = hashlib.sha256()
     for path in sorted(output.rglob("*")) if output.is_dir() else [output]:
         if path.is_file() and not path.name.endswith(_KEPT) and ".snakemake" not in path.parts:
@@ -124,7 +124,7 @@ def checkpoint_params(folder: pathlib.Path) -> str:
 
 
 def checkpoint_content(folder: pathlib.Path) -> str:
-    """Returns `checkpoint_params`, after a look at what a training resumes with."""
+    """Returns `checkpoint_params`, after checking the tensors that training resumes from."""
     from faith_jax.checkpoints.manifest import check_tensors, read_manifest
     from faith_jax.checkpoints.native import read_part
 
@@ -135,7 +135,7 @@ def checkpoint_content(folder: pathlib.Path) -> str:
 
 
 def params_digest(model_dir: pathlib.Path) -> str:
-    """Returns the hash of the parameters of a training's newest checkpoint, with its step."""
+    """Returns the hash of the parameters in a run's newest checkpoint, with its step."""
     from faith_jax.checkpoints.embedded import newest_step
 
     step = newest_step(model_dir)
@@ -193,7 +193,7 @@ def prepared(folder: pathlib.Path) -> dict[str, Job]:
         "train, 2 processes": Job(train, params_digest, 2, "same"),
         "prepare": Job(
             ("prepare", "faithdial/sample", "--data-dir={OUT}"),
-            # A kill behind the last rename leaves a lock and an empty note beside the data set.
+            # A kill after the last rename leaves a lock and an empty note beside the data set.
             lambda output: content_digest(output / "faithdial" / "sample" / "1.0.0"),
             writes="same",
         ),
@@ -210,7 +210,7 @@ def prepared(folder: pathlib.Path) -> dict[str, Job]:
 
 
 def output_of(job: str, folder: pathlib.Path) -> pathlib.Path:
-    """Returns the output of a job, or of its rival, in a folder of its own."""
+    """Returns the output path of a job or its rival; `folder` belongs to the trial."""
     job = job.removesuffix(_RIVAL)
     return folder / ("out.jsonl" if job in ("score", "score model") else _suffixed(job))
 
@@ -228,7 +228,7 @@ def started(
     output: str = "",
     directory: pathlib.Path = REPOSITORY,
 ) -> list[subprocess.Popen]:
-    """Starts the processes of a job, whose messages go to a file of the folder beside."""
+    """Starts the processes of a job, with stderr appended to the file `<folder>.err`."""
     job = setting.jobs[name]
     output = output or str(output_of(name, folder))
     environment = {**environment, "PYTHONPATH": str(REPOSITORY), "JAX_PLATFORMS": "cpu"}
@@ -253,7 +253,7 @@ def started(
                     env={**environment, "TF_CPP_MIN_LOG_LEVEL": "3"},
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
-                    # Where this tool runs in the background, Ctrl-C would be ignored.
+                    # Processes started in the background would otherwise ignore Ctrl-C.
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
             )
@@ -261,7 +261,7 @@ def started(
 
 
 def ended(processes: Sequence[subprocess.Popen], wait: float = _HANGS) -> list[int | None]:
-    """Waits for processes, and returns their statuses; None = one that hangs, which is killed."""
+    """Waits for processes, kills those that hang, and returns their statuses (None = it hung)."""
     deadline, statuses = time.monotonic() + wait, []
     for process in processes:
         try:
@@ -274,19 +274,19 @@ def ended(processes: Sequence[subprocess.Popen], wait: float = _HANGS) -> list[i
 
 
 def complaint(folder: pathlib.Path, statuses: Sequence[int | None], allowed: set[int]) -> str:
-    """Returns what is wrong with how processes ended: a hang, a status, a traceback."""
+    """Describes a hang, an unexpected exit status or a traceback; "" = no complaint."""
     errors = pathlib.Path(f"{folder}.err").read_text(errors="replace")
     if None in statuses:
         return "hangs"
     if not set(statuses) <= allowed:
         return f"exit status {statuses}: {errors.strip().splitlines()[-1:]}"
-    # Ctrl-C before the command's own code runs is Python's to answer.
+    # Python itself handles a Ctrl-C that arrives before the command's own code runs.
     too_early = errors.endswith("KeyboardInterrupt\n") and ", in main\n" not in errors
     return "traceback" if "Traceback" in errors and not too_early else ""
 
 
 def measured(setting: Setting, name: str) -> None:
-    """Runs a job unbroken: what it makes, how long it takes, and how many writes."""
+    """Runs a job unbroken, and records its digest, its seconds and its number of writes."""
     folder = setting.folder / "unbroken" / name.replace(" ", "_")
     folder.mkdir(parents=True)
     count = pathlib.Path(f"{folder}.count")
@@ -304,7 +304,7 @@ def measured(setting: Setting, name: str) -> None:
 
 
 def finished(setting: Setting, name: str, folder: pathlib.Path) -> str:
-    """Runs a job to its end behind a fault; returns what is wrong."""
+    """Runs a job to its end after a fault; returns the problem, or ""."""
     pathlib.Path(f"{folder}.err").write_text("")
     statuses = ended(started(setting, name, folder, os.environ))
     if problem := complaint(folder, statuses, {0}):
@@ -317,7 +317,7 @@ def finished(setting: Setting, name: str, folder: pathlib.Path) -> str:
 
 
 def left_behind(folder: pathlib.Path, output: pathlib.Path | None = None) -> str:
-    """Returns what a job has left below its folder: nothing but an output, and rows kept for it."""
+    """Names leftovers in a job's folder; only rows kept for `output` are allowed. "" = clean."""
     endings = (".partial", ".lock", ".private")
     paths = (p.relative_to(folder) for p in folder.rglob("*") if p.name.endswith(endings))
     expected_names = {".snakemake"} | ({f"{output.name}.partial"} if output else set())
@@ -326,10 +326,10 @@ def left_behind(folder: pathlib.Path, output: pathlib.Path | None = None) -> str
 
 
 def kept_complete(setting: Setting, name: str, folder: pathlib.Path) -> str:
-    """Runs a job whose output a kill has left complete, and removes it; returns what is wrong.
+    """Runs a job whose output was complete before the kill, then removes it; returns the problem.
 
-    The next run refuses to overwrite the output. `score` may know it as finished instead, where it
-    was killed after it had noted that. Neither changes the output.
+    The next run must refuse to overwrite the output, except that `score` may report it as finished
+    if it was killed after noting that. Neither may change the output.
     """
     output = output_of(name, folder)
     allowed = {0, 2} if name.startswith("score") else {2}
@@ -344,7 +344,7 @@ def kept_complete(setting: Setting, name: str, folder: pathlib.Path) -> str:
 
 
 def kill_trial(setting: Setting, name: str, seed: int) -> Trial:
-    """Kills a job once or twice, in half of the trials by a power cut, and lets it end."""
+    """Kills a job once or twice, in every fourth trial with a power cut, then lets it finish."""
     rng, folder = random.Random(f"{name} {seed}"), setting.folder / "kills" / f"{name}-{seed}"
     folder.mkdir(parents=True)
     output, job = output_of(name, folder), setting.jobs[name]
@@ -352,7 +352,7 @@ def kill_trial(setting: Setting, name: str, seed: int) -> Trial:
         at_write = seed % 2 == 0
         count = pathlib.Path(f"{folder}.count")
         count.unlink(missing_ok=True)
-        first = rng.choice((1, 1, setting.writes[name] * 3 // 4))  # at the end much is removed
+        first = rng.choice((1, 1, setting.writes[name] * 3 // 4))  # most removals come late
         number = rng.randint(first or 1, setting.writes[name]) if at_write else None
         environment = disk_faults.environment(setting.library, folder, count, number)
         processes = started(setting, name, folder, environment)
@@ -366,13 +366,13 @@ def kill_trial(setting: Setting, name: str, seed: int) -> Trial:
             for process in processes if sent != signal.SIGKILL else [rng.choice(processes)]:
                 process.send_signal(sent)
         if job.processes > 1 and sent == signal.SIGKILL:
-            # The others wait for the process that is gone until JAX ends them.
+            # The others would wait for the killed process until JAX ends them.
             for process in processes:
                 process.kill()
         statuses = ended(processes)
-        # A signal before the command listens ends it as such.
+        # A signal that arrives before the command handles signals gives the status -signal.
         allowed = {0, -int(sent), _SIGNALS[sent], -9}
-        # How JAX ends a process whose partner is gone is its own.
+        # JAX decides how a process ends whose partner was killed.
         is_ours = job.processes == 1 or sent != signal.SIGKILL
         if is_ours and (problem := complaint(folder, statuses, allowed)):
             return Trial("kill", name, f"seed {seed}: {problem}")
@@ -388,7 +388,7 @@ def kill_trial(setting: Setting, name: str, seed: int) -> Trial:
 
 
 def pair_trial(setting: Setting, name: str, seed: int) -> Trial:
-    """Starts a job twice, the second time a moment later."""
+    """Starts a job twice, the second time a moment after the first."""
     rng, folder = random.Random(f"{name} {seed}"), setting.folder / "pairs" / f"{name}-{seed}"
     folder.mkdir(parents=True)
     processes = started(setting, name, folder, os.environ)
@@ -406,10 +406,10 @@ def pair_trial(setting: Setting, name: str, seed: int) -> Trial:
 
 
 def rival_trial(setting: Setting, name: str, seed: int) -> Trial:
-    """Starts a job, and a moment later one with other settings for the same output.
+    """Starts a job, and a moment later its rival with other settings for the same output.
 
-    In half of the trials one of them is killed; then both are tried again. The output must be whole
-    the one's or the other's.
+    In half of the trials one of the two is killed. Without an output both run again. The output
+    must be entirely that of one of the two.
     """
     rng, folder = random.Random(f"{name} {seed}"), setting.folder / "rivals" / f"{name}-{seed}"
     folder.mkdir(parents=True)
@@ -437,7 +437,7 @@ def rival_trial(setting: Setting, name: str, seed: int) -> Trial:
 
 
 def odd_paths(output: pathlib.Path) -> dict[str, tuple[str, pathlib.Path]]:
-    """Returns ways to name an output, from a folder `here` beside it, and where it then is."""
+    """Returns ways to name an output from the folder `here` beside it, and the path each means."""
     folder, name = output.parent, output.name
     odd = "a  b \u00fc\u65e5'\"$x;"
     return {
@@ -452,7 +452,7 @@ def odd_paths(output: pathlib.Path) -> dict[str, tuple[str, pathlib.Path]]:
 
 
 def path_trial(setting: Setting, name: str, seed: int) -> Trial:
-    """Runs a job whose output is named in an odd way."""
+    """Runs a job with an odd output path."""
     folder = setting.folder / "paths" / f"{name}-{seed}"
     (folder / "here").mkdir(parents=True)
     (folder / "link").symlink_to("here")
@@ -461,7 +461,7 @@ def path_trial(setting: Setting, name: str, seed: int) -> Trial:
     text, place = paths[kind]
     place.parent.mkdir(exist_ok=True)
     if "{OUT}" in setting.jobs[name].arguments and text.startswith("-"):
-        text = f"./{text}"  # where it is no value of an option
+        text = f"./{text}"  # a positional argument cannot start with "-"
     trial_folder = folder / "here"
     processes = started(setting, name, folder, os.environ, output=text, directory=trial_folder)
     problem = complaint(folder, ended(processes), {0}) or left_behind(folder)
@@ -475,7 +475,7 @@ def path_trial(setting: Setting, name: str, seed: int) -> Trial:
 
 @contextlib.contextmanager
 def small_disk(folder: pathlib.Path, size: int) -> Iterator[Callable[[], None]]:
-    """Mounts a disk of so many bytes at a folder; yields what makes it large enough."""
+    """Mounts a disk of `size` bytes at a folder; yields a function that enlarges it to 1 GiB."""
     folder.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     subprocess.run(mount, check=True)
@@ -490,7 +490,7 @@ def small_disk(folder: pathlib.Path, size: int) -> Iterator[Callable[[], None]]:
 
 
 def disk_trial(setting: Setting, name: str, seed: int) -> Trial:
-    """Fills the disk at a third, at two thirds and nearly at the end of what a job writes."""
+    """Runs a job on a disk that is full after 30%, 60% or 90% of the bytes the job writes."""
     unbroken = setting.folder / "unbroken" / name.replace(" ", "_")
     size = sum(path.stat().st_size for path in unbroken.rglob("*") if path.is_file())
     share = (0.3, 0.6, 0.9)[seed % 3]
@@ -505,9 +505,9 @@ def disk_trial(setting: Setting, name: str, seed: int) -> Trial:
 
 
 def flip_trial(setting: Setting, name: str, seed: int) -> Trial:
-    """Flips a bit of a file of a checkpoint, which then must not open with another content.
+    """Flips a bit in a file of a checkpoint, which then must not open with different content.
 
-    Some bytes mean nothing, such as the times that Orbax notes.
+    It may open unchanged: some bytes have no meaning, such as the times that Orbax notes.
     """
     from faith_jax.core.errors import FaithJaxError
 
@@ -536,7 +536,7 @@ def flip_trial(setting: Setting, name: str, seed: int) -> Trial:
 
 
 def table(trials: Sequence[Trial]) -> str:
-    """Returns the counts as Markdown."""
+    """Returns the counts of trials as a Markdown table."""
     tried = collections.Counter((trial.kind, trial.job) for trial in trials)
     failed = collections.Counter((t.kind, t.job) for t in trials if t.problem)
     lines = ["| trial | command | tried | as promised |", "| --- | --- | --- | --- |"]
@@ -548,7 +548,7 @@ def table(trials: Sequence[Trial]) -> str:
 
 
 def run(options: argparse.Namespace, folder: pathlib.Path) -> list[Trial]:
-    """Runs all trials; prints those that fail as they end."""
+    """Runs all trials, and prints each failure when its trial ends."""
     if not disk_faults.is_possible(folder):
         raise SystemExit("needs a C compiler (cc), and a file system with extended attributes")
     jobs = prepared(folder)

@@ -2,17 +2,17 @@
 
     python tools/train_vocabulary.py TEXT... --output faith_jax/tokenizers/vocabulary/NAME.model
 
-Each TEXT is a UTF-8 file with one sentence or paragraph a line. Ids are T5's: padding 0, end 1,
+Each TEXT is a UTF-8 file with one sentence or paragraph per line. Ids are T5's: padding 0, end 1,
 unknown 2; then 256 byte pieces (so that no text is unknown), then pieces by falling frequency.
-Extra ids are not in the file: they are added when it is loaded, as SeqIO does.
+Extra ids are not in the file: loading adds them, as SeqIO does.
 
-White space of every kind becomes one space; nothing else is normalised, because a grounded
-response may have to repeat a character that T5's NFKC would replace (a superscript, a fraction,
-a ligature). So single-spaced text survives encoding and decoding unchanged. Digits are pieces of
-their own: two numbers then never share a piece.
+All runs of white space become one space; nothing else is normalised, because a grounded response
+may have to repeat a character that T5's NFKC would replace (a superscript, a fraction, a
+ligature). So single-spaced text survives encoding and decoding unchanged. Each digit is a separate
+piece, so that different numbers never share a piece of several digits.
 
-The same texts and options give the same bytes: one thread, all lines, in the given order, and
-no path in the model.
+The same texts and options give the same bytes: training uses one thread and all lines in the given
+order, and no path is stored in the model.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from sentencepiece import sentencepiece_model_pb2
 from faith_jax.core.files import atomic_file
 from faith_jax.datasets import npov, samples
 
-# Every printable ASCII character, and the typographic ones of edited English.
+# Every printable ASCII character, and the typographic characters of edited English.
 REQUIRED_CHARACTERS = (
     string.ascii_letters
     + string.digits
@@ -41,7 +41,7 @@ REQUIRED_CHARACTERS = (
     + "£€½éèçñü"
 )
 
-# What `str.isspace` calls white space, the plain space aside.
+# The characters that `str.isspace` accepts, except the plain space.
 WHITE_SPACE = "".join(chr(i) for i in range(0x3001) if chr(i).isspace() and chr(i) != " ")
 
 
@@ -60,7 +60,7 @@ def sample_texts() -> list[str]:
 def training_lines(
     files: list[pathlib.Path], sample: list[str], sample_repeats: int
 ) -> Iterator[str]:
-    """Yields the lines of the files, then the sample as often as asked for."""
+    """Yields the lines of the files, then the sample `sample_repeats` times."""
     for file in files:
         yield from (line for line in file.read_text(encoding="utf-8").splitlines() if line.strip())
     for _ in range(sample_repeats):
@@ -93,12 +93,12 @@ def train(lines: Iterator[str], vocab_size: int) -> bytes:
         )
     model = sentencepiece_model_pb2.ModelProto.FromString(serialised.getvalue())
     model.normalizer_spec.name = "white_space"
-    model.normalizer_spec.normalization_rule_tsv = ""  # the temporary file's name
+    model.normalizer_spec.normalization_rule_tsv = ""  # would store a temporary file's name
     return model.SerializeToString(deterministic=True)
 
 
 def tokens_per_word(model: bytes, texts: list[str]) -> float:
-    """Returns pieces per white-space-separated word; 1 would be a piece for each word."""
+    """Returns the mean number of pieces per white-space-separated word."""
     tokenizer = sentencepiece.SentencePieceProcessor(model_proto=model)
     pieces = sum(len(ids) for ids in tokenizer.encode(texts))
     return pieces / sum(len(text.split()) for text in texts)
@@ -115,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         sample = sample_texts()
-        # All of it first: SentencePiece passes over errors of an iterator.
+        # Reads all lines first, since SentencePiece ignores errors of an iterator.
         lines = list(training_lines(options.texts, sample, options.sample_repeats))
         model = train(iter(lines), options.vocab_size)
         held_out = options.held_out and options.held_out.read_text(encoding="utf-8").splitlines()

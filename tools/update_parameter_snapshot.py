@@ -2,10 +2,10 @@
 
     python tools/update_parameter_snapshot.py
 
-tests/models/test_parameters.py compares the model with tests/testdata/parameters.json. Write it
-anew only where a change of the parameters is meant: every checkpoint that was saved before then
-stops loading, unless an importer renames. T5X's own names (t5x_parameters.json beside it) come
-from tools/compare_with_t5x.py and never follow a change of ours.
+tests/models/test_parameters.py compares the model with tests/testdata/parameters.json. Rewrite this
+file only for an intended change of the parameters: every checkpoint saved before then stops
+loading, unless an importer renames its parameters. T5X's own names (t5x_parameters.json beside it)
+come from tools/compare_with_t5x.py and never change with ours.
 """
 
 import functools
@@ -24,7 +24,7 @@ from faith_jax.models.transformer import Transformer
 TESTDATA = pathlib.Path(__file__).resolve().parent.parent / "tests" / "testdata"
 SNAPSHOT = TESTDATA / "parameters.json"
 
-# Every dimension is different, so that no two axes can be swapped unseen.
+# Every dimension is different, so that swapped axes are noticed.
 _DIMENSIONS = {
     "vocab_size": 50,
     "emb_dim": 8,
@@ -44,7 +44,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 
 
 def parameters(module: Any) -> dict[str, dict[str, Any]]:
-    """Returns each parameter's shape, dtype and logical axes, computed from shapes alone."""
+    """Returns each parameter's shape, dtype and logical axes, without computing its values."""
     tokens = jnp.ones((1, 4), jnp.int32)
     init = functools.partial(module.init, enable_dropout=False)
     variables = jax.eval_shape(init, jax.random.key(0), tokens, tokens, tokens)
@@ -66,7 +66,7 @@ def snapshot(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(path: pathlib.Path, snapshots: Mapping[str, Mapping[str, Any]]) -> None:
-    """Writes snapshots as JSON with one parameter a line."""
+    """Writes snapshots as JSON with one parameter per line."""
     parts = []
     for name, part in snapshots.items():
         lines = [f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in part["parameters"].items()]

@@ -66,7 +66,7 @@ def test_the_published_example_of_alpha():
 
 
 def alpha_by_pairs(items):
-    """One less observed over expected disagreement, by counting pairs of ratings."""
+    """1 - observed / expected disagreement, by counting pairs of ratings."""
     values = [value for item in items for value in item]
     observed = sum(
         sum(a != b for i, a in enumerate(item) for j, b in enumerate(item) if i != j)

@@ -19,7 +19,7 @@ CURES = "tea cures colds"
 
 
 def parsed(example=ITEM, annotator="ada", blank_is_no=False, **marks):
-    """The marks of a row whose errors are all "no" but for what is said."""
+    """The marks of a row whose errors are all "no" except for the given ones."""
     cells = dict.fromkeys(MARKS, "") | dict.fromkeys(ERRORS, "no") | marks
     return _parse_marks(cells, example, annotator, "s.csv:2", blank_is_no)
 

@@ -1,4 +1,4 @@
-"""Judges whose answers are planted, through sheets and back."""
+"""Human judges with planted answers, through sheets and back."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ NAMES = ("ada", "ben", "eve")
 
 
 def write_responses(path, corpus, systems):
-    """Writes scored rows of systems, of which each turn's number is in the response."""
+    """Writes scored rows of systems; each response has the number of its turn."""
     rows = [
         {
             "id": f"test-{n}", "corpus": corpus, "label": None, "perspectives": [],
@@ -51,7 +51,7 @@ def fill(path, answers_of):
 
 @pytest.fixture
 def judged(capsys, tmp_path):
-    """Lets judges fill in sheets of systems; returns status, figures, agreement, text, errors."""
+    """Fills in sheets as judges; returns status, figures, agreement, text and errors."""
 
     def run(questions, corpus, systems, answers_of, *more):
         given, sheet = tmp_path / "scores.jsonl", tmp_path / "judged.csv"

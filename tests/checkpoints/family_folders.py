@@ -1,7 +1,7 @@
 """Folders of tiny published models: stored config.json and tensor names, weights from NumPy.
 
-`tools/make_family_fixtures.py` stores what Transformers computes with them. It and the tests draw
-the same weights, so that no weight is stored.
+`tools/make_family_fixtures.py` stores the outputs of Transformers for them. It draws the same
+weights as the tests, so that weights need not be stored.
 """
 
 import json
@@ -21,7 +21,7 @@ from faith_jax.inference import load_model
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "testdata" / "families"
 T5 = ("t5_v1_1", "t5_v1_0", "t5_deep")
 VOCAB = 40
-# A padding token that no test input has; 0 and 2 begin and end.
+# The lowest token in test inputs: lower ones are special (begin 0, end 2, padding).
 FIRST_TOKEN = 4
 
 
@@ -32,7 +32,7 @@ def draw(shapes, seed=0):
         rng = np.random.default_rng([seed, zlib.crc32(f"{name} {tuple(shape)}".encode())])
         array = rng.normal(size=shape)
         if len(shape) == 2 and shape[0] > 1:
-            # Kernels keep activations near 1; the long axis of embeddings is no input.
+            # Kernels keep activations near 1; the long axis of an embedding is not an input.
             array *= min(shape) ** -0.5
         elif name.endswith("weight"):
             array = 1 + 0.2 * array
@@ -63,7 +63,7 @@ def write_flax(folder, config, tensors, shards=1):
         is_norm = "norm" in module or module.startswith("ln_")
         embeds = "embed" in module or module in ("shared", "wte", "wpe", "relative_attention_bias")
         if kind == "weight" and is_norm:
-            # T5's and Llama's are called weights.
+            # The scales of T5's and Llama's norms are called weights.
             kind = "weight" if module in ("layer_norm", "final_layer_norm", "norm") else "scale"
         elif kind == "weight" and embeds:
             kind = "embedding"
@@ -84,7 +84,7 @@ def write_flax(folder, config, tensors, shards=1):
 
 
 def cases():
-    """Returns the names of the stored models, but for T5's, which has a reader of its own."""
+    """Returns the names of the stored models except T5's, which has its own reader."""
     return sorted({path.parent.name for path in FOLDER.glob("*/config.json")} - set(T5))
 
 
@@ -107,7 +107,7 @@ def expected_of(case):
 
 
 def write_case(folder, case, seed=0):
-    """Writes a stored model's folder, with its weights; configurations as they are stored."""
+    """Writes a stored model's folder: its config files unchanged, and its weights."""
     write(folder, config_of(case), draw(shapes_of(case), seed))
     for path in (FOLDER / case).glob("*config.json"):
         shutil.copyfile(path, folder / path.name)
@@ -115,7 +115,7 @@ def write_case(folder, case, seed=0):
 
 
 def load_case(folder, case):
-    """Returns a stored model, whose folder is written, and what is expected of it."""
+    """Returns a model from its written folder, and its expected outputs."""
     return load_model(str(write_case(folder, case))), expected_of(case)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of random numbers, written as others write them, without any of our writers."""
+"""Checkpoints of random numbers in the formats of other libraries, written without our writers."""
 
 import json
 import tarfile
@@ -35,7 +35,7 @@ TIED = CONFIG | {"feed_forward_proj": "relu", "tie_word_embeddings": True}
 
 
 def tensor_shapes(config=CONFIG):
-    """Returns the tensors of a T5 with 2 encoder layers and 1 decoder layer, as T5 names them."""
+    """Returns the shapes of a T5's tensors, by T5's names: 2 encoder layers, 1 decoder layer."""
     inner = HEADS * HEAD_DIM
     wi = ["wi_0", "wi_1"] if config["feed_forward_proj"].startswith("gated") else ["wi"]
     shapes = {"shared.weight": (VOCAB, EMBED)}
@@ -63,7 +63,7 @@ def tensor_shapes(config=CONFIG):
 
 
 def random_tensors(config=CONFIG, dtype=np.float32, seed=0):
-    """Returns tensors of random bits, whose numbers are finite."""
+    """Returns tensors of random bits whose numbers are all finite."""
     rng = np.random.default_rng(seed)
     bits = np.dtype(f"u{np.dtype(dtype).itemsize}")
 
@@ -76,7 +76,7 @@ def random_tensors(config=CONFIG, dtype=np.float32, seed=0):
 
 
 def write_folder(folder, tensors, config=CONFIG, shards=1):
-    """Writes config.json and the tensors, in several files with an index if asked to."""
+    """Writes config.json and the tensors, with `shards` > 1 in several files with an index."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
     if shards == 1:
@@ -95,7 +95,7 @@ def write_folder(folder, tensors, config=CONFIG, shards=1):
 
 
 def stored(folder):
-    """Returns {name: (dtype, shape, bytes)} of all tensors of a folder, read by the library."""
+    """Returns {name: (dtype, shape, bytes)} of a folder's tensors, read by `safetensors`."""
     found = {}
     for file in sorted(folder.glob("*.safetensors")):
         for name, tensor in safetensors.deserialize(file.read_bytes()):
@@ -105,7 +105,7 @@ def stored(folder):
 
 
 def write_t5x(folder, params, in_file=("scale",), chunks=2):
-    """Writes checkpoint_<step> as T5X does: zarr arrays in chunks, small ones in the file."""
+    """Writes checkpoint_<step> as T5X does: chunked zarr arrays, and small arrays in the file."""
     folder.mkdir(parents=True)
     target = {}
     for name, array in flatten(params).items():
@@ -124,7 +124,7 @@ def write_t5x(folder, params, in_file=("scale",), chunks=2):
         # T5X writes the path relative to the checkpoint.
         target[name] = spec | {"kvstore": {"driver": "file", "path": f"{place}/"}}
     state = {"state": {"step": np.int32(7)}, "target": unflatten(target)}
-    # As T5X has it: lists stay lists.
+    # Lists stay lists, as in T5X.
     content = flax.serialization.msgpack_serialize({"version": 3, "optimizer": state})
     (folder / "checkpoint").write_bytes(content)
     return folder

@@ -33,7 +33,7 @@ def bart():
 
 @pytest.fixture(scope="module")
 def trained(bart):
-    """A DoHA whose knowledge attention is no copy any more."""
+    """A DoHA whose knowledge attention is no longer a copy."""
     checkpoint = doha_from_bart(bart)
     rng = np.random.default_rng(5)
     params = {
@@ -65,7 +65,7 @@ def test_the_knowledge_attention_begins_as_a_copy(bart, scanned):
 
 
 def test_a_decoder_layer_attends_to_both_inputs_in_turn(bart):
-    """The first layer, by its parts: the second attention takes up where the first left off."""
+    """The first layer in parts: the second attention continues from the output of the first."""
     module, params = tiny.model_and_params(BART)
     doha = doha_from_bart(bart)
     found = EncoderDecoderModel(doha.config, doha.params).logits(
@@ -77,7 +77,7 @@ def test_a_decoder_layer_attends_to_both_inputs_in_turn(bart):
 
 
 def by_its_parts(module, params):
-    """Logits of a DoHA with one decoder layer, behind its self-attention written out."""
+    """Logits of a DoHA with one decoder layer, written out after its self-attention."""
 
     def encode(tokens):
         return module.apply({"params": params}, tokens, None, False, method="encode")

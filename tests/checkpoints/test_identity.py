@@ -1,4 +1,4 @@
-"""What identifies a checkpoint, in all forms."""
+"""The identity of a checkpoint, in all formats."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ MODEL = Checkpoint(TINY, tiny_params(TINY))
 
 
 def write_run(folder, steps):
-    """Writes what is read of a training run; a step's parameters are bytes that no one opens."""
+    """Writes the files of a training run that are read; parameters are bytes that nobody opens."""
     folder.mkdir()
     write_model_json(folder, Checkpoint(TINY, {}))
     for step, content in steps.items():
@@ -116,7 +116,7 @@ def test_the_model_counts_and_its_place_does_not(tmp_path):
 
 
 def test_fields_that_a_later_version_adds_do_not_count(tmp_path, monkeypatch):
-    """What an earlier version began with a model goes on with it."""
+    """A run that an earlier version started with a model continues with it."""
     run = write_run(tmp_path / "run", {3: b"3"})
     first, to_dict = checkpoint_digest(run), TransformerConfig.to_dict
     monkeypatch.setattr(TransformerConfig, "to_dict", lambda self: {**to_dict(self), "later": 0})

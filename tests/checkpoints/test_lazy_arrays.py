@@ -1,4 +1,4 @@
-"""A part of a lazy array is that part of what NumPy makes of the whole."""
+"""A part of a lazy array equals the same part of NumPy's result for the whole."""
 
 import ml_dtypes
 import numpy as np
@@ -20,7 +20,7 @@ NUMBERS = np.arange(4 * 24, dtype=np.float32).reshape(4, 24)
 
 
 def recorded(array):
-    """Returns an array as a lazy one, and the numbers of elements of what is read of it."""
+    """Returns an array as a lazy one, and a list of the numbers of elements read from it."""
     sizes = []
 
     def read(box):

@@ -38,7 +38,7 @@ MODULES = (
 
 
 def write_lora(folder, shapes, changes=None, modules=MODULES, rank=2, dtype=np.float32, more=None):
-    """Writes an adapter as PEFT's `save_pretrained` does; returns {weight: B A}, stored as it is.
+    """Writes an adapter as PEFT's `save_pretrained` does; returns {weight: B A} as stored.
 
     Args:
       folder: to write.
@@ -140,7 +140,7 @@ def test_kernels_in_one_and_embeddings(tmp_path):
 
 
 def test_an_output_layer_that_was_tied(tmp_path):
-    """It is then one of its own, and the embedding may change beside it."""
+    """The output layer is then separate, and the embedding may change as well."""
     tensors = draw(tensor_shapes(TIED))
     base = write(tmp_path / "base", TIED, tensors)
     own = {name: 2 * tensors["shared.weight"] for name in ("shared.weight", "lm_head.weight")}
@@ -159,7 +159,7 @@ def test_an_output_layer_that_was_tied(tmp_path):
 
 
 def test_tokens_that_were_added_to_the_base(tmp_path):
-    """The adapter then has the embedding and the output layer, whose names may keep a wrapper's."""
+    """The adapter then has the embedding and the output layer, maybe under a wrapper's names."""
     tensors = draw(tensor_shapes())
     base = write(tmp_path / "base", CONFIG, tensors)
     own = draw({"shared.weight": (27, 6), "lm_head.weight": (27, 6)})

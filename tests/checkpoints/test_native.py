@@ -49,7 +49,7 @@ def save_params(folder, params):
 
 
 def prompt_run(folder, base, params=BASE.params, step=3, config=PROMPTED, vectors=PROMPT):
-    """Writes what a run leaves that has trained only a prompt."""
+    """Writes the MODEL_DIR of a run that has trained only a prompt."""
     folder.mkdir()
     described = {"path": str(base), "content_hash": content_hash(params)}
     write_model_json(folder, Checkpoint(config, {}, base=described))
@@ -107,7 +107,7 @@ def test_a_path_that_orbax_cannot_write_to(tmp_path):
 
 
 def write_steps(folder, losses):
-    """Writes a run whose parameters are the numbers of their steps, with losses of validation."""
+    """Writes a run with validation losses, whose parameters equal the number of their step."""
     write_model_json(folder, Checkpoint(TINY, {}))
     for step, loss in losses.items():
         params = unflatten({n: np.full_like(a, step) for n, a in flatten(PARAMS).items()})

@@ -1,4 +1,4 @@
-"""What `load_model` computes of T5 and T5X checkpoints, beside the reference implementations."""
+"""Outputs of `load_model` for T5 and T5X checkpoints against the reference implementations."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_log_probs_of_targets(opened):
 
 
 def test_t5x_checkpoint(tmp_path):
-    """Parameters and logits are T5X's own, which its golden file has of the same network."""
+    """Parameters and logits equal T5X's own, from its golden file for the same network."""
     with np.load(REPOSITORY / "tests/testdata/t5x_logits.npz") as golden:
         part = "t5_1_1/"
         expected = {n.removeprefix(part): golden[n] for n in golden if n.startswith(part)}

@@ -1,4 +1,4 @@
-"""What Transformers computes with folders of tiny published models (needs the parity extra)."""
+"""Computes reference outputs of Transformers for tiny published models (extra `parity`)."""
 
 import json
 import pathlib
@@ -35,14 +35,14 @@ def make_folder(
 
 
 def load(folder: pathlib.Path, architecture: str) -> Any:
-    """Opens a folder with Transformers, with its plain attention."""
+    """Opens a folder with Transformers, using its eager attention."""
     model = (
         getattr(transformers, architecture)
         .from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
         .eval()
     )
     if architecture.startswith("T5Gemma"):
-        # Transformers 5 sees one token more on each side than the authors' release.
+        # The window of Transformers 5 has one more token on each side than the authors' code.
         model.model.encoder.config.sliding_window -= 1
     return model
 
@@ -50,7 +50,7 @@ def load(folder: pathlib.Path, architecture: str) -> Any:
 def reference(
     model: Any, inputs: dict[str, np.ndarray], generate: bool = True
 ) -> dict[str, np.ndarray]:
-    """Returns what Transformers computes of inputs as `inputs_of` makes them."""
+    """Returns the outputs of Transformers for inputs made by `inputs_of`."""
     with torch.no_grad():
         if "decoder_input_tokens" in inputs:
             return _of_pairs(model, inputs, generate)
@@ -80,9 +80,10 @@ def reference(
 
 
 def _best_spans(logits: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """Returns int32 [batch, 3]: first and last token of the answer, and whether none is better.
+    """Returns int32 [batch, 3]: first and last token of the best span, and whether none is better.
 
-    The text is the second half of each row; spans have at most 3 tokens.
+    "None" means that there is no answer. The text is the second half of each row; spans have at
+    most 3 tokens.
     """
     found = []
     for row, mask in zip(logits, masks, strict=True):
@@ -103,7 +104,7 @@ def _best_spans(logits: np.ndarray, masks: np.ndarray) -> np.ndarray:
 
 
 def _generated(model: Any, row: torch.Tensor, **options: Any) -> np.ndarray:
-    """Returns int32 [NEW_TOKENS], -1 behind the end."""
+    """Returns the generated tokens int32 [NEW_TOKENS], -1 after the end."""
     options = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "use_cache": False} | options
     found = model.generate(row, attention_mask=torch.ones_like(row), **options)[0]
     new = found[row.shape[1] :].numpy()
@@ -136,7 +137,7 @@ def _of_pairs(model: Any, inputs: dict[str, np.ndarray], generate: bool) -> dict
 
 
 def _padded(tokens: torch.Tensor, pad_id: int) -> np.ndarray:
-    """Returns int32 [batch, NEW_TOKENS]; Transformers stops where all rows have ended."""
+    """Pads to int32 [batch, NEW_TOKENS]; Transformers stops when all rows have ended."""
     missing = NEW_TOKENS - tokens.shape[1]
     return np.pad(tokens.numpy(), ((0, 0), (0, missing)), constant_values=pad_id).astype(np.int32)
 
@@ -144,9 +145,10 @@ def _padded(tokens: torch.Tensor, pad_id: int) -> np.ndarray:
 def salience(model: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns gradient x input of each target token's logit for each input embedding.
 
-    Of a T5 `salience_encoder` [batch, inputs, targets] and `salience_decoder` [batch, targets,
-    targets], and `salience_encoder_l2`, the gradients' norms; of a decoder-only model `salience`
-    [length, length] of the first row, whose column t is of the logit of token t; else nothing.
+    A T5 has `salience_encoder` [batch, inputs, targets], `salience_decoder` [batch, targets,
+    targets], and the gradients' norms `salience_encoder_l2`. A decoder-only model has `salience`
+    [length, length] of the first row, whose column t belongs to the logit of token t. Other models
+    have none.
     """
     if "decoder_target_tokens" in inputs:
         tokens, mask, fed, targets = (
@@ -168,7 +170,7 @@ def salience(model: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]
     shown = _embedded(model, tokens)
     logits = model(inputs_embeds=shown).logits
     gradients = _gradients(logits[:, :-1], tokens[:, 1:], (shown,))
-    first = torch.zeros(shown.shape[:-1])  # no logit is of the first token
+    first = torch.zeros(shown.shape[:-1])  # the first token has no logit
     return {"salience": _stacked([first, *((g * shown).sum(-1) for (g,) in gradients)])[0]}
 
 
@@ -189,7 +191,7 @@ def _stacked(columns: Any) -> np.ndarray:
 
 
 def inputs_of(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
-    """Returns random inputs with padding for a model of config.json's fields."""
+    """Returns random inputs with padding for a model with these fields of config.json."""
     pad = config.get("pad_token_id")
     pad = 0 if pad is None else pad
     is_classifier = "ForSequenceClassification" in str(config["architectures"])
@@ -217,7 +219,7 @@ def inputs_of(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
     lengths = (40, 9) if has_long_rows else (11, 4, 7)
     tokens = rows(*lengths, pad_id=pad, seed=seed)
     mask = np.arange(tokens.shape[1]) < np.array(lengths)[:, None]
-    if config["model_type"] in ("bart", "t5", "mt5"):  # the last of two end tokens is read
+    if config["model_type"] in ("bart", "t5", "mt5"):  # the model reads the last of two end tokens
         for row, length in zip(tokens, lengths, strict=True):
             row[[length // 2, length - 1]] = config["eos_token_id"]
     inputs = {"input_tokens": tokens, "input_mask": mask.astype(np.int8)}

@@ -6,7 +6,7 @@ from faith_jax.datasets.task_data import MIXTURES, TASKS
 
 @pytest.fixture
 def lines(tmp_path, monkeypatch, capsys):
-    """What `faith-jax tasks` prints where nothing is prepared."""
+    """The output of `faith-jax tasks` if nothing is prepared."""
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path))
     assert main(["tasks"]) == 0
     assert not list(tmp_path.iterdir())  # nothing is prepared by looking

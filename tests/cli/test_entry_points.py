@@ -1,4 +1,4 @@
-"""Commands of other packages, which come in by the entry points that the papers' come in by."""
+"""Commands of other packages, added through the same entry points as those of the papers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the command line imports before it answers: nothing that takes seconds."""
+"""The command line's imports before it answers: no library that takes seconds to load."""
 
 import argparse
 import importlib
@@ -18,12 +18,12 @@ SLOW = {
     *("t5x", "tensorflow", "tensorflow_datasets", "tensorstore", "tokenizers"),
     *("aiohttp", "etils", "fsspec", "gcsfs", "google", "s3fs", "upath"),
 }
-# What neither responses nor scores of a model need.
+# Libraries that neither responses nor scores of a model need.
 SLOW_BESIDE_JAX = {"matplotlib", "nltk", "optax", "orbax", "pandas", "scipy", "sklearn", "spacy"}
 
 
 def commands(parser, called=()):
-    """Yields the arguments of each command, and of each part of one."""
+    """Yields the arguments of each command and of each subcommand."""
     yield called
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -134,8 +134,8 @@ assert Session(Recipe(*{recipe!r}), topology).facts.devices == 1
     assert (tmp_path / "responses" / "predictions.jsonl").exists()
     assert not names & {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x"}
     assert {"jax", "gin"} <= names
-    # One for the decoding of the one shape, one for the maps that both scorers share: what is
-    # computed outside of these compiles no programs of its own.
+    # One program for decoding a single shape, and one for the maps that both scorers share. Other
+    # computations compile no programs.
     told = [
         line for line in output.splitlines() if line.startswith(("of infer", "of both", "slow"))
     ]

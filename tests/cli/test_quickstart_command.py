@@ -1,4 +1,4 @@
-"""The command `quickstart`: killed between two steps, resumed, finished; and what it refuses."""
+"""The command `quickstart`: killed between two steps, resumed, finished; and its errors."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def run(*command, data_folder=None):
 
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory, data_folder):
-    """Returns the folder of a run that was killed behind its second step, and both processes."""
+    """Returns the folder of a run that was killed after its second step, and both processes."""
     folder = tmp_path_factory.mktemp("quickstart") / "runs" / "first"
     arguments = ("quickstart", str(folder), f"--steps={STEPS}")
     killed = run(sys.executable, "-c", KILLED, *arguments, data_folder=data_folder)
@@ -146,7 +146,7 @@ def test_bad_input_is_one_line_and_writes_nothing(arguments, message, tmp_path, 
 
 @pytest.fixture
 def three_steps(monkeypatch):
-    """Has three quick steps in place of the real ones; returns what they are told to raise."""
+    """Replaces the steps by three quick ones; returns the errors that they are to raise."""
     raised = {}
 
     def write(name):

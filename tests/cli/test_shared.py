@@ -1,4 +1,4 @@
-"""What all commands do before they begin."""
+"""The steps that all commands take before they start."""
 
 import errno
 import gc
@@ -85,7 +85,7 @@ def test_what_is_said_of_a_stop_is_signed_by_the_program(capsys, monkeypatch):
 
 @pytest.mark.parametrize("problem", [KeyboardInterrupt(), RuntimeError("no answer")])
 def test_a_stop_is_one_line_where_what_is_kept_cannot_be_counted(capsys, monkeypatch, problem):
-    """Another Ctrl-C comes meanwhile, or the storage does not answer."""
+    """A second Ctrl-C arrives meanwhile, or the storage does not answer."""
     monkeypatch.setattr(Score, "run", mock.Mock(side_effect=KeyboardInterrupt))
     monkeypatch.setattr("faith_jax.core.files.count_kept_rows", mock.Mock(side_effect=problem))
     assert cli.main(["score", "--scorers=token_f1", "--input=a.jsonl", "--output=b.jsonl"]) == 130

@@ -1,4 +1,4 @@
-"""One of two processes, of which one comes late and then fails alone; see test_processes.py."""
+"""One of two processes, of which the second comes late and then fails; see test_processes.py."""
 
 import sys
 import time
@@ -10,11 +10,11 @@ from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError, P
 
 
 def agree(index):
-    """Prints what both agree on, and what is said of a process that does not come."""
+    """Prints the values that both agree on, and the error about a process that does not come."""
     print(processes.from_all([index, 7], "a").tolist(), processes.from_first(index + 5, "b"))
     print(processes.text_of_first_process(lambda: "täx", "a text"))
     problems = (ConfigError("mine") if index else None, KeyError("his") if index else None)
-    # Of two problems, that of the lower place is told.
+    # Of two problems, the one with the lower place is raised.
     both = (CheckpointError(f"of {index}, täx"), 3 - index)
     for problem, place in (*((problem, 0) for problem in problems), both):
         try:

@@ -24,7 +24,7 @@ def test_names_that_hold_the_one_given_are_suggested():
 
 
 def test_errors_can_be_pickled():
-    """So they reach the process that waits for another's result."""
+    """Errors can be pickled, to reach the process that waits for another's result."""
     metric = pickle.loads(pickle.dumps(errors.MetricError("bleu failed", {"rouge": 0.5})))
     assert (type(metric), str(metric)) == (errors.MetricError, "bleu failed")
     assert metric.metrics == {"rouge": 0.5}

@@ -1,4 +1,4 @@
-"""The stemmer and the splitter of sentences come without the rest of NLTK; libtpu is quiet."""
+"""The stemmer and the sentence splitter load without the rest of NLTK; libtpu prints nothing."""
 
 import importlib.util
 import os

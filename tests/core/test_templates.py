@@ -62,7 +62,7 @@ def test_turns_of_a_context_are_joined_by_a_separator():
 @pytest.mark.parametrize("notation", NOTATIONS, ids=str)
 @given(query=TEXTS, pro=st.lists(TEXTS, max_size=2), turns=st.lists(TEXTS, min_size=1, max_size=3))
 def test_writing_and_reading_agree_with_the_published_form(notation, query, pro, turns):
-    """All of a format survives, and so do the places of its parts."""
+    """All texts of a format survive, and so do the positions of its parts."""
     values = query.replace("[", "(").replace("]", ")")  # what a chosen bracket becomes in a value
     for text in (
         templates.npov_generate_inputs(query, pro, ["c"]),

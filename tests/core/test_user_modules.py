@@ -1,4 +1,4 @@
-"""Modules of the user's, by name and by file."""
+"""Users' modules, by name and by file."""
 
 import importlib
 import sys

@@ -1,10 +1,10 @@
-"""A data set that has no files of its own."""
+"""A data set for tests, with arbitrary files."""
 
 from faith_jax.datasets.raw_dataset import RawDataset
 
 
 def demo(*files, **fields):
-    """Returns a data set of these files, whose one example has the paths that it is read from."""
+    """Returns a data set of these files; its only example has the paths of the files read."""
     named = {file.name: file for file in files}
     return RawDataset(
         name="demo",

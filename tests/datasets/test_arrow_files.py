@@ -62,7 +62,7 @@ def test_times_that_python_cannot_hold_are_texts(tmp_path, monkeypatch, column, 
     parquet.write_table(pa.table({"response": ["a"], "at": column}), path)
 
     class Scalars:
-        """Stands for a column whose values only pandas can hold."""
+        """Stands in for a column whose values only pandas can represent."""
 
         to_pylist = without_pandas
         cast = staticmethod(column.cast)

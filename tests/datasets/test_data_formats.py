@@ -13,7 +13,7 @@ from tools.procon.pages import read_page
 
 
 def blocks(page, start):
-    """Returns what stands in the blocks of a page whose first line matches `start`."""
+    """Returns the contents of a page's blocks whose first line matches `start`."""
     text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
     return re.findall(rf"```{start}\n(.*?)```", text, re.DOTALL)
 

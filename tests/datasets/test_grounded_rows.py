@@ -214,7 +214,7 @@ def test_a_scored_row_keeps_its_perspectives():
 
 
 def test_sides_of_a_file_are_lists_throughout(tmp_path):
-    """A side that is a text would be lost: which of the texts is of it?"""
+    """A side given as a single text is refused: it is unclear which of the texts belong to it."""
     (tmp_path / "a.csv").write_text(
         'knowledge,perspectives,response\n"[""a"",""b""]","[""pro"",""con""]",r\n"[""a""]",pro,r\n'
     )
@@ -331,7 +331,7 @@ def test_whatever_a_row_holds_it_is_read_or_refused(rows, skip):
 
 
 def test_rows_without_ids_have_their_number_in_every_format(tmp_path):
-    """Blank lines, line breaks in cells and rows that cannot be read move no number."""
+    """Blank lines, line breaks in cells and unreadable rows do not shift row numbers."""
     good, bad = json.dumps(TRUE_ROW), "{"
     (tmp_path / "r.jsonl").write_text(f"{good}\n\n{bad}\n{good}\n")
     (tmp_path / "r.csv").write_text('grounding,response\n"a\nb",c\nd\ne,f\n')

@@ -1,4 +1,4 @@
-"""From the fields of a row to the text that a model responds to."""
+"""The text that a model responds to, made from the fields of a row."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Lists in the cells of tables, in the forms in which programs write them."""
+"""Lists in the cells of tables, in the formats that programs write."""
 
 import csv
 import datetime
@@ -182,7 +182,7 @@ def test_lists_beside_texts_are_read_cell_by_cell():
 def test_a_first_cell_that_is_cut_off_is_an_error():
     with pytest.raises(InputError, match=r"^a:1: field 'c': .* got \"\['a b'\"; the cell is cut"):
         ListColumns(TableNotes()).read("c", "['a b'", "a:1")
-    # A shard does not see the plain texts before it, beside which the whole table took it for one.
+    # A shard does not see the earlier plain texts that make this cell a text in the whole table.
     assert ListColumns(TableNotes(), is_checked=True).read("c", "['a b'", "a:1") == "['a b'"
     lists = ListColumns(TableNotes())
     for text in ("[sic] Tea.", "['Tea' is a word.", "[1]"):  # in a column of texts
@@ -218,7 +218,7 @@ def test_lists_of_anything_else_are_errors(cell):
     ],
 )
 def test_texts_that_look_like_lists_stay_beside_others(values):
-    """So it is where a table has lists of its own."""
+    """Also in a table with real lists."""
     notes = TableNotes()
     lists = ListColumns(notes, lambda: ["c"] if any(map(is_plain_text, values)) else [])
     assert [lists.read("c", value, f"a:{n}") for n, value in enumerate(values)] == values

@@ -52,7 +52,7 @@ def obtain(tmp_path, *files, names=None):
 
 
 def serve(site, file, content, name="a.tsv", member=""):
-    """Puts a file on the site; returns it, or its member, as a file of a data set."""
+    """Puts a file on the server; returns it, or its archive member, as a data set's file."""
     folder, url = site
     (folder / file).write_bytes(content)
     checksum = f"sha256:{hashlib.sha256(content).hexdigest()}"
@@ -262,7 +262,7 @@ def test_a_fingerprint_of_a_folder(tmp_path):
 
 
 def test_what_is_beside_the_raw_files_is_named(tmp_path):
-    """Folders too, but neither what is hidden nor what other data sets of the folder read."""
+    """Folders too, but no hidden files, and no files that other data sets of the folder read."""
     files = RawFile("a.tsv"), RawFile("parts/b.tsv")
     for name in ("a.tsv", "c.tsv", "A.tsv", "other.tsv", ".hidden"):
         (tmp_path / name).write_text("")

@@ -83,7 +83,7 @@ def test_labels_of_an_index_that_are_no_ids(tmp_path, frame):
     rows, notes = fields_of(path)
     assert [(row["index 2"], row["index"]) for row in rows] == [("a", 5), ("b", 5), ("a", 5)]
     assert notes[0] == "the index is read as the field 'index 2'"
-    # Keys that say nothing are rows only if they are numbers.
+    # Keys with arbitrary names are row labels only if they are numbers.
     path.write_text('{"a": {"x": 1}, "b": {"x": 2}}')
     assert fields_of(path)[0] == [{"id": "x", "a": 1, "b": 2}]
     path.write_text('{"columns": ["a"], "index": [1, 2], "data": [["b"]]}')

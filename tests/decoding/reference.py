@@ -1,4 +1,4 @@
-"""Searches of one example in plain Python, without caches: what the compiled ones must equal."""
+"""Reference searches of one example in plain Python, without caches, for the compiled searches."""
 
 import math
 from typing import NamedTuple
@@ -29,7 +29,7 @@ def nucleus(log_probs, p):
 
 
 def pmi_scores(with_document, without_document, alpha, p):
-    """Equation (9) of Nandwani 2023, term by term, of the tokens with a probability."""
+    """Equation (9) of Nandwani 2023, term by term, for tokens with a non-zero probability."""
     scores = np.full(len(with_document), -np.inf)
     for v in range(len(with_document)) if p == 1 else nucleus(with_document, p):
         if with_document[v] == -np.inf:
@@ -41,18 +41,18 @@ def pmi_scores(with_document, without_document, alpha, p):
 
 
 def plain_model(log_probs):
-    """The scores of a search are the log-probabilities."""
+    """Returns a model whose scores are its log-probabilities."""
     return lambda tokens: (log_probs(tokens), log_probs(tokens))
 
 
 def pmi_model(with_document, without_document, pmi, banned=lambda tokens: ()):
-    """Those of PMI-Decode, and the log-probabilities with the document.
+    """Returns a model of PMI-Decode's scores and the log-probabilities with the document.
 
     Args:
       with_document: (tokens so far) -> log-probabilities of the next token.
-      without_document: the same.
-      pmi: its config.
-      banned: which tokens may not come next; the others' probabilities sum to 1.
+      without_document: the same, without the document.
+      pmi: the config of PMI-Decode.
+      banned: (tokens so far) -> tokens that may not come next; the others' probabilities sum to 1.
     """
 
     def model(tokens):

@@ -1,4 +1,4 @@
-"""Decoder-only models beside a search that computes the whole sequence anew at each step."""
+"""Decoder-only models, compared with a search that recomputes the whole sequence at each step."""
 
 import dataclasses
 import functools
@@ -61,7 +61,7 @@ def model_of(name, seed=0):
 
 @functools.partial(jax.jit, static_argnums=0)
 def all_log_probs(module, params, tokens):
-    """Log-probabilities [rows, length, vocab] behind each token, without caches."""
+    """Log-probabilities [rows, length, vocab] of the token after each one, without caches."""
     variables = {"params": params}
     hidden = module.apply(
         variables, None, None, tokens, enable_dropout=False, method="decode_hidden"
@@ -184,7 +184,7 @@ def test_the_prefix_is_held_once_for_all_beams():
 
 
 def repeating(prompt, size):
-    """Returns which tokens would repeat an n-gram of the prompt or of the response so far."""
+    """Returns the tokens that would repeat an n-gram of the prompt or of the response so far."""
     return lambda tokens: banned_by_hugging_face([int(t) for t in (*prompt, *tokens)], size)
 
 

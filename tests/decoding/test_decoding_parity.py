@@ -47,7 +47,7 @@ def test_beam_search_finds_the_stored_tokens(tmp_path):
 
 @pytest.fixture(scope="module", params=range(2))
 def models(request, tmp_path_factory):
-    """A random T5 as Transformers has it, and the same as ours."""
+    """A random T5 in Transformers, and the same model in ours."""
     torch = pytest.importorskip("torch", reason="the extra `parity` is not installed")
     transformers = pytest.importorskip("transformers", reason="the extra `parity` is not installed")
     torch.manual_seed(request.param)
@@ -72,7 +72,7 @@ def models(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("t5")
     model.save_pretrained(folder)
     ours = load_model(str(folder))
-    # What comes in the middle of responses without an end is an end token that does occur.
+    # Takes end tokens that occur: tokens in the middle of responses decoded without an end.
     free = DecodingConfig(max_length=6, num_beams=4, num_return=4, eos_id=-1)
     tokens = generated(ours.module, ours.params, INPUTS, KEYS, free).tokens
     ids, counts = np.unique(np.asarray(tokens)[:, :, 3:], return_counts=True)

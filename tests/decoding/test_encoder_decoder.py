@@ -33,7 +33,7 @@ def config_of(**options):
 
 def prefix_logits(module, params, inputs, tokens):
     """Logits [batch, length, vocab] of each next token, the whole prefix computed, no caches."""
-    # Targets tell which positions are padding: none is.
+    # Targets tell which positions are padding; here there is no padding.
     return tiny.logits(
         module, params, inputs, np.ones_like(tokens), decoder_inputs=tiny.shift_right(tokens)
     )

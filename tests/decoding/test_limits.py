@@ -20,7 +20,7 @@ VOCAB = 5
 
 
 def banned_by_hugging_face(history, size):
-    """What NoRepeatNGramLogitsProcessor forbids behind a list of tokens, from its n-grams."""
+    """The tokens that NoRepeatNGramLogitsProcessor forbids after a list of tokens."""
     if len(history) + 1 < size:
         return set()
     followed = {}
@@ -68,7 +68,7 @@ def model_of(prompt, rows, length, seed=0):
 
 
 def scores_of(log_probs, prompt, config):
-    """The scores behind some tokens with all limits, one after the other."""
+    """The scores after some tokens, with all limits applied in order."""
 
     def scores(tokens):
         found = log_probs(tokens).copy()
@@ -133,7 +133,7 @@ def test_beam_search_keeps_them(limits, prompt, width):
 
 
 def bare(config):
-    """The config without what `scores_of` sees to."""
+    """The config without the limits that `scores_of` applies."""
     return config_of(
         max_length=config.max_length, num_beams=config.num_beams, num_return=config.num_return
     )

@@ -113,7 +113,7 @@ def test_logits_that_are_no_numbers_end_the_search():
 
 
 def test_an_empty_range_ends_at_its_upper_end():
-    # Sums that rounding keeps below p leave no token to look at: none may be added for it.
+    # If rounding keeps the sums below p, no token is left to look at, and none may be added.
     logits = np.log(np.float32([[0.5, 0.3, *[0.2] * 62]]))
     high = logits[:, 1:2]
     bounds = _Range(high, high, high, np.zeros((1, 1), np.int32), np.zeros((1, 1), bool))

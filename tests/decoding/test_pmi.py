@@ -13,7 +13,7 @@ from tests.decoding.test_beam import assert_same
 from tests.decoding.toy import hash_tables, hashed_logits, history_model
 
 VOCAB, LENGTH, EXAMPLES = 9, 6, 3
-# First tokens of the examples with and without the document: that is all the document there is.
+# First tokens of the examples with and without the document: they stand for the document.
 WITH, WITHOUT = np.arange(EXAMPLES), np.arange(EXAMPLES) + EXAMPLES
 
 

@@ -1,4 +1,4 @@
-"""Inputs that begin alike, read once: the lines, and responses equal to those of plain reading."""
+"""Inputs with a common prefix, read once: the lines, and responses equal to plain reading."""
 
 import hypothesis
 import numpy as np
@@ -122,7 +122,7 @@ def test_what_shares_little_is_read_as_it_is_and_refilled(from_two, monkeypatch)
 
 
 def test_rows_of_a_document_come_into_one_batch(from_two, monkeypatch):
-    """Where this saves more than refilling does; the order of the responses stays."""
+    """If this saves more than refilling; the order of the responses stays."""
     config = families.GPT2.replace(**ONE_LAYER)
     mixed = [INPUTS[row] for row in (0, 1, 2, 3, 4, 7)]
     batches = []

@@ -1,4 +1,4 @@
-"""Drafts change how many tokens a step gives, and nothing else."""
+"""Drafts only change the number of tokens per step, not the tokens."""
 
 import functools
 import itertools
@@ -20,7 +20,7 @@ LENGTH, ROWS = 12, 6
 
 
 def plain_draft(source, response, count):
-    """The definition, for one row, in plain Python."""
+    """The definition of drafts for one row, in plain Python."""
     best, end = 0, None
     for place in range(len(source)):
         size = 0
@@ -52,9 +52,9 @@ def test_a_draft_is_what_follows_the_longest_ngram_in_the_source(count):
 
 
 def copying_model(config):
-    """A model that mostly writes token n + 1 behind token n, whatever it reads.
+    """A model that mostly writes token n + 1 after token n, for any input.
 
-    The last token, through the residual connections, decides more than the layers.
+    The last token, through the residual connections, matters more than the layers.
     """
     module, params = tiny.model_and_params(config)
     params = jax.tree.map(np.asarray, params)  # a copy
@@ -89,7 +89,7 @@ def decoded(module, params, inputs, config, seed=0):
 
 
 def steps_of(module, params, inputs, config):
-    """How many steps a search takes: of a model whose step is counted."""
+    """Counts the steps of a search."""
     steps = []
     found = read(module, params, [inputs], config.cache_length)
     model = attach_memory(module, params, *found)
@@ -162,10 +162,10 @@ def sampled(module, params, inputs, config):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_samples_have_the_models_distribution_whatever_the_draft(rank):
-    """The second of two tokens, where the draft is the first or the second best one."""
+    """The second token is sampled from two, and the draft is the better or the worse of them."""
     module, params = tiny.model_and_params(T5.replace(emb_dim=8))
     count, first = 2000, 7
-    # The logits depend on the input, so an input is looked for that drafts the token of this rank.
+    # The logits depend on the input: this searches for an input that drafts the token of this rank.
     pairs = itertools.product(range(3, 50), range(3, 20))
     rows = np.asarray([[first, drafted, other, 11] for drafted, other in pairs], np.int32)
     targets = np.full((len(rows), 2), first, np.int32)

@@ -1,4 +1,4 @@
-"""Toy models for searches: their step functions are tables, so that brute force can enumerate."""
+"""Toy models for searches: their step functions are tables, which brute force can enumerate."""
 
 import functools
 
@@ -28,14 +28,14 @@ def chain(transition, rows):
 
 
 def table(logits, rows):
-    """A model with logits[position, last token], the last position for all later ones.
+    """A model with logits[position, last token]; later positions use the last one.
 
     Args:
       logits: float [positions, vocab, vocab], or [examples, positions, vocab, vocab] with a table
-        for each example, whose rows are one after the other.
-      rows: of the model.
+        for each example, whose rows are consecutive.
+      rows: the number of rows.
 
-    Its cache is the position and the table of each row, so that a wrong order of rows shows.
+    The cache has each row's position and table, so that a wrong order of rows is noticed.
     """
     logits = jnp.asarray(logits, jnp.float32)
     if logits.ndim == 3:
@@ -79,16 +79,16 @@ def history_model(tables, rows):
 
 @functools.cache
 def hash_tables(length, vocab, seed=0):
-    """What `hashed_logits` looks up: float32 [length, vocab + 1, 8] and [8, vocab]."""
+    """The tables of `hashed_logits`: float32 [length, vocab + 1, 8] and [8, vocab]."""
     weights = np.random.default_rng(seed).normal(size=(length, vocab + 1, 8))
     out = np.random.default_rng(seed + 1).normal(size=(8, vocab))
     return weights.astype(np.float32), out.astype(np.float32)
 
 
 def hashed_logits(history, tables, spread=2.0):
-    """Logits [rows, vocab] that depend on every token of a history [rows, length] and its place.
+    """Logits [rows, vocab] that depend on each token and position of a history [rows, length].
 
-    Histories and tables are NumPy's, for a reference, or JAX's.
+    Histories and tables are arrays of NumPy (for a reference) or of JAX.
     """
     weights, out = tables
     states = weights[np.arange(history.shape[1]), history].sum(axis=1)

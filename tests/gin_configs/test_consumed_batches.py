@@ -1,4 +1,4 @@
-"""What the batches of each training recipe hold, read where the trainer takes them."""
+"""The contents of each training recipe's batches, as the trainer gets them."""
 
 import collections
 import functools
@@ -31,7 +31,7 @@ EPOCHS = 2
 
 
 def text_of(name):
-    """The text of a gin file, behind that of the files that it includes."""
+    """The text of a gin file, after the texts of the files that it includes."""
     text = (FOLDER / name).read_text()
     included = re.findall(r"^include '([^']+)'", text, re.M)
     return "".join(map(text_of, included)) + text
@@ -59,7 +59,7 @@ KINDS = (
 
 
 def kind_of_rows(recipe):
-    """What decides the rows of a recipe: those of one kind are tested with one of them."""
+    """The settings that determine a recipe's rows; one recipe of each such kind is tested."""
     text = TEXTS[recipe]
     task = last_value(text, "MIXTURE_OR_TASK_NAME").removesuffix("_sample")
     return task, "LABEL_NAMES = (" in text, "doha" in recipe
@@ -133,7 +133,7 @@ def consumed(recipe, checkpoints, folder, monkeypatch):
 
 
 def token_rows(batches, name, pad, segments=None):
-    """The rows of a feature without padding; those of a packed one by example."""
+    """The rows of a feature without padding; packed rows are split into examples."""
     found = []
     for batch in batches:
         for number, row in enumerate(batch[name]):

@@ -1,8 +1,8 @@
 """The gin files for real T5X, as far as they can be read without it.
 
-T5X is replaced by a stand-in that keeps the arguments it is given: that our half of each model
-file parses and builds the right network is tested, T5X's half is not (docs/t5x.md says what was
-run under real T5X).
+A stand-in replaces T5X and keeps its arguments. The tests check that our half of each model file
+parses and builds the right network, but not T5X's half (docs/t5x.md lists the runs under real
+T5X).
 """
 
 import sys
@@ -55,7 +55,7 @@ def standard_logical_axis_rules(additional_rules=()):
 
 
 def stand_in(name, **contents):
-    """Returns a module whose contents claim to come from it, as gin looks for them there."""
+    """Returns a module with contents whose `__module__` is its name, where gin looks for them."""
     module = types.ModuleType(name)
     for key, value in contents.items():
         setattr(module, key, value)
@@ -74,7 +74,7 @@ T5X = stand_in("t5x", models=T5X_MODELS, adafactor=T5X_ADAFACTOR, partitioning=T
 
 @pytest.fixture
 def build(monkeypatch):
-    """Returns what MODEL is once gin has read a file and bindings."""
+    """Returns the value of MODEL after gin has read a file and bindings."""
     for module in (T5X, T5X_MODELS, T5X_ADAFACTOR, T5X_PARTITIONING):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     prefixes = list(gin.config._LOCATION_PREFIXES)

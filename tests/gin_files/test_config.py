@@ -1,4 +1,4 @@
-"""Every gin file that comes with the library parses, and what it configures can be built."""
+"""Every gin file of the library parses, and the objects it configures can be built."""
 
 import dataclasses
 import re
@@ -64,7 +64,7 @@ def parse(*files, bindings=()):
 
 
 def num_parameters(config):
-    """Returns how many parameters a T5 has, from its dimensions."""
+    """Returns the number of a T5's parameters, from its dimensions."""
     width, inner = config.emb_dim, config.num_heads * config.head_dim
     mlp = (len(config.mlp_activations) + 1) * width * config.mlp_dim
     encoder = config.num_encoder_layers * (4 * width * inner + mlp + 2 * width)

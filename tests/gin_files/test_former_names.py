@@ -1,4 +1,4 @@
-"""Gin files and configs of former versions go on working."""
+"""Gin files and configs of earlier versions still work."""
 
 import importlib
 import inspect

@@ -1,4 +1,4 @@
-"""What gin files may name, and macros that nothing reads."""
+"""Names that gin files may use, and macros that nothing reads."""
 
 import pytest
 
@@ -114,7 +114,7 @@ def test_what_a_module_lacks_is_one_line(parse):
 
 
 def test_all_that_recipes_name_is_listed(parse):
-    """Every recipe is parsed elsewhere; these are what else users name."""
+    """Other tests parse all recipes; these are other names that users need."""
     parse(
         f"{HEAD}import optax\nfrom flax import linen\nfrom jax import nn\nfrom jax import numpy\n"
         f"import seqio\n{BOUND}CHECKPOINT_PATH = (@optax.adamw, @linen.gelu, @nn.relu, "

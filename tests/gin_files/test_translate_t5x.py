@@ -1,4 +1,4 @@
-"""Gin files in the form of T5X and prompt-tuning, written by ourselves, under our own commands."""
+"""Our own gin files in the style of T5X and prompt-tuning, run with our commands."""
 
 import json
 import logging
@@ -79,7 +79,7 @@ TRAIN = "faith_jax.runs.train.train"
 
 @pytest.fixture
 def parsed(tmp_path):
-    """Parses a text and bindings; returns what gin binds to a name of ours."""
+    """Parses a text and bindings; returns a function that looks up the value bound to our name."""
 
     def parse(text, *bindings):
         file = tmp_path / "user.gin"
@@ -231,7 +231,7 @@ def test_a_copy_of_t5xs_pretrain_file(parsed):
     assert value("INITIAL_CHECKPOINT_PATH/macro.value") is None
     assert value("DECODING/macro.value") is None
     assert "factored_rate" in repr(value("LEARNING_RATE_SCHEDULE/macro.value"))
-    # T5X's own defaults, since this file says nothing of rates.
+    # T5X's own defaults, since this file sets no learning rate.
     schedule = gin.get_bindings("faith_jax.runs.train.Optimization")["learning_rate"]
     rates = [float(schedule(step)) for step in (0, 500, 4000)]
     np.testing.assert_allclose(rates, [1e-8, 0.25 / 1000**0.5, 0.5 / 4000**0.5], rtol=1e-5)
@@ -288,7 +288,7 @@ def test_rows_are_decoded_without_a_loss_of_others(decoded, dataset, parsed, cap
         assert dataset["split"] == "test"
 
 
-# `finetune.gin` is included again: what it binds replaces what was bound before it.
+# `finetune.gin` is included again, so its bindings replace the earlier ones.
 AGAIN = "from t5x import utils\n{}\ninclude 't5x/configs/runs/finetune.gin'\n" + "".join(
     f"{line}\n" for line in (
         "TRAIN_STEPS = 1100", "INITIAL_CHECKPOINT_PATH = '/t5/checkpoint_10'", "EVAL_PERIOD = 9",
@@ -737,7 +737,7 @@ def test_flags_of_t5x_are_taken_or_explained(capsys):
 
 
 def test_every_counterpart_names_what_we_have(tmp_path):
-    """Each file includes files of ours that exist, and sets macros or arguments that these know."""
+    """Each file includes existing files of ours, and sets only macros or arguments they have."""
     model = "t5x/models/t5_1_1_mini.gin"
     given = {"MODEL_DIR": "a", "MIXTURE_OR_TASK_NAME": "b", "INITIAL_CHECKPOINT_PATH": None,
              "TASK_FEATURE_LENGTHS": {"inputs": 8, "targets": 5}, "TRAIN_STEPS": 4}  # fmt: skip

@@ -1,8 +1,8 @@
-"""Runs everything that computes rows on several meshes and writes what came out.
+"""Runs all engines that compute rows on several meshes and writes the results.
 
 Run as `python -m tests.inference.mesh_engines [--process=ADDRESS/NUMBER] OUTPUT.npz MESH/FAMILY…`
-with eight devices, of one process or of two: their number is fixed when JAX starts, so that tests
-call it in processes of their own. The arrays in OUTPUT are named "<mesh>/<family>/<what>".
+with eight devices in one process or in two: their number is fixed when JAX starts, so tests run it
+in new processes. The arrays in OUTPUT are named "<mesh>/<family>/<result>".
 """
 
 import sys
@@ -21,7 +21,7 @@ from faith_jax.scoring.salience.gradients import SalienceEngine
 from tests.models import tiny
 from tests.scoring.tiny_models import FAMILIES
 
-# Parts of a model, and slices.
+# Numbers of partitions of a model, and of slices.
 MESHES = {"8x1": (1, None), "4x2": (2, None), "1x8": (8, None), "2x2x2": (2, 2)}
 # Eight heads divide by eight devices, as does the vocabulary.
 SIZES = {"vocab_size": 64, "emb_dim": 16, "num_heads": 8, "head_dim": 2, "mlp_dim": 32}
@@ -50,7 +50,7 @@ def padded(texts: list[list[int]]) -> np.ndarray:
 
 
 def results(family: str, mesh: Mesh) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields what a model computes of rows on a mesh."""
+    """Yields the results of a model for rows on a mesh, by name."""
     config = {"t5": T5, "gpt2": GPT2, "roberta": ROBERTA}[family]
     _, params = tiny.model_and_params(config)
     make = {"t5": EncoderDecoderModel, "gpt2": CausalModel, "roberta": EncoderModel}[family]
@@ -59,7 +59,7 @@ def results(family: str, mesh: Mesh) -> Iterator[tuple[str, np.ndarray]]:
     whole = [leaf.sharding.is_fully_replicated for leaf in jax.tree.leaves(model.params)]
     yield "devices", np.array(sorted(set(split)))
     yield "split", np.array(len(whole) - sum(whole))
-    # 11 and 3 rows: no number of devices divides them.
+    # 11 and 3 rows are not divisible by any number of devices.
     texts = [row.inputs for row in rows(11, 0)]
     if family == "roberta":
         yield "classes", ClassificationEngine(model, tokens_per_batch=256).probabilities(texts)
@@ -74,7 +74,7 @@ def results(family: str, mesh: Mesh) -> Iterator[tuple[str, np.ndarray]]:
     maps = SalienceEngine(model, tokens_per_batch=512).maps(rows(3, 2))
     yield "maps", np.concatenate([one.ravel() for one in maps])
     inputs = padded([text[:9] for text in texts[:3]])
-    # So hot that the tied logits of GPT-2, which prefer the token that they read, are near.
+    # GPT-2's tied logits prefer the last token read; this temperature makes them almost equal.
     sampled = model.decode(inputs, max_length=7, seed=3, temperature=8.0, top_p=0.9)
     yield "sampled_tokens", sampled.tokens
     yield "sampled_scores", sampled.score

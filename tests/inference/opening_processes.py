@@ -36,7 +36,7 @@ def check(folder: str) -> str:
 
 
 def same(found: jax.Array, expected: Any) -> None:
-    """Checks the shards of this process, bit by bit, rounded as they are."""
+    """Checks that this process's shards equal the expected array bit by bit, in their dtype."""
     expected = np.asarray(expected).astype(found.dtype)
     assert found.shape == expected.shape
     for shard in found.addressable_shards:

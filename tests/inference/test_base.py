@@ -1,4 +1,4 @@
-"""Options of decoding, as both kinds of models that generate take them."""
+"""Options of decoding in both kinds of generating models."""
 
 import jax
 import numpy as np
@@ -15,7 +15,7 @@ TOKENS = np.array([[5, 6]])
 
 @pytest.fixture(scope="module", params=["causal", "encoder_decoder"])
 def model(request):
-    """A model that is only asked for what it refuses: it needs no parameters."""
+    """A model for tests of errors only, without parameters."""
     if request.param == "causal":
         return CausalModel(families.GPT2, {})
     return EncoderDecoderModel(tiny.TINY, {})

@@ -25,7 +25,7 @@ def decoded(config, inputs=INPUTS, **options):
 
 
 def test_a_response_is_finished_where_the_model_ends_it():
-    """The end token is what the model itself writes third, then one that it never writes."""
+    """The end token is the model's own third token, and then one that it never writes."""
     whole = [row[0] for row in decoded(GPT2, max_length=6, eos_id=-1)]
     assert [len(row.tokens) for row in whole] == [6, 6, 6]
     assert [row.finished for row in whole] == [False] * 3
@@ -95,7 +95,7 @@ REFILLED = {
 
 @pytest.mark.parametrize("case", slow_except(REFILLED, ["t5"]))
 def test_rows_that_take_places_of_others_have_the_same_responses(case, monkeypatch):
-    """As one by one, whoever is beside them, and at any length of their inputs and the cache."""
+    """As decoded one by one, whatever the other rows and the lengths of inputs and cache are."""
     config, options = REFILLED[case]
     lengths = [5, 8] if case == "prompts" else [8]  # of caches, without those of drafts
     monkeypatch.setattr(refilling, "cache_lengths", lambda most: [*lengths[:-1], most])
@@ -111,8 +111,8 @@ def test_rows_that_take_places_of_others_have_the_same_responses(case, monkeypat
     found = decoder(params, inputs, range(5, 5 + len(inputs)), others, done.append)
     assert sum(done) == len(inputs)
     assert len(done) > 3
-    # Four of 32 tokens, then one at a time of 16, what puts it in its place, and the loop;
-    # with two lengths of the cache the last two once more, and what makes it longer.
+    # Programs: reading four inputs of 32 tokens, one of 16, placing it, and the decoding loop; with
+    # two lengths of the cache, the last two again, and one that extends the cache.
     assert decoder.num_compilations <= 4 + 3 * (len(lengths) - 1)
     alone = BatchDecoder(module, partitioner, decoding, 1, seed=2)
     for number, rows in enumerate(found):

@@ -81,7 +81,7 @@ def test_input_lengths_decide_where_there_is_no_padding_token(model):
 def test_inputs_end_behind_the_last_token_that_is_no_padding():
     tokens = np.array([[5, 0, 6, 0, 0], [0, 0, 0, 0, 0], [1, 2, 3, 4, 5], [0, 7, 0, 0, 0]])
     np.testing.assert_array_equal(causal._count_tokens(tokens, 0), [3, 0, 5, 2])
-    # A model without a padding token has none at the end either.
+    # A model without a padding token has no padding at the end either.
     np.testing.assert_array_equal(causal._count_tokens(tokens, -1), [5, 5, 5, 5])
 
 
@@ -89,7 +89,7 @@ def test_both_inputs_of_pmi_decode_may_have_lengths(prompted, model):
     lengths, others = [13, 2, 7], np.array([4, 1, 5])
     short = np.where(np.arange(5) < others[:, None], TOKENS[:, :5], 0)
     expected = prompted.decode_pmi(TOKENS, short, max_length=5)
-    # What stands behind a length is not read.
+    # Tokens after a row's length are not read.
     found = prompted.decode_pmi(
         np.where(TOKENS == 0, 9, TOKENS),
         np.where(short == 0, 9, short),

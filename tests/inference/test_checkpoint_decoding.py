@@ -1,4 +1,4 @@
-"""Decoding as a checkpoint's generation_config.json says it."""
+"""Decoding with the settings of a checkpoint's generation_config.json."""
 
 import dataclasses
 import json
@@ -56,7 +56,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture
 def says(folders):
-    """Writes what a checkpoint says of decoding; returns its folder."""
+    """Writes a checkpoint's decoding settings; returns its folder."""
     written = []
 
     def write(fields, family="bart", name="generation_config.json"):

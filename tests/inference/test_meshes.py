@@ -1,4 +1,4 @@
-"""Eight devices compute what one does, however rows and parameters lie on them."""
+"""Eight devices compute the same as one, for all layouts of rows and parameters."""
 
 import jax
 import numpy as np
@@ -27,7 +27,7 @@ def saved(path, *runs):
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory):
-    """What one process with eight devices computes: each kind of model on one device and split."""
+    """The results of one process with eight devices: each kind of model on one device and split."""
     path = tmp_path_factory.mktemp("meshes") / "one.npz"
     cases = [f"1x1/{family}" for family in ("t5", "gpt2", "roberta")]
     return saved(path, start_module(ENGINES, path, *cases, *ONE))
@@ -35,7 +35,7 @@ def one(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    """What two processes with four devices each compute."""
+    """The results of two processes with four devices each."""
     path = tmp_path_factory.mktemp("meshes") / "two.npz"
     address = f"127.0.0.1:{free_port()}"
     runs = [
@@ -59,7 +59,7 @@ def test_results_do_not_depend_on_the_processes(two, one):
 
 
 def assert_same(found, case, one):
-    """Compares what was found on a mesh with what one device computes."""
+    """Compares the results on a mesh with those of one device."""
     mesh, family = case.split("/")
     names = [name for name in found if name.startswith(f"{case}/")]
     assert any(name.endswith(("log_probs", "classes")) for name in names)

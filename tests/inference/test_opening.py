@@ -175,7 +175,7 @@ def test_every_shard_is_that_part_of_the_whole(forms):
     [("nli_entailment", "nli"), ("salience_hallucination", "gpt2"), ("bertscore", "nli")],
 )
 def test_changed_checkpoints_are_opened_again(folders, tmp_path, monkeypatch, name, family):
-    """The path as it is written may name another folder, or other files in the same one."""
+    """The same path may later name another folder, or a folder with other files."""
     example = GroundedExample("1", Grounding(("Tea is a leaf.",)), ("Tea?",), "Tea is a leaf.")
     options = {"layer": 1} if name == "bertscore" else {}
 

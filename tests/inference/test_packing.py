@@ -202,7 +202,7 @@ def test_a_job_has_three_shapes_whatever_rows_come(sample, seed):
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(1, 300))
 def test_compiled_shapes_cost_at_most_twice_the_better_habit(calls, compilation):
-    """Either a program for each shape, or all calls in the first that is large enough."""
+    """Either one program per shape, or the first large enough program for all calls."""
     shapes, cost, programs = CompiledShapes(compilation), 0, 0
     for size in calls:
         before = len(shapes)
@@ -237,7 +237,7 @@ def test_shapes_that_are_far_too_large_are_not_used_for_long():
 
 
 def test_elsewhere_than_in_a_service_shapes_depend_on_the_rows_alone():
-    """As in jobs, which may be stopped and resumed between any two calls."""
+    """Jobs may be stopped and resumed between any two calls."""
     packer = Packer(0.001, 2048)
     with sharing_programs():
         shapes_of(packer, [500] * 16)

@@ -150,7 +150,7 @@ def test_a_program_that_compiles_is_waited_for_and_its_error_is_the_batches():
 
 
 def exhausted(program, fits):
-    """A program without the memory for batches that do not fit."""
+    """A program that runs out of memory for batches that are too large."""
 
     def call(module, params, read, *rest, **options):
         if not fits(read):
@@ -220,7 +220,7 @@ def test_other_errors_of_the_device_stay_what_they_are(monkeypatch):
 
 
 def test_a_job_of_classes_compiles_three_programs(monkeypatch):
-    """However many windows it has; each row has the probabilities of its own call."""
+    """With any number of windows, each row has the probabilities of its own call."""
     monkeypatch.setattr(packing, "compiles_ahead", lambda: True)
     program, model, rows = class_probabilities._packed_logits, bert(), encoder_rows(200)
     second = [len(row) // 2 for row in rows]
@@ -233,7 +233,7 @@ def test_a_job_of_classes_compiles_three_programs(monkeypatch):
     found = [engine.probabilities(rows[window], second[window]) for window in windows]
     np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-5)
     assert engine.num_compilations <= chosen <= 3
-    # Programs that compiled ahead are those of the batches.
+    # The programs compiled ahead are the ones that the batches use.
     assert program._cache_size() == chosen
     assert not left_threads()
 

@@ -20,7 +20,7 @@ def model(request, tmp_path_factory):
 
 
 def written(model, text, other=None, **options):
-    """What the model writes of a text, by its tokens."""
+    """The model's response to a text, from its tokens."""
     tokenizer = load_vocabulary(model.path)
     ends = [] if model.config.is_decoder_only else [tokenizer.eos_id]
     rows = [[[*tokenizer.prefix_ids, *tokenizer.encode(t), *ends]] for t in (text, other) if t]
@@ -61,7 +61,7 @@ def test_options_are_those_of_decoding(model, caplog):
     pmi = {"pmi": PMIConfig(alpha=0.5, p=1.0)}
     found = model.respond("What is tea?", knowledge="Tea is a leaf.", **pmi, **SHORT)
     text = "<knowledge> Tea is a leaf. <seeker> What is tea?"
-    # A decoder-only model reads the tokens behind the document, the space in front included.
+    # A decoder-only model reads the tokens after the document, including the space before them.
     other = f"{' ' * model.config.is_decoder_only}<seeker> What is tea?"
     assert found == written(model, text, other, **pmi)[0]
     listed = model.respond(["What is tea?"], knowledge="Tea is a leaf.", **pmi, **SHORT)

@@ -36,7 +36,7 @@ MODELS = {
 
 
 def random_rows(seed=0):
-    """Rows of which many have one of three inputs, and a few no targets."""
+    """Rows that mostly share three inputs; a few have no targets."""
     rng = np.random.default_rng(seed)
 
     def ids(low, high):
@@ -76,7 +76,7 @@ def filled_up(rows, pad_id):
 
 
 def one_by_one(model, rows):
-    """The log-probabilities of rows' targets in the plain form: a line for each row."""
+    """The log-probabilities of rows' targets computed plainly, with one line per row."""
     if model.config.is_decoder_only:
         found = model.next_log_probs(filled_up([[*row.inputs, *row.targets] for row in rows], 0))
         starts = [len(row.inputs) - 1 for row in rows]
@@ -147,7 +147,7 @@ def test_an_input_of_many_rows_is_computed_once(model):
 
 
 def test_compilations_and_padding_are_told(model, caplog):
-    """As many as JAX has compiled, of which the same rows again need none."""
+    """The count equals JAX's own; the same rows again compile nothing."""
     caplog.set_level(logging.INFO, logger="faith_jax")
     row_likelihoods._score_targets.clear_cache()
     engine = LikelihoodEngine(model, tokens_per_batch=512)
@@ -164,7 +164,7 @@ def test_compilations_and_padding_are_told(model, caplog):
 
 
 def test_small_calls_share_programs(model):
-    """Of a service: each call has few rows, of any lengths."""
+    """Calls like those of a service: each has few rows of arbitrary lengths."""
     rows = random_rows(4)
     rows.sort(key=lambda row: -len(row.inputs) - len(row.targets))
     engine = LikelihoodEngine(model)

@@ -1,7 +1,7 @@
-"""One process of those that make the rows of a split; see test_row_processes.py.
+"""One of several processes that make the rows of a split; see test_row_processes.py.
 
-Run as `python -m tests.input.row_processes ADDRESS COUNT INDEX JOBS.json`, a list of jobs. Each is
-what `run` is given; what it returns goes to `output`/INDEX.json.
+Run as `python -m tests.input.row_processes ADDRESS COUNT INDEX JOBS.json`; the file has a list of
+jobs. Each job has the arguments of `run`, whose result goes to `output`/INDEX.json.
 """
 
 import itertools
@@ -23,24 +23,23 @@ from faith_jax.input.task_batches import DatasetConfig, SplitRows
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import make_partitioner
 
-EXAMPLES = 400  # of a part
+EXAMPLES = 400  # in each part of the cache
 MODEL = TransformerConfig(vocab_size=4096)
 BATCH_SIZE = 16
 
 
 def run(output, folder, targets=40, starts=(), dies=-1):
-    """Makes the rows of text_to_text, or finds them in a folder, and reads batches.
+    """Makes the rows of text_to_text, or takes them from a folder, and reads batches.
 
     Args:
-      output: a folder for what is found, and for the arrays of batches.
-      folder: that the processes share.
+      output: the folder for the result and for the arrays of batches.
+      folder: the folder of rows that the processes share.
       targets: the longest targets, in tokens.
-      starts: steps of two batches each.
+      starts: first steps, at each of which two batches are read.
       dies: the process that is killed when it has made 100 rows.
 
     Returns:
-      The ids of the rows that were made, the numbers of those that were read for each step, and the
-      error.
+      The ids of the rows made, the numbers of the rows read for each start, and the error.
     """
     made, read = [], []
     make, get, examples = rows._make_text_row, RowCache.__getitem__, row_cache.EXAMPLES
@@ -75,7 +74,7 @@ def run(output, folder, targets=40, starts=(), dies=-1):
                 assert all((batch[name] == same[name]).all() for name in batch)
             both = {n: np.stack([batch[n] for batch in batches]) for n in batches[0]}
             np.savez(output / f"{jax.process_index()}-{start}.npz", **both)
-            time.sleep(0.2)  # what is read ahead is read
+            time.sleep(0.2)  # waits for reading ahead
             read.clear()
     except (FaithJaxError, ProcessError) as error:
         found["error"] = f"{type(error).__name__}: {error}"
@@ -92,7 +91,7 @@ def main(address, count, index, jobs):
         if "dies" in job:
             processes.limit_waits(10)
         failed = "ProcessError" in run(**job)["error"]
-    if failed:  # JAX would wait for the one that was killed
+    if failed:  # JAX would wait for the killed process
         time.sleep(3 if index == "0" else 0)
         os._exit(1)
 

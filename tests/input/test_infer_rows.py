@@ -1,4 +1,4 @@
-"""What infer reads of rows, and what it carries over to the output."""
+"""The parts of rows that infer reads, and those that it copies to the output."""
 
 import csv
 import gzip

@@ -98,7 +98,7 @@ def test_how_many_parts(given, expected):
 
 
 def parts(made, fingerprint="a", bad=-1):
-    """Four parts of three rows; `made` gets the number of each that is made."""
+    """Four parts of three rows; `made` collects the numbers of the rows that are made."""
 
     def rows(number):
         made.append(number)

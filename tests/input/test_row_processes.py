@@ -1,4 +1,4 @@
-"""One and four processes on rows in five parts that are sorted by their labels."""
+"""One and four processes on rows in five parts, sorted by label."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def data(tmp_path_factory):
 
 
 def start(folder, jobs):
-    """Starts the processes, which do jobs."""
+    """Starts processes that run these jobs."""
     path = folder / "jobs.json"
     path.write_text(json.dumps(jobs))
     address = f"127.0.0.1:{free_port()}"
@@ -72,14 +72,14 @@ def told(folder, count):
 
 
 def batches(folder, count, first):
-    """The global batches of two steps, from what each of the processes has of them."""
+    """The global batches of two steps, put together from each process's share."""
     pieces = [dict(np.load(folder / f"{index}-{first}.npz")) for index in range(count)]
     return {n: np.concatenate([piece[n] for piece in pieces], axis=1) for n in pieces[0]}
 
 
 @pytest.fixture(scope="module")
 def folder(data, tmp_path_factory):
-    """What one process and four have found."""
+    """The results of one process and of four."""
     folder = tmp_path_factory.mktemp("found")
 
     def job(name, rows, **more):
@@ -113,7 +113,7 @@ def test_each_process_makes_the_rows_of_its_own_parts(folder):
 
 @pytest.mark.parametrize(("name", "count"), [("four", COUNT), ("again", COUNT), ("other", 1)])
 def test_the_global_batches_are_those_of_one_process(folder, name, count):
-    """Also where rows are found again, by as many processes or by fewer."""
+    """Also if rows exist already, with the same number of processes or fewer."""
     is_again = name in ("again", "other")
     for first in STARTS[1:] if is_again else STARTS:
         one, found = batches(folder / "one", 1, first), batches(folder / name, count, first)
@@ -151,7 +151,7 @@ def test_the_first_bad_row_is_the_error_of_all_processes(folder):
 
 
 def test_a_process_that_dies_leaves_no_other_hanging_and_no_half_part(folder):
-    """Process 3 was killed in its only part; the others have made theirs, which are found again."""
+    """Process 3 was killed in its only part; the others have made theirs, which are reused."""
     for index in range(3):
         error = json.loads((folder / f"dead_told/{index}.json").read_text())["error"]
         assert error == (

@@ -30,7 +30,7 @@ def write(path):
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "tsv", "parquet"])
 def test_reading_can_begin_at_any_row(tmp_path, form):
-    """Of two files; rows keep their numbers, which are the ids, and bad ones are passed over."""
+    """Bad rows of two files are skipped; the others keep their numbers, which are their ids."""
     paths = [tmp_path / f"{name}.{form}" for name in ("one", "two")]
     for path in paths:
         write(path)
@@ -80,7 +80,7 @@ def test_reading_of_a_data_set_can_begin_at_any_row(data_folder, monkeypatch):
 
 
 def test_a_data_set_is_read_from_its_folder(tmp_path):
-    """As infer writes it."""
+    """A file written by infer."""
     row = {"id": "a", "knowledge": ["Tea is hot.", "It grows."], "prediction": "Tea.", "length": 2}
     data_set = tfds.responses("rows", row, "Responses.")
     folder = tmp_path / "tfds"

@@ -64,7 +64,7 @@ def test_no_array_of_all_logits_is_made(arrays):
         hidden, kernel
     )
     assert f"{BATCH},{LENGTH},{VOCAB}" not in str(jaxpr)
-    # The pieces are: the check above would be empty if shapes were printed otherwise.
+    # The pieces are present: with another print format of shapes, the check above would be empty.
     assert f"{BATCH},1,{VOCAB}" in str(jaxpr)
 
 
@@ -113,7 +113,7 @@ def test_summed_losses_have_the_plain_values_and_gradients(arrays, positions, la
 
 @pytest.mark.parametrize("is_trained", [True, False])
 def test_summed_losses_compute_logits_once(arrays, is_trained):
-    """Two products with a trained layer's kernel besides the logits, one with a frozen layer's."""
+    """Besides the logits, a trained layer's kernel is in two products, a frozen layer's in one."""
     hidden, kernel, targets = arrays
     bound = 4 * BATCH * VOCAB
 
@@ -146,7 +146,7 @@ def test_sums_other_than_the_loss_alone_have_no_gradient(arrays):
 
 @pytest.mark.parametrize(("device", "positions"), [("cpu", 65), ("TPU v4", 261), (None, 261)])
 def test_bound_is_that_of_the_mesh(device, positions):
-    """64 MiB on CPUs, else 256 MiB, wherever it is traced."""
+    """64 MiB on CPUs, else 256 MiB, regardless of where it is traced."""
     here = jax.sharding.Mesh(jax.devices()[:1], ("data",)).abstract_mesh.abstract_device
     kind = device and dataclasses.replace(here, device_kind=device)
     mesh = jax.sharding.AbstractMesh((1,), ("data",), abstract_device=kind)

@@ -1,4 +1,4 @@
-"""Cached decoding, ours and in T5X's way, against teacher-forced logits."""
+"""Cached decoding, with our and with T5X's calls, against teacher-forced logits."""
 
 import functools
 

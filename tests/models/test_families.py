@@ -18,7 +18,7 @@ LENGTHS = (7, 3, 5)
 
 @functools.partial(jax.jit, static_argnums=0)
 def computed(module, params, tokens, decoder_tokens):
-    """Returns logits, or an encoder's hidden states; [batch, prompt + length, …] if of `tokens`."""
+    """Returns logits or an encoder's hidden states: [batch, prompt + length, …]."""
     variables = {"params": params}
     call = functools.partial(module.apply, variables)
     config, encoded, inputs = module.config, None, None
@@ -49,7 +49,7 @@ def with_prompt(params, name, tokens=PROMPT):
 
 
 def shallow(config):
-    """Returns the same model with one layer a stack."""
+    """Returns the same model with one layer per stack."""
     return config.replace(
         num_encoder_layers=min(1, config.num_encoder_layers),
         num_decoder_layers=min(1, config.num_decoder_layers),
@@ -211,13 +211,13 @@ def test_attention_by_blocks_computes_the_same(name):
 
 
 @pytest.mark.parametrize(
-    # Beside a decoder, a window of 3 has 2 tokens on each side.
+    # In a model with a decoder, an encoder's window of 3 has 2 tokens on each side.
     ("config", "near"),
     [(families.MODERNBERT, [10, 11, 12]), (families.T5GEMMA, [9, 10, 11, 12, 13])],
     ids=["alone", "beside a decoder"],
 )
 def test_a_window_of_an_encoder_is_around_each_query(config, near):
-    """A token changes the states of its neighbours alone."""
+    """A token only changes the states of its neighbours."""
     config = shallow(config)
     module, params = tiny.model_and_params(config)
     tokens = tiny.rows(20, seed=1).repeat(2, axis=0)
@@ -245,7 +245,7 @@ def test_each_stack_has_its_own_embedding():
 
 
 def test_the_mean_of_a_text_is_of_its_own_tokens():
-    """Rows alone, padded, packed into a line, and behind a soft prompt."""
+    """Rows alone, padded, packed into a line, and after a soft prompt."""
     config = shallow(families.MODERNBERT)
     module, params = tiny.model_and_params(config)
     lengths = (7, 3, 5)
@@ -260,7 +260,7 @@ def test_the_mean_of_a_text_is_of_its_own_tokens():
     packed = (line, segments, None, np.array([[0, 7, 10, 0]]))
     logits = tiny.apply(module, params, *packed, method="classify_packed")
     np.testing.assert_allclose(logits[0, :3], expected, atol=2e-5)
-    # Each text behind the places of a prompt of two vectors, which are no tokens of it.
+    # Each text after the positions of a prompt of two vectors, which are not its tokens.
     prompted = type(module)(config.replace(encoder_prompt_length=2))
     with_vectors = with_prompt(params, "encoder_prompt", PROMPT[:2])
     alone = classified(prompted, with_vectors, padded)

@@ -16,13 +16,13 @@ from faith_jax.models.config import TransformerConfig
 from tests.training import mesh_driver
 from tests.training.processes import output_of, start_module
 
-# What takes long is run apart, for the tests that are marked so.
+# Long cases run in their own process, for tests marked `slow`.
 LONG = ("adamw", "adafactor", "infonce", "state_bytes")
 QUICK = tuple(n for n in (*mesh_driver.CASES, *mesh_driver.OTHERS) if n not in LONG)
 
 
 def cases(choose=lambda case: True, first=0):
-    """The names of cases with those of their meshes, from the first or the second mesh on."""
+    """Pairs of a case and one of its meshes, from the first or the second mesh on."""
     return [
         pytest.param(name, mesh, marks=[pytest.mark.devices, *slow(name)], id=f"{name}-{mesh}")
         for name, case in mesh_driver.CASES.items()
@@ -37,7 +37,7 @@ def slow(name):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Returns what something gave on each mesh of eight forced host devices, by its name."""
+    """Returns a case's results on each mesh of eight forced host devices, by name."""
 
     @functools.cache
     def of_all(names):
@@ -267,7 +267,7 @@ class Device:
 
 @pytest.mark.parametrize("have_slices", [False, True])
 def test_a_slice_has_processes_of_its_own(have_slices):
-    """Two slices of two processes with two devices each; devices say that 0 and 2 are one slice."""
+    """Two slices of two processes with two devices each; processes 0 and 2 form a slice."""
     devices = [Device(i, i // 2, i // 2 % 2) for i in (7, 6, 0, 1, 2, 3, 4, 5)]
     placed = partitioning._arrange_slices((2, 2, 2), devices, have_slices)
     found = [sorted({one.process_index for one in part.flat}) for part in placed]

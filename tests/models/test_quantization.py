@@ -1,4 +1,4 @@
-"""Matrices in 8 bits: what is stored, their products, and that layers compute with them."""
+"""Matrices in 8 bits: their stored form, their products, and layers that compute with them."""
 
 import jax
 import jax.numpy as jnp

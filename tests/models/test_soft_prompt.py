@@ -9,7 +9,7 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.models import soft_prompt
 
 VOCAB_SIZE, EMB_DIM = 40, 6
-# Row i holds i and its square, so that every row can be told from every mean of rows.
+# Row i holds i and its square, so that no row equals a mean of rows.
 EMBEDDING = np.stack([np.arange(VOCAB_SIZE), np.arange(VOCAB_SIZE) ** 2], 1).astype(np.float32)
 EMBEDDING = np.concatenate([EMBEDDING, np.ones((VOCAB_SIZE, EMB_DIM - 2), np.float32)], 1)
 KEYS = [jax.random.key(i) for i in range(3)]

@@ -20,9 +20,9 @@ SMALL = TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
 PROMPTS = SMALL.replace(encoder_prompt_length=3, decoder_prompt_length=2)
 TIED = SMALL.replace(mlp_activations=("relu",), logits_via_embedding=True)
 TESTDATA = REPOSITORY / "tests" / "testdata"
-# Two summation orders of the same float32 numbers, over layers of width 8.
+# For two summation orders of the same float32 numbers, in layers of width 8.
 TOLERANCE = 1e-5
-# Its generator compiles several times faster than the default one, and dropout takes either.
+# The "rbg" generator compiles several times faster than the default one; dropout accepts both.
 KEYS = [jax.random.key(seed, impl="rbg") for seed in (0, 1)]
 
 INPUTS = rows(7, 4, 2, seed=1)
@@ -149,7 +149,7 @@ def test_neither_padding_nor_other_rows_change_a_row():
 def test_packed_rows_give_the_logits_of_unpacked_rows():
     config = TIED
     expected = reference_logits(config)
-    # One row: example 1, padding 0, example 0 and 2 behind it, in segments 1, 2 and 3.
+    # One row: example 1, padding 0, then examples 0 and 2, in segments 1, 2 and 3.
     order = (1, 0, 2)
     inputs = np.concatenate([INPUTS[i][INPUTS[i] > 0] for i in order])
     targets = np.concatenate([TARGETS[i][VALID[i]] for i in order])
@@ -249,7 +249,7 @@ def test_dropout_only_where_enabled_and_reproducible_from_the_key():
 
 
 def random_draws(jaxpr):
-    """Counts the draws of random bits, those in a scan as often as it runs."""
+    """Counts the draws of random bits; a draw in a scan counts once per iteration."""
     count = 0
     for equation in jaxpr.eqns:
         inner = sum(

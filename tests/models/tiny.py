@@ -27,9 +27,10 @@ TINY = TransformerConfig(
 
 @functools.cache
 def model_and_params(config=TINY, seed=0):
-    """Returns the module and parameters drawn by NumPy, which compiles nothing.
+    """Returns the module and parameters, drawn by NumPy to avoid compiling.
 
-    Kernels have the spread that keeps activations near 1; norms and biases are not at their start.
+    Kernels have the spread that keeps activations near 1; norms and biases differ from their
+    initial values.
     """
     module = Transformer(config)
     shapes = parameter_shapes(module)["params"]

@@ -1,4 +1,4 @@
-"""Texts with a planted effect: what copies its grounding, and what invents."""
+"""Texts with a planted effect: responses that copy their grounding, and invented responses."""
 
 import csv
 import functools
@@ -36,12 +36,12 @@ INVENTED = [
     "Silver coins buy apples cheaply.",
     "Dancers rehearse without music.",
 ]
-SHUFFLED = KNOWLEDGE[3:] + KNOWLEDGE[:3]  # no row keeps its own
+SHUFFLED = KNOWLEDGE[3:] + KNOWLEDGE[:3]  # no row keeps its own knowledge
 _SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
 
 
 def sentences(count, seed=0):
-    """Returns sentences of eight made-up words, of which no two sentences share one."""
+    """Returns sentences of eight made-up words; no word occurs twice."""
     rng = np.random.default_rng(seed)
     words: dict[str, None] = {}
     while len(words) < 8 * count:
@@ -51,9 +51,9 @@ def sentences(count, seed=0):
 
 
 def write_table(path, rows, delimiter=","):
-    """Writes rows, which are mappings, under the columns of the first one."""
+    """Writes rows (mappings) as a table with the columns of the first row."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if delimiter == "\t":  # in which a quote mark is text
+    if delimiter == "\t":  # quote marks have no meaning in TSV
         lines = [list(rows[0]), *(row.values() for row in rows)]
         path.write_text("".join("\t".join(map(str, line)) + "\n" for line in lines))
         return
@@ -82,7 +82,7 @@ def write_corpus(raw, corpus, rows):
 
 
 class Tagger:
-    """Takes each longer word for a noun chunk."""
+    """Tags each word of five letters or more as a noun chunk."""
 
     def tag(self, texts):
         return [
@@ -97,7 +97,7 @@ class Tagger:
 
 
 class Reader:
-    """Asks for a span, and answers with it where the context has it."""
+    """Asks for a span, and answers with it if the context has it."""
 
     tokenizer = load_vocabulary("english_4096")
 
@@ -125,7 +125,7 @@ class Reader:
 
 
 class Inference:
-    """Entailed is what stands in the premise, all else contradicts it."""
+    """Predicts entailment if the premise contains the hypothesis, else contradiction."""
 
     label_names = ("contradiction", "entailment", "neutral")
 
@@ -136,14 +136,14 @@ class Inference:
 
 
 def plant_q2(monkeypatch):
-    """Puts stand-ins in the place of Q²'s models."""
+    """Replaces Q²'s models by stand-ins."""
     monkeypatch.setattr(q2, "load_tagger", lambda _: Tagger())
     monkeypatch.setattr(q2.TextGenerator, "open", lambda *_, **__: Reader())
     monkeypatch.setattr(q2, "pair_classifier", lambda *_, **__: Inference())
 
 
 class _Judge:
-    """Stands for the engine of a classifier of pairs."""
+    """Stands in for the engine of a pair classifier."""
 
     num_compilations = 0
 
@@ -166,11 +166,11 @@ class _Judge:
 
 
 def plant_classifiers(monkeypatch, class_names_of, probabilities_of):
-    """Puts stand-ins in the place of all classifiers of pairs.
+    """Replaces all pair classifiers by stand-ins.
 
     Args:
-      class_names_of: returns the names of a checkpoint's classes.
-      probabilities_of: returns their probabilities, of checkpoint, premise and hypothesis.
+      class_names_of: a function of a checkpoint that returns the names of its classes.
+      probabilities_of: a function (checkpoint, premise, hypothesis) -> class probabilities.
     """
 
     @functools.lru_cache

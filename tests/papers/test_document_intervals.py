@@ -1,8 +1,8 @@
-"""Intervals of the papers' protocols, of documents whose rows resemble each other.
+"""Intervals of the papers' protocols for documents whose rows are correlated.
 
-Of populations whose figures are known, with and without the resemblance: 95% intervals that draw
-documents hold the truth about as often as they say, and those that draw rows far less often where
-documents differ.
+In populations with known figures, 95% intervals that resample documents contain the true value
+about as often as they should, with and without the correlation. Intervals that resample rows do so
+far less often if documents differ.
 """
 
 import numpy as np
@@ -22,9 +22,9 @@ SAMPLES, RESAMPLES = 60, 100
 
 
 def draw_rows(rng, correlation, leaning):
-    """Returns a sample: labels, and scores that are a deviation higher where the label is 1.
+    """Returns a sample: labels, and scores that are one deviation higher for label 1.
 
-    Scores of one document have this correlation; half of the documents have mostly the label 1.
+    Scores within a document have this correlation; half of the documents mostly have label 1.
     """
     documents = np.repeat(np.arange(DOCUMENTS), ROWS_OF_EACH)
     shares = rng.choice([0.5 - leaning, 0.5 + leaning], DOCUMENTS)[documents]
@@ -76,7 +76,7 @@ TRUTHS = {
 
 
 def coverage(interval_of, cluster_field, correlation, leaning, samples=SAMPLES):
-    """Returns how often the interval holds the truth."""
+    """Returns how often the interval contains the true value."""
     rng = np.random.default_rng(3)
     held = 0
     for _ in range(samples):
@@ -90,7 +90,7 @@ def coverage(interval_of, cluster_field, correlation, leaning, samples=SAMPLES):
 def test_intervals_over_documents_hold_the_truth(interval_of):
     planted, nothing = (0.6, 0.45), (0.0, 0.0)
     assert coverage(interval_of, AUTO, *planted) >= 0.88
-    # Without regard to documents, intervals are too short where these differ, and only there.
+    # Intervals that ignore documents are too short if these differ, and only then.
     assert coverage(interval_of, ROWS, *planted) <= 0.82
     for cluster_field in (AUTO, ROWS):
         assert coverage(interval_of, cluster_field, *nothing) >= 0.88

@@ -1,4 +1,4 @@
-"""The maps of the papers name modules, recipes, commands and scorers that there are."""
+"""The maps of the papers only name existing modules, recipes, commands and scorers."""
 
 import importlib.util
 import re
@@ -42,7 +42,7 @@ def test_every_module_of_a_room_is_on_its_map(room):
     text = map_of(room)
     files = (REPOSITORY / "faith_jax/papers" / room).glob("*.py")
     unnamed = {file.stem for file in files if f".{file.stem}`" not in text}
-    # What the command line declares, and modules that another one of the room stands for.
+    # Declarations of the command line, and modules that another module of the room represents.
     assert unnamed <= {"__init__", "commands", "options"}
 
 

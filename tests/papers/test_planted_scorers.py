@@ -1,4 +1,4 @@
-"""Planted effects in the tables of scorers: TRUE, BEGIN, NPOV and pronouns, from raw files on."""
+"""Planted effects in the tables of scorers: TRUE, BEGIN, NPOV and pronouns, from raw files."""
 
 import json
 
@@ -23,7 +23,7 @@ def figures(table, folder, *arguments):
 
 
 def copied_and_invented(count, seed):
-    """Returns (grounding, response, label): 9 in 10 that copy are consistent, 1 in 10 others."""
+    """Returns (grounding, response, label): 90% of copies and 10% of the others are consistent."""
     texts = sentences(2 * count, seed)
     rows = []
     for number, grounding in enumerate(texts[:count]):
@@ -35,13 +35,13 @@ def copied_and_invented(count, seed):
 
 
 def with_labels_exchanged(rows):
-    """Exchanges labels so that as many responses that copy are consistent as of the others."""
+    """Exchanges labels so that copies and the others have equal shares of consistent responses."""
     return [(*row[:-1], number // 2 % 2) for number, row in enumerate(rows)]
 
 
 @pytest.mark.papers
 def test_true(tmp_path, monkeypatch):
-    """Overlap tells 9 in 10 that copy from others; with exchanged labels it tells nothing."""
+    """Overlap is right in 9 of 10 cases; with exchanged labels it has no information."""
     found = {}
     for name in ("planted", "exchanged"):
         monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / name / "prepared"))
@@ -66,7 +66,7 @@ def test_true(tmp_path, monkeypatch):
 
 
 def begin_files(raw, shuffle):
-    """Writes BEGIN's second release: generic and invented responses, and those that copy."""
+    """Writes BEGIN's second release: responses that are generic, invented or copied."""
     kinds = ("Fully attributable", "Not fully attributable", "Generic")
     for part, count in (("dev", 12), ("test", 30)):
         for seed, source in enumerate(("wow", "cmu", "tc")):
@@ -98,7 +98,7 @@ def begin_files(raw, shuffle):
 
 @pytest.mark.papers
 def test_begin(tmp_path, monkeypatch):
-    """What copies is found at the development part's threshold; shuffled labels leave chance."""
+    """The development part's threshold finds copies; with shuffled labels, only chance is left."""
     found = {}
     for name in ("planted", "shuffled"):
         monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / name / "prepared"))
@@ -120,7 +120,7 @@ SIDES = ("pro", "con")
 
 
 def npov_files(raw, told):
-    """Writes topics with responses that tell their arguments, or those of another topic."""
+    """Writes topics with responses that tell their own arguments, or those of another topic."""
     texts = sentences(60)
     topics, responses = [], []
     for number in range(10):
@@ -148,7 +148,7 @@ def npov_files(raw, told):
 
 
 def is_chance(cell):
-    """Whether an area is undefined, as all scores are equal, or has 0.5 in its interval."""
+    """Whether an AUC is undefined because all scores are equal, or its interval has 0.5."""
     if cell["auc"] is None:
         return cell["low"] is None and cell["high"] is None
     return abs(cell["auc"] - 0.5) <= 0.05 and cell["low"] <= 0.5 <= cell["high"]
@@ -156,7 +156,7 @@ def is_chance(cell):
 
 @pytest.mark.papers
 def test_npov_errors_and_their_words(tmp_path, monkeypatch):
-    """ROUGE finds errors in responses that tell their arguments, not in those that tell others."""
+    """ROUGE finds errors in responses that tell their own arguments, but not in the others."""
     errors, words = {}, {}
     for name in ("told", "others"):
         monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / name / "prepared"))
@@ -189,7 +189,7 @@ def spoken(openings, count=30):
 
 @pytest.mark.papers
 def test_pronouns(tmp_path, monkeypatch):
-    """Overlap falls with "I think", which the labels do not; beside "They think" it does not."""
+    """Overlap falls with "I think", but labels do not; with "They think" too, no effect is left."""
     found = {}
     for name, openings in (
         ("planted", ("I think ", "")),

@@ -52,7 +52,7 @@ def test_a_recipe_runs_on_its_samples(command, tmp_path):
 
 
 def test_words_whose_errors_are_not_known(command, tmp_path):
-    """The sample says nothing of hallucinated words, which is said in the place of the cells."""
+    """The sample has no hallucinated words, and a note says so in place of the cells."""
     given = ("reproduce", "npov_words", "--sample")
     lines = command.succeeds(*given, f"--output={tmp_path}").splitlines()
     assert lines[0].count("Chang 2024, table 3") == 1
@@ -73,7 +73,7 @@ def test_a_stopped_run_says_how_to_go_on(command, tmp_path, monkeypatch):
 
 @pytest.fixture
 def begin_is_the_sample(monkeypatch):
-    """Puts the sample in the place of the paper's data, which is not at hand."""
+    """Replaces the paper's data, which is not available, by the sample."""
     sample = dataclasses.replace(SCORER_TABLES["begin"], corpora=["sample"])
     monkeypatch.setattr(pmi_tables, "BEGIN", sample)
 
@@ -94,7 +94,7 @@ def test_published_figures_stand_below_ours(command, tmp_path):
 
 
 def test_whose_figures_stand_beside_those_of_the_paper():
-    """Rescaled, BERTScore has its figures; PMI-Faith has them with the paper's cue."""
+    """The paper's figures belong to rescaled BERTScore, and to PMI-Faith with the paper's cue."""
     options = {
         "bertscore": {"baseline": "b.tsv", "lower_grounding": True},
         "pmi_faith_mean": {"score_cue": True},

@@ -16,7 +16,7 @@ _COMMAND = f"{shlex.quote(sys.executable)} -m faith_jax "
 
 
 def shown_commands(capfd, *arguments):
-    """Returns what `faith-jax reproduce … --dry-run` shows: the steps' command lines."""
+    """Returns the steps' command lines that `faith-jax reproduce … --dry-run` shows."""
     capfd.readouterr()
     status = main(["reproduce", *map(str, arguments), "--dry-run"])
     out, err = capfd.readouterr()
@@ -48,7 +48,7 @@ def run_in_process(capfd, output, commands):
 
 
 def without_snakemake(monkeypatch):
-    """Lets tables of classifiers train and score in this process what is not there yet."""
+    """Makes workflows run in this process: they train and score what does not exist yet."""
 
     def run(rules, config, options):
         steps = json.loads(json.dumps(config))
@@ -73,7 +73,7 @@ def without_snakemake(monkeypatch):
 
 
 def _verify(name, step, searches, monkeypatch):
-    """Scores claims with the evidence that a step has found."""
+    """Scores claims with the evidence found by a step."""
     (folder,) = step["inputs"]
     search = folder.removeprefix("found/")
     raw, told = pathlib.Path("raw") / search, searches[search]

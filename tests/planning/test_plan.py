@@ -65,7 +65,7 @@ def test_after_a_mistake_the_process_answers_on(eight):
 def test_a_process_that_is_killed_is_told_with_its_last_words(tiny):
     with CompilingProcess(tiny(), parse_topology("cpu:1")) as ask:
         os.kill(ask._process.pid, signal.SIGKILL)
-        # Until it has ended, its pipe may take the question: then the end is found in reading.
+        # Waits for the end: before it, the pipe could still take the question.
         os.waitid(os.P_PID, ask._process.pid, os.WEXITED | os.WNOWAIT)
         with pytest.raises(ProcessError, match="has ended with status -9") as raised:
             ask(PlanRequest())
@@ -137,7 +137,7 @@ def test_without_libtpu_the_command_says_how_to_install_it(monkeypatch, capsys):
 
 
 def fits_with(total):
-    """Returns a planner of a recipe that needs so much by its remat policy, and its questions."""
+    """Returns a planner of a recipe with these needs by remat policy, and its questions."""
     asked = []
 
     def ask(question):

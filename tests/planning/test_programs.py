@@ -1,4 +1,4 @@
-"""What is planned is what runs compile."""
+"""Plans compile the same programs as runs."""
 
 import json
 import re
@@ -69,7 +69,7 @@ def test_evaluations_run_beside_the_training_state(session):
         assert arguments["optimizer_state"] == state
         assert arguments["trained_parameters"] > 0
         assert one["memory"]["total"] >= sum(arguments.values()) + one["memory"]["temporaries"]
-    # A gradient takes about twice as much as what it is of.
+    # A gradient takes about twice as many operations as the loss.
     ratio = found["work"]["step"]["operations"] / loss["work"]["batch"]["operations"]
     assert 2.5 < ratio < 3.5
     work = {name: part["operations"] for name, part in decoded["work"].items()}

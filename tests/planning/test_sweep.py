@@ -59,9 +59,9 @@ def test_choices_need_less_and_less():
 
 
 def asked(needs, arguments=lambda choice: 100, seconds=None):
-    """Returns a planner of these needs by choice, and the list of what it was asked.
+    """Returns a planner with these needs by choice, and the list of the choices it was asked about.
 
-    What needs more takes longer, but for other `seconds`.
+    Choices that need more take longer, unless `seconds` says otherwise.
     """
     seen = []
 
@@ -82,7 +82,7 @@ def test_a_sweep_ends_for_each_number_where_what_fits_is_not_faster():
     totals = dict(zip(POLICIES, (950, 850, 500), strict=True))
 
     def policies(least_free, *seconds):
-        """Returns what was tried where policies take these seconds."""
+        """Returns the policies tried if they take these seconds."""
         seconds = dict(zip(POLICIES, seconds, strict=True))
         ask, seen = asked(lambda choice: totals[choice["remat_policy"]], seconds=seconds)
         tried = list(sweep(ask, facts(), CHIP, (), least_free))

@@ -13,7 +13,7 @@ from faith_jax.planning.topologies import check_libtpu, parse_topology, partitio
 
 
 class Device:
-    """A chip at a place of a torus, or a GPU with a number."""
+    """A chip with its coordinates in a torus, or a GPU with a number."""
 
     def __init__(self, number, coords=()):
         self.id, self.coords = number, coords

@@ -40,7 +40,7 @@ def test_evidence_stands_beside_the_claim_with_its_words_marked():
     assert 'class="verdict NOT">NOT VERIFIABLE</div>' in page
     assert page.count(" / 0.12") == page.count("0.88 / 0.12") == 1
     assert '<p class="faint">Responses: &lt;a&gt;</p>' in page
-    # All that was said before a response stands above its first claim.
+    # The conversation before a response is shown above its first claim.
     assert (
         page.count('<div class="faint">Is it cold?</div><div class="faint">In winter.</div>') == 1
     )

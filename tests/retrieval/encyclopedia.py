@@ -1,4 +1,4 @@
-"""A few articles, and knowledge bases of them."""
+"""A few articles, and knowledge bases made from them."""
 
 import json
 

@@ -73,7 +73,7 @@ def test_lists_are_trained_on_a_sample(vectors, monkeypatch):
     found = [recall(Approximate.open(vectors, f"nprobe={n}")(QUERIES, 20), 20) for n in (1, 20)]
     assert found[0] == recall(Approximate.open(vectors)(QUERIES, 20), 20)
     assert 0.4 < found[0] < 0.75 < found[1]
-    # Exact products order what the codes find: of the first by these, fewer are among the best.
+    # Exact products reorder the results of the codes, whose own order finds fewer of the best.
     _, coarse = Approximate.open(vectors, "nprobe=20").index.search(QUERIES, 20)
     assert recall(coarse, 20) < found[1] - 0.1
     shutil.rmtree(vectors.parent / INDEX)

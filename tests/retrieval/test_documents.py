@@ -16,7 +16,7 @@ from tests.retrieval.encyclopedia import built, titles
 
 
 class Told:
-    """A tagger that finds the entities and noun chunks that it is told, in each text."""
+    """A tagger that finds given entities and noun chunks in each text."""
 
     def __init__(self, entities=(), chunks=()):
         self.entities, self.chunks = entities, chunks

@@ -28,7 +28,7 @@ def made_of(folder, *records, **options):
 
 
 def contents(base):
-    """Returns all that a knowledge base has."""
+    """Returns the whole content of a knowledge base."""
     database = sqlite3.connect(base.folder / DATABASE)
     tables = ("articles", "names", "terms")
     return [database.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in tables]
@@ -69,7 +69,7 @@ def test_the_first_paragraphs_are_kept(tmp_path):
 
 
 class Killed(BaseException):
-    """What a kill is in a test: nothing catches it."""
+    """Stands in for a kill in tests: nothing catches it."""
 
 
 @pytest.mark.parametrize("after", [0, 2])

@@ -49,7 +49,7 @@ def test_lookup_returns_each_article_once_and_no_more_than_three(tmp_path):
 
 
 def test_search_ranks_as_bm25_does(base):
-    """Compares SQLite's order with the definition, counted by hand over stems."""
+    """Compares SQLite's order with the definition, computed independently from stems."""
     texts = {
         n: f"{a.title} {' '.join(a.paragraphs)}"
         for n, a in enumerate(map(base.article, range(1, 7)), 1)

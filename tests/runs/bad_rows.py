@@ -1,4 +1,4 @@
-"""SeqIO tasks with a row that cannot be read, for runs that import their tasks by name."""
+"""SeqIO tasks with an unreadable row, for runs that import their tasks by name."""
 
 import tensorflow as tf
 

@@ -17,7 +17,7 @@ from faith_jax.runs.data import knowledge
 from faith_jax.training.trainer import Trainer
 from tests.paths import REPOSITORY
 
-# It registers tasks that cannot be read; looking for doctests would import it.
+# It registers tasks with unreadable rows; collecting its doctests would import it.
 collect_ignore = ["bad_rows.py"]
 
 
@@ -45,7 +45,7 @@ def start(data_folder):
 
 @pytest.fixture
 def new_user_cache(tmp_path, monkeypatch):
-    """The folder of a user's cache, with nothing in it; no knowledge base of the sample is open."""
+    """The folder of a new user's cache, not yet made; the sample's knowledge base is not open."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     knowledge._sample_base.cache_clear()
     yield tmp_path / "cache" / "faith_jax"
@@ -54,7 +54,7 @@ def new_user_cache(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session", autouse=True)
 def random_params_once():
-    """Draws random parameters once for all runs of a model: their initializers take a second."""
+    """Draws a model's random parameters once for all runs, since the initializers take a second."""
 
     @functools.cache
     def drawn(module, seed, part):
@@ -77,13 +77,13 @@ COST = {"step_operations": 0.0, "step_bytes": 0.0}
 
 @pytest.fixture
 def uncosted(monkeypatch):
-    """Spares a dry run the program that says what a step costs: it would only compile it."""
+    """Makes dry runs skip the costs of a step, for which they would compile a program."""
     monkeypatch.setattr(Trainer, "step_cost", lambda *_: COST)
 
 
 @pytest.fixture
 def untrained(uncosted, monkeypatch):
-    """Spares a training its program: steps are counted, and change nothing."""
+    """Makes training steps count without compiling or training anything."""
 
     def step(self, state, frozen, batch):
         metrics = {"loss": 1.0, "gradient_norm": 1.0, "weight": 1.0}
@@ -94,7 +94,7 @@ def untrained(uncosted, monkeypatch):
 
 @pytest.fixture
 def undecoded(monkeypatch):
-    """Spares an inference its program: each response is an end token."""
+    """Makes inference respond with an end token without compiling a program."""
 
     class EndingDecoder(BatchDecoder):
         def __call__(self, params, inputs, numbers, second_inputs=None, on_done=None):
@@ -104,7 +104,7 @@ def undecoded(monkeypatch):
 
 
 def settings(**values):
-    """Returns the arguments of a command that set macros of gin."""
+    """Returns command-line arguments that set gin macros."""
     return [f"--gin.{name}={value}" for name, value in values.items()]
 
 
@@ -113,7 +113,7 @@ TINY = ("train", "--gin_search_paths=tests/testdata/gin", "--gin_file=tiny.gin")
 
 @pytest.fixture(scope="session")
 def train_once(succeed, data_folder):
-    """Trains a MODEL_DIR once for all processes, and returns it, to be read."""
+    """Returns a function that trains a MODEL_DIR once for all processes; only read its result."""
 
     def train(name, *arguments, costed=False):
         folder, is_done = data_folder.with_name(name), data_folder.with_name(f"{name}_is_done")
@@ -131,7 +131,7 @@ def train_once(succeed, data_folder):
 
 @pytest.fixture(scope="session")
 def tiny_run(train_once):
-    """MODEL_DIR of two steps from random parameters."""
+    """The MODEL_DIR of two training steps from random parameters."""
     steps = ("--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=1")
     return train_once("tiny_run", *steps, costed=True)
 
@@ -149,7 +149,7 @@ PROMPT = (
 
 @pytest.fixture(scope="session")
 def tuned_run(train_once, tiny_run):
-    """MODEL_DIR of four steps of a prompt of five vectors, on that of `tiny_run`."""
+    """The MODEL_DIR of four steps of tuning a prompt of five vectors, from `tiny_run`'s model."""
     return train_once("tuned_run", *PROMPT, f"--gin.INITIAL_CHECKPOINT_PATH={tiny_run}")
 
 
@@ -166,11 +166,11 @@ def read_item(folder):
 
 
 def seqio_task(name, dataset, keeps_order=False):
-    """Registers a SeqIO task of a user's own, unless it is there, and returns its name.
+    """Registers a user's SeqIO task, unless it exists, and returns its name.
 
     Args:
-      name: of the task.
-      dataset: makes the tf.data set of a split's texts: (split, shuffle_files, seed).
+      name: the name of the task.
+      dataset: a function (split, shuffle_files, seed) -> tf.data data set of a split's texts.
       keeps_order: whether its rows are never shuffled.
     """
     import seqio

@@ -1,4 +1,4 @@
-"""What `infer` takes from the run that its checkpoint is of, and what the user says."""
+"""The settings that `infer` takes from the run of its checkpoint, and those of the user."""
 
 import gin
 import pytest
@@ -17,7 +17,7 @@ TRAIN = (
 
 
 def model_dir(folder, *bindings, files=()):
-    """Writes what a training keeps of its configuration."""
+    """Writes the configuration that a training run saves."""
     files = ["models/t5_1_1_mini.gin", "runs/train.gin", *files]
     gin_config.parse(files, [*TRAIN, f"MODEL_DIR={folder}", *bindings])
     (folder / "checkpoints" / "4").mkdir(parents=True)
@@ -27,7 +27,7 @@ def model_dir(folder, *bindings, files=()):
 
 @pytest.fixture
 def given():
-    """Returns the arguments that gin gives `infer`."""
+    """Returns the arguments that gin passes to `infer`."""
 
     def found(path, *bindings, files=()):
         gin_config.parse(

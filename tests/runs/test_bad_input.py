@@ -1,4 +1,4 @@
-"""A user's mistake: one line that names it, status 2, no traceback, nothing half-written."""
+"""Users' mistakes: one line that names the mistake, status 2, no traceback, no partial files."""
 
 import json
 import logging

@@ -25,7 +25,7 @@ def start(tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_checkpoint_is_kept_by_the_language_models_loss_alone(command, start, tmp_path, caplog):
-    # So much InfoNCE, and so high a rate, that it falls while the language model gets worse.
+    # With this weight of InfoNCE and this rate, InfoNCE falls while the language model gets worse.
     folder = tmp_path / "run"
     command.succeeds(
         "train",

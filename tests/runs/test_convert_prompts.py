@@ -58,7 +58,7 @@ def test_a_prompt_of_pefts_is_put_on_its_base(command, models, tmp_path):
 
 
 def test_scaled_embeddings_are_accounted_for(command, models, tmp_path):
-    """PEFT's vectors stand behind the scaling by sqrt(emb_dim), ours before it."""
+    """PEFT's vectors are inserted after the scaling by sqrt(emb_dim), ours before it."""
     folder, run, back = write_peft(tmp_path / "peft", CAUSAL), tmp_path / "run", tmp_path / "back"
     succeeds(command("import-prompt", folder, run, f"--base={models / 'scaled'}"), run)
     model = faith_jax.load_model(run)
@@ -104,7 +104,7 @@ def test_npy_files_to_and_fro(command, models, tmp_path):
 
 
 def refused(command, folder, *arguments):
-    """Runs a command that must be a mistake and leave the folder as it is."""
+    """Runs a command that must fail as a user's mistake and leave the folder unchanged."""
     before = sorted(str(path) for path in folder.rglob("*"))
     result = command(*arguments)
     assert sorted(str(path) for path in folder.rglob("*")) == before

@@ -1,4 +1,4 @@
-"""Where one process cannot make its rows of a run, the other one does not wait for ever."""
+"""If one process of a run cannot make its rows, the other does not wait for ever."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def command(folder, task):
 
 
 def test_a_row_that_one_process_cannot_read_ends_both(tmp_path):
-    """Both say what is wrong with it, also where TensorFlow cannot read it."""
+    """Both report the problem with the row, also if TensorFlow cannot read it."""
     pair = start_pair(tmp_path, "process", [command(tmp_path, task) for task in TASKS])
     assert [process.wait(timeout=600) for process in pair.values()] == [2, 2]
     assert statuses_of(tmp_path, pair) == {"process0": [2, 2], "process1": [2, 2]}

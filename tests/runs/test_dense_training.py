@@ -36,15 +36,15 @@ def trained(command, folder, *settings):
 
 
 def assert_learnt(losses):
-    # Before training, the right one of 7 is found about as often as at random; the vocabulary is
-    # trained for the test, and not the same each time.
+    # Before training, the right one of 7 is found about as often as by chance; the vocabulary is
+    # trained for the test, and varies between runs.
     assert losses[0][1] < 4.5 / 7
     assert losses[-1][1] == 1.0
     assert losses[-1][0] < 0.2 * losses[0][0]
 
 
 def vectors(model, text):
-    """Returns what the encoders of passages and of queries make of a text."""
+    """Returns the vectors of a text by the encoders of passages and of queries."""
     return [TextVectors.open(str(model), queries=queries)([text])[0] for queries in (False, True)]
 
 
@@ -52,7 +52,7 @@ def vectors(model, text):
 def test_one_encoder_learns_to_find_the_right_passage(command, bert, tmp_path):
     run, initial = tmp_path / "run", f"--gin.INITIAL_CHECKPOINT_PATH={bert}"
     assert_learnt(trained(command, run, initial, "--gin.QUESTION_ENCODER=False"))
-    # What `faith-jax embed` makes of the run.
+    # The vectors that `faith-jax embed` makes with the run.
     (before, _), (after, of_query) = vectors(bert, "tea"), vectors(run, "tea")
     assert np.abs(before - after).max() > 1e-2
     np.testing.assert_array_equal(after, of_query)

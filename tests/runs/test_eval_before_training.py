@@ -21,7 +21,7 @@ def test_the_loss_before_the_first_step(succeed, tmp_path):
         rows = map(json.loads, metrics.read_text().splitlines())
         return [(row["step"], row["loss"]) for row in rows if row["part"] == "validation"]
 
-    # As a run leaves it that is killed before its first state.
+    # As if the run was killed before saving its first state.
     metrics.write_text(json.dumps({"step": 0, "part": "validation", "loss": -1.0}) + "\n")
     (start, first), (end, last) = train(1)
     assert (start, end) == (0, 1)

@@ -20,7 +20,7 @@ def test_tokens_outside_the_vocabulary_are_refused_before_a_run_begins(config):
 
 
 def test_rows_are_decoded_together_and_told_of(monkeypatch, caplog):
-    """With the written responses as what is decoded, the metrics are at their best."""
+    """If the decoded texts are the written responses, the metrics are at their best."""
     dataset = DatasetConfig(
         "npov_generate_sample",
         {"inputs": 224, "targets": 224},
@@ -56,7 +56,7 @@ def test_rows_are_decoded_together_and_told_of(monkeypatch, caplog):
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_seqio_tasks")
 def test_metrics_of_a_mixture_have_their_task_in_front(monkeypatch, caplog):
-    """As SeqIO does, also where only one of its tasks has the split; the other one is told."""
+    """As SeqIO does, also if only one task has the split; the other task is reported."""
     seqio.TaskRegistry.add(
         "only_trained",
         source=seqio.FunctionDataSource(lambda split, shuffle_files: None, splits=["train"]),

@@ -1,4 +1,4 @@
-"""What a run leaves stands alone: exported, opened by Transformers, its prompt as a file."""
+"""Outputs of runs are self-contained: exported, opened by Transformers, with prompts as files."""
 
 import json
 import shlex
@@ -28,7 +28,7 @@ SHORT = ("--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0", "--gin.BATCH_SIZE=2")
 
 
 def train(command, family, run, tmp_path):
-    """Trains a tiny model for a step, from nothing (T5) or from a published folder."""
+    """Trains a tiny model for a step, from scratch (T5) or from a published folder."""
     if family == "t5":
         arguments = TINY
     else:
@@ -150,7 +150,7 @@ def test_a_prompt_tuned_run_names_the_commands_that_export_its_parts(command, tm
     for line in (first, second):
         command.succeeds(*shlex.split(line)[1:])
     assert (tmp_path / "hf_encoder_prompt" / "adapter_config.json").is_file()
-    # PEFT has no prompts before a decoder that an encoder stands beside.
+    # PEFT has no decoder prompts in encoder-decoder models.
     both = config.replace(encoder_prompt_length=5, decoder_prompt_length=2)
     run = prompt_run(tmp_path / "both", base, params, config=both)
     _, _, err = command("export-checkpoint", run, tmp_path / "other")

@@ -94,7 +94,7 @@ def test_a_killed_run_goes_on_where_it_was(command, tiny_run, tmp_path, unbroken
 def test_a_file_is_cut_back_to_whole_batches(
     command, tiny_run, tmp_path, unbroken, monkeypatch, lines, redone
 ):
-    """A batch that a kill cut in two is made again; one that is whole and the last is not."""
+    """A batch cut in two by a kill is made again; a complete one is not, even as the last."""
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -119,7 +119,7 @@ def test_a_file_is_cut_back_to_whole_batches(
 
 @pytest.mark.slow
 def test_a_run_stays_with_the_step_with_which_it_began(command, tiny_run, tmp_path, monkeypatch):
-    """A training writes its second step between two parts of a run."""
+    """A training run writes its second step between two parts of an inference run."""
     model, out = shutil.copytree(tiny_run, tmp_path / "model"), tmp_path / "out"
     second = (model / "checkpoints" / "2").rename(tmp_path / "2")
     assert command(*arguments(model, tmp_path / "unbroken"))[0] == 0

@@ -37,10 +37,10 @@ def score(folder, name, partitions):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Holds `unbroken` and `killed1`, `killed0`: runs in which that process was killed in batch 2.
+    """Has the runs `unbroken`, and `killed1` and `killed0`, whose process was killed in batch 2.
 
-    Their partial files, as the kills left them, are `left1` and `left0`. In `shared`, each process
-    has its own model, and the second was killed.
+    The partial files that the kills left are `left1` and `left0`. In `shared`, each process has its
+    own model, and the second was killed.
     """
     folder = tmp_path_factory.mktemp("processes")
     tiny_models.write_model(folder / "gpt2", "gpt2")
@@ -80,7 +80,7 @@ def lines(path):
 
 
 def test_processes_with_a_model_each_write_shards_of_their_own(folder, command):
-    """The rows are those of one process alone, which also goes on where one was killed."""
+    """The rows equal those of a single process, which can also resume a killed run."""
     alone, both, killed = folder / "alone", folder / "both", folder / "shared"
     assert killed.with_name("shared.partial").exists()
     for name in ("alone", "shared"):
@@ -98,7 +98,7 @@ def test_processes_with_a_model_each_write_shards_of_their_own(folder, command):
 
 
 def test_scores_of_two_processes_are_those_of_one(folder, command):
-    """With a model each, to the bit; with one that is split over both, to rounding."""
+    """Bit by bit if each process has its own model; up to rounding if one is split over both."""
     command.succeeds(*score(folder, "one", 1))
     assert lines(folder / "own.jsonl") == lines(folder / "one.jsonl")
     one, split = (list(map(json.loads, lines(folder / f"{n}.jsonl"))) for n in ("one", "split"))

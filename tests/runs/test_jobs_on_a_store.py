@@ -1,4 +1,4 @@
-"""Processes share a job whose output is on Google Cloud Storage, on a server of this machine."""
+"""Processes share a job with output on Google Cloud Storage, emulated on this machine."""
 
 import json
 import subprocess
@@ -53,7 +53,7 @@ def test_two_processes_make_what_one_makes_on_a_disk(command, gs, tmp_path):
 
 @pytest.fixture
 def on_machine(monkeypatch, tmp_path):
-    """Goes to another machine: its locks and its local copies are its own."""
+    """Simulates another machine, with its own locks and local copies."""
     copies = {}
 
     def go(name):

@@ -1,4 +1,4 @@
-"""A MODEL_DIR with a run in it: resumed, or left byte for byte as it was; and what it keeps."""
+"""A MODEL_DIR with a run is resumed, or left unchanged byte for byte; and the files it keeps."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ from tests.models.tiny import TINY as CONFIG
 from tests.runs.conftest import TINY, read_item
 from tests.runs.test_bad_input import assert_mistake
 
-# What is trained decides nothing here.
+# The tests do not depend on trained parameters.
 pytestmark = pytest.mark.usefixtures("untrained")
 
 STEPS = ("--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=1")
@@ -92,7 +92,7 @@ def test_another_initial_checkpoint_is_refused(command, tiny_run, tmp_path, capl
 
 
 def write_steps(folder, *steps, base=None):
-    """Writes what says that a run has these steps; their parameters are not there."""
+    """Writes the files that list these steps of a run, without their parameters."""
     for step in steps:
         (folder / "checkpoints" / str(step) / "params").mkdir(parents=True)
     write_model_json(folder, Checkpoint(CONFIG, {}, base=base))

@@ -1,4 +1,4 @@
-"""MODEL_DIR and checkpoints on Google Cloud Storage, on a server of this machine."""
+"""MODEL_DIR and checkpoints on Google Cloud Storage, emulated on this machine."""
 
 import json
 
@@ -16,7 +16,7 @@ STEPS = ("--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=1")
 
 
 def upload(source, target):
-    """Copies a folder as a user does, with no mark."""
+    """Copies a folder as a user does, without our marker of completion."""
     for path in source.rglob("*"):
         if path.is_file():
             path_of(f"{target}/{path.relative_to(source).as_posix()}").write_bytes(
@@ -38,7 +38,7 @@ def assert_equal_params(found, expected):
 
 @pytest.mark.faults
 def test_a_run_on_a_store_is_that_of_a_disk_and_resumes(command, gs, tiny_run, caplog):
-    """One step, and the second one by a second command; read by the next ones."""
+    """One command trains the first step, another the second; further commands read the result."""
     folder = f"{gs}/run"
     for steps in (1, 2):
         command.succeeds(*TINY, *STEPS, f"--gin.TRAIN_STEPS={steps}", f"--gin.MODEL_DIR={folder}")

@@ -1,4 +1,4 @@
-"""PATIENCE ends a run whose validation loss no longer falls, and a resumed one likewise."""
+"""PATIENCE ends a run whose validation loss no longer falls, also if it was resumed."""
 
 import json
 import math
@@ -13,7 +13,7 @@ FLAT = ("--gin.LEARNING_RATE=0.0", "--gin.WARMUP_STEPS=0", "--gin.EVAL_PERIOD=1"
 
 
 def train(command, caplog, folder, steps, patience):
-    """Returns the exit status, and what the run has logged."""
+    """Returns the exit status and the run's log."""
     caplog.clear()
     status, _, err = command(
         *TINY, *FLAT, f"--gin.MODEL_DIR={folder}", f"--gin.TRAIN_STEPS={steps}",

@@ -1,4 +1,4 @@
-"""Prompt-tuning through the command line: only the prompt learns, is stored and moves."""
+"""Prompt-tuning through the command line: only the prompt is trained, stored and exported."""
 
 import json
 
@@ -91,7 +91,7 @@ def test_frozen_weights_may_take_half_the_memory(succeed, base, tuned, tmp_path)
 
 
 def test_a_run_of_prompts_may_scan_its_layers(command, base, tuned):
-    """Its checkpoints contain none."""
+    """Its checkpoints contain no layers."""
     given = (f"--gin.MODEL_DIR={tuned}", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
     command.succeeds(*RUN, *given, "--gin.SCAN_LAYERS=True")
 

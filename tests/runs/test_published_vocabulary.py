@@ -24,7 +24,7 @@ def bart(tmp_path):
     return folder
 
 
-# A T5 that is made for BART's tokenizer.
+# Settings of a T5 for BART's tokenizer.
 SPECIAL = ("--gin.config.TransformerConfig.eos_ids=(2,)", "--gin.config.TransformerConfig.pad_id=1")
 
 
@@ -38,7 +38,7 @@ def test_a_run_trains_with_a_published_tokenizer_and_keeps_it(command, bart, tmp
     assert loss == pytest.approx(6.1, abs=1.5)  # about log 448, untrained
     assert load_vocabulary(model).fingerprint() == load_vocabulary(bart).fingerprint()
     shutil.rmtree(bart)
-    # Now the run stands for itself, in whatever form it is named.
+    # Now the run is self-contained, under each way to name it.
     rows.write_text('{"id": "a", "inputs": "The tea wasn\'t better than coffee."}\n')
     infer = ("infer", "--gin_file=runs/infer_file.gin", f"--gin.INPUT_FILE={rows}")
     infer = (*infer, f"--gin.INFER_OUTPUT_DIR={output}", "--gin.DECODE_LENGTH=4")
@@ -80,7 +80,7 @@ def test_another_models_tokenizer_is_refused(command, tmp_path):
     theirs.mkdir()
     published_tokenizers.FAMILIES[tokenizer](theirs)
     given = f"--gin.VOCABULARY={theirs}"
-    # Beside the model's own, it is another; in its place, its special tokens are others.
+    # With the model's own tokenizer, this is a different one; without, its special tokens differ.
     result = command(*infer(folder, tmp_path, given))
     assert_mistake(result, f"'{theirs}' is not what CHECKPOINT_PATH", str(folder))
     for name in ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json"):

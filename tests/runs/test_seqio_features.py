@@ -1,4 +1,4 @@
-"""What SeqIO's documentation says of tasks and mixtures, in runs on tiny models."""
+"""The features of tasks and mixtures in SeqIO's documentation, in runs on tiny models."""
 
 import dataclasses
 import functools
@@ -18,7 +18,7 @@ from tests.paths import REPOSITORY
 from tests.runs.conftest import TINY
 from tests.scoring import tiny_models
 
-# What is trained decides nothing here.
+# The tests do not depend on trained parameters.
 pytestmark = pytest.mark.usefixtures("own_seqio_tasks", "untrained")
 
 SHORT = ("--gin.TASK_FEATURE_LENGTHS={'inputs': 12, 'targets': 8}", "--gin.TRAIN_STEPS=2",
@@ -56,7 +56,7 @@ def lines(folder, part):
 
 
 def responses(command, task, folder, lengths):
-    """What `infer` writes of the validation split with a MODEL_DIR."""
+    """The rows that `infer` writes for the validation split with a MODEL_DIR."""
     output = folder / "responses"
     status, _, err = command(
         "infer", "--gin_file=runs/infer.gin", f"--gin.CHECKPOINT_PATH={folder}", lengths,
@@ -115,7 +115,7 @@ def test_metrics_of_all_documented_kinds(command, tmp_path):
 
 
 class Unstable:
-    """A metric that fails from its second call on, as one may that sees other responses."""
+    """A metric that fails from its second call on, as metrics may for other responses."""
 
     def __init__(self):
         self.calls, self.is_repaired = 0, False
@@ -376,7 +376,7 @@ def test_rows_of_ids_and_other_features_are_shown(steps):
 @pytest.mark.slow
 @pytest.mark.parametrize("copies", [True, False])
 def test_bytes_are_a_vocabulary(command, tmp_path, copies, caplog):
-    """Also of a task that keeps no texts beside the ids."""
+    """Also for a task that keeps only ids and no texts."""
     caplog.set_level("INFO", logger="faith_jax")
     tokenize = functools.partial(seqio.preprocessors.tokenize, copy_pretokenized=copies)
     task = register(
@@ -443,7 +443,7 @@ def tempered(task):
 
 @pytest.mark.slow
 def test_a_tempered_mixture_takes_the_counts_of_its_rows(command, tmp_path):
-    """A source that does not say how many examples it has has as many as rows are read."""
+    """A source without a number of examples gets the number of rows that were read."""
     tasks = [register(f"counted_{n}", counted_rows(n)) for n in (4, 36)]
     tasks.append(register("no_train_split", splits=["validation"]))
     seqio.MixtureRegistry.add("tempered", tasks, default_rate=tempered)
@@ -478,7 +478,7 @@ def test_a_rate_that_cannot_be_computed_is_told_before_rows_are_read(
 
 
 def twice_as_long(dataset, sequence_length):
-    """A preprocessor that cannot do without the lengths, as those of pre-training."""
+    """A preprocessor that needs the lengths, like those of pre-training."""
     most = sequence_length["targets"]
     return dataset.map(lambda row: row | {"targets": tf.repeat(row["targets"], 2)[:most]})
 

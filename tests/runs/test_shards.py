@@ -48,7 +48,7 @@ def test_rows_are_split_evenly_and_read_from_any_place(tmp_path, monkeypatch, wa
 
 
 def test_few_blocks_are_kept_of_many_rows(monkeypatch):
-    """Whatever is kept of an input, it is not its rows: only two of them are alive at once."""
+    """The rows of an input are not kept in memory: at most two are alive at once."""
     alive = set()
 
     class Counted:
@@ -250,7 +250,7 @@ def test_another_run_waits_for_all_processes_of_one_that_has_made_nothing(tmp_pa
 
 
 def test_a_run_whose_folder_became_anothers_stops(tmp_path):
-    """As where a person removes it and begins another run."""
+    """As if somebody had removed it and started another run."""
     target = tmp_path / "out.jsonl"
     with begin(target) as job:
         shutil.rmtree(job.folder)

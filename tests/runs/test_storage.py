@@ -1,4 +1,4 @@
-"""Commands that read and write Google Cloud Storage, on a server of this machine."""
+"""Commands that read and write Google Cloud Storage, emulated on this machine."""
 
 import json
 
@@ -142,7 +142,7 @@ def test_a_store_that_fails_meanwhile_is_told(command, gs, rows, monkeypatch, co
 
 @pytest.mark.usefixtures("undecoded")
 def test_gin_files_and_search_paths(command, gs, tiny_run, tmp_path, caplog):
-    """Of a store; and responses to a file of a store, written there."""
+    """With a checkpoint on a store, and responses to a file on the store, written there."""
     queries = path_of(f"{gs}/queries.jsonl")
     queries.write_text('{"query": "Tea?", "pro": ["Yes."], "con": ["No."]}\n')
     path_of(f"{gs}/gin/lengths.gin").write_text("DECODE_LENGTH = 2\n")

@@ -1,4 +1,4 @@
-"""The whole way of each recipe with a vocabulary that lacks braces, as T5's published one does."""
+"""Each recipe end to end with a vocabulary that lacks braces, like T5's published one."""
 
 import json
 import re
@@ -158,7 +158,7 @@ def is_scored(recipe, model, predictions, command, output):
 
 
 def test_a_model_that_writes_the_format_is_read(t5):
-    """What a perfect model writes comes back without delimiters: responses and labels."""
+    """The outputs of a perfect model are read without delimiters: responses and labels."""
     tokenizer = load_vocabulary(t5)
     assert tokenizer.notation == SQUARE
     for targets, read, value in (
@@ -230,7 +230,7 @@ def test_unknown_tokens_are_reported(t5, command, tmp_path, caplog):
 
 @pytest.mark.slow
 def test_a_run_of_a_former_version_reads_as_it_was_trained(t5, command, tmp_path, caplog):
-    """It had trained with unknown braces, and named no delimiters in its folder."""
+    """The run trained with braces as unknown tokens, and its folder names no delimiters."""
     model = tmp_path / "model"
     command.succeeds(*train("npov_generate_finetune", t5, model))
     config = json.loads((model / "tokenizer_config.json").read_text())

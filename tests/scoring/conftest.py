@@ -1,4 +1,4 @@
-"""Tiny models that several files judge with."""
+"""Tiny models that several test files score with."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Models and texts that reference implementations judged: see tools/make_scorer_fixtures.py."""
+"""Models and texts scored by reference implementations: see tools/make_scorer_fixtures.py."""
 
 import json
 
@@ -28,12 +28,12 @@ NLI_LABELS = ("CONTRADICTION", "neutral", "Entailment")
 
 
 def stored_scores():
-    """Returns what the reference implementations found."""
+    """Returns the scores of the reference implementations."""
     return json.loads((REPOSITORY / "tests" / "testdata" / "scorers.json").read_text())
 
 
 def padded(ids, pad_id=0, step=64):
-    """Returns one row, filled up so that rows of different lengths share a program."""
+    """Returns one row, padded so that rows of different lengths share a program."""
     row = np.full((1, -(-len(ids) // step) * step), pad_id)
     row[0, : len(ids)] = ids
     return row

@@ -39,7 +39,7 @@ def test_sentences_are_premises_behind_their_titles(nli):
 
 
 def test_a_critic_of_decode_refutes_what_it_contradicts(tmp_path):
-    """Its other class supports; the sentence that contradicts most decides (Gupta 2022)."""
+    """The other class supports; the most contradicting sentence decides (Gupta 2022)."""
     names = ("contradiction", "not_contradiction")
     decode = tiny_models.write_model(tmp_path / "decode", "roberta", label_names=names)
     probabilities, _ = pair_classifier(decode)([(text, CLAIM.response) for text in EVIDENCE])
@@ -58,7 +58,7 @@ def test_neither_order_nor_other_claims_change_a_verdict(nli):
 
 
 def said_of(t5, text):
-    """The probabilities of DialFact's labels behind a text."""
+    """The probabilities of DialFact's labels after a text."""
     words = tuple(label.value for label in DialFactLabel)
     found, _ = pair_classifier(t5, LabelForm(words, lambda *_: text))([("", "")])
     return found[0]

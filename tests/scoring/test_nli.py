@@ -239,7 +239,7 @@ def test_faithful_classes_that_cannot_be_told(names, given, message):
 
 
 def test_all_that_is_wrong_with_a_model_is_said_at_once(tmp_path):
-    """Each with the option that helps."""
+    """Each message names the option that helps."""
     names = ("LABEL_0", "LABEL_1", "LABEL_2")
     folder = pathlib.Path(tiny_models.write_model(tmp_path / "m", "deberta_nli", label_names=names))
     for file in TOKENIZER_FILES:

@@ -23,13 +23,13 @@ EXAMPLES = [
         ("Is tea better?",),
         "Tea calms and wakes.",
     ),
-    # What a synthetic hallucination makes of one argument a side: nothing is left of the one.
+    # A synthetic hallucination with one argument a side leaves one side without arguments.
     GroundedExample("2", Grounding(("Tea calms.",), ("pro",)), (), "Tea calms, but it wakes."),
 ]
 
 
 def mean_log_prob(folder, example, label):
-    """Of the label's own tokens, behind those that both targets begin with."""
+    """The log-probability of the label's own tokens, after the tokens that both targets share."""
     opened, tokens = load_model(folder), load_vocabulary(folder)
     sides = [list(example.grounding.of(side)) for side in ("pro", "con")]
     query = example.history[-1] if example.history else ""

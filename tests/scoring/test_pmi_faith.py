@@ -113,7 +113,7 @@ def test_an_empty_response_is_undefined(gpt2):
 
 
 def test_what_is_too_long_loses_the_documents_end_in_one_term(gpt2):
-    """With the cue scored it stands at the front of the targets, else behind the history."""
+    """A scored cue is at the start of the targets; otherwise it follows the history."""
     long = GroundedExample("1", Grounding(("tea " * 40,)), ("old " * 9, "Lake?"), "A leaf.")
     tokens = load_vocabulary(gpt2)
     turns = ("old " * 9) + ".\nLake?.\n"

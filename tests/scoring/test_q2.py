@@ -33,7 +33,7 @@ class Tagger:
 
 
 class Generator:
-    """Answers by a table; what is not in it is not answered. Counts what it is asked."""
+    """Answers questions from a table, others not at all. Counts its questions."""
 
     def __init__(self, table):
         self.table, self.asked, self.searches = table, [], []
@@ -47,7 +47,7 @@ class Generator:
 
 
 class Classifier:
-    """Calls by a table, else neutral. Keeps what it is asked."""
+    """Classifies pairs by a table, others as neutral. Keeps the pairs."""
 
     def __init__(self, table=None):
         self.table, self.asked = table or {}, []

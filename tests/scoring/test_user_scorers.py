@@ -105,7 +105,7 @@ def test_names_and_options_that_cannot_be():
 
 @pytest.mark.parametrize("example_type", ["GroundedExample", "UnknownHere"])
 def test_annotations_may_be_strings(example_type):
-    """The type of examples may be one that only type checkers import."""
+    """The annotation of examples may name a type that only type checkers import."""
     names = {"Sequence": Sequence, "GroundedExample": GroundedExample}
     exec(
         "from __future__ import annotations\n"

@@ -1,4 +1,4 @@
-"""Options of scorers that cannot be: one message each, before anything is scored."""
+"""Invalid options of scorers: one message each, before anything is scored."""
 
 import pytest
 
@@ -6,9 +6,9 @@ from faith_jax.core.errors import FaithJaxError
 from faith_jax.scoring.registry import load_scorer
 
 MC = {"dropout_passes": 2}
-# A scorer, the fixture that is its model, options, and what is said of them.
+# A scorer, the fixture of its model, its options, and the error message.
 CASES = [
-    # Of all scorers, and of those without a model.
+    # All scorers, and scorers without a model.
     ("tokenf1", "", {}, "There is no scorer 'tokenf1'. Did you mean 'token_f1'"),
     ("token_f1", "", {"normalisation": "squad"}, "Did you mean 'normalization'"),
     ("token_f1", "", {"normalization": "qa"}, "normalization: 'qa' is none of true, squad"),
@@ -20,7 +20,7 @@ CASES = [
     ("q2_baseline_bleu", "", {"normalization": "unicode"},
      "q2_baseline_bleu has no option 'normalization'. It has no options."),
     ("groundedness", "", {"passages": 0}, "groundedness: passages: expected a whole number"),
-    # Of all with a model.
+    # All scorers with a model.
     ("pmi_faith_sum", "", {}, "pmi_faith_sum: needs a model: give model=FOLDER"),
     ("pmi_faith_sum", "", {"model": "no_such"}, "no_such: there is no such checkpoint"),
     ("pmi_faith_sum", "", {"model": 5}, "model: expected the path of a checkpoint, got 5"),

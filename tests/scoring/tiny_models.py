@@ -1,6 +1,6 @@
-"""Folders as published: a tiny model with random weights and a tokenizer of its family.
+"""Folders in published form: a tiny model with random weights and a tokenizer of its family.
 
-A model has one layer a side, unless a test asks for more: each makes its programs compile longer.
+A model has one layer per stack unless a test asks for more, since layers make compilation slower.
 """
 
 import functools
@@ -106,7 +106,7 @@ FAMILIES = {
 
 
 def _computed_once(write):
-    """Keeps the files of each model that a process has written, for the next folder of its kind."""
+    """Keeps the written files of each model in memory, for the next folder with the same model."""
     written = {}
 
     @functools.wraps(write)
@@ -126,7 +126,7 @@ def _computed_once(write):
 
 @_computed_once
 def write_model(folder, family, seed=0, **changes):
-    """Writes a folder of a family's tokenizer and a random model that fits it; returns its path."""
+    """Writes a family's tokenizer and a random model that fits it; returns the folder's path."""
     folder.mkdir(parents=True)
     getattr(published_tokenizers, family)(folder)
     size = load_vocabulary(str(folder)).vocab_size
@@ -144,10 +144,10 @@ def write_model(folder, family, seed=0, **changes):
 
 
 def _add_checkpoint(folder, checkpoint):
-    """Writes a checkpoint into a folder that has a tokenizer, as it is published."""
+    """Writes a checkpoint, in published form, into a folder that has a tokenizer."""
     beside = folder.with_name(folder.name + "_model")
     write_huggingface(checkpoint, beside)
-    (beside / MANIFEST).unlink()  # published folders have none
+    (beside / MANIFEST).unlink()  # published folders have no manifest
     for file in beside.iterdir():
         file.replace(folder / file.name)
     beside.rmdir()
@@ -157,7 +157,7 @@ def write_span_reader(folder):
     """Writes a BERT whose answer to all questions is the first token of the text."""
     path = write_model(folder, "bert", span_head=True, pooler=False, max_positions=128)
     stored = safetensors.numpy.load_file(folder / "model.safetensors")
-    # No span is better than another, nor is no answer.
+    # All spans, and no answer, have equal scores.
     stored |= {name: 0 * array for name, array in stored.items() if name.startswith("qa_outputs")}
     safetensors.numpy.save_file(stored, folder / "model.safetensors", {"format": "pt"})
     return path
@@ -165,9 +165,9 @@ def write_span_reader(folder):
 
 @_computed_once
 def write_t5(folder, **changes):
-    """Writes a random T5 of one layer a side with `english_4096`; returns its path.
+    """Writes a random T5 with one layer per stack and `english_4096`; returns its path.
 
-    Its tokens are words, so that the same text takes far fewer than with the other tokenizers.
+    Tokens are mostly whole words, so that a text has far fewer than with the other tokenizers.
     """
     config = tiny.TINY.replace(vocab_size=4224, num_encoder_layers=1, num_decoder_layers=1)
     config = config.replace(**changes)
@@ -178,9 +178,9 @@ def write_t5(folder, **changes):
 
 
 def write_judge_t5(folder, **changes):
-    """Writes a random T5 whose tokenizer has one token for each word that judges write.
+    """Writes a random T5 whose tokenizer has one token for each word that judges answer with.
 
-    As in T5's published vocabulary, "0" begins with the token of a space alone.
+    As in T5's published vocabulary, "0" is the exception: it starts with a separate space token.
     """
     folder.mkdir(parents=True)
     symbols = ("1", "Yes", "No", "At", "Contra", "Extra")

@@ -1,4 +1,4 @@
-"""Healthy prompts and runs, with what a test changes in them."""
+"""Healthy prompts and runs, which tests change in parts."""
 
 import numpy as np
 

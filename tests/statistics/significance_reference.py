@@ -1,4 +1,4 @@
-"""Tests of differences of AUCs by their definitions, over pairs and rounds, without our helpers."""
+"""Reference tests of AUC differences, written from their definitions without our helpers."""
 
 import math
 
@@ -37,7 +37,7 @@ def area_difference(first, second, labels):
 
 
 def wilson(share, error, degrees, confidence=0.95):
-    """Wilson 1927, with as many rows as the standard error stands for, and a quantile of t."""
+    """Wilson 1927, with the number of rows that gives this standard error, and a t quantile."""
     rows = share * (1 - share) / error**2
     squared = stats.t.ppf((1 + confidence) / 2, degrees) ** 2
     # The shares that a test with this quantile does not reject: (p - x)^2 = t^2 x (1 - x) / n.
@@ -71,7 +71,7 @@ def hanley_mcneil_p(first, second, labels):
 
 
 def exchanged_differences(first, second, labels, rounds, seed):
-    """The difference of the AUCs, and after each round of exchanging rows' ranks at random."""
+    """The difference of the AUCs, and the differences after random exchanges of rows' ranks."""
     ranks = stats.rankdata(first), stats.rankdata(second)
     generator, found = np.random.default_rng(seed), []
     for _ in range(rounds):
@@ -82,7 +82,7 @@ def exchanged_differences(first, second, labels, rounds, seed):
 
 
 def randomization_p(parts):
-    """Noreen 1989, of the mean over parts of (difference, differences after exchanges)."""
+    """Noreen 1989, for the mean over parts; a part is (difference, differences after exchanges)."""
     observed = np.mean([difference for difference, _ in parts])
     exchanged = np.mean([differences for _, differences in parts], axis=0)
     return (np.sum(np.abs(exchanged) >= abs(observed) - 1e-12) + 1) / (len(exchanged) + 1)

@@ -319,7 +319,7 @@ def test_scorers_with_the_same_area_share_the_first_place():
 
 
 def test_scorers_that_are_silent_on_other_rows_are_compared_where_both_speak():
-    """Blanking the rows that a scorer orders wrongly makes it no better than its twin."""
+    """A scorer without scores for the rows it orders wrongly is not better than its twin."""
     generator = np.random.default_rng(1)
     labels = np.arange(60) % 2.0
     twin = labels + generator.normal(size=60)
@@ -347,7 +347,7 @@ def test_scorers_that_are_silent_on_other_rows_are_compared_where_both_speak():
 
 @pytest.mark.parametrize("test", ["t", "approximate_randomization"])
 def test_equal_scores_have_no_area_and_are_compared_with_none(test):
-    """Ties count half: 0.5 without any doubt would read as a measured AUC."""
+    """Ties count half: a certain 0.5 would look like a measured AUC."""
     corpora = {
         name: dataclasses.replace(
             whole, scores={**whole.scores, "flat": np.full(120, 0.25 if name == "one" else 0.75)}

@@ -64,7 +64,7 @@ def test_a_difference_is_paired_by_unit():
 
 
 def test_a_class_of_three_rows_is_not_known_for_certain():
-    """One faithful row of 40 is missed, and all of three unfaithful ones are found."""
+    """One of 40 faithful rows is missed, and all three unfaithful rows are found."""
     labels = np.array([1] * 40 + [0] * 3)
     calls = (labels == 1) & (np.arange(43) > 0)
     one = detection.balanced_accuracy(labels, calls, np.arange(43))
@@ -76,7 +76,7 @@ def test_a_class_of_three_rows_is_not_known_for_certain():
     # The two differ in four rows: 2 / 2**4 at least.
     assert difference.p_value() >= 1 / 8
     assert difference.differing == 4
-    # Where both classes are constant, exchanging the three rows is all there is.
+    # If calls are constant in both classes, only exchanges of the three rows matter.
     difference = detection.balanced_accuracy_difference(labels, labels == 1, always, np.arange(43))
     assert (difference.p_value(), difference.interval()) == (1 / 4, estimates.NO_INTERVAL)
 

@@ -85,7 +85,7 @@ def test_means_of_estimates_are_welchs():
 
 
 def test_as_many_units_as_settle_a_difference_have_the_power():
-    """By simulation: tests of so many rows reject in 8 of 10 samples."""
+    """By simulation: tests with this number of rows reject in 8 of 10 samples."""
     estimate = Estimate(0.5, 1 / math.sqrt(10), 9, 10)  # a row's deviation is 1
     needed = estimate.units_to_settle(0.05)
     assert needed == math.ceil((stats.norm.isf(0.025) + stats.norm.isf(0.2)) ** 2 / 0.25 + 1.9208)

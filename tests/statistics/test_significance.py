@@ -93,7 +93,7 @@ def test_delongs_variance_is_that_of_repeated_samples():
 
 
 def of_documents(seed, documents=30, rows=8):
-    """Two equally good scorers that each see something of their own in every document."""
+    """Two equally good scorers, each with its own deviation in every document."""
     generator = np.random.default_rng(seed)
     clusters = np.repeat(np.arange(documents), rows)
     labels = np.where(generator.random(documents) < 0.5, 0.3, 0.7)[clusters] > generator.random(

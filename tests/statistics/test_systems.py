@@ -68,7 +68,7 @@ def test_students_hours_of_sleep():
 
 
 def test_bleu_without_each_row():
-    """The error of BLEU is that of the figures of all rows but one."""
+    """The standard error of BLEU comes from the figures that leave out one row each."""
     texts, gold = [*RESPONSES, "it is a dog"], [*GOLD, "it is a big dog"]
     found = bleu_measure(texts, gold).estimate()
     rows = range(5)
@@ -130,7 +130,7 @@ def test_differences_from_the_baseline():
     }
     cells = compare_measures(systems, dict.fromkeys(("better", "same", "varied"), "plain"))
     assert cells["plain"]["a"].difference is None
-    # The same shift of all rows says nothing of how rows vary: no interval, and an exchange's p.
+    # A constant shift does not show how rows vary: no interval, and p of the exchange test.
     better = cells["better"]["a"]
     assert better.difference.value == pytest.approx(0.25)
     assert all(map(math.isnan, better.difference.interval))
@@ -146,7 +146,7 @@ def test_differences_from_the_baseline():
 
 
 def test_differences_are_of_the_rows_that_both_have():
-    """A system that is silent where it would be wrong is not better for that."""
+    """A system gains nothing by having no scores in rows where it would be wrong."""
     right = np.repeat([1.0, 0.0], 15)
     silent = np.where(right == 0, math.nan, right)
     one, other = corpus(right), corpus(silent)

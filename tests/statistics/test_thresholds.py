@@ -47,7 +47,7 @@ def draw(rng, rows, effect):
 
 @pytest.mark.parametrize(("wish", "share"), [(Wish.CATCH, 0.9), (Wish.ACCEPT, 0.1)])
 def test_held_out_figures_are_those_of_new_rows_and_their_intervals_cover(wish, share):
-    """On its own rows a threshold fulfils its wish exactly; on new ones it does not."""
+    """On its own rows a threshold meets its target exactly; on new rows it does not."""
     rng = np.random.default_rng(1)
     new_scores, new_labels = draw(rng, 100_000, 2.0)
     differences, covered = [], 0
@@ -64,7 +64,7 @@ def test_held_out_figures_are_those_of_new_rows_and_their_intervals_cover(wish, 
 
 
 def test_rows_of_a_unit_are_never_apart():
-    """Copies of a row would choose its own threshold: ten copies of each of twelve rows."""
+    """Ten copies of each of twelve rows: a row's own copies must not choose its threshold."""
     scores = np.repeat(np.arange(12.0), 10)
     labels = np.repeat([1.0, 0.0] * 6, 10)
     together = held_out_figures(Wish.CATCH, scores, labels, 1.0, np.repeat(np.arange(12), 10))
@@ -88,7 +88,7 @@ def test_nothing_is_promised_where_nothing_is_known():
 
 @pytest.mark.parametrize("documents", [1, 2, 3])
 def test_a_fold_without_a_threshold_has_no_figure(documents):
-    """All errors are in document 0: the others choose no threshold that could judge it."""
+    """All errors are in document 0, so the other documents give no threshold to judge it by."""
     rng = np.random.default_rng(documents)
     units = np.repeat(np.arange(documents), 12)
     labels = (units > 0).astype(float)

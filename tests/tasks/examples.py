@@ -1,4 +1,4 @@
-"""What tasks give, read once for all tests of a process."""
+"""The examples of tasks, read once for all tests of a process."""
 
 import functools
 
@@ -7,7 +7,7 @@ from faith_jax.tasks import lookup
 
 @functools.cache
 def examples(name, split="train"):
-    """Returns the examples of a task, in their order and with all their tokens."""
+    """Returns the examples of a task, in order and with all their tokens."""
     task = lookup.get_task(name)
     return list(task.get_dataset(None, split, shuffle=False).as_numpy_iterator())
 

@@ -16,14 +16,14 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.tasks import lookup, sources
 
-# Beside texts and tokens: lists of them, numbers, and phrases that a run draws.
+# Tasks with more than texts and tokens: lists of them, numbers, and phrases that a run draws.
 TASKS = ("faithdial_generate_infonce_sample", "nli_anli_augmented_sample")
 LENGTHS = {"inputs": 64, "targets": 32, "negatives": (8, 16)}
 
 
 @pytest.fixture(scope="module")
 def cache(data_folder, tmp_path_factory):
-    """What SeqIO's own command writes on Beam's local runner."""
+    """The output of SeqIO's own command with Beam's local runner."""
     folder = tmp_path_factory.mktemp("cache")
     given = ["seqio_cache_tasks", "--module_import=faith_jax.tasks", f"--tasks={','.join(TASKS)}"]
     given += [f"--output_cache_dir={folder}", "--min_shards=2"]

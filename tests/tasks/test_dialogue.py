@@ -92,7 +92,7 @@ def test_masked_words_of_responses_are_filled_in():
 
 
 def test_turns_without_knowledge_and_opening_turns():
-    """What the two forms of MultiDoc2Dial and of Topical-Chat differ in, in the sample."""
+    """The differences between the two forms of MultiDoc2Dial and of Topical-Chat in the samples."""
 
     def inputs(name):
         return texts(name, "train", "inputs")
@@ -115,7 +115,7 @@ def test_turns_without_knowledge_and_opening_turns():
 
 
 def test_control_tokens_stand_before_the_inputs():
-    """As in FaithDial's task, whose form is the same."""
+    """As in FaithDial's task, which has the same format."""
     name, dataset = "wizard_of_wikipedia_generate_ctrl_sample", WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS
     task = lookup.get_task(name)
     assert set(task.splits) == set(WIZARD_OF_WIKIPEDIA.splits)

@@ -224,7 +224,7 @@ def test_processes_that_start_together_prepare_in_turn(tmp_path, monkeypatch):
         inside.pop()
         calls.append(data_dir)
 
-    # Each lock opens the file anew, so threads exclude each other as processes do.
+    # Each lock opens the file again, so threads exclude each other like processes.
     source = sources.PreparedTfdsSource(prepare, name="tea", config="sample")
     threads = [threading.Thread(target=source.builder) for _ in range(4)]
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Tiny tokenizers in folders that look as published ones do, trained on our own sentences."""
+"""Folders of tiny tokenizers in published formats, trained on our own sentences."""
 
 import importlib.metadata
 import json
@@ -17,7 +17,7 @@ from tokenizers import (
     trainers,
 )
 
-# Other versions of sentencepiece train other pieces for a unigram model of the same sentences.
+# Other versions of sentencepiece train different unigram pieces from the same sentences.
 SAME_PIECES = pytest.mark.skipif(
     importlib.metadata.version("sentencepiece") != "0.2.1",
     reason="expects the pieces that sentencepiece 0.2.1 trains",
@@ -68,7 +68,7 @@ def byte_level(special_tokens, vocab_size=420):
 
 
 def without_added_tokens(tokenizer):
-    """Returns its JSON as a published file has it before special tokens were registered."""
+    """Returns the tokenizer's JSON without registered special tokens, like some published files."""
     return {**json.loads(tokenizer.to_str()), "added_tokens": []}
 
 
@@ -235,7 +235,7 @@ def llama3(folder: pathlib.Path):
 
 
 def gemma(folder: pathlib.Path):
-    """A tokenizer.json as Gemma's is: BPE with bytes, spaces as ▁, a begin token."""
+    """Writes a tokenizer.json like Gemma's: BPE with bytes, spaces as ▁, a begin token."""
     from faith_jax.tokenizers.huggingface import HuggingFaceVocabulary
 
     gemma_model(folder)

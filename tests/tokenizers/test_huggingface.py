@@ -240,7 +240,7 @@ def test_needs_neither_transformers_nor_a_network(folder, tmp_path, monkeypatch)
     assert vocabularies.load_vocabulary(copied).encode("<|endoftext|>") == [0]
 
 
-# --- Files, and what Transformers makes of them ---
+# --- Files, compared with Transformers ---
 
 
 @pytest.fixture
@@ -293,7 +293,7 @@ CONTRADICTIONS = [
 
 @pytest.mark.parametrize(("family", "options", "parts"), CONTRADICTIONS)
 def test_options_of_the_configuration_count(family, options, parts, folder, tmp_path, caplog):
-    """A tokenizer.json that says the same is read in the same way, and without a warning."""
+    """An equivalent tokenizer.json is read in the same way and without a warning."""
     for name in ("contradicting", "agreeing"):
         shutil.copytree(folder(family), tmp_path / name)
         path = tmp_path / name / "tokenizer_config.json"

@@ -24,7 +24,7 @@ def vocabulary():
 def test_embedded_vocabulary_has_t5_ids(vocabulary):
     assert vocabulary.vocab_size == 4096 + 100
     assert (vocabulary.pad_id, vocabulary.eos_id, vocabulary.unk_id) == (0, 1, 2)
-    # The extra ids stand behind the pieces, in falling order.
+    # The extra ids follow the pieces, in descending order.
     assert vocabulary.encode("<extra_id_99>") == [4096]
     assert vocabulary.encode("a <extra_id_0> b")[1:-1] == [4195]
     assert vocabulary.decode([4196 - 1]) == "<extra_id_0>"
@@ -113,6 +113,6 @@ def test_offsets_lie_in_order_within_the_text(text):
 
 
 def test_warnings_of_sentencepiece_do_not_end_the_process():
-    """As errors, those of its import crash Python."""
+    """Warnings during the library's import would crash Python if they were errors."""
     code = "import faith_jax.tokenizers.sentencepiece"
     subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=REPOSITORY, check=True)

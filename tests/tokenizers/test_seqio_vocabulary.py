@@ -115,7 +115,7 @@ def test_seqio_view_of_a_published_tokenizer_agrees_with_it(family, folders):
 def test_seqio_view_decodes_up_to_the_end_and_beyond_the_vocabulary(folders):
     view = seqio_vocabulary.TokenizerVocabulary(load_vocabulary(folders["gpt2"]))
     ids = view.encode("tea")
-    # GPT-2's unknown and end tokens are one: ids of padded embeddings must not end the text.
+    # GPT-2's unknown and end tokens are the same: ids of padded embeddings must not end the text.
     rows = np.array([[10_000, *ids, 0, 5], [-1, *ids, -1, -1]], np.int32)
     assert [text.decode() for text in view.decode_tf(rows).numpy()] == ["tea", "tea"]
     assert view.decode(rows[0]) == view.decode(tf.constant(rows[0])) == "tea"

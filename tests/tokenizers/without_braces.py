@@ -1,4 +1,4 @@
-"""A vocabulary that lacks what T5's published one lacks: braces, "<" and others, and bytes."""
+"""A vocabulary without byte pieces and the characters that T5's lacks (braces, "<" and others)."""
 
 from sentencepiece import sentencepiece_model_pb2
 
@@ -17,7 +17,7 @@ T5 = {
 
 
 def write(folder, lacking=LACKING):
-    """Writes spiece.model: the embedded vocabulary, of the same ids, without some characters."""
+    """Writes spiece.model: the embedded vocabulary without some characters, with the same ids."""
     model = sentencepiece_model_pb2.ModelProto()
     with open(load_vocabulary().model_file, "rb") as file:
         model.ParseFromString(file.read())

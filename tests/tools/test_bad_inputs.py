@@ -1,4 +1,4 @@
-"""Bad inputs in a short form, and that the tool sees what goes wrong."""
+"""A short run of tools/bad_inputs.py, and tests that the tool notices problems."""
 
 import sys
 
@@ -28,7 +28,7 @@ LINE = "faith-jax: rows.jsonl:2: field 'label': expected 1, got 2.\n"
 
 
 def cases(folder):
-    """Cases of commands that take a moment."""
+    """Cases of quick commands."""
     rows = {
         form: bad_input_cases.write_rows(folder / f"rows.{form}", ROWS)
         for form in ("jsonl", "csv", "tsv", "parquet")

@@ -1,4 +1,4 @@
-"""The machinery of tools/benchmark.py, with a tiny shape or without models."""
+"""The measuring code of tools/benchmark.py, with a tiny shape or without models."""
 
 import json
 import os
@@ -19,7 +19,7 @@ import benchmark  # noqa: E402
 
 
 class Sides:
-    """Sides whose parts take as many seconds as they are told."""
+    """Sides whose parts take given numbers of seconds."""
 
     def __init__(self, **seconds):
         self.told, self.closed = seconds, []

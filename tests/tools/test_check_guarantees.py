@@ -1,4 +1,4 @@
-"""tools/check_guarantees.py: its worlds are what they are called."""
+"""tools/check_guarantees.py: its worlds have the properties in their names."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""tools/check_statistics.py: its populations have the figures that it compares with."""
+"""tools/check_statistics.py: its populations have the true values it compares with."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The Dockerfiles name what is there, and copy what an installation needs. Docker is not needed."""
+"""The Dockerfiles name existing files, and copy all that an installation needs (without Docker)."""
 
 import configparser
 import re
@@ -42,7 +42,7 @@ def test_what_is_named_exists(path):
     copied = [word for name, words in found if name == "COPY" for word in words[:-1]]
     assert constraints in copied
     assert all((REPOSITORY / name).exists() for name in copied)
-    # What the comment says is how it is built.
+    # The comment gives the command that builds it.
     assert f"docker build -f tools/docker/{path.name} " in path.read_text(encoding="utf-8")
 
 

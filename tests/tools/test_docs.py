@@ -1,4 +1,4 @@
-"""The documentation: its site builds without a warning, and no link of its pages is dead."""
+"""The documentation: its site builds without warnings, and its pages have no dead links."""
 
 import importlib
 import inspect
@@ -68,7 +68,7 @@ def test_the_index_and_the_site_list_every_page_once():
 
 
 def test_the_lists_of_names_have_the_first_lines_of_their_docstrings():
-    """So the page says the same unrendered, where the site has whole docstrings."""
+    """The unrendered page has the summaries, where the site has the whole docstrings."""
     text = (REPOSITORY / "docs" / "api.md").read_text(encoding="utf-8")
     items = docs_links.NAMED.findall(text)
     assert len(items) == text.count("\n- [`") > 30
@@ -103,7 +103,7 @@ def test_the_walkthrough_shows_what_its_commands_print(tmp_path, monkeypatch, ca
 def test_the_guide_to_guarantees_shows_what_its_commands_print(
     tmp_path, monkeypatch, capsys, offline_data_dir
 ):
-    """Lines of an ellipsis stand for others."""
+    """Lines with an ellipsis stand for other lines."""
     page = (REPOSITORY / "docs" / "guarantees.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     compared, printed = 0, ""
@@ -149,7 +149,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
 # Perhaps as a task of Slurm or in a container.
 COMMANDS = re.compile(r"^(?:srun |docker run .* )?((?:faith-jax|t5x) .*)$", re.MULTILINE)
 RECIPES = ("recipes.md", "which_scorer.md", "scorer_results.md", "gallery.md", "cloud_tpu.md")
-# Of the words-only commands of recipes.md, which run: the files are those of the walkthrough.
+# The commands without models in recipes.md that run here, on the files of the walkthrough.
 RUNS_HERE = ("score", "evaluate", "report", "annotate", "check")
 
 

@@ -1,4 +1,4 @@
-"""Which Python tools/environment.sh takes, and that each accepted one has constraints."""
+"""The Python that tools/environment.sh selects; each accepted version has constraints."""
 
 import configparser
 import os
@@ -15,7 +15,7 @@ SETUP = configparser.RawConfigParser()
 SETUP.read(REPOSITORY / "setup.cfg")
 VERSIONS = re.findall(r"Python :: (3\.\d+)$", SETUP["metadata"]["classifiers"], re.MULTILINE)
 
-# Says its version; makes an environment by copying itself; writes down what it is told to install.
+# Prints its version, makes an environment by copying itself, and records what it is to install.
 FAKE = """#!/bin/sh
 case "$2" in
   venv) rm -rf "$4"; mkdir -p "$4/bin"; cp "$0" "$4/bin/python" ;;
@@ -45,13 +45,13 @@ def test_all_pythons_have_the_same_set(version):
     first, other = pins(VERSIONS[0]), pins(version)
     assert len(first.keys() & other.keys()) >= 230
     assert {name: pin for name, pin in other.items() if first.get(name, pin) != pin} == {}
-    # What only one has is no requirement of ours.
+    # Packages that only one version has are not our requirements.
     assert first.keys() ^ other.keys() <= {"tzdata", "setuptools", "wheel"}
 
 
 @pytest.fixture
 def prepare(tmp_path):
-    """Makes an environment in a folder whose path has only certain Pythons; returns the process."""
+    """Makes an environment with only certain Pythons on the path; returns the process."""
     (tmp_path / "tools").mkdir()
     for file in ("setup.cfg", "pyproject.toml", "tools/environment.sh"):
         shutil.copy(REPOSITORY / file, tmp_path / file)

@@ -1,4 +1,4 @@
-"""What the figures of the package's size count."""
+"""The figures of tools/house.py about the package's size and prose."""
 
 import pytest
 

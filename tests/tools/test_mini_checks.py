@@ -6,7 +6,7 @@ from tools import make_mini_corpus as corpus
 
 checks = corpus.mini_checks
 
-# No word is in two sentences, so that a word says which sentence it is of.
+# No word is in two sentences, so that a word identifies its sentence.
 SENTENCES = [
     f"{subject} {verb} the {thing} {where}."
     for subject, verb, thing, where in (
@@ -21,7 +21,7 @@ SENTENCES = [
 WORDS = [f"w{chr(97 + i)}{chr(97 + j)}" for i in range(10) for j in range(10)]
 # Each verse in other words, which begin with its number.
 VERSES = [[f"{name}{n}a {name}{n}b {name}{n}c {name}{n}d." for name in "uv"] for n in range(30)]
-# Likewise each argument: p0u, p0v and p0w are the same one.
+# Each argument has several wordings too: p0u, p0v and p0w belong to the same argument.
 TOPIC = corpus.Topic(
     "Who?", *([[f"{s}{n}{w} tells." for w in "uvw"] for n in range(4)] for s in "pc")
 )
@@ -31,7 +31,7 @@ TEXT = corpus.Text(
 
 
 def parts_of(example):
-    """The question, what is told, and what was given, of an example."""
+    """The question, the told words and the given words of an example."""
     question, _, rest = example.inputs.partition(" ")
     fields = dict(re.findall(r"\{([\w ]+): (.*?)\}", rest))
     (telling,) = (value for key, value in fields.items() if key in checks._TOLD)
@@ -44,7 +44,7 @@ def parts_of(example):
 
 
 def assert_right(example, words):
-    """The answer is what the words of both texts say."""
+    """The answer follows from the words of both texts."""
     question, *texts = parts_of(example)
     told, given = ({w for w in re.findall(r"\w+", text) if w in words} for text in texts)
     errors = {"only": told - given, "all": given - told}[question]
@@ -58,7 +58,7 @@ def test_two_lists():
         question, told, given = (part.split() for part in parts_of(example))
         for words in (told, given):
             assert 1 <= len(words) == len(set(words)) <= 10
-        # Whatever the answer, what is to be part of the other is not longer.
+        # For both answers, the text that is asked to be part of the other is not longer.
         part, whole = (told, given) if question == ["only"] else (given, told)
         assert len(part) <= len(whole)
 

@@ -1,4 +1,4 @@
-"""The list of faults is well formed, and the tool tells caught ones from those that tests miss."""
+"""The list of faults is well formed, and the tool tells caught faults from those tests miss."""
 
 import subprocess
 
@@ -78,7 +78,7 @@ def test_the_tests_that_are_named_are_there():
 
 @pytest.mark.slow
 def test_faults_are_caught_where_a_test_fails(toy):
-    """Of both the package and a mapped one; the working tree stays as it was."""
+    """Faults in the package and in a mapped package; the working tree stays unchanged."""
     before = (toy / "faith_jax" / "arithmetic.py").read_bytes()
     mutants = [
         mutant("sign", "first + second", "first - second"),

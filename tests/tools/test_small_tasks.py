@@ -1,4 +1,4 @@
-"""The planted errors of tools/small_tasks.py are where they are said to be, and nowhere else."""
+"""The planted errors of tools/small_tasks.py are at the stated places, and nowhere else."""
 
 import csv
 import re

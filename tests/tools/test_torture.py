@@ -1,4 +1,4 @@
-"""The checks of docs/reliability.md in a short form, and that they see what goes wrong."""
+"""A short run of the checks of docs/reliability.md, and tests that they notice problems."""
 
 import argparse
 import os
@@ -34,7 +34,7 @@ def test_kills_power_cuts_and_pairs_of_score(tmp_path):
 
 @pytest.fixture
 def setting(tmp_path):
-    """A job that writes a line, and at once."""
+    """A job that immediately writes a line."""
     source = tmp_path / "rows.jsonl"
     source.write_text('{"grounding": "Tea is hot.", "generated_text": "Tea is cold."}\n')
     arguments = ("score", "--scorers=token_f1", f"--input={source}", "--output={OUT}")

@@ -1,8 +1,8 @@
-"""Runs training, evaluation and decoding on several meshes and writes what came out.
+"""Runs training, evaluation and decoding on several meshes and writes the results.
 
 Run as `python -m tests.training.mesh_driver OUTPUT.npz FOLDER NAME…` with `FLAGS` in XLA_FLAGS: the
-number of devices is fixed when JAX starts, so tests call it in a process of its own. The names are
-those of `CASES` and `OTHERS`. The arrays in OUTPUT are named "<name>/<mesh>/<what>".
+number of devices is fixed when JAX starts, so tests run it in a new process. A name is a key of
+`CASES` or `OTHERS`. The arrays in OUTPUT are named "<name>/<mesh>/<result>".
 """
 
 import pathlib
@@ -38,13 +38,13 @@ MESHES = {
 STEPS = 4
 ROWS, INPUT_LENGTH, TARGET_LENGTH, STATE_LENGTH = 16, 9, 6, 64
 
-# Six heads do not divide by eight, nor does the feed-forward layer; the vocabulary does.
+# Heads (six) and the feed-forward layer are not divisible by eight devices; the vocabulary is.
 UNEVEN = TransformerConfig(
     vocab_size=264, emb_dim=24, num_heads=6, head_dim=4, mlp_dim=36, num_encoder_layers=1,
     num_decoder_layers=1, mlp_activations=("gelu", "linear"), dropout_rate=0.1,
 )  # fmt: skip
 DECODER = UNEVEN.replace(num_encoder_layers=0, dropout_rate=0.0)
-# Wide enough that Adafactor keeps rows and columns of the second moment only.
+# Wide enough that Adafactor factors the second moment into rows and columns.
 SCANNED = TransformerConfig(
     vocab_size=256, emb_dim=128, num_heads=4, head_dim=32, mlp_dim=128, num_encoder_layers=2,
     num_decoder_layers=2, mlp_activations=("relu",), dropout_rate=0.1, logits_via_embedding=True,
@@ -53,9 +53,9 @@ SCANNED = TransformerConfig(
 
 
 class Case(NamedTuple):
-    """A model, how it is trained, on which meshes, and how it decodes.
+    """A model with its training, meshes and decoding.
 
-    On the meshes of `laid_out`, the state of the training is only made.
+    On the meshes in `laid_out`, the training state is only created.
     """
 
     config: TransformerConfig
@@ -85,7 +85,7 @@ CASES = {
         packed=True,
         laid_out=("4x2",),
     ),
-    # Rows of all devices contrast with each other; soft prompts alone are trained.
+    # Negatives come from the rows of all devices; only soft prompts are trained.
     "infonce": Case(
         UNEVEN.replace(encoder_prompt_length=3, decoder_prompt_length=2),
         lambda: optimizers.adafactor(0.3, multiply_by_parameter_scale=False),
@@ -93,7 +93,7 @@ CASES = {
         trainable=".*_prompt/.*",
         objective=InfoNCE(weight=1.0, context="mean", in_batch_negatives=True),
     ),
-    # One quantile for all devices; no dropout, by which losses near it could change sides.
+    # The quantile is that of all devices. Dropout could move losses across it, so there is none.
     "truncation": Case(
         DECODER,
         lambda: optimizers.adamw(0.003),
@@ -116,7 +116,7 @@ def make_partitioner(name: str, config: TransformerConfig) -> partitioning.Parti
 
 
 def batch_of(config: TransformerConfig, packed: bool) -> dict[str, np.ndarray]:
-    """Returns rows of several lengths; where packed, two examples lie in each row."""
+    """Returns rows of several lengths; if packed, each row holds two examples."""
     rng = np.random.default_rng(5)
 
     def tokens(length):
@@ -133,7 +133,7 @@ def batch_of(config: TransformerConfig, packed: bool) -> dict[str, np.ndarray]:
         "encoder_input_tokens": inputs,
         "decoder_input_tokens": np.pad(targets[:, :-1], ((0, 0), (1, 0))),
         "decoder_target_tokens": targets,
-        # For the objective that takes them; half of the rows have one, the others none.
+        # Read by InfoNCE only; every second row has one negative.
         "negatives": np.where(np.arange(ROWS)[:, None, None] % 2, tokens(5)[:, None], 0),
     }
     if packed:
@@ -157,7 +157,7 @@ def shard_shapes(tree) -> dict[str, np.ndarray]:
 
 
 def train_and_decode(name: str, mesh: str, folder: str) -> dict[str, np.ndarray]:
-    """Trains a few steps, evaluates and decodes; returns all that must not depend on the mesh."""
+    """Trains a few steps, evaluates and decodes; the results must not depend on the mesh."""
     case = CASES[name]
     partitioner = make_partitioner(mesh, case.config)
     module, params = tiny.model_and_params(case.config)
@@ -202,7 +202,7 @@ def train_and_decode(name: str, mesh: str, folder: str) -> dict[str, np.ndarray]
 
 def decoded(case, module, partitioner, params) -> dict[str, np.ndarray]:
     """Returns the tokens and log-probabilities of every row."""
-    decoder = BatchDecoder(module, partitioner, case.decoding, ROWS // 2, seed=1)  # refilled
+    decoder = BatchDecoder(module, partitioner, case.decoding, ROWS // 2, seed=1)  # refills
     inputs = batch_of(case.config, packed=False)["encoder_input_tokens"]
     rows = [best for best, *_ in decoder(params, [row[row > 0] for row in inputs])]
     length = case.decoding.max_length
@@ -213,7 +213,7 @@ def decoded(case, module, partitioner, params) -> dict[str, np.ndarray]:
 
 
 def saved_and_restored(mesh, folder, state):
-    """Saves on one device, and on every mesh restores what one device saved."""
+    """Saves the state on the mesh of one device, and restores it on every mesh."""
     checkpoints = TrainCheckpoints(f"{folder}/checkpoints")
     if mesh == "1x1":
         checkpoints.save(state)
@@ -228,8 +228,8 @@ def saved_and_restored(mesh, folder, state):
 def sharded_manifest(folder: str) -> dict[str, np.ndarray]:
     """Returns how the digests of an array's shards compare with those of the whole array.
 
-    "found" and "expected" are digests; "refused" counts the meshes on which one wrong digest of
-    another chunk is found, and "read" those on which the array is what was written.
+    "found" and "expected" are digests. "read" counts the shardings whose array passes the check,
+    and "refused" the checks that find a wrong digest, of each chunk on each sharding.
     """
     mesh = make_partitioner("4x2", UNEVEN).mesh
     values = np.arange(16 * 24, dtype=np.float32).reshape(16, 24)
@@ -282,14 +282,14 @@ def initial_parameters() -> dict[str, np.ndarray]:
 
 
 def state_bytes() -> dict[str, np.ndarray]:
-    """Returns what a training step keeps for one more layer of each stack, on 2 x 4 devices.
+    """Returns the memory that one more layer in each stack costs a training step, on 2 x 4 devices.
 
-    They are bytes on a device, for each number of activation_partitioning_dims.
+    It is in bytes per device, for each number of activation_partitioning_dims.
     """
     mesh = Mesh(np.asarray(jax.devices()).reshape(2, 4), partitioning.MESH_AXES)
     tokens = np.ones((ROWS, STATE_LENGTH), np.int32)
     rows = {f"decoder_{part}_tokens": tokens for part in ("input", "target")}
-    rows["encoder_input_tokens"] = tokens[:, 2:]  # behind a prompt of two
+    rows["encoder_input_tokens"] = tokens[:, 2:]  # after a prompt of two
 
     def temporaries(layers: int, dims: int) -> int:
         config = SCANNED.replace(
@@ -315,7 +315,7 @@ def state_bytes() -> dict[str, np.ndarray]:
 
 
 def trained(name: str, folder: str) -> dict[str, np.ndarray]:
-    """Returns what a case gave on each of its meshes."""
+    """Returns the results of a case on each of its meshes."""
     case = CASES[name]
     return {
         f"{name}/{mesh}/{what}": array
@@ -332,7 +332,7 @@ OTHERS = {
 
 
 def main(output: str, folder: str, *names: str) -> None:
-    """Runs cases on their meshes, and the others."""
+    """Runs the named cases and others, and writes their results."""
     found = {}
     for name in names:
         found |= OTHERS[name](folder) if name in OTHERS else trained(name, folder)

@@ -1,11 +1,11 @@
 """One process of a run: several `t5x` commands, one after another.
 
 Run as `python -m tests.training.process_driver COMMANDS.json`, a list of argument lists. The
-first may carry --coordinator_address, --process_count and --process_index; the process then stays
-one of several. An argument list that starts with "terminate" and a process sends that process
-SIGTERM in the third step of the training run behind it; one that starts with "kill", a process and
-a batch sends that process SIGKILL in that batch of the inference behind it, process 0 while it
-writes. Prints the exit status of each command, and ends with the last one.
+first may have --coordinator_address, --process_count and --process_index; the process then stays
+one of several. "terminate" and a process in front of a training command send SIGTERM to that
+process in the third step. "kill", a process and a batch in front of an inference command send
+SIGKILL to that process in that batch, to process 0 while it writes. Prints the exit status of each
+command, and ends with the last one.
 """
 
 import json
@@ -25,7 +25,7 @@ TRAIN_STEP = Trainer.train_step
 
 
 def terminate_in_the_third_step(process: int) -> None:
-    """Makes steps slow enough that a run does not end before the processes have agreed."""
+    """Sends SIGTERM in the third step, and slows down steps so that the processes can agree."""
     steps = []
 
     def slow_step(self, *arguments):
@@ -40,7 +40,7 @@ def terminate_in_the_third_step(process: int) -> None:
 
 
 def kill_in_batch(process: int, batch: int) -> None:
-    """Kills process 0 when it has written a row and a half of the batch, others before decoding."""
+    """Kills process 0 after it has written 1.5 rows of the batch, and others before decoding it."""
     append, decode, calls = infer.append_rows, BatchDecoder.__call__, []
 
     def dying_decode(self, *arguments):
@@ -48,7 +48,7 @@ def kill_in_batch(process: int, batch: int) -> None:
         if jax.process_index() == process != 0 and len(calls) == batch:
             os.kill(os.getpid(), signal.SIGKILL)
         if jax.process_index() != process and not self._partitioner.mesh.is_multi_process:
-            time.sleep(300)  # the other one shall get a shard; its kill ends this too
+            time.sleep(300)  # leaves a shard to the other process, until the test kills this one
         return decode(self, *arguments)
 
     def dying_append(path, rows):
@@ -64,7 +64,7 @@ def kill_in_batch(process: int, batch: int) -> None:
 
 def main(path: str) -> int:
     """Runs the commands."""
-    infer.WINDOW = 1  # a kill is between batches
+    infer.WINDOW = 1  # one batch at a time, so that kills hit between batches
     with open(path, encoding="utf-8") as file:
         commands = json.load(file)
     for arguments in commands:

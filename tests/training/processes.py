@@ -17,7 +17,7 @@ def free_port():
 
 
 def start_module(name, *arguments, devices=8):
-    """Starts a module as a process with as many devices of this machine's processor."""
+    """Starts a module as a process with `devices` CPU devices."""
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
     return subprocess.Popen(
         [sys.executable, "-m", name, *map(str, arguments)],
@@ -30,7 +30,7 @@ def start_module(name, *arguments, devices=8):
 
 
 def output_of(process):
-    """Returns what a process that succeeds prints."""
+    """Returns the output of a process, which must succeed."""
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err[-3000:]
     return out
@@ -66,7 +66,7 @@ def finish(folder, processes):
 
 
 def end(folder, processes, killed):
-    """Waits until one process is killed, and kills the others; returns what `finish` returns."""
+    """Waits until one process is killed, kills the others, and returns their commands' statuses."""
     try:
         assert processes[killed].wait(timeout=600) == -signal.SIGKILL
     finally:
@@ -77,7 +77,7 @@ def end(folder, processes, killed):
 
 
 def statuses_of(folder, processes):
-    """Returns the exit status of each command that ended, by process."""
+    """Returns the exit statuses of the commands that ended, by process."""
     statuses = {}
     for name in processes:
         lines = (folder / f"{name}.out").read_text().splitlines()

@@ -57,7 +57,7 @@ def state(step=0, optimizer=None, tree=None):
 
 
 def losses_of(folder, losses, **options):
-    """Saves a step for each loss (None = not measured); returns what is kept, best, newest."""
+    """Saves a step for each loss (None = not measured); returns kept, best and newest steps."""
     checkpoints = TrainCheckpoints(folder, **options)
     for step, loss in enumerate(losses, 1):
         checkpoints.save(state(step), None if loss is None else {"loss": loss})
@@ -257,7 +257,7 @@ def test_broken_metrics_are_an_error(tmp_path, content):
 def test_what_a_killed_save_leaves_is_not_seen(saved, tmp_path):
     folder = tmp_path / "checkpoints"
     shutil.copytree(saved, folder)
-    # Orbax writes beside and renames.
+    # Orbax writes to a temporary folder and renames it.
     shutil.copytree(saved / "3", folder / "9.orbax-checkpoint-tmp")
     (folder / "12.orbax-checkpoint-tmp" / "params").mkdir(parents=True)
     (folder / "12.orbax-checkpoint-tmp" / "metrics").mkdir()

@@ -72,7 +72,7 @@ def compiled(objective, module, params, batch):
 
 
 def text_state(model, inputs, text):
-    """The encoder's states, and the decoder's up to a text's end: of one text alone."""
+    """The states of the encoder, and of the decoder up to a text's end, for a single text."""
     text = text[text > 0]
     fed = np.zeros((1, 8), np.int32)
     fed[0, 1 : 1 + len(text)] = text

@@ -20,7 +20,7 @@ from tests.models import tiny
 CONFIG = tiny.TINY.replace(num_encoder_layers=0, num_decoder_layers=1, dropout_rate=0.0)
 PARTITIONER = make_partitioner(CONFIG)
 LOSS = CrossEntropy(z_loss=1e-3)
-# Other than its complement, so that the two are told apart.
+# Not equal to its complement, so that tests tell the two apart.
 DROPPED = 0.3
 TRUNCATION = LossTruncation(LOSS, drop_fraction=DROPPED, window=20, warmup_steps=2)
 
@@ -69,7 +69,7 @@ def plain():
 
 @st.composite
 def batches_of_losses(draw):
-    """A window, and batches of losses of which some are padding; each shape is compiled for."""
+    """A window and batches of losses with some padding; each shape needs a compilation."""
     rows = draw(st.sampled_from([1, 7]))
     losses = st.lists(st.floats(0, 9, width=32), min_size=rows, max_size=rows)
     valid = st.lists(st.booleans(), min_size=rows, max_size=rows)
@@ -110,7 +110,7 @@ def losses_of(params, tokens):
 
 
 def test_drops_what_is_above_the_quantile_of_what_was_seen(truncating):
-    """Three steps, against losses and quantiles computed beside them."""
+    """Three steps, compared with losses and quantiles computed independently."""
     state, seen = fresh(truncating), []
     for step in range(3):
         losses, count = losses_of(state.params, batch(step))
@@ -129,7 +129,7 @@ def test_drops_what_is_above_the_quantile_of_what_was_seen(truncating):
 
 
 def test_dropped_rows_have_no_gradient(truncating, plain):
-    """A step is that of plain cross-entropy on the rows which stay."""
+    """A step equals one of plain cross-entropy on the rows that are kept."""
     state, _ = trained(truncating, fresh(truncating), range(2))
     losses, _ = losses_of(state.params, batch(2))
     stays = losses <= float(quantile(state.objective, 1 - DROPPED))

@@ -1,4 +1,4 @@
-"""Two processes, joined by jax.distributed, beside one: the same numbers and the same files."""
+"""Two processes joined by jax.distributed give the same numbers and files as one."""
 
 import json
 import re
@@ -53,10 +53,10 @@ def commands(folder, name):
 
 
 def run_all(folder):
-    """Runs what the tests compare; JAX takes one SIGTERM of each pair."""
+    """Runs the commands that the tests compare; JAX takes one SIGTERM of each pair."""
     train, infer, evaluate = commands(folder, "two")
     bad = commands(folder, "bad")[0]
-    # Behind the first stop, commands that differ, and one that cannot be read.
+    # After the first stop, commands that differ, and one that cannot be read.
     first = [["terminate", 1, *train], bad, bad]
     others = [first[0], [*bad, "--gin.BATCH_SIZE=8"], [*bad, "--gin.BATCH_SIZ=8"]]
     pair = start_pair(folder, "first", first, others)
@@ -68,7 +68,7 @@ def run_all(folder):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, data_folder):
-    """Holds `one`, a run of one process, and `two`, of two that were terminated and went on."""
+    """Has `one`, a run of one process, and `two`, of two that were terminated and continued."""
     folder = tmp_path_factory.mktemp("processes")
     (folder / "tiny.gin").write_text(GIN)
     with pytest.MonkeyPatch.context() as patch:
@@ -109,7 +109,7 @@ def test_sigterm_on_either_process_saves_and_stops_both_at_the_same_step(folder)
     assert second < STEPS
     resumed = re.findall(r"Resuming from step (\d+) of", told[0])
     assert resumed == stopped
-    # One checkpoint more for each stop, beside that of every seventh step.
+    # One more checkpoint for each stop, besides one at every seventh step.
     kept = {int(path.name) for path in (folder / "two/checkpoints").iterdir()}
     assert STEPS in kept
     assert kept <= {first, second, 7, STEPS}
@@ -118,7 +118,7 @@ def test_sigterm_on_either_process_saves_and_stops_both_at_the_same_step(folder)
 def test_two_processes_that_were_stopped_see_the_losses_of_one(folder):
     for part, steps in {"train": range(1, STEPS + 1), "validation": (7, 14)}.items():
         one, two = metrics(folder / "one", part), metrics(folder / "two", part)
-        # Each step once, also those behind the stop, and on the same rows: the same targets.
+        # Each step occurs once, also after the stop, on the same rows: the targets are the same.
         assert [row["step"] for row in two] == [row["step"] for row in one] == list(steps)
         assert [row["weight"] for row in two] == [row["weight"] for row in one]
         losses = [[row["loss"] for row in rows] for rows in (one, two)]

@@ -12,7 +12,7 @@ from tests.models.tiny import TINY, model_and_params, stack_layers
 
 
 def updated(optimizer, gradient, params):
-    """The updates of a first step."""
+    """The updates of the first step."""
     return jax.jit(lambda g, p: optimizer.update(g, optimizer.init(p), p)[0])(gradient, params)
 
 
@@ -133,7 +133,7 @@ def test_adafactor_scales_by_the_parameter_or_not():
 
 @pytest.mark.parametrize("options", [{}, {"multiply_by_parameter_scale": False}])
 def test_adafactor_takes_scanned_layers_apart(options):
-    """Layers of other sizes, whose updates are clipped, move as if they stood alone."""
+    """Layers of different sizes, whose updates are clipped, move as if each were alone."""
     generator = np.random.default_rng(0)
     sizes = np.array([0.01, 0.1, 1.0])[:, None, None]
     kernels = (sizes * generator.normal(size=(3, 160, 140))).astype(np.float32)

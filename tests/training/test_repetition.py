@@ -21,7 +21,7 @@ repeated = jax.jit(find_repeated_tokens, static_argnums=2)
 
 
 def naive(tokens, valid, n):
-    """Which tokens are in an n-gram that begins at two places, by counting."""
+    """Whether each token is in an n-gram that occurs twice, by counting."""
     found = np.zeros(len(tokens), bool)
     grams = {}
     for i in range(len(tokens) - n + 1):

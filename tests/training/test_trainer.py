@@ -94,7 +94,7 @@ def test_two_steps_by_hand(adamw):
         np.testing.assert_allclose(metrics["gradient_norm"], norm, rtol=1e-5)
         assert float(metrics["weight"]) == 24  # 5+3+4+1+0+5+2+4 target tokens
     assert int(state.step) == 2
-    # An update is about the rate, 0.01, whatever the gradient: it is compared to a hundredth of it.
+    # An update is about the rate, 0.01, for any gradient: the tolerance is a hundredth of it.
     assert_close(state.params, params, atol=1e-4, rtol=1e-4)
 
 
@@ -187,7 +187,7 @@ def test_frozen_layers_cost_no_backward_pass():
 
 
 class Draws(CrossEntropy):
-    """An objective that tells which random numbers each row's micro-batch was given."""
+    """An objective that returns the random numbers that each row's micro-batch got."""
 
     def __call__(self, module, params, batch, dropout_key):
         draw = jax.random.uniform(dropout_key) if dropout_key is not None else -1.0
@@ -301,7 +301,7 @@ def test_patterns_that_match_nothing_or_are_none_are_errors():
 
 
 class CountingTrainer:
-    """Counts its steps; each batch is the loss and the gradient's norm of its step."""
+    """A trainer that counts steps; each batch gives the loss and the gradient norm of its step."""
 
     def train_step(self, state, frozen, batch):
         return state._replace(step=state.step + 1), dict(

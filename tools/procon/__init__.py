@@ -1,1 +1,1 @@
-"""Makes the raw NPOV format of scraped ProCon.org pages, for `prepare_procon.py`."""
+"""Converts scraped ProCon.org pages to the raw NPOV format, for `prepare_procon.py`."""

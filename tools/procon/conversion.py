@@ -1,6 +1,6 @@
-"""Makes a folder in the raw NPOV format out of scraped ProCon.org topic pages.
+"""Makes a folder in the raw NPOV format from scraped ProCon.org topic pages.
 
-The folder appears whole or not at all.
+The folder appears only once complete.
 """
 
 import collections
@@ -35,14 +35,14 @@ DEFAULT_RESPONSES_PER_TOPIC = 12
 
 
 class Conversion(NamedTuple):
-    """What a conversion did.
+    """The result of a conversion.
 
     Attributes:
-      pages: in order, without repeated ones.
-      topics: in the order of the file written: by split, then by page.
+      pages: the converted pages in order, without duplicates.
+      topics: the topics in the order of the written file: by split, then by page.
       responses: the responses written.
-      split_reason: which splits were taken, and why.
-      notes: pages left out because another has the same content.
+      split_reason: the chosen kind of splits, and the reason.
+      notes: pages left out because another page has the same content.
     """
 
     pages: tuple[Page, ...]
@@ -52,7 +52,7 @@ class Conversion(NamedTuple):
     notes: tuple[str, ...]
 
     def repairs(self) -> Repairs:
-        """Returns how often each kind of repair was made, over all pages."""
+        """Returns how often each kind of repair was made, in all pages."""
         return sum((page.repairs for page in self.pages), collections.Counter())
 
 
@@ -71,19 +71,19 @@ def convert(
     """Converts pages and writes `topics.jsonl` and `responses.jsonl`.
 
     Args:
-      sources: page files, and folders of them (`*.json`).
+      sources: page files, and folders with page files (`*.json`).
       output: the folder to make.
-      questions: leading questions by title; they precede the built-in ones.
+      questions: leading questions by title; they take precedence over the built-in ones.
       corrections: see `read_page`.
       split: the mode of `topics.assign_splits`.
       responses: "template", "none", or a file of responses in the raw format.
-      responses_per_topic: template responses of each topic.
-      seed: of the proportional split and the templates.
+      responses_per_topic: how many template responses each topic gets.
+      seed: the seed of the proportional split and the templates.
       overwrite: replace an earlier conversion in the output folder.
 
     Raises:
-      InputError: a page, another file or the output folder cannot be used; the output does not
-        change.
+      InputError: a page, another file or the output folder cannot be used; the output is left
+        unchanged.
     """
     output = pathlib.Path(os.path.abspath(pathlib.Path(output).expanduser()))
     _check_output(output, overwrite)
@@ -113,7 +113,7 @@ def convert(
             write_jsonl(staged / TOPICS_FILE, map(_topic_row, topics))
             if responses != "none":
                 write_jsonl(staged / RESPONSES_FILE, map(dataclasses.asdict, written_responses))
-            # What was written must be what the parser takes.
+            # The parser must accept the written files.
             checked = load_topics(staged)
             written = load_responses(staged, checked)
     except OSError as error:
@@ -122,7 +122,7 @@ def convert(
 
 
 def _page_files(sources: Sequence[str | pathlib.Path]) -> list[pathlib.Path]:
-    """Returns the page files among files and folders, each once, folders' files by name."""
+    """Returns the page files in files and folders, each once; those of a folder by name."""
     files: dict[pathlib.Path, None] = {}
     for source in map(pathlib.Path, sources):
         page_files = sorted(source.glob("*.json")) if source.is_dir() else [source]
@@ -137,7 +137,7 @@ def _page_files(sources: Sequence[str | pathlib.Path]) -> list[pathlib.Path]:
 def _read_pages(
     files: Sequence[pathlib.Path], corrections: Mapping[str, str]
 ) -> tuple[dict[str, Page], list[str]]:
-    """Returns the pages by their topics' ids, and notes on the repeated ones."""
+    """Returns the pages by topic id, and notes on duplicate pages."""
     pages: dict[str, Page] = {}
     notes = []
     for file in files:
@@ -154,7 +154,7 @@ def _read_pages(
 
 
 def _check_questions(topics: Sequence[Topic], pages: Mapping[str, Page]) -> None:
-    """Raises an error for two pages under different titles that ask the same question."""
+    """Raises an error if two pages with different titles ask the same question."""
     seen: dict[str, Topic] = {}
     for topic in topics:
         first_topic = seen.setdefault(topic.question.casefold(), topic)
@@ -188,10 +188,10 @@ def _topic_row(topic: Topic) -> dict[str, Any]:
 
 
 def read_texts_by_name(path: str | pathlib.Path) -> dict[str, str]:
-    """Reads a JSON object of texts: questions by title, or corrections by the text left.
+    """Reads a JSON object of texts: questions by title, or corrections by remaining text.
 
     Raises:
-      InputError: the file is missing or contains anything else.
+      InputError: the file is missing or is not such an object.
     """
     texts = convert_row(read_value(path), str(path), dict[str, Text])
     return {name: " ".join(text.split()) for name, text in texts.items()}

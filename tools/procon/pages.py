@@ -1,8 +1,8 @@
 """Reads scraped ProCon.org topic pages, for `conversion`.
 
-A page is a JSON list: an object with a `Title`, then objects with `Pro argument` or `Con argument`
-and, beside it, `Pro argument text` or `Con argument text`. The values are lists of fragments, cut
-at links. Real scrapes are untidy: repairs and what is left out are counted.
+A page is a JSON list: an object with a `Title`, then objects with `Pro argument` and `Pro argument
+text`, or `Con argument` and `Con argument text`. The values are lists of fragments, cut at links.
+Real scrapes are untidy: repairs are counted, and items left out are listed.
 """
 
 import collections
@@ -35,7 +35,7 @@ _PROS_AND_CONS_START = re.compile(
 )
 
 
-# A text, or a list of texts, of lists of texts, and of nulls.
+# A text, or a list of texts, nulls and lists of texts and nulls.
 Fragments = str | list[str | list[str | None] | None]
 
 
@@ -55,13 +55,13 @@ class Page:
     """A topic page, cleaned.
 
     Attributes:
-      file: where it was read from.
-      title: the topic's name, without the site's.
-      question: the leading question if the title is one; else empty.
+      file: the page's file.
+      title: the topic's name, without the site's name.
+      question: the title if it is a question; else empty.
       pro: the arguments in favour.
       con: the arguments against.
       repairs: how often each kind of repair was made.
-      dropped: for each item left out a line that says which and why.
+      dropped: for each item left out, a line with its place and the reason.
     """
 
     file: pathlib.Path
@@ -74,7 +74,7 @@ class Page:
 
     @property
     def topic_id(self) -> str:
-        """The title, or else the file's name, in lower case with hyphens.
+        """The title in lower case with hyphens; without a usable title, the file's name.
 
         Raises:
           InputError: neither has a Latin letter or a digit.
@@ -105,10 +105,10 @@ def read_page(path: str | pathlib.Path, corrections: Mapping[str, str] | None = 
 
     Args:
       path: the page's JSON file.
-      corrections: whole texts for arguments that have lost words, by the text that is left.
+      corrections: complete texts of arguments that have lost words, by their remaining text.
 
     Raises:
-      InputError: the file is no such page, or has no usable argument on one side.
+      InputError: the file is not a topic page, or has no usable argument on one side.
     """
     reader = _Reader(pathlib.Path(path))
     items = reader.items()
@@ -129,7 +129,7 @@ def read_page(path: str | pathlib.Path, corrections: Mapping[str, str] | None = 
 
 @dataclasses.dataclass
 class _Draft:
-    """An argument while a page is read, with the number of its item."""
+    """An unfinished argument, with the number of its item on the page."""
 
     item: int
     side: str
@@ -146,7 +146,7 @@ class _Reader:
         self.dropped: list[str] = []
 
     def items(self) -> list[_Item]:
-        """Returns the page's items; nulls become empty ones, so that numbers hold."""
+        """Returns the page's items; nulls become empty items, to keep the numbering."""
         page = read_value(self.path)
         if not isinstance(page, list) or not page:
             expected = "expected a list of a title and arguments"
@@ -161,7 +161,7 @@ class _Reader:
         return items
 
     def title(self, items: Sequence[_Item]) -> tuple[str, str]:
-        """Returns the topic's title, and the leading question if the title is one."""
+        """Returns the topic's title, and its leading question if the title is a question."""
         titles = (procon_text.joined(flat_texts(item.title), self.repairs) for item in items)
         raw = next(filter(None, titles), "")
         title = clean_title(raw)

@@ -1,7 +1,7 @@
 """Template responses: arguments, word for word, between an opening and link phrases.
 
-They stand in for written responses where a data set has none (ProCon's pages). A model learns the
-task's form from them, but no paraphrasing: it copies. Arguments stand behind a colon or as
+They stand in for written responses in data sets without them (ProCon's pages). From them a model
+learns the task's format, but not to paraphrase: it copies. Arguments follow a colon or are
 sentences of their own, so any argument fits any frame.
 """
 
@@ -55,17 +55,17 @@ _CON_FRAMES = (
 def template_responses(
     topic: Topic, responses_per_topic: int, seed: int = 0
 ) -> list[WrittenResponse]:
-    """Returns different responses with 1, 2 and 3 arguments a side in turn (fewer if there are).
+    """Returns different responses with 1, 2 and 3 arguments a side in turn, as far as possible.
 
-    A topic with few arguments may have fewer responses than asked for. Their source is "template",
-    their ids `<topic>-template-<n>` from 1.
+    A topic with few arguments may get fewer responses than `responses_per_topic`. Their source is
+    "template", and their ids are `<topic>-template-<n>` from 1.
     """
     counts = [count for count in COUNTS if count <= min(len(topic.pro), len(topic.con))]
     responses: dict[str, WrittenResponse] = {}
     for attempt in range(responses_per_topic * 10):
         if len(responses) == responses_per_topic:
             break
-        # Counts go by what is kept, so that a repeated draw does not upset their turn.
+        # Indexes by the responses kept, so that a rejected duplicate does not disturb the turns.
         count = counts[len(responses) % len(counts)]
         pro, con = choose_indices(topic, count, seed * 1_000_003 + attempt)
         text = verbalise(
@@ -82,7 +82,7 @@ def template_responses(
 
 
 def verbalise(question: str, pro: Sequence[str], con: Sequence[str], key: str) -> str:
-    """Returns one template response to one to three arguments a side; `key` draws the phrases."""
+    """Returns a template response with these arguments; `key` seeds the choice of phrases."""
     opening = _pick(_OPENINGS, f"{key} opening").format(question=question)
     pro_side = _side(_pick(_PRO_FRAMES, f"{key} pro"), pro)
     return " ".join([opening, *pro_side, *_side(_pick(_CON_FRAMES, f"{key} con"), con)])

@@ -1,8 +1,8 @@
-"""Repairs texts of scraped web pages: makes one argument of its fragments.
+"""Repairs texts of scraped web pages: joins the fragments of an argument.
 
-A scraper that takes the direct text nodes of an element cuts a text at every link, footnote and
-italic, and loses the words inside. A hole in a sentence (`The decision in ` + ` was wrong.`) cannot
-be repaired from the page: it raises `LostWords`.
+A scraper that only takes the direct text nodes of an element cuts a text at every link, footnote
+and italic, and loses the words inside. A hole in a sentence (`The decision in ` + ` was wrong.`)
+cannot be repaired from the page: it raises `LostWords`.
 """
 
 import collections
@@ -46,8 +46,8 @@ _NOT_ARGUMENTS = frozenset(
     ["pro", "con", "pros", "cons", "read more", "show more", "learn more", "more", "source"]
 )
 
-# Words that cannot end a sentence, or cannot stand beside each other, show a hole. Words that are
-# verbs and nouns both (states, shows, will) are left out of the verbs.
+# Words that cannot end a sentence, or cannot follow each other, show a hole. The verbs leave out
+# words that can also be nouns (states, shows, will).
 _ARTICLES = frozenset(["a", "an", "the", "its", "their", "his", "her", "our", "your", "my"])
 _PREPOSITIONS = frozenset(
     ["in", "of", "on", "at", "by", "from", "with", "into", "under", "for", "against", "during"]
@@ -63,7 +63,7 @@ _FINITE_VERBS = frozenset(
 def plain_text(text: str, repairs: Repairs) -> str:
     """Returns a fragment without tags, entities, and invisible or typographic characters.
 
-    White space stays, since the seams between fragments are judged by it.
+    White space stays, since it shows whether words between two fragments are lost.
     """
     for name, change in (
         ("HTML entities resolved", html.unescape),
@@ -81,7 +81,7 @@ def plain_text(text: str, repairs: Repairs) -> str:
 
 
 def _redecoded(text: str) -> str:
-    """Mends UTF-8 that was read as Windows-1252 (with Latin-1 for its undefined bytes)."""
+    """Repairs UTF-8 that was decoded as Windows-1252 (with Latin-1 for its undefined bytes)."""
     try:
         codes = ("latin-1" if "\x80" <= character <= "\x9f" else "cp1252" for character in text)
         return b"".join(map(str.encode, text, codes)).decode("utf-8")
@@ -90,14 +90,14 @@ def _redecoded(text: str) -> str:
 
 
 def flat_texts(value: Any) -> list[str]:
-    """Returns the texts of a list that may be nested, of a single text, or of null."""
+    """Returns the texts in a possibly nested list, a single text, or null, as a flat list."""
     if value is None or isinstance(value, str):
         return [value] if value is not None else []
     return [text for item in value for text in flat_texts(item)]
 
 
 def joined(fragments: Iterable[str], repairs: Repairs, gap: str = "") -> str:
-    """Returns the fragments as one text on one line, with `gap` where a seam lost words."""
+    """Joins the fragments into one line, with `gap` where words between two of them are lost."""
     text = ""
     for right in _pieces(fragments, repairs):
         if text and gap and _seam_is_cut(text, right):
@@ -118,7 +118,7 @@ def _pieces(fragments: Iterable[str], repairs: Repairs) -> list[str]:
 
 
 def _needs_space(left: str, right: str) -> bool:
-    """Whether two fragments that meet without white space need a space between them."""
+    """Whether two adjacent fragments lack a space between them."""
     if left[-1].isspace() or right[0].isspace() or re.search(r"\d[.,:]$", left):
         return False
     return (left[-1].isalnum() or left[-1] in ".!?,;:)") and (right[0].isalnum() or right[0] == "(")
@@ -127,10 +127,10 @@ def _needs_space(left: str, right: str) -> bool:
 def argument_text(fragments: Sequence[str], repairs: Repairs) -> str:
     """Returns an argument as full sentences on one line, or "" if the fragments hold none.
 
-    Blanks, a number or "Read more" are no argument.
+    Blanks, a number or "Read more" are not arguments.
 
     Raises:
-      LostWords: words are missing; the error's text is what is left.
+      LostWords: words are missing; the error's message is the remaining text.
     """
     pieces = _pieces(fragments, repairs)
     text = joined(pieces, collections.Counter())
@@ -147,13 +147,13 @@ def argument_text(fragments: Sequence[str], repairs: Repairs) -> str:
 
 
 def _as_sentence(text: str, repairs: Repairs) -> str:
-    """Gives a text a capital at the start and a sentence end."""
+    """Returns a text with a capital at the start and an end mark."""
     if text[0].islower() and not text[1:2].isupper():  # not "iPhones"
         text = text[0].upper() + text[1:]
         repairs["capitals given"] += 1
     bare = text.rstrip("\"')]")
     if not bare.endswith((".", "!", "?")):
-        # "the end," or 'the "end' -> a full stop in place of a comma, behind a quote or bracket.
+        # A full stop replaces a final comma ("the end,") or follows a quote or bracket.
         text = text.rstrip(" ,;:-\u2013\u2014") + "."
         repairs["full stops given"] += 1
     elif re.search(r"(?<!\.)\.\.$", text):
@@ -162,7 +162,7 @@ def _as_sentence(text: str, repairs: Repairs) -> str:
 
 
 def _has_lost_words(pieces: Sequence[str], text: str) -> bool:
-    """Whether the joined text has a hole."""
+    """Whether words are missing in the joined text."""
     words = _words(text)
     if text[0] in ",;:.!?)" or (text[0].islower() and words[:1] and words[0] in _FINITE_VERBS):
         return True
@@ -178,7 +178,7 @@ def _has_lost_words(pieces: Sequence[str], text: str) -> bool:
 
 
 def _seam_is_cut(left: str, right: str) -> bool:
-    """Whether white space shows lost words between two fragments: `law ` + `, which`."""
+    """Whether white space shows that words between two fragments are lost: `law ` + `, which`."""
     end, start = left.rstrip()[-1], right.lstrip()[0]
     if not left[-1].isspace() or not (end.isalnum() or end in "\"'"):
         return False
@@ -195,7 +195,7 @@ def _clash(left: str, right: str) -> bool:
     word = before[0].lower()
     if right.lstrip()[0] in ".!?;:,)":
         return word in _ARTICLES or (left[-1].isspace() and word in _PREPOSITIONS)
-    if not after or right.lstrip()[len(after[0]) :].startswith("-"):  # the in-state students
+    if not after or right.lstrip()[len(after[0]) :].startswith("-"):  # "the in-state students"
         return False
     following = after[0].lower()
     if word in _ARTICLES:

@@ -1,8 +1,8 @@
 """ProCon's topics: their leading questions in our words, and the splits of Chang 2024.
 
 The scraped pages have no question; topics.tsv has one for each topic, worded so that the pro
-side answers yes. Titles are matched without case, punctuation, plural s and small words, and by
-other names that ProCon has used. The splits and their names are those of Chang 2024, table 4 (72
+side answers yes. Titles match regardless of case, punctuation, plural s and small words, and also
+by other names that ProCon has used. The splits and their names come from Chang 2024, table 4 (72
 topics of October 2022); topics without a split were retired or added by ProCon.
 """
 
@@ -24,7 +24,7 @@ _SMALL_WORDS = frozenset(
 
 
 def _key(title: str) -> frozenset[str]:
-    """Returns the words of a title but the small ones, by which titles are matched."""
+    """Returns the key by which titles match: their words in singular, without small words."""
     text = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
     words = re.findall(r"[a-z0-9]+", text)
     content = [word for word in words if word not in _SMALL_WORDS] or words
@@ -35,7 +35,7 @@ def _key(title: str) -> frozenset[str]:
 
 
 class KnownTopic(NamedTuple):
-    """A topic of ProCon; `split` is "" if Chang 2024 does not have it."""
+    """A topic of ProCon; `split` is "" if Chang 2024 does not have the topic."""
 
     name: str
     question: str
@@ -58,7 +58,7 @@ _BY_KEY = {_key(name): t for t in KNOWN_TOPICS for name in (t.name, *t.other_nam
 
 
 def chang2024_split(title: str) -> str | None:
-    """Returns the split of a page's topic in Chang 2024, or None."""
+    """Returns the split of a page's topic in Chang 2024, or None if it has none."""
     topic = _BY_KEY.get(_key(title))
     return topic.split or None if topic else None
 
@@ -66,10 +66,10 @@ def chang2024_split(title: str) -> str | None:
 def leading_question(
     title: str, questions: Mapping[str, str] | None = None, on_page: str = ""
 ) -> str:
-    """Returns a topic's leading question by its page's title.
+    """Returns the leading question of the topic with this page title.
 
-    The first that exists: the one in `questions` (by title), the page's, the built-in one, or a
-    neutral one made from the title.
+    Takes the first that exists: from `questions` (by title), from the page, the built-in question,
+    or a neutral question made from the title.
     """
     question_by_key = {_key(name): question for name, question in (questions or {}).items()}
     if _key(title) in question_by_key:
@@ -102,16 +102,16 @@ def proportional_splits(ids: Sequence[str], seed: int = 0) -> dict[str, str]:
 def assign_splits(
     titles: Mapping[str, str], mode: str = "auto", seed: int = 0
 ) -> tuple[dict[str, str], str]:
-    """Returns each topic's split, and which assignment was taken and why.
+    """Returns each topic's split, and the chosen kind of assignment with its reason.
 
     Args:
-      titles: by topic id.
-      mode: "chang2024", "proportional", or "auto": the paper's if it has all topics and leaves no
-        split empty, else proportional.
-      seed: of the proportional draw.
+      titles: titles by topic id.
+      mode: "chang2024", "proportional", or "auto": the paper's splits if they have all topics and
+        leave no split empty, else proportional.
+      seed: the seed of the proportional draw.
 
     Raises:
-      InputError: "chang2024" for unknown topics, or a proportional split of fewer than three.
+      InputError: "chang2024" with unknown topics, or a proportional split of fewer than three.
     """
     paper = {topic_id: chang2024_split(title) for topic_id, title in titles.items()}
     unknown = [titles[topic_id] for topic_id, split in paper.items() if split is None]

@@ -1,4 +1,4 @@
-"""Folders that no model can be made of: one line says which file, field or tensor, and why."""
+"""Folders that do not make a model: one line names the file, field or tensor, and the reason."""
 
 import json
 
@@ -14,7 +14,7 @@ from tests.checkpoints.family_folders import draw, write
 
 
 def refused(folder):
-    """Returns the one line with which a folder is refused."""
+    """Returns the single line of the error for a refused folder."""
     with pytest.raises(CheckpointError) as error:
         faith_jax.load_model(str(folder))
     message = str(error.value)
@@ -206,7 +206,7 @@ def test_no_wrong_value_of_any_field_ends_in_a_traceback(tmp_path, case):
             (tmp_path / "fuzz").mkdir(exist_ok=True)
             text = json.dumps(config | {field: value})
             (tmp_path / "fuzz" / "config.json").write_text(text)
-            # There are no weights: whatever the config says, the folder is refused.
+            # Without weights the folder is refused for any config.
             refused(tmp_path / "fuzz")
 
 

@@ -1,4 +1,4 @@
-"""Published folders of every family but T5: what `load_model` computes, beside Transformers."""
+"""Published folders of every family but T5: outputs of `load_model`, compared with Transformers."""
 
 import functools
 import json
@@ -23,7 +23,7 @@ ENCODER_DECODERS = [
     c for c in CASES if c.startswith(("bart_plain", "bart_scaled", "t5gemma", "umt5"))
 ]
 ENCODERS = [c for c in CASES if c not in (*CAUSAL, *ENCODER_DECODERS)]
-# Heads and settings that another case has too: only their tensors are read and written.
+# Cases whose heads and settings another case has too: only their tensors are read and written.
 LIKE_OTHERS = {"albert_squad", "bloom_3_heads", "deberta_3_labels", "deberta_squad"}
 LIKE_OTHERS |= {"deberta_v1_squad", "gemma_legacy_gelu", "roberta_squad", "xlm_roberta"}
 LIKE_OTHERS |= {"bert_base_model", "modernbert_base_model", "roberta_base_model"}
@@ -40,7 +40,7 @@ def computed(cases):
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
-    """Returns a function from a stored model's name to the model and what is expected of it."""
+    """Returns a function from a stored model's name to the model and its expected outputs."""
 
     @functools.cache
     def open_case(name):
@@ -50,7 +50,7 @@ def opened(tmp_path_factory):
 
 
 def assert_rows_equal(found, expected):
-    """Compares generated tokens up to each row's end; `expected` has -1 behind it."""
+    """Compares generated tokens up to each row's end; `expected` has -1 after it."""
     for row, wanted in zip(found, expected, strict=True):
         length = int(np.sum(wanted >= 0))
         np.testing.assert_array_equal(row[:length], wanted[:length])

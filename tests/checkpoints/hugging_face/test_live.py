@@ -1,4 +1,4 @@
-"""Random configs of every family beside Transformers itself, where it is installed."""
+"""Random configs of every family, compared with Transformers if it is installed."""
 
 import json
 

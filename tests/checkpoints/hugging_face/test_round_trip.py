@@ -1,4 +1,4 @@
-"""What is read from a published folder is written with the same tensors."""
+"""A model read from a published folder is written with the same tensors."""
 
 import json
 
@@ -195,7 +195,7 @@ def test_robertas_numbers_and_other_heads_are_dropped(tmp_path):
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_corefberts_pre_training_is_dropped(tmp_path, family):
-    """Its authors save what they pre-train: the body, a masked language model, and `coef`."""
+    """Its authors save all that they pre-train: the body, a masked language model, and `coef`."""
     case = {"bert": "bert_nli", "roberta": "roberta_types"}[family]
     more = {"coef": np.full(16, 1 / 16, np.float32)}
     table = tensors_of(case)[f"{family}.embeddings.word_embeddings.weight"]

@@ -64,7 +64,7 @@ def hold(target, taken, release):
 
 
 def hold_rows(target, taken, release):
-    """As a run of `score` that has begun to write its only shard."""
+    """Makes the state of a `score` run that has begun to write its only shard."""
     folder = partial_folder(pathlib.Path(target))
     folder.mkdir()
     with output_lock(folder / ROWS):

@@ -1,4 +1,4 @@
-"""A run whose output is on a store resumes from what it has kept there."""
+"""A run with output on a store resumes from the rows it has kept there."""
 
 import contextlib
 
@@ -32,7 +32,7 @@ class Stopped(BaseException):
 
 
 def stop(target, numbers, keep=None, run=RUN, **options):
-    """Begins or resumes a run, appends rows one by one, and is stopped."""
+    """Starts or resumes a run, appends rows one by one, and stops it."""
     with contextlib.suppress(Stopped), resumable_output(target, run, **options) as folder:
         if keep is not None:
             truncate_rows(folder / ROWS, keep)
@@ -162,7 +162,7 @@ def test_a_file_or_folder_is_moved_within_its_store(store):
 
 
 def test_of_a_folder_that_is_made_again_no_file_is_missing(store, tmp_path, monkeypatch):
-    """Another machine may have just made it, and said that it is whole."""
+    """Another machine may have just made it and marked it as complete."""
     target, source = path_of(f"{store}/set"), tmp_path / "set"
     source.mkdir()
     for name in ("a", "b"):

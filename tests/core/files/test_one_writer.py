@@ -1,4 +1,4 @@
-"""One writer, only its own, full disks and power cuts: see `faith_jax.core.files`."""
+"""Only one writer, only its own files, full disks and power cuts: see `faith_jax.core.files`."""
 
 import errno
 import fcntl
@@ -220,7 +220,7 @@ def test_a_full_disk_is_told_from_other_failures():
 
 @pytest.fixture
 def small_files():
-    """No file can have more than the bytes that are asked for, as on a disk that is full."""
+    """Limits the size of files to a number of bytes, like a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

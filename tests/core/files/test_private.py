@@ -1,4 +1,4 @@
-"""Links that somebody else puts where a command writes, and what a kill leaves there."""
+"""Links that other users put where a command writes, and leftovers of killed commands."""
 
 import signal
 import stat
@@ -26,7 +26,7 @@ from tests.core.files.test_files import RUN
 
 @pytest.fixture
 def foreign(tmp_path):
-    """Yields a folder of somebody else's; nothing in it may change."""
+    """Yields another user's folder, in which nothing may change."""
     folder = tmp_path / "foreign"
     folder.mkdir()
     (folder / "thesis.txt").write_text("not ours")

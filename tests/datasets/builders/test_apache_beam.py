@@ -16,7 +16,7 @@ from faith_jax.datasets.samples import sample_folder
 
 BUILDER = BUILDERS["faithdial"]
 
-# In this process: other tests need not wait for workers to start.
+# Runs in this process, so that tests need not wait for workers.
 HERE = "direct_num_workers=1,direct_running_mode=in_memory"
 
 
@@ -26,7 +26,7 @@ def rows(builder, split):
 
 @pytest.fixture(scope="module")
 def in_parts(tmp_path_factory):
-    """In more parts than test and validation have rows."""
+    """With more parts than test and validation have rows."""
     data_dir = tmp_path_factory.mktemp("beam")
     return prepare_builder(BUILDER, "sample", data_dir, beam=BeamPipeline(HERE, parts=5))
 

@@ -47,7 +47,7 @@ def raw(tmp_path, offline):
 
 @pytest.fixture
 def prepare(tmp_path, offline):
-    """Prepares BEGIN's responses to Wizard of Wikipedia, of raw files where they are named."""
+    """Prepares BEGIN's responses to Wizard of Wikipedia, from raw files if they are given."""
     return functools.partial(prepare_builder, BEGIN, "wow", tmp_path / "d")
 
 
@@ -70,7 +70,7 @@ def test_samples_are_what_their_parsers_read(data_folder, name, config):
 
 
 def test_nobody_is_asked_about_a_data_set_and_nothing_is_left(tmp_path, monkeypatch):
-    """TFDS looks for what its authors host, with a temporary folder that stays."""
+    """TFDS would ask its servers about the data set, and leave a temporary folder."""
     monkeypatch.setattr(tempfile, "mkdtemp", None)
     monkeypatch.setattr(tfds.core.utils.gcs_utils, "gcs_dataset_info_files", None)
     assert not BUILDERS["faithdial"](data_dir=str(tmp_path)).info.splits
@@ -161,7 +161,7 @@ def test_a_split_of_bad_rows_alone(raw, prepare):
 
 
 def test_a_failure_leaves_nothing_that_is_taken_for_data(tmp_path, prepare):
-    """TFDS' own folder of files by hand is looked into as well."""
+    """TFDS's own folder of manual downloads is searched as well."""
     manual = tmp_path / "d" / "downloads" / "manual" / "begin"
     write(manual, line(1), line(2, "Genric"))
     loads = [prepare, lambda: tfds.load("begin/wow", data_dir=tmp_path / "d")]

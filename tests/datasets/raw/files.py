@@ -22,7 +22,7 @@ def json_lines(rows):
 def read(dataset, split, folder, *contents, bad_rows=None):
     """Writes the files of a split, in their order, and returns its examples.
 
-    A content is a text, or what JSON holds, whose rows are lines in a file of JSON lines.
+    A content is a text or a JSON value; in a file of JSON lines it is a list of rows.
     """
     paths = {}
     for name, content in zip(dataset.splits[split], contents, strict=True):

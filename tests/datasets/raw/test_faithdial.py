@@ -56,7 +56,7 @@ def test_fields_of_a_turn(tmp_path):
     ],
 )  # fmt: skip
 def test_critic_examples(tmp_path, begin, original, tested, trained, with_all_edits):
-    """The authors' code adds FaithDial's responses in training alone; the option in all splits."""
+    """The authors' code adds FaithDial's responses only in training, the option in all splits."""
     turn = TURN | {"BEGIN": begin.split(), "original_response": original, "response": "R."}
 
     def examples(dataset, split):
@@ -87,7 +87,7 @@ def test_negatives_are_hallucinations_and_samples(labels, original, samples, neg
 
 
 def test_each_dialogue_has_a_number_of_its_own(tmp_path):
-    """Numbers name the turns' control tokens and negatives: two files in one begin again at 0."""
+    """Turns' control tokens and negatives are named by number: concatenated files restart at 0."""
     dialogues = dialogue(TURN), dialogue(TURN, TURN, number=8), dialogue(TURN)
     message = r"train.json: \[2\]: field 'dialog_idx': expected a number of its own \(that of "
     with pytest.raises(InputError, match=message):

@@ -79,8 +79,8 @@ def test_the_name_that_doc2dial_gives_a_span(tmp_path):
     assert row["knowledge"] == "Bring a letter."
 
 
-# Spans as the authors publish them: a heading is one, with its own title, and a number may come
-# after one that is larger as a text. Cards 1 to 3 are a passage, 4 and 10 one, 11 another one.
+# Spans as the authors publish them: a heading is a span with its own title, and span numbers are
+# sorted as texts. Spans 1 to 3 are a passage (cards), 4 and 10 are one, and 11 is one.
 PARTS = [
     ("1", "Cards", "\n\nCards \n"),
     ("2", "Cards", "A card is free. "),
@@ -92,7 +92,7 @@ PARTS = [
 
 
 def published_document(title, parts):
-    """Returns a document in the authors' layout; its spans stand out of order."""
+    """Returns a document in the authors' layout, with its spans out of order."""
     spans, start = {}, 0
     for key, heading, text in parts:
         end = start + len(text)
@@ -118,7 +118,7 @@ def read_passages(tmp_path, *turns, documents=PUBLISHED):
 
 
 def test_every_turn_of_the_agent_is_an_example(tmp_path):
-    """As Nandwani 2023 counts them: also first, behind the agent's own, and without references."""
+    """As Nandwani 2023 counts: also first, after the agent's own turn, and without references."""
     turns = [
         turn(1, "agent", "Welcome."),
         turn(2, "user", "Is a card free?", ("Library#1", "2")),

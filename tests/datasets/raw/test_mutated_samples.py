@@ -1,4 +1,4 @@
-"""Whatever happens to a raw file, its parser reads it or says where it is wrong."""
+"""A parser reads any changed raw file, or reports the place of the problem."""
 
 import json
 
@@ -11,7 +11,7 @@ from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS
 from tests.datasets.raw.files import SAMPLES, copy_sample
 
-# Of the same parser as others.
+# Samples with the same parser as another one.
 LIKE_OTHERS = ("wow_sample", "cmu_sample", "para_sample", "dev_sample")
 DATASETS = {k: it for k, it in SAMPLES.items() if k.partition("/")[2] not in LIKE_OTHERS}
 VALUES = st.sampled_from(
@@ -21,7 +21,7 @@ FIELD_TYPES = {TEXT: str, TEXTS: list, INTEGER: int}
 
 
 def paths_below(value, path=()):
-    """Yields the place of everything that a JSON value holds."""
+    """Yields the path of every value inside a JSON value."""
     if path:
         yield path
     if isinstance(value, dict | list):
@@ -30,7 +30,7 @@ def paths_below(value, path=()):
 
 
 def with_one_change(draw, value):
-    """Returns a JSON value with something in it replaced or taken out."""
+    """Returns a JSON value with a part replaced or removed."""
     places = list(paths_below(value))
     *above, last = draw(st.sampled_from(places))
     holder = value

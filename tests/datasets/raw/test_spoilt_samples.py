@@ -1,7 +1,6 @@
 """One value of a sample is spoilt: an error names its place, or the row is skipped and counted.
 
-Each data set has a case of its own rules; what types of fields say of values is in
-tests/core/test_schema.py.
+Each data set has a case for its own rules; tests/core/test_schema.py tests the types of fields.
 """
 
 import functools
@@ -19,7 +18,7 @@ DIALOGUES = "multidoc2dial_dial_train.json"
 FILM_TALK = "Conversations/test/9b4bf5cdb7381fe38284a05d44d0631cf253c095.json"
 TURNS = ("dial_data", "library", 0, "turns")
 TOPICAL = "t_00000000-0000-4000-8000-000000000001"
-# A sample, one of its splits and files, the keys that lead to a value, another value, a message.
+# A sample, a split and a file of it, the keys of a value, another value, and the message.
 CASES = [
     ("dialfact/sample", "validation", "valid_split.jsonl", [1, "response_label"], "SUPPORTED",
      ":2: field 'response_label': .* Did you mean 'SUPPORTS'"),

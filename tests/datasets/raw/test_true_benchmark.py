@@ -19,7 +19,7 @@ def test_the_average_is_over_nine():
     assert set(CORPORA) - set(true_benchmark.AVERAGED) == {"fever", "vitaminc"}
 
 
-# How grounding and text of each sample's first row begin; the text is consistent.
+# The starts of the grounding and the text in each sample's first row; the text is consistent.
 FIRST_ROWS = {
     "frank": ("The village bakery closed on Friday", "The bakery closed after ninety years. A c"),
     "mnbm": ("Engineers found cracks in two piers", "a railway bridge has cracks"),

@@ -1,4 +1,4 @@
-"""The rows of two texts that encoders read."""
+"""Rows of two texts, as encoders read them."""
 
 import pytest
 

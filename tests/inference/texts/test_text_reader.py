@@ -45,7 +45,7 @@ def models(tmp_path_factory):
 
 
 def real_example():
-    """A conversation, grounded in all that is known of the film that most is known of."""
+    """A conversation, grounded in all knowledge about the film with the most knowledge."""
     with open(REAL / "cmu_dog" / "conversations_valid_40.jsonl", encoding="utf-8") as file:
         found = json.loads(next(file))
     films = json.loads((REAL / "cmu_dog" / "wikidata.json").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""JAX's plain form of the same function stands for cuDNN's kernel here, which needs a GPU."""
+"""JAX's plain version of the function replaces cuDNN's kernel here, which needs a GPU."""
 
 import functools
 import types
@@ -54,7 +54,7 @@ MASKS = {
 
 
 def assert_equal_to_plain(arrays, mask, bias=None):
-    """Compares outputs of queries that see keys, and gradients, with those of plain attention."""
+    """Compares gradients, and outputs of queries that see keys, with those of plain attention."""
     sees = np.asarray(jax.jit(lambda: mask.whole())())[:, 0].any(-1)  # [rows, queries]
     rng = np.random.default_rng(9)
     direction = np.float32(rng.normal(size=arrays[0].shape) * sees[:, None, :, None])

@@ -270,13 +270,13 @@ def test_short_inputs_have_plain_attention():
     assert of(mask, 7).kernel == "blocks"
     fused = {"attention_kernel": "cudnn", "dtype": "bfloat16", "head_dim": 8, "dropout_rate": 0.0}
     assert of(mask, 8, **fused).kernel == "cudnn"  # whatever the length
-    # One query has few scores, whatever the number of keys.
+    # One query has few scores, for any number of keys.
     assert of(AttentionMask(tokens(1), tokens(40)), 7).shape == (2, 1, 1, 40)
 
 
 @jax.jit
 def plain_gradients(arrays, weights, kept):
-    """Returns those of causal attention whose weights are multiplied by `kept`."""
+    """Returns the outputs of causal attention whose weights are multiplied by `kept`."""
 
     def total(arrays):
         query, key, value = arrays

@@ -1,4 +1,4 @@
-"""The kernel runs here as plain JAX; that it compiles for TPUs is tested where libtpu is."""
+"""The kernel runs here as plain JAX; its compilation for TPUs is tested if libtpu is installed."""
 
 import importlib.util
 import os
@@ -40,7 +40,7 @@ def heads(seed, rows, number, length=LENGTH):
 
 
 def tokens(rows=ROWS, length=LENGTH, packed=False):
-    """Returns rows of which the last is padded at the end; packed ones have two segments."""
+    """Returns rows; the last one is padded at the end, and packed rows have two segments."""
     index = np.arange(length)
     valid = index[None] < np.where(np.arange(rows) == rows - 1, 250, length)[:, None]
     borders = np.array([[60], [140]])[:rows]
@@ -50,7 +50,7 @@ def tokens(rows=ROWS, length=LENGTH, packed=False):
 
 @jax.jit
 def outputs_and_gradients(arrays, mask, direction):
-    """Returns those of the kernel, and those of plain attention."""
+    """Returns the results of the kernel, and those of plain attention."""
 
     def of(**options):
         def loss(*arrays):

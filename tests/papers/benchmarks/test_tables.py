@@ -1,4 +1,4 @@
-"""The published figures of benchmarks, and tables of files that are scored already."""
+"""The published figures of benchmarks, and tables made from scored files."""
 
 import csv
 import json

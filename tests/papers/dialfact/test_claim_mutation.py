@@ -27,7 +27,7 @@ def tag(text):
 
 
 def with_entities(text, **types):
-    """A text whose words of the given names are entities of the given types."""
+    """A tagged text in which the given words are entities of the given types."""
     found = [
         Entity(word, text.index(word), text.index(word) + len(word), kind)
         for word, kind in types.items()
@@ -149,7 +149,7 @@ def test_a_similar_sense_replaces_what_the_evidence_states():
         substitute_sense(claim, ["The dog ran to Rome."], senses, "id", seed).claim
         for seed in range(30)
     }
-    # Oslo is not stated, and nothing becomes what the claim or the evidence says.
+    # The evidence does not state Oslo, and no replacement occurs in the claim or the evidence.
     animals = ("cat", "cow", "donkey", "goat", "horse", "pig", "rabbit", "sheep")
     assert found == {f"A {animal} ran to Oslo." for animal in animals}
     stated = substitute_sense(claim, ["They ran to Oslo."], senses, "id")

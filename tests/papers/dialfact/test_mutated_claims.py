@@ -99,7 +99,7 @@ def test_varied_fluent_and_hard_claims_are_kept():
 
 
 class Verifier:
-    """Finds claims supported that say "red" and "boat", and nothing said without "red"."""
+    """Predicts support for claims with "red" and "boat", and for none without "red"."""
 
     def read(self, example):
         assert example.grounding.perspectives == ("Boats",)

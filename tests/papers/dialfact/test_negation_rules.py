@@ -15,7 +15,7 @@ def test_there_are_the_42_rules_of_the_paper_and_two_of_ours():
     assert len({rule.name for rule in NEGATION_RULES}) == 44
 
 
-# Claims, and below each what rules make of it, written by hand.
+# Claims, each followed by the negations of the rules, written by hand.
 NEGATED = """
 Oslo is a town.
  is_a_not: Oslo is not a town.

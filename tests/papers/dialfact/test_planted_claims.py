@@ -1,9 +1,8 @@
-"""What `mutate-claims` plants is what a verifier learns: here "not", which only false claims have.
+"""A verifier learns the difference that `mutate-claims` plants: "not", only in false claims.
 
-Claims that their evidence supports, and those whose evidence is another sentence, have the same
-texts: a verifier that reads nothing but "not" is right about two claims of three, one that compares
-claim and evidence about more. Where the labels of the training claims are shuffled, there is
-nothing to learn.
+Supported claims have the same texts as those whose evidence is another sentence. So a verifier that
+only looks for "not" is right about two claims in three, and one that compares claim and evidence
+about more. With shuffled labels of the training claims, there is nothing to learn.
 """
 
 import itertools
@@ -35,7 +34,7 @@ TRAINING = (
 
 
 def write_dialogues(path):
-    """Writes Wizard of Wikipedia's file: each dialogue states one thing, as its sentence does."""
+    """Writes Wizard of Wikipedia's file: each dialogue states the fact of its sentence."""
     dialogues = []
     for noun, adjective in itertools.product(NOUNS, ADJECTIVES):
         title, sentence = noun.capitalize(), f"The {noun} is {adjective}."

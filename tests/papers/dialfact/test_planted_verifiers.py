@@ -25,8 +25,8 @@ def write_data(raw):
     """Writes DialFact's files; returns the claims by split.
 
     Labels take turns, every fifth claim without information is personal, and every other claim is
-    generated. A retriever finds the gold evidence of the first half of the claims; of the others it
-    finds a sentence of another article or, every third time, nothing.
+    generated. A retriever finds the gold evidence for the first half of the claims; for the others
+    it finds a sentence of another article or, every third time, nothing.
     """
     claims = {}
     for seed, (split, file) in enumerate(SPLITS.items()):
@@ -57,9 +57,9 @@ def write_data(raw):
 
 
 def planted_labels(claims, shuffle):
-    """Returns by premise and claim what is said: wrong every tenth time of each label.
+    """Returns the verdicts by premise and claim, with every tenth one of each label wrong.
 
-    Of evidence without its title, which is of table 3, claims are neutral unless personal.
+    With evidence without its title (table 3), claims are neutral unless personal.
     """
     said = {}
     for rows in claims.values():
@@ -77,9 +77,9 @@ def planted_labels(claims, shuffle):
 
 
 def planted_neutrality(claims, premise_of, neutral, shuffle=False):
-    """Returns what is said of claims whose premise tells personal ones from factual ones.
+    """Returns the verdicts on claims for telling personal claims from factual ones.
 
-    Those of the kind `neutral` are neutral, and the others contradicted.
+    Claims of the kind `neutral` are neutral, and the others are contradicted.
     """
     said = {}
     for rows in claims.values():
@@ -91,8 +91,8 @@ def planted_neutrality(claims, premise_of, neutral, shuffle=False):
     return said
 
 
-# Of which claims the verifier knows the evidence. Of those whose article is found, only supported
-# ones share words with it, so that the sentence counts.
+# The claims whose evidence the verifier knows. If the article is found, only supported claims share
+# words with it, so that their sentence is selected.
 KNOWN = {
     "oracle": lambda n: True,
     "retrieved": lambda n: n < COUNT // 2,
@@ -117,7 +117,7 @@ def expected(claims, said, evidence, choose=lambda row: True, two=False):
 
 @pytest.fixture
 def plant(tmp_path, monkeypatch):
-    """Returns a function that makes classifiers say what it is given, and a folder of one."""
+    """Returns a function that plants a classifier's verdicts, and the folder of a classifier."""
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "prepared"))
     without_snakemake(monkeypatch)
 

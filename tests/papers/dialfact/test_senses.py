@@ -10,7 +10,7 @@ from faith_jax.papers.dialfact.antonyms import load_antonyms
 from faith_jax.papers.dialfact.senses import load_senses
 from tests.papers.dialfact import wordnets
 
-# Towns point to the right, animals up; Oslo is one too.
+# Vectors of towns point to the right, those of animals up; Oslo has one of each.
 VECTORS = {
     "Oslo|GPE": (1, 0.1),
     "Bergen|GPE": (1, 0.2),

@@ -1,4 +1,4 @@
-"""DialFact's tables: what their workflow does, and what it refuses."""
+"""DialFact's tables: the steps of their workflow, and its errors."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_the_commands_of_the_sample(tmp_path, capfd):
     assert not list(tmp_path.rglob("*.jsonl"))  # what is shown is not run
     kinds = [command.split("faith_jax ")[1].split()[0] for command in commands]
     assert sorted(kinds) == [*["evidence"] * 4, "index", "prepare", *["score"] * 5]
-    # The evidence that is found is what verifiers read.
+    # Verifiers read the evidence that was found.
     (prepared,) = (line for line in commands if " prepare " in line)
     (verified,) = (line for line in commands if line.startswith("FAITH_JAX_DATA_DIR="))
     assert "cp evidence/test/Wiki_ctx.jsonl raw/test/Wiki_ctx/test_evidence.jsonl" in prepared
@@ -81,7 +81,7 @@ def test_found_evidence_of_both_retrievers_and_splits(folders):
     names = table.searches["test/Wiki_ctx"]["arguments"]
     assert "--documents=7 --tagger=spacy:en_core_web_sm" in names
     assert dense["files"] == ["valid_split.jsonl", "valid_evidence.jsonl"]
-    # Who reads no evidence is scored once.
+    # Verifiers that read no evidence are scored once.
     assert [name for name in {**table.scores, **table.verdicts} if "blind" in name] == [
         "test/oracle/blind",
         "validation/oracle/blind",

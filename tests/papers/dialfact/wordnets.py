@@ -15,7 +15,7 @@ class Synset(NamedTuple):
     gloss: str = "of our own"
 
 
-# Pointers: @ hypernym, ~ hyponym, with i of an instance, ! antonym.
+# Pointers: @ hypernym, ~ hyponym (@i and ~i for instances), ! antonym.
 SYNSETS = (
     Synset("n", ("instrument",), (("~", 1), ("~", 2), ("~", 3))),
     Synset("n", ("lute",), (("@", 0),)),
@@ -50,7 +50,7 @@ def write(folder, synsets=SYNSETS):
 
     for part, name in PARTS.items():
         start = len(_HEAD)
-        for number in own[part]:  # all offsets have as many digits
+        for number in own[part]:  # all offsets have the same number of digits
             offsets[number] = start
             start += len(line(number).encode())
         (folder / f"{name}.exc").write_text("lutes lute\n" if part == "n" else "")

@@ -1,4 +1,4 @@
-"""Control tokens through the command, and what the task makes of them."""
+"""Control tokens through the command, and their use by the task."""
 
 import json
 
@@ -19,7 +19,7 @@ from tests.scoring import tiny_models
 
 NLI = ("contradiction", "entailment", "neutral")
 ALL_TOKENS = {token for kind in CONTROL_TOKENS for token in kind}
-# Of each data set the files, and the field of a dialogue's turns.
+# The files of each data set, and the field with a dialogue's turns.
 FILES = {
     "faithdial": (("train", "valid"), "utterances"),
     "wizard_of_wikipedia": (("train", "valid_random_split", "valid_topic_split"), "dialog"),
@@ -49,7 +49,7 @@ def written_pairs(command, folder):
 
 @pytest.mark.parametrize("data", FILES)
 def test_the_samples_tokens_are_what_the_command_makes(command, tmp_path, data):
-    """Of the Wizard's turns with knowledge; all else stays as it is."""
+    """Only the Wizard's turns with knowledge change."""
     folder, sample, (names, field) = copied(data, tmp_path), sample_folder(data), FILES[data]
     labels = {}
     for name in names:
@@ -76,7 +76,7 @@ def test_the_samples_tokens_are_what_the_command_makes(command, tmp_path, data):
 
 
 def test_texts_stay_as_they_are(command, wow_folder):
-    """Whatever line separators stand in them."""
+    """With any line separators in the texts."""
     dialogues = json.loads((wow_folder / "train.json").read_text("utf-8"))
     dialogues[0]["persona"] = "one\u2028two\x85three\nfour"
     (wow_folder / "train.json").write_text(json.dumps(dialogues), "utf-8")
@@ -116,7 +116,7 @@ def test_mistakes(command, folder):
 
 
 def test_a_models_calls(command, folder, tmp_path):
-    """A random model has one opinion of all; it is read by the names of its classes."""
+    """A random model predicts one class for all rows; its class names give the meaning."""
     nli = tiny_models.write_model(tmp_path / "nli", "deberta_nli", label_names=NLI)
     classify = pair_classifier(nli)
     pairs = [(turn["premise"], turn["hypothesis"]) for turn in written_pairs(command, folder)]
@@ -129,7 +129,7 @@ def test_a_models_calls(command, folder, tmp_path):
 
 
 def test_each_turn_has_its_own_call(command, folder, monkeypatch):
-    """More turns than are classified at once, by a model that the text tells what to say."""
+    """More turns than one batch, with a classifier whose answer is in the text."""
 
     class Classifier:
         label_names = NLI

@@ -47,7 +47,7 @@ def given(critics, *names):
 
 @pytest.mark.papers
 def test_a_missing_critic_is_trained(critics, tmp_path, capfd):
-    """An encoder gets a head of its data's classes; a BART answers in their words."""
+    """An encoder gets a head with the data's classes; a BART answers with the class names."""
     bart = write_model(tmp_path / "bart", "bart", max_positions=130)
     output = tmp_path / "table"
     more = (f"--model={critics['base']}", "--train-steps=2", "--batch-size=4")

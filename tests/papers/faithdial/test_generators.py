@@ -1,4 +1,4 @@
-"""FaithDial's tables 5 and 8: what the workflow does, and its commands run in this process."""
+"""FaithDial's tables 5 and 8: the steps of the workflow, and its commands run in this process."""
 
 import math
 import pathlib
@@ -31,13 +31,13 @@ pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
 
 def table(rows=1000, models=None, without=(), **options):
-    """Returns a table whose tasks have so many rows."""
+    """Returns a table whose tasks have these numbers of rows."""
     given = Faithdial(models=models or {"t5": "mine"}, output="", **options)
     return Table(given, lambda task, _: 0 if task in without else rows)
 
 
 def bindings(method, data, models=None, rows=1000, **options):
-    """Returns what the first training of a system is told."""
+    """Returns the settings of a system's first training."""
     model = next(iter(models or {"t5": ""}))
     made = table(rows, models=models, methods=[method], trained_on=[data], **options)
     return made.trainings[f"{model}/seed_0/{'doha' if model == 'doha' else method}_{data}"].bindings
@@ -101,7 +101,7 @@ def test_what_a_training_is_told():
 
 @pytest.mark.parametrize("batch_size", [8, 48])  # 32: the recipe's own steps
 def test_noise_is_first_left_out_after_as_many_examples_whatever_the_batch(batch_size):
-    """A run of these settings: it reads ten epochs, and truncates behind 10,000 examples."""
+    """A run with these settings reads ten epochs, and truncates after 10,000 examples."""
     rows = 18_357
     made = bindings("loss_truncation", "faithdial", rows=rows, train_batch_size=batch_size)
     read = [step * batch_size for step in range(1, made["TRAIN_STEPS"] + 1)]
@@ -170,7 +170,7 @@ def test_systems_without_data_are_left_out():
         without=["faithdial_generate"], trained_on=["faithdial"], methods=["cross_entropy"]
     )
     assert not nothing.scores
-    # Nothing that is in domain elsewhere responds to a data set of its own.
+    # No system that is in domain elsewhere responds to its own data set.
     made = table(trained_on=["topical_chat"], tested_on=["topical_chat", "cmu_dog"])
     assert list(made.scores) == ["topical_chat/knowledge"]
 
@@ -233,7 +233,7 @@ def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
         assert (before["system"], row["system"]) == ("faithdial/t5", "faithdial/t5_ctrl")
         assert before["replicate"] == row["replicate"]
     assert [row["replicate"] for row in asked] == ["0", "0", "1", "1"]
-    # Both are the same checkpoint here: each replicate samples by a seed of its own.
+    # Both are the same checkpoint here, but each replicate samples with its own seed.
     assert [r["log_prob"] for r in asked[:2]] != [r["log_prob"] for r in asked[2:]]
     knowledge, texts, gold = (
         [row[name] for row in asked] for name in ("knowledge", "prediction", "target")
@@ -266,7 +266,7 @@ def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
     times = {path: path.stat().st_mtime_ns for path in folder.glob("plain/*/*/*/*.jsonl")}
     more = (f"--models=gpt={models['bart']}", f"--trained=gpt/faithdial={models['bart']}")
     more += (f"--trained=gpt_ctrl/faithdial={models['bart']}",)
-    # What Snakemake removes where a setting changed.
+    # Snakemake removes this file if a setting changes.
     (folder / "plain" / "predictions.jsonl").unlink()
     (tmp_path / "faithdial_sample.md").unlink()
     shutil.rmtree(tmp_path / "scores")

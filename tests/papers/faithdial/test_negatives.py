@@ -29,14 +29,14 @@ def utterances_of(folder, name):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """An argument that names a tiny random BART."""
+    """The command-line argument for a tiny random BART."""
     folder = tmp_path_factory.mktemp("model") / "bart"
     return f"--model={tiny_models.write_model(folder, 'bart', max_positions=320)}"
 
 
 @pytest.fixture
 def stopped(command, model, tmp_path, monkeypatch):
-    """The output of a run that was stopped when all was generated and nothing written."""
+    """The output of a run that was stopped after generating and before writing."""
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -65,7 +65,7 @@ def test_a_stopped_run_goes_on_to_a_data_set(command, model, stopped, monkeypatc
 
 
 def assert_negatives(folder, out):
-    """Each turn has what was generated for it, the positive and repetitions left out."""
+    """Each turn has the texts generated for it, without the positive and repetitions."""
     rows = [json.loads(x) for x in (folder / "responses.jsonl").open()]
     total = 0
     for name, line in zip(("train.json", "valid.json"), out.splitlines(), strict=False):
@@ -104,7 +104,7 @@ def original_samples(name, mark):
 
 
 def assert_read_by_the_task(command, folder, monkeypatch):
-    """The task gives each example its negatives; the official data of others stays unread."""
+    """The task gives each example its negatives, and does not read other official data."""
     from faith_jax.tasks import lookup
 
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(folder / "tfds"))

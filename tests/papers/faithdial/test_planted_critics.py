@@ -31,11 +31,10 @@ def critics(tmp_path_factory):
 
 
 def write_data(raw, monkeypatch):
-    """Makes FaithDial, BEGIN's first release and MultiNLI's pairs; returns what is faithful.
+    """Makes FaithDial, BEGIN's first release and MultiNLI's pairs; returns the faithful pairs.
 
-    Of a sentence and a response, every other response repeats the sentence. BEGIN's others are
-    hallucinations and, 20 more, generic. MultiNLI, which comes from TFDS, is put in its task's
-    place.
+    Every other response repeats its sentence. BEGIN's others are hallucinations, and 20 more are
+    generic. MultiNLI, which would come from TFDS, replaces the data of its task.
     """
     truth = {}
     for seed, column in enumerate(COLUMNS):
@@ -87,7 +86,7 @@ def write_data(raw, monkeypatch):
 
 
 def planted_calls(truth, shuffle):
-    """Returns by pair whether it is called faithful: wrongly every tenth time of each class."""
+    """Returns whether each pair is called faithful, with every tenth call of a class wrong."""
     calls = {}
     for column in COLUMNS:
         own = [key for key in truth if key[0] == column]
@@ -111,7 +110,7 @@ def test_accuracy(critics, tmp_path, monkeypatch, capfd, is_shuffled):
     names = {folder: name for name, folder in critics.items()}
 
     def probabilities(model, *pair):
-        """Those of the other classes are not equal."""
+        """Returns class probabilities, unequal ones for the other classes."""
         faithful, count = FAITHFUL[names[model]], len(CLASSES[names[model]])
         others = [number for number in range(count) if number != faithful]
         found = [0.3 / len(others)] * count

@@ -29,7 +29,7 @@ def models(tmp_path_factory):
 
 
 def critic(_, knowledge, response):
-    """The probabilities of faithful and unfaithful: faithful is what stands in the knowledge."""
+    """The probabilities of faithful and unfaithful; responses in the knowledge are faithful."""
     return (0.8, 0.2) if response in knowledge else (0.3, 0.7)
 
 
@@ -48,7 +48,7 @@ def write_responses(output, knowledge):
 def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
     models, tmp_path, monkeypatch, capfd
 ):
-    """Random encoders suffice for BERTScore; what is compared with gold responses stays."""
+    """Random encoders suffice for BERTScore; comparisons with gold responses are unchanged."""
     plant_q2(monkeypatch)
     plant_classifiers(monkeypatch, lambda _: ("faithful", "unfaithful"), critic)
     given = ("--sample", f"--models=t5={models['bart']}", "--methods=cross_entropy,infonce")

@@ -1,4 +1,4 @@
-"""The study of NPOV errors on responses that are given, as if a generator had made them."""
+"""The study of NPOV errors on fixed responses, in place of a generator's."""
 
 import contextlib
 import csv
@@ -56,7 +56,7 @@ def write_responses(path, knowledge, respond=told, **options):
 
 
 def write_marks(path, rows, marks):
-    """Writes one annotator's marks: what `marks` says of a row, beside no error; None = none."""
+    """Writes one annotator's marks: `marks(row)` has the row's errors, or None to skip the row."""
     lines = []
     for row in rows:
         said = marks(row)
@@ -72,7 +72,7 @@ def write_marks(path, rows, marks):
 
 
 def run_study(folder, options):
-    """Runs what the workflow does with responses; returns the rows of the CSV file."""
+    """Runs the workflow's steps after the responses; returns the rows of the CSV file."""
     table = Table(options, lambda *_: 0)
     steps = table.steps()
     sets = ["npov", "sets", f"--input={folder}/responses.jsonl", f"--output={folder}/data"]

@@ -1,4 +1,4 @@
-"""Chang 2024's detection study, on scores whose figures are known."""
+"""Chang 2024's detection study, on scores with known figures."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ from faith_jax.statistics.auc import roc_auc
 from faith_jax.statistics.scored_corpora import Corpus
 from tests.statistics.significance_reference import hanley_mcneil_p
 
-# Each example: which errors it has, and its slice.
+# The two labels of each example: hallucination and coverage error.
 KINDS = [("0", "0"), ("1", "0"), ("0", "1"), ("1", "1")] * 10
 
 
@@ -80,7 +80,7 @@ def test_a_slice_without_the_error_and_undefined_scores():
 
 
 def words_corpus(**spans):
-    """Two responses; of the first the second argument was added, and the word 4-7 is made up."""
+    """Two responses; the first adds the second argument, and its characters 4 to 7 are invented."""
     fields = ({"added_argument": "con b", **spans}, {"added_argument": "", **spans})
     coverage = (
         [[0, 3, 1.0, 0], [4, 5, 0.0, 0], [0, 3, 0.0, 1], [4, 5, 0.5, 1]],

@@ -1,4 +1,4 @@
-"""Chang 2024's study through the command, with tiny random models and responses that are given."""
+"""Chang 2024's study through the command, with tiny random models and fixed responses."""
 
 import json
 import math
@@ -66,7 +66,7 @@ def done(tmp_path_factory, models, knowledge):
 
 @pytest.mark.slow
 def test_the_workflows_commands(models, knowledge, tmp_path, capfd):
-    """A random model says nothing that is given, so that its responses are judged by marks."""
+    """A random model tells no given argument, so its responses are judged by marks."""
     marks, output = tmp_path / "marks.jsonl", tmp_path / "out"
     marks.touch()
     given = (f"--model={models['bart']}", f"--knowledge={knowledge}", "--splits=test")

@@ -27,7 +27,7 @@ def made(tmp_path):
 
 
 def all_but_one(row):
-    """Tells the arguments, but for one response a topic."""
+    """Tells the arguments, except in one response per topic."""
     if row["id"].endswith("04-t0.7"):
         return "Nobody knows."
     pro, con = (" ".join(row[f"{side}_arguments"]) for side in ("pro", "con"))

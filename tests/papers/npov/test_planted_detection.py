@@ -24,7 +24,7 @@ ORGANIC, SYNTHETIC = "full organic", "unparaphrased synthetic"
 
 
 def write_topics(folder, names, texts):
-    """Writes test topics, among which the texts are shared out."""
+    """Writes test topics, and divides the texts among them."""
     each = len(texts) // (2 * len(names))
     parts = [
         [{"text": text} for text in texts[start : start + each]]
@@ -49,7 +49,7 @@ def figures(folder, options):
 
 
 def told(row):
-    """Returns a response that is its arguments."""
+    """Returns a response that consists of its arguments."""
     return " ".join([*row["pro_arguments"], *row["con_arguments"]])
 
 
@@ -57,9 +57,9 @@ def told(row):
 def test_salience(tmp_path):
     """`mini` copies, so its gradients show which words of a response are from its arguments.
 
-    Each response is there twice. Where people's marks say which responses tell another topic's
-    arguments, salience finds all of them, and most of the errors that are made of the others; where
-    they say so of one of each two, it finds nothing.
+    Each response occurs twice. If the responses that tell another topic's arguments are marked,
+    salience finds all of them, and most synthetic errors in the others. If one of the two copies of
+    each response is marked, it finds nothing.
     """
     names = ("coffee", "honey", "mint", "sage")  # of which one argument a side is drawn
     write_topics(tmp_path / "knowledge", names, [*KNOWLEDGE, *INVENTED])
@@ -122,11 +122,11 @@ def test_salience(tmp_path):
 
 
 class Judge:
-    """Stands for a classifier: it reads whether arguments and response tell the same sentences.
+    """A stand-in for a classifier: it compares the sentences of the arguments and the response.
 
     Args:
-      path: its folder, which has the name of the error that it finds.
-      wrong: it takes the other label for topics whose number is a multiple of this.
+      path: the classifier's folder, named after the error that it finds.
+      wrong: it predicts the other label for topics whose number is a multiple of this.
     """
 
     num_compilations = 0
@@ -162,7 +162,7 @@ class Judge:
 @pytest.mark.papers
 @pytest.mark.parametrize(("wrong", "area"), [(10, 0.9), (2, 0.5)])
 def test_classifiers(tmp_path, monkeypatch, wrong, area):
-    """Of probabilities of two values, the area is the share of rows that have the right one."""
+    """With two probability values, the AUC is the share of rows that have the right one."""
     texts = [f"{' '.join(text.split()[:3])}." for text in sentences(80)]
     write_topics(tmp_path / "knowledge", [f"topic {n}" for n in range(10)], texts)
     really = npov_error_classifier.open_text_reader

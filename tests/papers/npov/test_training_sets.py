@@ -115,7 +115,7 @@ def rows():
 
 
 def test_the_rule_of_spans_sees_what_the_response_tells(rows):
-    """Not the added argument, which it does not tell."""
+    """The rule does not get the added argument, since the response does not tell it."""
     assert len(calls) == 2
     for (argument, others), row in zip(calls, (rows[1], rows[3]), strict=True):
         assert argument == row["removed_argument"]
@@ -158,7 +158,7 @@ def test_training_sets_nest():
 
 
 def many(count):
-    """Rows of so many error-free responses, each with all errors."""
+    """Rows made from `count` error-free responses, each with all kinds of errors."""
     return [
         row
         for number in range(count)

@@ -38,7 +38,7 @@ def test_thresholds():
     assert ErrorFreeRule(recall=0.75).error(told, QUERY, GIVEN, UNUSED) == ""
     assert ErrorFreeRule(unused=0.3).error(GOOD + " Cheap.", QUERY, GIVEN, UNUSED) == "unused told"
     assert ErrorFreeRule(precision=0.99).error(GOOD, QUERY, GIVEN, UNUSED) == "other words"
-    # An unused argument without words of its own cannot be told.
+    # A response cannot be shown to tell an unused argument without words of its own.
     assert ErrorFreeRule().error(GOOD, QUERY, GIVEN, ["Tea calms."]) == ""
 
 
@@ -58,5 +58,5 @@ def test_each_sentence_of_the_argument_has_its_own():
     assert spans(told, "Coffee stains teeth. It is dear.") == ["coffee stains teeth", "dear"]
     assert spans(told, "Nothing alike here.") == []
     assert spans("", "Coffee stains.") == []
-    # All its words are others' too: they count after all.
+    # All its words occur in other texts, so they count nevertheless.
     assert spans(told, "It is dear.", ["So dear."]) == ["dear"]

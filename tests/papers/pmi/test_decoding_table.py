@@ -88,7 +88,7 @@ def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
     """A planted effect: `pmi` copies its document, `likelihood` invents.
 
     Random encoders and stand-ins for Q\u00b2's models suffice; `mini` has learnt to copy. With the
-    documents of other rows no column may tell them apart.
+    documents of other rows no column may distinguish the two.
     """
     plant_q2(monkeypatch)
     given = (f"--model={models['bart']}", "--scorer-model=mini", "--resamples=200")

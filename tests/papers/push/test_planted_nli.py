@@ -18,7 +18,7 @@ NLI = ("neutral", "contradiction", "entailment")
 COUNT = 60
 DRAWS = 3
 CORPORA = {name: sentences(2 * COUNT, seed) for seed, name in enumerate(("q2", "frank"))}
-# One in five responses that the grounding does not say, which classifiers take for entailed.
+# One in five of the unsupported responses, which classifiers take for entailed.
 MISJUDGED = {text for texts in CORPORA.values() for text in texts[COUNT + 1 :: 10]}
 
 
@@ -41,11 +41,11 @@ def write_data(folder, is_spoken):
 
 
 def plant(monkeypatch, learnt, contradiction_tells=False):
-    """Puts a planted classifier in the place of each checkpoint; `learnt` has its phrases.
+    """Replaces each checkpoint by a planted classifier; `learnt` has the phrases it has learnt.
 
-    What the premise says is entailed, but for responses that open with a phrase that it has not
-    learnt, which it holds for neutral. It misjudges some that the premise does not say; where
-    contradiction tells, its probability is higher for all that the premise does not say.
+    It predicts entailment for hypotheses that the premise supports, but neutral for those that open
+    with a phrase it has not learnt. It misjudges some unsupported ones. With `contradiction_tells`,
+    contradiction is more probable for all unsupported ones.
     """
 
     def probabilities(model, premise, hypothesis):
@@ -129,7 +129,7 @@ def test_contradiction_helps_where_it_tells(nli):
 
 
 def bars(cells, method):
-    """Returns by class how many responses begin each bin of figure 1."""
+    """Returns the number of responses in each bin of figure 1, by class."""
     found = {}
     for (table, of, _, name), row in cells.items():
         if (table, of) == ("figure 1", method):
@@ -142,7 +142,7 @@ def bars(cells, method):
 @pytest.mark.papers
 @pytest.mark.parametrize("is_spoken", [True, False], ids=["phrases", "none"])
 def test_draws_of_phrases(tmp_path, monkeypatch, models, is_spoken):
-    """Each draw finds what opens with its own phrases; the figures say how far draws differ."""
+    """Each draw recognises responses with its own phrases; the figures show the draws' spread."""
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "prepared"))
     write_data(tmp_path, is_spoken)
     made = tmp_path / "made"

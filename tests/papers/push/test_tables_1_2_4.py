@@ -180,7 +180,7 @@ def test_steps_and_options_of_a_model(models):
 
 
 def test_corpora_without_data_are_left_out(command, models, tmp_path, caplog):
-    """The paper's corpora themselves, none of which is here."""
+    """The paper's own corpora, which are not available here."""
     arguments = (f"--model={models['base']}", f"--output={tmp_path}", "--corpora=frank,mnbm")
     command.refuses("reproduce", "nli", *arguments)
     assert "left out: frank (no data)" in caplog.text

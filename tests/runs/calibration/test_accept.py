@@ -21,7 +21,7 @@ def calibration(tmp_path_factory):
 
 @pytest.fixture
 def run(calibration, tmp_path, capsys, caplog):
-    """Returns a function that decides about rows: the status, rows, output and errors."""
+    """Returns a function that runs `accept` on rows: status, rows, output and errors."""
 
     def run(rows, *options):
         caplog.clear()

@@ -120,7 +120,7 @@ def test_the_numbers_of_rows_that_errors_tell_are_enough(run):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """What a calibration writes."""
+    """The output of a calibration."""
     folder = tmp_path_factory.mktemp("calibration")
     rows = write_rows(folder / "rows.jsonl", scored_rows(900))
     output = folder / "calibration.json"

@@ -1,4 +1,4 @@
-"""Scored rows of which the true share of faithful responses is known."""
+"""Scored rows with a known true share of faithful responses."""
 
 import json
 
@@ -13,7 +13,7 @@ def write_rows(path, rows):
 
 
 def scored_rows(count, corpus="bot", seed=0, faithful=0.7, effect=4.0, of_a_page=2, **fields):
-    """Returns rows whose faithful responses have higher scores by the effect."""
+    """Returns rows in which the scores of faithful responses are higher by `effect`."""
     rng = np.random.default_rng(seed)
     rows = []
     for number in range(count):

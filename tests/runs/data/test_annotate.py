@@ -65,7 +65,7 @@ def fill(path, marks_of, output=None, delimiter=","):
 
 
 def truth(identifier):
-    """What is wrong with a response, as an annotator marks it."""
+    """The marks of an annotator for the errors in a response."""
     return {
         "0": {},
         "1": {"coverage": "yes", "missing_arguments": "pro 2, con 2"},
@@ -123,7 +123,7 @@ def test_from_responses_to_a_table(annotate, responses, tmp_path):
 
 
 def detection(annotate, slices, folder):
-    """Scores the slices and evaluates them with the commands that other rows go through."""
+    """Scores the slices and evaluates them with the same commands as other rows."""
     scored = []
     for name in ("full_organic", "ambiguous_organic"):
         scored.append(folder / f"scored_{name}.jsonl")

@@ -150,7 +150,7 @@ def test_a_classifier_ranks_sentences(command, base, claims, tmp_path):
     found = rows_of(output)[0]["evidence"]
     assert len(found) > 3
     classify = pair_classifier(model)
-    # The claim stands first, behind its context, and the sentence without its title.
+    # The context and the claim come first, then the sentence without its title.
     shown = f"{turns[0]} [EOT] {turns[1]} [EOT] {claim}"
     rows = [classify.encode.response_first(shown, sentence) for _, _, sentence, *_ in found]
     expected = 2 * classify.probabilities(rows)[:, 1] - 1
@@ -196,7 +196,7 @@ def test_the_class_of_relevant_sentences(names, place):
 
 
 class Classifier:
-    """Stands for a classifier: what it is asked, and what it says."""
+    """A stand-in for a classifier that records its inputs and returns fixed outputs."""
 
     label_names = ("irrelevant", "relevant")
 

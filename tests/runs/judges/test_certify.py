@@ -1,4 +1,4 @@
-"""Certification: our scores against those of the judges' own code, and what is no certificate."""
+"""Certification: our scores against those of the judges' own code, and invalid certificates."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from tests.quick import slow_except
 
 PAIRS = certify.certification_pairs()
 FEW = 6  # pairs of the tests of the command
-# Of each kind some, and of the long ones those that need several chunks.
+# Some pairs of each kind, with long ones that need several chunks.
 CHOSEN = [*range(0, 155, 18), 137, 138, 155, 159, 170]
 CARD = "wecheck_deberta_v3"
 
@@ -136,7 +136,7 @@ def test_a_folder_with_references_of_the_authors_code(few, references, command, 
     assert f"pair 3 (short, unrelated): {scores[2]:.6f}"[:-1] in out
     assert "but 0.500000 (float32 with authors.jsonl)" in out
     assert "pair 5 (short, contradicted)" in out
-    # A weight that is another is no other model's fault.
+    # A folder with a changed weight also fails.
     stored = safetensors.numpy.load_file(folder / "model.safetensors")
     changed = tmp_path / "changed"
     changed.mkdir()

@@ -46,7 +46,7 @@ def figures(outcome):
 
 
 def test_calls_at_one_half_and_at_tuned_thresholds(tmp_path):
-    """Two parts whose scales differ: tuned, each part has a threshold of its own."""
+    """Two parts with different scales: with tuning, each part has its own threshold."""
     test = [row(i, i % 2, {"a": 0.3 + 0.1 * (i % 2)}, "low") for i in range(20)]
     test += [row(i, i % 2, {"a": 0.7 + 0.1 * (i % 2)}, "high") for i in range(20)]
     development = [{**r, "id": f"dev {r['id']}"} for r in test]
@@ -230,7 +230,7 @@ def test_a_planted_effect_shows_and_vanishes(benchmark, tmp_path):
 
 
 def test_claims_of_a_document_are_no_independent_evidence(tmp_path):
-    """A judge that is right by document: errors of 8 rows are one error."""
+    """A judge that is right or wrong about whole documents: errors in 8 rows count as one."""
     rng = np.random.default_rng(5)
     is_right = np.repeat(rng.random(500) < 0.8, 8)
     labels = (rng.random(4000) < 0.6).astype(int)

@@ -254,7 +254,7 @@ def test_claims_without_evidence_are_no_rows_to_score(command, nli, base, respon
 def test_few_sizes_are_compiled_however_often_a_run_stops(
     command, nli, base, tmp_path, monkeypatch
 ):
-    """They are chosen by a sample of the whole file, so a resumed run gives the same bytes."""
+    """A sample of the whole file determines them, so a resumed run gives the same bytes."""
     texts = [
         "Tea is a hot drink.",
         "The lake freezes in winter; children skate on it.",
@@ -457,7 +457,7 @@ def test_wrong_options(command, tmp_path, monkeypatch, arguments, message):
 def test_labels_of_two_kinds(command, nli, tmp_path):
     path, output, told = (tmp_path / name for name in ("r.csv", "c.jsonl", "told.json"))
     lines = ["context,response,label"]
-    # Of no word, and so not verifiable; and whatever the random model says.
+    # "Qwxyz." has no known word and is not verifiable; other verdicts are the random model's.
     lines += ["Tea is a hot drink.,Qwxyz.,0", "Tea is a hot drink.,Qwxyz.,true"]
     lines += ["Tea is a hot drink.,Tea is a hot drink.,Faithful", "Tea is hot.,Qwxyz.,"]
     path.write_text("\n".join(lines))

@@ -1,4 +1,4 @@
-"""What `evaluate` makes of its input and options: joined files, undefined scores, own models."""
+"""Inputs and options of `evaluate`: joined files, undefined scores, users' own models."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def test_the_rows_of_the_documentation(capsys, tmp_path):
 
 
 def test_files_of_other_texts_are_not_joined(capsys, tmp_path):
-    """Two systems' answers.jsonl, with row numbers as ids, are no scores of the same rows."""
+    """Two systems' answers.jsonl with row numbers as ids are not scores of the same rows."""
     for system in ("a", "b"):
         (tmp_path / system).mkdir()
         rows = [{"grounding": "Tea.", "generated_text": f"{system} {i}"} for i in range(3)]
@@ -92,7 +92,7 @@ def test_a_scorer_that_is_undefined_everywhere_is_named(capsys, tmp_path):
 
 
 def test_pictures_are_of_the_rows_of_the_table(capsys, tmp_path, monkeypatch):
-    """The best row of s is none of the table's, since t is undefined there."""
+    """The best row of s is not in the table, since t is undefined there."""
     one = write(tmp_path / "one.jsonl", SCORES, LABELS, scorer="s")
     two = write(tmp_path / "two.jsonl", [None, *SCORES[1:]], LABELS, scorer="t")
     drawn = []
@@ -213,7 +213,7 @@ def test_responses_without_scores_are_to_be_scored_first(capsys, tmp_path, name,
 
 
 def test_columns_of_a_table_know_the_ranges_of_their_scorers(capsys, tmp_path):
-    """A share stays within 0 and 100%, whoever describes the table."""
+    """A share stays within 0 and 100%, also in users' tables."""
     values = {"a": [0, 0, 0, 0, 0.3], "b": [0, 0, 0, 0.2, 0.4]}
     rows = [
         {"id": str(n), "corpus": "c", "fields": {"system": system}, "scores": {"token_f1": score}}

@@ -205,7 +205,7 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
 @pytest.mark.slow
 @needs_shared
 def test_real_rows(capsys, tmp_path):
-    """Token F1's AUC on SummEval, whose file is in TRUE's form, with summaries of one document."""
+    """Token F1's AUC on SummEval: a file in TRUE's format, with summaries of one document."""
     source, scores = REAL / "summeval" / "true_summeval.csv", tmp_path / "s.jsonl"
     arguments = ["--scorers=token_f1", f"--input={source}", "--id-column=", f"--output={scores}"]
     assert main(["score", *arguments]) == 0
@@ -446,7 +446,7 @@ def test_two_files_of_the_same_rows_are_compared(capsys, tmp_path):
     assert rows["new \u2212 old"] == "+1.100* (+1.068 to +1.132), p < 0.001"
     assert "Verdict: new is better by own (p < 0.001); 40 rows." in lines
     assert any("differs from its baseline (old) on the rows that both" in line for line in lines)
-    # Nothing is found where there is nothing.
+    # Equal systems have no difference.
     same = write_answers(tmp_path / "same.jsonl", old)
     _, lines, _ = evaluate(capsys, files[0], same, "--scorers=own")
     assert cells_of(lines[5])[1] == "+0.000, p = 1.000"
@@ -476,7 +476,7 @@ def test_other_rows_are_not_compared(capsys, tmp_path):
 
 
 def test_retrievers_are_compared_on_the_questions_that_they_share(capsys, tmp_path):
-    """Each system has found passages of its own; row 0 asks another question."""
+    """Each system has found its own passages; row 0 asks a different question."""
     generator = random.Random(0)
     for name in ("old", "new"):
         rows = [
@@ -510,7 +510,7 @@ def test_a_system_has_one_baseline(capsys, tmp_path):
         status, lines, error = evaluate(capsys, *systems, *options, "--compare=c:b")
         assert (status, lines) == (2, [])
         assert f"--compare=c:b: c is compared with {other} already" in error
-    # Each pair has a baseline of its own, over which nothing is corrected.
+    # Each pair has its own baseline, so nothing is corrected across pairs.
     _, lines, _ = evaluate(capsys, *systems, "--compare=b:a", "--compare=d:c")
     verdicts = [line for line in lines if "Verdict" in line]
     assert len(verdicts) == 2
@@ -518,7 +518,7 @@ def test_a_system_has_one_baseline(capsys, tmp_path):
 
 
 def test_labelled_rows_of_two_systems_are_said_to_be_so(capsys, tmp_path):
-    """The average over corpora would take the same questions as independent."""
+    """An average over corpora would treat the same questions as independent."""
     files = [tmp_path / f"{name}.jsonl" for name in ("old", "new", "other")]
     for file in files:
         topic = "other" if file.stem == "other" else "shared"
@@ -713,7 +713,7 @@ def test_scores_beyond_the_range_of_the_scorer_of_their_name(capsys, tmp_path):
 
 
 def test_two_systems_whose_answers_have_the_same_name(capsys, tmp_path):
-    """As `score` writes them of old/answers.csv and new/answers.csv: both are of "answers"."""
+    """As `score` writes them for old/answers.csv and new/answers.csv: both get corpus "answers"."""
     answers = {f"text {i}": [(0.1 * (i % 8), "x")] for i in range(24)}
     for name, scores in (("old", answers), ("new", answers)):
         (tmp_path / name).mkdir()

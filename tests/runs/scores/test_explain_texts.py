@@ -1,4 +1,4 @@
-"""Pictures of texts that are given, as Python shows them."""
+"""Pictures of given texts through the Python interface."""
 
 import gc
 import weakref

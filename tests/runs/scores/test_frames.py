@@ -1,4 +1,4 @@
-"""Frames are evaluated and compared as the files of the commands are."""
+"""Data frames are evaluated and compared in the same way as files by the commands."""
 
 import json
 import pickle
@@ -22,7 +22,7 @@ def scored(responses, prefix="q"):
 
 @pytest.fixture(scope="module")
 def systems():
-    """Two systems, of which the second is wrong about every other ferry."""
+    """Two systems; the second is wrong about every other ferry."""
     right = [f"The ferry {number} leaves at {number}." for number in range(12)]
     wrong = [text if number % 2 else "Buses never leave." for number, text in enumerate(right)]
     return scored(right), scored(wrong)
@@ -38,7 +38,7 @@ def test_the_better_system_is_named(systems):
         difference = (wrong[scorer] - right[scorer]).mean()
         assert rows.difference["bus", scorer] == pytest.approx(difference)
         assert rows.difference_rows["bus", scorer] == 12
-    # Rows belong together by the index, whatever their order.
+    # Rows are matched by the index, in any order.
     shuffled = faith_jax.compare(
         right, wrong.sample(frac=1, random_state=0), names=("ferry", "bus")
     )

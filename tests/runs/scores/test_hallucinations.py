@@ -103,7 +103,7 @@ def test_a_threshold_of_a_development_part(tmp_path):
 
 
 def test_a_threshold_of_words(tmp_path):
-    """Marked words have 0.7 and others 0.8 or 0.9: below 0.5 none is called."""
+    """Marked words have 0.7 and others 0.8 or 0.9, so none is called at the cut of 0.5."""
     words = words_of(TEXT, ())
     marked = [words[2][:2]]
     scored = [
@@ -150,7 +150,7 @@ def test_a_development_part_that_does_not_fit(tmp_path):
 
 
 def test_a_planted_effect_shows_and_vanishes(tmp_path):
-    """Responses of real number: words that are marked get low scores, or any words do."""
+    """A realistic number of responses; marked words or random words get low scores."""
     generator = np.random.default_rng(0)
     for is_planted in (True, False):
         rows = []
@@ -188,5 +188,5 @@ def test_words_side_by_side_are_one_span():
         (start, start + len("on trees")),
         (rome, rome + len("Rome.")),
     ]
-    # A word of the grounding is none of the response, and a score at the cut is not below it.
+    # A word of the grounding is not one of the response, and a score at the cut is not below it.
     assert called_spans([[0, 3, 0.0, 0], [4, 6, 0.5, None]], TEXT, 0.5) == []

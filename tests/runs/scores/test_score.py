@@ -184,7 +184,7 @@ def test_several_data_sets_and_names_of_scorers(capsys, tmp_path):
 
 
 class StoppedError(Exception):
-    """Stands for whatever stops a run."""
+    """Stands in for anything that stops a run."""
 
 
 def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch):

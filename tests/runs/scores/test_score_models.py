@@ -79,7 +79,7 @@ def test_scores_and_cuts(command, models, rows, tmp_path):
 
 
 def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch):
-    """Its rows are scored together, so that all scores have the bits of an unbroken run."""
+    """A batch's rows are scored together, so that all scores equal an unbroken run's bit by bit."""
     source = tmp_path / "rows.jsonl"
     # The first row of each batch of 4 is long, so that the others are padded to its length.
     texts = [("Tea is a leaf. " * (1 if i % 4 else 6), f"Tea {i}.") for i in range(11)]
@@ -126,7 +126,7 @@ def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch):
 def test_a_job_of_models_compiles_three_shapes_and_resumes_where_it_stopped(
     models, tmp_path, monkeypatch
 ):
-    """Batches are made ahead of those that are written; a stop loses only what is not."""
+    """Batches are computed ahead of writing; a stop loses only those not yet written."""
     source = tmp_path / "rows.jsonl"
     with source.open("w") as file:
         for number in range(80):

@@ -1,4 +1,4 @@
-"""Several processes share a run of `score`; one is killed, and the same command goes on."""
+"""Several processes share a run of `score`; one is killed, and the same command continues it."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def test_two_processes_share_the_rows_and_one_is_killed(command, tmp_path):
     _, errors = other.communicate(timeout=120)
     assert other.returncode == 0, errors
     assert len(before) < 8
-    # The other one has taken the shard that was free again, and joined all.
+    # The other process has taken over the killed one's shard, and joined all shards.
     command.succeeds(*arguments(tmp_path, "alone.jsonl"))
     assert output.read_bytes() == (tmp_path / "alone.jsonl").read_bytes()
     assert [row["id"] for row in read_scored_rows(output)] == [str(n + 1) for n in range(ROWS)]
@@ -62,7 +62,7 @@ def test_two_processes_share_the_rows_and_one_is_killed(command, tmp_path):
 
 
 def test_whatever_is_done_is_not_done_again(command, tmp_path, monkeypatch):
-    """A run of several shards, stopped twice, in the middle of one and between two."""
+    """A run with several shards is stopped twice: within a shard and between two."""
     write_rows(tmp_path)
     append, left = run.append_rows, [33]  # batches of 5 rows: 3 shards, and 3 batches of the next
     scored = []

@@ -1,4 +1,4 @@
-"""`faith-jax score` of the tables that people have, and its file of the worst rows."""
+"""`faith-jax score` on tables of other tools, and its file of the worst rows."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""A scorer that is silent where it would be wrong: no protocol may let it win in secret."""
+"""A scorer without scores where it would be wrong: no protocol may let it win unnoticed."""
 
 import json
 
@@ -19,10 +19,10 @@ PROTOCOLS = {
 
 
 def write(path, seed, silent):
-    """Writes scores of `speaks` and of its copy `silent`, which lacks those of some rows.
+    """Writes scores of `speaks` and of its copy `silent`, which lacks the scores of some rows.
 
-    A fifth of the rows are the unfaithful ones with the highest scores (`silent` "wrong"), or are
-    drawn ("drawn", for both scorers the same ones); "" = none.
+    These are a fifth of the rows: the unfaithful ones with the highest scores ("wrong"), or random
+    ones, the same for both scorers ("drawn"); "" = none.
     """
     rng = np.random.default_rng(seed)
     labels = np.arange(ROWS) % 2
@@ -101,20 +101,20 @@ def test_without_silence_nothing_is_added(tmp_path, protocol):
 
 @pytest.mark.parametrize("protocol", ["balanced_accuracy", "hallucinations"])
 def test_a_threshold_is_tuned_on_the_rows_that_all_have(tmp_path, protocol):
-    """Tuned on its easy rows, the silent copy would win on the rows that both have."""
+    """With a threshold tuned on its easy rows, the silent copy would win on the common rows."""
     outcome = evaluated(tmp_path, protocol, "wrong")
     assert figures(outcome, "silent") == figures(outcome, "speaks")
 
 
 def write_systems(folder, missing):
-    """Writes a file of each system; those of `missing` lack the rows that they call wrongly."""
+    """Writes a file for each system; the systems in `missing` lack the rows they get wrong."""
     rng = np.random.default_rng(0)
     labels = np.arange(ROWS) % 2
     wrong = rng.permutation(ROWS)[:SILENT]
     files = []
     for system in ("speaks", "silent"):
         rows = []
-        # In another order, and beside it a corpus of its own.
+        # In another order, and with another corpus of its own.
         for number in range(ROWS) if system == "speaks" else reversed(range(ROWS)):
             is_wrong = number in wrong
             score = None if is_wrong and system in missing else float(labels[number] != is_wrong)

@@ -36,7 +36,7 @@ def test_wishes_are_fulfilled_on_held_out_rows_where_the_scorer_sees(scored, tmp
     assert accept["low"] < 0.1 < accept["high"]
     assert accept["rows"] > 0.5
     assert catch["units"] == 150
-    # Who sees nothing must read most rows, and can accept next to none.
+    # With a blind scorer, people must read most rows and can accept almost none.
     assert by_wish["blind", "read"]["rows"] > 0.7
     assert by_wish["blind", "accept"]["rows"] < 0.1
     printed = capsys.readouterr().out

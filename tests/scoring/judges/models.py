@@ -1,4 +1,4 @@
-"""Tiny random models of the families that judges are of, with tokenizers in the published form."""
+"""Tiny random models of the judges' families, with tokenizers in published form."""
 
 import pathlib
 import shutil
@@ -12,7 +12,7 @@ from tests.scoring import tiny_models
 
 CLASSES = ("LABEL_0", "LABEL_1", "LABEL_2")
 LONG = {"max_positions": 600}
-# The model of each card: which family, and how many classes its head has.
+# The model of each card: its family, and the number of classes of its head.
 HEADS = {
     "minicheck_roberta_large": ("roberta", 2),
     "minicheck_deberta_v3_large": ("deberta_nli", 2),
@@ -34,7 +34,7 @@ T5 = (
 
 
 class Models:
-    """Writes models when they are first asked for."""
+    """Writes each model at its first use."""
 
     def __init__(self, folder: pathlib.Path):
         self._folder = folder

@@ -19,7 +19,7 @@ def words(text):
 
 
 def minicheck(document, length, count):
-    """The chunks as MiniCheck's rules say, step by step: sentences and line breaks, greedily."""
+    """The chunks by MiniCheck's rules, step by step: sentences and line breaks, greedily."""
     pieces = []
     for line in document.split("\n"):
         pieces += [*split_sentences(line), "\n"]

@@ -1,4 +1,4 @@
-"""SummaC-Conv's histograms against a plain loop, and what is no histogram."""
+"""SummaC-Conv's histograms against a plain loop, and invalid histograms."""
 
 import math
 import pathlib

@@ -1,4 +1,4 @@
-"""The tokens that each judge reads, against what its source's rules say, written out by hand."""
+"""The tokens that each judge reads, compared with its authors' rules written out by hand."""
 
 import pathlib
 import re
@@ -288,7 +288,7 @@ def test_special_tokens_of_texts_are_text(models):
     [("minicheck_roberta_large", "</s>"), ("minicheck_deberta_v3_large", "[SEP]")],
 )
 def test_a_text_cannot_end_itself(models, name, token):
-    """Whoever writes a response must not write what stands behind it for the judge."""
+    """A response must not be able to write the tokens that follow it in the judge's input."""
     scorer = load_scorer(name, model=models[name])
     tokenizer = scorer.judge.encode.tokenizer
     ((plain,),) = rows_of(scorer, "Tea is hot.", "Tea is very hot.")

@@ -44,7 +44,7 @@ def examples(groundings=GROUNDINGS, responses=RESPONSES):
 
 
 def plain_support(name, path, ids, second):
-    """The probability of support of one row, by the source's own rules."""
+    """The probability that a row is supported, by the rules of the judge's authors."""
     model = load_model(path)
     # HHEM sees its padding token too.
     tokens = np.array([ids]) if name == "hhem_2_1_open" else padded(ids, model.pad_id)
@@ -72,7 +72,7 @@ def plain_support(name, path, ids, second):
     return [softmax(logits[places])[0]]
 
 
-# The forms that judges have, and what they read; others differ in their texts alone.
+# One judge for each form and kind of input; the others only differ in their texts.
 LIKE_OTHERS = ("factcg_deberta_v3_large", "trueteacher_t5_11b", "scale_flan_t5", "unieval_sum")
 FORMS = [name for name in (*HEADS, *T5) if name not in LIKE_OTHERS]
 
@@ -140,7 +140,7 @@ def test_the_right_numbers_of_sentences_are_read(models):
 
 
 def with_chunks(models, name, **changes):
-    """Returns the scorer of a judge whose chunks are others than its card's."""
+    """Returns the scorer of a judge with chunks that differ from its card's."""
     scorer = load_scorer(name, model=models[name])
     chunks = msgspec.structs.replace(scorer.judge.card.chunks, **changes)
     card = msgspec.structs.replace(scorer.judge.card, chunks=chunks)

@@ -33,7 +33,7 @@ DIALOGUE = GroundedExample(
 )
 
 
-# Where it does not matter whether the inputs have an encoder of their own.
+# For tests that do not depend on whether inputs have a separate encoder.
 CAUSAL = pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 
 

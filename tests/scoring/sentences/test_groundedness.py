@@ -90,7 +90,7 @@ def test_planted_errors_score_lower_and_their_words_lowest(score, right, word):
 
 
 def test_unrelated_passages_do_not_matter_where_enough_are_related(score):
-    """Three sentences of the first passage share words; those of another subject share none."""
+    """Three sentences of the first passage share words; sentences on another subject share none."""
     alone, behind = score(ARCHES, (BRIDGE,)), score(ARCHES, (BRIDGE, FOREIGN))
     assert behind.value == pytest.approx(alone.value, abs=1e-6)
 

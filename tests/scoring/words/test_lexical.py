@@ -91,7 +91,7 @@ def test_lexical_overlap_with_spacys_words():
 
 
 def test_first_person_pronouns():
-    """The scorer counts what Steen 2023's table correlates with; others by option."""
+    """By default the scorer counts the words of Steen 2023's table; options add others."""
     assert value("first_person_count", "I'm sure my tea is mine.") == 1
     assert value("first_person_count", "I'm sure my tea is mine.", pronouns=["My", "mine"]) == 2
 

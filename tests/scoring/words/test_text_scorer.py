@@ -18,7 +18,7 @@ NAMES = [
 ]
 COMPARE = [name for name in NAMES if name != "first_person_count"]
 UNICODE = [name for name in NAMES if "normalization" in scorer_options(name)]
-# Each response has words of its grounding alone.
+# Each response only has words of its grounding.
 UNSPACED = {
     "Japanese": ("猫が座った。", "猫がマットの上に座った。"),
     "Thai": ("แมวนั่ง", "แมวนั่งบนเสื่อ"),

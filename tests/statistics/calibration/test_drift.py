@@ -1,4 +1,4 @@
-"""The alarms by simulation: their level, and that they notice what they say they would."""
+"""The alarms by simulation: their level, and their power for the changes they should notice."""
 
 import math
 

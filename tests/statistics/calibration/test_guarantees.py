@@ -25,7 +25,7 @@ DRAWS = 400
 TARGET, LEVEL = 0.1, 0.05
 # Of 400 draws with a failure in 5%, more fail in one simulation of 1,000.
 MOST_FAILURES = int(stats.binom.isf(0.001, DRAWS, LEVEL))
-# Of the rows; their scores are higher by the effect, in standard deviations.
+# The share of faithful rows, and how much higher their scores are, in standard deviations.
 FAITHFUL, EFFECT = 0.7, 2.0
 
 
@@ -37,7 +37,7 @@ def draw(rng, rows, effect=EFFECT, step=0.0):
 
 
 def risk_from(threshold, effect=EFFECT, step=0.0, faithful=FAITHFUL):
-    """Returns which share of the rows with this score or a higher one is wrong."""
+    """Returns the share of wrong rows among those with this score or a higher one."""
     threshold -= step  # rounded up, a score has the threshold if it is above the step below it
     wrong = (1 - faithful) * stats.norm.sf(threshold)
     return wrong / (wrong + faithful * stats.norm.sf(threshold, effect))
@@ -59,13 +59,13 @@ def test_learn_then_test_keeps_its_promise(step):
     rng = np.random.default_rng(1)
     thresholds = [most_lenient(*draw(rng, 400, step=step), seed) for seed in range(DRAWS)]
     assert failures(thresholds, step=step) <= MOST_FAILURES
-    # And it is of use: of the half of the rows that may be accepted, most calibrations find many.
+    # Calibration is also useful: most calibrations accept many of the rows that may be accepted.
     assert np.mean(np.isnan(thresholds)) < 0.15
     assert np.nanmedian(risk_from(np.array(thresholds), step=step)) > TARGET / 3
 
 
 def test_the_level_is_used_up_where_the_next_threshold_is_just_too_lenient():
-    """Of two scores, the high one is safe, and both together are wrong a little too often."""
+    """With two scores, the high one is safe, but accepting both is wrong a little too often."""
     rng, failing = np.random.default_rng(2), 0
     for seed in range(DRAWS):
         is_high = rng.random(400) < 0.5
@@ -75,7 +75,7 @@ def test_the_level_is_used_up_where_the_next_threshold_is_just_too_lenient():
 
 
 def test_thresholds_that_the_tested_rows_choose_break_the_promise():
-    """Why a part of the rows chooses: of a blind scorer, each row's score would be a threshold."""
+    """Thresholds come from a part of the rows: else a blind scorer would have one at each score."""
     rng, lucky, fixed, observed = np.random.default_rng(3), 0, 0, 0
     for seed in range(DRAWS):
         scores, is_wrong = rng.random(400), rng.random(400) < TARGET + 0.005
@@ -89,7 +89,7 @@ def test_thresholds_that_the_tested_rows_choose_break_the_promise():
 
 
 def clustered(rng, clusters, size=10, step=0.0):
-    """Returns rows of clusters that are alike: one error, and scores around the cluster's own."""
+    """Returns rows in clusters with a common label and scores around the cluster's score."""
     scores, is_wrong = draw(rng, clusters)
     spread = rng.normal(scale=0.01, size=(clusters, size))
     # Sorted down, so that a draw of one row has to be a random one.
@@ -149,14 +149,14 @@ def test_the_pair_that_decides_most():
 
 
 def test_another_mix_breaks_the_promise():
-    """Calibrated where 70% are faithful, used where 40% are: the groups are not exchangeable."""
+    """The groups are not exchangeable: calibration has 70% faithful rows, use has 40%."""
     rng = np.random.default_rng(5)
     thresholds = [most_lenient(*draw(rng, 400), seed) for seed in range(DRAWS)]
     assert failures(thresholds, faithful=0.4) > 0.9 * np.sum(~np.isnan(thresholds))
 
 
 def losses_at(thresholds, step=0.0):
-    """Returns which share of all rows is accepted and wrong from each threshold on; NaN: none."""
+    """Returns the share of all rows that each threshold accepts and that are wrong; NaN = none."""
     losses = (1 - FAITHFUL) * stats.norm.sf(np.array(thresholds) - step)
     return np.where(np.isnan(losses), 0.0, losses)
 
@@ -177,7 +177,7 @@ def test_conformal_risk_control_keeps_its_promise_on_average(clusters, step):
 
 
 def test_conformal_risk_control_is_none_of_the_accepted():
-    """Half of the accepted may be wrong, as long as few are accepted: hence two guarantees."""
+    """Half of the accepted rows may be wrong if few are accepted, so there are two guarantees."""
     rng = np.random.default_rng(7)
     scores, is_wrong = rng.normal(size=1000), rng.random(1000) < 0.5
     threshold = controlling_threshold(scores, is_wrong, np.arange(1000), TARGET)

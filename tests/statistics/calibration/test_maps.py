@@ -58,7 +58,7 @@ def test_maps_never_fall_and_are_never_certain(fit):
         values = fit(scores, np.array(labels, float)).probabilities(np.linspace(0, 1, 101))
         assert (np.diff(values) >= 0).all()
         assert 0 < values.min() <= values.max() < 1
-    # Against the direction nothing is learned but the share of faithful rows.
+    # If scores have the wrong direction, maps only learn the share of faithful rows.
     turned = fit(scores, np.array([1.0, 1, 1, 0, 0, 0])).probabilities(scores)
     assert turned == pytest.approx(np.full(6, 0.5), abs=0.01)
 
@@ -84,7 +84,7 @@ def test_expected_values_by_hand():
 
 
 def test_rows_of_a_unit_are_held_out_together():
-    """Copies of rows would let the isotonic map, which bends most, learn them by heart."""
+    """With copies of rows the isotonic map, the most flexible one, would memorise them."""
     rng = np.random.default_rng(5)
     scores, labels = (
         np.repeat(rng.random(40), 10),

@@ -305,7 +305,7 @@ def test_f1_by_hand(response, knowledge, value):
 
 
 def test_it_is_not_trues_f1():
-    """Where only stop words agree: TRUE keeps all but five words."""
+    """Texts that share only stop words: TRUE removes only five words."""
     response, knowledge = "It is what I have", "It is what they have in the hills"
     assert token_f1(response, knowledge) == pytest.approx(2 * 4 / (5 + 6))
     assert tm.q2_baseline_token_f1(response, knowledge) == 0.0
