@@ -40,8 +40,8 @@ def gcs():
                 _, _, place = url.path.partition("/b/")
                 bucket, _, name = place.partition("/o")
                 name = urllib.parse.unquote(name[1:]) or query.get("name", [""])[0]
-                found = storage.objects.get(bucket, {}).get(name, {})
-                self.generation = found.get("generation", "0")
+                stored = storage.objects.get(bucket, {}).get(name, {})
+                self.generation = stored.get("generation", "0")
                 if query.get("ifGenerationMatch", [self.generation]) != [self.generation]:
                     return self.refuse(412, "conditionNotMet")
                 with contextlib.suppress(BrokenPipeError):
@@ -67,9 +67,9 @@ def gcs():
         setattr(Handler, f"do_{method}", guarded)
 
     class Server(http.server.ThreadingHTTPServer):
-        def handle_error(self, *given):
+        def handle_error(self, *args):
             if not isinstance(sys.exc_info()[1], ConnectionError):  # a client may disconnect
-                super().handle_error(*given)
+                super().handle_error(*args)
 
     server = Server(("127.0.0.1", 0), functools.partial(Handler, storage))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -78,8 +78,8 @@ def gcs():
     reads = unittest.mock.patch.object(emulator, "_read_data", read_data)
     try:
         reads.start()
-        own = {"TENSORSTORE_GCS_HTTP_URL": url, "GOOGLE_AUTH_TOKEN_FOR_TESTING": "none"}
-        yield {"STORAGE_EMULATOR_HOST": url, "NO_PROXY": "127.0.0.1"} | own
+        settings = {"TENSORSTORE_GCS_HTTP_URL": url, "GOOGLE_AUTH_TOKEN_FOR_TESTING": "none"}
+        yield {"STORAGE_EMULATOR_HOST": url, "NO_PROXY": "127.0.0.1"} | settings
     finally:
         server.shutdown()
         server.server_close()

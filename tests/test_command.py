@@ -169,10 +169,10 @@ for arguments in {commands!r}:
     )
     places["closed"].chmod(0o700)
     assert (result.returncode, "Traceback" in result.stderr) == (0, False), result.stderr
-    *told, end = result.stderr.split("status 2\n")
-    assert (len(told), end) == (len(CLOSED), "")
-    for arguments, errors in zip(commands, told, strict=True):
+    *messages, end = result.stderr.split("status 2\n")
+    assert (len(messages), end) == (len(CLOSED), "")
+    for arguments, errors in zip(commands, messages, strict=True):
         *_, line = errors.splitlines()
-        found = (line.startswith("faith-jax: "), str(places["closed"]) in line, "denied" in line)
-        assert found == (True,) * 3, (arguments, line)
+        checks = (line.startswith("faith-jax: "), str(places["closed"]) in line, "denied" in line)
+        assert checks == (True,) * 3, (arguments, line)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["closed", "rows.jsonl"]

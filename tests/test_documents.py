@@ -67,8 +67,8 @@ def test_examples_run(page, folder):
         if block.startswith("# needs"):
             ast.parse(block)
             continue
-        for found, said in run(block, names):
-            assert found == said
+        for actual, expected in run(block, names):
+            assert actual == expected
 
 
 @pytest.mark.slow
@@ -79,9 +79,9 @@ def test_the_users_own_task_is_trained_on(folder, command, tmp_path):
     for split in ("train", "validation"):
         (tmp_path / f"colours_{split}.tsv").write_text("the sky\tblue\nthe grass\tgreen\n")
     page = (REPOSITORY / "docs" / "extending.md").read_text("utf-8")
-    given = re.search(r"^t5x (train .*?)^```$", page, re.DOTALL | re.MULTILINE)[1]
+    arguments = re.search(r"^t5x (train .*?)^```$", page, re.DOTALL | re.MULTILINE)[1]
     seqio.TaskRegistry.remove("colours")  # of the example, which has run before
-    out = command.succeeds(*shlex.split(given.replace("\\\n", " ")))
+    out = command.succeeds(*shlex.split(arguments.replace("\\\n", " ")))
     assert "colours" in out
 
 
@@ -140,8 +140,8 @@ def test_the_users_own_judge(folder, command, tmp_path):
     tiny_models.write_judge_t5(tmp_path / "checkpoints" / "support_desk")
     rows = "grounding,response\nTea is a leaf. It is hot.,It is a leaf. It is hot.\n"
     (tmp_path / "answers.csv").write_text(rows)
-    given, _ = re.findall(r"^faith-jax (score --scorers=my_judge.*?)^```$", page, re.S | re.M)
-    command.succeeds(*shlex.split(given.replace("\\\n", " ")))
+    arguments, _ = re.findall(r"^faith-jax (score --scorers=my_judge.*?)^```$", page, re.S | re.M)
+    command.succeeds(*shlex.split(arguments.replace("\\\n", " ")))
     (row,) = map(json.loads, (tmp_path / "judged.jsonl").read_text().splitlines())
     assert row["scores"].keys() == {"my_judge", "whole"}
     assert len(row["evidence"]["my_judge"]) == 2
@@ -165,9 +165,9 @@ def test_the_table_of_judges_is_that_of_the_cards():
     page = (REPOSITORY / "docs" / "judges.md").read_text("utf-8")
     table = page.partition("## The cards")[2].partition("\n\nThe head")[0]
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
-    shown = {name: row for row in rows for name in re.findall(r"`(\w+)`", row[0])}
-    assert shown.keys() == set(preset_names())
-    for name, row in shown.items():
+    rows_by_judge = {name: row for row in rows for name in re.findall(r"`(\w+)`", row[0])}
+    assert rows_by_judge.keys() == set(preset_names())
+    for name, row in rows_by_judge.items():
         card = read_card(name)
         assert f"`{card.checkpoint}`" in row[1]
         assert row[2] == card.size

@@ -142,7 +142,7 @@ def violations(name, tree):
     """Returns one line for each import of a module that the floors do not allow."""
     if name == FACADE:
         return []
-    found = []
+    messages = []
     floor = FLOORS[room_of(name)]
     for line, target in imports(tree, lazy=True):
         top, _, rest = target.partition(".")
@@ -151,10 +151,10 @@ def violations(name, tree):
         room = room_of(rest)
         if room not in FLOORS:  # a name that faith_jax/__init__.py re-exports
             if floor < FLOORS["runs"]:
-                found.append(f"{name}:{line} imports {target} from the facade above it")
+                messages.append(f"{name}:{line} imports {target} from the facade above it")
         elif room != room_of(name) and FLOORS[room] >= floor:
-            found.append(f"{name}:{line} imports {target}, which does not stand below it")
-    return found
+            messages.append(f"{name}:{line} imports {target}, which does not stand below it")
+    return messages
 
 
 def test_every_room_has_a_floor():
@@ -165,7 +165,7 @@ def test_every_room_has_a_floor():
 
 
 def test_imports_go_downwards():
-    assert [found for name in MODULES for found in violations(name, parsed(name))] == []
+    assert [message for name in MODULES for message in violations(name, parsed(name))] == []
 
 
 def test_only_data_tasks_and_runs_know_tensorflow_and_gin():
@@ -224,8 +224,8 @@ def test_the_command_line_imports_nothing_slow_at_once():
     ],
 )
 def test_the_reader_sees_an_import_upwards(name, source, message):
-    (found,) = violations(name, ast.parse(source))
-    assert message in found
+    (violation,) = violations(name, ast.parse(source))
+    assert message in violation
 
 
 @pytest.mark.parametrize(

@@ -21,35 +21,35 @@ def units(*columns):
 
 def test_two_annotators_by_hand():
     # Four responses: yes yes, no no, no no, yes no; a fifth has one annotator, who says yes.
-    found = binary_agreement(units([1, 1], [0, 0], [0, 0], [1, 0], [1]), **FEW)
-    assert (found.responses, found.items) == (4, 4)
-    assert found.yes_share == 4 / 9
-    assert found.agreement == 3 / 4
+    agreement = binary_agreement(units([1, 1], [0, 0], [0, 0], [1, 0], [1]), **FEW)
+    assert (agreement.responses, agreement.items) == (4, 4)
+    assert agreement.yes_share == 4 / 9
+    assert agreement.agreement == 3 / 4
     # Disagreement 2 of 8 against 2 * 3 * 5 / (8 * 7) = 15/28 expected.
-    assert found.alpha == pytest.approx(1 - (2 / 8) / (15 / 28))
+    assert agreement.alpha == pytest.approx(1 - (2 / 8) / (15 / 28))
     chance = (3 / 8) ** 2 + (5 / 8) ** 2
-    assert found.kappa == pytest.approx((3 / 4 - chance) / (1 - chance))
-    assert found.f1 == pytest.approx(2 * 1 / (2 + 1))
+    assert agreement.kappa == pytest.approx((3 / 4 - chance) / (1 - chance))
+    assert agreement.f1 == pytest.approx(2 * 1 / (2 + 1))
 
 
 def test_three_annotators_count_in_pairs():
-    found = binary_agreement(units([1, 1, 0], [0, 0, 0]), **FEW)
-    assert found.agreement == pytest.approx((1 / 3 + 1) / 2)
+    agreement = binary_agreement(units([1, 1, 0], [0, 0, 0]), **FEW)
+    assert agreement.agreement == pytest.approx((1 / 3 + 1) / 2)
     # Pairs that say yes to the same, twice, over yes of either: 2 * 1 / (2 + 1 + 1).
-    assert found.f1 == pytest.approx(0.5)
+    assert agreement.f1 == pytest.approx(0.5)
 
 
 def test_different_numbers_of_annotators_have_no_kappa():
-    found = binary_agreement(units([1, 1, 0], [0, 0], [1, 1]), **FEW)
-    assert found.kappa is None
-    assert found.kappa_interval == (None, None)
-    assert found.alpha == pytest.approx(alpha_by_pairs([[1, 1, 0], [0, 0], [1, 1]]))
+    agreement = binary_agreement(units([1, 1, 0], [0, 0], [1, 1]), **FEW)
+    assert agreement.kappa is None
+    assert agreement.kappa_interval == (None, None)
+    assert agreement.alpha == pytest.approx(alpha_by_pairs([[1, 1, 0], [0, 0], [1, 1]]))
 
 
 def test_what_is_undefined_is_nan():
-    alike = binary_agreement(units([0, 0], [0, 0]), **FEW)
-    assert (alike.agreement, alike.yes_share) == (1, 0)
-    assert (alike.alpha, alike.kappa, alike.f1) == (None, None, None)
+    unanimous = binary_agreement(units([0, 0], [0, 0]), **FEW)
+    assert (unanimous.agreement, unanimous.yes_share) == (1, 0)
+    assert (unanimous.alpha, unanimous.kappa, unanimous.f1) == (None, None, None)
     single = binary_agreement(units([1], [0]), **FEW)
     assert (single.responses, single.yes_share) == (0, 0.5)
     assert single.agreement is None
@@ -89,9 +89,9 @@ def alpha_by_pairs(items):
     )
 )
 def test_alpha_is_what_its_definition_gives(responses):
-    found = binary_agreement([np.array(response).T for response in responses], resamples=1)
+    agreement = binary_agreement([np.array(response).T for response in responses], resamples=1)
     expected = alpha_by_pairs([item for response in responses for item in response])
-    assert found.alpha == pytest.approx(expected, abs=1e-12)
+    assert agreement.alpha == pytest.approx(expected, abs=1e-12)
 
 
 @given(st.integers(0, 1000))
@@ -99,26 +99,26 @@ def test_kappa_is_statsmodels(seed):
     ratings = np.random.default_rng(seed).random((5, 12)) < 0.4
     yes = ratings.sum(axis=0)
     expected = inter_rater.fleiss_kappa(np.stack([yes, 5 - yes], axis=1))
-    found = binary_agreement([ratings[:, :4], ratings[:, 4:]], resamples=1)
-    assert found.kappa == pytest.approx(expected, abs=1e-9)
+    agreement = binary_agreement([ratings[:, :4], ratings[:, 4:]], resamples=1)
+    assert agreement.kappa == pytest.approx(expected, abs=1e-9)
 
 
 def test_intervals_are_those_of_responses_drawn_whole():
     # Each response agrees in all of its words or in none: with all drawn, the share is k / 4.
     four = [[[True] * 3, [agree] * 3] for agree in (True, True, False, False)]
-    found = binary_agreement(four, resamples=4000, confidence=0.9)
-    assert found.agreement == 0.5
+    agreement = binary_agreement(four, resamples=4000, confidence=0.9)
+    assert agreement.agreement == 0.5
     # k is binomial(4, 1/2): P(k = 0) = 1/16 is more than the tail of 1/20.
-    assert found.agreement_interval == (0, 1)
+    assert agreement.agreement_interval == (0, 1)
     assert binary_agreement(four, 4000, 0.85).agreement_interval == (0.25, 0.75)
     assert binary_agreement(four, 200, 0.9, 1) == binary_agreement(four, 200, 0.9, 1)
 
 
 def test_words_that_meet_a_span():
     text = "The tea cures most colds, some say."
-    found = marked_words(text, [[(4, 13)], [(10, 15), (19, 20)], []])
+    marked = marked_words(text, [[(4, 13)], [(10, 15), (19, 20)], []])
     # tea, cures, colds, say: stop words are left out
-    assert found.tolist() == [[True, True, False, False], [False, True, True, False], [False] * 4]
+    assert marked.tolist() == [[True, True, False, False], [False, True, True, False], [False] * 4]
     beside = marked_words(text, [[(3, 4), (7, 8)]])  # the spaces around "tea"
     assert not np.any(beside)
     assert marked_words("", [[], []]).shape == (2, 0)
@@ -134,9 +134,9 @@ def test_the_table_and_the_figures():
 
     grounding = Grounding(("Calm.", "Weak."), ("pro", "con"))
     examples = {n: GroundedExample(n, grounding, (), "Tea calms.") for n in "abcd"}
-    said = {"a": ("coverage",), "d": ("coverage",)}
-    ada = [marks(name, "ada", *said.get(name, ())) for name in "abcd"]
-    ben = [marks(name, "ben", *(said.get(name, ()) if name == "a" else ())) for name in "abcd"]
+    faults = {"a": ("coverage",), "d": ("coverage",)}
+    ada = [marks(name, "ada", *faults.get(name, ())) for name in "abcd"]
+    ben = [marks(name, "ben", *(faults.get(name, ()) if name == "a" else ())) for name in "abcd"]
     table, figures = agreement_table(Annotations(examples, (*ada, *ben)), **FEW)
     rows = {row[0]: row for row in table.rows}
     first, second, third = (rows[n] for n in ("repetition", "coverage", "missing arguments"))
@@ -149,7 +149,7 @@ def test_the_table_and_the_figures():
     assert third[7].startswith("0.67 [")
     assert rows["unsupported words"][1:3] == (4, 8)
     assert [rows[name][3] for name in ("any full error", "any error")] == ["37.5", "37.5"]
-    alike = figures["marks"]["repetition"]
-    assert (alike["alpha"], alike["alpha_interval"]) == (None, (None, None))
+    figure = figures["marks"]["repetition"]
+    assert (figure["alpha"], figure["alpha_interval"]) == (None, (None, None))
     assert json.loads(json.dumps(figures))["marks"]["repetition"]["agreement"] == 1
     assert table.notes[0] == "2 annotators: 4 responses marked by 2."

@@ -17,8 +17,8 @@ FIELDS = {field: error for error, field in {**SPANS, **ARGUMENTS}.items()}
 
 def marks(name, *errors, **named):
     answers = {error: error in errors for error in ERRORS}
-    given = {error: named.get(field, ()) for field, error in FIELDS.items()}
-    return Marks("tea", name, f"s.csv:{name}", answers, given)
+    details = {error: named.get(field, ()) for field, error in FIELDS.items()}
+    return Marks("tea", name, f"s.csv:{name}", answers, details)
 
 
 def yes(label):
@@ -26,9 +26,9 @@ def yes(label):
 
 
 def test_the_majority_decides():
-    one = marks("a", "hallucination", "repetition", unsupported_spans=((0, 3),))
-    two = marks("b", "hallucination", unsupported_spans=((0, 9),))
-    label = combine_marks(ITEM, [one, two, marks("c", "coverage")])
+    first = marks("a", "hallucination", "repetition", unsupported_spans=((0, 3),))
+    second = marks("b", "hallucination", unsupported_spans=((0, 9),))
+    label = combine_marks(ITEM, [first, second, marks("c", "coverage")])
     assert yes(label) == {"hallucination"}
     assert (label.annotators, label.ties, label.named["coverage"]) == (3, (), ())
 
@@ -61,11 +61,11 @@ def test_at_least_half_of_those_who_say_yes_name_what_counts():
     group = [marks(str(i), "hallucination", unsupported_spans=span) for i, span in enumerate(spans)]
     assert combine_marks(ITEM, group).named["hallucination"] == ((4, 15),)
     named = [("con 1",), ("con 1", "con 2"), ("pro 1",)]
-    group = [marks(str(i), "coverage", missing_arguments=one) for i, one in enumerate(named)]
+    group = [marks(str(i), "coverage", missing_arguments=names) for i, names in enumerate(named)]
     assert combine_marks(ITEM, group).named["coverage"] == ("con 1",)
     # Nothing has half of the votes: all count.
     named = [("con 1",), ("con 2",), ("pro 1",)]
-    group = [marks(str(i), "coverage", missing_arguments=one) for i, one in enumerate(named)]
+    group = [marks(str(i), "coverage", missing_arguments=names) for i, names in enumerate(named)]
     assert combine_marks(ITEM, group).named["coverage"] == ("pro 1", "con 1", "con 2")
 
 
@@ -79,12 +79,12 @@ def test_shared_spans_are_the_characters_with_half_of_the_votes(named):
     group = [
         marks(str(i), "hallucination", unsupported_spans=spans) for i, spans in enumerate(named)
     ]
-    found = combine_marks(ITEM, group).named["hallucination"]
+    merged = combine_marks(ITEM, group).named["hallucination"]
     votes = [sum(any(s <= i < e for s, e in spans) for spans in named) for i in range(20)]
     expected = {i for i, count in enumerate(votes) if count and 2 * count >= len(named)}
     expected = expected or {i for i, count in enumerate(votes) if count}
-    assert [i for s, e in found for i in range(s, e)] == sorted(expected)
-    assert all(one[1] < two[0] for one, two in itertools.pairwise(found))
+    assert [i for s, e in merged for i in range(s, e)] == sorted(expected)
+    assert all(earlier[1] < later[0] for earlier, later in itertools.pairwise(merged))
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_slices_and_labels(errors, part, faithful):
 
 
 def test_rows():
-    one = marks("a", "hallucination", "coverage")
-    row = label_row(combine_marks(ITEM, [one]), {"topic": "t", "slice": "x"})
+    annotation = marks("a", "hallucination", "coverage")
+    row = label_row(combine_marks(ITEM, [annotation]), {"topic": "t", "slice": "x"})
     assert (row["topic"], row["slice"], row["label"]) == ("t", "full_organic", 0)
     assert (row["pro_arguments"], row["con_arguments"]) == (["Calm."], ["Weak.", "Wet."])
     assert (row["has_hallucination"], row["has_coverage_error"], row["repetition"]) == (1, 1, 0)
@@ -155,12 +155,12 @@ def test_the_rows_of_slices():
 
 
 def test_the_ambiguous_slice_has_the_partial_spans_and_arguments():
-    one = marks(
+    annotation = marks(
         "a",
         "partial_hallucination",
         "partial_coverage",
         partial_spans=((4, 9),),
         partly_missing_arguments=("con 1",),
     )
-    (row,) = slice_rows([combine_marks(ITEM, [one])], Slice.AMBIGUOUS_ORGANIC)
+    (row,) = slice_rows([combine_marks(ITEM, [annotation])], Slice.AMBIGUOUS_ORGANIC)
     assert (row["hallucinated_spans"], row["added_argument"]) == (((4, 9),), "Weak.")

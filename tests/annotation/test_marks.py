@@ -205,18 +205,18 @@ FILLED = dict.fromkeys(ERRORS, False)
 
 def test_sheets_are_joined(tmp_path):
     # Each annotator filled their own copy of a sheet for both, and a third row has no name.
-    one = sheet(tmp_path / "1.jsonl", ("ada", FILLED), ("ben", {}), ("", {}))
-    two = sheet(tmp_path / "2.jsonl", ("ada", {}), ("ben", FILLED), ("eve", {"note": " "}))
-    found = read_annotations([one, two])
-    assert [(marks.id, marks.annotator) for marks in found.marks] == [
+    sheet_1 = sheet(tmp_path / "1.jsonl", ("ada", FILLED), ("ben", {}), ("", {}))
+    sheet_2 = sheet(tmp_path / "2.jsonl", ("ada", {}), ("ben", FILLED), ("eve", {"note": " "}))
+    annotations = read_annotations([sheet_1, sheet_2])
+    assert [(marks.id, marks.annotator) for marks in annotations.marks] == [
         ("tea", "ada"),
         ("tea", "ben"),
     ]
-    assert found.examples == {"tea": ITEM}
-    assert found.annotators() == ("ada", "ben")
-    assert found.empty == (f"{two}:3",)
+    assert annotations.examples == {"tea": ITEM}
+    assert annotations.annotators() == ("ada", "ben")
+    assert annotations.empty == (f"{sheet_2}:3",)
     with pytest.raises(InputError, match=r"2\.jsonl:3: not annotated yet, .*of 1 such row; fill"):
-        read_annotations([one, two], complete=True)
+        read_annotations([sheet_1, sheet_2], complete=True)
 
 
 @pytest.mark.parametrize(
@@ -240,19 +240,19 @@ def test_sheets_are_joined(tmp_path):
     ],
 )
 def test_sheets_that_do_not_match(tmp_path, second, message):
-    one = sheet(tmp_path / "1.jsonl", ("ada", FILLED))
-    two = sheet(tmp_path / "2.jsonl", second)
+    sheet_1 = sheet(tmp_path / "1.jsonl", ("ada", FILLED))
+    sheet_2 = sheet(tmp_path / "2.jsonl", second)
     with pytest.raises(InputError, match=message):
-        read_annotations([one, two])
+        read_annotations([sheet_1, sheet_2])
 
 
 def test_sheets_must_be_of_the_input(tmp_path):
     path = sheet(tmp_path / "1.jsonl", ("ada", FILLED))
-    other = GroundedExample("tea", ITEM.grounding, ITEM.history, "Another text.")
+    other_item = GroundedExample("tea", ITEM.grounding, ITEM.history, "Another text.")
     with pytest.raises(InputError, match=r"field 'response': expected .*as in --input, got"):
-        read_annotations([path], {"tea": other})
+        read_annotations([path], {"tea": other_item})
     with pytest.raises(InputError, match=r"'tea' is not in --input. Did you mean 'tee'?.*as text"):
-        read_annotations([path], {"tee": other})
+        read_annotations([path], {"tee": other_item})
 
 
 def test_line_ends_that_a_program_changed_are_no_other_text(tmp_path):
@@ -262,8 +262,8 @@ def test_line_ends_that_a_program_changed_are_no_other_text(tmp_path):
         "unsupported_spans": ["cures colds.\r\n("],
     }
     path = sheet(tmp_path / "1.jsonl", ("ada", FILLED | {"hallucination": True} | changed))
-    found = read_annotations([path], {"tea": original})
-    ((start, end),) = found.marks[0].named["hallucination"]
+    annotations = read_annotations([path], {"tea": original})
+    ((start, end),) = annotations.marks[0].named["hallucination"]
     assert original.response[start:end] == "cures colds.\n("
 
 
@@ -274,8 +274,8 @@ def test_marks_are_read_back(tmp_path):
     marks = Marks("tea", "ada", "s.csv:2", answers, named, "So.")
     path = tmp_path / "marks.jsonl"
     path.write_text(json.dumps(marks_row(marks)))
-    (found,) = read_marks(path, {"tea": ITEM}).marks
-    assert found == Marks("tea", "ada", f"{path}:1", answers, named, "So.")
+    (read_back,) = read_marks(path, {"tea": ITEM}).marks
+    assert read_back == Marks("tea", "ada", f"{path}:1", answers, named, "So.")
     assert marks_row(marks)["place"] == "s.csv:2"
 
 

@@ -54,22 +54,22 @@ def judged(capsys, tmp_path):
     """Fills in sheets as judges; returns status, figures, agreement, text and errors."""
 
     def run(questions, corpus, systems, answers_of, *more):
-        given, sheet = tmp_path / "scores.jsonl", tmp_path / "judged.csv"
-        write_responses(given, corpus, systems)
-        write = (f"--input={given}", f"--output={sheet}", f"--annotators={','.join(NAMES)}")
+        scores, sheet = tmp_path / "scores.jsonl", tmp_path / "judged.csv"
+        write_responses(scores, corpus, systems)
+        write = (f"--input={scores}", f"--output={sheet}", f"--annotators={','.join(NAMES)}")
         about = f"--questions={questions}"
         assert main(["annotate", "write", about, "--overwrite", *write]) == 0
         fill(sheet, answers_of)
         capsys.readouterr()
         figures = tmp_path / "figures.json"
-        told = [about, f"--input={given}", f"--json={figures}", *more]
-        status = main(["annotate", "ratings", str(sheet), *told])
+        arguments = [about, f"--input={scores}", f"--json={figures}", *more]
+        status = main(["annotate", "ratings", str(sheet), *arguments])
         out, err = capsys.readouterr()
         if status:
             return status, {}, {}, out, err.strip()
-        found = json.loads(figures.read_text())
-        rows = {(row["system"], row["column"]): row for row in found["rows"]}
-        agreed = {row["figure"]: row for row in found["agreement"]}
+        report = json.loads(figures.read_text())
+        rows = {(row["system"], row["column"]): row for row in report["rows"]}
+        agreed = {row["figure"]: row for row in report["agreement"]}
         return status, rows, agreed, out, err.strip()
 
     return run
@@ -169,9 +169,9 @@ def test_systems_are_compared_on_rows_that_are_judged_for_all(judged):
 
 
 def test_judges_see_no_system_and_systems_take_turns(capsys, tmp_path):
-    given, sheet = tmp_path / "scores.jsonl", tmp_path / "sheet.csv"
-    write_responses(given, "faithdial", ("a", "b", "c"))
-    arguments = ["--questions=faithdial", f"--input={given}", f"--output={sheet}", "--sample=5"]
+    scores, sheet = tmp_path / "scores.jsonl", tmp_path / "sheet.csv"
+    write_responses(scores, "faithdial", ("a", "b", "c"))
+    arguments = ["--questions=faithdial", f"--input={scores}", f"--output={sheet}", "--sample=5"]
     assert main(["annotate", "write", *arguments]) == 0
     rows = fill(sheet, lambda *_: {})
     assert len({row["id"] for row in rows}) == len(rows) == 15
@@ -215,14 +215,14 @@ def test_bad_arguments(capsys, judged, tmp_path):
     systems, answers = ("likelihood", "pmi"), pmi_answers(True)
     *_, error = judged("pmi_decode", "mine", systems, answers, "--baseline=pmy")
     assert "There is no system 'pmy'. Did you mean 'pmi'?" in error
-    given, sheet = tmp_path / "scores.jsonl", tmp_path / "judged.csv"
+    scores, sheet = tmp_path / "scores.jsonl", tmp_path / "judged.csv"
     for questions, inputs, message in (
-        ("faithdial", [given], "missing: interpretable, verdict"),
-        ("pmi_decode", [given, given], "pmi has two responses to this row of mine"),
-        ("pmi_decod", [given], "pmi_decod"),
+        ("faithdial", [scores], "missing: interpretable, verdict"),
+        ("pmi_decode", [scores, scores], "pmi has two responses to this row of mine"),
+        ("pmi_decod", [scores], "pmi_decod"),
     ):
-        told = [f"--questions={questions}", *(f"--input={path}" for path in inputs)]
-        status = main(["annotate", "ratings", str(sheet), *told])
+        arguments = [f"--questions={questions}", *(f"--input={path}" for path in inputs)]
+        status = main(["annotate", "ratings", str(sheet), *arguments])
         error = capsys.readouterr().err
         assert status == 2
         assert message in error.replace("likelihood has", "pmi has")
@@ -231,7 +231,7 @@ def test_bad_arguments(capsys, judged, tmp_path):
 def test_alpha_of_yes_and_no_is_the_nominal_one():
     generator = np.random.default_rng(0)
     ratings = [generator.integers(0, 2, size).tolist() for size in (1, 2, 3, 3, 4, 2, 5)]
-    columns = [np.array(them)[:, None] for them in ratings]
+    columns = [np.array(rater)[:, None] for rater in ratings]
     expected = binary_agreement(columns, resamples=100).alpha
     assert interval_alpha(ratings) == pytest.approx(expected)
     # Differences of two scales agree with the definition: 1 - Do / De, of pairs.

@@ -24,19 +24,19 @@ def infer_row(query, pro, con, **fields):
 def test_rows_of_infer_get_their_arguments_back(tmp_path):
     pro, con = [TOPIC.pro[2].text, TOPIC.pro[0].text], [TOPIC.con[1].text]
     row = infer_row(TOPIC.question, pro, con, prediction="So.", target="Gold.", log_prob=-1.5)
-    (found,) = read(tmp_path, row)
-    assert found.example.grounding == Grounding((*pro, *con), ("pro", "pro", "con"))
-    assert (found.example.history, found.example.response) == ((TOPIC.question,), "So.")
-    assert found.fields == {"target": "Gold.", "log_prob": -1.5}
-    assert not found.by_sentence
+    (response,) = read(tmp_path, row)
+    assert response.example.grounding == Grounding((*pro, *con), ("pro", "pro", "con"))
+    assert (response.example.history, response.example.response) == ((TOPIC.question,), "So.")
+    assert response.fields == {"target": "Gold.", "log_prob": -1.5}
+    assert not response.by_sentence
 
 
 def test_arguments_of_unknown_topics_are_sentences(tmp_path):
     row = infer_row("Tea?", ["It calms. It warms."], ["It stains."], prediction="So.")
-    (found,) = read(tmp_path, row)
+    (response,) = read(tmp_path, row)
     texts = ("It calms.", "It warms.", "It stains.")
-    assert found.example.grounding == Grounding(texts, ("pro", "pro", "con"))
-    assert found.by_sentence
+    assert response.example.grounding == Grounding(texts, ("pro", "pro", "con"))
+    assert response.by_sentence
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_arguments_of_unknown_topics_are_sentences(tmp_path):
 )
 def test_responses_in_the_form_of_their_inputs_lose_it(tmp_path, prediction, response):
     row = infer_row("Tea?", ["It calms."], ["It stains."], prediction=prediction)
-    (found,) = read(tmp_path, row)
-    assert found.example.response == response
+    (read_back,) = read(tmp_path, row)
+    assert read_back.example.response == response
 
 
 def test_topics_of_ones_own_tell_arguments_apart(tmp_path):
@@ -54,8 +54,8 @@ def test_topics_of_ones_own_tell_arguments_apart(tmp_path):
     topic |= {"pro": ["It calms.", "It calms. It {warms}."], "con": ["It stains."]}
     (tmp_path / "topics.jsonl").write_text(json.dumps(topic))
     row = infer_row("Tea?", topic["pro"][::-1], topic["con"], prediction="So.")
-    (found,) = read(tmp_path, row, knowledge=str(tmp_path))
-    assert [list(found.example.grounding.of(side)) for side in ("pro", "con")] == [
+    (response,) = read(tmp_path, row, knowledge=str(tmp_path))
+    assert [list(response.example.grounding.of(side)) for side in ("pro", "con")] == [
         topic["pro"][::-1],
         topic["con"],
     ]
@@ -70,21 +70,21 @@ def test_told_apart_goes_back_where_the_first_choice_leads_nowhere():
 @pytest.mark.parametrize("name", ["response", "generated_text", "prediction"])
 def test_rows_with_arguments(tmp_path, name):
     row = {"id": 7, "query": "Tea?", "pro_arguments": ["a", "b"], "con_arguments": "c", name: " r "}
-    (found,) = read(tmp_path, row | {"topic": "t", "label": "odd"})
-    example = found.example
+    (response,) = read(tmp_path, row | {"topic": "t", "label": "odd"})
+    example = response.example
     assert example.grounding == Grounding(("a", "b", "c"), ("pro", "pro", "con"))
     assert (example.id, example.history, example.response) == ("7", ("Tea?",), "r")
-    assert found.fields == {"topic": "t"}
+    assert response.fields == {"topic": "t"}
 
 
 def test_rows_of_score(tmp_path):
     row = {"id": "1", "corpus": "c", "grounding": ["a", "b"], "perspectives": ["pro", "con"]}
     row |= {"history": ["Tea?"], "generated_text": "r", "label": None, "fields": {"topic": "t"}}
     row |= {"scores": {"s": 0.5}, "words": {}, "cut_tokens": {"s": 0}, "cut": {}}
-    (found,) = read(tmp_path, row)
-    assert found.example.grounding == Grounding(("a", "b"), ("pro", "con"))
-    assert found.example.history == ("Tea?",)
-    assert found.fields == {"topic": "t", "corpus": "c"}
+    (response,) = read(tmp_path, row)
+    assert response.example.grounding == Grounding(("a", "b"), ("pro", "con"))
+    assert response.example.history == ("Tea?",)
+    assert response.fields == {"topic": "t", "corpus": "c"}
 
 
 def test_a_grounding_without_sides(tmp_path):

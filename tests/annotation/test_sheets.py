@@ -100,8 +100,8 @@ def test_other_separators_and_blank_rows_are_read(tmp_path, delimiter):
     with open(tmp_path / "sheet.csv", "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter=delimiter)
         marks = ["yes", *["no"] * 5, "Some; say, so", "", ""]
-        told = ["tea", "ada", "Tea?", "pro 1: Calm.\ncon 1: Weak.", "'=Some say so."]
-        writer.writerows([COLUMNS, told + marks, [""] * len(COLUMNS)])
+        cells = ["tea", "ada", "Tea?", "pro 1: Calm.\ncon 1: Weak.", "'=Some say so."]
+        writer.writerows([COLUMNS, cells + marks, [""] * len(COLUMNS)])
     (row,) = read_sheet(tmp_path / "sheet.csv")
     assert row.example == TEA
     assert row.marks["unsupported_spans"] == "Some; say, so"

@@ -69,8 +69,8 @@ def random_tensors(config=CONFIG, dtype=np.float32, seed=0):
 
     def draw(shape):
         numbers = rng.integers(0, np.iinfo(bits).max, shape, bits, endpoint=True)
-        found = numbers.view(dtype)
-        return np.where(np.isfinite(found.astype(np.float32)), found, found.dtype.type(0.75))
+        values = numbers.view(dtype)
+        return np.where(np.isfinite(values.astype(np.float32)), values, values.dtype.type(0.75))
 
     return {name: draw(shape) for name, shape in tensor_shapes(config).items()}
 
@@ -96,12 +96,12 @@ def write_folder(folder, tensors, config=CONFIG, shards=1):
 
 def stored(folder):
     """Returns {name: (dtype, shape, bytes)} of a folder's tensors, read by `safetensors`."""
-    found = {}
+    stored_tensors = {}
     for file in sorted(folder.glob("*.safetensors")):
         for name, tensor in safetensors.deserialize(file.read_bytes()):
-            assert name not in found
-            found[name] = (tensor["dtype"], tuple(tensor["shape"]), bytes(tensor["data"]))
-    return found
+            assert name not in stored_tensors
+            stored_tensors[name] = (tensor["dtype"], tuple(tensor["shape"]), bytes(tensor["data"]))
+    return stored_tensors
 
 
 def write_t5x(folder, params, in_file=("scale",), chunks=2):
@@ -119,8 +119,8 @@ def write_t5x(folder, params, in_file=("scale",), chunks=2):
             "chunks": [max(1, n // chunks) for n in array.shape],
         }
         spec = {"driver": "zarr", "dtype": array.dtype.name, "metadata": metadata}
-        here = {"kvstore": {"driver": "file", "path": f"{folder / place}/"}}
-        tensorstore.open(spec | here, create=True).result().write(array).result()
+        driver_spec = {"kvstore": {"driver": "file", "path": f"{folder / place}/"}}
+        tensorstore.open(spec | driver_spec, create=True).result().write(array).result()
         # T5X writes the path relative to the checkpoint.
         target[name] = spec | {"kvstore": {"driver": "file", "path": f"{place}/"}}
     state = {"state": {"step": np.int32(7)}, "target": unflatten(target)}

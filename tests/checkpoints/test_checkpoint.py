@@ -49,13 +49,13 @@ def test_unstack_layers_is_the_inverse_of_stack_layers(stacks, seed):
 
 
 def test_content_hash_does_not_depend_on_form():
-    known = content_hash(PARAMS)
-    assert len(known) == 64
-    assert content_hash(stack_layers(PARAMS)) == known
-    assert content_hash(dict(reversed(PARAMS.items()))) == known
-    assert content_hash(PARAMS | {"encoder_prompt": {"embedding": np.ones((5, 8))}}) == known
+    digest = content_hash(PARAMS)
+    assert len(digest) == 64
+    assert content_hash(stack_layers(PARAMS)) == digest
+    assert content_hash(dict(reversed(PARAMS.items()))) == digest
+    assert content_hash(PARAMS | {"encoder_prompt": {"embedding": np.ones((5, 8))}}) == digest
     turned = {n: np.asfortranarray(a) for n, a in flatten(PARAMS).items()}
-    assert content_hash(unflatten(turned)) == known
+    assert content_hash(unflatten(turned)) == digest
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ HASH = "f0ac389db69447fdd35a1632145619770b004383d804cad3c11ca6a14247e3d1"
 @pytest.mark.parametrize("scan", [False, True])
 def test_expected_shapes_are_those_of_the_parameters(scan):
     params = stack_layers(PARAMS) if scan else PARAMS
-    found = expected_shapes(TINY.replace(scan_layers=scan))
-    assert found == {name: array.shape for name, array in flatten(params).items()}
+    shapes = expected_shapes(TINY.replace(scan_layers=scan))
+    assert shapes == {name: array.shape for name, array in flatten(params).items()}
     check_params(TINY.replace(scan_layers=scan), params)
 
 
@@ -97,9 +97,9 @@ def test_check_params_names_the_parameter():
     without = {n: a for n, a in flat.items() if n != name}
     with pytest.raises(CheckpointError, match=rf"here: the parameter {name} \(8, 16\) is missing"):
         check_params(TINY, unflatten(without), "here")
-    other = flat | {name: flat[name].T}
+    transposed = flat | {name: flat[name].T}
     with pytest.raises(CheckpointError, match=rf"{name} has the shape \(16, 8\) .* \(8, 16\)"):
-        check_params(TINY, unflatten(other))
+        check_params(TINY, unflatten(transposed))
     more = flat | {"encoder/bias": np.ones(3)}
     with pytest.raises(CheckpointError, match=r"encoder/bias \(3,\) is not one of the model's"):
         check_params(TINY, unflatten(more))

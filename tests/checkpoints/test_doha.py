@@ -56,7 +56,7 @@ def test_the_knowledge_attention_begins_as_a_copy(bart, scanned):
     new = set(after) - set(before)
     parts = {part for name in new for part in name.split("/")}
     assert {"knowledge_attention", "post_knowledge_attention_layer_norm"} <= parts
-    of_ours = {ours: theirs for theirs, ours in COPIED.items()}
+    of_ours = {ours: source for source, ours in COPIED.items()}
     for name in new:
         first = "/".join(of_ours.get(part, part) for part in name.split("/"))
         np.testing.assert_array_equal(after[name], before[first])
@@ -68,12 +68,12 @@ def test_a_decoder_layer_attends_to_both_inputs_in_turn(bart):
     """The first layer in parts: the second attention continues from the output of the first."""
     module, params = tiny.model_and_params(BART)
     doha = doha_from_bart(bart)
-    found = EncoderDecoderModel(doha.config, doha.params).logits(
+    logits = EncoderDecoderModel(doha.config, doha.params).logits(
         (CONTEXTS, KNOWLEDGE), CONTEXTS[:, :2]
     )
     with jax.numpy_rank_promotion("allow"):  # written as the formulas are
         expected = jax.jit(by_its_parts, static_argnums=0)(module, params)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
 
 
 def by_its_parts(module, params):
@@ -142,8 +142,8 @@ def test_generation_follows_both_inputs(trained):
     np.testing.assert_array_equal(tokens, logits.argmax(-1))
     log_probs = np.take_along_axis(np.asarray(jax.nn.log_softmax(logits)), tokens[..., None], -1)
     np.testing.assert_allclose(log_probs[..., 0].sum(1), result.log_prob, rtol=1e-4)
-    other = model.logits((CONTEXTS, CONTEXTS), tokens)
-    assert np.abs(other - model.logits(pair, tokens)).max() > 1e-2
+    changed = model.logits((CONTEXTS, CONTEXTS), tokens)
+    assert np.abs(changed - model.logits(pair, tokens)).max() > 1e-2
     beams = model.decode(pair, max_length=6, num_beams=3, num_return=3, length_penalty=0.0)
     assert np.all(np.diff(beams.score, axis=1) <= 0)
     # An example's beams are its own, wherever it stands in the batch.
@@ -161,9 +161,9 @@ def test_what_is_exported_is_read_again(tmp_path, trained):
     write_huggingface(trained, tmp_path / "published")
     write_native(trained, tmp_path / "ours")
     for name in ("published", "ours"):
-        found = open_checkpoint(tmp_path / name)
-        assert found.config.knowledge_attention
-        first, second = flatten(found.params), flatten(trained.params)
+        exported = open_checkpoint(tmp_path / name)
+        assert exported.config.knowledge_attention
+        first, second = flatten(exported.params), flatten(trained.params)
         assert first.keys() == second.keys()
         assert all(np.array_equal(first[n], second[n]) for n in first)
 

@@ -63,12 +63,12 @@ def test_it_tells_all_arguments_as_two_views(mini):
     vocabulary = load_vocabulary()
     inputs = templates.npov_generate_inputs(QUERY, PRO, CON)
     tokens = np.asarray([[*vocabulary.encode(inputs), 1]])
-    found = mini.decode(tokens, max_length=96)
-    text = vocabulary.decode([int(token) for token in found.tokens[0][: int(found.length[0])]])
+    result = mini.decode(tokens, max_length=96)
+    text = vocabulary.decode([int(token) for token in result.tokens[0][: int(result.length[0])]])
     response = templates.npov_response(text)
     assert response.endswith(".")
-    told = tell_arguments(response, [*PRO, *CON], QUERY)
-    assert (told.recall(1), told.precision(1)) == (1, 1), response
+    coverage = tell_arguments(response, [*PRO, *CON], QUERY)
+    assert (coverage.recall(1), coverage.precision(1)) == (1, 1), response
     pro, con = response.index(PRO[0][7:]), response.index(CON[0][4:])
     assert re.search(r"\b(Supporters|Proponents|Advocates|Those|Some)\b", response[:pro])
     assert re.search(r"\b([Oo]pponents|[Cc]ritics|[Tt]hose|[Oo]thers?)\b", response[pro:con])
@@ -76,15 +76,15 @@ def test_it_tells_all_arguments_as_two_views(mini):
 
 def test_mini_nli_tells_what_is_added_and_what_is_left_out():
     link = "Supporters say that", "Opponents, however, argue:"
-    told = f"{link[0]} {PRO[0][:1].lower()}{PRO[0][1:]} {PRO[1]} {link[1]} {CON[0]} {CON[1]}"
-    added = told.replace(PRO[1], f"{PRO[1]} Its wheel could give power to forty houses.")
-    left_out = told.replace(PRO[1], "")
-    responses, arguments = [told, added, left_out], {"pro": PRO, "con": CON}
+    text = f"{link[0]} {PRO[0][:1].lower()}{PRO[0][1:]} {PRO[1]} {link[1]} {CON[0]} {CON[1]}"
+    added = text.replace(PRO[1], f"{PRO[1]} Its wheel could give power to forty houses.")
+    left_out = text.replace(PRO[1], "")
+    responses, arguments = [text, added, left_out], {"pro": PRO, "con": CON}
     for name, worse in (("hallucination", 1), ("coverage", 2)):
         scorer = faith_jax.load_scorer(f"npov_nli_{name}", model="mini_nli")
-        found = [s.value for s in scorer.score([arguments] * 3, responses, [[QUERY]] * 3)]
-        assert found[worse] < 0.1
-        assert min(value for place, value in enumerate(found) if place != worse) > 0.9
+        values = [s.value for s in scorer.score([arguments] * 3, responses, [[QUERY]] * 3)]
+        assert values[worse] < 0.1
+        assert min(value for place, value in enumerate(values) if place != worse) > 0.9
 
 
 def test_mini_nli_verifies_claims_of_the_sample():

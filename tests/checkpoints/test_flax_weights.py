@@ -20,38 +20,38 @@ from tests.checkpoints.synthetic import CONFIG, TIED, tensor_shapes
 QUERY = "encoder.block.1.layer.0.SelfAttention.q.weight"
 
 
-def equal(found, expected):
-    found, expected = ({n: np.asarray(a) for n, a in flatten(x).items()} for x in (found, expected))
-    assert sorted(found) == sorted(expected)
+def equal(tree, expected):
+    tree, expected = ({n: np.asarray(a) for n, a in flatten(x).items()} for x in (tree, expected))
+    assert sorted(tree) == sorted(expected)
     for name, array in expected.items():
-        assert found[name].dtype == array.dtype, name
-        assert found[name].tobytes() == array.tobytes(), name
+        assert tree[name].dtype == array.dtype, name
+        assert tree[name].tobytes() == array.tobytes(), name
 
 
 @pytest.mark.parametrize(("config", "shards"), [(CONFIG, 3), (TIED, 1)])
 def test_a_t5_of_flax_is_the_same_model(tmp_path, config, shards):
     tensors = draw(tensor_shapes(config))
-    theirs = open_checkpoint(write(tmp_path / "pt", config, tensors))
+    from_pt = open_checkpoint(write(tmp_path / "pt", config, tensors))
     folder = write_flax(tmp_path / "flax", config, tensors, shards)
     assert is_huggingface(folder)
     opened = open_checkpoint(folder)
-    assert (opened.config, opened.family) == (theirs.config, "t5")
-    equal(opened.params, theirs.params)
+    assert (opened.config, opened.family) == (from_pt.config, "t5")
+    equal(opened.params, from_pt.params)
 
 
 @pytest.mark.parametrize("case", ["bart_plain", "gpt2_inner_relu", "bloom_3_heads"])
 def test_other_families_of_flax(tmp_path, case):
     config, tensors = family_folders.config_of(case), draw(family_folders.shapes_of(case))
-    theirs = open_checkpoint(write(tmp_path / "pt", config, tensors))
+    from_pt = open_checkpoint(write(tmp_path / "pt", config, tensors))
     opened = open_checkpoint(write_flax(tmp_path / "flax", config, tensors))
-    assert opened.config == theirs.config
-    equal(opened.params, theirs.params)
+    assert opened.config == from_pt.config
+    equal(opened.params, from_pt.params)
 
 
 def test_dtypes_are_kept(tmp_path):
     tensors = {n: a.astype(ml_dtypes.bfloat16) for n, a in draw(tensor_shapes()).items()}
-    theirs = open_checkpoint(write(tmp_path / "pt", CONFIG, tensors))
-    equal(open_checkpoint(write_flax(tmp_path / "flax", CONFIG, tensors)).params, theirs.params)
+    from_pt = open_checkpoint(write(tmp_path / "pt", CONFIG, tensors))
+    equal(open_checkpoint(write_flax(tmp_path / "flax", CONFIG, tensors)).params, from_pt.params)
 
 
 def test_a_level_of_params(tmp_path):
@@ -87,9 +87,9 @@ def test_safetensors_come_first_and_pickles_last(tmp_path):
         ),
         tensors[QUERY].T,
     )
-    others = draw(tensor_shapes(), seed=1)
-    opened = open_checkpoint(write(folder, CONFIG, others))
-    equal(opened.params["token_embedder"], {"embedding": others["shared.weight"]})
+    other_tensors = draw(tensor_shapes(), seed=1)
+    opened = open_checkpoint(write(folder, CONFIG, other_tensors))
+    equal(opened.params["token_embedder"], {"embedding": other_tensors["shared.weight"]})
 
 
 # Bad input.

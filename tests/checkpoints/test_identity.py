@@ -56,11 +56,11 @@ def of_t5x(folder):
 def test_a_copy_is_the_same_and_a_change_is_not(tmp_path, write, step):
     weights = write(tmp_path / "one")
     (tmp_path / "one" / "manifest.json").unlink(missing_ok=True)
-    found = checkpoint_digest(tmp_path / "one")
-    assert found["step"] == step
+    digest = checkpoint_digest(tmp_path / "one")
+    assert digest["step"] == step
     shutil.copytree(tmp_path / "one", tmp_path / "copy", copy_function=shutil.copyfile)
     (tmp_path / "copy" / "README.md").write_text("A note.")
-    assert checkpoint_digest(tmp_path / "copy") == found
+    assert checkpoint_digest(tmp_path / "copy") == digest
     stamp = checkpoint_stamp(tmp_path / "one")
     (tmp_path / "one" / "README.md").write_text("A note.")
     assert checkpoint_stamp(tmp_path / "one") == stamp
@@ -69,7 +69,7 @@ def test_a_copy_is_the_same_and_a_change_is_not(tmp_path, write, step):
     changed = bytearray(largest.read_bytes())
     changed[-1] ^= 1
     largest.write_bytes(changed)
-    assert checkpoint_digest(tmp_path / "one")["digest"] != found["digest"]
+    assert checkpoint_digest(tmp_path / "one")["digest"] != digest["digest"]
     path, stamps = checkpoint_stamp(tmp_path / "one")
     assert path == stamp[0] == str(tmp_path / "one")
     assert stamps != stamp[1]
@@ -110,7 +110,7 @@ def test_the_model_counts_and_its_place_does_not(tmp_path):
     assert len(stamps) > 2  # a model that was opened is opened again
     assert digests[0] == first
     assert digests[1] == digests[2]
-    assert len({it["digest"] for it in digests}) == 3
+    assert len({entry["digest"] for entry in digests}) == 3
     write_model_json(run, Checkpoint(TINY.replace(max_positions=77), {}))
     assert checkpoint_digest(run) != first
 
@@ -124,9 +124,9 @@ def test_fields_that_a_later_version_adds_do_not_count(tmp_path, monkeypatch):
 
 
 def test_an_embedded_model():
-    found = checkpoint_digest("mini")
-    assert found["step"] is None
-    assert found == checkpoint_digest(pin_step("mini", None))
+    digest = checkpoint_digest("mini")
+    assert digest["step"] is None
+    assert digest == checkpoint_digest(pin_step("mini", None))
     assert opened_path("mini") == "mini"
 
 

@@ -32,8 +32,8 @@ def recorded(array):
 
 def split(array, count, groups):
     """Returns the parts of outputs [groups, count, width]."""
-    apart = array.reshape(*array.shape[:-1], groups, count, -1)
-    return [apart[..., i, :].reshape(*array.shape[:-1], -1) for i in range(count)]
+    grouped = array.reshape(*array.shape[:-1], groups, count, -1)
+    return [grouped[..., i, :].reshape(*array.shape[:-1], -1) for i in range(count)]
 
 
 CASES = {
@@ -58,14 +58,14 @@ CASES = {
 @given(data=st.data())
 def test_any_part_of_any_change(name, data):
     change, expected = CASES[name]
-    found, whole = change(lazy(NUMBERS)), expected(NUMBERS)
-    assert (found.shape, found.dtype, found.size) == (whole.shape, whole.dtype, whole.size)
-    np.testing.assert_array_equal(np.asarray(found), whole)
+    part, whole = change(lazy(NUMBERS)), expected(NUMBERS)
+    assert (part.shape, part.dtype, part.size) == (whole.shape, whole.dtype, whole.size)
+    np.testing.assert_array_equal(np.asarray(part), whole)
     box = []
     for size in whole.shape:
         start = data.draw(st.integers(0, size))
         box.append(slice(start, data.draw(st.integers(start, size))))
-    np.testing.assert_array_equal(found[tuple(box)], whole[tuple(box)])
+    np.testing.assert_array_equal(part[tuple(box)], whole[tuple(box)])
 
 
 def test_no_more_is_read_than_a_part_needs():
@@ -84,10 +84,10 @@ def test_every_bfloat16_becomes_the_float32_that_it_is(dtype):
     bits = np.arange(2**16, dtype=np.uint16).view(ml_dtypes.bfloat16).reshape(256, 256)
     for array in (bits, bits.T):
         with np.errstate(over="ignore"):
-            found, expected = cast(array, np.dtype(dtype)), array.astype(dtype)
-        assert found.dtype == expected.dtype
+            actual, expected = cast(array, np.dtype(dtype)), array.astype(dtype)
+        assert actual.dtype == expected.dtype
         is_nan = expected != expected
-        assert ((found != found) == is_nan).all()
-        assert found[~is_nan].tobytes() == expected[~is_nan].tobytes()
+        assert ((actual != actual) == is_nan).all()
+        assert actual[~is_nan].tobytes() == expected[~is_nan].tobytes()
     same = np.float32([1, 2])
     assert cast(same, np.dtype(np.float32)) is same

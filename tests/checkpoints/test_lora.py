@@ -65,11 +65,11 @@ def write_lora(folder, shapes, changes=None, modules=MODULES, rank=2, dtype=np.f
     return products
 
 
-def close(found, expected):
-    found, expected = ({n: np.asarray(a) for n, a in flatten(x).items()} for x in (found, expected))
-    assert sorted(found) == sorted(expected)
+def close(tree, expected):
+    tree, expected = ({n: np.asarray(a) for n, a in flatten(x).items()} for x in (tree, expected))
+    assert sorted(tree) == sorted(expected)
     for name, array in expected.items():
-        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(tree[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -143,14 +143,14 @@ def test_an_output_layer_that_was_tied(tmp_path):
     """The output layer is then separate, and the embedding may change as well."""
     tensors = draw(tensor_shapes(TIED))
     base = write(tmp_path / "base", TIED, tensors)
-    own = {name: 2 * tensors["shared.weight"] for name in ("shared.weight", "lm_head.weight")}
-    own["lm_head.weight"] = own["lm_head.weight"] + 1
-    write_lora(tmp_path / "lora", tensor_shapes(TIED), modules=MODULES[:1], more=own)
+    untied = {name: 2 * tensors["shared.weight"] for name in ("shared.weight", "lm_head.weight")}
+    untied["lm_head.weight"] = untied["lm_head.weight"] + 1
+    write_lora(tmp_path / "lora", tensor_shapes(TIED), modules=MODULES[:1], more=untied)
     products = write_lora(tmp_path / "head", {"lm_head.weight": (24, 6)}, modules=["lm_head"])
     changed = {"lm_head.weight": tensors["shared.weight"] + 8 * products["lm_head.weight"]}
     product = write_lora(tmp_path / "q", tensor_shapes(TIED), modules=MODULES[:1])
-    own |= {name: tensors[name] + 8 * array for name, array in product.items()}
-    for name, expected_tensors in {"lora": own, "head": changed}.items():
+    untied |= {name: tensors[name] + 8 * array for name, array in product.items()}
+    for name, expected_tensors in {"lora": untied, "head": changed}.items():
         expected = open_checkpoint(write(tmp_path / f"as_{name}", TIED, tensors | expected_tensors))
         opened = open_checkpoint(tmp_path / name, base=str(base))
         assert opened.config == expected.config
@@ -162,13 +162,13 @@ def test_tokens_that_were_added_to_the_base(tmp_path):
     """The adapter then has the embedding and the output layer, maybe under a wrapper's names."""
     tensors = draw(tensor_shapes())
     base = write(tmp_path / "base", CONFIG, tensors)
-    own = draw({"shared.weight": (27, 6), "lm_head.weight": (27, 6)})
-    wrapped = {name.replace(".weight", ".modules_to_save.weight"): own[name] for name in own}
-    for folder, more in {"lora": own, "wrapped": wrapped}.items():
+    rows = draw({"shared.weight": (27, 6), "lm_head.weight": (27, 6)})
+    wrapped = {name.replace(".weight", ".modules_to_save.weight"): rows[name] for name in rows}
+    for folder, more in {"lora": rows, "wrapped": wrapped}.items():
         products = write_lora(tmp_path / folder, tensor_shapes(), modules=MODULES[:1], more=more)
         added = {name: tensors[name] + 8 * product for name, product in products.items()}
         config = CONFIG | {"vocab_size": 27}
-        expected = open_checkpoint(write(tmp_path / f"as_{folder}", config, tensors | own | added))
+        expected = open_checkpoint(write(tmp_path / f"as_{folder}", config, tensors | rows | added))
         opened = open_checkpoint(tmp_path / folder, base=str(base))
         assert opened.config == expected.config
         close(opened.params, expected.params)
@@ -189,8 +189,8 @@ def test_a_new_classification_head(tmp_path):
     write_lora(tmp_path / "lora", shapes, changes, [module], more=draw(head))
     opened = open_checkpoint(tmp_path / "lora", base=str(base))
     assert opened.config.label_names == ("LABEL_0", "LABEL_1", "LABEL_2")
-    found = np.asarray(opened.params["classifier"]["out"]["kernel"])
-    np.testing.assert_array_equal(found.T, draw(head)["classifier.out_proj.weight"])
+    kernel = np.asarray(opened.params["classifier"]["out"]["kernel"])
+    np.testing.assert_array_equal(kernel.T, draw(head)["classifier.out_proj.weight"])
     del head["classifier.dense.bias"]
     write_lora(tmp_path / "lora", shapes, changes, [module], more=draw(head))
     assert "classifier/dense/bias (16,) is missing" in error_of(tmp_path / "lora", base)
@@ -290,8 +290,8 @@ def test_settings_that_are_not_read(tmp_path, changes, parts):
 def test_adapters_that_do_not_fit(tmp_path):
     base = write(tmp_path / "base", CONFIG, draw(tensor_shapes()))
     folder = tmp_path / "lora"
-    other = {"encoder.block.7.layer.0.SelfAttention.q.weight": (8, 6)}
-    write_lora(folder, other, modules=[name.removesuffix(".weight") for name in other])
+    shapes = {"encoder.block.7.layer.0.SelfAttention.q.weight": (8, 6)}
+    write_lora(folder, shapes, modules=[name.removesuffix(".weight") for name in shapes])
     assert "block.7.layer.0.SelfAttention.q.weight, which" in error_of(folder, base)
     write_lora(folder, {f"{MODULES[0]}.weight": (8, 12)}, modules=MODULES[:1])
     assert "(8, 12), but the base model's is (8, 6)" in error_of(folder, base)

@@ -91,9 +91,9 @@ def test_digests_are_of_bytes_in_c_order(monkeypatch):
     array = np.arange(12, dtype=np.float32).reshape(4, 3)
     expected = hashlib.sha256(array.tobytes()).hexdigest()
     for same in (array, np.asfortranarray(array), np.repeat(array, 2, 0)[::2]):
-        told = tensor_digests({"a": same})["a"]
-        assert (told.dtype, told.shape, told.chunk) == ("float32", (4, 3), (4, 3))
-        assert told.sha256 == [expected]
+        digests = tensor_digests({"a": same})["a"]
+        assert (digests.dtype, digests.shape, digests.chunk) == ("float32", (4, 3), (4, 3))
+        assert digests.sha256 == [expected]
     assert tensor_digests({"b": np.float32(2)[...]})["b"].shape == ()
 
 
@@ -106,11 +106,11 @@ def test_the_step_of_a_state_is_checked_which_has_no_axes(tmp_path):
 
 def test_the_manifest_says_what_was_written(written):
     for name in ("ours", "hugging_face", "t5x"):
-        told = json.loads((written / name / MANIFEST).read_text())
+        content = json.loads((written / name / MANIFEST).read_text())
         folder, tensors = stored_tensors(written / name)
         assert folder == written / name
         expected = {n: [hashlib.sha256(t.tobytes()).hexdigest()] for n, t in tensors}
-        assert {n: t["sha256"] for n, t in told["tensors"].items()} == expected
+        assert {n: t["sha256"] for n, t in content["tensors"].items()} == expected
         assert len(expected) > 20
     assert set(json.loads((written / "hugging_face" / MANIFEST).read_text())["files"]) == {
         "config.json"
@@ -119,7 +119,7 @@ def test_the_manifest_says_what_was_written(written):
 
 @pytest.mark.parametrize("name", ["ours", "hugging_face", "t5x"])
 def test_a_flipped_bit_is_found_or_changes_nothing(tmp_path, written, name):
-    expected, found = content_hash(MODEL.params), 0
+    expected, num_found = content_hash(MODEL.params), 0
     for seed in range(16):
         rng = random.Random(f"{name} {seed}")
         folder = shutil.copytree(written / name, tmp_path / str(seed))
@@ -129,12 +129,12 @@ def test_a_flipped_bit_is_found_or_changes_nothing(tmp_path, written, name):
         try:
             opened = open_checkpoint(folder).read()
         except CheckpointError:
-            found += 1
+            num_found += 1
             continue
         # Of bytes without a meaning, such as the times of Orbax.
         assert content_hash(opened.params) == expected
         assert opened.config == CONFIG
-    assert found >= 8
+    assert num_found >= 8
 
 
 def test_what_differs_is_named(tmp_path, written):
@@ -156,10 +156,10 @@ def test_what_differs_is_named(tmp_path, written):
 def test_chunks_are_numbered(tmp_path, monkeypatch):
     monkeypatch.setattr(manifest, "CHUNK_BYTES", 64)
     write_native(MODEL, tmp_path / "ours")
-    told = json.loads((tmp_path / "ours" / MANIFEST).read_text())
-    name, entry = next((n, t) for n, t in told["tensors"].items() if len(t["sha256"]) > 3)
+    content = json.loads((tmp_path / "ours" / MANIFEST).read_text())
+    name, entry = next((n, t) for n, t in content["tensors"].items() if len(t["sha256"]) > 3)
     entry["sha256"][2] = "0"
-    (tmp_path / "ours" / MANIFEST).write_text(json.dumps(told))
+    (tmp_path / "ours" / MANIFEST).write_text(json.dumps(content))
     count = len(entry["sha256"])
     message = f"the tensor {name} differs from what was written (chunk 3 of {count})"
     assert message in error_of(tmp_path / "ours")
@@ -182,9 +182,9 @@ def test_chunks_are_numbered(tmp_path, monkeypatch):
 )
 def test_a_broken_manifest(tmp_path, written, change, message):
     folder = shutil.copytree(written / "ours", tmp_path / "ours")
-    told = json.loads((folder / MANIFEST).read_text())
-    change(told)
-    (folder / MANIFEST).write_text(json.dumps(told))
+    content = json.loads((folder / MANIFEST).read_text())
+    change(content)
+    (folder / MANIFEST).write_text(json.dumps(content))
     assert message in error_of(folder)
 
 
@@ -212,18 +212,18 @@ def test_model_json_has_its_own_digest(tmp_path):
         read_model_json(tmp_path)
     with manifest.without_verification():
         assert read_model_json(tmp_path).config.dropout_rate == 0.3
-    told = json.loads(text)
-    told["sha257"] = told.pop("sha256")
-    path.write_text(json.dumps(told))
+    content = json.loads(text)
+    content["sha257"] = content.pop("sha256")
+    path.write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match=r"unknown field 'sha257'. Did you mean 'sha256'"):
         read_model_json(tmp_path)
 
 
 def test_a_part_is_verified_by_the_chunks_that_it_touches(tmp_path):
     array = np.arange(60, dtype=np.float32).reshape(12, 5)
-    told = tensor_digests({"a": array})["a"]
-    told.chunk = (4, 5)
-    told.sha256 = [manifest.chunk_digest(array[i : i + 4]).hex() for i in (0, 4, 8)]
+    digests = tensor_digests({"a": array})["a"]
+    digests.chunk = (4, 5)
+    digests.sha256 = [manifest.chunk_digest(array[i : i + 4]).hex() for i in (0, 4, 8)]
     damaged, read = array.copy(), []
     damaged[5, 0] += 1
 
@@ -232,15 +232,15 @@ def test_a_part_is_verified_by_the_chunks_that_it_touches(tmp_path):
         return damaged[box]
 
     stored = LazyArray(array.shape, array.dtype, part)
-    known = manifest.Manifest({"a": told}, {})
-    found = manifest.verify_when_read(tmp_path, known, "a", stored)
-    assert found[slice(9, 11), slice(2, 3)].tolist() == [[47], [52]]
+    listing = manifest.Manifest({"a": digests}, {})
+    verified = manifest.verify_when_read(tmp_path, listing, "a", stored)
+    assert verified[slice(9, 11), slice(2, 3)].tolist() == [[47], [52]]
     with pytest.raises(CheckpointError, match=r"tensor a differs .*\(chunk 2 of 3\)"):
-        found[slice(4, 5), slice(1, 5)]
+        verified[slice(4, 5), slice(1, 5)]
     with pytest.raises(CheckpointError, match=r"chunk 2 of 3"):
-        np.asarray(found)
-    np.testing.assert_array_equal(found[slice(8, 12), slice(0, 5)], array[8:])
-    np.testing.assert_array_equal(found[slice(0, 1), slice(0, 5)], array[:1])
+        np.asarray(verified)
+    np.testing.assert_array_equal(verified[slice(8, 12), slice(0, 5)], array[8:])
+    np.testing.assert_array_equal(verified[slice(0, 1), slice(0, 5)], array[:1])
     # Whole chunks, and parts alone of those that were verified.
     assert read == [(8, 12), (4, 8), (0, 12), (8, 12), (0, 4)]
     assert manifest.verify_when_read(tmp_path, None, "a", stored) is stored

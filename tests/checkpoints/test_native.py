@@ -35,12 +35,12 @@ PROMPTED = TINY.replace(encoder_prompt_length=5)
 PROMPT = np.linspace(-1, 1, 5 * 8, dtype=np.float32).reshape(5, 8)
 
 
-def same(found, expected):
-    found, expected = ({n: np.asarray(a) for n, a in flatten(x).items()} for x in (found, expected))
-    assert sorted(found) == sorted(expected)
+def same(tree, expected):
+    tree, expected = ({n: np.asarray(a) for n, a in flatten(x).items()} for x in (tree, expected))
+    assert sorted(tree) == sorted(expected)
     for name, array in expected.items():
-        assert found[name].dtype == array.dtype, name
-        assert found[name].tobytes() == array.tobytes(), name
+        assert tree[name].dtype == array.dtype, name
+        assert tree[name].tobytes() == array.tobytes(), name
 
 
 def save_params(folder, params):
@@ -86,10 +86,10 @@ def test_round_trip(tmp_path, dtype, scan):
     params = stack_layers(params) if scan else params
     config = TINY.replace(scan_layers=scan, dtype="bfloat16")
     write_native(Checkpoint(config, params, {"note": [1, "two"]}), tmp_path / "ours")
-    found = read_native(tmp_path / "ours")
-    assert found.config == config
-    assert found.metadata == {"note": [1, "two"], "source": str(tmp_path / "ours")}
-    same(found.params, params)
+    restored = read_native(tmp_path / "ours")
+    assert restored.config == config
+    assert restored.metadata == {"note": [1, "two"], "source": str(tmp_path / "ours")}
+    same(restored.params, params)
     described = json.loads((tmp_path / "ours" / "model.json").read_text())
     assert described["content_hash"] == content_hash(params)
     assert not list(tmp_path.glob("*.partial"))
@@ -135,8 +135,8 @@ def test_a_run_means_its_best_step(losses, best, tmp_path, caplog):
     for name, step in names.items():
         checkpoint = open_checkpoint(tmp_path / name).read()
         assert np.all(checkpoint.params["token_embedder"]["embedding"] == step), name
-    said = f"{tmp_path}: step 9, which has the lowest validation loss; the newest is 10"
-    assert caplog.text.count(said) == (best == 9)
+    message = f"{tmp_path}: step 9, which has the lowest validation loss; the newest is 10"
+    assert caplog.text.count(message) == (best == 9)
 
 
 @pytest.mark.parametrize("way", ["run/checkpoints/..", "link/../run"])
@@ -166,9 +166,9 @@ def test_folders_within_a_run_are_not_the_run(tmp_path):
 def test_prompt_is_read_with_its_base(tmp_path, base):
     run = prompt_run(tmp_path / "run", base)
     for path in (run, run / "checkpoints" / "3"):
-        found = open_checkpoint(path)
-        assert found.config == PROMPTED
-        same(found.params, PARAMS | {"encoder_prompt": {"embedding": PROMPT}})
+        checkpoint = open_checkpoint(path)
+        assert checkpoint.config == PROMPTED
+        same(checkpoint.params, PARAMS | {"encoder_prompt": {"embedding": PROMPT}})
 
 
 def test_base_is_known_by_content_in_any_form(tmp_path, base):
@@ -212,12 +212,12 @@ def test_another_base_is_an_error(tmp_path, base):
 
 
 def test_checkpoints_that_are_each_other_s_base(tmp_path, base):
-    own = prompt_run(tmp_path / "own", tmp_path / "own")
-    assert f"{own} names this checkpoint as its own base" in error_of(own)
+    run = prompt_run(tmp_path / "own", tmp_path / "own")
+    assert f"{run} names this checkpoint as its own base" in error_of(run)
     first = prompt_run(tmp_path / "first", tmp_path / "second")
     prompt_run(tmp_path / "second", first / "checkpoints" / "3")
     assert "as its own base" in error_of(first)
-    same(open_checkpoint(own, base=str(base)).params["encoder"], PARAMS["encoder"])
+    same(open_checkpoint(run, base=str(base)).params["encoder"], PARAMS["encoder"])
 
 
 def test_base_of_a_base(tmp_path, base):
@@ -290,12 +290,12 @@ def test_broken_files_of_the_parameters_are_noticed_wherever_they_matter(base):
             else:
                 file.write_bytes(broken)
             try:
-                found = open_checkpoint(base).read()
+                params = open_checkpoint(base).read()
             except CheckpointError as error:
                 noticed.add((file.name, broken is None, str(error).count("\n")))
             else:
                 # Orbax writes some things twice, and notes that nobody needs.
-                same(found.params, PARAMS)
+                same(params.params, PARAMS)
         file.write_bytes(content)
     for name in ("_METADATA", "manifest.ocdbt"):
         assert (name, True, 0) in noticed

@@ -27,9 +27,9 @@ def folders(tmp_path_factory):
 @pytest.mark.parametrize("name", ["ours", "huggingface", "t5x", "t5x/checkpoint_7"])
 def test_every_form_is_recognised(folders, name):
     for path in (folders / name, str(folders / name)):
-        found = open_checkpoint(path)
-        assert found.config == CONFIG
-        assert "encoder" in found.params
+        checkpoint = open_checkpoint(path)
+        assert checkpoint.config == CONFIG
+        assert "encoder" in checkpoint.params
     assert open_checkpoint(folders / name, config=CONFIG).config == CONFIG
     with pytest.raises(CheckpointError, match=r"mlp/w.* \(8, 16\)|mlp/w.* \(16, 8\)"):
         open_checkpoint(folders / name, config=CONFIG.replace(mlp_dim=12))

@@ -22,20 +22,20 @@ def opened(tmp_path_factory):
 @pytest.mark.parametrize("name", family_folders.T5)
 def test_logits_at_every_position(opened, name):
     model, expected = opened[name]
-    found = model.logits(expected["encoder_input_tokens"], expected["decoder_input_tokens"])
-    np.testing.assert_allclose(found, expected["logits"], rtol=0, atol=1e-4)
+    logits = model.logits(expected["encoder_input_tokens"], expected["decoder_input_tokens"])
+    np.testing.assert_allclose(logits, expected["logits"], rtol=0, atol=1e-4)
 
 
 def test_log_probs_of_targets(opened):
     model, expected = opened["t5_v1_0"]
     targets, logits = expected["decoder_target_tokens"], expected["logits"].astype(np.float64)
-    found = model.target_log_probs(expected["encoder_input_tokens"], targets)
+    target_log_probs = model.target_log_probs(expected["encoder_input_tokens"], targets)
     log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-    chosen = np.take_along_axis(log_probs, targets[..., None], axis=-1)[..., 0]
+    picked = np.take_along_axis(log_probs, targets[..., None], axis=-1)[..., 0]
     mask = targets > 0
     assert not mask.all()
-    np.testing.assert_allclose(found[mask], chosen[mask], atol=1e-4)
-    assert np.all(found[~mask] == 0.0)
+    np.testing.assert_allclose(target_log_probs[mask], picked[mask], atol=1e-4)
+    assert np.all(target_log_probs[~mask] == 0.0)
 
 
 def test_t5x_checkpoint(tmp_path):
@@ -47,10 +47,10 @@ def test_t5x_checkpoint(tmp_path):
     folder = unpack_t5x(tmp_path)
     for path in (folder, folder / "checkpoint_7"):
         checkpoint = open_checkpoint(path)
-        found = flatten(checkpoint.params)
-        assert found.keys() == params.keys()
+        read_params = flatten(checkpoint.params)
+        assert read_params.keys() == params.keys()
         for name, array in params.items():
-            np.testing.assert_array_equal(found[name], array, err_msg=name)
+            np.testing.assert_array_equal(read_params[name], array, err_msg=name)
     model = faith_jax.EncoderDecoderModel(checkpoint.config, checkpoint.params)
     batch = {n.removeprefix("padded/"): a for n, a in expected.items()}
     logits = model.logits(batch["encoder_input_tokens"], batch["decoder_input_tokens"])

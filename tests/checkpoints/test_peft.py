@@ -68,10 +68,10 @@ def test_what_peft_wrote_is_read(tmp_path, changes, count, task_type):
     folder = write_peft(tmp_path / "peft", changes)
     assert is_peft(folder)
     assert not is_peft(tmp_path)
-    found = read_peft_prompt(folder)
-    assert found.vectors.dtype == np.float32
-    np.testing.assert_array_equal(found.vectors, VECTORS[:count])
-    assert (found.task_type, found.base) == (task_type, "google/t5-v1_1-small")
+    prompt = read_peft_prompt(folder)
+    assert prompt.vectors.dtype == np.float32
+    np.testing.assert_array_equal(prompt.vectors, VECTORS[:count])
+    assert (prompt.task_type, prompt.base) == (task_type, "google/t5-v1_1-small")
 
 
 def test_halves_are_read(tmp_path):
@@ -98,9 +98,9 @@ def test_what_we_wrote_is_in_pefts_form(tmp_path, config, task_type):
     assert (fields["num_virtual_tokens"], fields["token_dim"]) == (6, 8)
     assert fields["num_transformer_submodules"] == 1
     assert fields["base_model_name_or_path"] == "checkpoints/base"
-    found = read_peft_prompt(tmp_path)
-    np.testing.assert_array_equal(found.vectors, VECTORS)
-    assert (found.task_type, found.base) == (task_type, "checkpoints/base")
+    prompt = read_peft_prompt(tmp_path)
+    np.testing.assert_array_equal(prompt.vectors, VECTORS)
+    assert (prompt.task_type, prompt.base) == (task_type, "checkpoints/base")
 
 
 def test_prompts_are_in_the_units_of_the_embeddings():

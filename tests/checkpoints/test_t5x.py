@@ -23,12 +23,12 @@ CONFIG = TINY.replace(**UNTOLD)
 QUERY = "encoder/layers_1/attention/query/kernel"
 
 
-def equal(found, expected):
-    found, expected = ({n: np.asarray(a) for n, a in flatten(x).items()} for x in (found, expected))
-    assert sorted(found) == sorted(expected)
+def equal(tree, expected):
+    tree, expected = ({n: np.asarray(a) for n, a in flatten(x).items()} for x in (tree, expected))
+    assert sorted(tree) == sorted(expected)
     for name, array in expected.items():
-        assert found[name].dtype == array.dtype, name
-        assert found[name].tobytes() == array.tobytes(), name
+        assert tree[name].dtype == array.dtype, name
+        assert tree[name].tobytes() == array.tobytes(), name
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,15 @@ def equal(found, expected):
 def test_dimensions_are_read_from_shapes(tmp_path, changes):
     config = CONFIG.replace(**changes)
     params = tiny_params(config)
-    found = read_t5x(write_t5x(tmp_path / "checkpoint_7", params))
-    assert found.config == config
-    equal(found.params, params)
+    checkpoint = read_t5x(write_t5x(tmp_path / "checkpoint_7", params))
+    assert checkpoint.config == config
+    equal(checkpoint.params, params)
 
 
 def test_a_given_config_is_kept(tmp_path):
     config = CONFIG.replace(relative_attention_max_distance=20, mlp_activations=("silu", "linear"))
-    found = read_t5x(write_t5x(tmp_path / "checkpoint_7", tiny_params(config)), config)
-    assert found.config == config
+    checkpoint = read_t5x(write_t5x(tmp_path / "checkpoint_7", tiny_params(config)), config)
+    assert checkpoint.config == config
 
 
 @pytest.mark.parametrize("stored_as", ["layers_0", "layers"])
@@ -69,9 +69,9 @@ def as_scalable_t5(params, axis=1, inner=None):
     """Returns parameters as T5X's scanned network has them: all layers in one array."""
     scanned = {}
     for name, array in flatten(stack_layers(params)).items():
-        stack, found, rest = name.partition("/layers/")
-        name = f"{stack}/{inner or stack}/{rest}" if found else name
-        scanned[name] = np.moveaxis(np.asarray(array), 0, axis) if found else array
+        stack, separator, rest = name.partition("/layers/")
+        name = f"{stack}/{inner or stack}/{rest}" if separator else name
+        scanned[name] = np.moveaxis(np.asarray(array), 0, axis) if separator else array
     return scanned
 
 
@@ -114,8 +114,8 @@ def test_position_biases_inside_the_scan(tmp_path):
     opened = read_t5x(write_t5x(tmp_path / "umt5" / "checkpoint_7", unflatten(scanned)))
     assert opened.config == CONFIG.replace(layer_position_biases=True)
     bias = scanned["decoder/decoder/relpos_bias/rel_embedding"][:, 1]
-    found = opened.params["decoder"]["layers_1"]["relpos_bias"]["rel_embedding"]
-    np.testing.assert_array_equal(found, bias)
+    layer_bias = opened.params["decoder"]["layers_1"]["relpos_bias"]["rel_embedding"]
+    np.testing.assert_array_equal(layer_bias, bias)
 
 
 @pytest.mark.parametrize("scan", [False, True])
@@ -125,9 +125,9 @@ def test_position_biases_of_each_layer(tmp_path, scan):
     params, config = (
         (stack_layers(params), config.replace(scan_layers=True)) if scan else (params, config)
     )
-    found = read_t5x(write_t5x(tmp_path / "checkpoint_7", params))
-    assert found.config == config
-    equal(found.params, params)
+    checkpoint = read_t5x(write_t5x(tmp_path / "checkpoint_7", params))
+    assert checkpoint.config == config
+    equal(checkpoint.params, params)
 
 
 def test_scanned_layers_that_do_not_fit(tmp_path):
@@ -164,13 +164,13 @@ def test_what_train_py_writes_today(tmp_path, dtype):
     (tmp_path / "checkpoint_9.orbax-checkpoint-tmp" / "state").mkdir(parents=True)
     for path in (tmp_path, folder):
         assert is_t5x(path)
-        found = open_checkpoint(path)
-        assert found.config == CONFIG
-        assert found.metadata == {"source": str(folder), "format": "t5x"}
-        equal(found.params, params)
+        checkpoint = open_checkpoint(path)
+        assert checkpoint.config == CONFIG
+        assert checkpoint.metadata == {"source": str(folder), "format": "t5x"}
+        equal(checkpoint.params, params)
     equal(read_t5x(folder, CONFIG.replace(scan_layers=True)).params, stack_layers(params))
-    told = checkpoint_digest(tmp_path)
-    assert told["step"] == 7
+    digest = checkpoint_digest(tmp_path)
+    assert digest["step"] == 7
     assert pin_step(tmp_path, 7) == folder
     assert pin_step(tmp_path, 3) == tmp_path / "checkpoint_3"
     # A bit of the parameters.
@@ -178,7 +178,7 @@ def test_what_train_py_writes_today(tmp_path, dtype):
     content = bytearray(largest.read_bytes())
     content[len(content) // 2] ^= 1
     largest.write_bytes(content)
-    assert checkpoint_digest(tmp_path) != told
+    assert checkpoint_digest(tmp_path) != digest
 
 
 def test_orbax_without_parameters_of_t5x(tmp_path):
@@ -427,6 +427,6 @@ def test_fixture_of_t5x(tmp_path):
     assert infer_config(shapes, "fixture") == checkpoint.config
     expected = {"vocab_size": 20, "emb_dim": 8, "num_heads": 2, "head_dim": 4, "mlp_dim": 12}
     expected |= {"num_encoder_layers": 2, "num_decoder_layers": 3}
-    found = dataclasses.asdict(checkpoint.config)
-    assert {name: found[name] for name in expected} == expected
+    config = dataclasses.asdict(checkpoint.config)
+    assert {name: config[name] for name in expected} == expected
     assert checkpoint.config.mlp_activations == ("gelu", "linear")

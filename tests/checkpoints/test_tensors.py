@@ -26,10 +26,10 @@ def entry(begin, end, shape=(2,)):
 
 def test_tensors_lie_one_behind_the_other(tmp_path):
     write_tensor_file(tmp_path / "whole.safetensors", TENSORS | {"c": np.zeros((0, 3))}, {"k": "v"})
-    found, metadata = read_header(tmp_path / "whole.safetensors")
+    entries, metadata = read_header(tmp_path / "whole.safetensors")
     assert metadata == {"k": "v"}
     for name, array in TENSORS.items():
-        assert np.asarray(found[name].array).tobytes() == array.tobytes()
+        assert np.asarray(entries[name].array).tobytes() == array.tobytes()
     # In any order.
     path = written(tmp_path / "t", {"b": entry(8, 16), "a": entry(0, 8)}, bytes(16))
     assert list(read_header(path)[0]) == ["b", "a"]
@@ -72,15 +72,15 @@ def test_any_part_is_read_by_its_ranges_of_bytes(tmp_path_factory, data, shape):
     array = np.random.default_rng(0).normal(size=shape).astype(ml_dtypes.bfloat16)
     path = tmp_path_factory.getbasetemp() / f"parts{len(shape)}.safetensors"
     write_tensor_file(path, {"before": np.ones(3), "a": array}, {})
-    found = read_header(path)[0]["a"].array
-    assert (found.shape, found.dtype) == (array.shape, array.dtype)
+    lazy_array = read_header(path)[0]["a"].array
+    assert (lazy_array.shape, lazy_array.dtype) == (array.shape, array.dtype)
     box = []
     for size in shape:
         start = data.draw(st.integers(0, size))
         box.append(slice(start, data.draw(st.integers(start, size))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tensors, "_BLOCK_BYTES", data.draw(st.sampled_from([1, 50])))
-        part = found[tuple(box)]
+        part = lazy_array[tuple(box)]
     assert part.tobytes() == array[tuple(box)].tobytes()
     assert part.shape == array[tuple(box)].shape
 
@@ -88,10 +88,10 @@ def test_any_part_is_read_by_its_ranges_of_bytes(tmp_path_factory, data, shape):
 def test_a_file_that_was_cut_after_it_was_opened(tmp_path):
     path = tmp_path / "t.safetensors"
     write_tensor_file(path, TENSORS, {})
-    found = read_header(path)[0]["b"].array
+    array = read_header(path)[0]["b"].array
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(CheckpointError, match=r"t.safetensors: the tensor b is cut short"):
-        np.asarray(found)
+        np.asarray(array)
 
 
 def test_metadata_have_one_order(tmp_path):

@@ -55,28 +55,28 @@ def reference(
         if "decoder_input_tokens" in inputs:
             return _of_pairs(model, inputs, generate)
         tokens, mask = (torch.tensor(inputs[k]).long() for k in ("input_tokens", "input_mask"))
-        shown = torch.where(mask > 0, tokens, 0 if model.can_generate() else tokens)
+        input_ids = torch.where(mask > 0, tokens, 0 if model.can_generate() else tokens)
         options = {"attention_mask": mask, "output_hidden_states": True}
         if "token_types" in inputs:
             options["token_type_ids"] = torch.tensor(inputs["token_types"]).long()
-        found = model(input_ids=shown, return_dict=True, **options)
+        result = model(input_ids=input_ids, return_dict=True, **options)
         if not model.can_generate():
-            states = found.get("hidden_states") or found.decoder_hidden_states
+            states = result.get("hidden_states") or result.decoder_hidden_states
             outputs = {"last_hidden": states[-1].numpy()}
-            if "start_logits" in found:
-                spans = torch.stack([found.start_logits, found.end_logits], dim=-1)
+            if "start_logits" in result:
+                spans = torch.stack([result.start_logits, result.end_logits], dim=-1)
                 outputs["span_logits"] = spans.numpy()
                 outputs["best_spans"] = _best_spans(outputs["span_logits"], inputs["input_mask"])
             for name in ("logits", "pooler_output"):
-                if found.get(name) is not None:
-                    outputs[name] = found[name].numpy()
+                if result.get(name) is not None:
+                    outputs[name] = result[name].numpy()
             return outputs
         if not generate:
-            return {"logits": found.logits.numpy()}
+            return {"logits": result.logits.numpy()}
         greedy = [
             _generated(model, row[keep > 0][None]) for row, keep in zip(tokens, mask, strict=True)
         ]
-        return {"logits": found.logits.numpy(), "greedy_tokens": np.stack(greedy)}
+        return {"logits": result.logits.numpy(), "greedy_tokens": np.stack(greedy)}
 
 
 def _best_spans(logits: np.ndarray, masks: np.ndarray) -> np.ndarray:
@@ -85,7 +85,7 @@ def _best_spans(logits: np.ndarray, masks: np.ndarray) -> np.ndarray:
     "None" means that there is no answer. The text is the second half of each row; spans have at
     most 3 tokens.
     """
-    found = []
+    spans = []
     for row, mask in zip(logits, masks, strict=True):
         in_text = mask * (np.arange(len(mask)) >= mask.sum() // 2)
         outside = 1 - in_text
@@ -99,24 +99,24 @@ def _best_spans(logits: np.ndarray, masks: np.ndarray) -> np.ndarray:
             handle_impossible_answer=True,
             max_answer_len=3,
         )
-        found.append((starts[0], ends[0], null > scores[0]))
-    return np.array(found, np.int32)
+        spans.append((starts[0], ends[0], null > scores[0]))
+    return np.array(spans, np.int32)
 
 
 def _generated(model: Any, row: torch.Tensor, **options: Any) -> np.ndarray:
     """Returns the generated tokens int32 [NEW_TOKENS], -1 after the end."""
     options = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "use_cache": False} | options
-    found = model.generate(row, attention_mask=torch.ones_like(row), **options)[0]
-    new = found[row.shape[1] :].numpy()
+    output = model.generate(row, attention_mask=torch.ones_like(row), **options)[0]
+    new = output[row.shape[1] :].numpy()
     return np.pad(new, (0, NEW_TOKENS - len(new)), constant_values=-1).astype(np.int32)
 
 
 def _of_pairs(model: Any, inputs: dict[str, np.ndarray], generate: bool) -> dict[str, np.ndarray]:
     names = ("encoder_input_tokens", "encoder_mask", "decoder_input_tokens")
     tokens, mask, decoder = (torch.tensor(inputs[name]).long() for name in names)
-    found = model(input_ids=tokens, attention_mask=mask, decoder_input_ids=decoder)
+    outputs = model(input_ids=tokens, attention_mask=mask, decoder_input_ids=decoder)
     if not generate:
-        return {"logits": found.logits.numpy()}
+        return {"logits": outputs.logits.numpy()}
     options = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "attention_mask": mask}
     options["pad_token_id"] = model.config.pad_token_id
     greedy = model.generate(tokens, **options)
@@ -129,7 +129,7 @@ def _of_pairs(model: Any, inputs: dict[str, np.ndarray], generate: bool) -> dict
         **options,
     )
     return {
-        "logits": found.logits.numpy(),
+        "logits": outputs.logits.numpy(),
         "greedy_tokens": _padded(greedy[:, 1:], model.config.pad_token_id),
         "beam4_tokens": _padded(beams.sequences[:, 1:], model.config.pad_token_id),
         "beam4_score": beams.sequences_scores.numpy(),
@@ -157,8 +157,8 @@ def salience(model: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]
                          "decoder_target_tokens")
         )  # fmt: skip
         encoder, decoder = (_embedded(model, ids) for ids in (tokens, fed))
-        found = model(inputs_embeds=encoder, attention_mask=mask, decoder_inputs_embeds=decoder)
-        gradients = _gradients(found.logits, targets, (encoder, decoder))
+        outputs = model(inputs_embeds=encoder, attention_mask=mask, decoder_inputs_embeds=decoder)
+        gradients = _gradients(outputs.logits, targets, (encoder, decoder))
         return {
             "salience_encoder": _stacked((g * encoder).sum(-1) for g, _ in gradients),
             "salience_decoder": _stacked((g * decoder).sum(-1) for _, g in gradients),
@@ -167,11 +167,11 @@ def salience(model: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]
     if "encoder_input_tokens" in inputs or not model.can_generate():
         return {}
     tokens = torch.tensor(inputs["input_tokens"][:1]).long()
-    shown = _embedded(model, tokens)
-    logits = model(inputs_embeds=shown).logits
-    gradients = _gradients(logits[:, :-1], tokens[:, 1:], (shown,))
-    first = torch.zeros(shown.shape[:-1])  # the first token has no logit
-    return {"salience": _stacked([first, *((g * shown).sum(-1) for (g,) in gradients)])[0]}
+    embeddings = _embedded(model, tokens)
+    logits = model(inputs_embeds=embeddings).logits
+    gradients = _gradients(logits[:, :-1], tokens[:, 1:], (embeddings,))
+    first = torch.zeros(embeddings.shape[:-1])  # the first token has no logit
+    return {"salience": _stacked([first, *((g * embeddings).sum(-1) for (g,) in gradients)])[0]}
 
 
 def _embedded(model: Any, tokens: torch.Tensor) -> torch.Tensor:
@@ -182,8 +182,8 @@ def _gradients(
     logits: torch.Tensor, targets: torch.Tensor, inputs: tuple[torch.Tensor, ...]
 ) -> list[tuple[torch.Tensor, ...]]:
     """Returns the gradients of each target's logit; rows of a batch do not see each other."""
-    chosen = logits.gather(2, targets[..., None])[..., 0].sum(0)
-    return [torch.autograd.grad(logit, inputs, retain_graph=True) for logit in chosen]
+    log_likelihood = logits.gather(2, targets[..., None])[..., 0].sum(0)
+    return [torch.autograd.grad(logit, inputs, retain_graph=True) for logit in log_likelihood]
 
 
 def _stacked(columns: Any) -> np.ndarray:

@@ -71,9 +71,9 @@ def test_a_package_that_is_broken_stops_only_its_own_command(install, capsys):
     assert capsys.readouterr().err == ""
     with pytest.raises(SystemExit):
         cli.main(["--help"])
-    shown = capsys.readouterr()
-    assert "faith-jax: warning: The package lab_broken cannot be loaded" in shown.err
-    assert "reproduce" in shown.out
+    captured = capsys.readouterr()
+    assert "faith-jax: warning: The package lab_broken cannot be loaded" in captured.err
+    assert "reproduce" in captured.out
 
 
 def test_the_papers_commands_are_called_as_their_entry_points():

@@ -53,18 +53,18 @@ def test_help_the_list_of_tasks_and_wrong_names_import_nothing_slow(monkeypatch)
         program: [[*names, "--help"] for names in all_commands(monkeypatch, getattr(cli, program))]
         for program in ("main", "t5x_main")
     }
-    assert all(["infer", "--help"] in given for given in called.values())
+    assert all(["infer", "--help"] in command_line for command_line in called.values())
     assert {("reproduce", "faithdial"), ("npov", "sets"), ("annotate", "read")} <= {
         tuple(arguments[:-1]) for arguments in called["main"]
     }
-    others = [["tasks"], ["tasks", "faithdial_generte"], ["index", "nowhere.jsonl", "base"]]
+    command_lines = [["tasks"], ["tasks", "faithdial_generte"], ["index", "nowhere.jsonl", "base"]]
     output, names = loaded(f"""
 import contextlib
 for program, given in {called!r}.items():
     for arguments in given:
         with contextlib.suppress(SystemExit):
             getattr(cli, program)(arguments)
-for arguments in {others!r}:
+for arguments in {command_lines!r}:
     print("status:", cli.main(arguments))
 """)
     assert output.count("usage: ") == sum(map(len, called.values()))

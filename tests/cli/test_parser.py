@@ -59,9 +59,9 @@ class CountWords(Shared):
 
 
 def parser():
-    made = CommandParser(prog="prog")
-    add_commands(made.add_subparsers(dest="command", required=True), [CountWords])
-    return made
+    command_parser = CommandParser(prog="prog")
+    add_commands(command_parser.add_subparsers(dest="command", required=True), [CountWords])
+    return command_parser
 
 
 def parsed(*arguments):
@@ -74,7 +74,7 @@ def test_what_is_not_given_has_the_fields_defaults():
 
 
 def test_each_type_of_option():
-    given = [
+    arguments = [
         "--share=1",
         "--also=x",
         "--also=y",
@@ -87,7 +87,7 @@ def test_each_type_of_option():
         "--folders= two = c",
         "--sizes=3,4",
     ]
-    assert parsed("a", "b", *given) == CountWords(
+    assert parsed("a", "b", *arguments) == CountWords(
         ("a", "b"), share=1.0, also=("x", "y"), kind="long", dry_run=True, parts=True, limit=3,
         seed=2, folders={"one": "A=B", "two": "C"}, sizes=(3, 4),
     )  # fmt: skip
@@ -141,8 +141,8 @@ def test_a_path_that_cannot_be_is_one_line(tmp_path, capsys):
 
 
 def test_a_name_is_given_once():
-    given = ["count-words", "a", "--share=1", "--folders=one=a", "--folders=one=b"]
-    options = parser().parse_args(given)
+    arguments = ["count-words", "a", "--share=1", "--folders=one=a", "--folders=one=b"]
+    options = parser().parse_args(arguments)
     with pytest.raises(ConfigError, match="--folders: 'one' is given twice"):
         options.make(options)
 

@@ -78,8 +78,10 @@ def test_the_first_look_is_the_readmes(quickstart, tmp_path):
     assert scores(folder / "answers.jsonl") == alone
     lowest = sorted(alone, key=lambda name: alone[name]["groundedness"])
     assert lowest[:3] == ["7", "5", "3"]
-    shown = [line.split()[1] for line in killed.stdout.splitlines() if line.startswith("answers  ")]
-    assert shown[1:] == ["7", "5", "3", "6"]  # behind the line of means
+    printed = [
+        line.split()[1] for line in killed.stdout.splitlines() if line.startswith("answers  ")
+    ]
+    assert printed[1:] == ["7", "5", "3", "6"]  # behind the line of means
 
 
 @pytest.mark.slow
@@ -89,8 +91,8 @@ def test_training_is_measured_before_and_after(quickstart):
     losses = {row["step"]: row["loss"] for row in rows if row["part"] == "validation"}
     assert list(losses) == [0, STEPS]
     assert losses[STEPS] < losses[0]
-    told = f"validation loss {losses[0]:.3f} before, {losses[STEPS]:.3f} after {STEPS} steps"
-    assert told in killed.stdout
+    message = f"validation loss {losses[0]:.3f} before, {losses[STEPS]:.3f} after {STEPS} steps"
+    assert message in killed.stdout
 
 
 @pytest.mark.slow
@@ -111,8 +113,8 @@ def test_responses_and_scores_equal_those_of_the_single_commands(quickstart, tmp
     responses = [row.fields for row in read_jsonl(folder / "responses" / "predictions.jsonl")]
     assert [row["id"] for row in responses] == ["compulsory-voting", "zoos", "rent-control"]
     assert all(row["inputs_cut_tokens"] == 0 and row["finished"] for row in responses)
-    shown = [" ".join(row["prediction"].split()) for row in responses]
-    assert all(text in resumed.stdout for text in shown)
+    texts = [" ".join(row["prediction"].split()) for row in responses]
+    assert all(text in resumed.stdout for text in texts)
     page = (folder / "report.html").read_text()
     assert all(row["query"] in page for row in responses)
     for picture in ("salience.png", "salience-2.png", "salience-3.png"):
@@ -138,9 +140,9 @@ def test_bad_input_is_one_line_and_writes_nothing(arguments, message, tmp_path, 
     (tmp_path / "theirs" / "a.txt").write_text("theirs")
     filled = [argument.format(folder=tmp_path) for argument in arguments]
     assert cli.main(["quickstart", *filled]) == 2
-    shown = capsys.readouterr()
-    assert message.format(folder=tmp_path) in shown.err
-    assert (len(shown.err.splitlines()), shown.out) == (1, "")
+    captured = capsys.readouterr()
+    assert message.format(folder=tmp_path) in captured.err
+    assert (len(captured.err.splitlines()), captured.out) == (1, "")
     assert files_below(tmp_path) == ["theirs", "theirs/a.txt"]
 
 
@@ -172,9 +174,9 @@ def test_ctrl_c_keeps_the_finished_steps(three_steps, tmp_path, capsys):
     assert capsys.readouterr().err == message
     assert files_below(tmp_path) == ["one", "quickstart.json", "quickstart.log"]
     assert cli.main(["quickstart", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    assert "going on behind step 1 of 3" in shown
-    assert ["1/3" in shown, "2/3" in shown, "3/3" in shown] == [False, True, True]
+    output = capsys.readouterr().out
+    assert "going on behind step 1 of 3" in output
+    assert ["1/3" in output, "2/3" in output, "3/3" in output] == [False, True, True]
 
 
 def test_a_step_whose_command_fails_ends_the_run_with_its_status(
@@ -198,8 +200,8 @@ def test_a_step_whose_output_is_gone_is_taken_again_with_those_behind_it(
     (tmp_path / "two").unlink()
     capsys.readouterr()
     assert cli.main(["quickstart", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    assert ["1/3" in shown, "2/3" in shown, "3/3" in shown] == [False, True, True]
+    output = capsys.readouterr().out
+    assert ["1/3" in output, "2/3" in output, "3/3" in output] == [False, True, True]
     assert (tmp_path / "two").read_text() == "two"
 
 
@@ -208,10 +210,10 @@ def test_a_finished_run_says_so_and_changes_nothing(three_steps, tmp_path, capsy
     capsys.readouterr()
     before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert cli.main(["quickstart", str(tmp_path), f"--steps={STEPS}"]) == 0
-    shown = capsys.readouterr()
-    assert shown.out.startswith(f"{tmp_path} is finished; remove it to begin anew.")
-    assert shown.out.endswith(f"{tmp_path / 'three'}\n")
-    assert ({path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}, shown.err) == (
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"{tmp_path} is finished; remove it to begin anew.")
+    assert captured.out.endswith(f"{tmp_path / 'three'}\n")
+    assert ({path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}, captured.err) == (
         before,
         "",
     )

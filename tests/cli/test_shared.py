@@ -77,10 +77,10 @@ def test_what_is_said_of_a_stop_is_signed_by_the_program(capsys, monkeypatch):
     problem = "out.partial/rows.jsonl: No space left on device. Free some space"
     stops = [(KeyboardInterrupt(), 130, "interrupted"), (full, 1, problem)]
     for main, program in ((cli.t5x_main, "t5x"), (cli.main, "faith-jax")):
-        for error, status, said in stops:
+        for error, status, message in stops:
             monkeypatch.setattr(Infer, "run", mock.Mock(side_effect=error))
             assert main(["infer", "--gin_file=runs/infer_file.gin"]) == status
-            assert capsys.readouterr().err == f"{program}: {said}; {kept}"
+            assert capsys.readouterr().err == f"{program}: {message}; {kept}"
 
 
 @pytest.mark.parametrize("problem", [KeyboardInterrupt(), RuntimeError("no answer")])
@@ -89,8 +89,8 @@ def test_a_stop_is_one_line_where_what_is_kept_cannot_be_counted(capsys, monkeyp
     monkeypatch.setattr(Score, "run", mock.Mock(side_effect=KeyboardInterrupt))
     monkeypatch.setattr("faith_jax.core.files.count_kept_rows", mock.Mock(side_effect=problem))
     assert cli.main(["score", "--scorers=token_f1", "--input=a.jsonl", "--output=b.jsonl"]) == 130
-    said = "faith-jax: interrupted; outputs that were not finished are not written.\n"
-    assert capsys.readouterr().err == said
+    message = "faith-jax: interrupted; outputs that were not finished are not written.\n"
+    assert capsys.readouterr().err == message
 
 
 ESCAPE = "\x1b[2J"
@@ -119,8 +119,8 @@ def test_nothing_that_commands_print_moves_the_terminal(command, tmp_path):
 
 
 def test_of_a_long_error_the_middle_is_left_out():
-    told = first_line(InputError(f"rows.csv:1: column {'x' * 100_000} is missing; add it.\nmore"))
-    assert len(told) == 1000
-    assert told.startswith("rows.csv:1: column xxx")
-    assert told.endswith("xxx is missing; add it.")
+    line = first_line(InputError(f"rows.csv:1: column {'x' * 100_000} is missing; add it.\nmore"))
+    assert len(line) == 1000
+    assert line.startswith("rows.csv:1: column xxx")
+    assert line.endswith("xxx is missing; add it.")
     assert first_line(InputError("y" * 1000)) == "y" * 1000

@@ -71,17 +71,17 @@ def test_both_branches_have_the_same_history_and_the_most_knowledge_that_fits(
     parts = in_tokens(parse(text), text, ids, TOKENIZER)
     turn_ids = [ids[p.start : p.end] for p in parts if p.kind == Kind.HISTORY]
     try:
-        found = fit(TOKENIZER, text, limit, "knowledge", "row 1")
+        fitted = fit(TOKENIZER, text, limit, "knowledge", "row 1")
     except InputError:
         knowledge_tokens = parts[0].text_end - parts[0].text_start
         older = sum(map(len, turn_ids[:-1]))
         assert len(ids) - knowledge_tokens - older > limit
         return
     suffixes = [list(itertools.chain(*turn_ids[n:])) for n in range(len(turn_ids))]
-    dropped = suffixes.index(found.without_knowledge)
-    assert len(found.ids) == min(limit, len(ids) - len(suffixes[0]) + len(suffixes[dropped]))
+    dropped = suffixes.index(fitted.without_knowledge)
+    assert len(fitted.ids) == min(limit, len(ids) - len(suffixes[0]) + len(suffixes[dropped]))
     # What follows the knowledge is the other branch.
-    assert found.ids[len(found.ids) - len(found.without_knowledge) :] == found.without_knowledge
+    assert fitted.ids[len(fitted.ids) - len(fitted.without_knowledge) :] == fitted.without_knowledge
     # A turn goes only where it does not fit without any knowledge.
     if dropped:
         assert len(suffixes[dropped - 1]) + parts[0].text_start > limit
@@ -90,20 +90,20 @@ def test_both_branches_have_the_same_history_and_the_most_knowledge_that_fits(
 def test_the_knowledge_loses_its_end_and_nothing_else():
     text = templates.dialogue_inputs(KNOWLEDGE, TURNS)
     whole = TOKENIZER.encode(text)
-    found = fit(TOKENIZER, text, len(whole) - 30, "knowledge", "row 1")
-    assert decoded(found).endswith(
+    fitted = fit(TOKENIZER, text, len(whole) - 30, "knowledge", "row 1")
+    assert decoded(fitted).endswith(
         "<seeker> Hi there! <wizard> Hello, how are you? <seeker> What is tea made of?"
     )
-    assert decoded(found).startswith("<knowledge> Tea is a leaf that grows")
-    assert found.cut == {Kind.KNOWLEDGE: 30}
-    assert len(found.ids) == len(whole) - 30
+    assert decoded(fitted).startswith("<knowledge> Tea is a leaf that grows")
+    assert fitted.cut == {Kind.KNOWLEDGE: 30}
+    assert len(fitted.ids) == len(whole) - 30
 
 
 def test_the_policy_history_cuts_turns_before_knowledge():
     text = templates.dialogue_inputs("Tea is a leaf.", TURNS)
     whole = len(TOKENIZER.encode(text))
-    found = fit(TOKENIZER, text, whole - 1, "history", "row 1")
-    assert decoded(found) == (
+    fitted = fit(TOKENIZER, text, whole - 1, "history", "row 1")
+    assert decoded(fitted) == (
         "<knowledge> Tea is a leaf. <wizard> Hello, how are you? <seeker> What is tea made of?"
     )
     last = fit(TOKENIZER, text, 30, "history", "row 1")
@@ -185,20 +185,20 @@ def test_marks_of_another_form_within_a_text_are_text():
 
 
 def test_pieces_are_one_input():
-    one = ([5, 6], [one_part(Kind.KNOWLEDGE, 2)])
+    piece = ([5, 6], [one_part(Kind.KNOWLEDGE, 2)])
     two = ([7, 8, 9], [Part(Kind.HISTORY, 0, 1, 2, 3)])
-    ids, parts = concatenate_pieces([one, ([4], []), two])
+    ids, parts = concatenate_pieces([piece, ([4], []), two])
     assert ids.tolist() == [5, 6, 4, 7, 8, 9]
     assert parts == [Part(Kind.KNOWLEDGE, 0, 0, 2, 2), Part(Kind.HISTORY, 3, 4, 5, 6)]
 
 
 def test_the_policy_end_cuts_whatever_stands_there():
     text = templates.dialogue_inputs("Tea is a leaf.", TURNS)
-    found = fit(TOKENIZER, text, 20, "end", "row 1")
-    assert found.ids == TOKENIZER.encode(text)[:20]
-    assert set(found.cut) == {Kind.HISTORY}
-    assert found.cut.last_turn
-    assert found.cut.knowledge == len(TOKENIZER.encode(" Tea is a leaf."))
+    fitted = fit(TOKENIZER, text, 20, "end", "row 1")
+    assert fitted.ids == TOKENIZER.encode(text)[:20]
+    assert set(fitted.cut) == {Kind.HISTORY}
+    assert fitted.cut.last_turn
+    assert fitted.cut.knowledge == len(TOKENIZER.encode(" Tea is a leaf."))
     assert not fit(TOKENIZER, text, 43, "knowledge", "row 1").cut.last_turn
 
 

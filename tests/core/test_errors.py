@@ -6,9 +6,9 @@ from faith_jax.core import errors
 
 
 def test_nearest_names_come_best_first():
-    known = ["npov_generate", "npov_generate_sample", "nli_anli"]
-    assert errors.nearest_names("npov_generat", known)[0] == "npov_generate"
-    assert errors.did_you_mean("NPOV_GENERATE", known).startswith(" Did you mean 'npov_generate'")
+    names = ["npov_generate", "npov_generate_sample", "nli_anli"]
+    assert errors.nearest_names("npov_generat", names)[0] == "npov_generate"
+    assert errors.did_you_mean("NPOV_GENERATE", names).startswith(" Did you mean 'npov_generate'")
 
 
 def test_nothing_is_suggested_for_what_is_like_nothing():

@@ -29,9 +29,9 @@ loaded = set(name.partition(".")[0] for name in sys.modules)
 print(*loaded & {{"nltk", "scipy", "sklearn", "pandas"}})
 """
     command = [sys.executable, "-c", code]
-    told = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
-    assert told.stderr == ""
-    stems, sentences, f1, loaded = told.stdout.split("\n")[:4]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    assert result.stderr == ""
+    stems, sentences, f1, loaded = result.stdout.split("\n")[:4]
     stem = nltk.stem.porter.PorterStemmer().stem
     assert stems == repr([stem(word.text) for word in content_words(TEXT)])
     assert sentences == repr(split_sentences(TEXT))

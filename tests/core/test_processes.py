@@ -56,7 +56,7 @@ def test_two_processes_agree_and_neither_is_left_hanging():
         for index in (0, 1)
     ]
     first, second = (process.communicate(timeout=120) for process in pair)
-    told = [
+    lines = [
         [line for line in out.splitlines() if not line.startswith("[Gloo]")]
         for out, _ in (first, second)
     ]
@@ -65,7 +65,7 @@ def test_two_processes_agree_and_neither_is_left_hanging():
     assert "ConfigError: row 3 is bad." in second[1]
     assert pair[0].returncode not in (0, None)
     agreed = ["[[0, 7], [1, 7]] 5", "täx"]
-    assert told[0] == [
+    assert lines[0] == [
         *agreed,
         "ConfigError mine",
         "ConfigError process 1 could not count; see what it says.",
@@ -73,5 +73,5 @@ def test_two_processes_agree_and_neither_is_left_hanging():
         "process 1 of this run did not come within 1 second to where the output is written; see "
         "what it says. The same command resumes.",
     ]
-    own = ["ConfigError mine", "KeyError 'his'", "CheckpointError of 1, täx"]
-    assert told[1][:5] == [*agreed, *own]
+    errors = ["ConfigError mine", "KeyError 'his'", "CheckpointError of 1, täx"]
+    assert lines[1][:5] == [*agreed, *errors]

@@ -59,8 +59,8 @@ def test_time_left_knows_that_the_last_rows_are_long(now, caplog):
 
 
 def test_clock():
-    found = [clock(s) for s in (0, 59.6, 61, 3600, 86399)]
-    assert found == ["0:00", "1:00", "1:01", "1:00:00", "23:59:59"]
+    texts = [clock(s) for s in (0, 59.6, 61, 3600, 86399)]
+    assert texts == ["0:00", "1:00", "1:01", "1:00:00", "23:59:59"]
 
 
 def test_patience_ends_where_nothing_changes(now, monkeypatch):

@@ -27,9 +27,9 @@ ROWS = [Row(f"f:{i}", {"n": n}) for i, n in enumerate([3, -1, 4, -2], start=1)]
 
 
 def test_reading_stops_at_the_first_bad_row():
-    found = []
+    parsed = []
     with pytest.raises(InputError, match=r"^f:2: field 'n'"):
-        found.extend(parse_rows(ROWS, parse, BadRows()))
+        parsed.extend(parse_rows(ROWS, parse, BadRows()))
 
 
 def test_bad_rows_are_skipped_counted_and_listed():
@@ -198,8 +198,8 @@ def test_lines_are_read_as_json_reads_them(value, odd, is_ascii):
         expected = rows._json_object(rows.decode_line(encoded, "it"), "it")
     except InputError:
         return
-    found = rows._decode_or_none(encoded, rows._OBJECT)
-    assert found is None or repr(found) == repr(expected)
+    decoded = rows._decode_or_none(encoded, rows._OBJECT)
+    assert decoded is None or repr(decoded) == repr(expected)
 
 
 @pytest.mark.parametrize(

@@ -74,10 +74,10 @@ def test_a_random_key_is_no_number():
 
 def test_right_values_stay_and_lists_become_tuples():
     inner = Inner(share=1)
-    made = Outer(2, -1e30, 0, [3, 4], "never", "last", inner)
-    assert dataclasses.astuple(made)[:6] == (2, -1e30, 0, (3, 4), "never", "last")
-    assert made.inner is inner
-    assert hash(made) == hash(dataclasses.replace(made))
+    outer = Outer(2, -1e30, 0, [3, 4], "never", "last", inner)
+    assert dataclasses.astuple(outer)[:6] == (2, -1e30, 0, (3, 4), "never", "last")
+    assert outer.inner is inner
+    assert hash(outer) == hash(dataclasses.replace(outer))
 
 
 def test_a_class_made_from_settings_of_a_subclass_is_right_too():

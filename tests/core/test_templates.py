@@ -47,8 +47,8 @@ def test_what_a_model_may_generate_instead(generated, response):
 
 def test_turns_of_a_context_are_joined_by_a_separator():
     """As salesforce/DialFact's run_fever_scoringctx.py joins them."""
-    turns, given = ["Hi.", "Who are {you}?", "I am Ada."], (["Ada"], ["Ada is a name."])
-    inputs = templates.dialfact_inputs(turns, "It is a name.", *given)
+    turns, arguments = ["Hi.", "Who are {you}?", "I am Ada."], (["Ada"], ["Ada is a name."])
+    inputs = templates.dialfact_inputs(turns, "It is a name.", *arguments)
     assert inputs == (
         "{context: Who are (you)? [EOT] I am Ada.} {claim: It is a name.} "
         "{evidence: title: Ada content: Ada is a name.}"

@@ -78,8 +78,8 @@ def test_one_bad_row_is_named_or_skipped(tmp_path_factory, rows, data, bad):
     with pytest.raises(InputError, match=rf"rows\.csv:{bad_line}: "):
         list(read_csv(path, ("a", "b")))
     bad_rows = BadRows(skip=True)
-    found = [(r.fields["a"], r.fields["b"]) for r in read_csv(path, ("a", "b"), bad_rows)]
-    assert found == rows
+    values = [(r.fields["a"], r.fields["b"]) for r in read_csv(path, ("a", "b"), bad_rows)]
+    assert values == rows
     assert bad_rows.count == 1
 
 
@@ -97,8 +97,8 @@ def test_one_bad_line_is_named_or_skipped(tmp_path_factory, rows, data, bad):
     with pytest.raises(InputError, match=rf"rows\.tsv:{position + 2}: "):
         list(read_tsv(path, ("a", "b")))
     bad_rows = BadRows(skip=True)
-    found = [(r.fields["a"], r.fields["b"]) for r in read_tsv(path, ("a", "b"), bad_rows)]
-    assert found == rows
+    values = [(r.fields["a"], r.fields["b"]) for r in read_tsv(path, ("a", "b"), bad_rows)]
+    assert values == rows
     assert bad_rows.count == 1
 
 

@@ -176,10 +176,10 @@ def test_labels_that_are_errors_by_their_column_s_name(name):
         ("hallucinated", 0, {}),
         (None, None, {}),
     ):
-        (found,) = examples(row | {name: value}, label=name, **options)
-        assert found.example.label == label
-    (found,) = examples(row | {"no_hallucination": "yes"}, label="no_hallucination")
-    assert found.example.label == 1
+        (row_read,) = examples(row | {name: value}, label=name, **options)
+        assert row_read.example.label == label
+    (row_read,) = examples(row | {"no_hallucination": "yes"}, label="no_hallucination")
+    assert row_read.example.label == 1
 
 
 @pytest.mark.parametrize("empty", ["", None, math.nan])
@@ -188,26 +188,26 @@ def test_of_several_label_columns_the_first_that_is_filled_counts(empty):
         {"grounding": "g", "response": "r", "q2": first, "begin": second}
         for first, second in ((1, "no"), (empty, "no"), (empty, empty))
     ]
-    found = examples(*rows, label="q2,Begin")
-    assert [row.example.label for row in found] == [1, 0, None]
+    labelled = examples(*rows, label="q2,Begin")
+    assert [row.example.label for row in labelled] == [1, 0, None]
     with pytest.raises(InputError, match="field 'begin': expected 1 or yes"):
         examples(rows[1] | {"begin": "maybe"}, label="q2,begin")
 
 
 def test_a_scored_row_keeps_its_perspectives():
     row = TRUE_ROW | {"grounding": ["Tea calms.", "It stains."], "perspectives": ["pro", "con"]}
-    (found,) = examples(row)
-    assert found.example.grounding == Grounding(("Tea calms.", "It stains."), ("pro", "con"))
-    assert "perspectives" not in found.fields
+    (row_read,) = examples(row)
+    assert row_read.example.grounding == Grounding(("Tea calms.", "It stains."), ("pro", "con"))
+    assert "perspectives" not in row_read.fields
     documents = [{"content": "Tea calms."}, {"content": "It stains."}]
     (with_documents,) = examples(row | {"grounding": documents})
-    assert with_documents.example.grounding == found.example.grounding
+    assert with_documents.example.grounding == row_read.example.grounding
     with pytest.raises(InputError, match="field 'grounding': expected a text"):
         examples(row | {"grounding": ["Tea calms.", 3]})
-    (found,) = examples(row | {"perspectives": []})
-    assert found.example.grounding == Grounding(("Tea calms.", "It stains."))
-    (found,) = examples(row | {"perspectives": "a column of mine"})
-    assert found.fields["perspectives"] == "a column of mine"
+    (row_read,) = examples(row | {"perspectives": []})
+    assert row_read.example.grounding == Grounding(("Tea calms.", "It stains."))
+    (row_read,) = examples(row | {"perspectives": "a column of mine"})
+    assert row_read.fields["perspectives"] == "a column of mine"
     for sides in (["pro"], ["pro", 3]):
         with pytest.raises(InputError, match=r"'perspectives': expected the side of each of the 2"):
             examples(row | {"perspectives": sides})
@@ -226,12 +226,12 @@ def test_titles_are_perspectives_where_they_are_asked_for():
     """A blank text is left out, and its title with it."""
     row = {"evidence": ["Tea calms.", " ", "It stains."], "titles": ["Tea", "Ink", ""]}
     row |= {"response": "Tea is good."}
-    (found,) = examples(row)
-    assert found.example.grounding == Grounding(("Tea calms.", "It stains."))
-    assert found.fields["titles"] == ["Tea", "Ink", ""]
-    (found,) = examples(row, perspective="titles")
-    assert found.example.grounding == Grounding(("Tea calms.", "It stains."), ("Tea", ""))
-    assert "titles" not in found.fields
+    (row_read,) = examples(row)
+    assert row_read.example.grounding == Grounding(("Tea calms.", "It stains."))
+    assert row_read.fields["titles"] == ["Tea", "Ink", ""]
+    (row_read,) = examples(row, perspective="titles")
+    assert row_read.example.grounding == Grounding(("Tea calms.", "It stains."), ("Tea", ""))
+    assert "titles" not in row_read.fields
     with pytest.raises(InputError, match=r"'titles': expected the side of each of the 2 texts"):
         examples(row | {"titles": ["Tea"]}, perspective="titles")
 
@@ -314,14 +314,14 @@ VALUES = st.sampled_from(
 
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), VALUES), max_size=3), st.booleans())
 def test_whatever_a_row_holds_it_is_read_or_refused(rows, skip):
-    bad_rows, found, refusal = BadRows(skip=skip), [], "one line"
+    bad_rows, parsed, refusal = BadRows(skip=skip), [], "one line"
     try:
-        found = examples(*rows, bad_rows=bad_rows)
+        parsed = examples(*rows, bad_rows=bad_rows)
     except InputError as error:
         refusal = str(error)
     assert len(refusal.splitlines()) == 1
-    assert len({row.example.id for row in found}) == len(found)
-    for row in found:
+    assert len({row.example.id for row in parsed}) == len(parsed)
+    for row in parsed:
         example = row.example
         assert example.grounding.texts
         assert all(text.strip() for text in example.grounding.texts)
@@ -351,7 +351,7 @@ def test_a_cell_of_csv_may_hold_several_turns(tmp_path):
         table.writerow(["history", "knowledge", "perspectives", "response"])
         for cell in ('["Hi!", "Is tea hot?"]', '["[sic] Hi!"]', "[]", ""):
             table.writerow([cell, '["Tea is hot.", "Tea."]', '["Tea", "Drink"]', "Yes."])
-    rows = [it.example for it in file_examples(path, "", Columns(), "c", BadRows())]
+    rows = [csv_row.example for csv_row in file_examples(path, "", Columns(), "c", BadRows())]
     assert [row.history for row in rows] == [("Hi!", "Is tea hot?"), ("[sic] Hi!",), (), ()]
     assert {row.grounding for row in rows} == {Grounding(("Tea is hot.", "Tea."), ("Tea", "Drink"))}
 
@@ -360,8 +360,8 @@ def test_a_column_is_one_thing_only():
     with pytest.raises(ConfigError, match="--history-column: the column 'q' is that of --response"):
         Columns(response_column="q", history_column="q")
     row = {"grounding": "Tea is hot.", "question": "Hot tea.", "response": "Hot."}
-    (found,) = examples(row, response="question")
-    assert (found.example.response, found.example.history) == ("Hot tea.", ())
+    (row_read,) = examples(row, response="question")
+    assert (row_read.example.response, row_read.example.history) == ("Hot tea.", ())
     with pytest.raises(InputError, match="is known to hold the response"):
         examples(row, history="response")
 
@@ -397,7 +397,7 @@ def test_texts_that_look_like_lists_are_sought_once(tmp_path, monkeypatch):
     (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
     readings = []
     monkeypatch.setattr(
-        grounded_rows, "read_rows", lambda *given: readings.append(given) or read_rows(*given)
+        grounded_rows, "read_rows", lambda *args: readings.append(args) or read_rows(*args)
     )
     for _ in range(2):
         (read,) = file_examples(tmp_path / "a.jsonl", "", Columns(), "c", BadRows())

@@ -23,16 +23,16 @@ def row(fields, look_up=None):
     ],
 )
 def test_arguments_have_two_names_and_are_texts_or_lists(fields):
-    found = row({**fields, "note": "mine", "knowledge": None})
-    assert found.inputs == INPUTS
-    assert set(found.fields) == {"query", "pro_arguments", "con_arguments", "note"}
-    assert found.fields["pro_arguments"] == ["It is."]
-    assert found.postprocess("{response: Views differ.}") == "Views differ."
+    new_row = row({**fields, "note": "mine", "knowledge": None})
+    assert new_row.inputs == INPUTS
+    assert set(new_row.fields) == {"query", "pro_arguments", "con_arguments", "note"}
+    assert new_row.fields["pro_arguments"] == ["It is."]
+    assert new_row.postprocess("{response: Views differ.}") == "Views differ."
 
 
 def test_the_numbers_of_arguments_stay_beside_them():
-    found = row({**SIDES, "pro": [2], "con": [1, 3]})
-    assert (found.inputs, found.fields["pro"], found.fields["con"]) == (INPUTS, [2], [1, 3])
+    new_row = row({**SIDES, "pro": [2], "con": [1, 3]})
+    assert (new_row.inputs, new_row.fields["pro"], new_row.fields["con"]) == (INPUTS, [2], [1, 3])
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,14 @@ def test_the_numbers_of_arguments_stay_beside_them():
     ],
 )
 def test_knowledge_comes_with_a_query_a_history_or_both(knowledge, asked, turns):
-    found = row({"knowledge": knowledge, **asked})
-    assert found.inputs == f"{DIALOGUE} {turns}"
-    assert found.postprocess("{response: a}") == "{response: a}"
+    new_row = row({"knowledge": knowledge, **asked})
+    assert new_row.inputs == f"{DIALOGUE} {turns}"
+    assert new_row.postprocess("{response: a}") == "{response: a}"
 
 
 def test_the_arguments_of_a_query_alone_are_looked_up():
-    found = row({"query": "Is it?"}, lambda query: ([f"{query} Yes."], ["No."]))
-    assert found.inputs == "{query: Is it?} {pro: Is it? Yes.} {con: No.}"
+    new_row = row({"query": "Is it?"}, lambda query: ([f"{query} Yes."], ["No."]))
+    assert new_row.inputs == "{query: Is it?} {pro: Is it? Yes.} {con: No.}"
     with pytest.raises(
         InputError, match=r"rows.jsonl:3: field 'query': give 'knowledge', or 'pro'"
     ):
@@ -107,8 +107,8 @@ def test_passages_of_a_retrieval_system_are_not_passed_over(name):
         with pytest.raises(InputError, match=rf"rename '{name}' to 'knowledge'\.$"):
             row({"query": "Is it?", name: ["It is."]}, look_up)
     # Where the query is answered otherwise, the column is the user's own.
-    found = row({"query": "Is it?", name: ["x"]}, lambda _: (["Yes."], ["No."]))
-    assert found.fields[name] == ["x"]
+    new_row = row({"query": "Is it?", name: ["x"]}, lambda _: (["Yes."], ["No."]))
+    assert new_row.fields[name] == ["x"]
     assert row({**SIDES, name: ["x"]}).fields[name] == ["x"]
     assert row({"query": "Is it?", "knowledge": "It is.", name: ["x"]}).fields[name] == ["x"]
 

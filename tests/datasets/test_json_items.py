@@ -40,8 +40,8 @@ def test_places_name_the_item(tmp_path):
 
 def test_objects_by_key(tmp_path):
     path = write(tmp_path, {"docs": {"one": {"t": "a"}, "two": {"t": "b"}}})
-    found = [(key, row.fields["t"], row.place) for key, row in read_object(path, "docs")]
-    assert found == [("one", "a", f'{path}: docs["one"]'), ("two", "b", f'{path}: docs["two"]')]
+    items = [(key, row.fields["t"], row.place) for key, row in read_object(path, "docs")]
+    assert items == [("one", "a", f'{path}: docs["one"]'), ("two", "b", f'{path}: docs["two"]')]
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_a_truncated_file_names_how_many_items_came_whole(tmp_path_factory, item
     cut = data.draw(st.integers(0, len(pieces[whole]) - 1))
     content = "[" + "".join(piece + "," for piece in pieces[:whole]) + pieces[whole][:cut]
     path = write(tmp_path_factory.mktemp("json"), content.encode())
-    found = []
+    items_read = []
     with pytest.raises(InputError, match=f"not valid JSON behind {whole} whole items"):
-        found.extend(row.fields for row in read_array(path))
+        items_read.extend(row.fields for row in read_array(path))
 
 
 @settings(deadline=None)
@@ -139,8 +139,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 
 def test_arrays_of_an_object(tmp_path):
     path = write(tmp_path, {"x": {"c": [{}]}, "data": {"a": [{"n": 1}], "b": [{"n": 2}, {"n": 3}]}})
-    found = [(name, row.fields["n"], row.place) for name, row in read_arrays(path, "data")]
-    assert found == [
+    items = [(name, row.fields["n"], row.place) for name, row in read_arrays(path, "data")]
+    assert items == [
         ("a", 1, f"{path}: data.a[0]"),
         ("b", 2, f"{path}: data.b[0]"),
         ("b", 3, f"{path}: data.b[1]"),

@@ -81,13 +81,13 @@ def test_a_column_of_pandas_is_read_back(rows):
         (str(np.array([np.str_("Tea"), np.str_("Ink")], dtype=object)), ["Tea", "Ink"]),
         *(
             (str(documents), [{"text": "Tea"}, {"text": "Ink"}])
-            for other in (
+            for value in (
                 np.float64(0.5),
                 math.nan,
                 datetime.datetime(2024, 5, 1),
                 {"a": [object()]},
             )
-            for rows in ([{"text": "Tea", "score": other}, {"score": other, "text": "Ink"}],)
+            for rows in ([{"text": "Tea", "score": value}, {"score": value, "text": "Ink"}],)
             for documents in (rows, np.array(rows, dtype=object))
         ),
         (

@@ -24,15 +24,15 @@ from faith_jax.datasets.samples import sample_folder
 )
 def test_raw_files_are_known_by_their_columns(file, dataset, split):
     folder, _, name = file.rpartition("/")
-    found, its_split = raw_dataset_of(sample_folder(folder) / name)
-    assert (f"{found.name}/{found.config}", its_split) == (dataset, split)
+    recognised, its_split = raw_dataset_of(sample_folder(folder) / name)
+    assert (f"{recognised.name}/{recognised.config}", its_split) == (dataset, split)
 
 
 def test_the_name_of_a_file_does_not_matter(tmp_path):
     path = tmp_path / "mine.jsonl"
     shutil.copy(sample_folder("dialfact") / "valid_split.jsonl", path)
-    found, split = raw_dataset_of(path)
-    assert (found.name, split) == ("dialfact", "validation")
+    recognised, split = raw_dataset_of(path)
+    assert (recognised.name, split) == ("dialfact", "validation")
 
 
 def test_a_copy_in_another_form_is_of_the_split_of_its_name(tmp_path):

@@ -39,14 +39,14 @@ def read(paths, split, bad_rows):
 
 @pytest.mark.parametrize("name", CARDS)
 def test_cards_describe_data_sets(name):
-    found = card(name)
-    assert found["what"]
-    assert found["releases"]
-    parts = [*([""] if "config" in found else []), *found.get("parts", {})]
+    fields = card(name)
+    assert fields["what"]
+    assert fields["releases"]
+    parts = [*([""] if "config" in fields else []), *fields.get("parts", {})]
     assert parts
     for part in parts:
         dataset = load_card(name, read, part)
-        assert dataset.config == (part or found["config"])
+        assert dataset.config == (part or fields["config"])
         assert dataset.description
         assert "id" in dataset.features
         assert all(bool(file.url) == bool(file.checksum) for file in dataset.files.values())

@@ -65,20 +65,20 @@ def files_below(folder):
 
 def test_a_served_file_is_fetched_checked_and_kept(tmp_path, site):
     file = serve(site, "a.tsv", CONTENT)
-    found = obtain(tmp_path, file)
-    assert found == {"a.tsv": tmp_path / "downloads" / "a.tsv"}
-    assert found["a.tsv"].read_bytes() == CONTENT
+    files = obtain(tmp_path, file)
+    assert files == {"a.tsv": tmp_path / "downloads" / "a.tsv"}
+    assert files["a.tsv"].read_bytes() == CONTENT
     (site[0] / "a.tsv").unlink()
-    assert obtain(tmp_path, file) == found
+    assert obtain(tmp_path, file) == files
     assert files_below(tmp_path / "downloads") == ["a.tsv"]
 
 
 def test_a_local_copy_wins(tmp_path):
-    own = tmp_path / "manual" / "demo" / "a.tsv"
-    own.parent.mkdir(parents=True)
-    own.write_bytes(b"mine")
+    local_copy = tmp_path / "manual" / "demo" / "a.tsv"
+    local_copy.parent.mkdir(parents=True)
+    local_copy.write_bytes(b"mine")
     file = RawFile("a.tsv", "http://127.0.0.1:9/a.tsv", SHA256)
-    assert obtain(tmp_path, file) == {"a.tsv": own}
+    assert obtain(tmp_path, file) == {"a.tsv": local_copy}
 
 
 @pytest.mark.parametrize("content", [None, b"changed"])
@@ -101,9 +101,9 @@ def test_a_source_that_is_gone_or_has_changed(tmp_path, site, content):
 
 def test_all_files_that_are_not_at_hand_are_named(tmp_path):
     files = [RawFile(f"{name}.tsv", f"http://127.0.0.1:9/{name}.tsv", SHA256) for name in "abc"]
-    own = tmp_path / "manual" / "b.tsv"
-    own.parent.mkdir(parents=True)
-    own.write_bytes(CONTENT)
+    local_copy = tmp_path / "manual" / "b.tsv"
+    local_copy.parent.mkdir(parents=True)
+    local_copy.write_bytes(CONTENT)
     with pytest.raises(InputError) as caught:
         obtain(tmp_path, *files, names=["a.tsv"])
     assert str(caught.value).endswith(
@@ -148,8 +148,8 @@ ARCHIVES = pytest.mark.parametrize(("name", "pack"), [("d.zip", zipped), ("d.tgz
 @ARCHIVES
 def test_one_member_of_an_archive_is_taken_and_nothing_else(tmp_path, site, name, pack):
     packed = pack({"data/a.tsv": CONTENT, "../evil": b"x", "/tmp/evil2": b"x"})
-    found = obtain(tmp_path, serve(site, name, packed, member="data/a.tsv"))
-    assert found["a.tsv"].read_bytes() == CONTENT
+    files = obtain(tmp_path, serve(site, name, packed, member="data/a.tsv"))
+    assert files["a.tsv"].read_bytes() == CONTENT
     assert files_below(tmp_path / "downloads") == ["a.tsv", name]
     assert not (tmp_path / "evil").exists()
 
@@ -167,9 +167,9 @@ def test_an_archive_without_the_member(tmp_path, site, name, pack):
 def test_a_broken_archive(tmp_path, site, name, pack, keep):
     packed = pack({"a.tsv": os.urandom(200)})[:keep]
     message = rf"{name}: holds no file a\.tsv \([^\n]+[^:]\)\. "
-    with pytest.raises(InputError, match=message) as told:
+    with pytest.raises(InputError, match=message) as raised:
         obtain(tmp_path, serve(site, name, packed, member="a.tsv"))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
     assert files_below(tmp_path / "downloads") == [name]
 
 
@@ -231,10 +231,10 @@ def test_checksums(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_bytes(CONTENT)
     assert raw_files.checksum(path, "sha256:") == SHA256
-    found = subprocess.run(
+    result = subprocess.run(
         ["git", "hash-object", str(path)], capture_output=True, text=True, check=True
     )
-    assert raw_files.checksum(path, "git-blob:x") == f"git-blob:{found.stdout.strip()}"
+    assert raw_files.checksum(path, "git-blob:x") == f"git-blob:{result.stdout.strip()}"
 
 
 @pytest.mark.parametrize("size", [10, 3_000_000])
@@ -268,6 +268,6 @@ def test_what_is_beside_the_raw_files_is_named(tmp_path):
         (tmp_path / name).write_text("")
     for name in ("parts", "more"):
         (tmp_path / name).mkdir()
-    other, elsewhere = demo(RawFile("other.tsv")), demo(RawFile("c.tsv"), folder="else")
-    found = raw_files.ignored_files(demo(*files), tmp_path, [other, elsewhere])
-    assert found == ["A.tsv", "c.tsv", "more"]
+    other_data, elsewhere = demo(RawFile("other.tsv")), demo(RawFile("c.tsv"), folder="else")
+    ignored = raw_files.ignored_files(demo(*files), tmp_path, [other_data, elsewhere])
+    assert ignored == ["A.tsv", "c.tsv", "more"]

@@ -102,9 +102,9 @@ def test_labels_of_an_index_that_are_no_ids(tmp_path, frame):
 def test_other_json_objects(tmp_path, content, note):
     path = tmp_path / "rows.json"
     path.write_text(content)
-    rows, (told,) = fields_of(path)
+    rows, (message,) = fields_of(path)
     assert rows == [{"question": "a", "answer": "c"}, {"question": "b", "answer": "d"}]
-    assert told.startswith(note)
+    assert message.startswith(note)
 
 
 def test_json_lines_whatever_the_name(tmp_path):
@@ -169,9 +169,9 @@ def test_csv_as_pandas_and_spreadsheets_write_it(tmp_path, frame, options, form,
     frame.to_csv(path, index=False, compression=None, **options)
     if ending.endswith(".zst"):
         path.write_bytes(pa.compress(path.read_bytes(), "zstd", asbytes=True))
-    rows, told = fields_of(path, TableForm(**form))
+    rows, messages = fields_of(path, TableForm(**form))
     assert rows == [row | {"contexts": repr(row["contexts"])} for row in ROWS]
-    assert told == notes
+    assert messages == notes
     examples, report = examples_of(path, form=TableForm(**form))
     assert [list(example.grounding.texts) for example in examples] == [r["contexts"] for r in ROWS]
     assert report["lines"][-1] == "contexts: 3 lists of 1 to 2 texts"
@@ -211,8 +211,8 @@ def test_the_first_line_may_state_the_separator(tmp_path, mark, shown, end):
         path.write_bytes(end.join(lines).encode())
         rows, notes = fields_of(path)
         assert rows == [{"question": "Hot?", "answer": "a,b"}]
-        told = f"read with {shown} between its cells, as its first line says; --separator names"
-        assert notes == [f"{told} another"]
+        message = f"read with {shown} between its cells, as its first line says; --separator names"
+        assert notes == [f"{message} another"]
         assert fields_of(path, TableForm(separator=mark)) == (rows, [])
         path.write_bytes(end.join([*lines, "Ink?"]).encode())
         with pytest.raises(
@@ -345,12 +345,12 @@ def test_keys_of_one_name_are_an_error(tmp_path):
         assert fields_of(path, bad_rows=bad_rows)[0] == []
         assert bad_rows.count == 1
         for content in (f'[{{"answer": "a", {fields}}}]', f'[\n{{}}, {{"answer": "a", {fields}}}]'):
-            other = tmp_path / "rows.json"
-            other.write_text(content)
+            json_path = tmp_path / "rows.json"
+            json_path.write_text(content)
             with pytest.raises(InputError, match=r': \[[01]\]: the key "answer" is there twice'):
-                fields_of(other)
+                fields_of(json_path)
             bad_rows = BadRows(skip=True)
-            assert fields_of(other, bad_rows=bad_rows)[0] == [{}] * content.count("{}")
+            assert fields_of(json_path, bad_rows=bad_rows)[0] == [{}] * content.count("{}")
 
 
 def test_nulls_in_lists_and_ids_of_whole_numbers(tmp_path):
@@ -520,16 +520,16 @@ def test_empty_and_missing_answers_are_told_apart(tmp_path):
 
 def test_frames(frame):
     arrays = frame.assign(contexts=[np.array(row["contexts"]) for row in ROWS])
-    for given in (frame, arrays, pa.Table.from_pylist(ROWS), ROWS, {k: [r[k] for r in ROWS]
+    for table in (frame, arrays, pa.Table.from_pylist(ROWS), ROWS, {k: [r[k] for r in ROWS]
                                                                     for k in ROWS[0]}):  # fmt: skip
-        assert [row.fields for row in frame_rows(given)] == ROWS
+        assert [row.fields for row in frame_rows(table)] == ROWS
     nested = frame.assign(inputs=[{"documents": np.array(row["contexts"])} for row in ROWS])
     for row, expected in zip(frame_rows(nested), ROWS, strict=True):
         assert row.fields["inputs"] == {"documents": expected["contexts"]}
     twice = frame.rename(columns={"question": "answer"})
-    for given in (twice, pa.Table.from_arrays([pa.array(["a"])] * 2, ["answer", "answer"])):
+    for table in (twice, pa.Table.from_arrays([pa.array(["a"])] * 2, ["answer", "answer"])):
         with pytest.raises(InputError, match=r"^frame: column 'answer' is there twice; rename or"):
-            frame_rows(given)
+            frame_rows(table)
     for wrong, message in (
         ("Tea", "expected a table, got"),
         (["Tea"], r"frame\[0\]: expected a r"),

@@ -10,11 +10,11 @@ from faith_jax.tasks import lookup
 
 
 def test_every_task_is_listed_with_its_data():
-    known = {*task_data.TASKS, *task_data.MIXTURES}
-    data_sets = {name.partition("_")[0] for name in known}
+    names = {*task_data.TASKS, *task_data.MIXTURES}
+    data_sets = {name.partition("_")[0] for name in names}
     # Other tests may have registered tasks of their own.
     ours = {name for name in lookup.task_names() if name.partition("_")[0] in data_sets}
-    assert ours == known
+    assert ours == names
     for name, data_sets in task_data.TASKS.items():
         assert lookup.get_task(name).source.dataset_name == ", ".join(data_sets)
     for name, parts in task_data.MIXTURES.items():

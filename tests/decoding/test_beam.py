@@ -27,10 +27,10 @@ def assert_same(result, example, expected, config, atol=2e-5):
         tokens[: len(expected)], [padded(h.tokens, config.max_length) for h in expected]
     )
     for name in ("score", "log_prob"):
-        found = np.asarray(getattr(result, name)).reshape(shape)[example]
-        wanted = [getattr(h, name) for h in expected]
-        np.testing.assert_allclose(found[: len(expected)], wanted, atol=atol, rtol=1e-5)
-        assert np.all(found[len(expected) :] == -np.inf)
+        values = np.asarray(getattr(result, name)).reshape(shape)[example]
+        expected_values = [getattr(h, name) for h in expected]
+        np.testing.assert_allclose(values[: len(expected)], expected_values, atol=atol, rtol=1e-5)
+        assert np.all(values[len(expected) :] == -np.inf)
     lengths = np.asarray(result.length).reshape(shape)[example]
     missing = config.num_return - len(expected)
     np.testing.assert_array_equal(lengths, [len(h.tokens) for h in expected] + [0] * missing)
@@ -39,7 +39,7 @@ def assert_same(result, example, expected, config, atol=2e-5):
 
 def exhaustive(logits, config):
     """Returns all hypotheses of a table of logits [positions, vocab, vocab], best first."""
-    vocab, found = logits.shape[-1], []
+    vocab, hypotheses = logits.shape[-1], []
     for tokens in itertools.product(range(vocab), repeat=config.max_length):
         ends = [i for i, t in enumerate(tokens) if t in config.end_ids]
         tokens = tokens[: ends[0] + 1] if ends else tokens
@@ -47,8 +47,8 @@ def exhaustive(logits, config):
         total = sum(reference.log_softmax(logits[i, previous[i]])[t] for i, t in enumerate(tokens))
         if len(tokens) >= config.min_length:
             score = reference.penalised(total, len(tokens), config.length_penalty)
-            found.append(reference.Hypothesis(tokens, score, total))
-    return sorted(set(found), key=lambda h: -h.score)
+            hypotheses.append(reference.Hypothesis(tokens, score, total))
+    return sorted(set(hypotheses), key=lambda h: -h.score)
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
@@ -121,12 +121,12 @@ def test_beam_search_equals_the_plain_python_one(rule, width, penalty):
 
 
 def test_the_rules_of_early_stopping_differ():
-    found = set()
+    outcomes = set()
     for rule in RULES:
         config = config_of(max_length=8, num_beams=2, early_stopping=rule, length_penalty=1.0)
         texts = [np.asarray(assert_random_same(seed, 2, 6, config).tokens) for seed in range(12)]
-        found.add(np.stack(texts).tobytes())
-    assert len(found) == 3
+        outcomes.add(np.stack(texts).tobytes())
+    assert len(outcomes) == 3
 
 
 def test_equal_scores_are_ranked_by_beam_and_token():
@@ -142,8 +142,8 @@ def test_other_examples_of_the_batch_change_nothing():
     together = jax.device_get(search_table(logits, 12, config))
     for example in range(4):
         alone = jax.device_get(search_table(logits[example], 3, config))
-        for one, many in zip(alone, together, strict=True):
-            np.testing.assert_allclose(one[0], many[example], rtol=1e-6)
+        for single, many in zip(alone, together, strict=True):
+            np.testing.assert_allclose(single[0], many[example], rtol=1e-6)
 
 
 def test_impossible_hypotheses_are_none():
@@ -188,6 +188,6 @@ def test_wide_numbers_change_nothing():
     config = config_of(max_length=6, num_beams=3, num_return=2)
     expected = search_table(logits, 3, config)
     with jax.enable_x64(True):
-        found = search_table(logits, 3, config)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
+        results = search_table(logits, 3, config)
+    for actual, expected_part in zip(results, expected, strict=True):
+        np.testing.assert_allclose(actual, expected_part, rtol=1e-6)

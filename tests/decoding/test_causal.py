@@ -129,7 +129,7 @@ def test_beam_search_equals_the_search_without_caches(name):
             assert_same(result, row, expected, config, 1e-4)
 
 
-def assert_samples(found, models, config, copies):
+def assert_samples(results, models, config, copies):
     """Compares samples [rows, copies, length] with those drawn without caches."""
     keys = copy_keys(KEYS, copies)
     for row, model in enumerate(models):
@@ -139,7 +139,7 @@ def assert_samples(found, models, config, copies):
                 scores = np.asarray(model(tokens)[0], np.float32)
                 place = row * copies + copy
                 tokens += (int(picked(scores, config, keys, place, len(tokens))),)
-            sample = np.asarray(found)[row, copy]
+            sample = np.asarray(results)[row, copy]
             np.testing.assert_array_equal(sample[: len(tokens)], tokens)
             assert not sample[len(tokens) :].any()
 
@@ -193,12 +193,12 @@ def test_n_grams_of_each_rows_own_prompt_are_not_repeated():
     pmi = PMIConfig(alpha=0.8, p=1.0)
     config = config_of(no_repeat_ngram=1, pmi=pmi)
     free = dataclasses.replace(config, no_repeat_ngram=0)
-    found = pmi_result(module, params, config)
+    result = pmi_result(module, params, config)
     repeats = 0
     for row in range(ROWS):
         banned = repeating(INPUTS[row, : LENGTHS[row]], 1)
         plain = plain_model(module, params, row)
         repeats += len(banned(()) & set(reference.greedy_search(plain, free).tokens))
         model = pmi_model(module, params, row, pmi, banned)
-        assert_same(found, row, [reference.greedy_search(model, free)], config, atol=1e-4)
+        assert_same(result, row, [reference.greedy_search(model, free)], config, atol=1e-4)
     assert repeats > 0

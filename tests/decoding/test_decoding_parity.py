@@ -82,7 +82,7 @@ def models(request, tmp_path_factory):
 
 @pytest.mark.parametrize("case", CASES)
 def test_beam_search_equals_that_of_transformers(models, case):
-    theirs, ours, ends = models
+    torch_model, ours, ends = models
     rule, penalty, beams, num_ends, min_length = case
     config = DecodingConfig(
         max_length=MAX_LENGTH,
@@ -93,11 +93,11 @@ def test_beam_search_equals_that_of_transformers(models, case):
         early_stopping=rule,
         eos_id=tuple(ends[:num_ends]),
     )
-    found = generated(ours.module, ours.params, INPUTS, KEYS, config)
-    sequences, scores = search_of_transformers(theirs, config)
-    np.testing.assert_array_equal(found.tokens, sequences)
-    np.testing.assert_allclose(found.score, scores, atol=1e-4, rtol=1e-4)
-    assert np.any(np.asarray(found.length) < MAX_LENGTH)  # end tokens do occur
+    result = generated(ours.module, ours.params, INPUTS, KEYS, config)
+    sequences, scores = search_of_transformers(torch_model, config)
+    np.testing.assert_array_equal(result.tokens, sequences)
+    np.testing.assert_allclose(result.score, scores, atol=1e-4, rtol=1e-4)
+    assert np.any(np.asarray(result.length) < MAX_LENGTH)  # end tokens do occur
 
 
 def search_of_transformers(model, config):
@@ -105,7 +105,7 @@ def search_of_transformers(model, config):
     import torch
 
     tokens = torch.tensor(INPUTS, dtype=torch.long)
-    found = model.generate(
+    outputs = model.generate(
         tokens,
         attention_mask=(tokens > 0).long(),
         max_new_tokens=config.max_length,
@@ -121,7 +121,7 @@ def search_of_transformers(model, config):
         return_dict_in_generate=True,
         output_scores=True,
     )
-    sequences = found.sequences.numpy()[:, 1:]
+    sequences = outputs.sequences.numpy()[:, 1:]
     sequences = np.pad(sequences, ((0, 0), (0, config.max_length - sequences.shape[1])))
     # Theirs fills up with the end token where padding is 0.
     ended = np.cumsum(np.isin(sequences, config.end_ids), axis=1)
@@ -129,4 +129,4 @@ def search_of_transformers(model, config):
         (ended > 1) | ((ended == 1) & ~np.isin(sequences, config.end_ids)), 0, sequences
     )
     shape = (len(INPUTS), config.num_beams)
-    return sequences.reshape(*shape, -1), found.sequences_scores.numpy().reshape(shape)
+    return sequences.reshape(*shape, -1), outputs.sequences_scores.numpy().reshape(shape)

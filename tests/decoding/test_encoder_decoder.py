@@ -57,11 +57,11 @@ def test_greedy_search_equals_the_search_without_caches():
     wide = np.pad(INPUTS, ((0, 0), (0, 7)))  # padding changes nothing
     for seed in range(2):
         module, params = tiny.model_and_params(PROMPTS, seed=seed)
-        found = generated(module, params, [wide], KEYS, config)
+        greedy_result = generated(module, params, [wide], KEYS, config)
         for example in range(len(INPUTS)):
             model = reference.plain_model(log_probs_of(module, params, INPUTS, example))
             expected = reference.greedy_search(model, config)
-            assert_same(found, example, [expected], config, 1e-4)
+            assert_same(greedy_result, example, [expected], config, 1e-4)
             distinct.add(expected.tokens)
     assert len(distinct) > 2 * len(INPUTS) // 3  # the inputs and the model matter
     assert len({len(tokens) for tokens in distinct}) > 2
@@ -84,9 +84,9 @@ def test_greedy_search_in_bfloat16_picks_tokens_as_good_as_the_best():
     config = DecodingConfig(max_length=LENGTH, eos_id=-1)
     tokens = np.asarray(generated(module, params, [INPUTS], KEYS, config).tokens)
     logits = np.asarray(prefix_logits(module, params, INPUTS, tokens))
-    chosen = np.take_along_axis(logits, tokens[..., None], -1)[..., 0]
+    chosen_logits = np.take_along_axis(logits, tokens[..., None], -1)[..., 0]
     # bfloat16 has 8 bits; logits spread by about 3.
-    assert np.all(logits.max(-1) - chosen < 0.1)
+    assert np.all(logits.max(-1) - chosen_logits < 0.1)
     assert np.mean(logits.argmax(-1) == tokens) > 0.9
 
 

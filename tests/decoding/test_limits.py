@@ -39,11 +39,11 @@ def test_what_is_forbidden_is_what_hugging_face_forbids(size):
     prompt[np.arange(6) < 6 - lengths[:, None]] = -1
     find = jax.jit(repeating, static_argnums=(3, 4))
     positions = np.arange(40, dtype=np.int32) % 8
-    found = np.asarray(find(prompt, responses, positions, size, VOCAB))
+    forbidden = np.asarray(find(prompt, responses, positions, size, VOCAB))
     for row in range(40):
         history = [*prompt[row][prompt[row] >= 0], *responses[row, : positions[row]]]
         expected = banned_by_hugging_face([int(t) for t in history], size)
-        assert set(np.flatnonzero(found[row])) == expected
+        assert set(np.flatnonzero(forbidden[row])) == expected
 
 
 def decoded(model, count, config):
@@ -71,21 +71,21 @@ def scores_of(log_probs, prompt, config):
     """The scores after some tokens, with all limits applied in order."""
 
     def scores(tokens):
-        found = log_probs(tokens).copy()
+        masked_scores = log_probs(tokens).copy()
         size, position = config.no_repeat_ngram, len(tokens)
         read = [t for t in (*prompt, *tokens) if t >= 0]
         if size:
-            found[list(banned_by_hugging_face(read, size))] = -np.inf
+            masked_scores[list(banned_by_hugging_face(read, size))] = -np.inf
         if position + 1 < config.min_length:
-            found[1] = -np.inf
-        for token, here in (
+            masked_scores[1] = -np.inf
+        for token, applies in (
             (config.forced_bos_id, position == 0),
             (config.forced_eos_id, position + 1 == config.max_length),
         ):
-            if here and token is not None:
-                found[:] = -np.inf
-                found[token] = 0.0
-        return found, log_probs(tokens)
+            if applies and token is not None:
+                masked_scores[:] = -np.inf
+                masked_scores[token] = 0.0
+        return masked_scores, log_probs(tokens)
 
     return scores
 
@@ -104,13 +104,13 @@ def test_greedy_search_keeps_them(limits, prompt):
     config = config_of(max_length=7, **limits)
     model, log_probs = model_of(prompt, 1, 7)
     expected = reference.greedy_search(scores_of(log_probs, prompt, config), bare(config))
-    found = decoded(model, 1, config)
+    result = decoded(model, 1, config)
     length = len(expected.tokens)
     if not np.isfinite(expected.score):  # nothing may be chosen any more: the row ends
         length -= 1
-    assert found.tokens[0, :length].tolist() == list(expected.tokens[:length])
-    np.testing.assert_allclose(found.score[0], expected.score, rtol=1e-4)
-    assert int(found.length[0]) == length
+    assert result.tokens[0, :length].tolist() == list(expected.tokens[:length])
+    np.testing.assert_allclose(result.score[0], expected.score, rtol=1e-4)
+    assert int(result.length[0]) == length
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_beam_search_keeps_them(limits, prompt, width):
     config = config_of(max_length=6, num_beams=width, num_return=width, **limits)
     model, log_probs = model_of(prompt, width, 6, seed=3)
     expected = reference.beam_search(scores_of(log_probs, prompt, config), bare(config))
-    found = decoded(model, 1, config)
-    tokens = np.asarray(found.tokens).reshape(width, -1)
+    result = decoded(model, 1, config)
+    tokens = np.asarray(result.tokens).reshape(width, -1)
     for row, hypothesis in zip(tokens, expected, strict=False):
         assert row[: len(hypothesis.tokens)].tolist() == list(hypothesis.tokens)
-    scores = np.asarray(found.score).reshape(-1)[: len(expected)]
+    scores = np.asarray(result.score).reshape(-1)[: len(expected)]
     np.testing.assert_allclose(scores, [h.score for h in expected], rtol=1e-4)
-    log_prob = np.asarray(found.log_prob).reshape(-1)[: len(expected)]
+    log_prob = np.asarray(result.log_prob).reshape(-1)[: len(expected)]
     # Forced tokens have the model's own log-probability still.
     np.testing.assert_allclose(log_prob, [h.log_prob for h in expected], rtol=1e-4)
 
@@ -145,8 +145,8 @@ def test_no_sample_breaks_them():
         max_length=length, temperature=1.5, no_repeat_ngram=2, forced_bos_id=2, forced_eos_id=1
     )
     model, _ = model_of(prompt, 200, length)
-    found = decoded(model, 200, config)
-    tokens, lengths = np.asarray(found.tokens), np.asarray(found.length)
+    result = decoded(model, 200, config)
+    tokens, lengths = np.asarray(result.tokens), np.asarray(result.length)
     assert len({row.tobytes() for row in tokens}) > 30
     for row, count in zip(tokens, lengths, strict=True):
         assert row[0] == 2

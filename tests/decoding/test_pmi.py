@@ -48,10 +48,10 @@ def reference_model(config, seed, example):
         return reference.log_softmax(hashed_logits(history, tables_of(seed))[0])
 
     def banned(tokens):
-        found = set(config.end_ids) if len(tokens) + 1 < config.min_length else set()
+        banned_ids = set(config.end_ids) if len(tokens) + 1 < config.min_length else set()
         if config.no_repeat_ngram:  # of one token
-            found |= {int(WITH[example]), *tokens}
-        return found
+            banned_ids |= {int(WITH[example]), *tokens}
+        return banned_ids
 
     branches = [functools.partial(log_probs, int(first[example])) for first in (WITH, WITHOUT)]
     return reference.pmi_model(*branches, config.pmi, banned)
@@ -116,8 +116,8 @@ def test_beam_search_equals_brute_force(seed):
 def test_with_alpha_0_and_p_1_it_is_the_plain_search():
     seed = 1
     config = config_of(alpha=0.0, p=1.0, num_beams=3, num_return=3)
-    found = decode_pairs(tables_of(seed), config)
+    results = decode_pairs(tables_of(seed), config)
     for example in range(EXAMPLES):
         model = reference_model(config, seed, example)
         expected = reference.beam_search(lambda tokens, m=model: (m(tokens)[1],) * 2, config)
-        assert_same(found, example, expected, config)
+        assert_same(results, example, expected, config)

@@ -105,9 +105,9 @@ def test_log_prob_is_the_models_own_whatever_the_sampling():
     config = config_of(max_length=5, temperature=0.3, top_k=2, eos_id=99)
     result = decoded(transition, 3, config)
     log_probs = scipy.special.log_softmax(transition, axis=-1)
-    for tokens, found in zip(np.asarray(result.tokens), result.log_prob, strict=True):
+    for tokens, log_prob in zip(np.asarray(result.tokens), result.log_prob, strict=True):
         previous = [0, *tokens[:-1]]
-        np.testing.assert_allclose(found, log_probs[previous, tokens].sum(), rtol=1e-5)
+        np.testing.assert_allclose(log_prob, log_probs[previous, tokens].sum(), rtol=1e-5)
     np.testing.assert_array_equal(result.score, result.log_prob)
 
 
@@ -171,16 +171,16 @@ def test_nothing_impossible_is_sampled_and_a_row_without_choice_ends():
 
     config = config_of(max_length=3, temperature=1.0)
     result = with_step(model, step, config, keys(40))
-    found = {tuple(row) for row in np.asarray(result.tokens).tolist()}
-    assert found == {(2, 4, 4), (3, 0, 0)}
+    responses = {tuple(row) for row in np.asarray(result.tokens).tolist()}
+    assert responses == {(2, 4, 4), (3, 0, 0)}
     stuck = np.asarray(result.tokens)[:, 0] == 3
     np.testing.assert_array_equal(result.length, np.where(stuck, 1, 3))
     np.testing.assert_allclose(result.score, np.where(stuck, -np.inf, np.log(0.5)), rtol=1e-6)
 
 
 def test_copies_have_keys_of_their_own():
-    found = jax.random.key_data(copy_keys(keys(6), 4))
-    assert len(np.unique(np.asarray(found), axis=0)) == 24
+    key_data = jax.random.key_data(copy_keys(keys(6), 4))
+    assert len(np.unique(np.asarray(key_data), axis=0)) == 24
 
 
 def test_end_and_padding_tokens_must_be_known():
@@ -213,13 +213,13 @@ def test_a_cache_that_grows_gives_the_same_responses(case, monkeypatch):
 
     def found():
         if config.is_decoder_only:
-            given = [(inputs, lengths)]
+            model_inputs = [(inputs, lengths)]
         else:
-            given = [inputs, inputs[:, 2:]] if decoding.pmi else [inputs]
+            model_inputs = [inputs, inputs[:, 2:]] if decoding.pmi else [inputs]
         # A function of its own, so that JAX compiles it again.
-        return jax.jit(lambda p, given: generate(module, p, given, keys(4), decoding))(
-            params, given
-        )
+        return jax.jit(
+            lambda p, model_inputs: generate(module, p, model_inputs, keys(4), decoding)
+        )(params, model_inputs)
 
     expected, seen = found(), []
     monkeypatch.setattr(steps, "cache_lengths", lambda most: [3, 7, most])
@@ -244,9 +244,9 @@ def test_a_cache_that_grows_gives_the_same_responses(case, monkeypatch):
 def test_a_shorter_cache_keeps_its_first_tokens():
     leaf = np.arange(24.0, dtype=np.float32).reshape(1, 2, 4, 3)
     cache = {"layer": {"cached_key": leaf, "cached_value": -leaf}, "cache_index": np.int32(2)}
-    found = jax.jit(lambda cache: steps.resize_cache(steps.resize_cache(cache, 2), 3))(cache)
+    resized = jax.jit(lambda cache: steps.resize_cache(steps.resize_cache(cache, 2), 3))(cache)
     expected = np.pad(leaf[:, :, :2], ((0, 0), (0, 0), (0, 1), (0, 0)))
-    np.testing.assert_array_equal(found["layer"]["cached_key"], expected)
-    np.testing.assert_array_equal(found["layer"]["cached_value"], -expected)
-    assert (int(found["cache_index"]), steps.cache_capacity(found)) == (2, 3)
+    np.testing.assert_array_equal(resized["layer"]["cached_key"], expected)
+    np.testing.assert_array_equal(resized["layer"]["cached_value"], -expected)
+    assert (int(resized["cache_index"]), steps.cache_capacity(resized)) == (2, 3)
     assert steps.cache_capacity({"other": leaf}) is None

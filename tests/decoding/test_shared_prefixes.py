@@ -50,13 +50,14 @@ def test_lines_hold_each_input_in_order_behind_what_it_shares(inputs):
         seen = set(lines.segments[line, places].tolist())
         assert 1 in seen  # the beginning, and at most what is its own
         assert len(seen) <= 2
-        own = lines.segments[line, places[-1]]
-        if own != 1:  # which no other row has
-            others = [r for group in groups for r in group.rows if r != row]
+        segment = lines.segments[line, places[-1]]
+        if segment != 1:  # which no other row has
+            other_rows = [r for group in groups for r in group.rows if r != row]
             assert all(
-                own not in lines.segments[line, lines.places[other, : len(inputs[other])]]
-                for other in others
-                if lines.lines[other] == line
+                segment
+                not in lines.segments[line, lines.places[other_row, : len(inputs[other_row])]]
+                for other_row in other_rows
+                if lines.lines[other_row] == line
             )
     assert lines.segments.astype(bool).sum() == sum(line_length(inputs, g) for g in groups)
 
@@ -66,8 +67,8 @@ def decoded(config, inputs, batch, second=None, **options):
     decoder = BatchDecoder(
         module, make_partitioner(config), DecodingConfig(max_length=5, **options), batch
     )
-    found = decoder(params, inputs, second_inputs=second)
-    return found, decoder
+    responses = decoder(params, inputs, second_inputs=second)
+    return responses, decoder
 
 
 CASES = {
@@ -100,17 +101,17 @@ def test_responses_are_those_of_inputs_that_are_read_one_by_one(name, from_two, 
         return read[-1]
 
     monkeypatch.setattr("faith_jax.inference.batch_decoder.shared_inputs", counted)
-    found, decoder = decoded(config, INPUTS, len(INPUTS), **options)
+    responses, decoder = decoded(config, INPUTS, len(INPUTS), **options)
     assert len(read) == 1
     assert decoder.num_compilations <= 1
     monkeypatch.setattr(BatchDecoder, "_can_share", lambda self, inputs: False)
     expected, _ = decoded(config, INPUTS, len(INPUTS), **options)
     assert len(read) == 1
-    for rows, others in zip(found, expected, strict=True):
-        assert [r.tokens.tolist() for r in rows] == [o.tokens.tolist() for o in others]
-        for row, other in zip(rows, others, strict=True):
+    for rows, expected_rows in zip(responses, expected, strict=True):
+        assert [r.tokens.tolist() for r in rows] == [o.tokens.tolist() for o in expected_rows]
+        for row, expected_row in zip(rows, expected_rows, strict=True):
             np.testing.assert_allclose(
-                [row.log_prob, row.score], [other.log_prob, other.score], atol=1e-5
+                [row.log_prob, row.score], [expected_row.log_prob, expected_row.score], atol=1e-5
             )
 
 
@@ -128,14 +129,14 @@ def test_rows_of_a_document_come_into_one_batch(from_two, monkeypatch):
     batches = []
     plain = BatchDecoder._build_batch
 
-    def seen(self, branches, rows, *others):
+    def seen(self, branches, rows, *args):
         batches.append(sorted(rows))
-        return plain(self, branches, rows, *others)
+        return plain(self, branches, rows, *args)
 
     monkeypatch.setattr(BatchDecoder, "_build_batch", seen)
-    found, _ = decoded(config, mixed, 3)
+    responses, _ = decoded(config, mixed, 3)
     assert sorted(batches) == [[0, 2, 4], [1, 3, 5]]
-    for ids, rows in zip(mixed, found, strict=True):
+    for ids, rows in zip(mixed, responses, strict=True):
         (alone,), _ = decoded(config, [ids], 3)
         assert rows[0].tokens.tolist() == alone[0].tokens.tolist()
 

@@ -42,13 +42,13 @@ def test_a_draft_is_what_follows_the_longest_ngram_in_the_source(count):
     lengths, sizes = rng.integers(0, 8, 200), rng.integers(1, 10, 200)
     responses[:20] = 5  # which no source has
     source[np.arange(9) >= sizes[:, None]] = -1
-    found = jax.jit(ngram_draft, static_argnums=3)(source, responses, lengths, count)
+    drafts = jax.jit(ngram_draft, static_argnums=3)(source, responses, lengths, count)
     expected = [
         plain_draft(s[:n].tolist(), r[:m].tolist(), count)
         for s, n, r, m in zip(source, sizes, responses, lengths, strict=True)
     ]
-    np.testing.assert_array_equal(found, expected)
-    assert np.mean(np.asarray(found)[20:, 0] >= 0) > 0.4
+    np.testing.assert_array_equal(drafts, expected)
+    assert np.mean(np.asarray(drafts)[20:, 0] >= 0) > 0.4
 
 
 def copying_model(config):
@@ -91,8 +91,8 @@ def decoded(module, params, inputs, config, seed=0):
 def steps_of(module, params, inputs, config):
     """Counts the steps of a search."""
     steps = []
-    found = read(module, params, [inputs], config.cache_length)
-    model = attach_memory(module, params, *found)
+    memories = read(module, params, [inputs], config.cache_length)
+    model = attach_memory(module, params, *memories)
 
     def step(tokens, cache):
         jax.debug.callback(lambda: steps.append(1))
@@ -135,12 +135,12 @@ def test_speculation_selects_the_same_tokens(case, search):
         max_length=LENGTH, eos_id=(9, 20), speculation="ngram", draft_length=3, **SEARCHES[search]
     )
     expected = decoded(module, params, inputs, plain)
-    found = decoded(module, params, inputs, drafting)
-    np.testing.assert_array_equal(found.tokens, expected.tokens)
-    np.testing.assert_array_equal(found.length, expected.length)
+    result = decoded(module, params, inputs, drafting)
+    np.testing.assert_array_equal(result.tokens, expected.tokens)
+    np.testing.assert_array_equal(result.length, expected.length)
     tolerance = {"rtol": 2e-2, "atol": 2e-2} if case == "bfloat16" else {"rtol": 1e-4, "atol": 1e-5}
-    np.testing.assert_allclose(found.log_prob, expected.log_prob, **tolerance)
-    np.testing.assert_allclose(found.score, expected.score, **tolerance)
+    np.testing.assert_allclose(result.log_prob, expected.log_prob, **tolerance)
+    np.testing.assert_allclose(result.score, expected.score, **tolerance)
 
 
 @pytest.mark.slow
@@ -167,20 +167,22 @@ def test_samples_have_the_models_distribution_whatever_the_draft(rank):
     count, first = 2000, 7
     # The logits depend on the input: this searches for an input that drafts the token of this rank.
     pairs = itertools.product(range(3, 50), range(3, 20))
-    rows = np.asarray([[first, drafted, other, 11] for drafted, other in pairs], np.int32)
+    rows = np.asarray(
+        [[first, drafted, alternative, 11] for drafted, alternative in pairs], np.int32
+    )
     targets = np.full((len(rows), 2), first, np.int32)
-    every = np.asarray(tiny.logits(module, params, rows, targets))[:, 1]
-    drafts = np.argsort(-every, axis=1)[:, rank] == rows[:, 1]
-    row, logits = rows[drafts][0], every[drafts][0]
+    table = np.asarray(tiny.logits(module, params, rows, targets))[:, 1]
+    drafts = np.argsort(-table, axis=1)[:, rank] == rows[:, 1]
+    row, logits = rows[drafts][0], table[drafts][0]
     best, second = np.argsort(-logits)[:2]
     share = 1 / (1 + np.exp(logits[second] - logits[best]))
     options = {"max_length": 2, "temperature": 1.0, "top_k": 2, "eos_id": -1}
     config = DecodingConfig(forced_bos_id=first, speculation="ngram", draft_length=1, **options)
-    found = np.asarray(sampled(module, params, np.tile(row, (count, 1)), config))[:, 1]
-    assert set(np.unique(found)) == {best, second}
+    drawn = np.asarray(sampled(module, params, np.tile(row, (count, 1)), config))[:, 1]
+    assert set(np.unique(drawn)) == {best, second}
     # Four standard errors.
     error = 4 * np.sqrt(share * (1 - share) / count)
-    np.testing.assert_allclose(np.mean(found == best), share, atol=error)
+    np.testing.assert_allclose(np.mean(drawn == best), share, atol=error)
 
 
 def test_beams_are_not_drafted():

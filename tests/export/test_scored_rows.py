@@ -116,8 +116,8 @@ def test_fields_keep_their_types_where_the_format_has_them(tmp_path):
     write_scores(tmp_path / "s", "test", iter([row]), ["one"])
     (tmp_path / "s.jsonl").write_text(json.dumps(row) + "\n")
     for name in ("s.parquet", "s", "s.jsonl"):
-        (found,) = read_scored_rows(tmp_path / name)
-        assert found["fields"] == texts, name
+        (row_read,) = read_scored_rows(tmp_path / name)
+        assert row_read["fields"] == texts, name
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_usual_rows_are_read_as_all_are(tmp_path, name):
         path.write_text(json.dumps(row) + "\n")
         plain = told(lambda row=row: [read_scored._check_row(Row(f"{path}:1", row), path)])
         assert told(lambda: list(read_scored_rows(path))) == plain, value
-        (found,) = read_jsonl(path, usual=read_scored._DECODER)
-        usual += not isinstance(found.fields, dict)
+        (row_read,) = read_jsonl(path, usual=read_scored._DECODER)
+        usual += not isinstance(row_read.fields, dict)
     assert bool(usual) == (name in ROWS[0]), "only the plain path was compared"
 
 

@@ -29,8 +29,8 @@ def test_rows_come_back_in_order_with_their_types(tmp_path, capfd):
     folder.rename(moved)
     builder = tfds.builder_from_directory(str(moved))
     assert builder.info.description == "Two rows."
-    found = list(tfds.as_numpy(builder.as_dataset(split="test")))
-    for row, expected in zip(found, ROWS, strict=True):
+    records = list(tfds.as_numpy(builder.as_dataset(split="test")))
+    for row, expected in zip(records, ROWS, strict=True):
         assert row["id"].decode() == expected["id"]
         assert row["prediction"].decode() == expected["prediction"]
         assert float(row["log_prob"]) == expected["log_prob"]
@@ -63,8 +63,8 @@ def test_a_broken_folder_is_one_error(scored, tmp_path, name, how):
     broken = shutil.copytree(scored, tmp_path / "broken")
     (path,) = broken.rglob(name)
     whole = path.read_bytes()
-    made = {"cut": whole[: len(whole) // 2], "empty": b"", "garbled": bytes(len(whole))}
-    path.write_bytes(made[how])
+    contents = {"cut": whole[: len(whole) // 2], "empty": b"", "garbled": bytes(len(whole))}
+    path.write_bytes(contents[how])
     with pytest.raises(InputError, match=str(broken)) as error:
         list(read_scored_tfds(broken))
     assert "\n" not in str(error.value)

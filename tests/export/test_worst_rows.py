@@ -26,10 +26,10 @@ def test_the_lowest_scores_come_first_and_undefined_ones_not_at_all(tmp_path):
     path = str(tmp_path / "worst.csv")
     rows = [scored(n, value) for n, value in enumerate([0.5, 0.25, None, 0.75, 0.25, 1.0])]
     assert write_worst(path, iter(rows), ["a", "b"], COLUMNS, 4) == 4
-    found = read(path)
-    assert [row["id"] for row in found] == ["1", "4", "0", "3"]
-    assert [row["a"] for row in found] == ["0.25", "0.25", "0.5", "0.75"]
-    assert found[0] == {
+    worst_rows = read(path)
+    assert [row["id"] for row in worst_rows] == ["1", "4", "0", "3"]
+    assert [row["a"] for row in worst_rows] == ["0.25", "0.25", "0.5", "0.75"]
+    assert worst_rows[0] == {
         "id": "1", "corpus": "c", "contexts": "Text 1.", "answer": "Answer 1.", "label": "",
         "a": "0.25", "b": "",
     }  # fmt: skip

@@ -39,13 +39,13 @@ def text_of(name):
 
 def validation_split(recipe):
     pattern = r"^EVAL_SPLIT = '(.+)'$"
-    found = re.findall(pattern, TEXTS[recipe], re.M)
-    return found[-1] if found else "validation"
+    splits = re.findall(pattern, TEXTS[recipe], re.M)
+    return splits[-1] if splits else "validation"
 
 
 def last_value(text, macro):
-    found = re.findall(rf"^{macro} = (.+?)(?:  #.*)?$", text, re.M)
-    return found[-1].strip("'") if found else ""
+    values = re.findall(rf"^{macro} = (.+?)(?:  #.*)?$", text, re.M)
+    return values[-1].strip("'") if values else ""
 
 
 TEXTS = {file.name: text_of(file.name) for file in sorted(FOLDER.glob("*.gin"))}
@@ -134,16 +134,16 @@ def consumed(recipe, checkpoints, folder, monkeypatch):
 
 def token_rows(batches, name, pad, segments=None):
     """The rows of a feature without padding; packed rows are split into examples."""
-    found = []
+    rows = []
     for batch in batches:
         for number, row in enumerate(batch[name]):
             if segments in batch:
                 of = batch[segments][number]
-                found.extend(tuple(row[of == n].tolist()) for n in range(1, of.max() + 1))
+                rows.extend(tuple(row[of == n].tolist()) for n in range(1, of.max() + 1))
             else:
                 kept = np.flatnonzero(row != pad)
-                found.append(tuple(row[: kept[-1] + 1 if kept.size else 0].tolist()))
-    return found
+                rows.append(tuple(row[: kept[-1] + 1 if kept.size else 0].tolist()))
+    return rows
 
 
 def written(example, name):
@@ -176,13 +176,13 @@ def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, mo
     if is_dense:
         pair = ("targets_pretokenized",)
     if is_pair:
-        found = token_rows(batches, "encoder_input_tokens", pad)
+        drawn = token_rows(batches, "encoder_input_tokens", pad)
         expected = [
             tuple(encode_row(tokenizer, *(written(e, name) for name in pair))) for e in examples
         ]
     elif is_dense:
         names = ("encoder_input_tokens", "passage_tokens")
-        found = list(zip(*(token_rows(batches, name, pad) for name in names), strict=True))
+        drawn = list(zip(*(token_rows(batches, name, pad) for name in names), strict=True))
         expected = [
             (
                 tuple(text_row(tokenizer, written(e, "inputs_pretokenized"), 128)),
@@ -198,21 +198,21 @@ def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, mo
         )
         inputs = token_rows(batches, whole, pad, segments[0])
         targets = token_rows(batches, "decoder_target_tokens", pad, segments[1])
-        found = list(zip(inputs, targets, strict=True))
+        drawn = list(zip(inputs, targets, strict=True))
         names = ("inputs_pretokenized", "targets_pretokenized")
         texts = [[written(e, name) for name in names] for e in examples]
         expected = [tuple(tuple(encode_row(tokenizer, text)) for text in both) for both in texts]
     # Every row at least twice, none more than three times: two epochs, and the last batch.
     # Packed rows hold several examples each, so that more epochs go by.
-    counts, wanted = collections.Counter(found), collections.Counter(expected)
-    assert set(counts) == set(wanted)
-    epochs = len(found) // len(examples)
+    counts, expected_counts = collections.Counter(drawn), collections.Counter(expected)
+    assert set(counts) == set(expected_counts)
+    epochs = len(drawn) // len(examples)
     assert epochs >= EPOCHS
-    for row, times in wanted.items():
+    for row, times in expected_counts.items():
         assert epochs * times <= counts[row] <= (epochs + 1) * times
     # Read in another order than the file's, and in another one in the second epoch.
-    first, second = found[: len(examples)], found[len(examples) : 2 * len(examples)]
-    assert collections.Counter(first) == wanted
+    first, second = drawn[: len(examples)], drawn[len(examples) : 2 * len(examples)]
+    assert collections.Counter(first) == expected_counts
     assert first != expected
     assert first != second
     judged = texts_of(task.name, validation_split(recipe))
@@ -222,21 +222,21 @@ def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, mo
     # +Dev trains on the development topics by its definition (Chang 2024, section 5.2).
     assert (held_out <= trained) if "_dev_" in task.name else not held_out & trained
     if "negatives" in batches[0]:
-        _check_negatives(batches, examples, found, expected, tokenizer)
+        _check_negatives(batches, examples, drawn, expected, tokenizer)
     if recipe == AUGMENTED:
         _check_phrases(examples, first, expected)
 
 
-def _check_negatives(batches, examples, found, expected, tokenizer):
+def _check_negatives(batches, examples, drawn, expected, tokenizer):
     texts = {
         row: [text.decode("utf-8") for text in example["negatives_pretokenized"]]
         for row, example in zip(expected, examples, strict=True)
     }
     assert any(texts.values())
     consumed_negatives = [row for batch in batches for row in batch["negatives"]]
-    for row, negatives in zip(found, consumed_negatives, strict=True):
-        shown = [ids[ids > 0].tolist() for ids in negatives if ids.any()]
-        assert shown == [[*tokenizer.encode(text), 1] for text in texts[row]]
+    for row, negatives in zip(drawn, consumed_negatives, strict=True):
+        negative_ids = [ids[ids > 0].tolist() for ids in negatives if ids.any()]
+        assert negative_ids == [[*tokenizer.encode(text), 1] for text in texts[row]]
 
 
 def _check_phrases(examples, first, expected):

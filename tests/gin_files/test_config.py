@@ -53,14 +53,14 @@ def parse(*files, bindings=()):
         read = (FOLDER / unread.pop()).read_text()
         text += read
         unread += re.findall(r"^include '([^']+)'", read, re.M)
-    given = [f"{n}=x" for n in required if re.search(rf"^{n} = ", text, re.M)]
+    preset = [f"{n}=x" for n in required if re.search(rf"^{n} = ", text, re.M)]
     for name, value in (
         ("TRAIN_STEPS", 100),
         ("TASK_FEATURE_LENGTHS", {"inputs": 8, "targets": 8}),
     ):
         if re.search(rf"^{name} = %gin.REQUIRED", text, re.M):
-            given.append(f"{name}={value}")
-    gin_config.parse(list(files), [*given, *bindings])
+            preset.append(f"{name}={value}")
+    gin_config.parse(list(files), [*preset, *bindings])
 
 
 def num_parameters(config):

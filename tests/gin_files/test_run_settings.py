@@ -30,24 +30,24 @@ def changed(*bindings, files=()):
 
 
 def test_arguments_are_followed_through_macros_references_and_scopes():
-    found = parsed("BATCH_SIZE=4")
-    assert found["optimization.total_steps"] == (5, "TRAIN_STEPS")
-    assert found["optimization.optimizer"].value == Reference(
+    settings = parsed("BATCH_SIZE=4")
+    assert settings["optimization.total_steps"] == (5, "TRAIN_STEPS")
+    assert settings["optimization.optimizer"].value == Reference(
         "faith_jax.training.optimizers.adafactor"
     )
-    assert found["optimization.optimizer.learning_rate.total_steps"] == (5, "TRAIN_STEPS")
-    assert found["dataset.batch_size"] == (4, "BATCH_SIZE")
+    assert settings["optimization.optimizer.learning_rate.total_steps"] == (5, "TRAIN_STEPS")
+    assert settings["dataset.batch_size"] == (4, "BATCH_SIZE")
     # The same configurable in two scopes.
-    assert found["dataset.split"].value == "train"
-    assert found["evaluation.dataset.split"].value == "validation"
-    assert found["evaluation.dataset.pack"].value is False  # a default
-    assert found["dataset.task_feature_lengths"].value == {"inputs": 8, "targets": 9}
+    assert settings["dataset.split"].value == "train"
+    assert settings["evaluation.dataset.split"].value == "validation"
+    assert settings["evaluation.dataset.pack"].value is False  # a default
+    assert settings["dataset.task_feature_lengths"].value == {"inputs": 8, "targets": 9}
 
 
 def test_a_written_config_is_the_same():
-    found = parsed("BATCH_SIZE=4")
-    assert settings_of(gin.config_str()) == found
-    assert differences(found, found) == []
+    settings = parsed("BATCH_SIZE=4")
+    assert settings_of(gin.config_str()) == settings
+    assert differences(settings, settings) == []
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_what_nothing_uses_and_how_a_value_is_said_are_no_difference(tmp_path):
 def test_references_in_lists_are_followed():
     text = "train.train.total_steps = 3\ntrain.train.{} = [@a.f(), (1, %X)]\na.f.y = {}\nX = {}\n"
     head = "from faith_jax.runs import train\nimport a\n"
-    one, other = (settings_of(head + text.format("trainable", y, 5)) for y in (1, 2))
-    (found,) = differences(one, other)
-    assert found == ("start.trainable.0.y", "f.y", "1", "2")
+    first, second = (settings_of(head + text.format("trainable", y, 5)) for y in (1, 2))
+    (difference,) = differences(first, second)
+    assert difference == ("start.trainable.0.y", "f.y", "1", "2")
     third = settings_of(head + text.format("trainable", 1, 6))
-    assert [d.path for d in differences(one, third)] == ["start.trainable"]
+    assert [d.path for d in differences(first, third)] == ["start.trainable"]
 
 
 @pytest.mark.parametrize("text", ["", "train.train.x = [", "A = %A\nfoo.bar = %A\n"])

@@ -130,8 +130,8 @@ def test_an_allowed_module_is_imported(parse):
 def test_a_macro_that_nothing_reads_is_an_error(parse):
     text = f"{BOUND}CHECKPOINT_PATH = 'a'\n"
     parse(text)
-    told = r"mine\.gin: nothing reads the macro BACTH_SIZE\. Did you mean 'BATCH_SIZE'"
-    with pytest.raises(ConfigError, match=told):
+    message = r"mine\.gin: nothing reads the macro BACTH_SIZE\. Did you mean 'BATCH_SIZE'"
+    with pytest.raises(ConfigError, match=message):
         parse(f"{text}BACTH_SIZE = 8\n")
     with pytest.raises(ConfigError, match=r"macro batch_size\. Did you mean 'BATCH_SIZE'"):
         parse(f"{text}batch_size = 8\n")

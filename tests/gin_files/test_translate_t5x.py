@@ -143,16 +143,16 @@ def test_train_steps_count_those_of_the_checkpoint(parsed, bindings, steps, firs
 
 
 def test_train_steps_count_those_of_what_is_in_a_folder(parsed, tmp_path):
-    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    t5x_dir, ours = tmp_path / "theirs", tmp_path / "ours"
     for step in (200, 1000):
-        (theirs / f"checkpoint_{step}").mkdir(parents=True)
-        (theirs / f"checkpoint_{step}" / "checkpoint").write_bytes(b"")
+        (t5x_dir / f"checkpoint_{step}").mkdir(parents=True)
+        (t5x_dir / f"checkpoint_{step}" / "checkpoint").write_bytes(b"")
     (ours / "checkpoints" / "1000").mkdir(parents=True)
     (ours / "model.json").write_text("{}")
     latest = "t5x.utils.RestoreCheckpointConfig.mode='latest'"
-    value = parsed(FINETUNE, "TRAIN_STEPS=1020", f"INITIAL_CHECKPOINT_PATH={theirs}", latest)
+    value = parsed(FINETUNE, "TRAIN_STEPS=1020", f"INITIAL_CHECKPOINT_PATH={t5x_dir}", latest)
     assert value("TRAIN_STEPS/macro.value") == 20
-    assert value("INITIAL_CHECKPOINT_PATH/macro.value") == str(theirs)
+    assert value("INITIAL_CHECKPOINT_PATH/macro.value") == str(t5x_dir)
     value = parsed(FINETUNE, "TRAIN_STEPS=1020", f"INITIAL_CHECKPOINT_PATH={ours}")
     assert value("TRAIN_STEPS/macro.value") == 1020
     assert value("INITIAL_CHECKPOINT_PATH/macro.value") == str(ours)  # the best, as in our files
@@ -278,8 +278,8 @@ def test_rows_are_decoded_without_a_loss_of_others(decoded, dataset, parsed, cap
     text += "train_eval/utils.DatasetConfig.split = 'other'\n"
     caplog.set_level(logging.INFO)
     value = parsed(text)
-    told = "train_eval_dataset_cfg = None: the rows of infer_eval are decoded" in caplog.text
-    assert told == (dataset is not None)
+    is_logged = "train_eval_dataset_cfg = None: the rows of infer_eval are decoded" in caplog.text
+    assert is_logged == (dataset is not None)
     if dataset is None:
         assert value("faith_jax.runs.train.Evaluation.dataset") is None
     else:
@@ -424,8 +424,8 @@ def test_prompts_keep_their_length(name, initializer, length, tmp_path):
 def test_a_file_of_t5x_trains(command, tmp_path, caplog):
     file, model = tmp_path / "user.gin", tmp_path / "model"
     file.write_text(FINETUNE)
-    given = ("--gin.DECODE_LENGTH=4", f"--gin.MODEL_DIR='{model}'")
-    status, _, err = command("train", f"--gin_file={file}", *given)
+    options = ("--gin.DECODE_LENGTH=4", f"--gin.MODEL_DIR='{model}'")
+    status, _, err = command("train", f"--gin_file={file}", *options)
     assert status == 0, err
     assert "decoded metrics are of the rows of validation here" in caplog.text
     assert "the tasks of the package t5.data.mixtures are not here" in caplog.text
@@ -507,9 +507,9 @@ def test_infer_takes_the_prompt_of_the_checkpoint(tmp_path):
                 "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}")  # fmt: skip
     gin_config.parse(files, bindings)
     assert gin.query_parameter("ENCODER_PROMPT_LENGTH/macro.value").__repr__() == "%PROMPT_LENGTH"
-    for given in (files, files[::2]):  # prompt-tuning's run file includes that of a prompt's file
+    for paths in (files, files[::2]):  # prompt-tuning's run file includes that of a prompt's file
         with pytest.raises(ConfigError, match=r"path = 'p\.npy': infer takes the prompt"):
-            gin_config.parse(given, [*bindings, "PROMPT_FILE=p.npy"])
+            gin_config.parse(paths, [*bindings, "PROMPT_FILE=p.npy"])
 
 
 # T5X's own texts name their macros and their network; these are ours, of the same form.
@@ -739,7 +739,7 @@ def test_flags_of_t5x_are_taken_or_explained(capsys):
 def test_every_counterpart_names_what_we_have(tmp_path):
     """Each file includes existing files of ours, and sets only macros or arguments they have."""
     model = "t5x/models/t5_1_1_mini.gin"
-    given = {"MODEL_DIR": "a", "MIXTURE_OR_TASK_NAME": "b", "INITIAL_CHECKPOINT_PATH": None,
+    bindings = {"MODEL_DIR": "a", "MIXTURE_OR_TASK_NAME": "b", "INITIAL_CHECKPOINT_PATH": None,
              "TASK_FEATURE_LENGTHS": {"inputs": 8, "targets": 5}, "TRAIN_STEPS": 4}  # fmt: skip
     tested = {"CHECKPOINT_PATH": "a", "MIXTURE_OR_TASK_NAME": "b"}
     for name in t5x_files.stand_in_names():
@@ -747,11 +747,11 @@ def test_every_counterpart_names_what_we_have(tmp_path):
         for include in re.findall("include '(models/.*)'", text):
             assert (gin_config.config_folder() / include).is_file(), name
         # A model or a prompt, of which there are several sizes, and all runs.
-        others = re.search(r"/(base|large|xl|xxl|3B|11B)\.gin$", name)
-        if others or ("/models/" in name and "small" not in name and "decoding" not in name):
+        match = re.search(r"/(base|large|xl|xxl|3B|11B)\.gin$", name)
+        if match or ("/models/" in name and "small" not in name and "decoding" not in name):
             continue
         run = re.search(r"(eval|infer)(?:_script|\.gin)", text)
-        settings = {**tested, f"{run[1].upper()}_OUTPUT_DIR": "c"} if run else given
+        settings = {**tested, f"{run[1].upper()}_OUTPUT_DIR": "c"} if run else bindings
         if name.endswith("prompts/from_file.gin"):
             settings = {**settings, "PROMPT_FILE": "d.npy"}
         is_whole = "_script" in text or "runs/" in text

@@ -72,7 +72,7 @@ def results(family: str, mesh: Mesh) -> Iterator[tuple[str, np.ndarray]]:
     labels = LabelTexts.of(([7, 8], [9, 10, 11], [12]), "mean", (6,))
     yield "labels", ClassificationEngine(model, labels, tokens_per_batch=256).probabilities(texts)
     maps = SalienceEngine(model, tokens_per_batch=512).maps(rows(3, 2))
-    yield "maps", np.concatenate([one.ravel() for one in maps])
+    yield "maps", np.concatenate([token_map.ravel() for token_map in maps])
     inputs = padded([text[:9] for text in texts[:3]])
     # GPT-2's tied logits prefer the last token read; this temperature makes them almost equal.
     sampled = model.decode(inputs, max_length=7, seed=3, temperature=8.0, top_p=0.9)
@@ -87,7 +87,7 @@ def results(family: str, mesh: Mesh) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def main(output: str, *cases: str) -> None:
-    found = {}
+    arrays = {}
     for case in cases:
         name, family = case.split("/")
         mesh = (
@@ -95,10 +95,10 @@ def main(output: str, *cases: str) -> None:
             if name in MESHES
             else one_device()
         )
-        for what, value in results(family, mesh):
-            found[f"{case}/{what}"] = np.asarray(value)
+        for key, value in results(family, mesh):
+            arrays[f"{case}/{key}"] = np.asarray(value)
     if jax.process_index() == 0:
-        np.savez(output, **found)
+        np.savez(output, **arrays)
 
 
 def one_device() -> Mesh:

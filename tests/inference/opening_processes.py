@@ -35,11 +35,11 @@ def check(folder: str) -> str:
     return ", ".join(counts)
 
 
-def same(found: jax.Array, expected: Any) -> None:
+def same(actual: jax.Array, expected: Any) -> None:
     """Checks that this process's shards equal the expected array bit by bit, in their dtype."""
-    expected = np.asarray(expected).astype(found.dtype)
-    assert found.shape == expected.shape
-    for shard in found.addressable_shards:
+    expected = np.asarray(expected).astype(actual.dtype)
+    assert actual.shape == expected.shape
+    for shard in actual.addressable_shards:
         assert np.asarray(shard.data).tobytes() == expected[shard.index].tobytes()
 
 

@@ -83,9 +83,9 @@ def test_the_last_token_of_the_vocabulary_may_end_rows():
     kernel = params["decoder"]["logits_dense"]["kernel"].copy()
     kernel[:, [first, 49]] = kernel[:, [49, first]]  # the first token is now the last one's number
     renamed = params | {"decoder": params["decoder"] | {"logits_dense": {"kernel": kernel}}}
-    found = EncoderDecoderModel(module.config, renamed).decode(TOKENS, **options)
-    assert np.asarray(found.tokens).tolist() == [[49, 48]]
-    assert found.length.tolist() == [1]
+    result = EncoderDecoderModel(module.config, renamed).decode(TOKENS, **options)
+    assert np.asarray(result.tokens).tolist() == [[49, 48]]
+    assert result.length.tolist() == [1]
     with pytest.raises(ConfigError, match="vocabulary size of 49"):
         DecodingConfig(eos_id=(49, -1)).check_vocabulary(49)
 
@@ -93,6 +93,6 @@ def test_the_last_token_of_the_vocabulary_may_end_rows():
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, np.int64(7)])
 def test_keys_are_those_of_the_rows(model, seed, monkeypatch):
     monkeypatch.setattr(model, "_run_compiled", lambda function, branches, keys, config: keys)
-    found = jax.random.key_data(model.decode(np.tile(TOKENS, (3, 1)), seed=seed, max_length=5))
-    np.testing.assert_array_equal(found, jax.random.key_data(row_keys(int(seed), np.arange(3))))
-    assert len(np.unique(found, axis=0)) == 3
+    key_data = jax.random.key_data(model.decode(np.tile(TOKENS, (3, 1)), seed=seed, max_length=5))
+    np.testing.assert_array_equal(key_data, jax.random.key_data(row_keys(int(seed), np.arange(3))))
+    assert len(np.unique(key_data, axis=0)) == 3

@@ -32,17 +32,17 @@ def test_a_response_is_finished_where_the_model_ends_it():
     end = int(whole[0].tokens[2])
     # At the limit, the end token counts where the model wrote it, not where it is forced.
     limit = 1 + int(np.flatnonzero(whole[0].tokens == end)[0])
-    for row, found in zip(whole, decoded(GPT2, max_length=limit, eos_id=end), strict=True):
+    for row, response in zip(whole, decoded(GPT2, max_length=limit, eos_id=end), strict=True):
         places = np.flatnonzero(row.tokens[:limit] == end)
-        assert len(found[0].tokens) == (places[0] + 1 if len(places) else limit)
-        assert found[0].finished == bool(len(places))
+        assert len(response[0].tokens) == (places[0] + 1 if len(places) else limit)
+        assert response[0].finished == bool(len(places))
     forced = decoded(GPT2, INPUTS[:1], max_length=4, eos_id=49, forced_eos_id=49)[0][0]
     assert (int(forced.tokens[-1]), forced.finished) == (49, False)
 
 
 def test_each_of_several_responses_says_it():
     (row,) = decoded(GPT2, INPUTS[:1], max_length=5, num_beams=3, num_return=3)
-    assert [one.finished for one in row] == [int(one.tokens[-1]) == 1 for one in row]
+    assert [sample.finished for sample in row] == [int(sample.tokens[-1]) == 1 for sample in row]
 
 
 def test_seeds_share_programs():
@@ -69,8 +69,8 @@ def test_how_parameters_lie_changes_nothing():
         return Format(Layout(major_to_minor=order), x.sharding)
 
     formats = jax.tree.map(columns_first, params)
-    given = partitioner.put(jax.device_get(params), partitioner.replicated)
-    placed = _with_formats(given, formats)
+    placed_params = partitioner.put(jax.device_get(params), partitioner.replicated)
+    placed = _with_formats(placed_params, formats)
     assert jax.tree.map(np.shape, placed) == jax.tree.map(np.shape, params)
     same = jax.tree.map(
         lambda x, f: x.format.layout.major_to_minor == f.layout.major_to_minor, placed, formats
@@ -101,24 +101,24 @@ def test_rows_that_take_places_of_others_have_the_same_responses(case, monkeypat
     monkeypatch.setattr(refilling, "cache_lengths", lambda most: [*lengths[:-1], most])
     rng = np.random.default_rng(4)
     inputs = [rng.integers(3, 50, size).tolist() for size in [3, 26, 5, 2, 27, 9, 30, 4, 6, 28, 2]]
-    others = [row[: len(row) // 2 + 1] for row in inputs]
-    others[-1] *= 9  # longer than all that come first
+    second = [row[: len(row) // 2 + 1] for row in inputs]
+    second[-1] *= 9  # longer than all that come first
     module, params = tiny.model_and_params(config)
     decoding = DecodingConfig(max_length=8, eos_id=tuple(range(9)), **options)
     partitioner = make_partitioner(config)
     decoder = BatchDecoder(module, partitioner, decoding, 4, seed=2)
     done = []
-    found = decoder(params, inputs, range(5, 5 + len(inputs)), others, done.append)
+    responses = decoder(params, inputs, range(5, 5 + len(inputs)), second, done.append)
     assert sum(done) == len(inputs)
     assert len(done) > 3
     # Programs: reading four inputs of 32 tokens, one of 16, placing it, and the decoding loop; with
     # two lengths of the cache, the last two again, and one that extends the cache.
     assert decoder.num_compilations <= 4 + 3 * (len(lengths) - 1)
     alone = BatchDecoder(module, partitioner, decoding, 1, seed=2)
-    for number, rows in enumerate(found):
-        (expected,) = alone(params, inputs[number : number + 1], [5 + number], others[number:])
-        for row, one in zip(rows, expected, strict=True):
-            np.testing.assert_array_equal(row.tokens, one.tokens)
-            np.testing.assert_allclose(row.log_prob, one.log_prob, rtol=1e-4, atol=1e-5)
-            np.testing.assert_allclose(row.score, one.score, rtol=1e-4, atol=1e-5)
-    assert len({len(row.tokens) for rows in found for row in rows}) > 1
+    for number, rows in enumerate(responses):
+        (expected,) = alone(params, inputs[number : number + 1], [5 + number], second[number:])
+        for row, expected_row in zip(rows, expected, strict=True):
+            np.testing.assert_array_equal(row.tokens, expected_row.tokens)
+            np.testing.assert_allclose(row.log_prob, expected_row.log_prob, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(row.score, expected_row.score, rtol=1e-4, atol=1e-5)
+    assert len({len(row.tokens) for rows in responses for row in rows}) > 1

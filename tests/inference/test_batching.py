@@ -44,8 +44,8 @@ def test_three_rows_find_room_in_the_next_batch():
 def test_batches_have_one_size_a_shape_which_the_devices_share():
     shapes = [(0, 32)] * 5 + [(0, 16)]
     batcher = Batcher("row", tokens_per_batch=100, multiple_of=2)
-    found = list(batcher.batches(shapes))
-    assert [(batch.shape, batch.size, batch.rows) for batch in found] == [
+    batches = list(batcher.batches(shapes))
+    assert [(batch.shape, batch.size, batch.rows) for batch in batches] == [
         ((0, 32), 2, [0, 1]),
         ((0, 32), 2, [2, 3]),
         ((0, 32), 2, [4, 5]),

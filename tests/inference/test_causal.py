@@ -31,11 +31,11 @@ def test_next_log_probs_are_the_log_softmax_of_the_logits(model):
     logits = model.logits(TOKENS)
     assert logits.shape == (3, 13, tiny.VOCAB_SIZE)
     assert logits.dtype == np.float32
-    found = model.next_log_probs(TOKENS)
+    log_probs = model.next_log_probs(TOKENS)
     log_softmax = np.asarray(jax.nn.log_softmax(logits))[:, :-1]
     expected = np.take_along_axis(log_softmax, TOKENS[:, 1:, None], -1)[..., 0]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert np.all(found < 0)
+    np.testing.assert_allclose(log_probs, expected, atol=1e-5)
+    assert np.all(log_probs < 0)
 
 
 def test_padding_and_buckets_change_nothing(prompted):
@@ -86,21 +86,21 @@ def test_inputs_end_behind_the_last_token_that_is_no_padding():
 
 
 def test_both_inputs_of_pmi_decode_may_have_lengths(prompted, model):
-    lengths, others = [13, 2, 7], np.array([4, 1, 5])
-    short = np.where(np.arange(5) < others[:, None], TOKENS[:, :5], 0)
+    lengths, other_lengths = [13, 2, 7], np.array([4, 1, 5])
+    short = np.where(np.arange(5) < other_lengths[:, None], TOKENS[:, :5], 0)
     expected = prompted.decode_pmi(TOKENS, short, max_length=5)
     # Tokens after a row's length are not read.
-    found = prompted.decode_pmi(
+    result = prompted.decode_pmi(
         np.where(TOKENS == 0, 9, TOKENS),
         np.where(short == 0, 9, short),
         input_lengths=lengths,
-        input_lengths_without_document=others,
+        input_lengths_without_document=other_lengths,
         max_length=5,
     )
-    np.testing.assert_array_equal(found.tokens, expected.tokens)
-    np.testing.assert_allclose(found.log_prob, expected.log_prob, rtol=1e-5)
+    np.testing.assert_array_equal(result.tokens, expected.tokens)
+    np.testing.assert_allclose(result.log_prob, expected.log_prob, rtol=1e-5)
     whole = prompted.decode_pmi(TOKENS, np.where(short == 0, 9, short), max_length=5)
-    assert np.abs(np.asarray(whole.score) - found.score).max() > 1e-3
+    assert np.abs(np.asarray(whole.score) - result.score).max() > 1e-3
     with pytest.raises(InputError, match=r"^input_lengths_without_document: expected \[batch\]"):
         model.decode_pmi([[5, 6]], [[5]], input_lengths_without_document=[2], max_length=2)
     with pytest.raises(InputError, match=r"^input_tokens_without_document: row 0 has no tokens"):

@@ -81,30 +81,30 @@ def test_all_of_a_summariser_is_applied(says, caplog):
 
 
 def test_what_is_given_comes_before_it(says):
-    found = from_checkpoint(says(BART), max_length=60, num_beams=2, no_repeat_ngram=0)
-    assert found == dataclasses.replace(SUMMARY, max_length=60, num_beams=2, no_repeat_ngram=0)
+    config = from_checkpoint(says(BART), max_length=60, num_beams=2, no_repeat_ngram=0)
+    assert config == dataclasses.replace(SUMMARY, max_length=60, num_beams=2, no_repeat_ngram=0)
     sampled = from_checkpoint(says(BART), temperature=0.7)
     assert sampled == dataclasses.replace(SUMMARY, num_beams=1, temperature=0.7)
 
 
 def test_older_folders_say_it_in_their_config(says):
     fields = {n: v for n, v in BART.items() if "token_id" not in n or "forced" in n}
-    found = from_checkpoint(says(fields, name="config.json"))
-    assert found == dataclasses.replace(SUMMARY, eos_id=None, pad_id=None)
+    config = from_checkpoint(says(fields, name="config.json"))
+    assert config == dataclasses.replace(SUMMARY, eos_id=None, pad_id=None)
 
 
 def test_new_tokens_override_whole_lengths(says, caplog):
     fields = {"max_length": 30, "max_new_tokens": 12, "min_length": 9, "min_new_tokens": 4}
-    found = from_checkpoint(says(fields))
+    config = from_checkpoint(says(fields))
     # Theirs may end behind 4 tokens, with its fifth.
-    assert found == DecodingConfig(max_length=12, min_length=5)
+    assert config == DecodingConfig(max_length=12, min_length=5)
     assert "max_length = 30 is ignored: max_new_tokens overrides it" in caplog.text
 
 
 def test_a_decoder_only_models_lengths_count_its_prompt(says, caplog):
     fields = {"max_length": 30, "min_length": 5, "forced_bos_token_id": 3, "num_beams": 2}
-    found = from_checkpoint(says(fields, "gpt2"))
-    assert found == DecodingConfig(max_length=512, num_beams=2)
+    config = from_checkpoint(says(fields, "gpt2"))
+    assert config == DecodingConfig(max_length=512, num_beams=2)
     for name in ("max_length = 30", "min_length = 5", "forced_bos_token_id = 3"):
         assert f"{name} is ignored: " in caplog.text
     assert from_checkpoint(says({"max_new_tokens": 8}, "gpt2")) == DecodingConfig(max_length=8)
@@ -130,8 +130,8 @@ def test_sampling_and_end_tokens(says, fields, expected):
 def test_what_there_is_not_is_said(says, caplog):
     fields = {"num_beams": 2, "repetition_penalty": 1.3, "suppress_tokens": [3], "odd": None}
     from_checkpoint(says(fields))
-    for shown in ("repetition_penalty = 1.3", "suppress_tokens = [3]"):
-        assert f"{shown} is ignored: there is no such setting here" in caplog.text
+    for setting in ("repetition_penalty = 1.3", "suppress_tokens = [3]"):
+        assert f"{setting} is ignored: there is no such setting here" in caplog.text
     assert "odd" not in caplog.text
 
 
@@ -164,8 +164,8 @@ def test_the_log_says_what_a_run_ignores(says, caplog):
     log_ignored(folder, DecodingConfig(max_length=141, num_beams=4), model)
     (record,) = caplog.records
     assert record.message.startswith(f"{folder}/generation_config.json asks for ")
-    asked = record.message.partition(" asks for ")[2].partition(", which this run ignores")[0]
-    names = {part.partition(" = ")[0] for part in asked.split(", ")}
+    text = record.message.partition(" asks for ")[2].partition(", which this run ignores")[0]
+    names = {part.partition(" = ")[0] for part in text.split(", ")}
     assert names == {
         "early_stopping", "forced_bos_token_id", "forced_eos_token_id", "length_penalty",
         "min_length", "no_repeat_ngram_size", "repetition_penalty",
@@ -184,8 +184,8 @@ def test_the_gin_file_asks_for_it_behind_any_decoding(says):
         gin_config.parse(files, required)
         assert macro("DECODING") == SUMMARY
         gin_config.parse(files, [*required, "NUM_BEAMS=1", "DECODE_LENGTH=70"])
-        found = dataclasses.replace(SUMMARY, num_beams=1, max_length=70)
-        assert macro("DECODING") == found
+        config = dataclasses.replace(SUMMARY, num_beams=1, max_length=70)
+        assert macro("DECODING") == config
 
 
 @pytest.mark.slow

@@ -59,20 +59,20 @@ def test_berts_second_text_has_token_type_1(tmp_path):
         assert row.ids[: row.second] == first if not row.cut else row.second < len(first)
         types = np.arange(len(row.ids)) >= row.second
         expected += softmax(opened.classify([row.ids], types[None].astype(int))[0])[None].tolist()
-    found, _ = classify(PAIRS)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    probs, _ = classify(PAIRS)
+    np.testing.assert_allclose(probs, expected, atol=1e-6)
     without = softmax(opened.classify([rows[0].ids])[0])
-    assert np.abs(found[0] - without).max() > 1e-3
+    assert np.abs(probs[0] - without).max() > 1e-3
     # Monte-Carlo dropout is of the same types.
     options = {"max_length": 32, "dropout_passes": 400, "dropout_rate": 0.02}
     dropped, _ = pair_classifier(folder, **options)(PAIRS[:1])
-    assert 0 < np.abs(dropped[0] - found[0]).max() < np.abs(found[0] - without).max() / 2
+    assert 0 < np.abs(dropped[0] - probs[0]).max() < np.abs(probs[0] - without).max() / 2
 
 
 def test_the_softmax_of_the_words_likelihoods(model):
-    found, cut = pair_classifier(model, label_words=NLI)(PAIRS)
+    probs, cut = pair_classifier(model, label_words=NLI)(PAIRS)
     expected = [softmax(likelihoods(model, templates.nli_inputs(*p), NLI)) for p in PAIRS]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(probs, expected, atol=1e-5)
     assert cut == [{}, {}]
 
 
@@ -88,16 +88,16 @@ def test_nli_scores_are_of_the_first_word_and_less_the_third(model):
 def test_two_words_are_entailment_and_all_else(model):
     scores = load_scorer("nli_entailment", model=model, label_words="1,0")
     expected, _ = pair_classifier(model, label_words=["1", "0"])(PAIRS)
-    found = [score.value for score in scores.score(DOCUMENTS, RESPONSES)]
-    np.testing.assert_allclose(found, expected[:, 0], atol=1e-6)
+    values = [score.value for score in scores.score(DOCUMENTS, RESPONSES)]
+    np.testing.assert_allclose(values, expected[:, 0], atol=1e-6)
     with pytest.raises(ConfigError, match=r"2 classes \(entailment, not_entailment\); expected"):
         load_scorer("nli_e_minus_c", model=model, label_words="1,0")
 
 
 def test_the_critic_reads_what_its_task_has(model):
     words = ["faithful", "unfaithful"]
-    found = load_scorer("faith_critic", model=model).score(DOCUMENTS, RESPONSES)
-    for score, pair in zip(found, PAIRS, strict=True):
+    scores = load_scorer("faith_critic", model=model).score(DOCUMENTS, RESPONSES)
+    for score, pair in zip(scores, PAIRS, strict=True):
         text = templates.knowledge_response_inputs(*pair)
         assert score.value == pytest.approx(softmax(likelihoods(model, text, words))[0], abs=1e-5)
 
@@ -131,9 +131,11 @@ def test_a_premise_that_is_too_long_loses_its_end(model):
 
 def test_words_end_where_one_begins_with_another():
     tokens = load_vocabulary("english_4096")
-    own = [list(tokens.encode(word)) for word in ("tea", "tea time")]
-    assert label_tokens(tokens, ["tea", "tea time"]) == [[*ids, *tokens.suffix_ids] for ids in own]
-    assert label_tokens(tokens, ["tea", "milk"]) == [own[0], list(tokens.encode("milk"))]
+    pieces = [list(tokens.encode(word)) for word in ("tea", "tea time")]
+    assert label_tokens(tokens, ["tea", "tea time"]) == [
+        [*ids, *tokens.suffix_ids] for ids in pieces
+    ]
+    assert label_tokens(tokens, ["tea", "milk"]) == [pieces[0], list(tokens.encode("milk"))]
 
 
 @pytest.mark.parametrize(
@@ -188,14 +190,14 @@ def test_label_texts_are_compared_by_their_sum_or_mean(
     language_model, labels, prefix, normalisation
 ):
     texts = LabelTexts.of(labels, normalisation, prefix)
-    found = ClassificationEngine(language_model, texts, tokens_per_batch=256).probabilities(INPUTS)
+    probs = ClassificationEngine(language_model, texts, tokens_per_batch=256).probabilities(INPUTS)
     rows = [LikelihoodRow(row, [*prefix, *label]) for row in INPUTS for label in labels]
     log_probs = [
         scores[len(prefix) :] for scores in LikelihoodEngine(language_model).log_probs(rows)
     ]
     values = [scores.sum() if normalisation == "sum" else scores.mean() for scores in log_probs]
     expected = [softmax(row) for row in np.reshape(values, (len(INPUTS), len(labels)))]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(probs, expected, atol=1e-5)
 
 
 def test_the_mass_of_labels_is_what_they_have_of_all_probability(language_model):
@@ -261,14 +263,14 @@ def test_packed_rows_have_the_classes_of_each_alone(name):
     rows = [rng.integers(3, config.vocab_size, length).tolist() for length in (50, 3, 21, 8, 30, 3)]
     second = [len(row) // 2 for row in rows]
     engine = ClassificationEngine(model, tokens_per_batch=256)
-    found = engine.probabilities(rows, second)
+    probs = engine.probabilities(rows, second)
     tokens = pad_rows(rows, 50, model.pad_id)
     types = None if config.num_token_types < 2 else token_types(second, 50)
     expected = scipy.special.softmax(model.classify(tokens, types), axis=-1)
     assert np.ptp(expected, axis=0).min() > 0.01
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(probs, expected, atol=1e-5)
     assert engine.num_compilations == 1
     used = sum(map(len, rows)) + len(rows) * config.encoder_prompt_length
     assert engine.padding == 1 - used / (128 if used <= 128 else 256)
     backwards = engine.probabilities(rows[::-1], second[::-1])[::-1]
-    np.testing.assert_allclose(backwards, found, atol=1e-5)
+    np.testing.assert_allclose(backwards, probs, atol=1e-5)

@@ -39,17 +39,17 @@ def test_target_log_probs_are_the_log_softmax_of_the_logits(model):
     assert logits.dtype == np.float32
     log_softmax = np.asarray(jax.nn.log_softmax(logits))
     expected = np.take_along_axis(log_softmax, TARGETS[..., None], -1)[..., 0]
-    found = model.target_log_probs(INPUTS, TARGETS)
-    np.testing.assert_allclose(found, np.where(TARGETS > 0, expected, 0), atol=2e-5)
-    assert np.all(found[TARGETS > 0] < 0)
+    log_probs = model.target_log_probs(INPUTS, TARGETS)
+    np.testing.assert_allclose(log_probs, np.where(TARGETS > 0, expected, 0), atol=2e-5)
+    assert np.all(log_probs[TARGETS > 0] < 0)
 
 
 def test_padding_and_buckets_change_nothing(model):
     inputs = np.where(np.arange(24) < 3, INPUTS, 0)
     expected = model.target_log_probs(inputs, TARGETS)
     for length in (3, 17):  # filled up to 16, and to 24
-        found = model.target_log_probs(inputs[:, :length], TARGETS)
-        np.testing.assert_allclose(found, expected, atol=2e-5)
+        log_probs = model.target_log_probs(inputs[:, :length], TARGETS)
+        np.testing.assert_allclose(log_probs, expected, atol=2e-5)
 
 
 def test_a_likelihood_is_that_of_the_generation(model):

@@ -58,20 +58,20 @@ def test_results_do_not_depend_on_the_processes(two, one):
     assert_same(two, TWO, one)
 
 
-def assert_same(found, case, one):
+def assert_same(arrays, case, one):
     """Compares the results on a mesh with those of one device."""
     mesh, family = case.split("/")
-    names = [name for name in found if name.startswith(f"{case}/")]
+    names = [name for name in arrays if name.startswith(f"{case}/")]
     assert any(name.endswith(("log_probs", "classes")) for name in names)
     for name in names:
-        what = name.rpartition("/")[2]
-        value, expected = found[name], one[f"1x1/{family}/{what}"]
-        if what == "devices":
+        kind = name.rpartition("/")[2]
+        value, expected = arrays[name], one[f"1x1/{family}/{kind}"]
+        if kind == "devices":
             assert (value, expected) == (8, 1), name
-        elif what == "split":
+        elif kind == "split":
             assert (value > 10) == (mesh != "8x1"), name
-        elif what.endswith("tokens"):
-            assert what != "sampled_tokens" or len(np.unique(expected)) > 8
+        elif kind.endswith("tokens"):
+            assert kind != "sampled_tokens" or len(np.unique(expected)) > 8
             np.testing.assert_array_equal(value, expected, err_msg=name)
         else:
             assert np.ptp(expected) > 0.05

@@ -106,11 +106,11 @@ def test_layers_that_were_scanned_are_apart(tmp_path):
     write_native(Checkpoint(config, params), tmp_path / "apart")
     scanned = config.replace(scan_layers=True)
     write_native(Checkpoint(scanned, stack_layers(params)), tmp_path / "scanned")
-    apart, stacked = (load_model(tmp_path / name) for name in ("apart", "scanned"))
-    assert stacked.config == apart.config
+    unstacked, stacked = (load_model(tmp_path / name) for name in ("apart", "scanned"))
+    assert stacked.config == unstacked.config
     tokens = np.array([[5, 6, 7, 1]])
     np.testing.assert_array_equal(
-        stacked.target_log_probs(tokens, tokens), apart.target_log_probs(tokens, tokens)
+        stacked.target_log_probs(tokens, tokens), unstacked.target_log_probs(tokens, tokens)
     )
 
 
@@ -155,14 +155,14 @@ def test_every_shard_is_that_part_of_the_whole(forms):
         start_module(name, f"--process={address}/{number}", *folders, devices=4)
         for number in range(2)
     ]
-    found = [
+    run_lines = [
         [line for line in output_of(run).splitlines() if "peer ranks" not in line] for run in runs
     ]
     t5, gpt2, bloom = "40 of 52, 40 of 52", "21 of 36, 21 of 36", "21 of 37, 21 of 37"
     expected = [t5, gpt2, bloom, t5, t5, t5]
     nan = "the parameter token_embedder/embedding: expected finite numbers, but 1 of"
     for lines, last in zip(
-        found,
+        run_lines,
         ["1,024", "512", "512"],  # process 0 has not read it, and says what process 1 has found
         strict=True,
     ):

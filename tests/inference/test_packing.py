@@ -40,14 +40,14 @@ def many_groups(draw, longest=200):
         )
     )
     groups, number = [], 0
-    for shared, own in sizes:
-        groups.append(Group(shared, [(n, number + i) for i, n in enumerate(own)]))
-        number += len(own)
+    for shared, lengths in sizes:
+        groups.append(Group(shared, [(n, number + i) for i, n in enumerate(lengths)]))
+        number += len(lengths)
     return groups
 
 
 def rows_of(groups):
-    return {number: (group.shared, own) for group in groups for own, number in group.rows}
+    return {number: (group.shared, length) for group in groups for length, number in group.rows}
 
 
 def check_line(line, rows, length):
@@ -64,33 +64,33 @@ def check_line(line, rows, length):
 @given(many_groups(), st.integers(400, 900))
 def test_each_row_is_in_one_line_with_its_input(groups, length):
     rows = rows_of(groups)
-    found = fill_lines(groups, length)
-    numbers = [n for _, line in found for placed in line for _, n in placed.rows]
+    lines = fill_lines(groups, length)
+    numbers = [n for _, line in lines for placed in line for _, n in placed.rows]
     assert sorted(numbers) == sorted(rows)
-    for used, line in found:
+    for used, line in lines:
         assert used == check_line(line, rows, length)
     # Best fit never leaves two lines that fit into one.
-    two = sorted(used for used, _ in found)[:2]
+    two = sorted(used for used, _ in lines)[:2]
     assert len(two) < 2 or sum(two) > length
     whole = {n for g in groups if g.total <= length for n in [tuple(n for _, n in g.rows)]}
-    together = {tuple(sorted(n for _, n in placed.rows)) for _, line in found for placed in line}
+    together = {tuple(sorted(n for _, n in placed.rows)) for _, line in lines for placed in line}
     assert whole <= together
 
 
 @given(many_groups(), st.integers(200, 2000), st.integers(1, 3), st.integers(1, 5))
 def test_each_row_is_in_one_block_with_its_keys(groups, tokens, devices, key_lines):
-    groups = [group._replace(rows=[(own + 1, n) for own, n in group.rows]) for group in groups]
+    groups = [group._replace(rows=[(size + 1, n) for size, n in group.rows]) for group in groups]
     rows = rows_of(groups)
     pieces = split_groups(groups, tokens)
     assert max(piece.unshared for piece in pieces) <= max(
-        tokens, *(own for _, own in rows.values())
+        tokens, *(size for _, size in rows.values())
     )
     lines = [pieces[start : start + 2] for start in range(0, len(pieces), 2)]
     blocks = pack_blocks(lines, 400, key_lines, tokens, devices)
     check_blocks(blocks, rows, devices)
     # A job's shape may be too small for a line, which is then split.
-    one = BlockShape(400, 1, max(own for _, own in rows.values()), 256, 1)
-    check_blocks(fill_blocks(lines, one, devices, devices), rows, devices)
+    shape = BlockShape(400, 1, max(size for _, size in rows.values()), 256, 1)
+    check_blocks(fill_blocks(lines, shape, devices, devices), rows, devices)
 
 
 def check_blocks(blocks, rows, devices):
@@ -102,9 +102,9 @@ def check_blocks(blocks, rows, devices):
         lines = dict.fromkeys(range(shape.lines), 0)
         assert len(block.keys) <= shape.key_lines
         for line in block.keys:
-            own = [rows[number][1] for placed in line for _, number in placed.rows]
+            lengths = [rows[number][1] for placed in line for _, number in placed.rows]
             assert sum(placed.shared for placed in line) <= shape.keys
-            assert sum(own) <= shape.queries
+            assert sum(lengths) <= shape.queries
             for placed in line:
                 assert {rows[n][0] for _, n in placed.rows} == {placed.shared}
                 for part, number in placed.rows:
@@ -127,25 +127,27 @@ def test_less_than_5_percent_is_padding(mean):
         groups
     )
     assert len(packed) <= 3
-    assert {one.length for one in packed} <= set(LENGTHS)
-    used, slots = sum(group.shared for group in groups), sum(one.slots for one in packed)
+    assert {block.length for block in packed} <= set(LENGTHS)
+    used, slots = sum(group.shared for group in groups), sum(block.slots for block in packed)
     assert 0.95 < used / slots <= 1
-    numbers = [n for one in packed for line in one.lines for placed in line for _, n in placed.rows]
+    numbers = [
+        n for block in packed for line in block.lines for placed in line for _, n in placed.rows
+    ]
     assert sorted(numbers) == list(range(len(groups)))
 
 
 def test_16_texts_to_an_article_rarely_have_it_twice():
     rng = np.random.default_rng(1)
     groups = [
-        Group(int(rng.integers(300, 500)), [(int(n), 16 * g + i) for i, n in enumerate(own)])
-        for g, own in enumerate(rng.integers(50, 110, (32, 16)))
+        Group(int(rng.integers(300, 500)), [(int(n), 16 * g + i) for i, n in enumerate(unshared)])
+        for g, unshared in enumerate(rng.integers(50, 110, (32, 16)))
     ]
     blocks = pack_blocks([[group] for group in split_groups(groups, 4096)], 512, 8, 4096)
     assert sum(len(line) for block in blocks for line in block.keys) == len(groups)
-    shape, own = blocks[0].shape, sum(group.unshared for group in groups)
-    assert own / (len(blocks) * shape.lines * shape.targets) > 0.8
+    shape, unshared = blocks[0].shape, sum(group.unshared for group in groups)
+    assert unshared / (len(blocks) * shape.lines * shape.targets) > 0.8
     packed = Packer(0.0, 2048).lines(groups)
-    inputs = [placed for one in packed for line in one.lines for placed in line]
+    inputs = [placed for packed_block in packed for line in packed_block.lines for placed in line]
     assert len(inputs) == len(groups)
 
 
@@ -172,14 +174,14 @@ def test_no_other_lengths_pad_less(used, most):
         lengths = _best_lengths(used, most, cost)
     assert len(lengths) <= most
     assert lengths == sorted(lengths)
-    every = range(8, 72, 8)
-    others = [
-        other
+    all_lengths = range(8, 72, 8)
+    length_sets = [
+        sizes_tried
         for count in range(1, most + 1)
-        for other in itertools.combinations(every, count)
-        if other[-1] >= max(used)
+        for sizes_tried in itertools.combinations(all_lengths, count)
+        if sizes_tried[-1] >= max(used)
     ]
-    assert total(lengths) == pytest.approx(min(map(total, others)))
+    assert total(lengths) == pytest.approx(min(map(total, length_sets)))
 
 
 @given(st.lists(st.integers(2, 500), min_size=1, max_size=60), st.integers(0, 9))
@@ -190,11 +192,11 @@ def test_a_job_has_three_shapes_whatever_rows_come(sample, seed):
     assert all(size % 2 == 0 for size in packer.sizes.values())
     lengths = np.random.default_rng(seed).integers(1, 501, 80)
     packed = packer.lines([Group(int(n), [(0, i)]) for i, n in enumerate(lengths)])
-    assert {(one.length, one.size) for one in packed} <= set(packer.sizes.items())
-    rows = [p.rows[0][1] for one in packed for line in one.lines for p in line]
+    assert {(block.length, block.size) for block in packed} <= set(packer.sizes.items())
+    rows = [p.rows[0][1] for block in packed for line in block.lines for p in line]
     assert sorted(rows) == list(range(80))
-    for one in packed:
-        assert max(sum(p.shared for p in line) for line in one.lines) <= one.length
+    for block in packed:
+        assert max(sum(p.shared for p in line) for line in block.lines) <= block.length
     before = dict(packer.sizes)
     packer.halve()
     assert packer.sizes == {n: max(2, size // 4 * 2) for n, size in before.items()}
@@ -250,4 +252,4 @@ def test_rows_that_are_longer_than_the_sample_have_a_shape_too():
     packer.choose([Group(n, [(0, 0)]) for n in (60, 100, 128) * 99], 512, 256, 10**6)
     assert max(packer.sizes) == 512
     packed = packer.lines([Group(300, [(0, 0)]), Group(90, [(0, 1)])])
-    assert {one.length for one in packed} <= packer.sizes.keys()
+    assert {block.length for block in packed} <= packer.sizes.keys()

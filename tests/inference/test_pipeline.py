@@ -178,11 +178,11 @@ def test_too_little_memory_halves_the_batches_once(monkeypatch, caplog):
     )
     engine = LikelihoodEngine(model, tokens_per_batch=1024)
     for _ in range(2):
-        for scores, others in zip(expected, engine.log_probs(rows), strict=True):
-            np.testing.assert_allclose(scores, others, atol=1e-5)
-    told = [message for message in caplog.messages if "too little memory" in message]
-    assert len(told) == 1
-    assert told[0].endswith("batches are half as large from now on")
+        for scores, row_scores in zip(expected, engine.log_probs(rows), strict=True):
+            np.testing.assert_allclose(scores, row_scores, atol=1e-5)
+    messages = [message for message in caplog.messages if "too little memory" in message]
+    assert len(messages) == 1
+    assert messages[0].endswith("batches are half as large from now on")
     monkeypatch.setattr(row_likelihoods, "_score_targets", exhausted(plain, lambda read: False))
     with pytest.raises(ConfigError, match="too little memory, also for half of a batch"):
         engine.log_probs(rows)
@@ -205,8 +205,8 @@ def test_too_little_memory_halves_batches_of_classes(monkeypatch, caplog):
     monkeypatch.setattr(
         class_probabilities, "_packed_logits", exhausted(plain, lambda read: read.size <= 512)
     )
-    found = ClassificationEngine(model, tokens_per_batch=1024).probabilities(rows)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    probs = ClassificationEngine(model, tokens_per_batch=1024).probabilities(rows)
+    np.testing.assert_allclose(probs, expected, atol=1e-5)
     assert sum("too little memory" in message for message in caplog.messages) == 1
 
 
@@ -228,13 +228,13 @@ def test_a_job_of_classes_compiles_three_programs(monkeypatch):
     program.clear_cache()
     engine = ClassificationEngine(model, tokens_per_batch=256)
     engine.choose_shapes(rows[:50], 60, 40, 200)
-    chosen = len(engine._packed._packer.sizes)
+    num_shapes = len(engine._packed._packer.sizes)
     windows = [slice(start, start + 40) for start in range(0, 200, 40)]
-    found = [engine.probabilities(rows[window], second[window]) for window in windows]
-    np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-5)
-    assert engine.num_compilations <= chosen <= 3
+    probs = [engine.probabilities(rows[window], second[window]) for window in windows]
+    np.testing.assert_allclose(np.concatenate(probs), expected, atol=1e-5)
+    assert engine.num_compilations <= num_shapes <= 3
     # The programs compiled ahead are the ones that the batches use.
-    assert program._cache_size() == chosen
+    assert program._cache_size() == num_shapes
     assert not left_threads()
 
 
@@ -250,9 +250,9 @@ def test_a_job_of_token_classes_runs_the_programs_that_compiled_ahead(monkeypatc
         program.clear_cache()
         engine = ClassificationEngine(model, tokens_per_batch=256)
         engine.choose_shapes(rows[:40], 60, 40, 80)
-        found = [*engine.token_probabilities(rows[:40]), *engine.token_probabilities(rows[40:])]
-        for probabilities, others in zip(expected, found, strict=True):
-            np.testing.assert_allclose(probabilities, others, atol=1e-5)
+        results = [*engine.token_probabilities(rows[:40]), *engine.token_probabilities(rows[40:])]
+        for probabilities, result in zip(expected, results, strict=True):
+            np.testing.assert_allclose(probabilities, result, atol=1e-5)
         padding.append(engine.padding)
     assert program._cache_size() == len(engine._packed._packer.sizes)
     assert padding[0] == padding[1]  # batches that are compiled ahead are no padding
@@ -266,9 +266,9 @@ def test_a_job_of_likelihoods_compiles_three_programs(monkeypatch):
     program.clear_cache()
     engine = LikelihoodEngine(model, tokens_per_batch=512)
     engine.choose_shapes(rows[:80], 60, 24, len(rows))
-    found = [engine.log_probs(rows[n : n + 24]) for n in range(0, len(rows), 24)]
-    for scores, others in zip(expected, itertools.chain(*found), strict=True):
-        np.testing.assert_allclose(scores, others, atol=1e-5)
+    log_probs = [engine.log_probs(rows[n : n + 24]) for n in range(0, len(rows), 24)]
+    for scores, row_scores in zip(expected, itertools.chain(*log_probs), strict=True):
+        np.testing.assert_allclose(scores, row_scores, atol=1e-5)
     assert engine.num_compilations <= 3
     assert program._cache_size() <= 3
     assert jnp.asarray(engine.padding) < 0.9

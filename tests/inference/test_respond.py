@@ -19,15 +19,15 @@ def model(request, tmp_path_factory):
     return load_model(tiny_models.write_model(folder, request.param, max_positions=128))
 
 
-def written(model, text, other=None, **options):
+def written(model, text, plain=None, **options):
     """The model's response to a text, from its tokens."""
     tokenizer = load_vocabulary(model.path)
     ends = [] if model.config.is_decoder_only else [tokenizer.eos_id]
-    rows = [[[*tokenizer.prefix_ids, *tokenizer.encode(t), *ends]] for t in (text, other) if t]
-    decode = model.decode if other is None else model.decode_pmi
-    found = decode(*rows, max_length=5, **options)
-    tokens = np.asarray(found.tokens).reshape(-1, 5)
-    lengths = np.asarray(found.length).reshape(-1)
+    rows = [[[*tokenizer.prefix_ids, *tokenizer.encode(t), *ends]] for t in (text, plain) if t]
+    decode = model.decode if plain is None else model.decode_pmi
+    result = decode(*rows, max_length=5, **options)
+    tokens = np.asarray(result.tokens).reshape(-1, 5)
+    lengths = np.asarray(result.length).reshape(-1)
     return [tokenizer.decode(row[:n].tolist()) for row, n in zip(tokens, lengths, strict=True)]
 
 
@@ -36,13 +36,13 @@ def test_texts_become_the_inputs_of_the_tasks(model):
     dialogue = {"knowledge": ["Tea is a leaf."], "history": ("Hi!", "What is tea?")}
     text = "<knowledge> Tea is a leaf. <seeker> What is tea?"
     assert model.respond(inputs=text, **SHORT) == written(model, text)[0]
-    shown = text.replace("<seeker>", "<wizard> Hi! <seeker>")
-    assert model.respond(**dialogue, **SHORT) == written(model, shown)[0]
-    asked = model.respond("What is tea?", knowledge="Tea is a leaf.", **SHORT)
-    assert asked == written(model, text)[0]
+    wizard_text = text.replace("<seeker>", "<wizard> Hi! <seeker>")
+    assert model.respond(**dialogue, **SHORT) == written(model, wizard_text)[0]
+    answer = model.respond("What is tea?", knowledge="Tea is a leaf.", **SHORT)
+    assert answer == written(model, text)[0]
     sides = "{query: Is it?} {pro: It is.} {con: No. Never.}"
-    found = model.respond("Is it?", pro="It is.", con=["No.", "Never."], **SHORT)
-    assert found == written(model, sides)[0]
+    response = model.respond("Is it?", pro="It is.", con=["No.", "Never."], **SHORT)
+    assert response == written(model, sides)[0]
 
 
 @pytest.mark.slow
@@ -59,13 +59,13 @@ def test_options_are_those_of_decoding(model, caplog):
     expected = [written(model, "What is it?", temperature=2.0, seed=seed)[0] for seed in (0, 1)]
     assert sampled == expected
     pmi = {"pmi": PMIConfig(alpha=0.5, p=1.0)}
-    found = model.respond("What is tea?", knowledge="Tea is a leaf.", **pmi, **SHORT)
+    response = model.respond("What is tea?", knowledge="Tea is a leaf.", **pmi, **SHORT)
     text = "<knowledge> Tea is a leaf. <seeker> What is tea?"
     # A decoder-only model reads the tokens after the document, including the space before them.
-    other = f"{' ' * model.config.is_decoder_only}<seeker> What is tea?"
-    assert found == written(model, text, other, **pmi)[0]
+    plain_text = f"{' ' * model.config.is_decoder_only}<seeker> What is tea?"
+    assert response == written(model, text, plain_text, **pmi)[0]
     listed = model.respond(["What is tea?"], knowledge="Tea is a leaf.", **pmi, **SHORT)
-    assert listed == [found]
+    assert listed == [response]
 
 
 @pytest.mark.parametrize("model", ["gpt2"], indirect=True)
@@ -102,8 +102,8 @@ def test_samples_of_a_batch_differ_by_row(model):
 @pytest.mark.parametrize("model", ["gpt2"], indirect=True)
 def test_a_long_input_is_cut_as_the_policy_says(model):
     knowledge = "Tea is a leaf that grows on hills. " * 20
-    found = model.respond("What is tea?", knowledge=knowledge, max_length=5, max_input_length=48)
-    assert isinstance(found, str)
+    response = model.respond("What is tea?", knowledge=knowledge, max_length=5, max_input_length=48)
+    assert isinstance(response, str)
     with pytest.raises(InputError, match=r"Row respond: max_input_length = 48: "):
         model.respond(
             "What is tea?", knowledge=knowledge, max_length=5, max_input_length=48,

@@ -78,20 +78,20 @@ def filled_up(rows, pad_id):
 def one_by_one(model, rows):
     """The log-probabilities of rows' targets computed plainly, with one line per row."""
     if model.config.is_decoder_only:
-        found = model.next_log_probs(filled_up([[*row.inputs, *row.targets] for row in rows], 0))
+        scores = model.next_log_probs(filled_up([[*row.inputs, *row.targets] for row in rows], 0))
         starts = [len(row.inputs) - 1 for row in rows]
     else:
         sides = ([row.inputs for row in rows], [row.targets for row in rows])
-        found = model.target_log_probs(*(filled_up(side, model.pad_id) for side in sides))
+        scores = model.target_log_probs(*(filled_up(side, model.pad_id) for side in sides))
         starts = [0] * len(rows)
-    return [x[s : s + len(r.targets)] for x, s, r in zip(found, starts, rows, strict=True)]
+    return [x[s : s + len(r.targets)] for x, s, r in zip(scores, starts, rows, strict=True)]
 
 
 @pytest.mark.parametrize("name", slow_except(MODELS, ["t5", "gpt2", "sliding_window"]))
 def test_every_row_as_if_it_were_alone(name):
     model, rows = opened(name), random_rows()
-    found = LikelihoodEngine(model, tokens_per_batch=512).log_probs(rows)
-    for scores, expected in zip(found, one_by_one(model, rows), strict=True):
+    log_probs = LikelihoodEngine(model, tokens_per_batch=512).log_probs(rows)
+    for scores, expected in zip(log_probs, one_by_one(model, rows), strict=True):
         assert scores.shape == expected.shape
         np.testing.assert_allclose(scores, expected, atol=1e-5)
 
@@ -102,8 +102,8 @@ def test_long_scoring_tells_how_far_it_is(model, monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="faith_jax")
     rows = [LikelihoodRow([5, 6, 7], [8] * 40)] * 4 + [LikelihoodRow([5], [])]
     LikelihoodEngine(model, tokens_per_batch=128).log_probs(rows)
-    told = [message for message in caplog.messages if message.startswith("likelihood of row")]
-    assert told[-1].startswith("likelihood of row 4/4  ")
+    messages = [message for message in caplog.messages if message.startswith("likelihood of row")]
+    assert messages[-1].startswith("likelihood of row 4/4  ")
 
 
 def test_order_batches_and_pieces_change_nothing(model, monkeypatch):
@@ -113,8 +113,8 @@ def test_order_batches_and_pieces_change_nothing(model, monkeypatch):
     monkeypatch.setattr(row_likelihoods, "_MAX_LOGITS_BYTES_ON_CPU", pieces)
     engine = LikelihoodEngine(model, tokens_per_batch=600)
     backwards = engine.log_probs(rows[::-1])[::-1]
-    for scores, others in zip(expected, backwards, strict=True):
-        np.testing.assert_allclose(scores, others, atol=1e-5)
+    for scores, row_scores in zip(expected, backwards, strict=True):
+        np.testing.assert_allclose(scores, row_scores, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", slow_except(["gpt2", "bart"], ["gpt2"]))
@@ -130,8 +130,8 @@ def test_windows_change_nothing(name, monkeypatch):
         monkeypatch.setattr(
             engine, name, lambda rows, window, take=take: read.append(window) or take(rows, window)
         )
-    for scores, others in zip(expected, engine.log_probs(rows), strict=True):
-        np.testing.assert_allclose(scores, others, atol=1e-5)
+    for scores, row_scores in zip(expected, engine.log_probs(rows), strict=True):
+        np.testing.assert_allclose(scores, row_scores, atol=1e-5)
     assert [len(window) for window in read] == [7, 7, len(rows) - 14]
 
 
@@ -141,8 +141,8 @@ def test_an_input_of_many_rows_is_computed_once(model):
     rows = [LikelihoodRow(inputs, [number, 9, number]) for number in range(10, 26)]
     engine = LikelihoodEngine(model, tokens_per_batch=512)
     engine.log_probs(rows)
-    own = 16 * (2 if model.config.is_decoder_only else 3)
-    assert engine._tokens == len(inputs) + own
+    own_tokens = 16 * (2 if model.config.is_decoder_only else 3)
+    assert engine._tokens == len(inputs) + own_tokens
     assert engine.padding == 1 - engine._tokens / engine._slots
 
 
@@ -156,8 +156,8 @@ def test_compilations_and_padding_are_told(model, caplog):
     compiled = engine.num_compilations
     assert compiled == row_likelihoods._score_targets._cache_size() > 0
     sizes = f"{compiled} size{'s' if compiled > 1 else ''} of batches"
-    told = f"compiled for {sizes}; {engine.padding:.1%} of what it computes is padding"
-    assert caplog.messages[-1].endswith(told)
+    summary = f"compiled for {sizes}; {engine.padding:.1%} of what it computes is padding"
+    assert caplog.messages[-1].endswith(summary)
     engine.log_probs(rows[::-1])
     assert compiled == engine.num_compilations == row_likelihoods._score_targets._cache_size()
     assert sum("compiled" in message for message in caplog.messages) == 1
@@ -180,7 +180,7 @@ def test_what_does_not_count_is_not_computed():
     hidden = jnp.full((4, 2), jnp.nan).at[0].set(jnp.array([1.0, 2.0]))
     layer = OutputLayer(jnp.array([[1.0, 0.0, 3.0], [0.5, 1.0, 0.0]]))
     sources, targets = jnp.array([0, 3, 3, 3]), jnp.array([2, 0, 0, 0])
-    found = row_likelihoods.token_log_probs(hidden, layer, sources, targets, np.int32(1), 12)
+    log_probs = row_likelihoods.token_log_probs(hidden, layer, sources, targets, np.int32(1), 12)
     # Logits 2, 2, 3; the bound of 12 bytes is one token's logits.
     expected = 3 - np.log(2 * np.exp(2) + np.exp(3))
-    np.testing.assert_allclose(found, [expected, 0, 0, 0], rtol=1e-6)
+    np.testing.assert_allclose(log_probs, [expected, 0, 0, 0], rtol=1e-6)

@@ -36,13 +36,13 @@ def test_the_best_span_is_that_of_all_spans(longest):
     logits = rng.integers(-2, 3, (40, 9, 2)).astype(np.float32)  # with ties
     first = rng.integers(1, 8, 40).astype(np.int32)
     behind = np.minimum(first + rng.integers(1, 8, 40), 9).astype(np.int32)
-    found = spans(logits, first, behind, longest)
+    best = spans(logits, first, behind, longest)
     rows = zip(logits, first, behind, strict=True)
     expected = [brute_force(*row, longest) for row in rows]
     np.testing.assert_array_equal(
-        np.stack([found.score, found.start, found.end], axis=1), np.array(expected)
+        np.stack([best.score, best.start, best.end], axis=1), np.array(expected)
     )
-    np.testing.assert_array_equal(found.null, logits[:, 0].sum(axis=1))
+    np.testing.assert_array_equal(best.null, logits[:, 0].sum(axis=1))
 
 
 SQUAD = [case for case in family_folders.cases() if case.endswith("_squad")]
@@ -53,10 +53,10 @@ def test_spans_are_those_of_transformers(case):
     """Its choice among the second half of each row, and whether "no answer" is better."""
     expected = family_folders.expected_of(case)
     behind = expected["input_mask"].sum(axis=1).astype(np.int32)
-    found = spans(expected["span_logits"], behind // 2, behind, 3)
-    none = np.asarray(found.null > found.score)
+    best = spans(expected["span_logits"], behind // 2, behind, 3)
+    none = np.asarray(best.null > best.score)
     np.testing.assert_array_equal(
-        np.stack([found.start, found.end, none], axis=1), expected["best_spans"]
+        np.stack([best.start, best.end, none], axis=1), expected["best_spans"]
     )
 
 
@@ -71,11 +71,11 @@ def reader(folder):
     return SpanReader.open(folder, 3, {"max_length": 64})
 
 
-def by_hand(reader, model, asked):
+def by_hand(reader, model, entry):
     """Answers one question with the model's logits."""
     tokens = reader.tokenizer
-    question = encode_row(tokens, asked.question)
-    text, offsets = tokens.encode_with_offsets(asked.text)
+    question = encode_row(tokens, entry.question)
+    text, offsets = tokens.encode_with_offsets(entry.text)
     if not text:
         return ""
     row = [*question, *text, tokens.sep_id]
@@ -84,14 +84,14 @@ def by_hand(reader, model, asked):
     score, start, end = brute_force(logits, len(question), len(row) - 1, reader.longest)
     if logits[0].sum() > score:
         return ""
-    return asked.text[offsets[start - len(question)][0] : offsets[end - len(question)][1]]
+    return entry.text[offsets[start - len(question)][0] : offsets[end - len(question)][1]]
 
 
 def test_answers_are_spans_of_the_texts(reader, folder):
     model = load_model(folder)
-    found, cut = reader([*QUESTIONS, QUESTIONS[0]])
-    assert found == [by_hand(reader, model, asked) for asked in [*QUESTIONS, QUESTIONS[0]]]
-    assert found[2] == ""
+    answers, cut = reader([*QUESTIONS, QUESTIONS[0]])
+    assert answers == [by_hand(reader, model, question) for question in [*QUESTIONS, QUESTIONS[0]]]
+    assert answers[2] == ""
     assert cut == [{}] * 5
     assert reader.to_readable(QUESTIONS[1], "it")[0].startswith("[CLS]")
 
@@ -99,9 +99,9 @@ def test_answers_are_spans_of_the_texts(reader, folder):
 def test_equal_sums_are_an_answer_not_none(tmp_path):
     reader = SpanReader.open(tiny_models.write_span_reader(tmp_path / "first"), 3, {})
     first = [TEXT[slice(*reader.tokenizer.encode_with_offsets(TEXT)[1][0])], "Tea"]
-    found, _ = reader(QUESTIONS)
-    assert (found[0], found[2], found[3]) == (first[0], "", first[0])
-    assert first[1].startswith(found[1])
+    answers, _ = reader(QUESTIONS)
+    assert (answers[0], answers[2], answers[3]) == (first[0], "", first[0])
+    assert first[1].startswith(answers[1])
 
 
 def test_the_text_is_cut_but_not_the_question(reader):

@@ -41,13 +41,13 @@ def run(output, folder, targets=40, starts=(), dies=-1):
     Returns:
       The ids of the rows made, the numbers of the rows read for each start, and the error.
     """
-    made, read = [], []
+    rows_made, read = [], []
     make, get, examples = rows._make_text_row, RowCache.__getitem__, row_cache.EXAMPLES
 
     def counted_row(*args):
         example = args[-2]
-        made.append(example["id"].decode())
-        if len(made) == 100 and jax.process_index() == dies:
+        rows_made.append(example["id"].decode())
+        if len(rows_made) == 100 and jax.process_index() == dies:
             os.kill(os.getpid(), signal.SIGKILL)
         return make(*args)
 
@@ -57,19 +57,19 @@ def run(output, folder, targets=40, starts=(), dies=-1):
 
     rows._make_text_row, RowCache.__getitem__ = counted_row, counted_get
     row_cache.EXAMPLES = EXAMPLES
-    found = {"made": made, "read": [], "error": ""}
+    report = {"made": rows_made, "read": [], "error": ""}
     lengths = {"inputs": 32, "targets": targets}
     config = DatasetConfig("text_to_text", lengths, batch_size=BATCH_SIZE, seed=3)
     output = pathlib.Path(output)
     output.mkdir(exist_ok=True)
     try:
         split = SplitRows(config, MODEL, pathlib.Path(folder))
-        own = make_partitioner(MODEL).local_rows(BATCH_SIZE)
+        local_rows = make_partitioner(MODEL).local_rows(BATCH_SIZE)
         for start in starts:
-            batches = [split._training_batch(step, own) for step in (start, start + 1)]
-            found["read"].append(list(read))
+            batches = [split._training_batch(step, local_rows) for step in (start, start + 1)]
+            report["read"].append(list(read))
             read.clear()
-            again = list(itertools.islice(split.training_batches(start, own), 2))
+            again = list(itertools.islice(split.training_batches(start, local_rows), 2))
             for batch, same in zip(batches, again, strict=True):
                 assert all((batch[name] == same[name]).all() for name in batch)
             both = {n: np.stack([batch[n] for batch in batches]) for n in batches[0]}
@@ -77,11 +77,11 @@ def run(output, folder, targets=40, starts=(), dies=-1):
             time.sleep(0.2)  # waits for reading ahead
             read.clear()
     except (FaithJaxError, ProcessError) as error:
-        found["error"] = f"{type(error).__name__}: {error}"
+        report["error"] = f"{type(error).__name__}: {error}"
     finally:
         rows._make_text_row, RowCache.__getitem__, row_cache.EXAMPLES = make, get, examples
-    (output / f"{jax.process_index()}.json").write_text(json.dumps(found))
-    return found
+    (output / f"{jax.process_index()}.json").write_text(json.dumps(report))
+    return report
 
 
 def main(address, count, index, jobs):

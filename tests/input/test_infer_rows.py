@@ -32,9 +32,9 @@ def read(tmp_path, *rows):
 def test_an_array_is_read_as_lines_of_json_are(tmp_path, name):
     rows = [{"inputs": "a"}, {"id": "x", "inputs": "b"}, {"inputs": "c"}]
     (tmp_path / name).write_text(json.dumps(rows))
-    found = list(infer_rows.read_input_file(str(tmp_path / name), "procon_npov", 1, 0))
-    assert found == read(tmp_path, *rows)
-    assert [row.id for row in found] == ["1", "x", "3"]
+    rows_read = list(infer_rows.read_input_file(str(tmp_path / name), "procon_npov", 1, 0))
+    assert rows_read == read(tmp_path, *rows)
+    assert [row.id for row in rows_read] == ["1", "x", "3"]
 
 
 @pytest.mark.parametrize(("name", "comma"), [("rows.csv", ","), ("rows.tsv", "\t")])
@@ -45,30 +45,30 @@ def test_tables_are_read_as_lines_of_json_are(tmp_path, name, comma):
     path.write_text("".join(comma.join(cells) + "\n" for cells in lines))
     rows = list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
     sides = {"query": "Why?", "pro": "A.", "con": "B, if\nnot C."}
-    other = {"id": "b", "query": "Who?", "pro": "D.", "con": "E.", "note": "n"}
-    expected = read(tmp_path, {"id": "a", **sides, "note": None}, other)
+    second_row = {"id": "b", "query": "Who?", "pro": "D.", "con": "E.", "note": "n"}
+    expected = read(tmp_path, {"id": "a", **sides, "note": None}, second_row)
     assert rows == expected
     (second,) = infer_rows.read_input_file(str(path), "procon_npov", 1, 0, (0, 1))
     assert second == expected[1]
 
 
 def test_lists_in_cells_are_those_of_lines_of_json(tmp_path):
-    given = [
+    rows = [
         {"history": ["Hi!", "What is it?"], "knowledge": ["Tea is a leaf.", "It grows."]},
         {"query": "Is it?", "pro": ["It is.", "It was."], "con": ["It is not."]},
         {"query": "Is it?", "history": [], "knowledge": ["Tea is a leaf."]},
         {"inputs": "Say it.", "knowledge": ["Tea is a leaf.", "It grows."], "note": "['a']"},
     ]
-    given = [{"id": str(number), **row} for number, row in enumerate(given)]
+    rows = [{"id": str(number), **row} for number, row in enumerate(rows)]
     columns = ("id", "query", "history", "knowledge", "pro", "con", "inputs", "note")
-    expected = read(tmp_path, *(dict.fromkeys(columns) | row for row in given))
+    expected = read(tmp_path, *(dict.fromkeys(columns) | row for row in rows))
     assert expected[3].knowledge == "Tea is a leaf. It grows."
     for number, write in enumerate((repr, json.dumps)):
         path = tmp_path / f"rows{number}.csv.gz"
         with gzip.open(path, "wt", newline="") as file:
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
-            for row in given:
+            for row in rows:
                 cells = {n: v if isinstance(v, str) else write(v) for n, v in row.items()}
                 writer.writerow(cells)
         assert list(infer_rows.read_input_file(str(path), "p", 1, 0)) == expected
@@ -113,27 +113,27 @@ def test_ids_of_any_type(tmp_path):
 
 
 def test_the_kinds_of_fields_that_all_rows_have():
-    given = [
+    all_rows = [
         {"a": "x", "b": ["x"], "c": 1, "d": True, "e": 0.5, "f": 1, "g": {}, "h": 2**63, "i": "x"},
         {"a": "y", "b": [], "c": 2, "d": False, "e": 1.5, "f": 1.5, "g": {}, "h": 2**63, "j": "x"},
     ]
     fields = infer_rows.FieldKinds()
-    rows = [InputRow(str(n), "text", fields=of_row) for n, of_row in enumerate(given)]
+    rows = [InputRow(str(n), "text", fields=of_row) for n, of_row in enumerate(all_rows)]
     assert list(fields.of(rows)) == rows
     kinds = {"a": "text", "b": "texts", "c": "int", "d": "bool", "e": "float"}
     assert fields.kinds == kinds | dict.fromkeys("fghij", "")
 
 
 def test_rows_with_arguments_and_rows_whose_arguments_are_found(tmp_path):
-    given = {
+    row = {
         "query": "Should it be?",
         "pro_arguments": ["It helps."],
         "con_arguments": ["It costs."],
     }
-    asked = {"id": "voting", "query": "Should voting be compulsory?", "response": "Yes and no."}
-    first, second = read(tmp_path, given, asked)
+    plain = {"id": "voting", "query": "Should voting be compulsory?", "response": "Yes and no."}
+    first, second = read(tmp_path, row, plain)
     assert first.inputs == "{query: Should it be?} {pro: It helps.} {con: It costs.}"
-    assert (first.id, first.target, dict(first.fields)) == ("1", None, given)
+    assert (first.id, first.target, dict(first.fields)) == ("1", None, row)
     assert (second.id, second.target) == ("voting", "Yes and no.")
     assert list(second.fields) == ["query", "pro_arguments", "con_arguments"]
     assert f"{{pro: {second.fields['pro_arguments'][0]}}}" in second.inputs
@@ -141,20 +141,20 @@ def test_rows_with_arguments_and_rows_whose_arguments_are_found(tmp_path):
 
 def test_whole_inputs_keep_their_knowledge(tmp_path):
     row = {"inputs": "Say it: tea is hot.", "knowledge": "Tea is hot.", "label": "SUPPORTS"}
-    (found,) = read(tmp_path, row)
-    assert (found.inputs, found.knowledge) == (row["inputs"], row["knowledge"])
-    assert found.second_inputs is None
-    assert dict(found.fields) == {"knowledge": "Tea is hot."}
+    (input_row,) = read(tmp_path, row)
+    assert (input_row.inputs, input_row.knowledge) == (row["inputs"], row["knowledge"])
+    assert input_row.second_inputs is None
+    assert dict(input_row.fields) == {"knowledge": "Tea is hot."}
 
 
 def test_a_dialogue_is_shown_as_the_tasks_show_it(tmp_path):
     turns = ["Hi!", "Hello.", "Do you drink tea?", "What is it?"]
-    (found,) = read(tmp_path, {"knowledge": ["Tea is a leaf.", "It is hot."], "history": turns})
-    assert found.inputs == (
+    (input_row,) = read(tmp_path, {"knowledge": ["Tea is a leaf.", "It is hot."], "history": turns})
+    assert input_row.inputs == (
         "<knowledge> Tea is a leaf. It is hot. <seeker> Hello. <wizard> Do you drink tea? "
         "<seeker> What is it?"
     )
-    assert (found.id, found.postprocess("A {leaf}.")) == ("1", "A {leaf}.")
+    assert (input_row.id, input_row.postprocess("A {leaf}.")) == ("1", "A {leaf}.")
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_bad_rows(tmp_path, row, message):
 
 
 def test_gold_responses_stay_as_they_are(tmp_path):
-    given = ["  Use {x} or {y}. ", "{response: a}", None, ""]
-    rows = read(tmp_path, *({"inputs": "a", "response": text} for text in given))
+    gold_texts = ["  Use {x} or {y}. ", "{response: a}", None, ""]
+    rows = read(tmp_path, *({"inputs": "a", "response": text} for text in gold_texts))
     assert [row.target for row in rows] == ["  Use {x} or {y}. ", "{response: a}", None, ""]
 
 
@@ -189,8 +189,8 @@ TEXTS = ["{label: NO}", "{response: Views differ.} x", "Use {x} or {y}.", " a\n"
     ],
 )
 def test_only_the_form_that_we_wrote_is_taken_off(tmp_path, row, written):
-    (found,) = read(tmp_path, row)
-    assert [found.postprocess(text) for text in TEXTS] == written
+    (input_row,) = read(tmp_path, row)
+    assert [input_row.postprocess(text) for text in TEXTS] == written
 
 
 def task_rows(name, split="test"):
@@ -245,8 +245,8 @@ def own_tasks():
     for name, postprocess in postprocessors.items():
 
         def examples(split, shuffle_files=False, seed=None):
-            given = {"inputs": ["a", "b"], "targets": [GOLD, ""], "number": [7, 8]}
-            return tf.data.Dataset.from_tensor_slices(given)
+            columns = {"inputs": ["a", "b"], "targets": [GOLD, ""], "number": [7, 8]}
+            return tf.data.Dataset.from_tensor_slices(columns)
 
         seqio.TaskRegistry.add(
             name,
@@ -310,18 +310,18 @@ def row_tokens(limit, policy="knowledge", branches="pmi"):
 @pytest.mark.parametrize("limit", [60, 90, 400])
 def test_both_branches_of_pmi_have_the_same_history(limit):
     row = InputRow("1", templates.dialogue_inputs(LONG, TURNS))
-    found = row_tokens(limit)(row)
+    encoded = row_tokens(limit)(row)
     history = load_vocabulary("english_4096").encode(templates.dialogue_inputs("", TURNS))
-    assert found.second == [*history, 1]
-    assert found.ids[-len(found.second) :] == found.second
-    assert len(found.ids) == limit
-    assert set(found.cut) == {Kind.KNOWLEDGE}
+    assert encoded.second == [*history, 1]
+    assert encoded.ids[-len(encoded.second) :] == encoded.second
+    assert len(encoded.ids) == limit
+    assert set(encoded.cut) == {Kind.KNOWLEDGE}
 
 
 def test_an_input_that_a_row_gives_without_its_document_is_taken():
     row = InputRow("1", "Document: tea. What is tea?", "", "What is tea?")
-    found = row_tokens(60)(row)
-    assert found.second == [*load_vocabulary("english_4096").encode("What is tea?"), 1]
+    encoded = row_tokens(60)(row)
+    assert encoded.second == [*load_vocabulary("english_4096").encode("What is tea?"), 1]
     with pytest.raises(InputError, match="PMI-Decode needs the input without its document"):
         row_tokens(60)(InputRow("1", "Document: tea. What is tea?"))
 
@@ -356,8 +356,8 @@ def test_pmi_decode_does_not_take_the_knowledge_for_the_input_without_it(tmp_pat
 
 def test_a_turn_without_knowledge_has_two_equal_branches():
     row = InputRow("1", templates.dialogue_inputs("", TURNS))
-    found = row_tokens(80)(row)
-    assert found.ids == found.second
+    encoded = row_tokens(80)(row)
+    assert encoded.ids == encoded.second
 
 
 def test_a_length_without_room_for_the_last_turn_names_the_row():
@@ -387,8 +387,8 @@ def test_reading_can_begin_at_any_row(tmp_path, own_tasks):
         first = next(infer_rows.read_input_file(str(path), "procon_npov", 1, 0, row.place))
         assert (first, first.place) == (row, row.place)
     dataset = DatasetConfig("own_mixture", {"inputs": 64, "targets": 64}, split="test")
-    found = list(infer_rows.task_rows(dataset))
-    assert {row.place[0] for row in found} == {0, 1}
-    for row in found:
+    rows_read = list(infer_rows.task_rows(dataset))
+    assert {row.place[0] for row in rows_read} == {0, 1}
+    for row in rows_read:
         first = next(infer_rows.task_rows(dataset, row.place))
         assert (first.id, first.inputs, first.place) == (row.id, row.inputs, row.place)

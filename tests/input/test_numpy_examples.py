@@ -6,9 +6,9 @@ from faith_jax.input.numpy_examples import numpy_examples
 
 def test_examples_in_their_order_as_numpy():
     dataset = tf.data.Dataset.range(5).map(lambda x: {"twice": 2 * x}, tf.data.AUTOTUNE)
-    found = list(numpy_examples(dataset))
-    assert all(isinstance(example["twice"], np.generic) for example in found)
-    assert [example["twice"] for example in found] == [0, 2, 4, 6, 8]
+    examples = list(numpy_examples(dataset))
+    assert all(isinstance(example["twice"], np.generic) for example in examples)
+    assert [example["twice"] for example in examples] == [0, 2, 4, 6, 8]
 
 
 def fields(x):
@@ -25,9 +25,9 @@ def fields(x):
 
 def test_each_example_is_what_it_is_alone():
     dataset = tf.data.Dataset.range(150).map(fields)
-    found = list(numpy_examples(dataset))
-    assert len(found) == 150
-    for example, alone in zip(found, dataset.as_numpy_iterator(), strict=True):
+    examples = list(numpy_examples(dataset))
+    assert len(examples) == 150
+    for example, alone in zip(examples, dataset.as_numpy_iterator(), strict=True):
         assert set(example) == set(alone)
         for name, value in alone.items():
             if name == "table" and not len(value):

@@ -62,9 +62,9 @@ def test_any_place_is_the_same_as_in_the_whole_order(sizes, weights, place):
 @given(st.lists(st.floats(0.05, 1.0), min_size=2, max_size=5), st.integers(1, 3000))
 def test_members_have_their_share_at_any_time(weights, count):
     mixed = order([7] * len(weights), weights)
-    found = np.bincount(first(mixed, count)[0], minlength=len(weights))
+    counts = np.bincount(first(mixed, count)[0], minlength=len(weights))
     expected = count * np.array(weights) / sum(weights)
-    assert np.abs(found - expected).max() <= len(weights)
+    assert np.abs(counts - expected).max() <= len(weights)
 
 
 def test_turns_of_a_member_follow_its_own_order():

@@ -29,15 +29,15 @@ def rows(count):
 @pytest.mark.parametrize("files", [1, 3])
 def test_any_row_is_read_as_it_was_written(tmp_path, files):
     """From one file, and from several, of which one is empty."""
-    every = list(rows(2500))
-    pieces = [every[:1200], [], every[1200:]] if files == 3 else [every]
+    all_rows = list(rows(2500))
+    pieces = [all_rows[:1200], [], all_rows[1200:]] if files == 3 else [all_rows]
     paths = [tmp_path / f"{number}.arrow" for number in range(files)]
     for path, piece in zip(paths, pieces, strict=True):
         write_cache(path, piece, "a", "task, split 'train'")
     cache = RowCache(paths, "task")
     assert len(cache) == 2500
     for number in (0, 999, 1000, 1001, 1199, 1200, 2499, 7):
-        row, expected = cache[number], every[number]
+        row, expected = cache[number], all_rows[number]
         assert row["inputs"].tolist() == expected["inputs"]
         assert row["targets"].tolist() == expected["targets"]
         assert row["negatives"] == expected["negatives"]
@@ -97,11 +97,11 @@ def test_how_many_parts(given, expected):
     assert count_parts(given, "train", False) == expected
 
 
-def parts(made, fingerprint="a", bad=-1):
+def parts(rows_made, fingerprint="a", bad=-1):
     """Four parts of three rows; `made` collects the numbers of the rows that are made."""
 
     def rows(number):
-        made.append(number)
+        rows_made.append(number)
         for row in range(3):
             yield {"id": f"{number}-{row}"}
         if number == bad:
@@ -118,34 +118,34 @@ IDS = [f"{number}-{row}" for number in range(4) for row in range(3)]
 
 
 def test_only_parts_that_are_not_there_are_made(tmp_path):
-    made, folder = [], tmp_path / "new"
-    make_parts(parts(made), folder, folder, "rows")
+    rows_made, folder = [], tmp_path / "new"
+    make_parts(parts(rows_made), folder, folder, "rows")
     assert ids_in(folder) == IDS
     (folder / "2.arrow").unlink()
     (folder / "3.arrow").write_bytes((folder / "3.arrow").read_bytes()[:-9])
-    make_parts(parts(made), folder, folder, "rows")
-    assert made == [0, 1, 2, 3, 2, 3]
-    make_parts(parts(made, "b"), folder, folder, "rows")
-    assert made[6:] == [0, 1, 2, 3]
+    make_parts(parts(rows_made), folder, folder, "rows")
+    assert rows_made == [0, 1, 2, 3, 2, 3]
+    make_parts(parts(rows_made, "b"), folder, folder, "rows")
+    assert rows_made[6:] == [0, 1, 2, 3]
     assert ids_in(folder) == IDS
 
 
 def test_parts_on_a_store_are_made_once(gcs_bucket, tmp_path):
-    made, shared = [], path_of(f"{gcs_bucket}/{tmp_path.name}/rows")
+    rows_made, shared = [], path_of(f"{gcs_bucket}/{tmp_path.name}/rows")
     for machine in ("one", "other"):
-        make_parts(parts(made), tmp_path / machine, shared, "rows")
+        make_parts(parts(rows_made), tmp_path / machine, shared, "rows")
         assert ids_in(tmp_path / machine) == IDS
-    assert made == [0, 1, 2, 3]
+    assert rows_made == [0, 1, 2, 3]
     (shared / "2.arrow").unlink()
-    make_parts(parts(made), tmp_path / "third", shared, "rows")
-    assert made[4:] == [2]
+    make_parts(parts(rows_made), tmp_path / "third", shared, "rows")
+    assert rows_made[4:] == [2]
 
 
 def test_nothing_is_kept_of_data_with_a_bad_row(tmp_path):
-    made, folder = [], tmp_path / "new"
+    rows_made, folder = [], tmp_path / "new"
     with pytest.raises(InputError, match=r"^part 2: a bad row$"):
-        make_parts(parts(made, bad=2), folder, folder, "rows")
-    assert made == [0, 1, 2]
+        make_parts(parts(rows_made, bad=2), folder, folder, "rows")
+    assert rows_made == [0, 1, 2]
     assert list(tmp_path.iterdir()) == []
 
 

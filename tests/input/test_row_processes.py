@@ -104,9 +104,9 @@ def test_each_process_makes_the_rows_of_its_own_parts(folder):
     bounds = [ROWS * number // PARTS for number in range(PARTS + 1)]
     parts = [[str(n) for n in range(*bounds[k : k + 2])] for k in range(PARTS)]
     for name, count in (("one", 1), ("four", COUNT)):
-        made = [found["made"] for found in told(folder / name, count)]
-        own = [parts[index::count] for index in range(count)]
-        assert made == [[row for part in some for row in part] for some in own]
+        rows_made = [report["made"] for report in told(folder / name, count)]
+        own_parts = [parts[index::count] for index in range(count)]
+        assert rows_made == [[row for part in some for row in part] for some in own_parts]
         files = sorted(os.listdir(folder / f"rows_of_{name}"))
         assert files == [f"text_to_text-train-{n:05d}-of-00005.arrow" for n in range(PARTS)]
 
@@ -116,31 +116,31 @@ def test_the_global_batches_are_those_of_one_process(folder, name, count):
     """Also if rows exist already, with the same number of processes or fewer."""
     is_again = name in ("again", "other")
     for first in STARTS[1:] if is_again else STARTS:
-        one, found = batches(folder / "one", 1, first), batches(folder / name, count, first)
-        assert found.keys() == one.keys()
-        for feature, array in one.items():
-            np.testing.assert_array_equal(found[feature], array)
+        single, result = batches(folder / "one", 1, first), batches(folder / name, count, first)
+        assert result.keys() == single.keys()
+        for feature, array in single.items():
+            np.testing.assert_array_equal(result[feature], array)
     if is_again:
-        assert not any(found["made"] for found in told(folder / name, count))
+        assert not any(result["made"] for result in told(folder / name, count))
 
 
 def test_each_process_reads_its_own_rows_of_each_batch(folder):
-    (one,) = told(folder / "one", 1)
+    (single,) = told(folder / "one", 1)
     share = row_processes.BATCH_SIZE // COUNT
-    for index, found in enumerate(told(folder / "four", COUNT)):
-        for read, every in zip(found["read"], one["read"], strict=True):
-            whole = np.reshape(every, (2, row_processes.BATCH_SIZE))
+    for index, report in enumerate(told(folder / "four", COUNT)):
+        for read, all_read in zip(report["read"], single["read"], strict=True):
+            whole = np.reshape(all_read, (2, row_processes.BATCH_SIZE))
             assert read == whole[:, index * share :][:, :share].ravel().tolist()
-    assert len({number for read in one["read"] for number in read}) > 90
+    assert len({number for read in single["read"] for number in read}) > 90
     # Of rows that are sorted by label, the first two batches have both labels.
-    assert 6 <= sum(number < ROWS // 2 for number in one["read"][0]) <= 26
+    assert 6 <= sum(number < ROWS // 2 for number in single["read"][0]) <= 26
 
 
 def test_the_first_bad_row_is_the_error_of_all_processes(folder):
     errors = {
-        found["error"]
+        report["error"]
         for name, n in (("bad1", 1), ("bad4", COUNT))
-        for found in told(folder / name, n)
+        for report in told(folder / name, n)
     }
     (error,) = errors
     assert error.startswith(
@@ -166,6 +166,6 @@ def test_a_process_that_dies_leaves_no_other_hanging_and_no_half_part(folder):
     bounds = [ROWS * number // PARTS for number in (3, 4)]
     assert revived["made"] == [str(n) for n in range(*bounds)]
     for first in STARTS[1:]:
-        found = batches(folder / "revived", 1, first)
+        arrays = batches(folder / "revived", 1, first)
         for feature, array in batches(folder / "one", 1, first).items():
-            np.testing.assert_array_equal(found[feature], array)
+            np.testing.assert_array_equal(arrays[feature], array)

@@ -34,15 +34,15 @@ def test_reading_can_begin_at_any_row(tmp_path, form):
     paths = [tmp_path / f"{name}.{form}" for name in ("one", "two")]
     for path in paths:
         write(path)
-    given = ScoreInput(input=tuple(map(str, paths)))
+    data = ScoreInput(input=tuple(map(str, paths)))
     bad_rows = BadRows(skip=True)
-    rows = list(given.rows(bad_rows))
+    rows = list(data.rows(bad_rows))
     good = [0, 1, 2, 4, 5, 6] if form != "parquet" else list(range(7))
     assert [row.place for row in rows] == [(part, n) for part in (0, 1) for n in good]
     assert [row.example.id for row in rows] == [str(n + 1) for _ in (0, 1) for n in good]
     assert bad_rows.count == (0 if form == "parquet" else 2)
     for number, row in enumerate(rows):
-        rest = list(given.rows(BadRows(skip=True), row.place))
+        rest = list(data.rows(BadRows(skip=True), row.place))
         assert rest == rows[number:]
 
 
@@ -53,9 +53,9 @@ def test_an_id_is_once_in_a_corpus_of_several_inputs(tmp_path):
         paths[-1].parent.mkdir()
         lines = [f"{answer},{folder},Tea.,{answer}" for answer in answers]
         paths[-1].write_text("\n".join(["key,set,contexts,answer", *lines]))
-    given = tuple(map(str, paths))
+    inputs = tuple(map(str, paths))
     for options in ({}, {"corpus": "tea"}, {"system": "gpt"}):
-        score_input = ScoreInput(input=given, **options)
+        score_input = ScoreInput(input=inputs, **options)
         corpus = options.get("corpus", "answers")
         message = (
             f"{paths[1]}: the id '1' of the corpus '{corpus}' is also in {paths[0]}; give each"
@@ -65,18 +65,18 @@ def test_an_id_is_once_in_a_corpus_of_several_inputs(tmp_path):
         assert str(caught.value).startswith(message)
         assert len(list(score_input.rows(BadRows(), (1, 0)))) == 2
     for options in ({"id_column": "key"}, {"corpus_column": "set"}):
-        rows = list(ScoreInput(input=given, **options).rows(BadRows()))
+        rows = list(ScoreInput(input=inputs, **options).rows(BadRows()))
         assert [row.example.response for row in rows] == list("abcd")
 
 
 def test_reading_of_a_data_set_can_begin_at_any_row(data_folder, monkeypatch):
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(data_folder))
-    for given in (
+    for data in (
         ScoreInput(tfds=("npov_errors/sample",), split="test"),
         ScoreInput(task=("npov_coverage_sample",), split="test"),
     ):
-        rows = list(given.rows(BadRows()))
-        assert list(given.rows(BadRows(), rows[20].place)) == rows[20:]
+        rows = list(data.rows(BadRows()))
+        assert list(data.rows(BadRows(), rows[20].place)) == rows[20:]
 
 
 def test_a_data_set_is_read_from_its_folder(tmp_path):
@@ -87,13 +87,13 @@ def test_a_data_set_is_read_from_its_folder(tmp_path):
     folder.mkdir()
     data_set.write_shard(folder, 0, 1, [row, {**row, "id": "b", "prediction": "Ink."}])
     data_set.write_metadata(folder, [2])
-    given = ScoreInput(tfds=(str(folder),), split="rows")
-    rows = list(given.rows(BadRows()))
+    data = ScoreInput(tfds=(str(folder),), split="rows")
+    rows = list(data.rows(BadRows()))
     assert [row.example.id for row in rows] == ["a", "b"]
     assert [row.example.response for row in rows] == ["Tea.", "Ink."]
     assert rows[1].example.grounding.texts == ("Tea is hot.", "It grows.")
     assert rows[1].fields == {"length": 2}
-    assert list(given.rows(BadRows(), (0, 1))) == rows[1:]
+    assert list(data.rows(BadRows(), (0, 1))) == rows[1:]
     with pytest.raises(ConfigError, match=r"--split: .*tfds has the splits rows, or a slice"):
         list(ScoreInput(tfds=(str(folder),), split="test").rows(BadRows()))
     with pytest.raises(ConfigError, match=r"--split: rows\[:0\] of .*tfds has no rows"):

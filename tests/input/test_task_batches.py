@@ -95,12 +95,12 @@ def test_shapes_are_known_before_rows_are_read(tmp_path, family, task, changes):
         rows = sample_rows() if "negatives" in changes else SplitRows(split, model)
         batch = next(rows.training_batches())
     partitioner = make_partitioner(model)
-    found = batch_shapes(model, split, partitioner)
+    specs = batch_shapes(model, split, partitioner)
     expected = partitioner.put_batch(batch, split.batch_size)
-    assert found.keys() == expected.keys()
+    assert specs.keys() == expected.keys()
     for name, array in expected.items():
-        told = found[name]
-        assert (told.shape, told.dtype, told.sharding) == (array.shape, array.dtype, array.sharding)
+        spec = specs[name]
+        assert (spec.shape, spec.dtype, spec.sharding) == (array.shape, array.dtype, array.sharding)
 
 
 def test_a_negative_that_is_cut_keeps_its_end():
@@ -214,12 +214,12 @@ def test_processes_read_their_own_rows_of_the_same_batches(monkeypatch, pack):
         for count in (1, 2, 4):
             share, pieces = 8 // count, []
             for process in range(count):
-                own = slice(process * share, (process + 1) * share)
+                local_rows = slice(process * share, (process + 1) * share)
                 read.clear()
-                pieces.append(rows._training_batch(step, own))
-                asked = [place for group in rows.places(step)[own] for place in group]
-                assert read == rows.order.rows(np.array(asked))[1].tolist()
-                places += asked
+                pieces.append(rows._training_batch(step, local_rows))
+                row_places = [place for group in rows.places(step)[local_rows] for place in group]
+                assert read == rows.order.rows(np.array(row_places))[1].tolist()
+                places += row_places
             batches.append({n: np.concatenate([p[n] for p in pieces]) for n in pieces[0]})
         assert places[: len(places) // 3] * 3 == places
         for batch in batches[1:]:
@@ -229,7 +229,7 @@ def test_processes_read_their_own_rows_of_the_same_batches(monkeypatch, pack):
 
 def test_packed_rows_hold_each_example_whole_and_once():
     rows = numbered_rows(pack=True)
-    decode, found = load_vocabulary().decode, []
+    decode, numbers = load_vocabulary().decode, []
     for batch in itertools.islice(rows.training_batches(0), 60):
         assert batch["encoder_input_tokens"].shape == (8, 48)
         for tokens, segments, fed, targets, of in zip(
@@ -239,11 +239,11 @@ def test_packed_rows_hold_each_example_whole_and_once():
         ):
             assert segments.max() == of.max() >= 1
             for number in range(1, segments.max() + 1):
-                found.append(int(decode(tokens[segments == number]).split()[1]))
+                numbers.append(int(decode(tokens[segments == number]).split()[1]))
                 assert decode(targets[of == number]) == "leaf"
                 assert fed[of == number].tolist() == [0, *targets[of == number][:-1].tolist()]
-    assert sorted(found[:600]) == list(range(600))
-    assert len(found) > 1.5 * 60 * 8  # several in a row
+    assert sorted(numbers[:600]) == list(range(600))
+    assert len(numbers) > 1.5 * 60 * 8  # several in a row
 
 
 def test_a_mixture_reads_its_members_in_proportion():

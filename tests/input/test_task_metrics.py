@@ -77,9 +77,9 @@ def test_other_metrics_are_kept_when_one_fails():
     def fails(targets, predictions):
         raise KeyError("no such word")
 
-    with pytest.raises(MetricError, match="its metric fails fails: KeyError") as it:
+    with pytest.raises(MetricError, match="its metric fails fails: KeyError") as caught:
         task_metrics(task_of(fails, scored), ROWS, OUTPUTS)
-    assert it.value.metrics["n"] == 2.0
+    assert caught.value.metrics["n"] == 2.0
 
 
 def test_metrics_of_intermediate_states_are_named():

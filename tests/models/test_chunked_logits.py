@@ -39,8 +39,8 @@ def test_equals_the_whole_softmax(arrays):
     hidden, kernel, targets = arrays
     expected = scipy.special.log_softmax(hidden @ kernel, axis=-1)
     expected = np.take_along_axis(expected, targets[..., None], -1)[..., 0]
-    found = jax.jit(lambda *x: target_statistics(x[0], OutputLayer(x[1]), targets))(hidden, kernel)
-    np.testing.assert_allclose(found.log_prob, expected, atol=1e-5)
+    stats = jax.jit(lambda *x: target_statistics(x[0], OutputLayer(x[1]), targets))(hidden, kernel)
+    np.testing.assert_allclose(stats.log_prob, expected, atol=1e-5)
 
 
 def test_pieces_change_neither_values_nor_gradients(arrays):
@@ -48,8 +48,8 @@ def test_pieces_change_neither_values_nor_gradients(arrays):
     bound = 4 * BATCH * VOCAB * 4  # the last piece of four positions is not full
 
     def total(hidden, kernel, max_logits_bytes):
-        found = target_statistics(hidden, OutputLayer(kernel), targets, max_logits_bytes)
-        return jnp.sum(found.log_prob**2 + found.log_z + 0.5 * found.mean_logit)
+        stats = target_statistics(hidden, OutputLayer(kernel), targets, max_logits_bytes)
+        return jnp.sum(stats.log_prob**2 + stats.log_z + 0.5 * stats.mean_logit)
 
     graded = jax.jit(jax.value_and_grad(total, (0, 1)), static_argnums=2)
     whole, pieces = graded(hidden, kernel, 2**30), graded(hidden, kernel, bound)
@@ -100,14 +100,14 @@ def test_summed_losses_have_the_plain_values_and_gradients(arrays, positions, la
 
     @jax.jit
     def computed(*arguments):
-        found, expected = (
+        gradients, expected = (
             jax.grad(function, (0, 1, 2), has_aux=True)(*arguments) for function in (summed, plain)
         )
-        return found, expected, summed(*arguments)[1]
+        return gradients, expected, summed(*arguments)[1]
 
-    found, expected, values = computed(hidden, kernel, bias)
+    gradients, expected, values = computed(hidden, kernel, bias)
     close = functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-5)
-    jax.tree.map(close, found, expected)
+    jax.tree.map(close, gradients, expected)
     jax.tree.map(close, values, expected[1])
 
 
@@ -147,8 +147,8 @@ def test_sums_other_than_the_loss_alone_have_no_gradient(arrays):
 @pytest.mark.parametrize(("device", "positions"), [("cpu", 65), ("TPU v4", 261), (None, 261)])
 def test_bound_is_that_of_the_mesh(device, positions):
     """64 MiB on CPUs, else 256 MiB, regardless of where it is traced."""
-    here = jax.sharding.Mesh(jax.devices()[:1], ("data",)).abstract_mesh.abstract_device
-    kind = device and dataclasses.replace(here, device_kind=device)
+    own_device = jax.sharding.Mesh(jax.devices()[:1], ("data",)).abstract_mesh.abstract_device
+    kind = device and dataclasses.replace(own_device, device_kind=device)
     mesh = jax.sharding.AbstractMesh((1,), ("data",), abstract_device=kind)
     hidden, kernel = (jax.ShapeDtypeStruct(s, jnp.float32) for s in ((8, 512, 4), (4, 32128)))
     targets = jnp.zeros((8, 512), jnp.int32)

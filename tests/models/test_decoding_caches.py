@@ -63,8 +63,8 @@ def test_decode_steps_give_the_teacher_forced_logits():
     assert int(variables["cache"]["decoder"]["cache_index"]) == 2
     decoder_inputs = shift_right(TARGETS)
     for i in range(STEPS):
-        found, updated = step(module, variables, INPUTS, decoder_inputs[:, i])
-        np.testing.assert_allclose(found, expected_logits(config)[:, i], atol=TOLERANCE)
+        step_logits, updated = step(module, variables, INPUTS, decoder_inputs[:, i])
+        np.testing.assert_allclose(step_logits, expected_logits(config)[:, i], atol=TOLERANCE)
         variables |= updated
     assert int(variables["cache"]["decoder"]["cache_index"]) == 2 + STEPS
 
@@ -78,17 +78,17 @@ def test_t5x_way_of_decoding_gives_the_teacher_forced_logits(scan):
     assert module.scan_layers == scan  # T5X reads it to find the batch axis of the caches
     encoded = apply(module, params, INPUTS, enable_dropout=False, method="encode")
     make_cache = functools.partial(module.apply, decode=True, enable_dropout=False)
-    ones = np.ones_like(TARGETS)
+    all_ones = np.ones_like(TARGETS)
     _, variables = jax.jit(
-        lambda p: make_cache({"params": p}, INPUTS, ones, ones, mutable=["cache"])
+        lambda p: make_cache({"params": p}, INPUTS, all_ones, all_ones, mutable=["cache"])
     )(params)
     assert set(variables) == {"cache"}
     variables |= {"params": params}
     decoder_inputs = shift_right(TARGETS)
     for i in range(STEPS):
         arguments = (encoded, INPUTS, decoder_inputs[:, i : i + 1])
-        found, updated = t5x_step(module, variables, *arguments)
-        np.testing.assert_allclose(found[:, 0], expected[:, i], atol=TOLERANCE)
+        step_logits, updated = t5x_step(module, variables, *arguments)
+        np.testing.assert_allclose(step_logits[:, 0], expected[:, i], atol=TOLERANCE)
         variables |= updated
 
 

@@ -73,11 +73,11 @@ def test_a_prompt_of_embeddings_is_those_tokens_in_front(name):
     else:
         expected = computed(module, params, behind(encoder), decoder)
     prompted = type(module)(config.replace(**{f"{prompt}_length": 3}))
-    found = computed(prompted, with_prompt(params, prompt), encoder, decoder)
-    np.testing.assert_allclose(found, expected, atol=2e-5)
-    other = with_prompt(params, prompt, PROMPT[::-1])
-    moved = computed(prompted, other, encoder, decoder)
-    assert np.abs(found[:, 0] - moved[:, 0]).max() > 1e-3  # the prompt matters
+    outputs = computed(prompted, with_prompt(params, prompt), encoder, decoder)
+    np.testing.assert_allclose(outputs, expected, atol=2e-5)
+    reversed_params = with_prompt(params, prompt, PROMPT[::-1])
+    moved = computed(prompted, reversed_params, encoder, decoder)
+    assert np.abs(outputs[:, 0] - moved[:, 0]).max() > 1e-3  # the prompt matters
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -110,9 +110,9 @@ def test_the_head_reads_the_first_token_behind_a_prompt():
     module, params = tiny.model_and_params(config)
     encoder, _ = tokens_of(config)
     prompted = type(module)(config.replace(encoder_prompt_length=3))
-    found = classified(prompted, with_prompt(params, "encoder_prompt"), encoder)
+    logits = classified(prompted, with_prompt(params, "encoder_prompt"), encoder)
     hidden = computed(module, params, behind(encoder), encoder)
-    np.testing.assert_allclose(found, head(module, params, hidden[:, 3]), atol=2e-5)
+    np.testing.assert_allclose(logits, head(module, params, hidden[:, 3]), atol=2e-5)
 
 
 # A window in layer 1 only: the scan must not give it to the others.
@@ -137,13 +137,13 @@ def test_scanned_and_rematerialised_layers_compute_the_same(name):
     tokens = tokens_of(config)
     expected = computed(module, params, *tokens)
     scanned = config.replace(scan_layers=True, remat_policy="full")
-    found = computed(type(module)(scanned), tiny.stack_layers(params), *tokens)
+    outputs = computed(type(module)(scanned), tiny.stack_layers(params), *tokens)
     # Logits reach 13: 4e-5 is what another order of sums makes of them on some processors.
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(outputs, expected, atol=1e-4)
     if name == "gemma2":
-        other = type(module)(scanned.replace(sliding_window_layers=(0,)))
-        moved = computed(other, tiny.stack_layers(params), *tokens)
-        assert np.abs(moved - found).max() > 1e-3
+        windowed = type(module)(scanned.replace(sliding_window_layers=(0,)))
+        moved = computed(windowed, tiny.stack_layers(params), *tokens)
+        assert np.abs(moved - outputs).max() > 1e-3
 
 
 @pytest.mark.parametrize("name", ["gemma2", "bloom"])
@@ -182,11 +182,11 @@ def outputs_and_gradients(module, params, tokens, decoder_tokens):
     """Returns outputs [rows, length, …], and the gradients of a weighted sum of them."""
 
     def total(params):
-        found = computed(module, params, tokens, decoder_tokens)
-        return jnp.sum(jnp.sin(jnp.arange(found.size)).reshape(found.shape) * found), found
+        outputs = computed(module, params, tokens, decoder_tokens)
+        return jnp.sum(jnp.sin(jnp.arange(outputs.size)).reshape(outputs.shape) * outputs), outputs
 
-    (_, found), gradients = jax.value_and_grad(total, has_aux=True)(params)
-    return found, gradients
+    (_, outputs), gradients = jax.value_and_grad(total, has_aux=True)(params)
+    return outputs, gradients
 
 
 @pytest.mark.parametrize("name", slow_except(LONG, ["gemma2"]))
@@ -201,13 +201,13 @@ def test_attention_by_blocks_computes_the_same(name):
     blocks = config.replace(attention_block_length=4)
     if config.scan_layers:
         blocks = blocks.replace(remat_policy="full")
-    found, found_gradients = outputs_and_gradients(type(module)(blocks), params, encoder, decoder)
-    np.testing.assert_allclose(found, expected, atol=2e-5)
-    assert not np.array_equal(found, expected)  # other sums of the same numbers
-    for one, other in zip(
+    output, found_gradients = outputs_and_gradients(type(module)(blocks), params, encoder, decoder)
+    np.testing.assert_allclose(output, expected, atol=2e-5)
+    assert not np.array_equal(output, expected)  # other sums of the same numbers
+    for grad, plain in zip(
         jax.tree.leaves(found_gradients), jax.tree.leaves(gradients), strict=True
     ):
-        np.testing.assert_allclose(one, other, atol=1e-5 * (2.0 + np.abs(other).max()))
+        np.testing.assert_allclose(grad, plain, atol=1e-5 * (2.0 + np.abs(plain).max()))
 
 
 @pytest.mark.parametrize(
@@ -237,11 +237,14 @@ def test_each_stack_has_its_own_embedding():
     expected = computed(module, params, *tokens)
     assert params["token_embedder"]["embedding"].shape == (config.vocab_size, config.emb_dim)
     both = dict(params) | {"token_embedder": params["decoder"]["token_embedder"]}
-    found = computed(module, both, *tokens)
-    assert np.abs(found - expected).max() > 1e-2
-    one = {**both, "decoder": {k: v for k, v in params["decoder"].items() if k != "token_embedder"}}
+    logits = computed(module, both, *tokens)
+    assert np.abs(logits - expected).max() > 1e-2
+    common = {
+        **both,
+        "decoder": {k: v for k, v in params["decoder"].items() if k != "token_embedder"},
+    }
     shared = type(module)(config.replace(decoder_embedding=False))
-    np.testing.assert_allclose(computed(shared, one, *tokens), found, atol=1e-6)
+    np.testing.assert_allclose(computed(shared, common, *tokens), logits, atol=1e-6)
 
 
 def test_the_mean_of_a_text_is_of_its_own_tokens():

@@ -61,7 +61,7 @@ def bucket_by_reading_the_paper(relative_position, bidirectional, num_buckets, m
 @pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (8, 12), (16, 200)])
 def test_buckets_are_those_of_the_paper(bidirectional, num_buckets, max_distance):
     positions = np.arange(-300, 301)
-    found = bucket_of(
+    bucket_ids = bucket_of(
         positions,
         bidirectional=bidirectional,
         num_buckets=num_buckets,
@@ -71,7 +71,7 @@ def test_buckets_are_those_of_the_paper(bidirectional, num_buckets, max_distance
         bucket_by_reading_the_paper(int(p), bidirectional, num_buckets, max_distance)
         for p in positions
     ]
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(bucket_ids, expected)
 
 
 @pytest.mark.parametrize(
@@ -86,20 +86,20 @@ def test_buckets_are_those_of_the_paper(bidirectional, num_buckets, max_distance
     ],
 )
 def test_boundary_values_of_t5s_buckets(bidirectional, buckets):
-    found = bucket_of(
+    bucket_ids = bucket_of(
         np.array(list(buckets)), bidirectional=bidirectional, num_buckets=32, max_distance=128
     )
-    assert found.tolist() == list(buckets.values())
+    assert bucket_ids.tolist() == list(buckets.values())
 
 
 def test_position_bias_looks_its_bucket_up_for_each_head():
     module = RelativePositionBias(num_heads=2, bidirectional=False, num_buckets=4, max_distance=8)
     table = np.array([[0.0, 1.0, 2.0, 3.0], [10.0, 11.0, 12.0, 13.0]])
     distances = np.arange(4)[None, None] - np.array([[[2], [3]]])
-    found = applied(module, {"params": {"rel_embedding": table}}, distances)
+    biases = applied(module, {"params": {"rel_embedding": table}}, distances)
     # Distances 2 1 0 and the future, 3 2 1 0; with 2 exact buckets, 2 and 3 share the next.
-    np.testing.assert_array_equal(found[0, 0], [[2, 1, 0, 0], [2, 2, 1, 0]])
-    np.testing.assert_array_equal(found[0, 1], found[0, 0] + 10)
+    np.testing.assert_array_equal(biases[0, 0], [[2, 1, 0, 0], [2, 2, 1, 0]])
+    np.testing.assert_array_equal(biases[0, 1], biases[0, 0] + 10)
 
 
 @pytest.mark.parametrize("drops", [False, True])
@@ -113,49 +113,49 @@ def test_what_attention_adds_may_be_kept_whole_in_training(drops):
     # The feed-forward layer, whose dropout stays, adds nothing.
     params = {**params, "mlp": jax.tree.map(jnp.zeros_like, params["mlp"])}
     keys = {"dropout": jax.random.key(1)}
-    expected, found = jax.jit(
+    expected, output = jax.jit(
         lambda params: [
             layer.apply({"params": params}, *arguments, is_still, rngs=keys)[0]
             for is_still in (True, False)
         ]
     )(params)
-    assert np.array_equal(found, expected) == (not drops)
+    assert np.array_equal(output, expected) == (not drops)
 
 
 @pytest.mark.parametrize(("offset", "scale"), [(0.0, [1.0, 10.0]), (1.0, [0.0, 9.0])])
 def test_norm_divides_by_the_root_mean_square_and_subtracts_no_mean(offset, scale):
     """Gemma stores scales less 1."""
     rows = np.array([[3.0, 4.0], [0.0, 0.0]])
-    found = applied(RMSNorm(offset=offset), {"params": {"scale": np.array(scale)}}, rows)
+    output = applied(RMSNorm(offset=offset), {"params": {"scale": np.array(scale)}}, rows)
     root_mean_square = math.sqrt((9 + 16) / 2)
     expected = [[3 / root_mean_square, 40 / root_mean_square], [0, 0]]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(output, expected, rtol=1e-6)
 
 
 def test_norm_of_bfloat16_is_computed_in_float32():
     # Summed in bfloat16, ones stop counting at 256 and the mean square would not be 1.
     module = RMSNorm(dtype="bfloat16")
-    found = applied(module, {"params": {"scale": np.ones(2000)}}, np.ones(2000, jnp.bfloat16))
-    assert found.dtype == jnp.bfloat16
-    np.testing.assert_array_equal(found.astype(np.float32), np.ones(2000))
+    output = applied(module, {"params": {"scale": np.ones(2000)}}, np.ones(2000, jnp.bfloat16))
+    assert output.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(output.astype(np.float32), np.ones(2000))
 
 
 def test_layer_norm_by_hand():
     params = {"scale": np.array([1.0, 2.0, -1.0]), "bias": np.array([0.0, 10.0, 0.5])}
     rows = np.array([[1.0, 2.0, 6.0], [0.0, 0.0, 3.0]])
-    found = applied(LayerNorm(epsilon=0.25), {"params": params}, rows)
+    output = applied(LayerNorm(epsilon=0.25), {"params": params}, rows)
     # Means 3 and 1, variances (4 + 1 + 9) / 3 and (1 + 1 + 4) / 3.
     first = np.array([-2.0, -1.0, 3.0]) / math.sqrt(14 / 3 + 0.25)
     second = np.array([-1.0, -1.0, 2.0]) / math.sqrt(2 + 0.25)
     expected = np.stack([first, second]) * params["scale"] + params["bias"]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(output, expected, rtol=1e-6)
 
 
 def test_layer_norm_of_large_and_bfloat16_inputs():
     params = {"params": {"scale": np.ones(2), "bias": np.zeros(2)}}
     # E[x²] - E[x]² would lose the variance to rounding.
-    found = applied(LayerNorm(epsilon=1e-12), params, np.array([10_000.0, 10_002.0]))
-    np.testing.assert_allclose(found, [-1, 1], rtol=1e-4)
+    output = applied(LayerNorm(epsilon=1e-12), params, np.array([10_000.0, 10_002.0]))
+    np.testing.assert_allclose(output, [-1, 1], rtol=1e-4)
     half = applied(LayerNorm(dtype="bfloat16"), params, np.array([1.0, 3.0], jnp.bfloat16))
     assert half.dtype == jnp.bfloat16
 
@@ -178,11 +178,11 @@ def test_activations_by_hand():
 
 def test_projection_has_a_bias_where_asked():
     kernel, inputs = np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]), np.array([[2.0, 1.0]])
-    found = applied(Projection(3, ("embed", "mlp")), {"params": {"kernel": kernel}}, inputs)
-    np.testing.assert_array_equal(found, [[12.0, 24.0, 36.0]])
+    output = applied(Projection(3, ("embed", "mlp")), {"params": {"kernel": kernel}}, inputs)
+    np.testing.assert_array_equal(output, [[12.0, 24.0, 36.0]])
     params = {"kernel": kernel, "bias": np.array([100.0, 200.0, 300.0])}
-    found = applied(Projection(3, ("embed", "mlp"), use_bias=True), {"params": params}, inputs)
-    np.testing.assert_array_equal(found, [[112.0, 224.0, 336.0]])
+    output = applied(Projection(3, ("embed", "mlp"), use_bias=True), {"params": params}, inputs)
+    np.testing.assert_array_equal(output, [[112.0, 224.0, 336.0]])
 
 
 @pytest.mark.parametrize("shape", [(4,), (2, 3, 4)])
@@ -190,8 +190,8 @@ def test_project_has_the_gradients_of_a_matrix_product(shape):
     rng = np.random.default_rng(0)
     inputs, kernel = rng.normal(size=shape), rng.normal(size=(4, 5))
     cotangent = rng.normal(size=(*shape[:-1], 5))
-    found, pullback = jax.vjp(project, *map(jnp.float32, (inputs, kernel)))
-    np.testing.assert_allclose(found, inputs @ kernel, rtol=1e-5, atol=1e-6)
+    product, pullback = jax.vjp(project, *map(jnp.float32, (inputs, kernel)))
+    np.testing.assert_allclose(product, inputs @ kernel, rtol=1e-5, atol=1e-6)
     to_inputs, to_kernel = pullback(jnp.float32(cotangent))
     np.testing.assert_allclose(to_inputs, cotangent @ kernel.T, rtol=1e-5, atol=1e-6)
     expected = inputs.reshape(-1, 4).T @ cotangent.reshape(-1, 5)
@@ -201,10 +201,10 @@ def test_project_has_the_gradients_of_a_matrix_product(shape):
 def test_embedding_looks_rows_up_as_integers():
     module = Embedding(3, 2, dtype="bfloat16")
     params = {"params": {"embedding": np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])}}
-    found = applied(module, params, np.array([[2, 0]]))
-    assert found.dtype == jnp.bfloat16
-    np.testing.assert_array_equal(found.astype(np.float32), [[[4, 5], [0, 1]]])
-    np.testing.assert_array_equal(applied(module, params, np.array([[2.0, 0.0]])), found)
+    vectors = applied(module, params, np.array([[2, 0]]))
+    assert vectors.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(vectors.astype(np.float32), [[[4, 5], [0, 1]]])
+    np.testing.assert_array_equal(applied(module, params, np.array([[2.0, 0.0]])), vectors)
 
 
 def feed_forward(width, activations, **options):
@@ -229,8 +229,8 @@ def test_feed_forward_by_hand(activations, names, expected):
     kernels = [np.array([[2.0, -3.0]]), np.array([[0.5, 4.0]])]
     params = {name: {"kernel": k} for name, k in zip(names, kernels, strict=False)}
     params["wo"] = {"kernel": np.array([[5.0], [7.0]])}
-    found = applied(module, {"params": params}, np.ones((1, 1, 1)), deterministic=True)
-    np.testing.assert_allclose(found[0, 0], [expected], rtol=1e-6)
+    output = applied(module, {"params": params}, np.ones((1, 1, 1)), deterministic=True)
+    np.testing.assert_allclose(output[0, 0], [expected], rtol=1e-6)
 
 
 def test_feed_forward_with_biases_by_hand():
@@ -239,22 +239,22 @@ def test_feed_forward_with_biases_by_hand():
         "wi": {"kernel": np.array([[2.0, -3.0]]), "bias": np.array([1.0, 4.0])},
         "wo": {"kernel": np.array([[5.0], [7.0]]), "bias": np.array([0.5])},
     }
-    found = applied(module, {"params": params}, np.ones((1, 1, 1)), deterministic=True)
-    np.testing.assert_allclose(found[0, 0], [3.0 * 5.0 + 1.0 * 7.0 + 0.5], rtol=1e-6)
+    output = applied(module, {"params": params}, np.ones((1, 1, 1)), deterministic=True)
+    np.testing.assert_allclose(output[0, 0], [3.0 * 5.0 + 1.0 * 7.0 + 0.5], rtol=1e-6)
 
 
 @pytest.mark.parametrize("broadcast", [True, False])
 def test_feed_forward_drops_inner_units_for_the_whole_length_or_a_position(broadcast):
     module = feed_forward(64, ("linear",), dropout_rate=0.5, broadcast_dropout=broadcast)
     params = {"wi": {"kernel": np.ones((1, 64))}, "wo": {"kernel": np.ones((64, 1))}}
-    found = applied(
+    output = applied(
         module,
         {"params": params},
         np.ones((1, 8, 1)),
         deterministic=False,
         rngs={"dropout": jax.random.key(0)},
     )
-    kept = found[0, :, 0] / 2  # each kept unit counts 1 / (1 - 0.5)
+    kept = output[0, :, 0] / 2  # each kept unit counts 1 / (1 - 0.5)
     assert np.all((kept > 16) & (kept < 48))
     assert len(np.unique(kept)) == 1 if broadcast else len(np.unique(kept)) > 3
 

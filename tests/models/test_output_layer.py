@@ -17,17 +17,17 @@ def layer(is_embedding, **options):
 @pytest.mark.parametrize("is_embedding", [False, True])
 @pytest.mark.parametrize(("scale", "bias", "softcap"), [(0.5, None, 0), (2, BIAS, 3)])
 def test_logits_by_hand(is_embedding, scale, bias, softcap):
-    found = layer(is_embedding, scale=float(scale), bias=bias, softcap=float(softcap))
+    output = layer(is_embedding, scale=float(scale), bias=bias, softcap=float(softcap))
     expected = scale * HIDDEN.astype(np.float64) @ KERNEL + (0 if bias is None else bias)
     if softcap:
         expected = softcap * np.tanh(expected / softcap)
-    assert found.vocab_size == 7
-    logits = found.logits(jnp.asarray(HIDDEN))
+    assert output.vocab_size == 7
+    logits = output.logits(jnp.asarray(HIDDEN))
     assert logits.dtype == jnp.float32
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-5)
     some = jnp.asarray([6, 0, 6])
     np.testing.assert_allclose(
-        found.logits_of(jnp.asarray(HIDDEN), some), expected[..., [6, 0, 6]], rtol=1e-5, atol=1e-5
+        output.logits_of(jnp.asarray(HIDDEN), some), expected[..., [6, 0, 6]], rtol=1e-5, atol=1e-5
     )
 
 
@@ -35,5 +35,5 @@ def test_logits_by_hand(is_embedding, scale, bias, softcap):
 def test_bfloat16_states_are_projected_in_float32(is_embedding):
     # 16 * 16 + 1 = 257 needs 9 bits; bfloat16 has 8.
     weights = jnp.asarray([[16.0], [1.0]])
-    found = OutputLayer(weights.T if is_embedding else weights, is_embedding)
-    assert found.logits(jnp.asarray([[16.0, 1.0]], jnp.bfloat16))[0, 0] == 257
+    output_layer = OutputLayer(weights.T if is_embedding else weights, is_embedding)
+    assert output_layer.logits(jnp.asarray([[16.0, 1.0]], jnp.bfloat16))[0, 0] == 257

@@ -26,22 +26,22 @@ OURS = json.loads((TESTDATA / "parameters.json").read_text())
 T5X = json.loads((TESTDATA / "t5x_parameters.json").read_text())
 
 
-def differences(expected, found):
+def differences(expected, actual):
     """Returns one line for each parameter that differs."""
     return [
         f"{name}: expected {expected.get(name, 'no such parameter')}, "
-        f"got {found.get(name, 'no such parameter')}"
-        for name in sorted(expected | found)
-        if expected.get(name) != found.get(name)
+        f"got {actual.get(name, 'no such parameter')}"
+        for name in sorted(expected | actual)
+        if expected.get(name) != actual.get(name)
     ]
 
 
 @pytest.mark.parametrize("name", list(update_parameter_snapshot.CONFIGS))
 def test_parameters_are_those_of_the_snapshot(name):
     config = update_parameter_snapshot.CONFIGS[name]
-    found = update_parameter_snapshot.snapshot(config)
-    assert OURS[name]["config"] == found["config"]
-    lines = differences(OURS[name]["parameters"], found["parameters"])
+    snapshot = update_parameter_snapshot.snapshot(config)
+    assert OURS[name]["config"] == snapshot["config"]
+    lines = differences(OURS[name]["parameters"], snapshot["parameters"])
     assert not lines, (
         "The model's parameters have changed, so that saved checkpoints would not load:\n"
         + "\n".join(lines)
@@ -53,8 +53,8 @@ def test_parameters_are_those_of_the_snapshot(name):
 @pytest.mark.parametrize("version", list(T5X))
 def test_parameters_are_those_of_t5x(version):
     config = TransformerConfig.from_dict(T5X[version]["config"])
-    found = update_parameter_snapshot.parameters(Transformer(config))
-    lines = differences(T5X[version]["parameters"], found)
+    our_parameters = update_parameter_snapshot.parameters(Transformer(config))
+    lines = differences(T5X[version]["parameters"], our_parameters)
     assert not lines, (
         "T5X's checkpoints would no longer load. The names are T5X's own and no reason on our "
         "side makes it right to change this snapshot; only a new T5X does "

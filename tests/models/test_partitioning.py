@@ -57,13 +57,13 @@ def of(runs, case, mesh, prefix=""):
 
 @pytest.mark.parametrize(("case", "mesh"), cases(first=1))
 def test_training_does_not_depend_on_the_mesh(runs, case, mesh):
-    one, several = of(runs, case, "1x1"), of(runs, case, mesh)
-    assert len(one["train"]) == mesh_driver.STEPS
-    assert len(set(one["train"][:, 0])) == mesh_driver.STEPS  # each step has moved the loss
-    np.testing.assert_allclose(several["train"][:, 0], one["train"][:, 0], rtol=1e-5)  # loss
+    single, several = of(runs, case, "1x1"), of(runs, case, mesh)
+    assert len(single["train"]) == mesh_driver.STEPS
+    assert len(set(single["train"][:, 0])) == mesh_driver.STEPS  # each step has moved the loss
+    np.testing.assert_allclose(several["train"][:, 0], single["train"][:, 0], rtol=1e-5)  # loss
     # The norm sums squares over shards in another order.
-    np.testing.assert_allclose(several["train"][:, 1], one["train"][:, 1], rtol=2e-5)
-    np.testing.assert_array_equal(several["train"][:, 2], one["train"][:, 2])  # target tokens
+    np.testing.assert_allclose(several["train"][:, 1], single["train"][:, 1], rtol=2e-5)
+    np.testing.assert_array_equal(several["train"][:, 2], single["train"][:, 2])  # target tokens
     for name, value in of(runs, case, "1x1", "params/").items():
         # Adam divides by the root of a second moment that may be tiny: a few rates' worth of 1e-3.
         np.testing.assert_allclose(several[f"params/{name}"], value, atol=1e-4, rtol=1e-4)
@@ -71,16 +71,16 @@ def test_training_does_not_depend_on_the_mesh(runs, case, mesh):
 
 @pytest.mark.parametrize(("case", "mesh"), cases(lambda case: case.decoding, first=1))
 def test_evaluation_and_decoding_do_not_depend_on_the_mesh(runs, case, mesh):
-    one, several = of(runs, case, "1x1"), of(runs, case, mesh)
-    np.testing.assert_allclose(several["eval"], one["eval"], rtol=1e-5)
-    assert len(np.unique(one["tokens"])) > 10
-    np.testing.assert_array_equal(several["tokens"], one["tokens"])
-    np.testing.assert_allclose(several["log_prob"], one["log_prob"], rtol=2e-5)
+    single, several = of(runs, case, "1x1"), of(runs, case, mesh)
+    np.testing.assert_allclose(several["eval"], single["eval"], rtol=1e-5)
+    assert len(np.unique(single["tokens"])) > 10
+    np.testing.assert_array_equal(several["tokens"], single["tokens"])
+    np.testing.assert_allclose(several["log_prob"], single["log_prob"], rtol=2e-5)
 
 
 @pytest.mark.parametrize(("case", "mesh"), cases(lambda case: not case.decoding))
 def test_a_checkpoint_of_one_device_goes_on_on_any_mesh(runs, case, mesh):
-    one, several = of(runs, case, "1x1"), of(runs, case, mesh)
+    single, several = of(runs, case, "1x1"), of(runs, case, mesh)
     assert several["shardings_kept"]
     restored = of(runs, case, mesh, "restored/")
     for name, value in of(runs, case, "1x1", "restored/").items():
@@ -88,7 +88,7 @@ def test_a_checkpoint_of_one_device_goes_on_on_any_mesh(runs, case, mesh):
         assert restored[name].dtype == value.dtype
     assert several["loss_after_restoring"] != several["train"][-1, 0]
     np.testing.assert_allclose(
-        several["loss_after_restoring"], one["loss_after_restoring"], rtol=1e-5
+        several["loss_after_restoring"], single["loss_after_restoring"], rtol=1e-5
     )
 
 
@@ -126,10 +126,10 @@ def test_parameters_and_moments_lie_in_pieces(runs, case, mesh, name, shape):
 
 @pytest.mark.devices
 def test_slices_share_the_rows_and_each_has_all_parameters(runs):
-    one, several = (of(runs, "truncation", mesh, "means/") for mesh in ("1x1", "2x2x2-2d"))
-    assert len(one) > 10
-    assert max(np.abs(mean).max() for mean in one.values()) > 0.01
-    for name, mean in one.items():  # of the gradients
+    single, several = (of(runs, "truncation", mesh, "means/") for mesh in ("1x1", "2x2x2-2d"))
+    assert len(single) > 10
+    assert max(np.abs(mean).max() for mean in single.values()) > 0.01
+    for name, mean in single.items():  # of the gradients
         np.testing.assert_allclose(several[name], mean, rtol=1e-4, atol=1e-6, err_msg=name)
     shards = of(runs, "truncation", "2x2x2-2d", "shards/")
     assert tuple(shards["params/decoder.layers_0.self_attention.query.kernel"]) == (12, 12)
@@ -139,23 +139,23 @@ def test_slices_share_the_rows_and_each_has_all_parameters(runs):
 @pytest.mark.devices
 def test_digests_of_shards_are_those_of_their_parts(runs):
     names = ("found", "expected", "read", "refused")
-    every = runs("sharded_manifest")
-    found = {name: every[f"sharded_manifest/{name}"] for name in names}
-    assert found["found"].tolist() == found["expected"].tolist()
-    assert len(set(found["found"])) == 8
+    all_arrays = runs("sharded_manifest")
+    arrays = {name: all_arrays[f"sharded_manifest/{name}"] for name in names}
+    assert arrays["found"].tolist() == arrays["expected"].tolist()
+    assert len(set(arrays["found"])) == 8
     # On four meshes all is read, and a wrong digest of any chunk is found.
-    assert int(found["read"]) == 4
-    assert int(found["refused"]) == 4 * 8
+    assert int(arrays["read"]) == 4
+    assert int(arrays["refused"]) == 4 * 8
 
 
 @pytest.mark.devices
 def test_one_window_of_losses_for_all_devices(runs):
     """Which examples are dropped, and every loss in the window, in the order of the batches."""
-    one, several = of(runs, "truncation", "1x1"), of(runs, "truncation", "2x2x2-2d")
-    assert one["examples_dropped"] > 0
-    np.testing.assert_array_equal(several["examples_dropped"], one["examples_dropped"])
-    assert len(one["objective"]) == 40 + 2
-    np.testing.assert_allclose(several["objective"], one["objective"], rtol=1e-5)
+    single, several = of(runs, "truncation", "1x1"), of(runs, "truncation", "2x2x2-2d")
+    assert single["examples_dropped"] > 0
+    np.testing.assert_array_equal(several["examples_dropped"], single["examples_dropped"])
+    assert len(single["objective"]) == 40 + 2
+    np.testing.assert_allclose(several["objective"], single["objective"], rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -176,18 +176,18 @@ def test_factored_moments_lie_as_their_parameter(runs, mesh, kernel, row, column
     shards = of(runs, "adafactor", mesh, "shards/")
     name = "encoder.layers.mlp.wi.kernel"
     assert tuple(shards[f"params/{name}"]) == kernel
-    found = {n.split(".", 2)[1]: tuple(s) for n, s in shards.items() if n.endswith(f".{name}")}
-    assert (found["v_row"], found["v_col"]) == (row, column)
+    moments = {n.split(".", 2)[1]: tuple(s) for n, s in shards.items() if n.endswith(f".{name}")}
+    assert (moments["v_row"], moments["v_col"]) == (row, column)
 
 
 @pytest.mark.slow
 @pytest.mark.devices
 def test_what_rematerialisation_keeps_is_split_in_two_dimensions(runs):
     """The input of each layer, float32 [rows / 2, length, width], and a fourth of its width."""
-    one = mesh_driver.ROWS // 2 * mesh_driver.STATE_LENGTH * mesh_driver.SCANNED.emb_dim * 4
+    size = mesh_driver.ROWS // 2 * mesh_driver.STATE_LENGTH * mesh_driver.SCANNED.emb_dim * 4
     whole, split = (float(runs("state_bytes")[f"state_bytes/{dims}"]) for dims in (1, 2))
-    np.testing.assert_allclose(whole, 2 * one, rtol=0.1)  # an encoder's layer and a decoder's
-    np.testing.assert_allclose(split, 2 * one / 4, rtol=0.1)
+    np.testing.assert_allclose(whole, 2 * size, rtol=0.1)  # an encoder's layer and a decoder's
+    np.testing.assert_allclose(split, 2 * size / 4, rtol=0.1)
 
 
 @pytest.mark.slow
@@ -200,9 +200,9 @@ def test_frozen_parameters_have_no_optimizer_state(runs):
 
 @pytest.mark.devices
 def test_random_parameters_do_not_depend_on_the_mesh(runs):
-    one, several = of(runs, "initial", "1x1"), of(runs, "initial", "4x2")
-    assert one.keys() == several.keys()
-    for name, value in one.items():
+    single, several = of(runs, "initial", "1x1"), of(runs, "initial", "4x2")
+    assert single.keys() == several.keys()
+    for name, value in single.items():
         np.testing.assert_array_equal(several[name], value, err_msg=name)
 
 
@@ -270,8 +270,8 @@ def test_a_slice_has_processes_of_its_own(have_slices):
     """Two slices of two processes with two devices each; processes 0 and 2 form a slice."""
     devices = [Device(i, i // 2, i // 2 % 2) for i in (7, 6, 0, 1, 2, 3, 4, 5)]
     placed = partitioning._arrange_slices((2, 2, 2), devices, have_slices)
-    found = [sorted({one.process_index for one in part.flat}) for part in placed]
-    assert found == ([[0, 2], [1, 3]] if have_slices else [[0, 1], [2, 3]])
+    processes = [sorted({device.process_index for device in part.flat}) for part in placed]
+    assert processes == ([[0, 2], [1, 3]] if have_slices else [[0, 1], [2, 3]])
     # Neighbours on "model" are of one process.
     assert all(a.process_index == b.process_index for a, b in placed.reshape(4, 2))
 
@@ -295,10 +295,10 @@ def test_tpus_in_several_slices_are_a_mesh_of_slices():
 
 
 def test_rules_of_ones_own_replace_the_standard_ones():
-    made = partitioning.make_partitioner(CONFIG, logical_axis_rules=(("batch", "data"),))
-    assert made.rules == (("batch", ("data",)),)
-    assert made.rows.spec == PartitionSpec(("data",))
-    assert made.data_parallelism == jax.device_count()
+    partitioner = partitioning.make_partitioner(CONFIG, logical_axis_rules=(("batch", "data"),))
+    assert partitioner.rules == (("batch", ("data",)),)
+    assert partitioner.rows.spec == PartitionSpec(("data",))
+    assert partitioner.data_parallelism == jax.device_count()
 
 
 @pytest.mark.parametrize(
@@ -315,21 +315,21 @@ def test_meshes_that_cannot_be_are_errors(options, message):
 
 
 def test_a_batch_that_does_not_divide_is_an_error():
-    made = partitioning.make_partitioner(CONFIG)
+    partitioner = partitioning.make_partitioner(CONFIG)
 
     class FourRows(partitioning.Partitioner):
         data_parallelism = 4
 
     with pytest.raises(ConfigError, match=r"batch of 6 rows .* 4 data-parallel .* BATCH_SIZE"):
-        FourRows(made.mesh, made.rules).put_batch({"x": np.zeros((6, 2), np.int32)})
+        FourRows(partitioner.mesh, partitioner.rules).put_batch({"x": np.zeros((6, 2), np.int32)})
 
 
 def test_put_makes_arrays_of_the_same_values():
-    made = partitioning.make_partitioner(CONFIG)
+    partitioner = partitioning.make_partitioner(CONFIG)
     array = np.arange(12, dtype=np.float32).reshape(4, 3)
-    placed = made.put({"x": array}, {"x": made.rows})["x"]
+    placed = partitioner.put({"x": array}, {"x": partitioner.rows})["x"]
     np.testing.assert_array_equal(placed, array)
-    assert placed.sharding == made.rows
+    assert placed.sharding == partitioner.rows
 
 
 @given(st.lists(st.integers(0, 9), max_size=8))
@@ -339,4 +339,4 @@ def test_arrays_that_are_read_together_take_no_more_than_the_largest(sizes):
     assert all(sum(group) <= max(sizes) for group in groups if group)
     # No two of them would have had room together.
     full = [group for group in groups if group]
-    assert all(sum(one) + two[0] > max(sizes) for one, two in itertools.pairwise(full))
+    assert all(sum(earlier) + later[0] > max(sizes) for earlier, later in itertools.pairwise(full))

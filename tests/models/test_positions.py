@@ -27,12 +27,12 @@ def rotary(**changes):
 
 
 def test_frequencies_are_powers_of_the_base():
-    found = rotary_frequencies(rotary(head_dim=6, rope_theta=1000.0))
-    np.testing.assert_allclose(found, [1, 1000 ** (-1 / 3), 1000 ** (-2 / 3)], rtol=1e-6)
+    frequencies = rotary_frequencies(rotary(head_dim=6, rope_theta=1000.0))
+    np.testing.assert_allclose(frequencies, [1, 1000 ** (-1 / 3), 1000 ** (-2 / 3)], rtol=1e-6)
     linear = rotary_frequencies(
         rotary(head_dim=6, rope_theta=1000.0, rope_type="linear", rope_factor=4.0)
     )
-    np.testing.assert_allclose(linear, found / 4, rtol=1e-6)
+    np.testing.assert_allclose(linear, frequencies / 4, rtol=1e-6)
 
 
 def test_llama3_stretches_long_waves_only():
@@ -46,9 +46,9 @@ def test_llama3_stretches_long_waves_only():
         rope_original_max_positions=64,
     )
     plain = rotary_frequencies(config.replace(rope_type="default"))
-    found = rotary_frequencies(config)
+    frequencies = rotary_frequencies(config)
     blended = 0
-    for before, after in zip(plain, found, strict=True):
+    for before, after in zip(plain, frequencies, strict=True):
         turns = 64 * before / (2 * math.pi)  # over the positions of the first training
         if turns > 4:
             assert after == before
@@ -65,10 +65,10 @@ def test_llama3_stretches_long_waves_only():
 def test_rotation_by_hand():
     config = rotary(head_dim=4, rope_theta=16.0)  # angles 1 and 1/4 per position
     x = jnp.asarray([[[[1.0, 0.0, 0.0, 2.0]]]])
-    found = rotate(x, rotation(config, jnp.asarray([[3]])))[0, 0, 0]
+    rotated = rotate(x, rotation(config, jnp.asarray([[3]])))[0, 0, 0]
     # Pairs (1, 0) by 3 and (0, 2) by 3/4; features 0 and 2, 1 and 3 are pairs.
     expected = [math.cos(3), -2 * math.sin(0.75), math.sin(3), 2 * math.cos(0.75)]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(rotated, expected, rtol=1e-6)
     half = jax.eval_shape(
         lambda: rotate(x.astype(jnp.bfloat16), rotation(config, jnp.array([[3]])))
     )
@@ -111,11 +111,11 @@ def test_slopes_of_alibi(heads, exponents):
 
 def test_alibi_falls_with_the_distance_from_each_rows_own_positions():
     queries, keys = jnp.asarray([[2], [5]]), jnp.asarray([[0, 1, 2], [3, 4, 5]])
-    found = alibi_bias(2, queries, keys)
-    assert found.shape == (2, 2, 1, 3)
+    biases = alibi_bias(2, queries, keys)
+    assert biases.shape == (2, 2, 1, 3)
     slopes = np.array([[2**-4], [2**-8]])
-    np.testing.assert_allclose(found[0, :, 0], -slopes * [[2, 1, 0]])
-    np.testing.assert_allclose(found[1], found[0])
+    np.testing.assert_allclose(biases[0, :, 0], -slopes * [[2, 1, 0]])
+    np.testing.assert_allclose(biases[1], biases[0])
 
 
 def test_t5s_bias_of_rows_at_different_positions():
@@ -124,23 +124,23 @@ def test_t5s_bias_of_rows_at_different_positions():
     queries, keys = np.array([[2, 3], [7, 8]]), np.array([[0, 1, 2], [7, 8, 9]])
     bias = jax.jit(functools.partial(module.apply, params))
     distances = keys[:, None] - queries[..., None]
-    found = np.asarray(bias(distances))
-    assert found.shape == (2, 2, 2, 3)
+    biases = np.asarray(bias(distances))
+    assert biases.shape == (2, 2, 2, 3)
     for row in range(2):
         alone = np.asarray(bias(distances[row : row + 1]))
-        np.testing.assert_array_equal(found[row], alone[0])
+        np.testing.assert_array_equal(biases[row], alone[0])
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 7), (7, 1), (4, 9)])
 def test_skew_is_a_gather_by_distance(queries, keys):
     products = np.random.default_rng(0).normal(size=(2, 1, queries, queries + keys - 1))
-    found = np.asarray(jax.jit(skew, static_argnums=1)(products.astype(np.float32), queries))
-    assert found.shape == (2, 1, queries, keys)
+    skewed = np.asarray(jax.jit(skew, static_argnums=1)(products.astype(np.float32), queries))
+    assert skewed.shape == (2, 1, queries, keys)
     for i in range(queries):
         for j in range(keys):
             column = queries - 1 - (i - j)
             np.testing.assert_array_equal(
-                found[:, :, i, j], products[:, :, i, column].astype(np.float32)
+                skewed[:, :, i, j], products[:, :, i, column].astype(np.float32)
             )
 
 
@@ -161,11 +161,11 @@ def deberta_bucket(distance, buckets, max_distance):
 @pytest.mark.parametrize(("buckets", "max_distance"), [(8, 20), (256, 512), (6, 500)])
 def test_debertas_buckets_one_by_one(buckets, max_distance):
     length = 70
-    found = log_buckets(distances(length), buckets, max_distance)
-    assert found.shape == (length, length)
+    bucket_ids = log_buckets(distances(length), buckets, max_distance)
+    assert bucket_ids.shape == (length, length)
     for i in (0, 1, 13, 69):
         for j in range(length):
-            assert found[i, j] == deberta_bucket(i - j, buckets, max_distance), (i, j)
+            assert bucket_ids[i, j] == deberta_bucket(i - j, buckets, max_distance), (i, j)
 
 
 def test_no_buckets_leave_distances_as_they_are():

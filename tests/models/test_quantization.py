@@ -102,9 +102,9 @@ def test_logits_of_a_few_tokens_are_those_of_their_rows():
         few = OutputLayer(embedding, True).logits_of(hidden, np.array([7, 0]))
         return few, embedding.take(np.array([-1, 20]), 0), embedding.to_float()
 
-    few, taken, whole = map(np.asarray, found(embedding))
+    few, embedded, whole = map(np.asarray, found(embedding))
     np.testing.assert_allclose(few, hidden @ whole[[7, 0]].T, rtol=1e-5)
-    np.testing.assert_array_equal(taken, whole[[0, 8]])
+    np.testing.assert_array_equal(embedded, whole[[0, 8]])
 
 
 @pytest.mark.parametrize("name", slow_except(CASES, ["gpt2"]))

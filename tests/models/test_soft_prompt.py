@@ -19,27 +19,27 @@ def test_prompt_stands_in_front_of_every_row():
     module = soft_prompt.SoftPrompt(length=2, features=3)
     vectors = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     embeddings = jnp.zeros((4, 5, 3), jnp.bfloat16)
-    found = module.apply({"params": {"embedding": vectors}}, embeddings)
-    assert found.shape == (4, 7, 3)
-    assert found.dtype == jnp.bfloat16
-    for row in found:
+    output = module.apply({"params": {"embedding": vectors}}, embeddings)
+    assert output.shape == (4, 7, 3)
+    assert output.dtype == jnp.bfloat16
+    for row in output:
         np.testing.assert_array_equal(row[:2], vectors)
         assert not np.any(row[2:])
 
 
 def test_uniform_fills_its_range_whatever_the_vocabulary():
-    found = np.asarray(soft_prompt.uniform(0.25)(KEYS[0], 200, EMBEDDING))
-    assert found.shape == (200, EMB_DIM)
-    assert found.dtype == np.float32
-    assert -0.25 <= found.min() < -0.24
-    assert 0.24 < found.max() < 0.25
+    prompt = np.asarray(soft_prompt.uniform(0.25)(KEYS[0], 200, EMBEDDING))
+    assert prompt.shape == (200, EMB_DIM)
+    assert prompt.dtype == np.float32
+    assert -0.25 <= prompt.min() < -0.24
+    assert 0.24 < prompt.max() < 0.25
     # The mean of n uniform numbers, within 4 standard deviations.
-    assert abs(found.mean()) < 4 * (0.5 / np.sqrt(12)) / np.sqrt(found.size)
-    np.testing.assert_array_equal(found, soft_prompt.uniform(0.25)(KEYS[0], 200, EMBEDDING * 9))
-    assert not np.array_equal(found, soft_prompt.uniform(0.25)(KEYS[1], 200, EMBEDDING))
-    found = np.asarray(soft_prompt.uniform(0.25, is_symmetric=False)(KEYS[0], 200, EMBEDDING))
-    assert 0 <= found.min() < 0.01
-    assert 0.24 < found.max() < 0.25
+    assert abs(prompt.mean()) < 4 * (0.5 / np.sqrt(12)) / np.sqrt(prompt.size)
+    np.testing.assert_array_equal(prompt, soft_prompt.uniform(0.25)(KEYS[0], 200, EMBEDDING * 9))
+    assert not np.array_equal(prompt, soft_prompt.uniform(0.25)(KEYS[1], 200, EMBEDDING))
+    prompt = np.asarray(soft_prompt.uniform(0.25, is_symmetric=False)(KEYS[0], 200, EMBEDDING))
+    assert 0 <= prompt.min() < 0.01
+    assert 0.24 < prompt.max() < 0.25
 
 
 @pytest.mark.parametrize("length", [5, 20])
@@ -47,9 +47,9 @@ def test_sampled_vocabulary_takes_distinct_rows_of_the_most_frequent(length):
     initialize = soft_prompt.sampled_vocabulary(most_frequent=20)
     drawn = set()
     for key in KEYS:
-        found = np.asarray(initialize(key, length, EMBEDDING))
-        tokens = found[:, 0].astype(int)
-        np.testing.assert_array_equal(found, EMBEDDING[tokens])
+        prompt = np.asarray(initialize(key, length, EMBEDDING))
+        tokens = prompt[:, 0].astype(int)
+        np.testing.assert_array_equal(prompt, EMBEDDING[tokens])
         assert len(set(tokens)) == length
         assert set(tokens) <= set(range(3, 23))  # behind padding, end and unknown
         drawn |= {tuple(tokens)}
@@ -57,8 +57,8 @@ def test_sampled_vocabulary_takes_distinct_rows_of_the_most_frequent(length):
 
 
 def test_sampled_vocabulary_of_everything_reaches_the_last_row_but_no_special_token():
-    found = soft_prompt.sampled_vocabulary()(KEYS[0], VOCAB_SIZE - 3, EMBEDDING)
-    assert sorted(np.asarray(found)[:, 0]) == list(range(3, VOCAB_SIZE))
+    prompt = soft_prompt.sampled_vocabulary()(KEYS[0], VOCAB_SIZE - 3, EMBEDDING)
+    assert sorted(np.asarray(prompt)[:, 0]) == list(range(3, VOCAB_SIZE))
 
 
 def test_sampled_vocabulary_refuses_more_vectors_than_tokens():
@@ -74,12 +74,12 @@ def encode(text):
 
 def test_class_labels_are_the_means_of_their_tokens_and_the_rest_is_filled():
     initialize = soft_prompt.class_labels(["YES", "NO"], encode, fill=soft_prompt.uniform())
-    found = np.asarray(initialize(KEYS[0], 5, EMBEDDING))
-    np.testing.assert_array_equal(found[0], EMBEDDING[10])
-    np.testing.assert_allclose(found[1, :2], [25.0, (400 + 900) / 2])
-    np.testing.assert_array_equal(found[2:], soft_prompt.uniform()(KEYS[0], 3, EMBEDDING))
+    prompt = np.asarray(initialize(KEYS[0], 5, EMBEDDING))
+    np.testing.assert_array_equal(prompt[0], EMBEDDING[10])
+    np.testing.assert_allclose(prompt[1, :2], [25.0, (400 + 900) / 2])
+    np.testing.assert_array_equal(prompt[2:], soft_prompt.uniform()(KEYS[0], 3, EMBEDDING))
     exactly = np.asarray(initialize(KEYS[0], 2, EMBEDDING))
-    np.testing.assert_array_equal(exactly, found[:2])
+    np.testing.assert_array_equal(exactly, prompt[:2])
     for labels in ("YES, NO", (1, 0)):  # as gin gives them
         again = soft_prompt.class_labels(labels, encode)(KEYS[0], 2, EMBEDDING)
         np.testing.assert_array_equal(again, exactly)
@@ -103,9 +103,9 @@ def test_from_npy_gives_the_vectors_of_the_file(tmp_path, dtype):
     path = tmp_path / "prompt.npy"
     vectors = np.linspace(-1, 1, 4 * EMB_DIM).reshape(4, EMB_DIM).astype(dtype)
     np.save(path, vectors)
-    found = soft_prompt.from_npy(str(path))(KEYS[0], 4, EMBEDDING)
-    assert found.dtype == jnp.float32
-    np.testing.assert_array_equal(found, vectors.astype(np.float32))
+    prompt = soft_prompt.from_npy(str(path))(KEYS[0], 4, EMBEDDING)
+    assert prompt.dtype == jnp.float32
+    np.testing.assert_array_equal(prompt, vectors.astype(np.float32))
 
 
 def write_text(path):

@@ -42,7 +42,7 @@ def reference_logits(config):
 @functools.partial(jax.jit, static_argnums=0)
 def loss_and_gradients(module, params, dropout_key=None):
     def loss(params):
-        found = module.apply(
+        result = module.apply(
             {"params": params},
             INPUTS,
             shift_right(TARGETS),
@@ -50,15 +50,15 @@ def loss_and_gradients(module, params, dropout_key=None):
             enable_dropout=dropout_key is not None,
             rngs=None if dropout_key is None else {"dropout": dropout_key},
         )
-        log_probs = jax.nn.log_softmax(found)
+        log_probs = jax.nn.log_softmax(result)
         return -jnp.sum(jnp.take_along_axis(log_probs, TARGETS[..., None], -1)[..., 0] * VALID)
 
     return jax.value_and_grad(loss)(params)
 
 
-def assert_trees_close(found, expected, rtol=1e-5, atol=1e-5):
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+def assert_trees_close(actual, expected, rtol=1e-5, atol=1e-5):
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
 
 
@@ -71,7 +71,7 @@ def test_logits_are_those_that_t5x_computes(version, batch):
     tree = traverse_util.unflatten_dict(arrays, sep="/")[version]
     tokens = tree[batch]
     segments = (tokens.get("encoder_segment_ids"), tokens.get("decoder_segment_ids"))
-    found = logits(
+    model_logits = logits(
         Transformer(config),
         tree["params"],
         tokens["encoder_input_tokens"],
@@ -79,7 +79,7 @@ def test_logits_are_those_that_t5x_computes(version, batch):
         tokens["decoder_input_tokens"],
         segments,
     )
-    np.testing.assert_allclose(found, tokens["logits"], atol=TOLERANCE)
+    np.testing.assert_allclose(model_logits, tokens["logits"], atol=TOLERANCE)
     assert np.std(tokens["logits"]) > 0.5
 
 
@@ -91,7 +91,7 @@ def test_no_gradient_flows_from_the_future():
     def hidden(embeddings):
         encoder_inputs = INPUTS[:1]
         encoded = module.apply({"params": params}, encoder_inputs, None, False, method="encode")
-        found = module.apply(
+        output = module.apply(
             {"params": params},
             encoded,
             encoder_inputs,
@@ -100,7 +100,7 @@ def test_no_gradient_flows_from_the_future():
             embeddings=embeddings,
             method="decode_hidden",
         )
-        return found[0] @ jnp.arange(1.0, 1.0 + config.emb_dim)
+        return output[0] @ jnp.arange(1.0, 1.0 + config.emb_dim)
 
     embeddings = np.random.default_rng(3).normal(size=(1, length, config.emb_dim))
     jacobian = jax.jit(jax.jacrev(hidden))(embeddings)[:, 0]
@@ -162,10 +162,10 @@ def test_packed_rows_give_the_logits_of_unpacked_rows():
     ]
     inputs, targets, decoder_inputs, *segments = packed
     module, params = model_and_params(config)
-    found = logits(module, params, inputs, targets, decoder_inputs, tuple(segments))[0]
+    model_logits = logits(module, params, inputs, targets, decoder_inputs, tuple(segments))[0]
     for segment, i in enumerate(order, start=1):
         np.testing.assert_allclose(
-            found[packed[4][0] == segment], expected[i][VALID[i]], atol=TOLERANCE
+            model_logits[packed[4][0] == segment], expected[i][VALID[i]], atol=TOLERANCE
         )
     as_one = tuple(np.minimum(x, 1) for x in segments)
     unsegmented = logits(module, params, inputs, targets, decoder_inputs, as_one)[0]
@@ -224,10 +224,10 @@ def test_remat_keeps_fewer_residuals():
 def test_bfloat16_is_near_float32():
     expected = reference_logits(TIED)
     module = Transformer(TIED.replace(dtype="bfloat16"))
-    found = logits(module, model_and_params(TIED)[1], INPUTS, TARGETS)
-    assert found.dtype == jnp.float32
+    model_logits = logits(module, model_and_params(TIED)[1], INPUTS, TARGETS)
+    assert model_logits.dtype == jnp.float32
     # bfloat16 keeps 8 bits; over the layers errors add up to a few percent of the spread.
-    error = np.abs(found - expected)[VALID]
+    error = np.abs(model_logits - expected)[VALID]
     assert 1e-4 < error.mean() < 0.03 * expected[VALID].std()
 
 
@@ -280,8 +280,8 @@ def test_dropout_stands_where_t5x_has_it_with_its_own_randomness(scan):
     assert len(scans) == 2 * scan
     for equation in scans:
         # Each of the two layers has a key of its own.
-        given = [v.aval for v in equation.invars]
-        assert [a.shape for a in given if jax.dtypes.issubdtype(a.dtype, jax.dtypes.prng_key)] == [
+        avals = [v.aval for v in equation.invars]
+        assert [a.shape for a in avals if jax.dtypes.issubdtype(a.dtype, jax.dtypes.prng_key)] == [
             (2,)
         ]
 
@@ -290,17 +290,17 @@ def test_tied_output_is_the_embedding_over_the_root_of_the_width():
     module, params = model_and_params(TIED)
     embedding = params["token_embedder"]["embedding"]
     hidden = 2.0 * np.eye(8, dtype=np.float32)[None, 3:4]
-    found = apply(module, params, hidden, method="logits")
-    np.testing.assert_allclose(found[0, 0], 2.0 * embedding[:, 3] / np.sqrt(8.0), rtol=1e-6)
+    model_logits = apply(module, params, hidden, method="logits")
+    np.testing.assert_allclose(model_logits[0, 0], 2.0 * embedding[:, 3] / np.sqrt(8.0), rtol=1e-6)
     assert "logits_dense" not in params["decoder"]
 
 
 def test_separate_output_is_its_own_kernel_unscaled():
     module, params = model_and_params(TINY)
     hidden = 2.0 * np.eye(8, dtype=np.float32)[None, 3:4]
-    found = apply(module, params, hidden, method="logits")
+    model_logits = apply(module, params, hidden, method="logits")
     kernel = params["decoder"]["logits_dense"]["kernel"]
-    np.testing.assert_allclose(found[0, 0], 2.0 * kernel[3], rtol=1e-6)
+    np.testing.assert_allclose(model_logits[0, 0], 2.0 * kernel[3], rtol=1e-6)
     np.testing.assert_array_equal(apply(module, params, method="output_layer").weights, kernel)
 
 
@@ -311,8 +311,8 @@ def test_soft_prompts_are_the_same_as_tokens_with_their_embeddings():
     embedding = params["token_embedder"]["embedding"]
     prompts = {"encoder_prompt": first, "decoder_prompt": second}
     prompts = {name: {"embedding": embedding[tokens[0]]} for name, tokens in prompts.items()}
-    found = logits(module, bare | prompts, INPUTS, TARGETS)
-    assert np.abs(found - reference_logits(PROMPTS))[VALID].max() > 0.1
+    model_logits = logits(module, bare | prompts, INPUTS, TARGETS)
+    assert np.abs(model_logits - reference_logits(PROMPTS))[VALID].max() > 0.1
 
     def behind(prompt, tokens):
         return np.concatenate([prompt.repeat(3, axis=0), tokens], axis=1)
@@ -320,7 +320,7 @@ def test_soft_prompts_are_the_same_as_tokens_with_their_embeddings():
     targets = behind(second, TARGETS)
     inputs = (behind(first, INPUTS), targets, behind(second, shift_right(TARGETS)))
     expected = logits(Transformer(SMALL), bare, *inputs)[:, 2:]
-    np.testing.assert_allclose(found[VALID], expected[VALID], atol=TOLERANCE)
+    np.testing.assert_allclose(model_logits[VALID], expected[VALID], atol=TOLERANCE)
 
 
 def test_attention_mask_by_hand():

@@ -46,8 +46,8 @@ def sentences(count, seed=0):
     words: dict[str, None] = {}
     while len(words) < 8 * count:
         words["".join(rng.choice(_SYLLABLES, size=3))] = None
-    known = list(words)
-    return [f"{' '.join(known[8 * n : 8 * n + 8]).capitalize()}." for n in range(count)]
+    vocabulary = list(words)
+    return [f"{' '.join(vocabulary[8 * n : 8 * n + 8]).capitalize()}." for n in range(count)]
 
 
 def write_table(path, rows, delimiter=","):
@@ -112,16 +112,16 @@ class Reader:
         return ReadText(self.tokenizer.encode(prompt.text), CutTokens())
 
     def __call__(self, prompts, num_beams=1, **search):
-        asked = re.compile(r"answer: (.*)  context: (.*)")
+        pattern = re.compile(r"answer: (.*)  context: (.*)")
         answered = re.compile(r"question: Which (.*)\?  context: (.*)")
-        found = []
-        for prompt in (given.text for given in prompts):
-            if match := asked.fullmatch(prompt):
-                found.append([f"Which {match[1]}?"])
+        answers = []
+        for prompt in (entry.text for entry in prompts):
+            if match := pattern.fullmatch(prompt):
+                answers.append([f"Which {match[1]}?"])
             else:
                 span, context = answered.fullmatch(prompt).groups()
-                found.append([span if span in context else "unanswerable"])
-        return found, [CutTokens() for _ in prompts]
+                answers.append([span if span in context else "unanswerable"])
+        return answers, [CutTokens() for _ in prompts]
 
 
 class Inference:

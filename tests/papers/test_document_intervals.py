@@ -30,8 +30,8 @@ def draw_rows(rng, correlation, leaning):
     shares = rng.choice([0.5 - leaning, 0.5 + leaning], DOCUMENTS)[documents]
     labels = (rng.random(documents.size) < shares).astype(float)
     common = rng.normal(size=DOCUMENTS)[documents]
-    own = rng.normal(size=documents.size)
-    scores = np.sqrt(correlation) * common + np.sqrt(1 - correlation) * own + labels
+    noise = rng.normal(size=documents.size)
+    scores = np.sqrt(correlation) * common + np.sqrt(1 - correlation) * noise + labels
     return documents, labels, scores
 
 

@@ -6,14 +6,14 @@ from faith_jax.papers.judges import as_published, difference, is_missing
 
 
 def test_tables_of_papers_have_the_papers_options_unless_others_are_given():
-    given = {"bertscore": {"model": "m"}, "pmi_faith_mean": {"model": "g"}}
-    found = as_published(given)
-    assert found == {
+    options = {"bertscore": {"model": "m"}, "pmi_faith_mean": {"model": "g"}}
+    published = as_published(options)
+    assert published == {
         "bertscore": {"model": "m", "lower_grounding": True},
         "pmi_faith_mean": {"model": "g", "score_cue": True},
     }
-    other = as_published({"bertscore": {"lower_grounding": False}})
-    assert other["bertscore"] == {"lower_grounding": False}
+    overridden = as_published({"bertscore": {"lower_grounding": False}})
+    assert overridden["bertscore"] == {"lower_grounding": False}
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_tables_of_papers_have_the_papers_options_unless_others_are_given():
     ],
 )
 def test_what_is_not_to_be_set_beside_a_papers_figure(name, options, why):
-    found = difference(name, options)
-    assert (why in found) if why else found == ""
+    reason = difference(name, options)
+    assert (why in reason) if why else reason == ""
 
 
 def test_spacy_may_be_missing(monkeypatch):

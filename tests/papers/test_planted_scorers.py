@@ -42,7 +42,7 @@ def with_labels_exchanged(rows):
 @pytest.mark.papers
 def test_true(tmp_path, monkeypatch):
     """Overlap is right in 9 of 10 cases; with exchanged labels it has no information."""
-    found = {}
+    tables = {}
     for name in ("planted", "exchanged"):
         monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / name / "prepared"))
         for seed, corpus in enumerate(CORPORA):
@@ -50,16 +50,16 @@ def test_true(tmp_path, monkeypatch):
             rows = with_labels_exchanged(rows) if name == "exchanged" else rows
             write_corpus(tmp_path / name / "raw" / corpus, corpus, rows)
         scorers = "--scorers=token_f1,rougeL_f1"
-        found[name] = figures("true", tmp_path / name / "made", scorers)
+        tables[name] = figures("true", tmp_path / name / "made", scorers)
     for scorer in ("token_f1", "rougeL_f1"):
-        planted, exchanged = (found[name]["corpora"][scorer] for name in found)
+        planted, exchanged = (tables[name]["corpora"][scorer] for name in tables)
         assert set(planted) == set(CORPORA)
         for cell in planted.values():
             # The share of pairs in order, of 20 and 20 rows with two wrong ones in each half.
             assert cell["auc"] == pytest.approx(0.9)
             assert cell["low"] > 0.7
         assert all(cell["auc"] == pytest.approx(0.5) for cell in exchanged.values())
-        planted, exchanged = (found[name]["average"][scorer] for name in found)
+        planted, exchanged = (tables[name]["average"][scorer] for name in tables)
         assert exchanged["low"] < 0.5 < exchanged["high"]
         assert exchanged["high"] < 0.65 < 0.8 < planted["low"]
         assert planted["auc"] == pytest.approx(0.9)
@@ -74,7 +74,7 @@ def begin_files(raw, shuffle):
             rows = []
             for number in range(count):
                 label = kinds[number % 3]
-                given = {
+                by_label = {
                     "Fully attributable": texts[number],
                     "Generic": "That is so nice to hear.",
                     "Not fully attributable": texts[count + number],
@@ -85,7 +85,7 @@ def begin_files(raw, shuffle):
                         "data_source": source,
                         "knowledge": texts[number],
                         "message": "Tell me more.",
-                        "response": given[label],
+                        "response": by_label[label],
                         "begin_label": label,
                     }
                 )
@@ -99,18 +99,18 @@ def begin_files(raw, shuffle):
 @pytest.mark.papers
 def test_begin(tmp_path, monkeypatch):
     """The development part's threshold finds copies; with shuffled labels, only chance is left."""
-    found = {}
+    rows_by_name = {}
     for name in ("planted", "shuffled"):
         monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / name / "prepared"))
         begin_files(tmp_path / name / "raw", name == "shuffled")
         prepare("begin/official", tmp_path / name / "raw")
         rows = figures("begin", tmp_path / name / "made")["rows"]
-        found[name] = {row["scorer"]: row for row in rows}
-    assert set(found["planted"]) == set(BEGIN.scorers)
-    for scorer, row in found["planted"].items():
+        rows_by_name[name] = {row["scorer"]: row for row in rows}
+    assert set(rows_by_name["planted"]) == set(BEGIN.scorers)
+    for scorer, row in rows_by_name["planted"].items():
         for column in ("P", "R", "F1", "Acc", "F1 cmu", "F1 tc", "F1 wow"):
             assert row[column] == pytest.approx(100), (scorer, column)
-    for scorer, row in found["shuffled"].items():
+    for scorer, row in rows_by_name["shuffled"].items():
         # A third is attributable, which is what precision is of any choice; all rows have F1 50.
         assert row["P"] == pytest.approx(100 / 3, abs=10), scorer
         assert row["F1"] < 60, scorer
@@ -119,16 +119,16 @@ def test_begin(tmp_path, monkeypatch):
 SIDES = ("pro", "con")
 
 
-def npov_files(raw, told):
+def npov_files(raw, is_right):
     """Writes topics with responses that tell their own arguments, or those of another topic."""
     texts = sentences(60)
     topics, responses = [], []
     for number in range(10):
-        own = {
+        own_texts = {
             side: texts[6 * number + 3 * index : 6 * number + 3 * index + 3]
             for index, side in enumerate(SIDES)
         }
-        sides = {side: [{"text": text} for text in own[side]] for side in SIDES}
+        sides = {side: [{"text": text} for text in own_texts[side]] for side in SIDES}
         fields = {"id": f"topic{number}", "title": f"Topic {number}"}
         about = {"question": f"Is number {number} good?", "split": "test"}
         topics.append(fields | about | sides)
@@ -137,12 +137,12 @@ def npov_files(raw, told):
         topics.append(fields | {side: topics[0][side] for side in SIDES})
     for topic in topics:
         position = topics.index(topic)
-        whose = topic if told else topics[(position + 5) % 10]
-        for number, chosen in enumerate(([0, 1], [1, 2], [0, 2])):
-            pro, con = (" ".join(whose[side][i]["text"] for i in chosen) for side in SIDES)
+        whose = topic if is_right else topics[(position + 5) % 10]
+        for number, indexes in enumerate(([0, 1], [1, 2], [0, 2])):
+            pro, con = (" ".join(whose[side][i]["text"] for i in indexes) for side in SIDES)
             about = {"id": f"{topic['id']}-{number}", "topic": topic["id"]}
             response = f"Supporters say: {pro} Critics say: {con}"
-            responses.append(about | {"pro": chosen, "con": chosen, "response": response})
+            responses.append(about | {"pro": indexes, "con": indexes, "response": response})
     write_rows(raw / "topics.jsonl", topics)
     write_rows(raw / "responses.jsonl", responses)
 
@@ -190,7 +190,7 @@ def spoken(openings, count=30):
 @pytest.mark.papers
 def test_pronouns(tmp_path, monkeypatch):
     """Overlap falls with "I think", but labels do not; with "They think" too, no effect is left."""
-    found = {}
+    rows_by_name = {}
     for name, openings in (
         ("planted", ("I think ", "")),
         ("removed", ("I think ", "They think ", "I do really think ", "They do really think ")),
@@ -198,9 +198,9 @@ def test_pronouns(tmp_path, monkeypatch):
         monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / name / "prepared"))
         write_corpus(tmp_path / name / "raw", "q2", spoken(openings))
         rows = figures("pronouns", tmp_path / name / "made")["rows"]
-        found[name] = {row.pop(""): row for row in rows}
+        rows_by_name[name] = {row.pop(""): row for row in rows}
     for scorer in PRONOUNS.scorers:
-        assert found["planted"][scorer]["q2"] == pytest.approx(-1), scorer
-        assert found["removed"][scorer]["q2"] == pytest.approx(0, abs=1e-6)
-    for rows in found.values():
+        assert rows_by_name["planted"][scorer]["q2"] == pytest.approx(-1), scorer
+        assert rows_by_name["removed"][scorer]["q2"] == pytest.approx(0, abs=1e-6)
+    for rows in rows_by_name.values():
         assert rows["label"]["q2"] == pytest.approx(0)

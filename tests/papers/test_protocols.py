@@ -121,13 +121,15 @@ def test_no_two_thresholds_are_better(rows):
     def f1(low, high):
         calls = (scores >= low).astype(int) + (scores >= high)
         parts = ((calls == name, labels == name) for name in range(3))
-        found = [2 * (said & true).sum() / max(said.sum() + true.sum(), 1) for said, true in parts]
-        return sum(found) / 3
+        values = [
+            2 * (called & true).sum() / max(called.sum() + true.sum(), 1) for called, true in parts
+        ]
+        return sum(values) / 3
 
     low, high = best_ordered_thresholds(scores, labels)
     assert low <= high
     places = [*range(6)]
-    best = max(f1(one, two) for one in places for two in places if one <= two)
+    best = max(f1(lower, upper) for lower in places for upper in places if lower <= upper)
     assert f1(low, high) == pytest.approx(best)
 
 
@@ -145,11 +147,11 @@ def test_correlations_with_the_pronoun_i():
     assert table.columns == ("", "begin")
     assert (table.title.count('having "I" or not'), table.notes) == (1, ())
     occurs = [1, 0, 1, 0, 1]  # once or twice
-    found = dict(table.rows)
-    assert found["s"] == pytest.approx(stats.kendalltau(scores[:4], occurs[:4]).statistic)
-    known = [0, 1, 3, 4]
-    expected = stats.kendalltau([labels[i] for i in known], [occurs[i] for i in known])
-    assert found["label"] == pytest.approx(expected.statistic)
+    rows = dict(table.rows)
+    assert rows["s"] == pytest.approx(stats.kendalltau(scores[:4], occurs[:4]).statistic)
+    defined = [0, 1, 3, 4]
+    expected = stats.kendalltau([labels[i] for i in defined], [occurs[i] for i in defined])
+    assert rows["label"] == pytest.approx(expected.statistic)
 
 
 @pytest.mark.parametrize("is_planted", [True, False])
@@ -210,17 +212,17 @@ def verified(table, group):
 
 def test_figures_by_hand():
     table = verification_table(CLAIMS, {"model": PREDICTIONS})
-    found = verified(table, "all")
+    figures = verified(table, "all")
     # Three labels: rows 0 and 3 are right. F1: SUPPORTS 2/4, REFUTES 0, NOT ENOUGH INFO 2/3.
-    assert found["number"] == 5
-    assert found["3-way Acc"] == pytest.approx(40)
-    assert found["3-way F1"] == pytest.approx(100 * (0.5 + 0 + 2 / 3) / 3)
+    assert figures["number"] == 5
+    assert figures["3-way Acc"] == pytest.approx(40)
+    assert figures["3-way F1"] == pytest.approx(100 * (0.5 + 0 + 2 / 3) / 3)
     # Two: rows 0, 2, 3 are right. SUPPORTS 2/4, NOT SUPPORTED 4/5.
-    assert found["2-way Acc"] == pytest.approx(60)
-    assert found["2-way F1"] == pytest.approx(100 * (0.5 + 0.8) / 2)
+    assert figures["2-way Acc"] == pytest.approx(60)
+    assert figures["2-way F1"] == pytest.approx(100 * (0.5 + 0.8) / 2)
     # Factual claims alone: row 0 of four.
-    assert found["factual Acc"] == pytest.approx(25)
-    assert found["factual F1"] == pytest.approx(100 * (0.5 + 0 + 0) / 3)
+    assert figures["factual Acc"] == pytest.approx(25)
+    assert figures["factual F1"] == pytest.approx(100 * (0.5 + 0 + 0) / 3)
     assert verified(table, "written")["number"] == 3
     assert verified(table, "generated")["3-way Acc"] == pytest.approx(50)
 
@@ -228,15 +230,15 @@ def test_figures_by_hand():
 @given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1))
 def test_three_labels_agree_with_scikit_learn(pairs):
     claims = [claim(number, label) for number, (label, _) in enumerate(pairs)]
-    said = {str(number): predicted for number, (_, predicted) in enumerate(pairs)}
-    found = verified(verification_table(claims, {"m": said}, Draws(resamples=2)), "all")
-    labels, predictions = [pair[0] for pair in pairs], list(said.values())
-    there = sorted({*labels, *predictions})
-    assert found["3-way Acc"] == pytest.approx(100 * metrics.accuracy_score(labels, predictions))
-    macro = metrics.f1_score(labels, predictions, labels=there, average="macro", zero_division=0)
-    assert found["3-way F1"] == found["factual F1"] == pytest.approx(100 * macro)
+    calls = {str(number): predicted for number, (_, predicted) in enumerate(pairs)}
+    figures = verified(verification_table(claims, {"m": calls}, Draws(resamples=2)), "all")
+    labels, predictions = [pair[0] for pair in pairs], list(calls.values())
+    classes = sorted({*labels, *predictions})
+    assert figures["3-way Acc"] == pytest.approx(100 * metrics.accuracy_score(labels, predictions))
+    macro = metrics.f1_score(labels, predictions, labels=classes, average="macro", zero_division=0)
+    assert figures["3-way F1"] == figures["factual F1"] == pytest.approx(100 * macro)
     two = [[verification_label(x, "factual", 2) for x in side] for side in (labels, predictions)]
-    assert found["2-way Acc"] == pytest.approx(100 * metrics.accuracy_score(*two))
+    assert figures["2-way Acc"] == pytest.approx(100 * metrics.accuracy_score(*two))
 
 
 def test_what_is_said_of_each_label_by_hand():
@@ -259,9 +261,9 @@ def test_what_is_said_of_each_label_by_hand():
 @given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1))
 def test_confusion_agrees_with_scikit_learn(pairs):
     claims = [claim(number, label) for number, (label, _) in enumerate(pairs)]
-    said = {str(number): predicted for number, (_, predicted) in enumerate(pairs)}
+    calls = {str(number): predicted for number, (_, predicted) in enumerate(pairs)}
     counts = metrics.confusion_matrix(*zip(*pairs, strict=True), labels=LABELS)
-    for _, label, call, size, count, _ in confusion_table(claims, {"m": said}).tidy.rows:
+    for _, label, call, size, count, _ in confusion_table(claims, {"m": calls}).tidy.rows:
         row = counts[LABELS.index(label)]
         assert (size, count) == (row.sum(), row[LABELS.index(call)])
 
@@ -272,32 +274,32 @@ def test_the_real_sample_has_the_figures_of_scikit_learn():
     path = REAL / "dialfact" / "test_sample.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     order = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
-    said = {row["id"]: order[int(np.argmax(row["fever_score"]))] for row in rows}
-    found = verified(verification_table(rows, {"m": said}), "all")
+    predictions = {row["id"]: order[int(np.argmax(row["fever_score"]))] for row in rows}
+    figures = verified(verification_table(rows, {"m": predictions}), "all")
     factual = [row for row in rows if row["type_label"] == "factual"]
     assert (len(rows), len(factual)) == (150, 124)
     for name, some in (("3-way", rows), ("factual", factual)):
-        labels, calls = [r["response_label"] for r in some], [said[r["id"]] for r in some]
-        assert found[f"{name} Acc"] == pytest.approx(100 * metrics.accuracy_score(labels, calls))
+        labels, calls = [r["response_label"] for r in some], [predictions[r["id"]] for r in some]
+        assert figures[f"{name} Acc"] == pytest.approx(100 * metrics.accuracy_score(labels, calls))
         macro = metrics.f1_score(labels, calls, average="macro")
-        assert found[f"{name} F1"] == pytest.approx(100 * macro)
+        assert figures[f"{name} F1"] == pytest.approx(100 * macro)
     two = [[text == "SUPPORTS" for text in texts] for texts in (
-        [row["response_label"] for row in rows], list(said.values())
+        [row["response_label"] for row in rows], list(predictions.values())
     )]  # fmt: skip
-    assert found["2-way Acc"] == pytest.approx(100 * metrics.accuracy_score(*two))
+    assert figures["2-way Acc"] == pytest.approx(100 * metrics.accuracy_score(*two))
 
 
 def test_calls_have_intervals():
-    labels, said = ["a", "b"] * 200, ["a", "b", "a", "a"] * 100
-    found = call_figures(labels, said, Draws(resamples=2000))
-    assert list(found) == ["Acc", "F1", "a", "b"]
-    assert [it.value for it in found.values()] == pytest.approx([75, 220 / 3, 80, 200 / 3])
+    labels, calls = ["a", "b"] * 200, ["a", "b", "a", "a"] * 100
+    cells = call_figures(labels, calls, Draws(resamples=2000))
+    assert list(cells) == ["Acc", "F1", "a", "b"]
+    assert [cell.value for cell in cells.values()] == pytest.approx([75, 220 / 3, 80, 200 / 3])
     # The bootstrap of a share is a binomial's.
     ends = stats.binom(400, 0.75).ppf([0.025, 0.975]) / 4
-    assert found["Acc"].interval == pytest.approx(ends, abs=0.5)
-    assert found["F1"].interval.low < found["F1"].value < found["F1"].interval.high
+    assert cells["Acc"].interval == pytest.approx(ends, abs=0.5)
+    assert cells["F1"].interval.low < cells["F1"].value < cells["F1"].interval.high
     # Of a class's rows all are drawn or none; of the classes that a resample has, F1 is the mean.
-    together = call_figures(labels, said, Draws(resamples=200), labels)
+    together = call_figures(labels, calls, Draws(resamples=200), labels)
     assert together["F1"].interval == pytest.approx((100 * 2 / 3 / 2, 100))
     assert together["a"].value == pytest.approx(80)
     single = call_figures(["a"], ["no label"])["F1"]
@@ -306,9 +308,9 @@ def test_calls_have_intervals():
 
 def test_claims_of_a_dialogue_are_drawn_together():
     claims = [claim(n, LABELS[n % 3]) | {"context_id": f"dialogue {n % 2}"} for n in range(60)]
-    said = {"m": {str(n): "SUPPORTS" if n % 2 else "I" for n in range(60)}}
+    predictions = {"m": {str(n): "SUPPORTS" if n % 2 else "I" for n in range(60)}}
     alone, together = (
-        verification_table(claims, said, cluster_field=field) for field in ("none", "auto")
+        verification_table(claims, predictions, cluster_field=field) for field in ("none", "auto")
     )
     low, high = (f"3-way Acc {end}" for end in ("low", "high"))
     assert verified(together, "all")[low] == 0 < verified(alone, "all")[low]
@@ -322,18 +324,18 @@ def test_claims_of_a_dialogue_are_drawn_together():
     assert alone.notes == ("Intervals: 95% percentile bootstrap over claims, 1,000 resamples.",)
     # Claims without a dialogue, as FEVER's, depend on no other.
     without = [c | {"context_id": ""} for c in claims]
-    assert verification_table(without, said).rows == alone.rows
+    assert verification_table(without, predictions).rows == alone.rows
     with pytest.raises(InputError, match="the claim '0' has no topic, like 60 of 60 claims"):
-        verification_table(claims, said, cluster_field="topic")
+        verification_table(claims, predictions, cluster_field="topic")
     shared = [c | {"evidence": ["Tea is hot."]} for c in claims]
-    notes = verification_table(shared, said, cluster_field="evidence").notes
+    notes = verification_table(shared, predictions, cluster_field="evidence").notes
     assert "all 60 rows have the same evidence: one group" in notes[1]
 
 
 def test_predictions_of_two_labels_and_missing_ones():
-    said = {"0": "SUPPORTS", "1": "NOT SUPPORTED"}
-    found = verified(verification_table(CLAIMS[:2], {"m": said}), "all")
-    assert (found["2-way Acc"], found["3-way Acc"]) == (100, 50)
+    predictions = {"0": "SUPPORTS", "1": "NOT SUPPORTED"}
+    figures = verified(verification_table(CLAIMS[:2], {"m": predictions}), "all")
+    assert (figures["2-way Acc"], figures["3-way Acc"]) == (100, 50)
     with pytest.raises(InputError, match="m: 1 of 5 claims have no prediction, '4' the first"):
         verification_table(CLAIMS, {"m": {k: v for k, v in PREDICTIONS.items() if k != "4"}})
     with pytest.raises(InputError, match="no claims"):
@@ -343,15 +345,15 @@ def test_predictions_of_two_labels_and_missing_ones():
 def test_accuracy_and_its_interval():
     labels = np.arange(400) % 2
     calls = np.where(np.arange(400) < 300, labels, 1 - labels)
-    found = accuracy(calls, labels, resamples=2000)
-    assert (found.value, found.rows) == (0.75, 400)
+    estimate = accuracy(calls, labels, resamples=2000)
+    assert (estimate.value, estimate.rows) == (0.75, 400)
     # The bootstrap of a share is a binomial's.
-    for end, quantile in zip(found.interval, (0.025, 0.975), strict=True):
+    for end, quantile in zip(estimate.interval, (0.025, 0.975), strict=True):
         assert end == pytest.approx(stats.binom(400, 0.75).ppf(quantile) / 400, abs=0.005)
-    assert accuracy(calls, labels, resamples=2000) == found
+    assert accuracy(calls, labels, resamples=2000) == estimate
     assert accuracy(labels, labels).interval == (1.0, 1.0)
     unknown = accuracy([*calls, math.nan, 1], [*labels, 1, math.nan], resamples=2000)
-    assert unknown == found
+    assert unknown == estimate
 
 
 def test_the_table_of_accuracies():
@@ -364,9 +366,9 @@ def test_the_table_of_accuracies():
         published={"a": {"BEGIN": 61.1, "Other": 50.0}},
     )
     unlabelled = corpus([0.9], [math.nan])
-    found = accuracy_table({"a": {"begin": rows}, "b": {"begin": unlabelled}}, layout, 100)
-    assert found.columns == ("critic", "BEGIN")
-    assert found.rows[0][1].startswith("66.7! (")
-    assert found.rows[1:] == (("a (published)", "61.1!"), ("b", "no labels"))
-    assert found.tidy.rows[0][:4] == ("a", "BEGIN", 3, pytest.approx(2 / 3))
-    assert found.tidy.rows[0][-1] == 0.611
+    accuracies = accuracy_table({"a": {"begin": rows}, "b": {"begin": unlabelled}}, layout, 100)
+    assert accuracies.columns == ("critic", "BEGIN")
+    assert accuracies.rows[0][1].startswith("66.7! (")
+    assert accuracies.rows[1:] == (("a (published)", "61.1!"), ("b", "no labels"))
+    assert accuracies.tidy.rows[0][:4] == ("a", "BEGIN", 3, pytest.approx(2 / 3))
+    assert accuracies.tidy.rows[0][-1] == 0.611

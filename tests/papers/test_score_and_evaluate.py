@@ -27,13 +27,13 @@ SCORER_TABLES = {name: table for name, table in TABLES.items() if isinstance(tab
 
 def test_a_recipe_runs_on_its_samples(command, tmp_path):
     table = "ragtruth"
-    given = ("reproduce", table, "--sample", f"--output={tmp_path}")
-    lines = command.succeeds(*given).splitlines()
+    arguments = ("reproduce", table, "--sample", f"--output={tmp_path}")
+    lines = command.succeeds(*arguments).splitlines()
     assert lines[-1] == str(tmp_path)
     assert any(line.startswith("SAMPLES, not the paper's data: ") for line in lines)
     names = {path.name for path in tmp_path.iterdir()}
-    made = {f"{table}_sample.{ending}" for ending in ("md", "tex", "csv", "json")}
-    assert made <= names
+    file_names = {f"{table}_sample.{ending}" for ending in ("md", "tex", "csv", "json")}
+    assert file_names <= names
     # Two corpora BEGIN, of another release each, have files of their own.
     files = {
         f"{source.replace('/', '_')}_{split}.jsonl"
@@ -46,19 +46,19 @@ def test_a_recipe_runs_on_its_samples(command, tmp_path):
     assert "SAMPLES" in (tmp_path / f"{table}_sample.tex").read_text()
     # Scored files are kept for the same scorers.
     times = {name: (tmp_path / name).stat().st_mtime_ns for name in files}
-    command.succeeds(*given)
+    command.succeeds(*arguments)
     assert all((tmp_path / name).stat().st_mtime_ns == time for name, time in times.items())
-    assert "with another value of scorers (" in command.refuses(*given, "--scorers=bleu")
+    assert "with another value of scorers (" in command.refuses(*arguments, "--scorers=bleu")
 
 
 def test_words_whose_errors_are_not_known(command, tmp_path):
     """The sample has no hallucinated words, and a note says so in place of the cells."""
-    given = ("reproduce", "npov_words", "--sample")
-    lines = command.succeeds(*given, f"--output={tmp_path}").splitlines()
+    arguments = ("reproduce", "npov_words", "--sample")
+    lines = command.succeeds(*arguments, f"--output={tmp_path}").splitlines()
     assert lines[0].count("Chang 2024, table 3") == 1
     assert any(line.startswith("Hallucinations: left out for npov_errors") for line in lines)
-    given += ("--scorers=npov_rouge1_hallucination", f"--output={tmp_path / 'x'}")
-    assert "whose rows do not say which words are hallucinated" in command.refuses(*given)
+    arguments += ("--scorers=npov_rouge1_hallucination", f"--output={tmp_path / 'x'}")
+    assert "whose rows do not say which words are hallucinated" in command.refuses(*arguments)
 
 
 def test_a_stopped_run_says_how_to_go_on(command, tmp_path, monkeypatch):
@@ -80,8 +80,8 @@ def begin_is_the_sample(monkeypatch):
 
 @pytest.mark.usefixtures("begin_is_the_sample")
 def test_published_figures_stand_below_ours(command, tmp_path):
-    given = ("--scorers=q2_baseline_bleu,bleu", f"--output={tmp_path}")
-    lines = command.succeeds("reproduce", "begin", *given).splitlines()
+    arguments = ("--scorers=q2_baseline_bleu,bleu", f"--output={tmp_path}")
+    lines = command.succeeds("reproduce", "begin", *arguments).splitlines()
     table = [line.split("  ") for line in lines]
     name = "q2_baseline_bleu"
     assert [cells[0] for cells in table[3:6]] == [name, f"{name} (published)", "bleu"]
@@ -122,13 +122,13 @@ def test_whose_figures_stand_beside_those_of_the_paper():
 def test_without_spacy_what_needs_it_is_left_out_by_default_alone(command, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
     text_metrics.english_tokenizer.cache_clear()
-    given = ("reproduce", "begin", "--sample")
-    lines = command.succeeds(*given, f"--output={tmp_path / 'made'}").splitlines()
+    arguments = ("reproduce", "begin", "--sample")
+    lines = command.succeeds(*arguments, f"--output={tmp_path / 'made'}").splitlines()
     needed = "q2_baseline_token_f1 is left out: it needs spaCy (pip install 'faith_jax[augmentation"
     assert any(line.startswith(needed) for line in lines)
     assert not any(re.match(r"q2_baseline_token_f1 +\d", line) for line in lines)
-    given += (f"--output={tmp_path / 'other'}", "--scorers=q2_baseline_token_f1")
-    assert "q2_baseline_token_f1: spaCy, whose tokens" in command.refuses(*given)
+    arguments += (f"--output={tmp_path / 'other'}", "--scorers=q2_baseline_token_f1")
+    assert "q2_baseline_token_f1: spaCy, whose tokens" in command.refuses(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -143,14 +143,14 @@ def test_without_spacy_what_needs_it_is_left_out_by_default_alone(command, tmp_p
     ],
 )
 def test_mistakes_make_no_folder(command, tmp_path, arguments, message):
-    given = (*arguments, "--sample", f"--output={tmp_path / 'out'}")
-    assert message in command.refuses("reproduce", *given)
+    command_line = (*arguments, "--sample", f"--output={tmp_path / 'out'}")
+    assert message in command.refuses("reproduce", *command_line)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_data_that_is_not_at_hand(command, tmp_path):
-    told = command.refuses("reproduce", "pronouns", f"--output={tmp_path}/x")
-    assert "cannot be fetched" in told
+    error = command.refuses("reproduce", "pronouns", f"--output={tmp_path}/x")
+    assert "cannot be fetched" in error
 
 
 @pytest.mark.slow
@@ -159,8 +159,8 @@ def test_corpora_that_are_not_at_hand_are_left_out(command, caplog, tmp_path, mo
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "data"))
     for corpus, folder in (("qags_c", "qags"), ("q2", "q2")):
         command.succeeds("prepare", f"true_benchmark/{corpus}", f"--raw={REAL / folder}")
-    given = ("reproduce", "true", f"--output={tmp_path}", "--scorers=token_f1")
-    lines = command.succeeds(*given).splitlines()
+    arguments = ("reproduce", "true", f"--output={tmp_path}", "--scorers=token_f1")
+    lines = command.succeeds(*arguments).splitlines()
     assert lines[1].split() == ["scorer", "qags_c", "q2", "average"]
     assert lines[3].split()[1::2] == ["63.8", "65.9", "64.9"]
     assert any("frank_test is left out" in message for message in caplog.messages)
@@ -172,10 +172,10 @@ def test_every_table_is_a_command(capsys):
         with pytest.raises(SystemExit) as stopped:
             main(["reproduce", table, "--help"])
         assert stopped.value.code == 0
-        shown = capsys.readouterr().out
-        assert f"faith-jax reproduce {table}" in shown
-        assert ("--scorers" in shown) == (table in SCORER_TABLES)
-        assert "--output" in shown
+        output = capsys.readouterr().out
+        assert f"faith-jax reproduce {table}" in output
+        assert ("--scorers" in output) == (table in SCORER_TABLES)
+        assert "--output" in output
 
 
 PAPER = {("a", "s"): {"old": 12.0, "new": 34.5}}
@@ -185,15 +185,15 @@ def test_rows_of_a_paper_stand_below_ours_and_bring_their_columns():
     tidy = Table("", ("error", "scorer", "slice", "auc", "low"), (("a", "s", "old", 0.1, 0.0),))
     rows = (("a", "s", "10.0 (0-20)"), ("b", "s", "1"))
     ours = Table("T", ("error", "scorer", "old"), rows, ("First.",), tidy)
-    found = with_published(ours, "From a paper.", PAPER)
-    assert found.columns == ("error", "scorer", "old", "new")
-    assert found.rows == (
+    combined = with_published(ours, "From a paper.", PAPER)
+    assert combined.columns == ("error", "scorer", "old", "new")
+    assert combined.rows == (
         ("a", "s", "10.0 (0-20)", None),
         ("a", "s (published)", "12.0", "34.5"),
         ("b", "s", "1", None),
     )
-    assert found.notes == ("First.", "From a paper.")
-    assert found.tidy.rows[1:] == (
+    assert combined.notes == ("First.", "From a paper.")
+    assert combined.tidy.rows[1:] == (
         ("a", "s (published)", "old", pytest.approx(0.12), None),
         ("a", "s (published)", "new", pytest.approx(0.345), None),
     )
@@ -201,9 +201,9 @@ def test_rows_of_a_paper_stand_below_ours_and_bring_their_columns():
 
 def test_published_numbers_stay_numbers_and_may_be_missing():
     ours = Table("T", ("", "q2"), (("label", 0.1), ("s", 0.2)))
-    found = with_published(ours, *comparable(SCORER_TABLES["pronouns"], {}))
-    assert found.columns == ("", "q2", "begin", "dialfact")
-    assert found.rows[1] == ("label (published)", -0.03, -0.35, 0.05)
-    assert len(found.rows) == 3
-    found = with_published(ours, *comparable(SCORER_TABLES["true"], {}))
-    assert (found.rows, "scorers with models only" in found.notes[0]) == (ours.rows, True)
+    combined = with_published(ours, *comparable(SCORER_TABLES["pronouns"], {}))
+    assert combined.columns == ("", "q2", "begin", "dialfact")
+    assert combined.rows[1] == ("label (published)", -0.03, -0.35, 0.05)
+    assert len(combined.rows) == 3
+    combined = with_published(ours, *comparable(SCORER_TABLES["true"], {}))
+    assert (combined.rows, "scorers with models only" in combined.notes[0]) == (ours.rows, True)

@@ -149,19 +149,19 @@ def test_a_run_that_is_stopped_stops_its_steps_and_resumes(run, tmp_path, number
 def test_a_given_checkpoint_that_changes_is_told_to_snakemake(tmp_path):
     folder = shutil.copytree(checkpoint_path("mini"), tmp_path / "mini")
     table = TableWorkflow(PmiDecode(output=""), lambda *_: 9)
-    made = "models/own/checkpoints/best"
+    best = "models/own/checkpoints/best"
     table.trainings["first"] = GinRun([], {"INITIAL_CHECKPOINT_PATH": str(folder)})
     table.trainings["random"] = GinRun([], {"INITIAL_CHECKPOINT_PATH": None})
-    table.responses["both"] = GinRun([], {"CHECKPOINT_PATH": {"a": [str(folder)], "b": [made]}})
+    table.responses["both"] = GinRun([], {"CHECKPOINT_PATH": {"a": [str(folder)], "b": [best]}})
     table.scores["judged"] = Scores(
         [], [], list_opened_checkpoints({"q2": {"nli_model": str(folder)}, "x": {}})
     )
     table.scores["nothing"] = Scores([], [], [str(tmp_path / "none")])
 
     def states():
-        told = table.steps()
+        steps = table.steps()
         return [
-            step["state"] for rule in ("train", "infer", "score") for step in told[rule].values()
+            step["state"] for rule in ("train", "infer", "score") for step in steps[rule].values()
         ]
 
     before = states()

@@ -39,12 +39,12 @@ def run_in_process(capfd, output, commands):
                     texts = [pathlib.Path(name).read_text("utf-8") for name in inputs]
                     pathlib.Path(path).write_text("".join(texts), "utf-8")
                 elif part.startswith(_COMMAND):
-                    given = shlex.split(part.removeprefix(_COMMAND))
-                    for name in given:
+                    arguments = shlex.split(part.removeprefix(_COMMAND))
+                    for name in arguments:
                         if name.startswith(("--output=", "--gin.INFER_OUTPUT_DIR=")):
                             path = name.partition("=")[2].strip("'")
                             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-                    assert main(given) == 0, (part, capfd.readouterr().err)
+                    assert main(arguments) == 0, (part, capfd.readouterr().err)
 
 
 def without_snakemake(monkeypatch):
@@ -55,17 +55,17 @@ def without_snakemake(monkeypatch):
         with contextlib.chdir(options.output):
             for name, step in steps["train"].items():
                 if not os.path.exists(folder := f"models/{name}"):
-                    given = shlex.split(step["arguments"])
-                    assert main(["train", *given, f"--gin.MODEL_DIR={folder}"]) == 0
+                    arguments = shlex.split(step["arguments"])
+                    assert main(["train", *arguments, f"--gin.MODEL_DIR={folder}"]) == 0
             for name, step in steps["score"].items():
                 if not os.path.exists(path := f"scores/{name}.jsonl"):
                     os.makedirs(os.path.dirname(path), exist_ok=True)
                     assert main(["score", *shlex.split(step["arguments"]), f"--output={path}"]) == 0
 
             for name, step in steps.get("evidence", {}).items():
-                made = f"--output=evidence/{name}.jsonl", f"--json=evidence/{name}.json"
+                outputs = f"--output=evidence/{name}.jsonl", f"--json=evidence/{name}.json"
                 os.makedirs(os.path.dirname(f"evidence/{name}"), exist_ok=True)
-                assert main(["evidence", *shlex.split(step["arguments"]), *made]) == 0
+                assert main(["evidence", *shlex.split(step["arguments"]), *outputs]) == 0
             for name, step in steps.get("verify", {}).items():
                 _verify(name, step, steps["evidence"], monkeypatch)
 
@@ -76,14 +76,14 @@ def _verify(name, step, searches, monkeypatch):
     """Scores claims with the evidence found by a step."""
     (folder,) = step["inputs"]
     search = folder.removeprefix("found/")
-    raw, told = pathlib.Path("raw") / search, searches[search]
+    raw, search_step = pathlib.Path("raw") / search, searches[search]
     raw.mkdir(parents=True, exist_ok=True)
     for source, file in zip(
-        (told["claims"], f"evidence/{search}.jsonl"), told["files"], strict=True
+        (search_step["claims"], f"evidence/{search}.jsonl"), search_step["files"], strict=True
     ):
         shutil.copy(source, raw / file)
-    given = [f"--raw={raw}", f"--data-dir={folder}"]
-    assert os.path.exists(folder) or main(["prepare", "dialfact/retrieved", *given]) == 0
+    options = [f"--raw={raw}", f"--data-dir={folder}"]
+    assert os.path.exists(folder) or main(["prepare", "dialfact/retrieved", *options]) == 0
     os.makedirs(os.path.dirname(path := f"verdicts/{name}.jsonl"), exist_ok=True)
     with monkeypatch.context() as patched:
         patched.setenv("FAITH_JAX_DATA_DIR", folder)
@@ -92,8 +92,8 @@ def _verify(name, step, searches, monkeypatch):
 
 def figures(output, name, *keys):
     """Returns the rows of a table's JSON by system and column, or by other keys."""
-    told = json.loads((output / f"{name}.json").read_text("utf-8"))
-    return {tuple(row[key] for key in keys or ("system", "column")): row for row in told["rows"]}
+    content = json.loads((output / f"{name}.json").read_text("utf-8"))
+    return {tuple(row[key] for key in keys or ("system", "column")): row for row in content["rows"]}
 
 
 def rows_of(path):

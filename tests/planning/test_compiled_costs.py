@@ -25,11 +25,11 @@ ANALYSIS = SimpleNamespace(
 
 
 def test_memory_adds_up():
-    found = memory_report({"parameters": 60, "batch": 40}, ANALYSIS, 1000)
-    assert found["arguments"] == {"parameters": 60, "batch": 40, "padding": 20}
-    assert (found["outputs"], found["temporaries"], found["program"]) == (20, 200, 7)
-    assert found["total"] == 120 + 20 + 200 + 7
-    assert (found["free"], found["free_share"], found["is_whole"]) == (653, 0.653, True)
+    report = memory_report({"parameters": 60, "batch": 40}, ANALYSIS, 1000)
+    assert report["arguments"] == {"parameters": 60, "batch": 40, "padding": 20}
+    assert (report["outputs"], report["temporaries"], report["program"]) == (20, 200, 7)
+    assert report["total"] == 120 + 20 + 200 + 7
+    assert (report["free"], report["free_share"], report["is_whole"]) == (653, 0.653, True)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_memory_adds_up():
     ],
 )
 def test_what_xla_needs_is_read_from_its_error(message, expected):
-    found = too_large(message)
-    assert found == (expected and int(expected))
+    num_bytes = too_large(message)
+    assert num_bytes == (expected and int(expected))
 
 
 def test_the_roofline_is_the_slowest_of_three():
@@ -63,9 +63,9 @@ def test_the_roofline_is_the_slowest_of_three():
         ("all-reduce", ("model",)): Traffic(1, 1, 200e9),  # 4 links of 50 GB/s
         ("all-gather", ("data",)): Traffic(1, 1, 50e9),  # 2 links
     }
-    found = roofline(Work(275e12 * 2, 1.228e12 * 3, sent), topology, mesh)
-    assert found == pytest.approx(Roofline(2.0, 3.0, 1.5))
-    assert (found.seconds, found.bottleneck) == (found.memory, "memory")
+    estimate = roofline(Work(275e12 * 2, 1.228e12 * 3, sent), topology, mesh)
+    assert estimate == pytest.approx(Roofline(2.0, 3.0, 1.5))
+    assert (estimate.seconds, estimate.bottleneck) == (estimate.memory, "memory")
     assert roofline(Work(1.0, 1.0), parse_topology("cpu:8"), mesh) is None
 
 
@@ -80,16 +80,16 @@ def never():
 
 def test_arguments_that_do_not_fit_are_not_compiled():
     program = Program(never, {"parameters": [leaf(2**40)]}, ("step",))
-    found = program_report(program, parse_topology("h100:1"), torus((1,), (1, 1)))
-    assert not found["fits"]
-    assert found["memory"]["total"] == 4 * 2**40
-    assert "work" not in found
+    report = program_report(program, parse_topology("h100:1"), torus((1,), (1, 1)))
+    assert not report["fits"]
+    assert report["memory"]["total"] == 4 * 2**40
+    assert "work" not in report
 
 
 def test_what_lies_beside_a_program_counts():
-    found = memory_report({"parameters": 60, "batch": 40, "state": 300}, ANALYSIS, 1000, beside=300)
-    assert found["arguments"]["padding"] == 20
-    assert found["total"] == 300 + 120 + 20 + 200 + 7
+    sizes = memory_report({"parameters": 60, "batch": 40, "state": 300}, ANALYSIS, 1000, beside=300)
+    assert sizes["arguments"]["padding"] == 20
+    assert sizes["total"] == 300 + 120 + 20 + 200 + 7
 
     class Compiled:
         def memory_analysis(self):
@@ -101,7 +101,7 @@ def test_what_lies_beside_a_program_counts():
     arguments = {"parameters": [leaf(15)], "batch": [leaf(10)], "state": [leaf(75)]}
     program = Program(Compiled, arguments, ("prefill", "decode_step", "batch"), 5, ("state",))
     report = program_report(program, parse_topology("cpu:1"), torus((1,), (1, 1)))
-    assert report["memory"]["total"] == found["total"]
+    assert report["memory"]["total"] == sizes["total"]
     assert report["memory"]["arguments"]["state"] == 300
     assert list(report["work"]) == ["prefill", "decode_step", "batch"]
 
@@ -112,5 +112,5 @@ def test_the_speed_between_slices_of_v4_is_not_known():
     for kind, seconds in (("v5p", 1.0), ("v4", 0.0)):
         topology = parse_topology(f"2x{kind}:2x2x1")
         assert roofline(Work(collectives=sent), topology, mesh).network == seconds
-        (one,) = work_report(Work(collectives=sent), topology, mesh)["collectives"]
-        assert one["bytes_per_second"] == (6.25e9 if seconds else None)
+        (op,) = work_report(Work(collectives=sent), topology, mesh)["collectives"]
+        assert op["bytes_per_second"] == (6.25e9 if seconds else None)

@@ -9,10 +9,10 @@ from faith_jax.planning.hlo import program_work
 MESH = {"data": 2, "model": 4}
 
 
-def module(body, others="", parameters="a: f32[8,16]"):
+def module(body, computations="", parameters="a: f32[8,16]"):
     return f"""HloModule test, is_scheduled=true
 
-{others}
+{computations}
 ENTRY %main ({parameters}) -> f32[8,16] {{
 {body}
 }}
@@ -69,10 +69,10 @@ COLLECTIVE = """  %a = f32[8,16]{{1,0}} parameter(0)
 def test_what_a_device_sends_over_which_axis(kind, shape, groups, axes, made, sent):
     text = module(COLLECTIVE.format(kind=kind, shape=shape, groups=groups))
     once, turn = program_work(text, MESH)
-    ((found, names), traffic), *others = once.collectives.items()
-    assert not others
+    ((operation, names), traffic), *more = once.collectives.items()
+    assert not more
     assert not turn.collectives
-    assert (found, "+".join(names)) == (kind, axes)
+    assert (operation, "+".join(names)) == (kind, axes)
     assert (traffic.count, traffic.bytes, traffic.sent) == (1, made, sent)
     # What is received is written to memory, and what is sent is read.
     assert once.bytes == 512 + 4 * eval(re.search(r"\[(.*)\]", shape)[1].replace(",", "*"))
@@ -133,14 +133,14 @@ KNOWN = ', backend_config={"known_trip_count":{"n":"5"}}'
 def test_a_loop_counts_as_often_as_it_runs(condition, start, step, known, once, turn):
     body = ENTRY.replace("START", str(start)).replace("KNOWN", known)
     loop = LOOP.replace("CONDITION", condition).replace("STEP", str(step))
-    found = program_work(module(body, ADD + loop), MESH)
+    loop_work = program_work(module(body, ADD + loop), MESH)
     counts = [
         sum(traffic.count for traffic in work.collectives.values())
-        for work in (found.once, found.turn)
+        for work in (loop_work.once, loop_work.turn)
     ]
     assert counts == [once, turn]
-    assert found.once.bytes == (1024 + 12) * once  # the counter is added up in memory
-    assert found.turn.bytes == (1024 + 12) * turn
+    assert loop_work.once.bytes == (1024 + 12) * once  # the counter is added up in memory
+    assert loop_work.turn.bytes == (1024 + 12) * turn
 
 
 def test_a_fusion_reads_only_the_slices_that_it_takes():
@@ -194,11 +194,11 @@ def test_what_lies_in_a_faster_memory_moves_nothing():
     ],
 )
 def test_operations_of_a_convolution(shapes, attributes, operations):
-    left, right, made = shapes
+    left, right, result = shapes
     text = module(
         f"""  %a = bf16[{left}] parameter(0)
   %b = bf16[{right}] parameter(1)
-  ROOT %c = bf16[{made}] convolution(%a, %b), {attributes}"""
+  ROOT %c = bf16[{result}] convolution(%a, %b), {attributes}"""
     )
     assert program_work(text, MESH).once.operations == 2 * operations
 
@@ -225,15 +225,15 @@ def test_products_agree_with_xla_and_scanned_layers_with_unrolled_ones():
         jax.ShapeDtypeStruct((32, 64), "float32"),
         jax.ShapeDtypeStruct((6, 64, 64), "float32"),
     )
-    found = {}
+    operations = {}
     for unroll in (1, 6):
         compiled = jax.jit(layers, static_argnums=2).lower(*shapes, unroll).compile()
         work = program_work(compiled.as_text(), {"data": 1, "model": 1})
-        found[unroll] = work.once.operations
+        operations[unroll] = work.once.operations
         assert work.turn.operations == 0
         if unroll == 6:  # XLA counts additions and such too
-            assert 1.0 <= compiled.cost_analysis()["flops"] / found[6] < 1.1
-    assert found == {1: 2 * 6 * 32 * 64 * 64, 6: 2 * 6 * 32 * 64 * 64}
+            assert 1.0 <= compiled.cost_analysis()["flops"] / operations[6] < 1.1
+    assert operations == {1: 2 * 6 * 32 * 64 * 64, 6: 2 * 6 * 32 * 64 * 64}
 
 
 def test_bytes_of_a_plain_program_are_xlas():
@@ -242,8 +242,8 @@ def test_bytes_of_a_plain_program_are_xlas():
 
     shapes = [jax.ShapeDtypeStruct((128, 128), "float32")] * 2
     compiled = jax.jit(function).lower(*shapes).compile()
-    found = program_work(compiled.as_text(), {"data": 1}).once.bytes
-    assert found == compiled.cost_analysis()["bytes accessed"]
+    num_bytes = program_work(compiled.as_text(), {"data": 1}).once.bytes
+    assert num_bytes == compiled.cost_analysis()["bytes accessed"]
 
 
 def test_of_loops_in_a_row_the_one_that_does_most_counts():
@@ -251,7 +251,7 @@ def test_of_loops_in_a_row_the_one_that_does_most_counts():
     body = ENTRY.replace("START", "0").replace("KNOWN", "")
     second = "  %w2 = (s32[], f32[8,16]) while(%w), condition=%condition, body=%body\n"
     loop = ADD + LOOP.replace("CONDITION", DEPENDS).replace("STEP", "1")
-    one = program_work(module(body, loop), MESH)
+    work = program_work(module(body, loop), MESH)
     two = program_work(module(body.replace("  ROOT", second + "  ROOT"), loop), MESH)
-    assert two == one
-    assert one.turn.bytes > 0
+    assert two == work
+    assert work.turn.bytes > 0

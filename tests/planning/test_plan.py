@@ -21,9 +21,7 @@ TINY = [f"--gin_search_paths={FOLDERS[0]}", "--gin_file=tiny.gin", "--gin.BATCH_
 
 
 def axes(plan):
-    return {
-        one["axes"] for one in plan["work"]["step"]["collectives"] if one["kind"] == "all-reduce"
-    }
+    return {op["axes"] for op in plan["work"]["step"]["collectives"] if op["kind"] == "all-reduce"}
 
 
 @pytest.mark.slow
@@ -34,11 +32,11 @@ def test_partitions_split_parameters_and_change_what_is_sent(eight):
     assert axes(whole) == {"data"}
     assert "model" in axes(split)
     # Norms, relative positions and positions of heads are not all split: more than a half.
-    sizes = [one["memory"]["arguments"]["trained_parameters"] for one in (whole, split)]
+    sizes = [entry["memory"]["arguments"]["trained_parameters"] for entry in (whole, split)]
     assert 0.5 <= sizes[1] / sizes[0] < 0.52
     # Gradients are added up over "data", where a ring of 8 sends 7/8 twice: of all parameters, of
     # the embedding for both stacks, and of the position biases before they are gathered.
-    sent = sum(one["sent_bytes"] for one in whole["work"]["step"]["collectives"])
+    sent = sum(entry["sent_bytes"] for entry in whole["work"]["step"]["collectives"])
     added = sizes[0] + 4 * 4224 * 16 + 4 * 2 * (2 * 224 * 224)
     assert sent == pytest.approx(2 * 7 / 8 * added, rel=0.001)
 
@@ -86,28 +84,30 @@ def test_a_sweep_that_was_stopped_resumes_recommends_and_writes(tmp_path, monkey
 
     monkeypatch.setattr(CompilingProcess, "__call__", killed)
     assert cli.main(arguments) == 130
-    asked = []
+    numbers = []
 
     def counted(self, question):
-        asked.append(question.choice["num_partitions"])
+        numbers.append(question.choice["num_partitions"])
         return whole(self, question)
 
     monkeypatch.setattr(CompilingProcess, "__call__", counted)
     assert cli.main([*arguments, "--gin.LEARNING_RATE=0.5"]) == 2
     assert re.search(r"keeps \d rows of another run", capsys.readouterr().err)
     assert cli.main(arguments) == 0
-    assert asked[0] == 2
-    assert {one.name for one in tmp_path.iterdir()} == {"plan.json", "plan.png"}
+    assert numbers[0] == 2
+    assert {item.name for item in tmp_path.iterdir()} == {"plan.json", "plan.png"}
 
     report = json.loads(out.read_text())
-    assert {one["settings"]["NUM_PARTITIONS"] for one in report["tried"]} == {1, 2}
-    best = min(report["tried"], key=lambda one: one["plan"]["work"]["step"]["roofline"]["seconds"])
+    assert {item["settings"]["NUM_PARTITIONS"] for item in report["tried"]} == {1, 2}
+    best = min(
+        report["tried"], key=lambda item: item["plan"]["work"]["step"]["roofline"]["seconds"]
+    )
     assert report["recommended"] == best["settings"]
     assert picture.read_bytes().startswith(b"\x89PNG")
     printed = capsys.readouterr().out
-    chosen = best["settings"]["NUM_PARTITIONS"]
-    assert f"recommended: --gin.NUM_PARTITIONS={chosen} " in printed
-    assert f"train on h100:4: 4 devices (data {4 // chosen}, model {chosen})" in printed
+    number = best["settings"]["NUM_PARTITIONS"]
+    assert f"recommended: --gin.NUM_PARTITIONS={number} " in printed
+    assert f"train on h100:4: 4 devices (data {4 // number}, model {number})" in printed
     assert "decoded evaluation" not in printed  # tiny.gin decodes nothing
     assert "evaluation: memory of a device" in printed
     assert "bottleneck" in printed
@@ -124,9 +124,9 @@ def test_a_sweep_that_was_stopped_resumes_recommends_and_writes(tmp_path, monkey
 )
 def test_a_mistake_is_one_line(arguments, message, capsys, tmp_path):
     assert cli.main(["plan", f"--json={tmp_path}/plan.json", *arguments, *TINY]) == 2
-    told = [line for line in capsys.readouterr().err.splitlines() if "faith-jax" in line]
-    assert len(told) == 1
-    assert message in told[0]
+    messages = [line for line in capsys.readouterr().err.splitlines() if "faith-jax" in line]
+    assert len(messages) == 1
+    assert message in messages[0]
     assert not list(tmp_path.iterdir())
 
 
@@ -138,10 +138,10 @@ def test_without_libtpu_the_command_says_how_to_install_it(monkeypatch, capsys):
 
 def fits_with(total):
     """Returns a planner of a recipe with these needs by remat policy, and its questions."""
-    asked = []
+    questions = []
 
     def ask(question):
-        asked.append(question)
+        questions.append(question)
         needed = total[question.choice.get("remat_policy")]
         return {
             "job": "train",
@@ -163,7 +163,7 @@ def fits_with(total):
             **({"work": {"step": work(needed)}} if needed <= 100 else {}),
         }
 
-    return ask, asked
+    return ask, questions
 
 
 def work(seconds):
@@ -180,7 +180,7 @@ FACTS = RecipeFacts("train", rows=4, devices=4, slices=1, summed=0, config="", v
 def test_what_does_not_fit_is_answered_with_what_would():
     ask, _ = fits_with({None: 300, "none": 300, "minimal": 200, "full": 70})
     report, tried = report_of(ask, FACTS, CHIPS["v4"], PlanOptions(topology="v4:4x4x4"))
-    assert [one.choice["remat_policy"] for one in tried] == ["minimal", "full"]
+    assert [trial.choice["remat_policy"] for trial in tried] == ["minimal", "full"]
     assert report["recommended"]["REMAT_POLICY"] == "full"
     text = list(lines(report))
     assert "  DOES NOT FIT" in text
@@ -189,27 +189,27 @@ def test_what_does_not_fit_is_answered_with_what_would():
 
 
 def test_only_what_is_recommended_is_planned_with_its_evaluations():
-    ask, asked = fits_with({"none": 50, "minimal": 60})
+    ask, questions = fits_with({"none": 50, "minimal": 60})
     report, tried = report_of(ask, FACTS, CHIPS["v4"], PlanOptions(topology="v4:4x4x4", sweep=True))
-    assert len(tried) == len(asked) - 1
-    assert [question.evaluations for question in asked] == [False] * len(tried) + [True]
-    assert report["plan"] == ask(asked[-1])
+    assert len(tried) == len(questions) - 1
+    assert [question.evaluations for question in questions] == [False] * len(tried) + [True]
+    assert report["plan"] == ask(questions[-1])
 
 
 def test_a_plan_that_was_made_is_not_asked_for_again(tmp_path):
-    ask, asked = fits_with({"none": 50, "full": 30})
+    ask, requests = fits_with({"none": 50, "full": 30})
     path = tmp_path / "rows.jsonl"
     questions = [
         PlanRequest({"remat_policy": "none"}),
         PlanRequest({"remat_policy": "full"}, False),
     ]
     first = [keep_plans_in_file(ask, path)(question) for question in questions]
-    assert len(asked) == 2
+    assert len(requests) == 2
     path.write_text(path.read_text() + '{"question": {"cho')  # a kill cut this
     assert [keep_plans_in_file(ask, path)(question) for question in questions] == first
-    assert len(asked) == 2
+    assert len(requests) == 2
     keep_plans_in_file(ask, path)(PlanRequest({"remat_policy": "none"}, False))
-    assert len(asked) == 3
+    assert len(requests) == 3
 
 
 needs_libtpu = pytest.mark.skipif(
@@ -224,28 +224,28 @@ needs_libtpu = pytest.mark.skipif(
 )
 def test_libtpu_compiles_for_chips_and_their_memory(tiny, topology, gib):
     with CompilingProcess(tiny("NUM_PARTITIONS=2"), parse_topology(topology)) as ask:
-        found = ask(PlanRequest())
-    assert found["devices"] == 4
-    assert found["mesh"] == {"data": 2, "model": 2}
-    assert "model" in axes(found)
-    assert found["memory"]["available"] == int(gib * 2**30)
-    assert found["memory"]["arguments"]["padding"] > 0  # 16 channels in tiles of 128
-    assert found["fits"]
+        plan = ask(PlanRequest())
+    assert plan["devices"] == 4
+    assert plan["mesh"] == {"data": 2, "model": 2}
+    assert "model" in axes(plan)
+    assert plan["memory"]["available"] == int(gib * 2**30)
+    assert plan["memory"]["arguments"]["padding"] > 0  # 16 channels in tiles of 128
+    assert plan["fits"]
 
 
 @needs_libtpu
 def test_two_slices_add_up_their_gradients(tiny):
     with CompilingProcess(tiny("NUM_PARTITIONS=2"), parse_topology("2xv5e:2x2")) as ask:
         assert (ask.facts.devices, ask.facts.slices) == (8, 2)
-        found = ask(PlanRequest(evaluations=False))
-    assert found["mesh"] == {"slice": 2, "data": 2, "model": 2}
-    between = [one for one in found["work"]["step"]["collectives"] if one["axes"] == "slice"]
-    assert {one["kind"] for one in between} == {"all-reduce"}
-    assert {one["bytes_per_second"] for one in between} == {3.125e9}
+        plan = ask(PlanRequest(evaluations=False))
+    assert plan["mesh"] == {"slice": 2, "data": 2, "model": 2}
+    between = [op for op in plan["work"]["step"]["collectives"] if op["axes"] == "slice"]
+    assert {op["kind"] for op in between} == {"all-reduce"}
+    assert {op["bytes_per_second"] for op in between} == {3.125e9}
     # Each of the two devices of a slice that have the same parameters sends a half of their
     # gradients, in tiles of 8 x 128: mostly those of the embedding's 2,112 x 16, for both stacks.
     embedding = 2112 * 128 * 4 / 2
-    assert 2 * embedding < sum(one["sent_bytes"] for one in between) < 3 * embedding
+    assert 2 * embedding < sum(op["sent_bytes"] for op in between) < 3 * embedding
 
 
 @needs_libtpu
@@ -254,9 +254,9 @@ def test_the_memory_in_the_table_is_libtpus(tiny):
     lengths = "TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 16}"
     bindings = (lengths, f"BATCH_SIZE={2**18}", "REMAT_POLICY='none'")
     with CompilingProcess(tiny(*bindings), parse_topology("v5e:1x1")) as ask:
-        found = ask(PlanRequest(evaluations=False))
-    assert not found["fits"]
-    assert found["memory"]["total"] > found["memory"]["available"]
+        plan = ask(PlanRequest(evaluations=False))
+    assert not plan["fits"]
+    assert plan["memory"]["total"] > plan["memory"]["available"]
 
 
 def test_what_fits_nowhere_says_so():

@@ -45,32 +45,32 @@ def program(tiny):
 
 def test_a_training_step_has_the_bytes_that_the_run_has_reported(session, tiny_run):
     bindings = ("TRAIN_STEPS=2", "WARMUP_STEPS=0", "CHECKPOINT_PERIOD=1")
-    found = session(*bindings).plan(PlanRequest(evaluations=False))
+    plan = session(*bindings).plan(PlanRequest(evaluations=False))
     model = json.loads((tiny_run / "preflight.json").read_text())["model"]
-    assert found["memory"]["total"] == model["step_bytes"]
-    arguments = found["memory"]["arguments"]
+    assert plan["memory"]["total"] == model["step_bytes"]
+    arguments = plan["memory"]["arguments"]
     assert arguments["trained_parameters"] == 4 * model["trained"]
     assert arguments["frozen_parameters"] == model["frozen"] == 0
-    assert found["fits"]
-    assert found["job"] == "train"
-    assert list(found["work"]) == ["step"]
+    assert plan["fits"]
+    assert plan["job"] == "train"
+    assert list(plan["work"]) == ["step"]
 
 
 @pytest.mark.slow
 def test_evaluations_run_beside_the_training_state(session):
-    found = session("DECODE_LENGTH=5", files=("tiny.gin", "decoding/greedy.gin")).plan(
-        PlanRequest()
-    )
-    loss, decoded = (found["evaluations"][name] for name in ("evaluation", "decoded_evaluation"))
-    state = found["memory"]["arguments"]["optimizer_state"]
+    plan = session("DECODE_LENGTH=5", files=("tiny.gin", "decoding/greedy.gin")).plan(PlanRequest())
+    loss, decoded = (plan["evaluations"][name] for name in ("evaluation", "decoded_evaluation"))
+    state = plan["memory"]["arguments"]["optimizer_state"]
     assert state > 0
-    for one in (loss, decoded):
-        arguments = one["memory"]["arguments"]
+    for planned in (loss, decoded):
+        arguments = planned["memory"]["arguments"]
         assert arguments["optimizer_state"] == state
         assert arguments["trained_parameters"] > 0
-        assert one["memory"]["total"] >= sum(arguments.values()) + one["memory"]["temporaries"]
+        assert (
+            planned["memory"]["total"] >= sum(arguments.values()) + planned["memory"]["temporaries"]
+        )
     # A gradient takes about twice as many operations as the loss.
-    ratio = found["work"]["step"]["operations"] / loss["work"]["batch"]["operations"]
+    ratio = plan["work"]["step"]["operations"] / loss["work"]["batch"]["operations"]
     assert 2.5 < ratio < 3.5
     work = {name: part["operations"] for name, part in decoded["work"].items()}
     assert work["batch"] == work["prefill"] + 5 * work["decode_step"]
@@ -81,10 +81,10 @@ PROMPT = ("tiny.gin", "prompts/sampled_vocabulary.gin")
 
 
 def test_frozen_parameters_have_their_dtype_and_no_optimizer_state(program):
-    found = {
+    programs = {
         dtype: program(f"PARAMS_DTYPE='{dtype}'", files=PROMPT) for dtype in ("float32", "bfloat16")
     }
-    for dtype, planned in found.items():
+    for dtype, planned in programs.items():
         arguments = planned.program.arguments
         trained = jax.tree.leaves(arguments["trained_parameters"])
         assert [(leaf.shape, leaf.dtype) for leaf in trained] == [((5, 16), "float32")]
@@ -169,12 +169,12 @@ INFER = ("tiny.gin", "runs/infer_file.gin")
 def test_decoding_is_planned_as_prefill_and_steps(session):
     bindings = ("DECODE_LENGTH=7", "MAX_INPUT_LENGTH=32", "BATCH_SIZE=4", "NUM_BEAMS=2")
     # What infer decodes is its own file's: train is not configured here.
-    found = session(*bindings, "CHECKPOINT_PATH=mini", files=INFER[1:]).plan(PlanRequest())
-    assert found["job"] == "infer"
-    work = {name: part["operations"] for name, part in found["work"].items()}
+    plan = session(*bindings, "CHECKPOINT_PATH=mini", files=INFER[1:]).plan(PlanRequest())
+    assert plan["job"] == "infer"
+    work = {name: part["operations"] for name, part in plan["work"].items()}
     assert work["batch"] == work["prefill"] + 7 * work["decode_step"]
     assert work["decode_step"] > 0
-    assert found["settings"]["NUM_BEAMS"] == 2
+    assert plan["settings"]["NUM_BEAMS"] == 2
 
 
 CONFIG = TransformerConfig(
@@ -205,7 +205,7 @@ def test_a_decoder_compiles_for_shapes_what_it_runs(model):
     arrays = map(model.partitioner.put_batch, arrays)
     run = decoder._decode.compile(model.params, *arrays)
     # They are the same but for numbers of names, and the lines of our code that asked for them.
-    instructions = [re.findall(r"^ .* = .*", one.as_text(), re.M) for one in (planned, run)]
+    instructions = [re.findall(r"^ .* = .*", code.as_text(), re.M) for code in (planned, run)]
     planned_lines, run_lines = (
         [re.sub(r", metadata={.*?}|(?<=region_)[0-9.]+", "", line) for line in lines]
         for lines in instructions
@@ -232,11 +232,11 @@ class Spy:
 def assert_lowered_as_called(spy):
     (called,), (lowered,) = spy.called, spy.lowered
     assert jax.tree.structure(called) == jax.tree.structure(lowered)
-    for one, other in zip(jax.tree.leaves(called), jax.tree.leaves(lowered), strict=True):
-        if hasattr(other, "shape"):
-            assert (one.shape, one.dtype) == (other.shape, other.dtype)
+    for arg, spec in zip(jax.tree.leaves(called), jax.tree.leaves(lowered), strict=True):
+        if hasattr(spec, "shape"):
+            assert (arg.shape, arg.dtype) == (spec.shape, spec.dtype)
         else:
-            assert one == other
+            assert arg == spec
 
 
 ROW = LikelihoodRow([2] * 120, [3] * 9)
@@ -296,10 +296,10 @@ def test_salience_maps_are_planned_as_they_are_computed(model, monkeypatch):
 def test_scores_and_maps_are_planned_with_the_model_and_lengths_of_infer(tiny, one_device, job):
     bindings = ("DECODE_LENGTH=30", "MAX_INPUT_LENGTH=40", "BATCH_SIZE=4", "CHECKPOINT_PATH=mini")
     recipe = tiny(*bindings, files=INFER[1:])._replace(job=job)
-    found = Session(recipe, ONE).plan(PlanRequest())
-    assert (found["job"], list(found["work"])) == (job, ["batch"])
-    assert found["settings"]["DECODE_LENGTH"] == 30
-    assert found["work"]["batch"]["operations"] > 0
+    plan = Session(recipe, ONE).plan(PlanRequest())
+    assert (plan["job"], list(plan["work"])) == (job, ["batch"])
+    assert plan["settings"]["DECODE_LENGTH"] == 30
+    assert plan["work"]["batch"]["operations"] > 0
     with pytest.raises(ConfigError, match="configure no run `infer`"):
         Session(tiny()._replace(job=job), ONE)
 

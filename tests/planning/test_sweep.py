@@ -10,7 +10,7 @@ CHIP = CHIPS["v4"]
 
 
 def plan(job="train", devices=8, rows=8, arguments=100, total=500, seconds=1.0, compiled=True):
-    found = {
+    report = {
         "job": job,
         "topology": "v4:2x2x2",
         "devices": devices,
@@ -26,8 +26,8 @@ def plan(job="train", devices=8, rows=8, arguments=100, total=500, seconds=1.0, 
         },
     }
     if compiled:
-        found["work"] = {"step": {"roofline": {"seconds": seconds}}}
-    return found
+        report["work"] = {"step": {"roofline": {"seconds": seconds}}}
+    return report
 
 
 def facts(job="train", rows=8, devices=8):
@@ -35,22 +35,22 @@ def facts(job="train", rows=8, devices=8):
 
 
 def test_choices_need_less_and_less():
-    found = [
+    settings = [
         (
-            one["parameter_partitioning_dims"],
-            one["remat_policy"],
-            one.get("activation_partitioning_dims", 1),
-            one["num_microbatches"],
+            pick["parameter_partitioning_dims"],
+            pick["remat_policy"],
+            pick.get("activation_partitioning_dims", 1),
+            pick["num_microbatches"],
         )
-        for one in choices(facts(), 4)  # two groups of four rows
+        for pick in choices(facts(), 4)  # two groups of four rows
     ]
-    own = [("none", 1, 1), ("minimal", 1, 1), ("full", 1, 1), ("full", 2, 1), ("full", 2, 2)]
-    own.append(("full", 2, 4))
-    assert found == [(dims, *one) for dims in (1, 2) for one in own]
-    assert [one.get("activation_partitioning_dims", 1) for one in choices(facts(), 1)] == [1] * 6
+    steps = [("none", 1, 1), ("minimal", 1, 1), ("full", 1, 1), ("full", 2, 1), ("full", 2, 2)]
+    steps.append(("full", 2, 4))
+    assert settings == [(dims, *pick) for dims in (1, 2) for pick in steps]
+    assert [pick.get("activation_partitioning_dims", 1) for pick in choices(facts(), 1)] == [1] * 6
     # A batch whose rows are compared stays whole.
     coupled = list(choices(facts()._replace(couples_rows=True), 4))
-    assert [one["num_microbatches"] for one in coupled] == [1] * 8
+    assert [pick["num_microbatches"] for pick in coupled] == [1] * 8
     # Decoding has no other setting than where parameters lie, and with one group not even that.
     assert len(list(choices(facts("infer"), 4))) == 2
     assert len(list(choices(facts("infer"), 8))) == 1
@@ -86,12 +86,12 @@ def test_a_sweep_ends_for_each_number_where_what_fits_is_not_faster():
         seconds = dict(zip(POLICIES, seconds, strict=True))
         ask, seen = asked(lambda choice: totals[choice["remat_policy"]], seconds=seconds)
         tried = list(sweep(ask, facts(), CHIP, (), least_free))
-        names = [one["remat_policy"] for one in seen]
+        names = [pick["remat_policy"] for pick in seen]
         number = len(names) // 4
-        numbers = [one["num_partitions"] for one in seen]
+        numbers = [pick["num_partitions"] for pick in seen]
         assert numbers == [n for n in (1, 2, 4, 8) for _ in range(number)]
         assert names == names[:number] * 4
-        assert [one.plan["memory"]["total"] for one in tried] == [totals[name] for name in names]
+        assert [pick.plan["memory"]["total"] for pick in tried] == [totals[name] for name in names]
         return names[:number]
 
     assert policies(0.0, 1.0, 2.0, 3.0) == ["none", "minimal"]
@@ -104,10 +104,10 @@ def test_a_sweep_ends_for_each_number_where_what_fits_is_not_faster():
 def test_a_search_for_what_fits_leaves_out_what_cannot():
     ask, seen = asked(lambda choice: 950)
     list(sweep(ask, facts(), CHIP, (), least_free=0.2, too_large=plan()))
-    assert {one["num_partitions"] for one in seen} == {2, 4, 8}
-    own = [one for one in seen if one["num_partitions"] == 2]
-    assert own[0]["remat_policy"] == "full"  # the recipe has "minimal"
-    assert next(one["remat_policy"] for one in seen if one["num_partitions"] == 8) == "none"
+    assert {pick["num_partitions"] for pick in seen} == {2, 4, 8}
+    twos = [pick for pick in seen if pick["num_partitions"] == 2]
+    assert twos[0]["remat_policy"] == "full"  # the recipe has "minimal"
+    assert next(pick["remat_policy"] for pick in seen if pick["num_partitions"] == 8) == "none"
     ask, seen = asked(lambda choice: 950)
     list(sweep(ask, facts("infer"), CHIP, (), 0.2, too_large=plan(job="infer")))
     first = {"num_partitions": 2, "parameter_partitioning_dims": 2}
@@ -122,11 +122,11 @@ def test_partitions_that_cannot_be_faster_are_not_tried():
     assert bounds == pytest.approx([0.0, 2.0, 6.0, 14.0])
     ask, seen = asked(lambda choice: 500)  # which takes 5 seconds
     list(sweep(ask, summed, CHIP, (), least_free=0.2))
-    assert [one["num_partitions"] for one in seen] == [1, 1, 2, 2]
+    assert [pick["num_partitions"] for pick in seen] == [1, 1, 2, 2]
     # Not before something leaves enough.
     ask, seen = asked(lambda choice: 950)
     list(sweep(ask, summed, CHIP, (), least_free=0.2))
-    assert {one["num_partitions"] for one in seen} == {1, 2, 4, 8}
+    assert {pick["num_partitions"] for pick in seen} == {1, 2, 4, 8}
 
 
 def test_parameters_that_do_not_fit_are_asked_for_once():
@@ -135,7 +135,7 @@ def test_parameters_that_do_not_fit_are_asked_for_once():
         lambda choice: 300 if choice["parameter_partitioning_dims"] == 2 else 2000,
     )
     list(sweep(ask, facts(), CHIP, (2,), least_free=0.2))
-    assert [one["parameter_partitioning_dims"] for one in seen] == [1, 2, 2]
+    assert [pick["parameter_partitioning_dims"] for pick in seen] == [1, 2, 2]
 
 
 def tried(partitions, total, seconds, compiled=True, job="infer"):
@@ -152,20 +152,20 @@ def test_the_fastest_with_enough_room_is_recommended():
 
 
 def test_what_is_recommended_has_room_for_evaluations():
-    found = [tried(n, 500, seconds, job="train") for n, seconds in ((1, 3.0), (2, 1.0), (4, 2.0))]
+    trials = [tried(n, 500, seconds, job="train") for n, seconds in ((1, 3.0), (2, 1.0), (4, 2.0))]
     ask, seen = asked(lambda choice: {2: 1200, 4: 700}[choice["num_partitions"]])
-    best = recommend(ask, found, 0.2)
-    assert [one["num_partitions"] for one in seen] == [2, 4]
+    best = recommend(ask, trials, 0.2)
+    assert [pick["num_partitions"] for pick in seen] == [2, 4]
     assert (best.choice, best.free_share) == ({"num_partitions": 4}, pytest.approx(0.3))
     ask, seen = asked(lambda choice: 1200)
-    assert recommend(ask, found, 0.2) is None
+    assert recommend(ask, trials, 0.2) is None
     assert len(seen) == 3
 
 
 def test_the_picture_shows_what_is_recommended():
     slower, unfit = tried(1, 300, 4.0), tried(2, 1200, 2.0, compiled=False)
-    found = [tried(1, 900, 2.0), tried(1, 500, 3.0), slower, unfit, tried(4, 900, 1.0)]
-    times, memory = sweeps.panels(found, {"NUM_PARTITIONS": 1}, least_free=0.2)
+    trials = [tried(1, 900, 2.0), tried(1, 500, 3.0), slower, unfit, tried(4, 900, 1.0)]
+    times, memory = sweeps.panels(trials, {"NUM_PARTITIONS": 1}, least_free=0.2)
     assert times.bars == {1: 3.0, 4: 1.0}
     assert list(memory.bars) == [1, 2, 4]
     assert memory.bars[2] == 1200 / 2**30

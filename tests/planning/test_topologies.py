@@ -39,9 +39,9 @@ def torus(shape, axes, axis_names=("data", "model")):
     [("v4:4x4x4", 64, True), ("2xv6e:4x4", 32, True), ("h100:8", 8, False), ("cpu:3", 3, False)],
 )
 def test_a_topology_has_a_device_for_each_chip(name, size, is_tpu):
-    found = parse_topology(name)
-    assert (found.size, found.is_tpu) == (size, is_tpu)
-    assert found.name == name.lower()
+    topology = parse_topology(name)
+    assert (topology.size, topology.is_tpu) == (size, is_tpu)
+    assert topology.name == name.lower()
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_an_unknown_topology_is_told_with_the_nearest(name, nearest):
     ],
 )
 def test_the_bandwidth_of_an_axis_is_that_of_its_links(name, shape, axes, over, links):
-    found = parse_topology(name).bandwidth(torus(shape, axes), over)
-    assert found == pytest.approx(links * 50e9)
+    bandwidth = parse_topology(name).bandwidth(torus(shape, axes), over)
+    assert bandwidth == pytest.approx(links * 50e9)
 
 
 def test_gpus_of_two_machines_are_joined_by_the_slower_network():
@@ -105,8 +105,8 @@ def test_a_torus_that_does_not_exist_is_told_with_the_nearest(name, reason):
 parse_topology({name!r}).devices()"""
     environment = os.environ | parse_topology(name).environment()
     command = [sys.executable, "-c", script]
-    told = subprocess.run(command, env=environment, capture_output=True, text=True).stderr
-    last = told.strip().splitlines()[-1]
+    message = subprocess.run(command, env=environment, capture_output=True, text=True).stderr
+    last = message.strip().splitlines()[-1]
     assert f"ConfigError: --topology={name}: libtpu has no such topology" in last
     assert reason in last
 

@@ -103,8 +103,8 @@ def open_two_corpora(browser, folder):
         "words": {"one": [[2, 5, 0.25, None], [9, 12, 1.0, None], [4, 13, 0.0, 0]]},
     }
     rows[3] |= {"evidence": {"two": [[4, 13, 0.875, 0], [4, 13, 0.875, 0]]}}
-    other = [{"scores": {"one": 0.2, "two": 0.2}, "label": None}]
-    files = write(folder / "a.jsonl", rows), write(folder / "b.jsonl", other, "other")
+    other_rows = [{"scores": {"one": 0.2, "two": 0.2}, "label": None}]
+    files = write(folder / "a.jsonl", rows), write(folder / "b.jsonl", other_rows, "other")
     opened(browser, folder, *files)
 
 
@@ -117,8 +117,8 @@ def page(browser, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def afresh(request):
     if "page" in request.fixturenames:
-        found = request.getfixturevalue("page")
-        found.find_element("css selector", "button[type=reset]").click()
+        open_page = request.getfixturevalue("page")
+        open_page.find_element("css selector", "button[type=reset]").click()
         time.sleep(0.05)
 
 
@@ -280,9 +280,9 @@ def test_salience_maps_are_coloured_and_text(browser, tmp_path):
     browser.get(page.as_uri())
     assert browser.title == "Title"
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
-    found = browser.find_element("css selector", "section.salience")
-    assert found.find_element("tag name", "h2").text == EVIL
-    cells = found.find_elements("css selector", "tbody tr:first-child td")
+    map_section = browser.find_element("css selector", "section.salience")
+    assert map_section.find_element("tag name", "h2").text == EVIL
+    cells = map_section.find_elements("css selector", "tbody tr:first-child td")
     colours = [cell.value_of_css_property("background-color") for cell in cells]
     assert len(cells) == 5  # the contribution, and a share for each word of the response
     assert colours[1] == "rgba(0, 90, 181, 0.8)"
@@ -290,13 +290,13 @@ def test_salience_maps_are_coloured_and_text(browser, tmp_path):
 
 
 def test_systems_side_by_side(browser, tmp_path):
-    one = [{"scores": {"one": 0.1 * n, "two": 0.5}, "label": None} for n in range(4)]
-    two = [{"scores": {"one": 0.3, "two": 0.5}, "label": None} for n in range(3)]
-    two[2]["generated_text"] = f"Other {EVIL}"
-    other = [{"scores": {"one": 0.3, "two": 0.5}, "grounding": ["Of a text."], "label": None}]
+    first = [{"scores": {"one": 0.1 * n, "two": 0.5}, "label": None} for n in range(4)]
+    second = [{"scores": {"one": 0.3, "two": 0.5}, "label": None} for n in range(3)]
+    second[2]["generated_text"] = f"Other {EVIL}"
+    third = [{"scores": {"one": 0.3, "two": 0.5}, "grounding": ["Of a text."], "label": None}]
     files = [
         write(tmp_path / f"{name}.jsonl", rows, name)
-        for name, rows in (("a", one), ("b", two), ("c", other))
+        for name, rows in (("a", first), ("b", second), ("c", third))
     ]
     opened(browser, tmp_path, *files)
     choose(browser, "view", "pairs")

@@ -61,9 +61,9 @@ def test_other_addresses_are_no_links():
 
 def test_verdicts_are_counted_by_system():
     def of(system, response, verdict):
-        found = row(verdict=verdict)
+        claim_row = row(verdict=verdict)
         ours = {"system": system, "response_id": response, "response_verdict": "REFUTES"}
-        return {**found, "fields": found["fields"] | ours}
+        return {**claim_row, "fields": claim_row["fields"] | ours}
 
     rows = [of("a", "1", "SUPPORTS"), of("a", "1", "REFUTES"), of("a", "2", "REFUTES")]
     table = verdict_table([*rows, of("b", "1", "SUPPORTS")])
@@ -74,12 +74,12 @@ def test_verdicts_are_counted_by_system():
 
 
 def test_verdicts_against_labels():
-    def of(response, gold, said, *claims):
-        for number, (right, verdict) in enumerate(claims or [("", said)]):
-            found = row(number, verdict)
-            own = {"response_id": response, "response_verdict": said, "topic": response[0]}
-            own |= {name: it for name, it in ((GOLD, right), (GOLD_RESPONSE, gold)) if it}
-            yield {**found, "fields": found["fields"] | own}
+    def of(response, gold, call, *claims):
+        for number, (right, verdict) in enumerate(claims or [("", call)]):
+            cells = row(number, verdict)
+            fields = {"response_id": response, "response_verdict": call, "topic": response[0]}
+            fields |= {name: cell for name, cell in ((GOLD, right), (GOLD_RESPONSE, gold)) if cell}
+            yield {**cells, "fields": cells["fields"] | fields}
 
     n, v = "NOT ENOUGH INFO", "NOT VERIFIABLE"
     rows = [
@@ -89,18 +89,18 @@ def test_verdicts_against_labels():
         *of("b2", "", "REFUTES"),
     ]
     table = gold_table(rows, Draws(resamples=100))
-    found = {tuple(it[1:4:2]): (it[2], it[4]) for it in table.tidy.rows}
+    cells = {tuple(cell[1:4:2]): (cell[2], cell[4]) for cell in table.tidy.rows}
     assert table.columns == ("of", "number", "figure", "%")
-    assert found["responses", "accuracy"] == (3, pytest.approx(200 / 3))
-    assert found["responses", f"F1 {n}"] == (3, pytest.approx(200 / 3))
-    assert found["responses", "macro F1"] == (3, pytest.approx(100 * (1 + 2 / 3 + 0) / 3))
+    assert cells["responses", "accuracy"] == (3, pytest.approx(200 / 3))
+    assert cells["responses", f"F1 {n}"] == (3, pytest.approx(200 / 3))
+    assert cells["responses", "macro F1"] == (3, pytest.approx(100 * (1 + 2 / 3 + 0) / 3))
     # None of the three was called not verifiable.
-    assert found["responses", "accuracy, verifiable or not"] == (3, pytest.approx(200 / 3))
-    assert found["responses", "F1 verifiable"] == (3, pytest.approx(80))
-    assert found["claims", "accuracy"] == (2, 100)
+    assert cells["responses", "accuracy, verifiable or not"] == (3, pytest.approx(200 / 3))
+    assert cells["responses", "F1 verifiable"] == (3, pytest.approx(80))
+    assert cells["claims", "accuracy"] == (2, 100)
     together = gold_table(rows, Draws(resamples=100), "topic")
     assert together.notes[1] == "Rows with the same topic are drawn together."
-    ends = [it[5:] for it in together.tidy.rows if it[1:4:2] == ("responses", "accuracy")]
+    ends = [cell[5:] for cell in together.tidy.rows if cell[1:4:2] == ("responses", "accuracy")]
     assert ends == [(50, 100)]
     assert gold_table(of("b2", "", "REFUTES")).rows == ()
     with pytest.raises(InputError, match="r#0: the row has no field 'where'"):

@@ -15,8 +15,8 @@ def test_the_contrast_of_known_colours():
 def test_texts_on_every_ground_can_be_read(colour, most):
     for step in range(101):
         share = most * step / 100
-        chosen = {"#000": BLACK, "#fff": WHITE}[ink(colour, share)]
-        assert contrast(chosen, mix(colour, share, WHITE)) >= 4.5
+        text_colour = {"#000": BLACK, "#fff": WHITE}[ink(colour, share)]
+        assert contrast(text_colour, mix(colour, share, WHITE)) >= 4.5
         assert contrast(WHITE, mix(colour, share, DARK_PAGE)) >= 4.5
 
 

@@ -37,8 +37,8 @@ def page(*rows, **options):
 
 
 def data_of(html):
-    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.S)
-    return json.loads(found)
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.S)
+    return json.loads(text)
 
 
 def test_texts_cannot_leave_their_place():
@@ -75,10 +75,10 @@ def test_curves_and_histograms():
     assert curves(corpus(labels=(1, 1, 1, 1)), lines)["lines"] == []
     many = corpus(labels=[0, 1] * 2000, scores=np.linspace(0, 1, 4000))
     assert len(curves(many, lines)["lines"][0]["points"].split()) <= 200
-    (found,) = map(histogram, histogram_panels({"c": corpus()}))
-    assert [c["count"] for c in found["classes"]] == [2, 2]
-    assert max(h for c in found["classes"] for h in c["heights"]) == 1
-    assert (found["low"], found["high"], found["top"]) == ("0", "1", "50 %")
+    (drawn,) = map(histogram, histogram_panels({"c": corpus()}))
+    assert [c["count"] for c in drawn["classes"]] == [2, 2]
+    assert max(h for c in drawn["classes"] for h in c["heights"]) == 1
+    assert (drawn["low"], drawn["high"], drawn["top"]) == ("0", "1", "50 %")
     assert outline([0.5, 1.0], 0.5) == (
         "0.0000,0.6000 0.0000,0.3000 0.5000,0.3000 0.5000,0.0000 1.0000,0.0000 1.0000,0.6000"
     )
@@ -88,8 +88,8 @@ def test_curves_and_histograms():
 
 def test_what_has_no_labels_has_no_curves():
     unlabelled = corpus("u", [math.nan] * 4)
-    (found,) = map(histogram, histogram_panels({"u": unlabelled}))
-    assert [(c["name"], c["count"], c["filled"]) for c in found["classes"]] == [
+    (drawn,) = map(histogram, histogram_panels({"u": unlabelled}))
+    assert [(c["name"], c["count"], c["filled"]) for c in drawn["classes"]] == [
         ("no label", 4, True)
     ]
     table = Table("A title", ("scorer", "c"), (("s", 0.5),))
@@ -110,5 +110,5 @@ def test_missing_arguments_are_those_of_scorers_of_whole_texts():
     grounding = ("Tea calms.", "Tea stains.", "Tea.")
     whole = row("Tea.", [[0, 10, 1.0, 0], [0, 11, 0.0, 1], [0, 4, 0.0, 2]], grounding)
     of_words = row("Tea.", [[0, 3, 0.0, 0], [0, 4, 0.0, 2]], grounding)
-    found = data_of(page(whole, of_words, row("Tea.", [[0, 4, 0.0, None]])))
-    assert [example["missing"] for example in found] == [[1, 2], [], []]
+    data = data_of(page(whole, of_words, row("Tea.", [[0, 4, 0.0, None]])))
+    assert [example["missing"] for example in data] == [[1, 2], [], []]

@@ -34,10 +34,10 @@ def test_embedded_json_is_json():
 
 def test_systems_are_corpora_with_the_same_inputs():
     rows = [row(0), row(1), row(0, corpus="d")]
-    found = page_examples(rows, ["s"])
-    assert (found.count, found.corpora, found.systems) == (3, ("c", "d"), True)
-    assert [one["input"] for one in json.loads(found.rows)] == [0, 1, 0]
-    assert found.ranges == {0: (0, 0.25)}
+    examples = page_examples(rows, ["s"])
+    assert (examples.count, examples.corpora, examples.systems) == (3, ("c", "d"), True)
+    assert [example["input"] for example in json.loads(examples.rows)] == [0, 1, 0]
+    assert examples.ranges == {0: (0, 0.25)}
     assert not page_examples([row(0), row(1, corpus="d")], ["s"]).systems
     assert page_examples([], ["s"]).rows == "[]"
 
@@ -57,12 +57,12 @@ def test_many_rows_are_in_files_which_go_with_their_page(tmp_path, monkeypatch):
     assert {path.name for path in folder.iterdir()} == names
     lead, _, value = (folder / "rows-1.js").read_text(encoding="utf-8").partition(",")
     assert lead == 'loaded("rows-1"'
-    assert [one["id"] for one in json.loads(value.removesuffix(")\n"))] == ["2", "3"]
+    assert [example["id"] for example in json.loads(value.removesuffix(")\n"))] == ["2", "3"]
     assert not any("<" in path.read_text(encoding="utf-8") for path in folder.iterdir())
     again = tmp_path / written(tmp_path, rows)
     assert (again, folder.exists()) == (folder, True)
-    other = tmp_path / written(tmp_path, rows[:4])
-    assert {path.name for path in tmp_path.iterdir()} == {"page.html", other.name}
+    other_page = tmp_path / written(tmp_path, rows[:4])
+    assert {path.name for path in tmp_path.iterdir()} == {"page.html", other_page.name}
     written(tmp_path, rows[:1])  # has no files
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 

@@ -61,12 +61,12 @@ def test_rows_without_labels_have_one_distribution():
 
 
 def test_panels_of_a_scorer_share_their_axes():
-    one = corpus({"a": [0.1, 0.2, 0.2, 0.2], "b": [1, 2, 3, 4]}, [np.nan] * 4)
-    two = corpus({"a": [5.1, 5.1, 5.0, 0.15]}, [np.nan] * 4)
-    first, second, other = histogram_panels({"c": one, "d": two})
-    assert [panel.scorer for panel in (first, second, other)] == ["a", "a", "b"]
+    first_corpus = corpus({"a": [0.1, 0.2, 0.2, 0.2], "b": [1, 2, 3, 4]}, [np.nan] * 4)
+    second_corpus = corpus({"a": [5.1, 5.1, 5.0, 0.15]}, [np.nan] * 4)
+    first, second, third = histogram_panels({"c": first_corpus, "d": second_corpus})
+    assert [panel.scorer for panel in (first, second, third)] == ["a", "a", "b"]
     assert first.edges.tolist() == second.edges.tolist()
     assert first.edges[[0, -1]].tolist() == [0.1, 5.1]
     assert first.shares["no label"].max() == 1
     assert second.shares["no label"].max() == 0.75
-    assert (first.top, second.top, other.top) == (1.0, 1.0, 0.4)
+    assert (first.top, second.top, third.top) == (1.0, 1.0, 0.4)

@@ -43,10 +43,10 @@ def test_a_row_for_each_vector():
 
 
 def test_several_runs_are_compared():
-    other = {"seed": "1", "task": "npov_generate"}
+    other_task = {"seed": "1", "task": "npov_generate"}
     runs = [
         healthy_run("a"),
-        healthy_run("b", losses=(3.0, 2.5), settings=other),
+        healthy_run("b", losses=(3.0, 2.5), settings=other_task),
         healthy_run("c", initializer="uniform", losses=(1.9,)),
     ]
     report = report_of(runs)
@@ -65,8 +65,8 @@ def test_several_runs_are_compared():
 
 def test_json_has_all_figures_and_no_nan():
     still = healthy_run("still", prompt=healthy_prompt(START), validation_loss=no_curve())
-    found = report_figures(report_of([healthy_run("a"), still]))
-    parsed = json.loads(json.dumps(found, allow_nan=False))
+    figures = report_figures(report_of([healthy_run("a"), still]))
+    parsed = json.loads(json.dumps(figures, allow_nan=False))
     first, second = parsed["runs"]
     assert first["validation_loss"] == 1.9
     assert second["validation_loss"] is None
@@ -114,18 +114,18 @@ def test_the_page_shows_tables_curves_warnings_and_cosines():
 
 def test_points_are_drawn_downwards():
     panel = curve_panel("a", "loss", {"one": curve([3, 1], [1, 3]), "two": curve([2], [3])})
-    found = draw_panel(panel)
-    assert found["curves"][0]["points"] == "0.0000,0.0000 1.0000,0.6500"
-    assert (found["first"], found["last"], found["low"], found["high"]) == (1, 3, "1", "3")
-    assert found["curves"][0]["dot"] is None
-    assert found["curves"][1]["dot"] == ("1.0000", "0.3250")
+    drawn = draw_panel(panel)
+    assert drawn["curves"][0]["points"] == "0.0000,0.0000 1.0000,0.6500"
+    assert (drawn["first"], drawn["last"], drawn["low"], drawn["high"]) == (1, 3, "1", "3")
+    assert drawn["curves"][0]["dot"] is None
+    assert drawn["curves"][1]["dot"] == ("1.0000", "0.3250")
 
 
 def test_long_curves_are_thinned_and_keep_their_ends():
     steps = np.arange(10_000)
-    found = curve_panel("a", "loss", {"one": Curve(steps, steps * 1.0)}).curves["one"]
-    assert len(found.steps) == 400
-    assert (found.steps[0], found.steps[-1]) == (0, 9999)
+    thinned = curve_panel("a", "loss", {"one": Curve(steps, steps * 1.0)}).curves["one"]
+    assert len(thinned.steps) == 400
+    assert (thinned.steps[0], thinned.steps[-1]) == (0, 9999)
 
 
 def test_many_vectors_are_summed_up():
@@ -145,8 +145,8 @@ def test_logarithms_leave_out_what_has_none():
     values = [1e-4, 0.0, np.nan, np.inf, 1.0]
     panel = curve_panel("a", "norm", {"one": curve(values, [1, 2, 3, 4, 5])}, logarithmic=True)
     assert panel.curves["one"].steps.tolist() == [1, 5]
-    found = draw_panel(panel)
-    assert (found["low"], found["high"]) == ("0.0001", "1")
-    assert found["curves"][0]["points"] == "0.0000,0.6500 1.0000,0.0000"
+    drawn = draw_panel(panel)
+    assert (drawn["low"], drawn["high"]) == ("0.0001", "1")
+    assert drawn["curves"][0]["points"] == "0.0000,0.6500 1.0000,0.0000"
     nothing = curve_panel("a", "norm", {"one": curve([0.0], [1])}, logarithmic=True)
     assert nothing.curves == {}

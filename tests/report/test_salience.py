@@ -45,8 +45,8 @@ def test_words_that_no_text_has_are_starred_and_change_no_value():
     assert 'title="0.500, not in the grounding">PJ</span>*' in page
     assert "Not in the grounding or the query (*): PJ, 3." in page
     assert '<th scope="col" class="word"><span class="marked">PJ*</span></th>' in page
-    known = dataclasses.replace(EXAMPLE, response="Tea calms.")
-    plain = salience_picture(known, word_salience(known, np.full((5, 2), 0.5)))
+    unstarred = dataclasses.replace(EXAMPLE, response="Tea calms.")
+    plain = salience_picture(unstarred, word_salience(unstarred, np.full((5, 2), 0.5)))
     assert "*" not in str(plain)
     assert "Not in the grounding" not in salience_page("Title", [plain])
 
@@ -54,11 +54,11 @@ def test_words_that_no_text_has_are_starred_and_change_no_value():
 def test_pieces_are_the_texts():
     picture = salience_picture(EXAMPLE, word_salience())
     assert "".join(piece.text for piece in picture.response.pieces) == EXAMPLE.response
-    for shown, text in zip(picture.arguments, EXAMPLE.grounding.texts, strict=True):
-        assert "".join(piece.text for piece in shown.pieces) == text
+    for argument, text in zip(picture.arguments, EXAMPLE.grounding.texts, strict=True):
+        assert "".join(piece.text for piece in argument.pieces) == text
     valued = {piece.text: piece.value for piece in picture.response.pieces if piece.value}
     assert valued == {"Tea": 0.8, "calms": 0.7, "saves": 0.06, "money": 0.3}
-    assert [shown.title for shown in picture.arguments] == ["pro 1", "con 1"]
+    assert [argument.title for argument in picture.arguments] == ["pro 1", "con 1"]
 
 
 def test_scores_are_the_papers():
@@ -97,9 +97,9 @@ def test_cells_are_the_map():
     page = salience_page("Title", [salience_picture(EXAMPLE, word_salience())])
     body = page.partition("<tbody>")[2]
     cells = re.findall(r"--share: ([0-9.]+)", body)
-    found = np.array(cells, float).reshape(5, 5)
-    np.testing.assert_allclose(found[:, 1:], VALUES, atol=5e-4)
-    np.testing.assert_allclose(found[:, 0], VALUES.max(1), atol=5e-4)
+    values = np.array(cells, float).reshape(5, 5)
+    np.testing.assert_allclose(values[:, 1:], VALUES, atol=5e-4)
+    np.testing.assert_allclose(values[:, 0], VALUES.max(1), atol=5e-4)
     top = re.findall(r"--share: ([0-9.]+)", page.partition("attribution</th>")[2])[1:5]
     np.testing.assert_allclose(np.array(top, float), VALUES.max(0), atol=5e-4)
     assert '<span class="marked">awake</span>' in body
@@ -163,8 +163,8 @@ def test_the_rows_with_the_lowest_score_get_maps(model, tmp_path):
         "1", Grounding(("Tea calms.", "It wakes people."), ("pro", "con")), ("Is tea better?",),
         "Tea calms 1 people.",
     )  # fmt: skip
-    (found,) = open_salience(model)([example])
-    assert f"salience_<wbr>hallucination {found.attribution_score():.3f}" in text
+    (salience,) = open_salience(model)([example])
+    assert f"salience_<wbr>hallucination {salience.attribution_score():.3f}" in text
 
 
 def test_without_scores_the_first_rows_and_none_that_lack_texts(model, tmp_path):
@@ -216,8 +216,8 @@ def test_markup_is_text_and_the_policy_stays(model, tmp_path):
 )
 def test_mistakes_are_one_line_and_leave_nothing(model, tmp_path, capsys, row, arguments, message):
     path = write(tmp_path / "s.jsonl", row)
-    given = [a.replace("{m}", f"--salience-model={model}") for a in arguments]
-    status, page = report(path, *given)
+    formatted = [a.replace("{m}", f"--salience-model={model}") for a in arguments]
+    status, page = report(path, *formatted)
     error = capsys.readouterr().err
     assert status == 2
     assert message in error

@@ -33,9 +33,9 @@ def vectors(tmp_path):
     return tmp_path / VECTORS
 
 
-def recall(found, most):
+def recall(neighbours, most):
     best = np.argsort(-(QUERIES @ ROWS.T), axis=1)[:, :most]
-    return np.mean([np.isin(gold, own).mean() for gold, own in zip(best, found, strict=True)])
+    return np.mean([np.isin(gold, row).mean() for gold, row in zip(best, neighbours, strict=True)])
 
 
 def test_a_flat_index_finds_what_exact_search_finds(vectors, monkeypatch):
@@ -69,16 +69,16 @@ def test_lists_are_trained_on_a_sample(vectors, monkeypatch):
     monkeypatch.setattr(approximate, "_TRAINING", 1000)
     monkeypatch.setattr(approximate, "_OF_LIST", 40)
     build(vectors, "IVF20,PQ4x4", seed=3)
-    made = (vectors.parent / INDEX / FILE).read_bytes()
-    found = [recall(Approximate.open(vectors, f"nprobe={n}")(QUERIES, 20), 20) for n in (1, 20)]
-    assert found[0] == recall(Approximate.open(vectors)(QUERIES, 20), 20)
-    assert 0.4 < found[0] < 0.75 < found[1]
+    index_bytes = (vectors.parent / INDEX / FILE).read_bytes()
+    recalls = [recall(Approximate.open(vectors, f"nprobe={n}")(QUERIES, 20), 20) for n in (1, 20)]
+    assert recalls[0] == recall(Approximate.open(vectors)(QUERIES, 20), 20)
+    assert 0.4 < recalls[0] < 0.75 < recalls[1]
     # Exact products reorder the results of the codes, whose own order finds fewer of the best.
     _, coarse = Approximate.open(vectors, "nprobe=20").index.search(QUERIES, 20)
-    assert recall(coarse, 20) < found[1] - 0.1
+    assert recall(coarse, 20) < recalls[1] - 0.1
     shutil.rmtree(vectors.parent / INDEX)
     build(vectors, "IVF20,PQ4x4", seed=4)
-    assert (vectors.parent / INDEX / FILE).read_bytes() != made
+    assert (vectors.parent / INDEX / FILE).read_bytes() != index_bytes
 
 
 @pytest.mark.parametrize(

@@ -47,14 +47,14 @@ def test_rows_of_title_and_text(tmp_path, pack):
 
 
 def test_rows_of_kilt_lose_headings_and_items_of_lists(tmp_path):
-    (found,) = read_file(written(tmp_path / "kilt.json", KILT))
+    (article,) = read_file(written(tmp_path / "kilt.json", KILT))
     url = "https://en.wikipedia.org/wiki/Tea_(drink)"
-    assert found == Article("Tea (drink)", ("Tea is a leaf.", "It is."), ("Chai",), url)
+    assert article == Article("Tea (drink)", ("Tea is a leaf.", "It is."), ("Chai",), url)
 
 
 def test_only_the_first_paragraphs_are_taken(tmp_path):
-    (found,) = read_file(written(tmp_path / "rows.jsonl", OURS), max_paragraphs=1)
-    assert found.paragraphs == ("Tea is a leaf.",)
+    (article,) = read_file(written(tmp_path / "rows.jsonl", OURS), max_paragraphs=1)
+    assert article.paragraphs == ("Tea is a leaf.",)
     assert TEA.sentences == ["Tea is a leaf.", "It is hot."]
 
 
@@ -68,8 +68,8 @@ def test_only_the_first_paragraphs_are_taken(tmp_path):
     ],
 )
 def test_articles_that_only_list_a_name_are_marked(tmp_path, title, text, is_list):
-    (found,) = read_file(written(tmp_path / "rows.jsonl", {"title": title, "text": text}))
-    assert found.is_disambiguation is is_list
+    (article,) = read_file(written(tmp_path / "rows.jsonl", {"title": title, "text": text}))
+    assert article.is_disambiguation is is_list
 
 
 @pytest.mark.parametrize(

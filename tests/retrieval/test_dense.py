@@ -60,10 +60,10 @@ def test_search_is_that_of_numpy(partitioner, rows, most, chunk, monkeypatch):
 
 def test_passages_are_blocks_of_words():
     words = [str(n) for n in range(230)]
-    found = passages(Article("Numbers", (" ".join(words[:90]), " ".join(words[90:]))))
-    assert [len(it.text.split()) for it in found] == [100, 100, 30]
-    assert " ".join(it.text for it in found).split() == words
-    assert {it.title for it in found} == {"Numbers"}
+    blocks = passages(Article("Numbers", (" ".join(words[:90]), " ".join(words[90:]))))
+    assert [len(block.text.split()) for block in blocks] == [100, 100, 30]
+    assert " ".join(block.text for block in blocks).split() == words
+    assert {block.title for block in blocks} == {"Numbers"}
 
 
 def test_vectors_are_the_first_tokens_states(model):
@@ -92,13 +92,13 @@ def test_the_retriever_finds_the_articles_of_the_best_passages(base, made):
     retrieve = Dense(vectors, encode)
     texts = [base.article(number) for number in (3, 11)]
     queries = [Query(article.paragraphs[0][:60]) for article in texts]
-    found = retrieve(queries, 4)
+    ranks = retrieve(queries, 4)
     assert len(base) < len(vectors.values)
-    every = [passage for n in range(1, len(base) + 1) for passage in passages(base.article(n))]
+    blocks = [passage for n in range(1, len(base) + 1) for passage in passages(base.article(n))]
     products = (
-        encode([dense_query(query.context, query.claim) for query in queries]) @ encode(every).T
+        encode([dense_query(query.context, query.claim) for query in queries]) @ encode(blocks).T
     )
-    for numbers, row in zip(found, products, strict=True):
+    for numbers, row in zip(ranks, products, strict=True):
         expected = vectors.articles[np.argsort(-row, kind="stable")[:100]]
         assert numbers == list(dict.fromkeys(expected.tolist()))[:4]
 

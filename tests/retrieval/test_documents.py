@@ -22,15 +22,19 @@ class Told:
         self.entities, self.chunks = entities, chunks
 
     def tag(self, texts):
-        def at(text, found):
-            return text.find(found), text.find(found) + len(found)
+        def at(text, part):
+            return text.find(part), text.find(part) + len(part)
 
         return [
             TaggedText(
                 text,
                 (),
-                tuple(Entity(it, *at(text, it), kind) for it, kind in self.entities if it in text),
-                tuple(NounChunk(it, *at(text, it)) for it in self.chunks if it in text),
+                tuple(
+                    Entity(name, *at(text, name), kind)
+                    for name, kind in self.entities
+                    if name in text
+                ),
+                tuple(NounChunk(name, *at(text, name)) for name in self.chunks if name in text),
             )
             for text in texts
         ]
@@ -83,9 +87,9 @@ def test_names_of_the_claim_come_before_those_of_its_context(base):
 def test_a_name_brings_three_articles_at_most_and_the_first_of_each_first(tmp_path):
     names = [f"Queen ({n})" for n in "abcd"] + ["Tea"]
     base = built(tmp_path, [{"title": name, "text": "A."} for name in names])
-    made = found(base, Told([("Queen", "ORG"), ("Tea", "ORG")]), "Queen drinks Tea")
-    assert len(made) == 4
-    assert made[:2] == ["Tea", "Queen (a)"]
+    ranked = found(base, Told([("Queen", "ORG"), ("Tea", "ORG")]), "Queen drinks Tea")
+    assert len(ranked) == 4
+    assert ranked[:2] == ["Tea", "Queen (a)"]
 
 
 @pytest.mark.parametrize("count", [0, 3])
@@ -104,13 +108,13 @@ def test_bm25_reads_the_context_too(base):
 
 @given(st.lists(st.lists(st.integers(0, 9), unique=True), max_size=4), st.integers(1, 12))
 def test_fusion_sums_reciprocal_ranks(rankings, most):
-    made = fuse_rankings(rankings, most)
+    fused = fuse_rankings(rankings, most)
     scores = {
         number: sum(1 / (60 + r.index(number) + 1) for r in rankings if number in r)
         for number in {number for r in rankings for number in r}
     }
-    assert len(made) == len(set(made)) == min(most, len(scores))
+    assert len(fused) == len(set(fused)) == min(most, len(scores))
     best = sorted(scores.values(), reverse=True)[:most]
-    assert [scores[number] for number in made] == pytest.approx(best)
-    for one, other in itertools.pairwise(made):
-        assert scores[one] >= scores[other] - 1e-12
+    assert [scores[number] for number in fused] == pytest.approx(best)
+    for better, worse in itertools.pairwise(fused):
+        assert scores[better] >= scores[worse] - 1e-12

@@ -23,8 +23,8 @@ def made_of(folder, *records, **options):
         for place, record in enumerate(records[first:], first + 1):
             yield file, place, record
 
-    given = {"source": "records", "stamped": [], "paragraphs": 0, "restart": False} | options
-    return index.build_from(source, folder=str(folder / "base"), **given)
+    arguments = {"source": "records", "stamped": [], "paragraphs": 0, "restart": False} | options
+    return index.build_from(source, folder=str(folder / "base"), **arguments)
 
 
 def contents(base):

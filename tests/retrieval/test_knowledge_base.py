@@ -43,9 +43,9 @@ def test_lookup_returns_each_article_once_and_no_more_than_three(tmp_path):
         {"title": f"Queen ({n})", "aliases": [f"Queen no. {n}"], "text": "A."} for n in range(9)
     ]
     base = built(tmp_path, [*rows, {"title": "Queen", "text": "B."}])
-    found = base.lookup("queen")
-    assert found[0] == 10
-    assert len(found) == len(set(found)) == 3
+    articles = base.lookup("queen")
+    assert articles[0] == 10
+    assert len(articles) == len(set(articles)) == 3
 
 
 def test_search_ranks_as_bm25_does(base):
@@ -57,19 +57,19 @@ def test_search_ranks_as_bm25_does(base):
     lengths = {n: len(base.terms([text])[0]) for n, text in texts.items()}
     mean = sum(lengths.values()) / 6
 
-    def score(number, asked):
+    def score(number, query):
         terms, total = base.terms([texts[number]])[0], 0.0
-        for term in asked:
+        for term in query:
             holders = sum(term in base.terms([text])[0] for text in texts.values())
             idf = max(math.log((6 - holders + 0.5) / (holders + 0.5)), 1e-6)
             count = terms.count(term)
             total += idf * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * lengths[number] / mean))
         return total
 
-    asked = "The leaves of a tree in winter"
+    query = "The leaves of a tree in winter"
     scores = {n: score(n, base.terms(["leaves tree winter"])[0]) for n in texts}
     expected = sorted((n for n in texts if scores[n] > 0), key=lambda n: -scores[n])
-    assert base.search(asked, 10) == expected == [1, 2]
+    assert base.search(query, 10) == expected == [1, 2]
 
 
 def test_search_counts_the_rarest_words_where_many_articles_match(tmp_path, monkeypatch):
@@ -99,8 +99,8 @@ def test_terms_are_those_of_the_index(base):
 
 
 def test_articles_come_back(base):
-    found = base.article(1)
-    assert found.title == "Hornbeam"
-    assert found.url == "https://example.org/hornbeam"
-    assert found.sentences[-1] == "Its wood is hard and was used for cogs in mills."
+    article = base.article(1)
+    assert article.title == "Hornbeam"
+    assert article.url == "https://example.org/hornbeam"
+    assert article.sentences[-1] == "Its wood is hard and was used for cogs in mills."
     assert len(base) == 6

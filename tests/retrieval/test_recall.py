@@ -37,9 +37,9 @@ def test_the_share_of_gold_sentences_that_any_text_has():
 
 
 def test_recall_is_the_mean_of_claims_with_gold_sentences():
-    found = recall([1.0, 0.5, math.nan, 0.0, 0.5])
-    assert (found.value, found.claims) == (0.5, 4)
-    assert 0 <= found.interval.low < 0.5 < found.interval.high <= 1
+    result = recall([1.0, 0.5, math.nan, 0.0, 0.5])
+    assert (result.value, result.claims) == (0.5, 4)
+    assert 0 <= result.interval.low < 0.5 < result.interval.high <= 1
     assert recall([1.0] * 5).interval == (1, 1)
     assert all(map(math.isnan, recall([1.0]).interval))
     assert math.isnan(recall([math.nan]).value)

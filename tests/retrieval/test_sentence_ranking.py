@@ -15,19 +15,19 @@ QUERY = Query("Hornbeam has leaves in winter", ("What grows?",))
 
 
 def test_candidates_are_the_sentences_of_all_documents_each_once(base):
-    found = candidates(base, [2, 1, 2])
-    assert [(it.title, it.sentence[:9]) for it in found] == [
+    sentences = candidates(base, [2, 1, 2])
+    assert [(candidate.title, candidate.sentence[:9]) for candidate in sentences] == [
         ("Beech", "Beech is "),
         ("Beech", "It drops "),
         ("Hornbeam", "Hornbeam "),
         ("Hornbeam", "It keeps "),
         ("Hornbeam", "Its wood "),
     ]
-    assert found[2].url == "https://example.org/hornbeam"
+    assert sentences[2].url == "https://example.org/hornbeam"
 
 
 def test_the_lexical_score_is_bm25_with_the_frequencies_of_the_knowledge_base(base):
-    found = [
+    sentences = [
         Candidate("Hornbeam", "", "It keeps leaves and leaves."),
         Candidate("Beech", "", "It has bark."),
     ]
@@ -35,14 +35,14 @@ def test_the_lexical_score_is_bm25_with_the_frequencies_of_the_knowledge_base(ba
     leaves, hornbeam = math.log(1 + 4.5 / 2.5), math.log(1 + 5.5 / 1.5)
     penalty = 1.2 * (0.25 + 0.75 * 4 / 3)
     expected = hornbeam * 2.2 / (1 + penalty) + leaves * 2 * 2.2 / (2 + penalty)
-    assert LexicalRanker(base)(QUERY, found) == pytest.approx([expected, 0.0])
+    assert LexicalRanker(base)(QUERY, sentences) == pytest.approx([expected, 0.0])
     assert LexicalRanker(base)(QUERY, []) == []
-    assert LexicalRanker(base)(Query("?"), found) == [0.0, 0.0]
+    assert LexicalRanker(base)(Query("?"), sentences) == [0.0, 0.0]
 
 
 def test_the_best_sentences_come_first_and_those_above_zero_are_evidence(base):
     best = rank_sentences(QUERY, candidates(base, [2, 1]), LexicalRanker(base), 4)
     assert best[0].sentence == "It keeps its brown leaves through the winter."
-    assert [it.score for it in best] == sorted((it.score for it in best), reverse=True)
+    assert [hit.score for hit in best] == sorted((hit.score for hit in best), reverse=True)
     assert len(best) == 4
-    assert select_evidence(best) == [it for it in best if it.score > 0]
+    assert select_evidence(best) == [hit for hit in best if hit.score > 0]

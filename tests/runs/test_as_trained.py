@@ -50,19 +50,19 @@ def test_a_run_s_decoding_length_and_cut_policy_are_taken(given, tmp_path, caplo
     assert len(caplog.messages) == 3
     assert f"DECODE_LENGTH = 7, as {path} was trained with" in caplog.messages
     assert f"CUT_POLICY = 'history', as {path} was trained with" in caplog.messages
-    said = f"DECODING = num_beams = 3, pmi = {PMIConfig(alpha=0.5)}, as {path} was trained with"
-    assert said in caplog.messages
+    message = f"DECODING = num_beams = 3, pmi = {PMIConfig(alpha=0.5)}, as {path} was trained with"
+    assert message in caplog.messages
     assert given(f"{path}/checkpoints/4") == given(path)
 
 
 def test_control_tokens_are_those_of_each_model(given, tmp_path):
     task = "MIXTURE_OR_TASK_NAME=wizard_of_wikipedia_generate_ctrl_sample"
     ctrl = model_dir(tmp_path / "c", task)
-    other = model_dir(tmp_path / "o", "MIXTURE_OR_TASK_NAME=faithdial_generate")
-    of_each = [as_trained.control_tokens(path) for path in (ctrl, f"{ctrl}/checkpoints/4", other)]
+    plain = model_dir(tmp_path / "o", "MIXTURE_OR_TASK_NAME=faithdial_generate")
+    of_each = [as_trained.control_tokens(path) for path in (ctrl, f"{ctrl}/checkpoints/4", plain)]
     assert of_each == [FAITHFUL_TOKENS, FAITHFUL_TOKENS, ()]
     assert as_trained.control_tokens("mini") == ()
-    given({"a": ctrl, "b": other})  # may respond to the same rows
+    given({"a": ctrl, "b": plain})  # may respond to the same rows
     assert gin.get_bindings(infer.infer)["control_tokens"] is None
 
 

@@ -49,8 +49,8 @@ def assert_mistake(result, *parts):
 )
 def test_wrong_settings_of_training(command, tmp_path, argument, message):
     (tmp_path / "own.gin").write_text("")
-    given = (f"--gin.MODEL_DIR={tmp_path / 'model'}", argument.replace("{tmp}", str(tmp_path)))
-    assert_mistake(command(*TINY, *given), message.replace("{tmp}", str(tmp_path)))
+    options = (f"--gin.MODEL_DIR={tmp_path / 'model'}", argument.replace("{tmp}", str(tmp_path)))
+    assert_mistake(command(*TINY, *options), message.replace("{tmp}", str(tmp_path)))
     assert [path.name for path in tmp_path.iterdir()] == ["own.gin"]
 
 
@@ -71,8 +71,8 @@ def test_what_must_be_given(command):
 )
 def test_a_broken_gin_file_is_one_line(command, tmp_path, text, message):
     (tmp_path / "own.gin").write_text(f"include 'runs/train.gin'\n{text}\n")
-    given = (f"--gin_file={tmp_path}/own.gin", f"--gin_search_paths={tmp_path}")
-    assert_mistake(command("train", *given), message)
+    options = (f"--gin_file={tmp_path}/own.gin", f"--gin_search_paths={tmp_path}")
+    assert_mistake(command("train", *options), message)
 
 
 def test_a_checkpoint_of_other_dimensions_names_the_parameter(command, tiny_run, tmp_path):
@@ -190,26 +190,26 @@ def test_rows_of_three_kinds_are_answered_and_keep_their_fields(command, tiny_ru
         *settings(INPUT_FILE=rows, CHECKPOINT_PATH=tiny_run, INFER_OUTPUT_DIR=out),
         *settings(MAX_INPUT_LENGTH=32, CUT_POLICY="end", FORMATS="('jsonl', 'tfds')"),
     )
-    found = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
+    answers = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
     assert [line.partition(": ")[0] for line in printed.splitlines()] == [
         "1",
         "8",
         "long",
         str(out),
     ]
-    assert [row["id"] for row in found] == ["1", "8", "long"]
-    assert [row["turn"] for row in found] == [7, 8, 9]
-    assert [row.get("weight") for row in found] == [0.5, None, None]
-    assert found[1]["pro_arguments"] == ["A."]
-    assert found[1]["inputs"] == "{query: Why?} {pro: A.} {con: B.}"
-    assert [row.get("target") for row in found] == [None, "Gold.", None]
-    assert "target" not in found[0]  # an empty text would be a reference
+    assert [row["id"] for row in answers] == ["1", "8", "long"]
+    assert [row["turn"] for row in answers] == [7, 8, 9]
+    assert [row.get("weight") for row in answers] == [0.5, None, None]
+    assert answers[1]["pro_arguments"] == ["A."]
+    assert answers[1]["inputs"] == "{query: Why?} {pro: A.} {con: B.}"
+    assert [row.get("target") for row in answers] == [None, "Gold.", None]
+    assert "target" not in answers[0]  # an empty text would be a reference
     from faith_jax.tokenizers.vocabularies import load_vocabulary
 
     tokens = len(load_vocabulary().encode(long)) + 1
-    assert found[2]["inputs_cut_tokens"] == tokens - 32
-    assert found[1]["inputs_cut_tokens"] == 0
-    assert all(row["num_tokens"] <= 4 and row["log_prob"] < 0 for row in found)
+    assert answers[2]["inputs_cut_tokens"] == tokens - 32
+    assert answers[1]["inputs_cut_tokens"] == 0
+    assert all(row["num_tokens"] <= 4 and row["log_prob"] < 0 for row in answers)
 
     import tensorflow_datasets as tfds
 
@@ -218,8 +218,10 @@ def test_rows_of_three_kinds_are_answered_and_keep_their_fields(command, tiny_ru
     assert [s["id"].decode() for s in stored] == ["1", "8", "long"]
     assert [int(s["turn"]) for s in stored] == [7, 8, 9]
     assert not stored[0].keys() & {"weight", "pro_arguments"}  # which other rows lack
-    assert [s["prediction"].decode() for s in stored] == [row["prediction"] for row in found]
-    assert [int(s["inputs_cut_tokens"]) for s in stored] == [r["inputs_cut_tokens"] for r in found]
+    assert [s["prediction"].decode() for s in stored] == [row["prediction"] for row in answers]
+    assert [int(s["inputs_cut_tokens"]) for s in stored] == [
+        r["inputs_cut_tokens"] for r in answers
+    ]
     # What has a grounding can be scored; a row without any is named.
     score = ("score", "--scorers=token_f1", f"--input={out / 'predictions.jsonl'}")
     command.succeeds(*score, f"--output={tmp_path / 'scores.jsonl'}", "--skip-bad-rows")
@@ -228,10 +230,10 @@ def test_rows_of_three_kinds_are_answered_and_keep_their_fields(command, tiny_ru
 
 
 def test_warnings_are_marked_in_the_log():
-    shown = [
+    formatted = [
         cli.LogFormat("%(message)s").format(
             logging.LogRecord("", level, "", 0, "%d rows", (3,), None)
         )
         for level in (logging.INFO, logging.WARNING, logging.ERROR)
     ]
-    assert shown == ["3 rows", "warning: 3 rows", "3 rows"]
+    assert formatted == ["3 rows", "warning: 3 rows", "3 rows"]

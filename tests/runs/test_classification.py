@@ -57,11 +57,11 @@ def test_an_nli_model_is_trained_and_scores(command, folder, nli, caplog):
         *settings(TASK_FEATURE_LENGTHS="{'inputs': 64, 'targets': 8}", SPLIT="'validation'"),
         *settings(BATCH_SIZE=3, CHECKPOINT_PATH=run, EVAL_OUTPUT_DIR=output),
     )
-    found = json.loads((output / "evaluation.json").read_text())["metrics"]
+    evaluated = json.loads((output / "evaluation.json").read_text())["metrics"]
     for name in ("loss", "accuracy", "weight"):
-        assert found[name] == pytest.approx(last[name], rel=1e-4)
-    shown = f"weight: {last['weight']:.0f} (target tokens; rows of a head's classes)"
-    assert f"validation {shown}" in caplog.messages
+        assert evaluated[name] == pytest.approx(last[name], rel=1e-4)
+    summary = f"weight: {last['weight']:.0f} (target tokens; rows of a head's classes)"
+    assert f"validation {summary}" in caplog.messages
     # And the scorers read the run, with the classes of the model that it began with.
     classify, before = pair_classifier(str(run)), pair_classifier(nli)
     assert classify.label_names == NLI
@@ -87,11 +87,11 @@ def test_a_bart_gets_a_head_in_its_output_layers_place(command, tmp_path):
     config = json.loads((exported / "config.json").read_text())
     assert config["architectures"] == ["BartForSequenceClassification"]
     assert pair_classifier(str(exported)).label_names == NLI
-    found, expected = (
+    probabilities, expected = (
         pair_classifier(str(folder))([("Tea is a leaf.", "Tea grows.")])[0]
         for folder in (exported, run)
     )
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(probabilities, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(

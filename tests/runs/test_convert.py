@@ -48,14 +48,14 @@ def names(folder):
 
 
 def test_hugging_face_to_ours_and_back(tmp_path, source):
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours, exported = tmp_path / "ours", tmp_path / "theirs"
     import_checkpoint(str(source), str(ours))
     assert names(ours) == {"model.json", "manifest.json", "params", *COMPANIONS}
-    export_checkpoint(str(ours), str(theirs))
-    assert names(theirs) == {"config.json", "manifest.json", "model.safetensors", *COMPANIONS}
-    assert stored(theirs) == stored(source)
+    export_checkpoint(str(ours), str(exported))
+    assert names(exported) == {"config.json", "manifest.json", "model.safetensors", *COMPANIONS}
+    assert stored(exported) == stored(source)
     for name, content in COMPANIONS.items():
-        assert (theirs / name).read_bytes() == content
+        assert (exported / name).read_bytes() == content
     assert names(tmp_path) == {"source", "ours", "theirs"}
 
 
@@ -66,9 +66,9 @@ def test_t5x_to_ours_and_to_hugging_face(tmp_path):
     import_checkpoint(str(tmp_path / "run"), str(tmp_path / "new" / "ours"))
     export_checkpoint(str(tmp_path / "run" / "checkpoint_7"), str(tmp_path / "theirs"))
     for folder in (tmp_path / "new" / "ours", tmp_path / "theirs"):
-        found = open_checkpoint(folder)
-        assert found.config == config
-        assert content_hash(found.params) == content_hash(params)
+        checkpoint = open_checkpoint(folder)
+        assert checkpoint.config == config
+        assert content_hash(checkpoint.params) == content_hash(params)
 
 
 def test_a_target_that_exists_is_replaced_only_where_asked(tmp_path, source):
@@ -126,8 +126,8 @@ def test_parameters_rounded_to_bfloat16(tmp_path):
     params = tiny_params(config)
     write_native(Checkpoint(config, params), tmp_path / "ours")
     export_checkpoint(str(tmp_path / "ours"), str(tmp_path / "half"), dtype="bfloat16")
-    found = open_checkpoint(tmp_path / "half")
-    whole, half = flatten(params), flatten(found.params)
+    checkpoint = open_checkpoint(tmp_path / "half")
+    whole, half = flatten(params), flatten(checkpoint.params)
     assert {array.dtype.name for array in half.values()} == {"bfloat16"}
     for name, array in half.items():
         np.testing.assert_allclose(np.float32(array), whole[name], rtol=2**-8)
@@ -158,10 +158,10 @@ def refuses(command):
 
 
 def test_commands_convert(command, tmp_path, source):
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours, exported = tmp_path / "ours", tmp_path / "theirs"
     assert command("import-checkpoint", source, ours) == (0, f"{ours}\n", "")
-    assert command("export-checkpoint", ours, theirs) == (0, f"{theirs}\n", "")
-    assert stored(theirs) == stored(source)
+    assert command("export-checkpoint", ours, exported) == (0, f"{exported}\n", "")
+    assert stored(exported) == stored(source)
 
 
 def test_commands_refuse_a_truncated_file(refuses, tmp_path, source):

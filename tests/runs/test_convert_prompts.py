@@ -72,9 +72,9 @@ def test_scaled_embeddings_are_accounted_for(command, models, tmp_path):
     tokens = np.concatenate([np.tile(np.arange(40, 46), (2, 1)), TOKENS], 1)
     write_native(Checkpoint(SCALED, whole), tmp_path / "whole")
     expected = faith_jax.load_model(tmp_path / "whole").logits(tokens)[:, 6:]
-    found = model.logits(TOKENS)
+    logits = model.logits(TOKENS)
     # The output layer is the embedding, which differs in the rows that were changed.
-    np.testing.assert_allclose(found[..., :40], expected[..., :40], atol=1e-5)
+    np.testing.assert_allclose(logits[..., :40], expected[..., :40], atol=1e-5)
     succeeds(command("export-prompt", run, back), back)
     fields = json.loads((back / "adapter_config.json").read_text())
     assert fields["task_type"] == "CAUSAL_LM"
@@ -127,9 +127,9 @@ def test_prompts_that_cannot_be_imported(
     command, models, tmp_path, changes, vectors, base, options, parts
 ):
     folder = write_peft(tmp_path / "peft", changes, np.ascontiguousarray(vectors))
-    given = () if base is None else (f"--base={models / base}",)
+    base_option = () if base is None else (f"--base={models / base}",)
     for target in (tmp_path / "run", tmp_path / "run.npy"):
-        result = refused(command, tmp_path, "import-prompt", folder, target, *given, *options)
+        result = refused(command, tmp_path, "import-prompt", folder, target, *base_option, *options)
         assert_mistake(result, *parts)
 
 

@@ -23,10 +23,10 @@ def test_a_row_that_one_process_cannot_read_ends_both(tmp_path):
     assert [process.wait(timeout=600) for process in pair.values()] == [2, 2]
     assert statuses_of(tmp_path, pair) == {"process0": [2, 2], "process1": [2, 2]}
     for name in pair:
-        told = (tmp_path / f"{name}.err").read_text()
-        assert "bad_rows_long_target, split 'train', example 1: the target has 161 tokens" in told
+        stderr = (tmp_path / f"{name}.err").read_text()
+        assert "bad_rows_long_target, split 'train', example 1: the target has 161 tokens" in stderr
         step = "its source FunctionDataSource of _no_number fails after 1 example"
-        assert f"t5x: bad_rows_no_number, split 'train': {step}: InvalidArgumentError: " in told
-        assert "Traceback" not in told
+        assert f"t5x: bad_rows_no_number, split 'train': {step}: InvalidArgumentError: " in stderr
+        assert "Traceback" not in stderr
     for task in TASKS:
         assert not list(tmp_path.glob(f"{task}/rows/*"))

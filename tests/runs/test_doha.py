@@ -95,8 +95,8 @@ def test_rows_are_decoded_with_their_knowledge(command, bart, tmp_path):
         for ids in (fitted.without_knowledge, fitted.ids)
     ]
     model = faith_jax.load_model(str(tmp_path / "doha"))
-    found = model.decode(tuple(pair), max_length=4)
-    assert row["log_prob"] == pytest.approx(float(found.log_prob[0]), abs=1e-3)
+    decoded = model.decode(tuple(pair), max_length=4)
+    assert row["log_prob"] == pytest.approx(float(decoded.log_prob[0]), abs=1e-3)
     limits = {"max_input_length": LENGTHS["inputs"], "max_length": 4}
     text = model.respond(inputs=row["inputs"], vocabulary=bart, **limits)
     assert text == row["prediction"]
@@ -144,8 +144,8 @@ def test_the_recipe_trains_the_knowledge_attention_and_writes_doha(command, bart
     tokens = np.array([[0, 5, 6, 2]])
     assert model.generate((tokens, tokens[:, 1:]), max_length=3).shape == (1, 3)
     # What it learnt, it uses: another knowledge is another response's probability.
-    found = [model.target_log_probs((tokens, k), tokens) for k in (tokens, tokens[:, ::-1])]
-    assert np.abs(found[0] - found[1]).max() > 1e-4
+    log_probs = [model.target_log_probs((tokens, k), tokens) for k in (tokens, tokens[:, ::-1])]
+    assert np.abs(log_probs[0] - log_probs[1]).max() > 1e-4
 
 
 def test_the_recipe_on_a_model_without_cross_attention_is_one_clear_line(command, tmp_path):

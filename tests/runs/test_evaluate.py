@@ -45,12 +45,12 @@ def test_rows_are_decoded_together_and_told_of(monkeypatch, caplog):
 
     monkeypatch.setattr(evaluation, "_decoder", decode)
     with caplog.at_level("INFO", logger="faith_jax"):
-        found = evaluation.evaluate({})
+        metrics = evaluation.evaluate({})
     assert len(rows) == 18
     assert pieces == [(list(range(18)), 18)]
     assert "Decoding 18 responses, for the task's metrics" in caplog.text
-    assert found["rouge1"] == found["token_f1"] == 1.0
-    assert np.isfinite(found["argument_recall"])
+    assert metrics["rouge1"] == metrics["token_f1"] == 1.0
+    assert np.isfinite(metrics["argument_recall"])
 
 
 @pytest.mark.slow

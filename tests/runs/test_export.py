@@ -60,28 +60,28 @@ def test_transformers_opens_what_a_run_exports(command, family, tmp_path):
         vocabulary.pad_id,
     )
     ids = np.array([texts[1]])
-    said = {"eos_token_id": vocabulary.eos_id}
+    special_ids = {"eos_token_id": vocabulary.eos_id}
     if family == "gpt2":
         opened = transformers.AutoModelForCausalLM
         inputs = {"input_ids": ids}
-        said["bos_token_id"] = vocabulary.bos_id
+        special_ids["bos_token_id"] = vocabulary.bos_id
     else:
         opened = transformers.AutoModelForSeq2SeqLM
         start = ours.config.decoder_start_id
         inputs = {"input_ids": ids, "decoder_input_ids": np.array([[start, *texts[0][:5]]])}
-        said |= {"pad_token_id": vocabulary.pad_id, "decoder_start_token_id": start}
-        said |= {"bos_token_id": 0} if family == "bart" else {}
-    theirs = opened.from_pretrained(folder)
+        special_ids |= {"pad_token_id": vocabulary.pad_id, "decoder_start_token_id": start}
+        special_ids |= {"bos_token_id": 0} if family == "bart" else {}
+    torch_model = opened.from_pretrained(folder)
     with torch.no_grad():
-        logits = theirs(**{name: torch.tensor(array) for name, array in inputs.items()}).logits
+        logits = torch_model(**{name: torch.tensor(array) for name, array in inputs.items()}).logits
     expected = ours.logits(*inputs.values())
     np.testing.assert_allclose(logits.numpy(), expected, atol=1e-4)
     np.testing.assert_array_equal(load_model(run).logits(*inputs.values()), expected)
-    assert json.loads((folder / "generation_config.json").read_text()) == said
-    generated = theirs.generate(torch.tensor(ids), max_new_tokens=6, do_sample=False)[0]
+    assert json.loads((folder / "generation_config.json").read_text()) == special_ids
+    generated = torch_model.generate(torch.tensor(ids), max_new_tokens=6, do_sample=False)[0]
     behind = generated[ids.shape[1] :] if family == "gpt2" else generated[1:]
-    found = ours.decode(ids, max_length=6)
-    assert behind.tolist() == np.asarray(found.tokens)[0, : int(found.length[0])].tolist()
+    decoded = ours.decode(ids, max_length=6)
+    assert behind.tolist() == np.asarray(decoded.tokens)[0, : int(decoded.length[0])].tolist()
 
 
 PROMPT = np.linspace(-1, 1, 5 * 8, dtype=np.float32).reshape(5, 8)
@@ -154,10 +154,10 @@ def test_a_prompt_tuned_run_names_the_commands_that_export_its_parts(command, tm
     both = config.replace(encoder_prompt_length=5, decoder_prompt_length=2)
     run = prompt_run(tmp_path / "both", base, params, config=both)
     _, _, err = command("export-checkpoint", run, tmp_path / "other")
-    other = tmp_path / "other"
+    copy = tmp_path / "other"
     assert err.strip().split(" && ")[1:] == [
-        f"faith-jax export-prompt {run} {other}_encoder_prompt --base={other} --prompt=encoder",
-        f"faith-jax export-prompt {run} {other}_decoder_prompt.npy --prompt=decoder",
+        f"faith-jax export-prompt {run} {copy}_encoder_prompt --base={copy} --prompt=encoder",
+        f"faith-jax export-prompt {run} {copy}_decoder_prompt.npy --prompt=decoder",
     ]
 
 

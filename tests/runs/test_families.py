@@ -30,9 +30,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def vocabulary(folder):
-    found = load_vocabulary(folder)
-    with tasks_use(found):
-        yield found
+    tokenizer = load_vocabulary(folder)
+    with tasks_use(tokenizer):
+        yield tokenizer
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bart"])
@@ -128,9 +128,9 @@ def test_infer_with_pmi_decode(command, folder, vocabulary, tmp_path):
     assert whole[-len(history) :] == history
     assert vocabulary.decode(history).strip() == f"<seeker>{turns}"
     inputs = [np.array([layout.inputs(ids)]) for ids in (whole, history)]
-    found = model.decode_pmi(*inputs, max_length=5, num_beams=4)
-    assert row["log_prob"] == pytest.approx(float(found.log_prob[0]), abs=1e-3)
-    tokens = np.asarray(found.tokens)[0, : int(found.length[0])]
+    decoded = model.decode_pmi(*inputs, max_length=5, num_beams=4)
+    assert row["log_prob"] == pytest.approx(float(decoded.log_prob[0]), abs=1e-3)
+    tokens = np.asarray(decoded.tokens)[0, : int(decoded.length[0])]
     assert row["prediction"] == vocabulary.decode(tokens.tolist())
 
 
@@ -165,8 +165,8 @@ def test_a_run_that_is_refused_writes_nothing(command, folder, tmp_path):
 @pytest.mark.slow
 def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabulary, tmp_path):
     rows, text = tmp_path / "rows.jsonl", "Is tea better than coffee?"
-    asked = {"knowledge": "Tea is a leaf. " * 12, "history": ["Hi!", "What is tea?"]}
-    rows.write_text(json.dumps({"inputs": text}) + "\n" + json.dumps(asked) + "\n")
+    question = {"knowledge": "Tea is a leaf. " * 12, "history": ["Hi!", "What is tea?"]}
+    rows.write_text(json.dumps({"inputs": text}) + "\n" + json.dumps(question) + "\n")
     common = (
         "infer",
         "--gin_file=runs/infer_file.gin",
@@ -196,17 +196,17 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
     search = {"max_length": 5, "num_beams": 4, "num_return": 3}
     # `respond` writes and cuts the same.
     assert of_dialogue["inputs_cut_knowledge"] > 0
-    assert model.respond(**asked, max_input_length=96, **search) == [
+    assert model.respond(**question, max_input_length=96, **search) == [
         response["prediction"] for response in of_dialogue["predictions"]
     ]
-    found = model.decode(inputs, **search)
+    decoded = model.decode(inputs, **search)
     assert len(row["predictions"]) == 3
     for i, response in enumerate(row["predictions"]):
-        tokens = np.asarray(found.tokens)[0, i, : int(found.length[0, i])]
+        tokens = np.asarray(decoded.tokens)[0, i, : int(decoded.length[0, i])]
         assert response["num_tokens"] == len(tokens)
         assert response["prediction"] == vocabulary.decode(tokens.tolist())
-        assert response["log_prob"] == pytest.approx(float(found.log_prob[0, i]), abs=1e-3)
-        assert response["score"] == pytest.approx(float(found.score[0, i]), abs=1e-3)
+        assert response["log_prob"] == pytest.approx(float(decoded.log_prob[0, i]), abs=1e-3)
+        assert response["score"] == pytest.approx(float(decoded.score[0, i]), abs=1e-3)
     scores = [response["score"] for response in row["predictions"]]
     assert scores == sorted(scores, reverse=True)
     # The best one is what is written alone.

@@ -215,8 +215,8 @@ def forced(gpt2, monkeypatch):
             ends = [vocabulary.eos_id]
             rows = [np.array(vocabulary.encode(t) + ends) for t in texts]
             finished = [text != TEXTS[1] for text in texts]
-            found = zip(rows, finished, strict=True)
-            return [[DecodedRow(ids, -1.0, -1.0, is_finished)] for ids, is_finished in found]
+            pairs = zip(rows, finished, strict=True)
+            return [[DecodedRow(ids, -1.0, -1.0, is_finished)] for ids, is_finished in pairs]
 
     monkeypatch.setattr(setup, "BatchDecoder", ForcedDecoder)
 
@@ -237,20 +237,20 @@ def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_pa
     rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
     gold = " {a} b} "
     sides = {"pro_arguments": ["A."], "con_arguments": ["B."]}
-    asked = [{"inputs": "Why?", "response": gold, "knowledge": "{x}"}] * 4 + [
+    questions = [{"inputs": "Why?", "response": gold, "knowledge": "{x}"}] * 4 + [
         {"query": "Why?", "response": gold, "knowledge": "{x}"} | sides
     ]
-    rows.write_text("".join(json.dumps(row) + "\n" for row in asked))
-    found = responses(
+    rows.write_text("".join(json.dumps(row) + "\n" for row in questions))
+    answers = responses(
         *(command, gpt2, out, f"--gin.INPUT_FILE={rows}", "--gin.MAX_INPUT_LENGTH=64"),
         "--gin.FORMATS=jsonl,tfds",
     )
-    assert [row["prediction"] for row in found] == [*TEXTS[:4], "Views differ."]
-    shown = [f"{number}: {' '.join(text.split())}" for number, text in enumerate(TEXTS[:3], 1)]
-    assert list(infer.first_responses(out)) == shown
-    assert [row["target"] for row in found] == [gold] * 5
+    assert [row["prediction"] for row in answers] == [*TEXTS[:4], "Views differ."]
+    lines = [f"{number}: {' '.join(text.split())}" for number, text in enumerate(TEXTS[:3], 1)]
+    assert list(infer.first_responses(out)) == lines
+    assert [row["target"] for row in answers] == [gold] * 5
     finished = [True, False, True, True, True]
-    assert [row["finished"] for row in found] == finished
+    assert [row["finished"] for row in answers] == finished
     assert json.loads((out / "summary.json").read_text())["unfinished"] == 1
     assert caplog.messages[-1] == f"5 responses in {out}, 1 of them not finished at DECODE_LENGTH"
     # The TFDS data set says the same, and so does the file when it is scored.
@@ -258,7 +258,7 @@ def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_pa
 
     builder = tfds.builder_from_directory(str(out / "tfds"))
     stored = list(tfds.as_numpy(builder.as_dataset(split="rows")))
-    assert [row["prediction"].decode() for row in stored] == [row["prediction"] for row in found]
+    assert [row["prediction"].decode() for row in stored] == [row["prediction"] for row in answers]
     assert [bool(row["finished"]) for row in stored] == finished
     command.succeeds(
         "score", "--scorers=token_f1,rouge1_precision", f"--input={out / 'predictions.jsonl'}",
@@ -280,16 +280,16 @@ def test_control_tokens_stand_before_the_inputs_of_both_branches(second):
     assert row.inputs == f"{prefix}Is tea hot?"
     assert row.second_inputs == (second and f"{prefix}Tea?")
     assert system.row(row) == row
-    own = InputRow("2", "<extra_id_98> <extra_id_97> <extra_id_94> Tea?")
-    assert system.row(own) == own
+    own_row = InputRow("2", "<extra_id_98> <extra_id_97> <extra_id_94> Tea?")
+    assert system.row(own_row) == own_row
 
 
 def test_dialfact_s_table_reads_labels_as_they_were_decoded(tmp_path):
     claim = {"response_label": "SUPPORTS", "type_label": "factual", "data_type": "written"}
     claims = [{"id": str(i)} | claim for i in range(4)]
-    said = [" SUPPORTS\n", "supports", "{label: SUPPORTS}", ""]
+    label_texts = [" SUPPORTS\n", "supports", "{label: SUPPORTS}", ""]
     path = tmp_path / "predictions.jsonl"
-    rows = [{"id": str(i), "prediction": text} for i, text in enumerate(said)]
+    rows = [{"id": str(i), "prediction": text} for i, text in enumerate(label_texts)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     predictions = {str(path): verification.read_predictions(str(path), [])}
     table = verification_table(claims, predictions)

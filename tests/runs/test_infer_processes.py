@@ -101,17 +101,17 @@ def test_scores_of_two_processes_are_those_of_one(folder, command):
     """Bit by bit if each process has its own model; up to rounding if one is split over both."""
     command.succeeds(*score(folder, "one", 1))
     assert lines(folder / "own.jsonl") == lines(folder / "one.jsonl")
-    one, split = (list(map(json.loads, lines(folder / f"{n}.jsonl"))) for n in ("one", "split"))
-    scores = [[row.pop("scores") for row in rows] for rows in (one, split)]
-    words = [[row.pop("words")["pmi_faith_mean"] for row in rows] for rows in (one, split)]
-    assert split == one
-    assert len({found["pmi_faith_mean"] for found in scores[0]}) == 10
+    single, split = (list(map(json.loads, lines(folder / f"{n}.jsonl"))) for n in ("one", "split"))
+    scores = [[row.pop("scores") for row in rows] for rows in (single, split)]
+    words = [[row.pop("words")["pmi_faith_mean"] for row in rows] for rows in (single, split)]
+    assert split == single
+    assert len({scored["pmi_faith_mean"] for scored in scores[0]}) == 10
     for name in scores[0][0]:
-        values = [[found[name] for found in of] for of in scores]
+        values = [[scored[name] for scored in of] for of in scores]
         np.testing.assert_allclose(values[1], values[0], rtol=1e-5, atol=1e-6)
-    for ours, theirs in zip(*words, strict=True):
-        found = [np.array(of)[:, :3].astype(float) for of in (ours, theirs)]
-        np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-5)
+    for first_words, second_words in zip(*words, strict=True):
+        scored = [np.array(of)[:, :3].astype(float) for of in (first_words, second_words)]
+        np.testing.assert_allclose(scored[1], scored[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("killed", KILLED)

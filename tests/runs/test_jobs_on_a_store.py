@@ -18,8 +18,8 @@ ROWS = 40
 
 
 def arguments(source, output, *more):
-    given = f"--input={source}", f"--output={output}"
-    return ["score", "--scorers=token_f1", "--shards=4", *given, *more]
+    paths = f"--input={source}", f"--output={output}"
+    return ["score", "--scorers=token_f1", "--shards=4", *paths, *more]
 
 
 @pytest.mark.faults
@@ -32,10 +32,10 @@ def test_two_processes_make_what_one_makes_on_a_disk(command, gs, tmp_path):
     path_of(f"{gs}/rows.jsonl").write_text(text)
     (tmp_path / "rows.jsonl").write_text(text)
     name = "scores"
-    given = arguments(f"{gs}/rows.jsonl", f"{gs}/{name}")
+    argv = arguments(f"{gs}/rows.jsonl", f"{gs}/{name}")
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "faith_jax", *given], stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "faith_jax", *argv], stderr=subprocess.PIPE, text=True
         )
         for _ in range(2)
     ]
@@ -48,7 +48,7 @@ def test_two_processes_make_what_one_makes_on_a_disk(command, gs, tmp_path):
     for path in (tmp_path / name).iterdir():
         assert path_of(f"{gs}/{name}/{path.name}").read_bytes() == path.read_bytes(), path.name
     assert len(list((tmp_path / name).glob("*.tfrecord-*-of-00004"))) == 4
-    assert not any(".partial" in found or ".lock" in found for found in versions(path_of(gs)))
+    assert not any(".partial" in key or ".lock" in key for key in versions(path_of(gs)))
 
 
 @pytest.fixture
@@ -70,46 +70,46 @@ def test_machines_compute_each_shard_and_the_first_one_makes_it(gs, on_machine, 
         shards.secrets, "SystemRandom", lambda: SimpleNamespace(shuffle=next(shuffles))
     )
     target = path_of(f"{gs}/out.jsonl")
-    with begin(target) as one, begin(target) as other:
-        first = one.take_shards()
+    with begin(target) as first_job, begin(target) as second_job:
+        first = first_job.take_shards()
         shard = next(first)
         append_rows(shard.rows, [{"n": 0}])
         on_machine("other")
         order = []
-        for taken in other.take_shards():
-            order.append(taken.number)
-            compute(taken)
+        for taken_shard in second_job.take_shards():
+            order.append(taken_shard.number)
+            compute(taken_shard)
         assert order == [1, 2, 0]  # the last one is computed twice
         on_machine("one")
         append_rows(shard.rows, [{"n": -1}])
         shard.finish({})  # too late
         assert next(first, None) is None
-        assert join_on_a_store(one) == 6
+        assert join_on_a_store(first_job) == 6
         on_machine("other")
-        assert join_on_a_store(other) is None
+        assert join_on_a_store(second_job) is None
     assert [json.loads(line)["n"] for line in target.read_text().splitlines()] == list(range(6))
     assert list(versions(path_of(gs))) == ["out.jsonl"]
 
 
 def join_on_a_store(job):
-    with job.joining() as counts, atomic_file(job.target) as made:
+    with job.joining() as counts, atomic_file(job.target) as output:
         if counts is None:
             return None
-        job.write_jsonl(made)
+        job.write_jsonl(output)
         return sum(shard["rows"] for shard in counts)
 
 
 def test_what_is_uploaded_behind_the_join_is_removed(gs, on_machine):
     target = path_of(f"{gs}/out.jsonl")
     with begin(target) as job, begin(target) as late:
-        taken = late.take_shards()
-        append_rows(next(taken).rows, [{"n": 0}])
+        late_shards = late.take_shards()
+        append_rows(next(late_shards).rows, [{"n": 0}])
         on_machine("other")
         for shard in job.take_shards():
             compute(shard)
         assert join_on_a_store(job) == 6
         on_machine("one")
-        assert next(taken, None) is None
+        assert next(late_shards, None) is None
     assert list(versions(path_of(gs))) == ["out.jsonl"]
 
 
@@ -122,18 +122,18 @@ def read_while_joining(job, join=None):
 
 def test_a_join_that_another_machine_has_ended_is_none(gs, on_machine):
     target = path_of(f"{gs}/out.jsonl")
-    with begin(target) as one, begin(target) as other:
-        for shard in one.take_shards():
+    with begin(target) as first_job, begin(target) as second_job:
+        for shard in first_job.take_shards():
             compute(shard)
 
         def join_elsewhere():
             on_machine("other")
-            assert join_on_a_store(other) == 6
+            assert join_on_a_store(second_job) == 6
 
         with pytest.raises(FileNotFoundError):
-            read_while_joining(one)
+            read_while_joining(first_job)
         assert not target.exists()
-        read_while_joining(one, join_elsewhere)
+        read_while_joining(first_job, join_elsewhere)
         assert target.exists()
 
 
@@ -152,21 +152,21 @@ def test_a_process_that_fails_leaves_the_plan_to_other_machines(gs, on_machine):
 def test_another_run_takes_what_has_made_nothing(gs, on_machine):
     target = path_of(f"{gs}/out.jsonl")
     with begin(target) as job:
-        taken = job.take_shards()
-        shard = next(taken)
+        job_shards = job.take_shards()
+        shard = next(job_shards)
         append_rows(shard.rows, [{"n": 0}])
         on_machine("other")
-        with other_run(target) as other:
+        with other_run(target) as other_job:
             on_machine("one")
             append_rows(shard.rows, [{"n": 1}])
             with pytest.raises(ConfigError, match="another run is writing here; this one stops"):
                 shard.finish({})
             with pytest.raises(ConfigError, match="another run is writing"):
-                next(taken)
+                next(job_shards)
             on_machine("other")
-            for shard in other.take_shards():
+            for shard in other_job.take_shards():
                 compute(shard)
-            assert join_on_a_store(other) == 6
+            assert join_on_a_store(other_job) == 6
 
 
 def test_another_input_is_found_by_its_version(command, gs):

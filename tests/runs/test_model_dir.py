@@ -60,10 +60,10 @@ def resumed(tiny_run, tmp_path):
 )
 def test_another_run_is_refused(command, tiny_run, bindings, parts):
     before = contents(tiny_run)
-    given = (f"--gin.{binding}" for binding in bindings)
+    options = (f"--gin.{binding}" for binding in bindings)
     # Something is left to train in the first case, and nothing in the others.
     steps = 4 if bindings[0].startswith("LEARNING") else 2
-    result = command(*RUN, f"--gin.MODEL_DIR={tiny_run}", f"--gin.TRAIN_STEPS={steps}", *given)
+    result = command(*RUN, f"--gin.MODEL_DIR={tiny_run}", f"--gin.TRAIN_STEPS={steps}", *options)
     assert_mistake(result, "holds another run: ", "Choose another MODEL_DIR", *parts)
     assert contents(tiny_run) == before
 
@@ -72,18 +72,18 @@ def test_another_run_is_refused(command, tiny_run, bindings, parts):
 def test_another_initial_checkpoint_is_refused(command, tiny_run, tmp_path, caplog):
     caplog.set_level("INFO", logger="faith_jax")
     before = contents(tiny_run)
-    given = (f"--gin.MODEL_DIR={tmp_path / 'tuned'}", "--gin.TRAIN_STEPS=1")
-    command.succeeds(*RUN, *given, f"--gin.INITIAL_CHECKPOINT_PATH={tiny_run}")
+    options = (f"--gin.MODEL_DIR={tmp_path / 'tuned'}", "--gin.TRAIN_STEPS=1")
+    command.succeeds(*RUN, *options, f"--gin.INITIAL_CHECKPOINT_PATH={tiny_run}")
     step = tiny_run / "checkpoints" / "2"
     counted = f"TRAIN_STEPS = 1 counts from 0: the 2 steps of {step} are not among them"
     assert counted in caplog.messages
-    told = read_model_json(tmp_path / "tuned").metadata["initial_checkpoint"]
-    assert told["path"] == str(step)
+    origin = read_model_json(tmp_path / "tuned").metadata["initial_checkpoint"]
+    assert origin["path"] == str(step)
     # Its content counts, not its path.
     (tmp_path / "link").symlink_to(tiny_run)
-    same = (*RUN, *given, f"--gin.INITIAL_CHECKPOINT_PATH={tmp_path / 'link'}")
+    same = (*RUN, *options, f"--gin.INITIAL_CHECKPOINT_PATH={tmp_path / 'link'}")
     assert command(*same)[0] == 0
-    assert_mistake(command(*RUN, *given), told["content_hash"][:12], "random parameters")
+    assert_mistake(command(*RUN, *options), origin["content_hash"][:12], "random parameters")
     result = command(
         *RUN, f"--gin.MODEL_DIR={tiny_run}", f"--gin.INITIAL_CHECKPOINT_PATH={tmp_path / 'tuned'}"
     )
@@ -108,8 +108,8 @@ def test_a_base_that_is_trained_on_is_the_step_that_a_run_began_with(tmp_path, c
     write_steps(base, 12)
     assert pin_start(tmp_path / "new", str(base)) == twelfth
     with caplog.at_level("INFO", logger="faith_jax"):
-        for given in (base, base / "checkpoints" / "newest", eighth):
-            assert pin_start(run, str(given)) == eighth
+        for start in (base, base / "checkpoints" / "newest", eighth):
+            assert pin_start(run, str(start)) == eighth
     assert f"{run} is resumed with {eighth}, which it began with, not {twelfth}" in caplog.messages
     # Another model is told by its content, and so is a step by its own name, or one that is gone.
     assert pin_start(run, twelfth) == twelfth
@@ -120,12 +120,12 @@ def test_a_base_that_is_trained_on_is_the_step_that_a_run_began_with(tmp_path, c
 
 def test_nothing_to_train_writes_nothing(command, tiny_run, caplog):
     before = contents(tiny_run)
-    given = (f"--gin.MODEL_DIR={tiny_run}", "--gin.TRAIN_STEPS=1", "--gin.EVAL_PERIOD=1")
+    options = (f"--gin.MODEL_DIR={tiny_run}", "--gin.TRAIN_STEPS=1", "--gin.EVAL_PERIOD=1")
     with caplog.at_level("INFO", logger="faith_jax"):
-        status, _, err = command(*RUN, *given)
+        status, _, err = command(*RUN, *options)
     assert status == 0, err
-    told = f"{tiny_run} is already at step 2; TRAIN_STEPS is 1, nothing to train"
-    assert told in caplog.messages
+    message = f"{tiny_run} is already at step 2; TRAIN_STEPS is 1, nothing to train"
+    assert message in caplog.messages
     assert not [line for line in caplog.messages if "resumed" in line or "Training " in line]
     assert contents(tiny_run) == before
 
@@ -141,10 +141,10 @@ def test_a_model_dir_has_one_writer(command, resumed):
 
 @pytest.mark.slow
 def test_what_decides_nothing_may_change(command, resumed, caplog):
-    given = (*RUN, f"--gin.MODEL_DIR={resumed}")
+    options = (*RUN, f"--gin.MODEL_DIR={resumed}")
     free = ("LOG_PERIOD=3", "EVAL_PERIOD=2", "KEEP_LAST=1", "NUM_MICROBATCHES=2")
     with caplog.at_level("INFO", logger="faith_jax"):
-        status, _, err = command(*given, "--gin.TRAIN_STEPS=3", *(f"--gin.{b}" for b in free))
+        status, _, err = command(*options, "--gin.TRAIN_STEPS=3", *(f"--gin.{b}" for b in free))
     assert status == 0, err
     assert "EVAL_PERIOD = 2, which was 6" in caplog.text
     assert "TRAIN_STEPS was 2 and is 3 now: the learning rates from" in caplog.text
@@ -157,8 +157,8 @@ def test_what_decides_nothing_may_change(command, resumed, caplog):
 def test_a_run_without_a_checkpoint_begins_anew(command, resumed):
     """As after a loss that is not finite, for which a lower learning rate is asked for."""
     (resumed / "checkpoints").rename(resumed / "gone")
-    given = (f"--gin.MODEL_DIR={resumed}", "--gin.TRAIN_STEPS=1", "--gin.RANDOM_SEED=1")
-    assert command(*RUN, *given)[0] == 0
+    options = (f"--gin.MODEL_DIR={resumed}", "--gin.TRAIN_STEPS=1", "--gin.RANDOM_SEED=1")
+    assert command(*RUN, *options)[0] == 0
     assert "RANDOM_SEED = 1" in (resumed / "config.gin").read_text()
     before, after = (
         read_item(resumed / folder / "1" / "params")["token_embedder"]["embedding"]
@@ -187,10 +187,10 @@ ORIGIN = {"initializer": "uniform", "seed": "3"}
 OTHER = {"encoder_prompt": np.zeros((2, 3), np.float32)}
 
 
-def same(found, expected):
-    assert found.keys() == expected.keys()
+def same(actual, expected):
+    assert actual.keys() == expected.keys()
     for name, vectors in expected.items():
-        np.testing.assert_array_equal(found[name], vectors)
+        np.testing.assert_array_equal(actual[name], vectors)
 
 
 @pytest.mark.slow
@@ -281,9 +281,9 @@ def test_a_line_that_a_kill_cut_is_passed_over(tmp_path):
 
 
 def test_a_refused_run_makes_no_folder(command, tmp_path):
-    given = ("--gin_file=objectives/loss_truncation.gin", "--gin.PACK=True")
-    given += ("--gin.OBJECTIVE=@truncation.LossTruncation()",)
-    result = command(*RUN, *given, f"--gin.MODEL_DIR={tmp_path / 'model'}")
+    options = ("--gin_file=objectives/loss_truncation.gin", "--gin.PACK=True")
+    options += ("--gin.OBJECTIVE=@truncation.LossTruncation()",)
+    result = command(*RUN, *options, f"--gin.MODEL_DIR={tmp_path / 'model'}")
     assert_mistake(result, "LossTruncation: packed examples")
     assert not (tmp_path / "model").exists()
 

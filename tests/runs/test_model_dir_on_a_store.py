@@ -29,11 +29,11 @@ def training(path):
     return [row for row in rows if row["part"] == "train"]
 
 
-def assert_equal_params(found, expected):
-    found, expected = flatten(found), flatten(expected)
-    assert found.keys() == expected.keys()
+def assert_equal_params(actual, expected):
+    actual, expected = flatten(actual), flatten(expected)
+    assert actual.keys() == expected.keys()
     for name, array in expected.items():
-        np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(array), err_msg=name)
+        np.testing.assert_array_equal(np.asarray(actual[name]), np.asarray(array), err_msg=name)
 
 
 @pytest.mark.faults
@@ -47,11 +47,11 @@ def test_a_run_on_a_store_is_that_of_a_disk_and_resumes(command, gs, tiny_run, c
     assert_equal_params(open_checkpoint(folder).params, open_checkpoint(tiny_run).params)
     best = f"{folder}/checkpoints/best"
     assert checkpoint_path(best).parent == path_of(folder) / "checkpoints"
-    found = list(versions(path_of(folder)))
-    assert not any(".lock" in name or ".writable" in name for name in found)
-    assert sum("events.out.tfevents" in name for name in found) >= 2
-    own = training(tiny_run / "metrics.jsonl")
-    assert training(path_of(f"{folder}/metrics.jsonl")) == own
+    names = list(versions(path_of(folder)))
+    assert not any(".lock" in name or ".writable" in name for name in names)
+    assert sum("events.out.tfevents" in name for name in names) >= 2
+    on_disk = training(tiny_run / "metrics.jsonl")
+    assert training(path_of(f"{folder}/metrics.jsonl")) == on_disk
     # A checkpoint that was being written is not seen.
     for name in ("commit_success.txt", "manifest.json"):
         path_of(f"{folder}/checkpoints/2/{name}").unlink()

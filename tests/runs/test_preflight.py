@@ -40,67 +40,67 @@ def report(name, steps, inputs=40):
 
 
 def test_a_run_of_less_than_an_epoch_says_how_many_rows_it_never_reads():
-    found = report(seqio_task("preflight_in_order", facts, keeps_order=True), steps=4)
-    (member,) = found["members"]
+    preflight = report(seqio_task("preflight_in_order", facts, keeps_order=True), steps=4)
+    (member,) = preflight["members"]
     assert (member["read"], member["epochs"], member["never_read"]) == (40, 0.3333, 80)
-    warnings = "\n".join(found["warnings"])
+    warnings = "\n".join(preflight["warnings"])
     assert "80 of 120 rows are never read: the run ends after 0.33 epochs" in warnings
     assert "in its own order" in warnings
 
 
 def test_a_run_of_whole_epochs_warns_of_nothing_but_shared_groundings():
     """And its first examples are those that the model sees first."""
-    found = report(seqio_task("preflight_shuffled", facts), steps=24)
-    assert found["members"][0]["epochs"] == 2.0
-    assert found["validation"]["shared_groundings"] == 2
-    assert found["warnings"] == [
+    preflight = report(seqio_task("preflight_shuffled", facts), steps=24)
+    assert preflight["members"][0]["epochs"] == 2.0
+    assert preflight["validation"]["shared_groundings"] == 2
+    assert preflight["warnings"] == [
         "2 of 10 rows of validation have a grounding that training rows have too."
     ]
     model = load_model("mini").config
     config = DatasetConfig("preflight_shuffled", {"inputs": 40, "targets": 16}, batch_size=10)
     batch = next(SplitRows(config, model).training_batches())
     decode = load_vocabulary().decode
-    shown = [example["inputs"] for example in found["examples"]]
+    shown = [example["inputs"] for example in preflight["examples"]]
     assert shown == [decode(row) for row in batch["encoder_input_tokens"][:3]]
     assert all(text.endswith("<seeker> Why?") for text in shown)
 
 
 def test_what_is_cut_is_told_by_part(capsys):
     whole = len(load_vocabulary().encode("<knowledge> Fact 100. <seeker> Why?")) + 1
-    found = report(seqio_task("preflight_shuffled", facts), steps=12, inputs=whole - 2)
-    cut = found["cut"]["knowledge"]
-    assert set(found["cut"]) == {"knowledge"}
+    preflight = report(seqio_task("preflight_shuffled", facts), steps=12, inputs=whole - 2)
+    cut = preflight["cut"]["knowledge"]
+    assert set(preflight["cut"]) == {"knowledge"}
     assert cut["max"] == 2
     assert cut["rows"] == pytest.approx(120 * cut["share"])
-    tell(found | {"task": "\x1b[2Jtask"}, None, dry_run=True)
+    tell(preflight | {"task": "\x1b[2Jtask"}, None, dry_run=True)
     out = capsys.readouterr().out
     assert "cut of knowledge" in out
     assert "\\x1b[2Jtask" in out  # as text, which no terminal obeys
-    assert any("knowledge, which their targets may need" in text for text in found["warnings"])
+    assert any("knowledge, which their targets may need" in text for text in preflight["warnings"])
 
 
 def test_lengths_that_are_mostly_padding_are_told(capsys):
     task = seqio_task("preflight_shuffled", facts)
-    found = report(task, steps=12, inputs=100)
-    lengths = found["shorter_lengths"]
+    result = report(task, steps=12, inputs=100)
+    lengths = result["shorter_lengths"]
     longest = len(load_vocabulary().encode("<knowledge> Fact 100. <seeker> Why?")) + 1
     assert lengths["inputs"] % 8 == 0
     assert longest <= lengths["inputs"] < longest + 8
     assert lengths["targets"] == 8
     assert report(task, steps=12, inputs=lengths["inputs"])["shorter_lengths"] == {}
-    tell(found, None, dry_run=True)
+    tell(result, None, dry_run=True)
     out = capsys.readouterr().out
     assert f"TASK_FEATURE_LENGTHS = {lengths} has room for all rows" in out
-    assert f'{found["times_shorter"]} times fewer tokens: add --gin.TASK_FEATURE_LENGTHS="' in out
-    assert 1.5 < found["times_shorter"] < 200 / sum(lengths.values()) + 0.1
+    assert f'{result["times_shorter"]} times fewer tokens: add --gin.TASK_FEATURE_LENGTHS="' in out
+    assert 1.5 < result["times_shorter"] < 200 / sum(lengths.values()) + 0.1
 
 
 def test_percentiles_of_a_cut_are_of_the_rows_that_are_cut():
     cut = np.zeros(200, int)
     cut[:30] = np.arange(1, 31)
     assert percentiles(cut) == {"p50": 0, "p90": 11, "p99": 29, "max": 30}
-    told = cut_report({"history": cut, "knowledge": np.zeros(200, int)})
-    assert told == {"history": {"rows": 30, "share": 0.15} | percentiles(np.arange(1, 31))}
+    cuts = cut_report({"history": cut, "knowledge": np.zeros(200, int)})
+    assert cuts == {"history": {"rows": 30, "share": 0.15} | percentiles(np.arange(1, 31))}
     assert cut_report({"knowledge": np.array([0, 8])})["knowledge"]["p50"] == 8
 
 
@@ -135,11 +135,11 @@ def test_a_dry_run_trains_nothing_and_says_what_it_would(command, tmp_path):
     assert out.startswith("npov_generate_sample, split 'train': 48 examples in 12 steps of 4 rows")
     assert "warning: npov_generate_sample: 60 of 108 rows are never read" in out
     assert [path.name for path in tmp_path.iterdir()] == ["model.preflight.json"]
-    found = json.loads((tmp_path / "model.preflight.json").read_text())
-    assert found["model"]["frozen"] == 0
-    assert found["model"]["trained"] > 1000
-    assert len(found["examples"]) == 3
-    assert found["members"][0]["never_read"] == found["members"][0]["rows"] - 48
+    preflight = json.loads((tmp_path / "model.preflight.json").read_text())
+    assert preflight["model"]["frozen"] == 0
+    assert preflight["model"]["trained"] > 1000
+    assert len(preflight["examples"]) == 3
+    assert preflight["members"][0]["never_read"] == preflight["members"][0]["rows"] - 48
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ def test_processes_are_named_in_one_way(address, found_by_cluster, message):
 
 
 def test_a_cluster_that_is_not_there(monkeypatch):
-    def initialize(*given):
-        assert not given
+    def initialize(*args):
+        assert not args
         raise ValueError("coordinator_address should be defined.\nMore.")
 
     monkeypatch.setattr(processes.jax.distributed, "initialize", initialize)

@@ -77,9 +77,9 @@ def test_a_step_is_reported_as_it_was(runs):
 
 
 def test_several_runs_and_their_page(command, runs, tmp_path):
-    given = [runs / name for name in ("seed0", "seed1", "uniform")]
+    paths = [runs / name for name in ("seed0", "seed1", "uniform")]
     html = tmp_path / "a.html"
-    out = command.succeeds("prompt-report", *given, f"--html={html}")
+    out = command.succeeds("prompt-report", *paths, f"--html={html}")
     assert "Final validation loss by start" in out
     spread = next(line for line in out.splitlines() if line.startswith("sampled_vocabulary"))
     assert spread.split()[1] == "2"
@@ -87,7 +87,7 @@ def test_several_runs_and_their_page(command, runs, tmp_path):
     page = html.read_text()
     assert page.count("<polyline") > 10
     assert {path.name for path in tmp_path.iterdir()} == {"a.html"}
-    report = make_report([str(path) for path in given])
+    report = make_report([str(path) for path in paths])
     assert report.groups["sampled_vocabulary"].runs == 2
     assert report.groups["uniform"].runs == 1
     assert len(report.pairs) == 3

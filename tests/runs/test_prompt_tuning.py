@@ -53,8 +53,8 @@ def test_the_start_is_kept_and_each_vector_is_watched(base, tuned):
     train = [row for row in rows if row["part"] == "train"]
     moved = [row["encoder_prompt_moved"] for row in train]
     assert 0 < moved[0] < moved[-1]
-    found = faith_jax.load_model(str(tuned)).params["encoder_prompt"]["embedding"]
-    way = np.linalg.norm(np.asarray(found) - start, axis=1)
+    embedding = faith_jax.load_model(str(tuned)).params["encoder_prompt"]["embedding"]
+    way = np.linalg.norm(np.asarray(embedding) - start, axis=1)
     np.testing.assert_allclose(train[-1]["encoder_prompt_movements"], way, rtol=1e-5)
     for row in train:
         norms = np.array(row["encoder_prompt_gradient_norms"])
@@ -92,8 +92,8 @@ def test_frozen_weights_may_take_half_the_memory(succeed, base, tuned, tmp_path)
 
 def test_a_run_of_prompts_may_scan_its_layers(command, base, tuned):
     """Its checkpoints contain no layers."""
-    given = (f"--gin.MODEL_DIR={tuned}", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
-    command.succeeds(*RUN, *given, "--gin.SCAN_LAYERS=True")
+    options = (f"--gin.MODEL_DIR={tuned}", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
+    command.succeeds(*RUN, *options, "--gin.SCAN_LAYERS=True")
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_a_run_of_prompts_may_scan_its_layers(command, base, tuned):
 )
 def test_what_prompts_cannot_do(command, base, tuned, tmp_path, run, bindings, part):
     folder = {"new": tmp_path / "new", "tuned": tuned}[run]
-    given = [f"--gin.{binding.format(base=base)}" for binding in bindings]
-    assert_mistake(command(*RUN, f"--gin.MODEL_DIR={folder}", *given), part)
+    options = [f"--gin.{binding.format(base=base)}" for binding in bindings]
+    assert_mistake(command(*RUN, f"--gin.MODEL_DIR={folder}", *options), part)
     assert not (tmp_path / "new").exists()
 
 

@@ -76,17 +76,17 @@ def test_another_models_tokenizer_is_refused(command, tmp_path):
     model, tokenizer = "bart", "bloom"
     parts = ["padding is id 3", "bloom/tokenizer.json", "the model's is id 1"]
     folder = pathlib.Path(tiny_models.write_model(tmp_path / "m" / model, model, vocab_size=448))
-    theirs = tmp_path / tokenizer
-    theirs.mkdir()
-    published_tokenizers.FAMILIES[tokenizer](theirs)
-    given = f"--gin.VOCABULARY={theirs}"
+    tokenizer_dir = tmp_path / tokenizer
+    tokenizer_dir.mkdir()
+    published_tokenizers.FAMILIES[tokenizer](tokenizer_dir)
+    option = f"--gin.VOCABULARY={tokenizer_dir}"
     # With the model's own tokenizer, this is a different one; without, its special tokens differ.
-    result = command(*infer(folder, tmp_path, given))
-    assert_mistake(result, f"'{theirs}' is not what CHECKPOINT_PATH", str(folder))
+    result = command(*infer(folder, tmp_path, option))
+    assert_mistake(result, f"'{tokenizer_dir}' is not what CHECKPOINT_PATH", str(folder))
     for name in ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json"):
         (folder / name).unlink(missing_ok=True)
-    assert_mistake(command(*infer(folder, tmp_path, given)), *parts)
-    for file in theirs.iterdir():
+    assert_mistake(command(*infer(folder, tmp_path, option)), *parts)
+    for file in tokenizer_dir.iterdir():
         if file.name != "config.json":
             shutil.copyfile(file, folder / file.name)
     # At another path: a tokenizer is read once in a process.

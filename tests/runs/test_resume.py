@@ -52,16 +52,16 @@ def unbroken(succeed, tmp_path_factory):
     return folder
 
 
-def assert_same_run(found, expected):
+def assert_same_run(actual, expected):
     for item in ("params", "opt_state"):
-        ours, theirs = saved(found, item), saved(expected, item)
-        assert ours.keys() == theirs.keys() != set()
-        assert all(array.dtype != object for array in ours.values())
-        for name, array in ours.items():
-            assert array.tobytes() == theirs[name].tobytes(), name
-    assert train_lines(found) == train_lines(expected)
+        arrays, expected_arrays = saved(actual, item), saved(expected, item)
+        assert arrays.keys() == expected_arrays.keys() != set()
+        assert all(array.dtype != object for array in arrays.values())
+        for name, array in arrays.items():
+            assert array.tobytes() == expected_arrays[name].tobytes(), name
+    assert train_lines(actual) == train_lines(expected)
     # Every step once: nothing was lost or written twice.
-    steps = [row["step"] for row in train_lines(found) if row["part"] == "train"]
+    steps = [row["step"] for row in train_lines(actual) if row["part"] == "train"]
     assert steps == list(range(1, STEPS + 1))
 
 
@@ -82,10 +82,10 @@ def test_killed_at_random_steps(start, succeed, unbroken, tmp_path):
 def test_sigterm_saves_and_stops(command, succeed, unbroken, tmp_path, monkeypatch):
     step = Trainer.train_step
 
-    def asked_to_stop(trainer, state, *given):
+    def asked_to_stop(trainer, state, *args):
         if int(state.step) == 2:
             os.kill(os.getpid(), signal.SIGTERM)
-        return step(trainer, state, *given)
+        return step(trainer, state, *args)
 
     with monkeypatch.context() as patched:
         patched.setattr(Trainer, "train_step", asked_to_stop)

@@ -164,7 +164,7 @@ def test_a_run_that_is_killed_while_it_measures_resumes_there(command, tmp_path,
     task = register("killed_at_metrics", metric_fns=[length])
     options = (GREEDY, "--gin.DECODED_EVAL_PERIOD=1", "--gin.CHECKPOINT_PERIOD=1")
 
-    def killed(*given):
+    def killed(*args):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -267,8 +267,8 @@ def test_a_step_of_a_task_that_fails_is_named(command, tmp_path, request, option
     status, _, err = train(command, task, tmp_path / "model", GREEDY)
     assert status == 2
     comma = "," if message.startswith("split") else ":"
-    told = message.replace("{folder}", str(tmp_path))
-    assert err.splitlines()[-1] == f"faith-jax: {task}{comma} {told}"
+    text = message.replace("{folder}", str(tmp_path))
+    assert err.splitlines()[-1] == f"faith-jax: {task}{comma} {text}"
     assert "Traceback" not in err
     assert not (tmp_path / "model").exists()
 
@@ -368,8 +368,8 @@ def test_rows_of_ids_and_other_features_are_shown(steps):
         seqio.TaskRegistry.add(
             name, source=source, output_features=features, preprocessors=steps, metric_fns=[]
         )
-    shown = list(task_rows(name, None, 1, {"inputs": 8, "targets": 8}))
-    assert shown[1:5] == ["  inputs (2 tokens)", "    [300, 310]",
+    rows = list(task_rows(name, None, 1, {"inputs": 8, "targets": 8}))
+    assert rows[1:5] == ["  inputs (2 tokens)", "    [300, 310]",
                           "  targets (3 tokens)", "    [400, 410, 1]"]  # fmt: skip
 
 
@@ -387,11 +387,11 @@ def test_bytes_are_a_vocabulary(command, tmp_path, copies, caplog):
     )
     size = "--gin.config.TransformerConfig.vocab_size=384"
     lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 24, 'targets': 8}"
-    given = () if copies else ("--gin.VOCABULARY=english_4096",)
-    status, _, err = train(command, task, tmp_path, GREEDY, size, lengths, *given)
+    options = () if copies else ("--gin.VOCABULARY=english_4096",)
+    status, _, err = train(command, task, tmp_path, GREEDY, size, lengths, *options)
     assert status == 0, err
     named = f"VOCABULARY: seqio.vocabularies.ByteVocabulary, of the task {task}"
-    if given:
+    if options:
         named += "; VOCABULARY = 'english_4096' has no effect, because this task sets another"
     assert [line for line in caplog.messages if "VOCABULARY" in line] == [named]
     report = json.loads((tmp_path / "preflight.json").read_text())
@@ -399,9 +399,9 @@ def test_bytes_are_a_vocabulary(command, tmp_path, copies, caplog):
     texts = {example["inputs"] for example in report["examples"]}
     assert texts <= {"what grows on hills?", "what is brewed?"}
     assert lines(tmp_path, "validation_decoded")[0]["targets"] == 6.0
-    found = responses(command, task, tmp_path, lengths)
-    assert [row["target"] for row in found] == ["tea", "coffee"] * 3
-    assert {row["inputs"] for row in found} == {"what grows on hills?", "what is brewed?"}
+    rows = responses(command, task, tmp_path, lengths)
+    assert [row["target"] for row in rows] == ["tea", "coffee"] * 3
+    assert {row["inputs"] for row in rows} == {"what grows on hills?", "what is brewed?"}
 
 
 def proverbs(split, shuffle_files, seed=None):
@@ -413,18 +413,18 @@ def test_targets_alone_train_a_decoder_only_model(command, tmp_path):
     task = register("proverbs", proverbs, features=["targets"], metric_fns=[length, likelihood])
     checkpoint = tiny_models.write_model(tmp_path / "gpt2", "gpt2", max_positions=64)
     folder = tmp_path / "model"
-    given = ("--gin_file=runs/train.gin", "--gin_file=models/from_checkpoint.gin", GREEDY,
+    options = ("--gin_file=runs/train.gin", "--gin_file=models/from_checkpoint.gin", GREEDY,
              f"--gin.INITIAL_CHECKPOINT_PATH={checkpoint}", "--gin.TRAIN_STEPS=2",
              "--gin.BATCH_SIZE=4", "--gin.TASK_FEATURE_LENGTHS={'targets': 32}",
              "--gin.DECODE_LENGTH=4", f"--gin.MIXTURE_OR_TASK_NAME={task}")  # fmt: skip
-    status, _, err = command("train", *given, f"--gin.MODEL_DIR={folder}")
+    status, _, err = command("train", *options, f"--gin.MODEL_DIR={folder}")
     assert status == 0, err
     (validation,), (decoded,) = lines(folder, "validation"), lines(folder, "validation_decoded")
     mean = -validation["negative_log_likelihood"] * validation["weight"] / 6
     assert decoded["likelihood"] == pytest.approx(mean, rel=1e-4)
     assert decoded["targets"] == 6.0
-    found = responses(command, task, folder, "--gin.TASK_FEATURE_LENGTHS={'targets': 32}")
-    assert [row["target"] for row in found] == ["haste is waste", "less is more"] * 3
+    rows = responses(command, task, folder, "--gin.TASK_FEATURE_LENGTHS={'targets': 32}")
+    assert [row["target"] for row in rows] == ["haste is waste", "less is more"] * 3
     status, _, err = train(command, task, tmp_path / "t5", "--dry_run")
     assert status == 2
     assert "its rows have targets and no inputs, which an encoder needs" in err

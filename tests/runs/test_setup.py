@@ -31,6 +31,6 @@ def test_a_new_head_keeps_the_pooler(tmp_path):
 def test_a_part_of_random_parameters_is_that_of_all():
     config = families.BERT.replace(label_names=("yes", "no"))
     module, partitioner = Transformer(config), make_partitioner(config)
-    every, head = (random_params(module, partitioner, 3, part) for part in (None, "classifier"))
-    jax.tree.map(np.testing.assert_array_equal, head, every["classifier"])
+    whole, head = (random_params(module, partitioner, 3, part) for part in (None, "classifier"))
+    jax.tree.map(np.testing.assert_array_equal, head, whole["classifier"])
     assert np.any(head["out"]["kernel"])

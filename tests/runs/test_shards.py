@@ -32,19 +32,19 @@ def lines(count, place=(0, 0), text="row"):
 def test_rows_are_split_evenly_and_read_from_any_place(tmp_path, monkeypatch, wanted, count, most):
     """With few blocks too, which are then joined in pairs."""
     monkeypatch.setattr(shards, "MOST_SHARDS", most)
-    found = split(lines(count), wanted)
-    assert len(found) == min(wanted, count, most)
-    sizes = [shard["count"] for shard in found]
+    split_shards = split(lines(count), wanted)
+    assert len(split_shards) == min(wanted, count, most)
+    sizes = [shard["count"] for shard in split_shards]
     assert sum(sizes) == count
     block = 1 if count < 2 * most else 2 ** (count // most).bit_length()
     assert max(sizes) - min(sizes) <= block
     texts = []
-    for number, told in enumerate(found):
-        shard = shards.Shard(tmp_path, number, len(found), **told)
+    for number, fields in enumerate(split_shards):
+        shard = shards.Shard(tmp_path, number, len(split_shards), **fields)
         assert shard.first == len(texts)
         texts += [row.text for row in shard.read(lambda place: lines(count, place), "rows")]
     assert texts == [f"row {number}" for number in range(count)]
-    assert shards.digest_of(found) == shards.digest_of(split(lines(count), 1))
+    assert shards.digest_of(split_shards) == shards.digest_of(split(lines(count), 1))
 
 
 def test_few_blocks_are_kept_of_many_rows(monkeypatch):
@@ -93,11 +93,11 @@ def compute(shard):
 
 
 def join(job):
-    with job.joining() as found:
-        if found is not None:
+    with job.joining() as counts:
+        if counts is not None:
             job.write_jsonl(job.folder / "made")
             (job.folder / "made").rename(job.target)
-    return found
+    return counts
 
 
 def numbers(target):
@@ -106,22 +106,22 @@ def numbers(target):
 
 def test_two_processes_share_the_shards(tmp_path):
     target = tmp_path / "out.jsonl"
-    with begin(target) as one, begin(target) as other:
-        first, second = one.take_shards(), other.take_shards()
-        mine, theirs = next(first), next(second)
-        assert (mine.number, theirs.number) == (0, 1)
-        assert mine.rows.name == "rows-00000-of-00003.jsonl"
-        compute(mine)
+    with begin(target) as first_job, begin(target) as second_job:
+        first, second = first_job.take_shards(), second_job.take_shards()
+        first_shard, other_shard = next(first), next(second)
+        assert (first_shard.number, other_shard.number) == (0, 1)
+        assert first_shard.rows.name == "rows-00000-of-00003.jsonl"
+        compute(first_shard)
         last = next(first)
         assert last.number == 2
         compute(last)
         assert next(first, None) is None  # the other one still computes
-        assert join(one) is None
+        assert join(first_job) is None
         assert not target.exists()
-        compute(theirs)
+        compute(other_shard)
         assert next(second, None) is None
-        assert [told["rows"] for told in join(other)] == [2, 2, 2]
-        assert join(one) is None
+        assert [entry["rows"] for entry in join(second_job)] == [2, 2, 2]
+        assert join(first_job) is None
     assert numbers(target) == list(range(6))
     assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
 
@@ -147,40 +147,40 @@ def test_a_shard_of_a_killed_process_is_free_again(tmp_path):
 
 def test_the_only_shard_has_one_writer(tmp_path):
     target = tmp_path / "out.jsonl"
-    with begin(target, wanted=1) as one:
-        assert next(one.take_shards()).rows.name == "rows.jsonl"
+    with begin(target, wanted=1) as first_job:
+        assert next(first_job.take_shards()).rows.name == "rows.jsonl"
         with (
             pytest.raises(ConfigError, match=r"^--output: another run is writing .*out\.jsonl; w"),
-            begin(target, wanted=1) as other,
+            begin(target, wanted=1) as second_job,
         ):
-            next(other.take_shards(), None)
-        assert one.folder.is_dir()
+            next(second_job.take_shards(), None)
+        assert first_job.folder.is_dir()
         with pytest.raises(ConfigError, match="another run is writing"):
             begin(target, wanted=1, restart=True)
 
 
 def test_processes_that_began_together_have_shares(tmp_path, monkeypatch):
     """Each waits for the others' shards at the end."""
-    with begin(tmp_path / "out.jsonl", count=10, wanted=5) as one, begin(one.target) as two:
-        theirs = two.take_shards((1, 2))
-        monkeypatch.setattr(progress.time, "sleep", lambda _: compute(next(theirs)))
-        taken = []
-        for shard in one.take_shards((0, 2)):
-            taken.append(shard.number)
+    with begin(tmp_path / "out.jsonl", count=10, wanted=5) as first, begin(first.target) as second:
+        queue = second.take_shards((1, 2))
+        monkeypatch.setattr(progress.time, "sleep", lambda _: compute(next(queue)))
+        order = []
+        for shard in first.take_shards((0, 2)):
+            order.append(shard.number)
             compute(shard)
-        assert taken == [0, 2, 4]
-        assert join(one) is not None
-    assert numbers(one.target) == list(range(10))
+        assert order == [0, 2, 4]
+        assert join(first) is not None
+    assert numbers(first.target) == list(range(10))
 
 
 def test_waiting_ends_where_the_others_do_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "_PATIENCE", 0)
     with begin(tmp_path / "out.jsonl") as job:
-        taken = job.take_shards((0, 2))
-        compute(next(taken))
-        compute(next(taken))
+        own_shards = job.take_shards((0, 2))
+        compute(next(own_shards))
+        compute(next(own_shards))
         with pytest.raises(ProcessError, match=r"out.jsonl: the shards of other .*: nothing has"):
-            next(taken)
+            next(own_shards)
 
 
 def test_a_shard_that_is_missing_is_named(tmp_path):
@@ -192,8 +192,8 @@ def test_a_shard_that_is_missing_is_named(tmp_path):
         for shard in job.take_shards():
             compute(shard)
         job.shards[1].rows.unlink()
-        told = r"1 of 3 shards are not done: .*rows-00001-of-00003\.jsonl; run the same command "
-        with pytest.raises(ConfigError, match=told), begin(target, joins_only=True) as late:
+        message = r"1 of 3 shards are not done: .*rows-00001-of-00003\.jsonl; run the same command "
+        with pytest.raises(ConfigError, match=message), begin(target, joins_only=True) as late:
             late.check_done()
         assert join(job) is None
         again = next(job.take_shards())
@@ -256,14 +256,14 @@ def test_a_run_whose_folder_became_anothers_stops(tmp_path):
         shutil.rmtree(job.folder)
         with pytest.raises(ConfigError, match="has been removed while this run was writing"):
             next(job.take_shards())
-        with other_run(target) as other:
+        with other_run(target) as other_job:
             with pytest.raises(ConfigError, match="another run is writing"):
                 next(job.take_shards())
-            for shard in other.take_shards():
+            for shard in other_job.take_shards():
                 compute(shard)
             with pytest.raises(ConfigError, match="another run is writing"):
                 join(job)
-            assert join(other) is not None
+            assert join(other_job) is not None
 
 
 def test_what_a_kill_leaves_of_the_folder_is_removed_by_the_next_run(tmp_path, monkeypatch):

@@ -27,9 +27,9 @@ def rows(gs):
 
 
 def test_scores_tables_and_pages_on_a_store_are_those_of_a_disk(command, gs, rows, tmp_path):
-    own = tmp_path / "rows.jsonl"
-    own.write_text(path_of(rows).read_text())
-    for place, source in ((gs, rows), (tmp_path, own)):
+    local_rows = tmp_path / "rows.jsonl"
+    local_rows.write_text(path_of(rows).read_text())
+    for place, source in ((gs, rows), (tmp_path, local_rows)):
         status, out, err = command(
             "score", "--scorers=token_f1", f"--input={source}", f"--output={place}/s.jsonl"
         )
@@ -39,9 +39,9 @@ def test_scores_tables_and_pages_on_a_store_are_those_of_a_disk(command, gs, row
             f"--roc-curves={place}/roc.png",
         )
         command.succeeds("report", f"{place}/s.jsonl", f"--output={place}/page.html")
-    made = ["page.html", "roc.png", "s.jsonl", "t.csv", "t.json"]
-    assert objects(gs) == sorted([*made, "rows.jsonl", ".s.jsonl.finished.json"])
-    for name in made:
+    names = ["page.html", "roc.png", "s.jsonl", "t.csv", "t.json"]
+    assert objects(gs) == sorted([*names, "rows.jsonl", ".s.jsonl.finished.json"])
+    for name in names:
         assert path_of(f"{gs}/{name}").read_bytes() == (tmp_path / name).read_bytes(), name
     # An output that is there is kept.
     assert f"{gs}/s.jsonl exists already; remove it or name another output" in command.refuses(
@@ -105,9 +105,9 @@ def test_a_data_set_whose_upload_was_stopped_is_not_read(command, gs, rows):
     ],
 )
 def test_a_bucket_that_cannot_be_used_is_one_clear_error(command, rows, gs, option, path, told):
-    given = {"input": rows, "output": f"{gs}/s.jsonl", option: path}
+    arguments = {"input": rows, "output": f"{gs}/s.jsonl", option: path}
     status, out, err = command(
-        "score", "--scorers=token_f1", *(f"--{n}={v}" for n, v in given.items())
+        "score", "--scorers=token_f1", *(f"--{n}={v}" for n, v in arguments.items())
     )
     assert (status, out) == (2, "")
     (line,) = err.strip().splitlines()
@@ -133,10 +133,10 @@ def test_a_store_that_fails_meanwhile_is_told(command, gs, rows, monkeypatch, co
         raise errors[code]
 
     monkeypatch.setattr(score, "append_rows", fails)
-    found, _, err = command(
+    exit_status, _, err = command(
         "score", "--scorers=token_f1", f"--input={rows}", f"--output={gs}/s.jsonl"
     )
-    assert found == status
+    assert exit_status == status
     assert err.splitlines()[-1] == f"faith-jax: {told}; run this again when it is mended."
 
 
@@ -155,8 +155,8 @@ def test_gin_files_and_search_paths(command, gs, tiny_run, tmp_path, caplog):
         command.succeeds(*arguments, f"--gin.INFER_OUTPUT_DIR={place}/responses")
     assert objects(f"{gs}/responses") == ["_upload.json", "predictions.jsonl", "summary.json"]
     for name in ("predictions.jsonl", "summary.json"):
-        found = path_of(f"{gs}/responses/{name}").read_text()
-        assert found == (tmp_path / "responses" / name).read_text()
+        text = path_of(f"{gs}/responses/{name}").read_text()
+        assert text == (tmp_path / "responses" / name).read_text()
     command.succeeds(*arguments, f"--gin.INFER_OUTPUT_DIR={gs}/responses")
     assert f"{gs}/responses is kept" in caplog.text
     assert f"There is no gin file '{gs}/ow.gin'." in command.refuses(

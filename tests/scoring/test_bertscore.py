@@ -43,8 +43,8 @@ def test_frequencies_by_hand(encoder):
 
 def test_undefined_where_no_token_has_a_weight(encoder):
     for part, count in (("precision", 0), ("recall", 3), ("f1", 3)):
-        found = values(encoder, [DOCUMENTS[0]] * 3, part=part, idf=[DOCUMENTS[0]])
-        assert sum(map(math.isnan, found)) == count  # tokens of all texts say nothing
+        bert_scores = values(encoder, [DOCUMENTS[0]] * 3, part=part, idf=[DOCUMENTS[0]])
+        assert sum(map(math.isnan, bert_scores)) == count  # tokens of all texts say nothing
 
 
 def test_idf_of_a_file(encoder, tmp_path):
@@ -57,8 +57,8 @@ def test_baseline_rescaling(encoder, tmp_path):
     path.write_text("LAYER,P,R,F\n0,0.3,0.3,0.3\n2,0.5,0.6,0.8\n")
     for part, baseline in (("precision", 0.5), ("recall", 0.6), ("f1", 0.8)):
         expected = (np.array(values(encoder, part=part)) - baseline) / (1 - baseline)
-        found = values(encoder, part=part, baseline=str(path))
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        bert_scores = values(encoder, part=part, baseline=str(path))
+        np.testing.assert_allclose(bert_scores, expected, rtol=1e-6)
 
 
 def test_the_grounding_alone_may_be_in_lower_case(encoder):
@@ -70,19 +70,19 @@ def test_the_grounding_alone_may_be_in_lower_case(encoder):
 
 def test_the_same_text_is_1_and_batches_change_nothing(encoder):
     np.testing.assert_allclose(values(encoder, DOCUMENTS, DOCUMENTS), [1, 1, 1], atol=1e-5)
-    found = values(encoder, tokens_per_batch=64)
+    bert_scores = values(encoder, tokens_per_batch=64)
     alone = [values(encoder, [d], [r])[0] for d, r in zip(DOCUMENTS, RESPONSES, strict=True)]
-    np.testing.assert_allclose(found, alone, atol=1e-5)
+    np.testing.assert_allclose(bert_scores, alone, atol=1e-5)
 
 
 def test_undefined_and_cut(encoder):
     scorer = load_scorer("bertscore", model=encoder, layer=2, max_length=16)
-    found = scorer.score(["", "Tea.", "tea " * 30], ["Tea.", "  ", "Tea."])
-    assert [math.isnan(score.value) for score in found] == [True, True, False]
+    scores = scorer.score(["", "Tea.", "tea " * 30], ["Tea.", "  ", "Tea."])
+    assert [math.isnan(score.value) for score in scores] == [True, True, False]
     tokens = load_vocabulary(encoder)
-    assert dict(found[2].cut) == {"knowledge": len(tokens.encode(("tea " * 30).strip())) - 14}
+    assert dict(scores[2].cut) == {"knowledge": len(tokens.encode(("tea " * 30).strip())) - 14}
     (swapped,) = scorer.score(["Tea."], ["tea " * 30])
-    assert dict(swapped.cut) == {"response": found[2].cut_tokens}
+    assert dict(swapped.cut) == {"response": scores[2].cut_tokens}
 
 
 @pytest.mark.parametrize(

@@ -22,20 +22,20 @@ def scores(model, examples, **options):
 
 
 def test_the_most_decisive_sentence_decides():
-    found = verdict(np.array([[0.3, 0.1, 0.6], [0.2, 0.5, 0.3], [0.45, 0.15, 0.4]]))
-    assert found == ((0.2, 0.5, 0.3), 1)
-    assert found.label is DialFactLabel.REFUTES
+    decision = verdict(np.array([[0.3, 0.1, 0.6], [0.2, 0.5, 0.3], [0.45, 0.15, 0.4]]))
+    assert decision == ((0.2, 0.5, 0.3), 1)
+    assert decision.label is DialFactLabel.REFUTES
     assert verdict(np.zeros((0, 3))) == ((0.0, 0.0, 1.0), None)
 
 
 def test_sentences_are_premises_behind_their_titles(nli):
     premises = ["title: Tea content: Tea is a leaf.", f"title: Lake content: {EVIDENCE[1]}"]
-    probabilities, _ = pair_classifier(nli)([(it, CLAIM.response) for it in premises])
+    probabilities, _ = pair_classifier(nli)([(premise, CLAIM.response) for premise in premises])
     contradicts, neutral, entails = probabilities.T  # reference.NLI_LABELS
     best = int(np.argmin(neutral))
-    (found,) = scores(nli, [CLAIM])
+    (claim_scores,) = scores(nli, [CLAIM])
     expected = (entails[best], contradicts[best], neutral[best])
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(claim_scores, expected, atol=1e-6)
 
 
 def test_a_critic_of_decode_refutes_what_it_contradicts(tmp_path):
@@ -52,33 +52,33 @@ def test_a_critic_of_decode_refutes_what_it_contradicts(tmp_path):
 
 def test_neither_order_nor_other_claims_change_a_verdict(nli):
     turned = GroundedExample("3", Grounding(EVIDENCE[::-1], TITLES[::-1]), (), CLAIM.response)
-    found = scores(nli, [CLAIM, NO_EVIDENCE, turned])
-    np.testing.assert_allclose(found[0], scores(nli, [CLAIM])[0], atol=1e-6)
-    np.testing.assert_allclose(found[0], found[2], atol=1e-6)
+    claim_scores = scores(nli, [CLAIM, NO_EVIDENCE, turned])
+    np.testing.assert_allclose(claim_scores[0], scores(nli, [CLAIM])[0], atol=1e-6)
+    np.testing.assert_allclose(claim_scores[0], claim_scores[2], atol=1e-6)
 
 
 def said_of(t5, text):
     """The probabilities of DialFact's labels after a text."""
     words = tuple(label.value for label in DialFactLabel)
-    found, _ = pair_classifier(t5, LabelForm(words, lambda *_: text))([("", "")])
-    return found[0]
+    probabilities, _ = pair_classifier(t5, LabelForm(words, lambda *_: text))([("", "")])
+    return probabilities[0]
 
 
 def test_a_model_of_dialfacts_tasks_reads_all_evidence_at_once(t5):
     text = dialfact_inputs(CLAIM.history, CLAIM.response, TITLES, EVIDENCE)
-    found = scores(t5, [CLAIM, NO_EVIDENCE], form="dialfact")
-    np.testing.assert_allclose(found[0], said_of(t5, text), atol=1e-6)
-    assert found[1].tolist() == [0, 0, 1]
+    claim_scores = scores(t5, [CLAIM, NO_EVIDENCE], form="dialfact")
+    np.testing.assert_allclose(claim_scores[0], said_of(t5, text), atol=1e-6)
+    assert claim_scores[1].tolist() == [0, 0, 1]
     verifier = ClaimVerifier(t5, form="dialfact")
-    (shown,) = verifier.texts(verifier.read(CLAIM)).values()
-    assert "title: Tea content: Tea is a leaf." in shown
+    (verifier_text,) = verifier.texts(verifier.read(CLAIM)).values()
+    assert "title: Tea content: Tea is a leaf." in verifier_text
 
 
 def test_without_evidence_or_context_a_model_reads_the_claim_alone(t5):
     blind = scores(t5, [CLAIM, NO_EVIDENCE], form="claim_only")
-    for found, claim in zip(blind, (CLAIM, NO_EVIDENCE), strict=True):
+    for probs, claim in zip(blind, (CLAIM, NO_EVIDENCE), strict=True):
         alone = said_of(t5, dialfact_claim_inputs(claim.history, claim.response))
-        np.testing.assert_allclose(found, alone, atol=1e-6)
+        np.testing.assert_allclose(probs, alone, atol=1e-6)
     (short,) = scores(t5, [CLAIM], form="dialfact", context=False)
     text = dialfact_inputs((), CLAIM.response, TITLES, EVIDENCE)
     np.testing.assert_allclose(short, said_of(t5, text), atol=1e-6)

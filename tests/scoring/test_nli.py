@@ -32,27 +32,27 @@ def values(scorer, documents=DOCUMENTS, responses=RESPONSES):
 @SAME_PIECES
 def test_nli_scores_are_transformers_probabilities(models):
     contradiction, _, entailment = np.array(FIXTURES["nli"]).T  # as the config orders them
-    found = values(load_scorer("nli_entailment", model=models["nli"]))
-    np.testing.assert_allclose(found, entailment, atol=1e-5)
-    found = values(load_scorer("nli_e_minus_c", model=models["nli"]))
-    np.testing.assert_allclose(found, entailment - contradiction, atol=1e-5)
+    results = values(load_scorer("nli_entailment", model=models["nli"]))
+    np.testing.assert_allclose(results, entailment, atol=1e-5)
+    results = values(load_scorer("nli_e_minus_c", model=models["nli"]))
+    np.testing.assert_allclose(results, entailment - contradiction, atol=1e-5)
 
 
 def test_the_critic_is_transformers_probability_of_faithful(models):
-    found = values(load_scorer("faith_critic", model=models["critic"]))
-    np.testing.assert_allclose(found, np.array(FIXTURES["critic"])[:, 1], atol=1e-5)
+    results = values(load_scorer("faith_critic", model=models["critic"]))
+    np.testing.assert_allclose(results, np.array(FIXTURES["critic"])[:, 1], atol=1e-5)
 
 
 def test_the_critics_call_is_its_most_probable_class(models):
-    found = values(load_scorer("faith_critic", model=models["critic"]))
+    results = values(load_scorer("faith_critic", model=models["critic"]))
     calls = values(load_scorer("faith_critic_call", model=models["critic"]))
-    assert calls == [float(value >= 0.5) for value in found]
+    assert calls == [float(value >= 0.5) for value in results]
     options = {"model": models["critic"], "faithful_label": "hallucination"}
     turned = values(load_scorer("faith_critic_call", **options))
     assert turned == [1 - call for call in calls]
     assert set(calls + turned) == {0.0, 1.0}
-    found = values(load_scorer("faith_critic", model=models["nli"], form="nli"))
-    assert found == values(load_scorer("nli_entailment", model=models["nli"]))
+    results = values(load_scorer("faith_critic", model=models["nli"], form="nli"))
+    assert results == values(load_scorer("nli_entailment", model=models["nli"]))
 
 
 @SAME_PIECES
@@ -74,8 +74,8 @@ def test_a_bart_classifies_by_its_decoder(tmp_path):
     rows = [encode(*pair).ids for pair in zip(DOCUMENTS, RESPONSES, strict=True)]
     logits = model.classify(pad_rows(rows, max(map(len, rows)), model.pad_id))
     expected = scipy.special.softmax(logits, axis=1) @ [-1, 0, 1]
-    found = values(load_scorer("nli_e_minus_c", model=folder))
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    results = values(load_scorer("nli_e_minus_c", model=folder))
+    np.testing.assert_allclose(results, expected, atol=1e-5)
     options = {"dropout_passes": 4, "dropout_rate": 0.1, "seed": 1, "max_length": 512}
     scorer = load_scorer("nli_e_minus_c", model=folder, **options)
     assert 1e-4 <= np.abs(values(scorer) - expected).max() <= 0.3
@@ -162,19 +162,19 @@ def test_only_the_premise_is_cut(models):
 def test_a_premise_of_the_dialogue(models, premise, history, text):
     scorer = load_scorer("nli_neutral", model=models["nli"], premise=premise)
     (score,) = scorer.score(["Tea is hot."], ["I like tea."], [history])
-    others = ["Tea is hot.", "Do you?", "I sail. At sea.", "At sea. I sail.", ""]
+    texts = ["Tea is hot.", "Do you?", "I sail. At sea.", "At sea. I sail.", ""]
     plain = load_scorer("nli_neutral", model=models["nli"])
-    expected = values(plain, others, ["I like tea."] * len(others))
-    assert score.value == pytest.approx(expected[others.index(text)], abs=1e-6)
+    expected = values(plain, texts, ["I like tea."] * len(texts))
+    assert score.value == pytest.approx(expected[texts.index(text)], abs=1e-6)
     # Each text has a probability of its own, so that only the right one agrees.
-    assert len({round(value, 6) for value in expected}) == len(others)
+    assert len({round(value, 6) for value in expected}) == len(texts)
 
 
 def test_an_empty_response_is_undefined(models):
     scorer = load_scorer("nli_entailment", model=models["nli"])
-    found = values(scorer, ["Tea.", "Tea."], ["", "Tea"])
-    assert math.isnan(found[0])
-    assert 0 < found[1] < 1
+    results = values(scorer, ["Tea.", "Tea."], ["", "Tea"])
+    assert math.isnan(results[0])
+    assert 0 < results[1] < 1
 
 
 def test_label_names():
@@ -197,8 +197,8 @@ def test_label_names():
 def test_the_faithful_class_has_a_name_or_a_number():
     names = ["Entailment", "Hallucination"]
     assert (faithful_class(names), faithful_class(names[::-1])) == (0, 1)
-    assert [faithful_class(names, given) for given in (0, 1, "1", "hallucination ")] == [0, 1, 1, 1]
-    assert [faithful_class(["same", "same"], given) for given in (0, 1)] == [0, 1]
+    assert [faithful_class(names, label) for label in (0, 1, "1", "hallucination ")] == [0, 1, 1, 1]
+    assert [faithful_class(["same", "same"], label) for label in (0, 1)] == [0, 1]
     assert faithful_class(["1", "0"], 0) == 1  # a name counts before a number
 
 

@@ -36,8 +36,8 @@ def mean_log_prob(folder, example, label):
     text = templates.npov_classifier_inputs(query, example.response, *sides)
     inputs = [*tokens.prefix_ids, *tokens.encode(text)]
     target = tokens.encode("{label: " + label + "}")
-    others = [tokens.encode("{label: " + other + "}") for other in ("YES", "NO", "FINE")]
-    first = next(i for i in range(99) if len({ids[i] for ids in others}) > 1)
+    labels = [tokens.encode("{label: " + word + "}") for word in ("YES", "NO", "FINE")]
+    first = next(i for i in range(99) if len({ids[i] for ids in labels}) > 1)
     last = len(target) - len(tokens.encode("}"))
     if opened.config.is_decoder_only:
         scores = opened.next_log_probs(padded(inputs + target, step=128))[0, len(inputs) - 1 :]
@@ -51,8 +51,8 @@ def mean_log_prob(folder, example, label):
 def test_the_softmax_of_two_labels(model, labels):
     options = {"no_error_label": labels[0], "error_label": labels[1]}
     for name in ("npov_hallucination", "npov_coverage"):
-        found = load_scorer(name, model=model, **options).score(EXAMPLES)
-        for example, score in zip(EXAMPLES, found, strict=True):
+        scores = load_scorer(name, model=model, **options).score(EXAMPLES)
+        for example, score in zip(EXAMPLES, scores, strict=True):
             fine, wrong = (mean_log_prob(model, example, label) for label in labels)
             assert score.value == pytest.approx(1 / (1 + np.exp(wrong - fine)), abs=1e-5)
             assert score.cut_tokens == 0
@@ -96,9 +96,9 @@ def test_the_labels_of_a_run_are_in_its_folder(model, tmp_path, caplog):
     assert warning.endswith("; train it for more steps")
     # An option comes first.
     options = tokenizer | {"no_error_label": "NO"}
-    chosen = load_scorer("npov_coverage", model=str(folder), **options).score(EXAMPLES)
+    run_scores = load_scorer("npov_coverage", model=str(folder), **options).score(EXAMPLES)
     both = load_scorer("npov_coverage", model=model, no_error_label="NO", error_label="YES")
-    assert [s.value for s in chosen] == [s.value for s in both.score(EXAMPLES)]
+    assert [s.value for s in run_scores] == [s.value for s in both.score(EXAMPLES)]
     assert any(message.endswith("error_label as it was trained") for message in caplog.messages)
 
 
@@ -131,8 +131,8 @@ def test_too_long_inputs_lose_the_ends_of_their_arguments(model):
     target = whole._reader.reserved_tokens
     assert (target > 0) == load_model(model).config.is_decoder_only
     limit = max(lengths) + target - 6
-    found = load_scorer("npov_coverage", model=model, max_length=limit).score(EXAMPLES)
-    for length, score in zip(lengths, found, strict=True):
+    scores = load_scorer("npov_coverage", model=model, max_length=limit).score(EXAMPLES)
+    for length, score in zip(lengths, scores, strict=True):
         over = max(0, length + target - limit)
         assert dict(score.cut) == ({"knowledge": over} if over else {})
 

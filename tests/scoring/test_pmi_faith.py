@@ -67,33 +67,33 @@ def test_the_difference_of_two_log_likelihoods(gpt2, name, options, given, witho
     [({}, "<wizard> Hi! <seeker> What is tea?"), ({"last_turns": 1}, "<seeker> What is tea?")],
 )
 def test_an_encoder_decoder_sees_the_dialogue_format(bart, options, turns):
-    given = sum_log_prob(bart, f"<knowledge> {TEXT} {turns}", "A leaf")
+    conditional = sum_log_prob(bart, f"<knowledge> {TEXT} {turns}", "A leaf")
     without = sum_log_prob(bart, turns, "A leaf")
-    found = load_scorer("pmi_faith_sum", model=bart, **options).score(EXAMPLES)[0].value
-    assert found == pytest.approx((given - without).sum(), abs=1e-3)
+    value = load_scorer("pmi_faith_sum", model=bart, **options).score(EXAMPLES)[0].value
+    assert value == pytest.approx((conditional - without).sum(), abs=1e-3)
 
 
 def test_words_have_the_same_scores_with_the_cue_scored_or_read(gpt2):
-    found = []
+    scores = []
     for score_cue in (True, False):
         (score,) = load_scorer("pmi_faith_sum", model=gpt2, score_cue=score_cue).score(EXAMPLES[:1])
-        found.append(score)
-    places = [(word.word, word.start, word.end) for word in found[0].words]
+        scores.append(score)
+    places = [(word.word, word.start, word.end) for word in scores[0].words]
     assert places == [("A", 0, 1), ("leaf", 2, 6)]
-    for scored, read in zip(found[0].words, found[1].words, strict=True):
+    for scored, read in zip(scores[0].words, scores[1].words, strict=True):
         assert scored.score == pytest.approx(read.score, abs=1e-4)
-    assert abs(found[0].value - found[1].value) > 1e-4  # the cue's own tokens
+    assert abs(scores[0].value - scores[1].value) > 1e-4  # the cue's own tokens
 
 
 def test_a_model_without_anything_to_read_begins_with_its_end_token(gpt2):
     options = {"cue_prompt": "", "model": gpt2}
-    found = load_scorer("pmi_faith_unconditional_sum", **options).score(EXAMPLES)[0].value
+    value = load_scorer("pmi_faith_unconditional_sum", **options).score(EXAMPLES)[0].value
     tokens, model = load_vocabulary(gpt2), load_model(gpt2)
     targets = tokens.encode(" A leaf.")
     row = padded([tokens.eos_id, *targets], step=96)
     without = model.next_log_probs(row)[0, : len(targets)].sum()
-    given = sum_log_prob(gpt2, "Document: Tea is a leaf. It grows.\n\n", " A leaf.").sum()
-    assert found == pytest.approx(given - without, abs=1e-4)
+    conditional = sum_log_prob(gpt2, "Document: Tea is a leaf. It grows.\n\n", " A leaf.").sum()
+    assert value == pytest.approx(conditional - without, abs=1e-4)
 
 
 def test_word_scores_add_up_to_the_sum(gpt2):
@@ -133,9 +133,9 @@ def test_what_is_too_long_loses_the_documents_end_in_one_term(gpt2):
         whole = len(tokens.encode("Document: " + "tea " * 40 + "\n\n" + history)) + len(targets)
         (score,) = scorer.score([long])
         assert dict(score.cut) == {"knowledge": whole - 72}
-        given = sum_log_prob(gpt2, tokens.decode(inputs), response)
+        conditional = sum_log_prob(gpt2, tokens.decode(inputs), response)
         without = sum_log_prob(gpt2, history, response)
-        assert score.value == pytest.approx((given - without).sum(), abs=1e-4)
+        assert score.value == pytest.approx((conditional - without).sum(), abs=1e-4)
 
 
 def test_a_response_as_long_as_all_loses_its_end(gpt2):

@@ -23,13 +23,13 @@ class Tagger:
     """Porto is an entity; Tea, Porto, I, the hills and my dog are noun chunks."""
 
     def tag(self, texts):
-        found = []
+        tagged = []
         for text in texts:
             chunks = [c for c in ("Tea", "Porto", "I", "the hills", "my dog") if c in text]
             places = [(c, text.index(c), text.index(c) + len(c)) for c in chunks]
             entities = tuple(Entity(*p, "GPE") for p in places if p[0] == "Porto")
-            found.append(TaggedText(text, (), entities, tuple(NounChunk(*p) for p in places)))
-        return found
+            tagged.append(TaggedText(text, (), entities, tuple(NounChunk(*p) for p in places)))
+        return tagged
 
 
 class Generator:
@@ -134,11 +134,11 @@ def test_f1_is_the_mean_over_the_first_valid_question_of_each_span():
     lengths = [len(q2.ANSWER.format(question=q, context=KNOWLEDGE)) % 3 for q in
                ("Where did tea come to?", "What came to Porto?", "Where is it drunk?")]  # fmt: skip
     assert score.cut["knowledge"] == max(lengths)
-    own = [len(text) % 3 for text in (*QUESTIONS, *asker.answer.model.asked) if RESPONSE in text]
-    assert score.cut["response"] == max(own)
-    asked = len(asker.answer.model.asked)
+    sizes = [len(text) % 3 for text in (*QUESTIONS, *asker.answer.model.asked) if RESPONSE in text]
+    assert score.cut["response"] == max(sizes)
+    count = len(asker.answer.model.asked)
     assert scorer.score([KNOWLEDGE], [RESPONSE]) == [score]
-    assert len(asker.answer.model.asked) == asked  # remembered
+    assert len(asker.answer.model.asked) == count  # remembered
     # As q-squared's code searches for questions.
     assert asker.ask.searches == [{"no_repeat_ngram": 3, "early_stopping": True}]
     assert asker.answer.model.searches == [{}] * len(asker.answer.model.searches)
@@ -147,15 +147,15 @@ def test_f1_is_the_mean_over_the_first_valid_question_of_each_span():
 def test_personal_questions_may_stay():
     scorer, asker = scorer_of("q2_f1_no_fallback", personal=True)
     scorer.score([KNOWLEDGE], [RESPONSE])
-    asked = q2.ANSWER.format(question="Where do I drink it?", context=KNOWLEDGE)
-    assert asked in asker.answer.model.asked  # it is the first valid one of the hills then
+    prompt = q2.ANSWER.format(question="Where do I drink it?", context=KNOWLEDGE)
+    assert prompt in asker.answer.model.asked  # it is the first valid one of the hills then
 
 
 @pytest.mark.parametrize(("label", "value"), [(1, 1.0), (0, 0.0), (2, 2 / 3)])
 def test_inference_decides_on_differing_answers(label, value):
-    asked = ("Where is it drunk? the high hills.", "Where is it drunk? the hills.")
+    pair = ("Where is it drunk? the high hills.", "Where is it drunk? the hills.")
     towns = ("Where did tea come to? Lisbon.", "Where did tea come to? Porto.")
-    scorer, _ = scorer_of("q2_nli", Classifier({asked: label, towns: 0}))
+    scorer, _ = scorer_of("q2_nli", Classifier({pair: label, towns: 0}))
     (score,) = scorer.score([KNOWLEDGE], [RESPONSE])
     assert score.value == pytest.approx((0 + 0 + value) / 3)
 
@@ -176,15 +176,15 @@ def test_without_a_valid_question_inference_judges_the_whole(name, label, value)
 def test_both_forms_are_of_the_same_rows():
     """One with valid questions, one without, and an empty one, which has no score in either."""
     rows = ([KNOWLEDGE] * 3, [RESPONSE, "Nothing of the kind.", " "])
-    found = {}
+    values = {}
     for name in ("q2_f1", "q2_nli", "q2_f1_no_fallback"):
         inference = None if name == "q2_f1_no_fallback" else Classifier()
         scores = scorer_of(name, inference)[0].score(*rows)
-        found[name] = [score.value for score in scores]
+        values[name] = [score.value for score in scores]
     f1 = (0 + 0 + 2 / 3) / 3
-    np.testing.assert_allclose(found["q2_f1"], [f1, 0.5, math.nan])
-    np.testing.assert_allclose(found["q2_nli"], [f1, 0.5, math.nan])
-    np.testing.assert_allclose(found["q2_f1_no_fallback"], [f1, math.nan, math.nan])
+    np.testing.assert_allclose(values["q2_f1"], [f1, 0.5, math.nan])
+    np.testing.assert_allclose(values["q2_nli"], [f1, 0.5, math.nan])
+    np.testing.assert_allclose(values["q2_f1_no_fallback"], [f1, math.nan, math.nan])
 
 
 @pytest.fixture(scope="module")
@@ -193,11 +193,11 @@ def generator():
 
 
 def test_beams_come_best_first(generator):
-    ((first, *others),), _ = generator([Prompt("copy: Tea is a leaf.")], num_beams=3)
+    ((first, *rest),), _ = generator([Prompt("copy: Tea is a leaf.")], num_beams=3)
     # What the search is asked for besides reaches it.
     with pytest.raises(ConfigError, match=r"no_repeat_ngram: expected .*, got -1"):
         generator([Prompt("copy: Tea is a leaf.")], num_beams=3, no_repeat_ngram=-1)
-    assert len({first, *others}) == 3
+    assert len({first, *rest}) == 3
     assert "Tea is a leaf" in first
 
 
@@ -247,9 +247,9 @@ def test_a_reader_of_spans_answers_too(tmp_path, monkeypatch):
 
 def test_all_that_is_wrong_with_the_models_is_said_at_once(tmp_path):
     wrong = {"model": tmp_path / "ask", "answer_model": tmp_path / "answer", "nli_model": "nowhere"}
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         load_scorer("q2_f1", tagger="x", **{name: str(path) for name, path in wrong.items()})
-    parts = str(told.value).split(" And: ")
+    parts = str(caught.value).split(" And: ")
     assert [str(path) in part for path, part in zip(wrong.values(), parts[1:], strict=True)] == [
         True
     ] * 3

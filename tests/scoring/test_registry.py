@@ -104,8 +104,8 @@ def test_options_that_scorers_share_are_listed_after_their_own():
     shared += ["label_words", "dropout_passes", "seed", "dropout_rate"]
     assert scorer_options("nli_entailment") == ["model", "labels", "premise", *shared]
     assert scorer_options("faith_critic") == ["model", "faithful_label", "form", *shared]
-    own = ["keep_short", "use_contradiction"]
-    assert scorer_options("summac_zs") == ["model", "labels", *own, *shared]
+    own_options = ["keep_short", "use_contradiction"]
+    assert scorer_options("summac_zs") == ["model", "labels", *own_options, *shared]
     assert scorer_options("q2_baseline_bleu") == []
 
 

@@ -58,8 +58,8 @@ def test_a_score_keeps_its_words_and_says_why_it_is_undefined():
     words = (WordScore("Yes.", 0, 4, 0.5),)
     assert define(lambda example: Score(0.5, words)).score(["Tea."], ["Yes."])[0].words == words
     for reason, expected in (("no words", "no words"), ("", "the scorer returned NaN")):
-        given = Score(math.nan, undefined=reason)
-        score = define(lambda example, given=given: given).score(["Tea."], ["Yes."])[0]
+        outcome = Score(math.nan, undefined=reason)
+        score = define(lambda example, outcome=outcome: outcome).score(["Tea."], ["Yes."])[0]
         assert (math.isnan(score.value), score.undefined) == (True, expected)
 
 
@@ -150,11 +150,11 @@ def test_commands_take_a_file(command, tmp_path, monkeypatch):
     (tmp_path / "my_vowels.py").write_text(MODULE)
     rows = [{"id": f"r{n}", "grounding": "Tea.", "response": text} for n, text in enumerate("aeb")]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    given = ("--scorers=vowels", "--input=rows.jsonl", "--output=s.jsonl")
-    assert "There is no scorer 'vowels'" in command.refuses("score", *given)
-    command.succeeds("score", *given, "--scorer-module=my_vowels.py")
+    options = ("--scorers=vowels", "--input=rows.jsonl", "--output=s.jsonl")
+    assert "There is no scorer 'vowels'" in command.refuses("score", *options)
+    command.succeeds("score", *options, "--scorer-module=my_vowels.py")
     scored = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
     assert [row["scores"]["vowels"] for row in scored] == [1, 1, 0]
     assert "Share of vowels." in command.succeeds("scorers", "--scorer-module=my_vowels.py")
-    told = command.refuses("scorers", "--scorer-module=missing.py")
-    assert "--scorer-module = 'missing.py': there is no such file." in told
+    error = command.refuses("scorers", "--scorer-module=missing.py")
+    assert "--scorer-module = 'missing.py': there is no such file." in error

@@ -97,8 +97,8 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "model", "options", "message"), CASES)
 def test_wrong_options(models, gpt2, name, model, options, message):
-    given = {"model": (models | {"gpt2": gpt2})[model]} if model else {}
+    scorer_options = {"model": (models | {"gpt2": gpt2})[model]} if model else {}
     with pytest.raises(FaithJaxError) as error:
-        load_scorer(name, **given, **options)
+        load_scorer(name, **scorer_options, **options)
     assert message in str(error.value)
     assert "\n" not in str(error.value)

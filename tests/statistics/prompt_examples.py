@@ -41,7 +41,7 @@ def healthy_prompt(vectors=VECTORS, start=START, gradient_norms=None, embedding=
 
 
 def healthy_run(name="runs/a", prompt=None, losses=(3.0, 2.0, 1.9), **changes):
-    given = {
+    fields = {
         "name": name,
         "step": 80,
         "initializer": "sampled_vocabulary",
@@ -52,4 +52,4 @@ def healthy_run(name="runs/a", prompt=None, losses=(3.0, 2.0, 1.9), **changes):
         "validation_loss": curve(losses, STEPS[: len(losses)]),
         "notes": (),
     }
-    return RunHealth(**given | changes)
+    return RunHealth(**fields | changes)

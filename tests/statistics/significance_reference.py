@@ -27,13 +27,13 @@ def delong_covariance(scores, labels):
 
 def area_difference(first, second, labels):
     """The difference, its standard error, and Brunner & Munzel's (2000) degrees of freedom."""
-    apart = wins(first, labels) - wins(second, labels)
-    positives, negatives = apart.shape
-    of_positives = np.var(apart.mean(axis=1), ddof=1) / positives
-    of_negatives = np.var(apart.mean(axis=0), ddof=1) / negatives
+    difference = wins(first, labels) - wins(second, labels)
+    positives, negatives = difference.shape
+    of_positives = np.var(difference.mean(axis=1), ddof=1) / positives
+    of_negatives = np.var(difference.mean(axis=0), ddof=1) / negatives
     variance = of_positives + of_negatives
     spread = of_positives**2 / (positives - 1) + of_negatives**2 / (negatives - 1)
-    return apart.mean(), math.sqrt(variance), variance**2 / spread
+    return difference.mean(), math.sqrt(variance), variance**2 / spread
 
 
 def wilson(share, error, degrees, confidence=0.95):
@@ -73,12 +73,12 @@ def hanley_mcneil_p(first, second, labels):
 def exchanged_differences(first, second, labels, rounds, seed):
     """The difference of the AUCs, and the differences after random exchanges of rows' ranks."""
     ranks = stats.rankdata(first), stats.rankdata(second)
-    generator, found = np.random.default_rng(seed), []
+    generator, differences = np.random.default_rng(seed), []
     for _ in range(rounds):
         swap = generator.random(len(labels)) < 0.5
-        own, other = np.where(swap, ranks[::-1], ranks)
-        found.append(area(own, labels) - area(other, labels))
-    return area(first, labels) - area(second, labels), np.array(found)
+        left, right = np.where(swap, ranks[::-1], ranks)
+        differences.append(area(left, labels) - area(right, labels))
+    return area(first, labels) - area(second, labels), np.array(differences)
 
 
 def randomization_p(parts):

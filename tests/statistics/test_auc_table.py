@@ -78,11 +78,11 @@ def test_p_values_and_intervals_of_t_are_one_procedure():
         value, error, degrees = reference.area_difference(
             q.scores[scorer], q.scores["base"], q.labels
         )
-        found = table.cells[scorer]["one"].compared["base"]
-        assert found.difference == pytest.approx(value)
-        assert found.p_value == pytest.approx(2 * stats.t.sf(abs(value) / error, degrees))
+        compared = table.cells[scorer]["one"].compared["base"]
+        assert compared.difference == pytest.approx(value)
+        assert compared.p_value == pytest.approx(2 * stats.t.sf(abs(value) / error, degrees))
         half = stats.t.ppf(0.975, degrees) * error
-        assert found.interval == pytest.approx((value - half, value + half))
+        assert compared.interval == pytest.approx((value - half, value + half))
     # The average of two corpora: variances add, degrees are Welch's.
     parts = []
     for whole in CORPORA.values():
@@ -95,9 +95,9 @@ def test_p_values_and_intervals_of_t_are_one_procedure():
         v**2 / d for v, (*_, d) in zip(variances, parts, strict=True)
     )
     value = np.mean([difference for difference, *_ in parts])
-    found = table.average["good"].compared["base"]
+    compared = table.average["good"].compared["base"]
     expected = 2 * stats.t.sf(value / math.sqrt(sum(variances)), degrees)
-    assert (found.difference, found.p_value) == pytest.approx((value, expected))
+    assert (compared.difference, compared.p_value) == pytest.approx((value, expected))
 
 
 def test_a_corpus_with_one_class_is_said_so_and_not_averaged():
@@ -125,8 +125,8 @@ def test_averages_are_compared_by_exchanges_within_each_corpus():
                 pair = part.scores[scorer], part.scores["base"], part.labels
                 parts.append(reference.exchanged_differences(*pair, 200, (5, number)))
             p_values.append(reference.randomization_p(parts))
-        found = [p_value(table.average[s]) for s in ("good", "chance")]
-        np.testing.assert_allclose(found, multipletests(p_values, method="holm")[1])
+        p_by_scorer = [p_value(table.average[s]) for s in ("good", "chance")]
+        np.testing.assert_allclose(p_by_scorer, multipletests(p_values, method="holm")[1])
         assert [better(cell) for cell in table.average.values()] == [True, None, False]
 
 
@@ -181,12 +181,12 @@ def test_bad_options(options, message):
 
 
 def test_corpora_with_other_scorers():
-    other = Corpus("o", ("1",), np.ones(1), {"good": np.ones(1)})
+    other_corpus = Corpus("o", ("1",), np.ones(1), {"good": np.ones(1)})
     with pytest.raises(
         ValueError, match="corpus 'o' has scores of good, but 'one' of good, base"
-    ) as found:
-        auc_table({"one": CORPORA["one"], "o": other})
-    assert 'by "corpus": "one" in each' in str(found.value)
+    ) as caught:
+        auc_table({"one": CORPORA["one"], "o": other_corpus})
+    assert 'by "corpus": "one" in each' in str(caught.value)
 
 
 TESTED = {"t5": ("base", "all"), "base": ("base", "all"), "gone": ("all",)}
@@ -264,16 +264,16 @@ def test_the_best_scorer_is_tested_against_each_other_one():
             p_values.append(2 * stats.t.sf(abs(value) / error, degrees))
         # The best is chosen by the same rows, so that all pairs count.
         corrected = multipletests(p_values, method="holm")[1]
-        found = [best.others[name] for name in ("base", "chance")]
-        assert [it.p_value for it in found] == pytest.approx(p_values[:2])
-        assert [it.corrected for it in found] == pytest.approx(corrected[:2])
+        tests = [best.others[name] for name in ("base", "chance")]
+        assert [test.p_value for test in tests] == pytest.approx(p_values[:2])
+        assert [test.corrected for test in tests] == pytest.approx(corrected[:2])
     text = auc_rows(table).notes[0]
     area = 100 * table.cells["good"]["one"].auc
     expected = f"one: Verdict: good has the largest AUC ({area:.1f}): better than base (p < 0.001) "
     expected += "and chance (p < 0.001); corrected over 3 pairs of scorers; 120 rows."
     assert text == expected
     assert [row[:3] for row in best_rows(table).rows] == [
-        (column, "good", other) for column in (*CORPORA, "average") for other in ("base", "chance")
+        (column, "good", rival) for column in (*CORPORA, "average") for rival in ("base", "chance")
     ]
 
 
@@ -327,12 +327,12 @@ def test_scorers_that_are_silent_on_other_rows_are_compared_where_both_speak():
     silent = np.where(wrong, math.nan, twin)
     corpus = Corpus("c", tuple(map(str, range(60))), labels, {"twin": twin, "silent": silent})
     table = auc_table({"c": corpus}, "twin")
-    found = table.cells["silent"]["c"].compared["twin"]
-    assert (found.difference, found.p_value) == (0, 1)
+    comparison = table.cells["silent"]["c"].compared["twin"]
+    assert (comparison.difference, comparison.p_value) == (0, 1)
     assert (table.rows["c"], table.left_out["c"]) == (60 - wrong.sum(), wrong.sum())
     share = 100 * wrong.mean()
-    apart = stats.ttest_1samp(100.0 * wrong, 0)
-    low, high = apart.confidence_interval()
+    t_test = stats.ttest_1samp(100.0 * wrong, 0)
+    low, high = t_test.confidence_interval()
     expected = f"+{share:.1f}* (+{low:.1f} to +{high:.1f}), p < 0.001"
     assert table.missing_shares["silent \u2212 twin: undefined, %"]["c"] == expected
     assert (

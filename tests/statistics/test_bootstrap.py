@@ -62,11 +62,11 @@ def test_areas_are_those_of_the_rows_drawn(seed, clustered):
     scores = np.round(generator.normal(size=(2, 12)), 1)
     clusters = generator.integers(0, 5, 12).tolist() if clustered else None
     counts = drawn(12, 7, seed, clusters)
-    found = auc.auc_of_weights(scores, labels)(counts.T)
+    areas = auc.auc_of_weights(scores, labels)(counts.T)
     for number, column in enumerate(counts.T):
         rows = np.repeat(np.arange(12), column)
         expected = [roc_auc(row[rows], labels[rows]) for row in scores]
-        np.testing.assert_allclose(found[:, number], expected)
+        np.testing.assert_allclose(areas[:, number], expected)
 
 
 def test_intervals_are_percentiles():

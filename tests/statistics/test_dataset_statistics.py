@@ -121,10 +121,10 @@ def test_closed_form():
     texts = ["a a", "a b", "a a", "a c", "a a", "a b"]
     rows = {(r.bigram, r.label): r for r in lexical_bias(texts, list("xxyyyy"))}
     # Six occurrences: "a a" 3, "a b" 2, "a c" 1; label x 2, label y 4.
-    found = rows["a b", "y"]
-    assert (found.occurrences, found.probability) == (1, 0.5)
+    figures = rows["a b", "y"]
+    assert (figures.occurrences, figures.probability) == (1, 0.5)
     expected = 1 / 6 * math.log(0.5 / (4 / 6))
-    assert found.local_mutual_information == pytest.approx(expected)
+    assert figures.local_mutual_information == pytest.approx(expected)
     assert rows["a c", "y"].local_mutual_information == pytest.approx(1 / 6 * math.log(1 / (4 / 6)))
     total = sum(row.local_mutual_information for row in rows.values())
     assert total == pytest.approx(mutual_information())

@@ -41,20 +41,20 @@ def test_balanced_accuracy_is_sklearns_and_its_error_leaves_out_units():
 def test_a_class_that_is_missing_or_in_one_unit():
     assert math.isnan(detection.balanced_accuracy([1, 1], [1, 0], np.arange(2)).value)
     # Without unit 0 there is no unfaithful row: a value, but no error.
-    one = detection.balanced_accuracy([0, 1, 1], [0, 1, 0], np.array([0, 1, 2]))
-    assert (one.value, math.isnan(one.error)) == (0.75, True)
-    assert math.isnan(one.interval()[0])
+    estimate = detection.balanced_accuracy([0, 1, 1], [0, 1, 0], np.array([0, 1, 2]))
+    assert (estimate.value, math.isnan(estimate.error)) == (0.75, True)
+    assert math.isnan(estimate.interval()[0])
 
 
 def test_a_difference_is_paired_by_unit():
-    others = np.array([1, 1, 0, 0, 1, 0, 1, 0, 1, 1], bool)
-    estimate = detection.balanced_accuracy_difference(LABELS, CALLS, others, UNITS)
-    both = [metrics.balanced_accuracy_score(LABELS, calls) for calls in (CALLS, others)]
+    other_calls = np.array([1, 1, 0, 0, 1, 0, 1, 0, 1, 1], bool)
+    estimate = detection.balanced_accuracy_difference(LABELS, CALLS, other_calls, UNITS)
+    both = [metrics.balanced_accuracy_score(LABELS, calls) for calls in (CALLS, other_calls)]
     assert estimate.value == pytest.approx(both[0] - both[1])
     expected = jackknife_error(
         lambda rows: (
             metrics.balanced_accuracy_score(LABELS[rows], CALLS[rows])
-            - metrics.balanced_accuracy_score(LABELS[rows], others[rows])
+            - metrics.balanced_accuracy_score(LABELS[rows], other_calls[rows])
         ),
         UNITS,
     )
@@ -67,8 +67,8 @@ def test_a_class_of_three_rows_is_not_known_for_certain():
     """One of 40 faithful rows is missed, and all three unfaithful rows are found."""
     labels = np.array([1] * 40 + [0] * 3)
     calls = (labels == 1) & (np.arange(43) > 0)
-    one = detection.balanced_accuracy(labels, calls, np.arange(43))
-    low, _ = one.interval(0.95, (0.0, 1.0))
+    estimate = detection.balanced_accuracy(labels, calls, np.arange(43))
+    low, _ = estimate.interval(0.95, (0.0, 1.0))
     assert low < 0.75  # of 3 rows that are found, fewer than half might be
     always = np.ones(43, bool)
     difference = detection.balanced_accuracy_difference(labels, calls, always, np.arange(43))
@@ -114,17 +114,17 @@ def test_precision_recall_and_f1_are_sklearns():
 )
 def test_the_best_threshold_is_that_of_a_search(rows):
     scores, labels = map(np.array, zip(*rows, strict=True))
-    found = detection.best_balanced_threshold(scores, labels)
+    threshold = detection.best_balanced_threshold(scores, labels)
     defined = ~np.isnan(scores)
     if len(set(labels[defined])) < 2:
-        assert math.isnan(found)
+        assert math.isnan(threshold)
         return
     by_threshold = {
         cut: metrics.balanced_accuracy_score(labels[defined], scores[defined] >= cut)
         for cut in sorted(set(scores[defined]))
     }
     best = max(by_threshold.values())
-    assert found == max(cut for cut, value in by_threshold.items() if value > best - 1e-9)
+    assert threshold == max(cut for cut, value in by_threshold.items() if value > best - 1e-9)
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=5)

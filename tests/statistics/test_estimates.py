@@ -23,11 +23,11 @@ def of_mean(values):
 
 def test_the_jackknife_of_a_mean_is_its_standard_error():
     values = np.random.default_rng(0).normal(0.4, 1, 12)
-    found = of_mean(values)
+    mean = of_mean(values)
     expected = stats.ttest_1samp(values, 0)
-    assert (found.error, found.degrees, found.units) == (pytest.approx(stats.sem(values)), 11, 12)
-    assert found.p_value() == pytest.approx(expected.pvalue)
-    assert found.interval(0.9) == pytest.approx(tuple(expected.confidence_interval(0.9)))
+    assert (mean.error, mean.degrees, mean.units) == (pytest.approx(stats.sem(values)), 11, 12)
+    assert mean.p_value() == pytest.approx(expected.pvalue)
+    assert mean.interval(0.9) == pytest.approx(tuple(expected.confidence_interval(0.9)))
 
 
 def test_units_of_unequal_size_have_fewer_degrees():
@@ -41,20 +41,20 @@ def test_units_of_unequal_size_have_fewer_degrees():
 def test_the_interval_leaves_out_0_where_the_p_value_is_small():
     generator = np.random.default_rng(1)
     for _ in range(200):
-        found = of_mean(generator.normal(0.5, 1, 15))
-        low, high = found.interval()
-        assert (found.p_value() < 0.05) == (low > 0 or high < 0)
+        mean = of_mean(generator.normal(0.5, 1, 15))
+        low, high = mean.interval()
+        assert (mean.p_value() < 0.05) == (low > 0 or high < 0)
 
 
 @pytest.mark.parametrize(("hits", "rows"), [(0, 20), (3, 20), (20, 20), (50, 60)])
 def test_shares_have_wilsons_interval(hits, rows):
-    found = of_mean(np.repeat([1.0, 0.0], [hits, rows - hits])).interval(0.95, (0.0, 1.0))
+    interval = of_mean(np.repeat([1.0, 0.0], [hits, rows - hits])).interval(0.95, (0.0, 1.0))
     quantile = stats.t.ppf(0.975, rows - 1)
     # The error divides by one row less; at the ends there is none, and all rows count.
     counted = rows - 1 if 0 < hits < rows else rows
     level = 2 * stats.norm.sf(quantile)
     expected = proportion_confint(counted * hits / rows, counted, level, "wilson")
-    assert found == pytest.approx(expected, abs=1e-9)
+    assert interval == pytest.approx(expected, abs=1e-9)
     scaled = of_mean(np.repeat([3.0, 1.0], [hits, rows - hits])).interval(0.95, (1.0, 3.0))
     assert scaled == pytest.approx([1 + 2 * end for end in expected], abs=1e-9)
 
@@ -69,19 +69,19 @@ def test_what_does_not_vary_has_no_interval():
 
 
 def test_one_unit_has_nothing():
-    found = jackknife(0.7, [math.nan], [9])
-    assert (found.value, found.units) == (0.7, 1)
-    assert all(map(math.isnan, (*found.interval(), found.p_value(), found.error)))
+    estimate = jackknife(0.7, [math.nan], [9])
+    assert (estimate.value, estimate.units) == (0.7, 1)
+    assert all(map(math.isnan, (*estimate.interval(), estimate.p_value(), estimate.error)))
 
 
 def test_means_of_estimates_are_welchs():
     first, second = np.random.default_rng(2).normal(size=(2, 12))
     second = 3 * second[:7]
-    found = mean_estimate([of_mean(first), of_mean(-second)])
+    estimate = mean_estimate([of_mean(first), of_mean(-second)])
     expected = stats.ttest_ind(first, second, equal_var=False)
-    assert 2 * found.value == pytest.approx(first.mean() - second.mean())
-    assert found.p_value() == pytest.approx(expected.pvalue)
-    assert found.degrees == pytest.approx(expected.df)
+    assert 2 * estimate.value == pytest.approx(first.mean() - second.mean())
+    assert estimate.p_value() == pytest.approx(expected.pvalue)
+    assert estimate.degrees == pytest.approx(expected.df)
 
 
 def test_as_many_units_as_settle_a_difference_have_the_power():
@@ -119,5 +119,5 @@ def test_intervals_of_differences_end_with_the_scale():
     assert estimate.difference_interval(bounds=(2.0, 3.0)) == (-1, 1)
     assert estimate.difference_interval() == (low, high)
     assert estimate.difference_interval(0.01, (0.0, 1.0)) == estimate.interval(0.01)
-    alike = jackknife(0.5, [0.5, 0.5, 0.5], [1, 1, 1])
-    assert all(math.isnan(end) for end in alike.difference_interval(bounds=(0.0, 1.0)))
+    constant = jackknife(0.5, [0.5, 0.5, 0.5], [1, 1, 1])
+    assert all(math.isnan(end) for end in constant.difference_interval(bounds=(0.0, 1.0)))

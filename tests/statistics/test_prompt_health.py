@@ -32,29 +32,29 @@ from tests.statistics.prompt_examples import (
 
 
 def test_movement_by_hand():
-    found = movement(
+    moved = movement(
         np.array([[3.0, 4.0], [0.0, 1.0], [2.0, 0.0]]),
         np.array([[3.0, 3.0], [1.0, 0.0], [0.0, 0.0]]),
     )
-    np.testing.assert_allclose(found.distance, [1, 2**0.5, 2])
-    np.testing.assert_allclose(found.relative, [1 / 18**0.5, 2**0.5, np.nan])
-    np.testing.assert_allclose(found.cosine, [21 / (5 * 18**0.5), 0, np.nan], atol=1e-15)
+    np.testing.assert_allclose(moved.distance, [1, 2**0.5, 2])
+    np.testing.assert_allclose(moved.relative, [1 / 18**0.5, 2**0.5, np.nan])
+    np.testing.assert_allclose(moved.cosine, [21 / (5 * 18**0.5), 0, np.nan], atol=1e-15)
 
 
 def test_a_prompt_that_did_not_move_has_cosine_1():
     start = np.random.default_rng(0).normal(size=(4, 7))
-    found = movement(start, start)
-    assert not found.distance.any()
-    np.testing.assert_allclose(found.cosine, 1)
+    moved = movement(start, start)
+    assert not moved.distance.any()
+    np.testing.assert_allclose(moved.cosine, 1)
 
 
 def test_norms_are_ranked_among_the_vocabularys():
     table = np.diag([1.0, 2.0, 3.0, 4.0])
-    found = vocabulary_norms(np.array([[2.0, 0, 0, 0], [0, 9, 0, 0], [0.5, 0, 0, 0]]), table)
-    assert found.ranks.tolist() == [0.5, 1, 0]
-    assert found.quantiles[0.0] == 1
-    assert found.quantiles[0.5] == 2.5
-    assert found.quantiles[1.0] == 4
+    norms = vocabulary_norms(np.array([[2.0, 0, 0, 0], [0, 9, 0, 0], [0.5, 0, 0, 0]]), table)
+    assert norms.ranks.tolist() == [0.5, 1, 0]
+    assert norms.quantiles[0.0] == 1
+    assert norms.quantiles[0.5] == 2.5
+    assert norms.quantiles[1.0] == 4
 
 
 def test_nearest_by_hand():
@@ -76,7 +76,7 @@ def test_nearest_is_that_of_a_plain_loop_whatever_the_parts(seed, part):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prompt_health, "_ROWS", part)
         ids, distances = nearest_by_distance(vectors, table, 5)
-        cosine_ids, found = nearest_by_cosine(vectors, table, 5)
+        cosine_ids, cosines = nearest_by_cosine(vectors, table, 5)
     wide = table.astype(np.float64)
     for i, vector in enumerate(vectors):
         way = np.array([np.linalg.norm(row - vector) for row in wide])
@@ -86,7 +86,7 @@ def test_nearest_is_that_of_a_plain_loop_whatever_the_parts(seed, part):
             [row @ vector / np.linalg.norm(row) / np.linalg.norm(vector) for row in wide]
         )
         assert cosine_ids[i].tolist() == np.argsort(-same)[:5].tolist()
-        np.testing.assert_allclose(found[i], -np.sort(-same)[:5])
+        np.testing.assert_allclose(cosines[i], -np.sort(-same)[:5])
 
 
 def test_losses_of_a_run():
@@ -99,8 +99,8 @@ def test_losses_of_a_run():
 
 
 def test_spread_leaves_out_what_is_undefined():
-    found = spread([2.0, np.nan, 4.0, 6.0])
-    assert found == (3, 4.0, 2.0, 6.0, 2.0)
+    summary = spread([2.0, np.nan, 4.0, 6.0])
+    assert summary == (3, 4.0, 2.0, 6.0, 2.0)
     assert np.isnan(spread([1.0]).deviation)
     nothing = spread([np.nan])
     assert nothing.runs == 0
@@ -113,10 +113,10 @@ def test_runs_are_grouped_by_their_start():
         healthy_run("b", losses=(3.0,)),
         healthy_run("c", losses=(9.0,), initializer="uniform"),
     ]
-    found = by_initializer(runs)
-    assert list(found) == ["sampled_vocabulary", "uniform"]
-    assert found["sampled_vocabulary"][:4] == (2, 2.0, 1.0, 3.0)
-    assert found["uniform"].runs == 1
+    groups = by_initializer(runs)
+    assert list(groups) == ["sampled_vocabulary", "uniform"]
+    assert groups["sampled_vocabulary"][:4] == (2, 2.0, 1.0, 3.0)
+    assert groups["uniform"].runs == 1
 
 
 def test_matching_undoes_another_order():
@@ -132,8 +132,8 @@ def test_matching_is_the_best_of_all_and_takes_other_lengths():
     unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (first, second)]
     table = unit[0] @ unit[1].T
     best = max(
-        sum(table[i, j] for i, j in enumerate(chosen))
-        for chosen in itertools.permutations(range(5), 3)
+        sum(table[i, j] for i, j in enumerate(assignment))
+        for assignment in itertools.permutations(range(5), 3)
     )
     np.testing.assert_allclose(sum(matching(first, second)[1]), best)
     np.testing.assert_allclose(sum(matching(second, first)[1]), best)
@@ -147,13 +147,13 @@ def test_pairs_are_of_runs_of_one_base():
         healthy_run("d", base=""),
         healthy_run("e", prompt=healthy_prompt(START, start=None)),
     ]
-    found = pairs(runs)
-    assert [(p.first, p.second) for p in found] == [("a", "b"), ("a", "e"), ("b", "e")]
-    np.testing.assert_allclose(found[0].mean, 1)
-    assert found[0].matches == (2, 1, 0)
-    np.testing.assert_allclose(found[0].start_cosine, 1)
-    assert np.isnan(found[1].start_cosine)
-    np.testing.assert_allclose(found[1].mean, 1 / 1.25**0.5)
+    run_pairs = pairs(runs)
+    assert [(p.first, p.second) for p in run_pairs] == [("a", "b"), ("a", "e"), ("b", "e")]
+    np.testing.assert_allclose(run_pairs[0].mean, 1)
+    assert run_pairs[0].matches == (2, 1, 0)
+    np.testing.assert_allclose(run_pairs[0].start_cosine, 1)
+    assert np.isnan(run_pairs[1].start_cosine)
+    np.testing.assert_allclose(run_pairs[1].mean, 1 / 1.25**0.5)
 
 
 ONES = np.ones((len(STEPS), 3))
@@ -171,9 +171,9 @@ def test_nothing_is_said_of_what_is_healthy():
 
 
 def changed(place, value):
-    found = ONES.copy()
-    found[place] = value
-    return found
+    vectors = ONES.copy()
+    vectors[place] = value
+    return vectors
 
 
 @pytest.mark.parametrize(

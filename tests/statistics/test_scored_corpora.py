@@ -113,9 +113,9 @@ def test_texts_that_only_one_file_has_are_no_difference():
     bare = [{**r, "generated_text": None} for r in FIRST]
     corpus = read_corpora({"f": bare, "s": SECOND})["c"]
     assert corpus.responses == ("text 1", "text 2", "text 3")
-    other = [{**r, "generated_text": "another"} for r in SECOND]
+    other_texts = [{**r, "generated_text": "another"} for r in SECOND]
     with pytest.raises(InputError, match="different responses of 'c', row '1'; compare"):
-        read_corpora({"f": FIRST, "s": other})
+        read_corpora({"f": FIRST, "s": other_texts})
 
 
 def test_only_what_is_asked_for_is_kept():
@@ -132,25 +132,25 @@ def test_only_what_is_asked_for_is_kept():
     assert (corpus.responses, corpus.groundings, corpus.words) == ((), (), {})
     # The first row that lacks the field keeps the others, which its error names.
     assert corpus.fields == ({"source": "x"}, {"turn": "4"}, {})
-    for one in (whole, corpus):
+    for loaded in (whole, corpus):
         with pytest.raises(InputError, match=r"row '2' has no field 'source'; it has: turn\."):
-            one.field("source")
+            loaded.field("source")
     np.testing.assert_array_equal(corpus.scores["a"], whole.scores["a"])
     assert read_corpora({"f": rows}, only_fields())["c"].fields == ()
 
 
 @pytest.mark.parametrize("what", ["generated_text", "grounding"])
 def test_other_texts_are_found_where_no_text_is_kept(what):
-    given = [{**r, "grounding": ["g"]} for r in FIRST]
+    first_rows = [{**r, "grounding": ["g"]} for r in FIRST]
     same = [{**r, "grounding": ["g"]} for r in SECOND]
-    other = [{**r, what: ["other"] if what == "grounding" else ""} for r in same]
-    found = read_corpora({"f": given, "s": same, "bare": _named(FIRST, "d")}, only_fields())
-    assert list(found["c"].scores) == ["a", "b", "d"]
+    changed = [{**r, what: ["other"] if what == "grounding" else ""} for r in same]
+    corpora = read_corpora({"f": first_rows, "s": same, "bare": _named(FIRST, "d")}, only_fields())
+    assert list(corpora["c"].scores) == ["a", "b", "d"]
     with pytest.raises(InputError, match=r"f and s have different .* of 'c', row '1'; compare"):
-        read_corpora({"f": given, "s": other}, only_fields())
+        read_corpora({"f": first_rows, "s": changed}, only_fields())
     bare = [{**r, "generated_text": None} for r in _named(FIRST, "d")]
     with pytest.raises(InputError, match="have different"):
-        read_corpora({"f": given, "bare": bare, "s": other}, only_fields())
+        read_corpora({"f": first_rows, "bare": bare, "s": changed}, only_fields())
 
 
 def _named(rows, scorer):
@@ -160,10 +160,10 @@ def _named(rows, scorer):
 def test_texts_that_are_not_kept_take_no_memory():
     def peak(count):
         rows = (row(str(i), {"a": 0.5}, source="x" * 999, turn="y" * 999) for i in range(count))
-        given = ({**r, "generated_text": "z" * 10_000, "grounding": ["g" * 9_999]} for r in rows)
+        stream = ({**r, "generated_text": "z" * 10_000, "grounding": ["g" * 9_999]} for r in rows)
         tracemalloc.start()
         try:
-            read_corpora({"f": given}, only_fields("source"))
+            read_corpora({"f": stream}, only_fields("source"))
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
@@ -182,20 +182,20 @@ def members(**scores):
 
 
 def test_ensembles_are_means_after_mapping_each_range_to_0_to_1():
-    found = with_ensembles(members(), {"both": ("probability", "e_minus_c")}, RANGES.get)["q2"]
-    assert list(found.scores) == ["probability", "e_minus_c", "both"]
+    joint = with_ensembles(members(), {"both": ("probability", "e_minus_c")}, RANGES.get)["q2"]
+    assert list(joint.scores) == ["probability", "e_minus_c", "both"]
     expected = [(0.9 + 0.75) / 2, (0.2 + 0.0) / 2, (0.4 + 1.0) / 2, math.nan]
-    np.testing.assert_allclose(found.scores["both"], expected)
-    assert found.usable().tolist() == [True, True, True, False]
+    np.testing.assert_allclose(joint.scores["both"], expected)
+    assert joint.usable().tolist() == [True, True, True, False]
     assert with_ensembles(members(), {}, RANGES.get).keys() == {"q2"}
 
 
 def test_a_member_whose_low_scores_are_meant():
     names = ("probability", "-e_minus_c")
-    made = with_ensembles(members(), {"both": names}, lambda name: RANGES[name.lstrip("-")])["q2"]
-    e_minus_c = (made.scores["e_minus_c"] + 1) / 2
-    expected = (made.scores["probability"] + 1 - e_minus_c) / 2
-    np.testing.assert_allclose(made.scores["both"], expected)
+    joint = with_ensembles(members(), {"both": names}, lambda name: RANGES[name.lstrip("-")])["q2"]
+    e_minus_c = (joint.scores["e_minus_c"] + 1) / 2
+    expected = (joint.scores["probability"] + 1 - e_minus_c) / 2
+    np.testing.assert_allclose(joint.scores["both"], expected)
 
 
 @pytest.mark.parametrize(

@@ -35,16 +35,16 @@ def test_randomization_of_few_rows_against_all_exchanges():
         first, second = np.where(swap, ranks[1], ranks[0]), np.where(swap, ranks[0], ranks[1])
         extreme.append(abs(area(first, labels) - area(second, labels)) >= observed - 1e-12)
     exact = np.mean(extreme)
-    found = randomization(a, b, labels, rounds=2000, seed=1)
-    assert found.p_value == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 2000))
-    assert found.difference == pytest.approx(area(a, labels) - area(b, labels))
+    result = randomization(a, b, labels, rounds=2000, seed=1)
+    assert result.p_value == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 2000))
+    assert result.difference == pytest.approx(area(a, labels) - area(b, labels))
 
 
 def test_randomization_is_seeded_and_knows_no_scales():
     a, b, labels = two_scorers(1)
-    found = randomization(a, b, labels, 200, seed=5)
-    assert found == randomization(a, b, labels, 200, seed=5)
-    assert found == randomization(1000 * a, np.exp(b), labels, 200, seed=5)
+    result = randomization(a, b, labels, 200, seed=5)
+    assert result == randomization(a, b, labels, 200, seed=5)
+    assert result == randomization(1000 * a, np.exp(b), labels, 200, seed=5)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_randomization_is_seeded_and_knows_no_scales():
 )
 def test_what_every_test_says(test):
     better, worse, labels = two_scorers(2, 300, -0.5)
-    found = test(better, worse, labels)
-    assert found.p_value < 0.01 < found.difference
+    result = test(better, worse, labels)
+    assert result.p_value < 0.01 < result.difference
     mirrored = test(worse, better, labels)
-    assert mirrored.difference == pytest.approx(-found.difference)
-    assert mirrored.p_value == pytest.approx(found.p_value, abs=1e-9)
+    assert mirrored.difference == pytest.approx(-result.difference)
+    assert mirrored.p_value == pytest.approx(result.p_value, abs=1e-9)
     assert test(better, better, labels).p_value == 1
     assert all(map(math.isnan, test(better, worse, np.ones_like(labels))))
 
@@ -64,10 +64,10 @@ def test_what_every_test_says(test):
 @given(st.integers(0, 1000))
 def test_delongs_covariance_against_its_definition(seed):
     a, b, labels = two_scorers(seed, 30)
-    found = significance.area_components([a, b], labels)
-    np.testing.assert_allclose(found.areas, [area(a, labels), area(b, labels)])
+    components = significance.area_components([a, b], labels)
+    np.testing.assert_allclose(components.areas, [area(a, labels), area(b, labels)])
     np.testing.assert_allclose(
-        found.covariance, reference.delong_covariance([a, b], labels), atol=1e-12
+        components.covariance, reference.delong_covariance([a, b], labels), atol=1e-12
     )
 
 
@@ -79,8 +79,8 @@ def test_p_values_against_their_definitions(seed):
     expected = reference.hanley_mcneil_p(a, b, labels)
     assert significance.hanley_mcneil_test(a, b, labels).p_value == pytest.approx(expected)
     expected = reference.randomization_p([reference.exchanged_differences(a, b, labels, 99, seed)])
-    found = randomization(a, b, labels, 99, seed)
-    assert found.p_value == expected
+    result = randomization(a, b, labels, 99, seed)
+    assert result.p_value == expected
 
 
 def test_delongs_variance_is_that_of_repeated_samples():
@@ -120,17 +120,17 @@ def obuchowski_by_loops(scores, labels, clusters):
         for j in negatives:
             second[clusters[j]] += sum(wins[i, j] for i in positives) / m - area
         parts.append((first, second))
-    ten, one = len({clusters[i] for i in positives}), len({clusters[j] for j in negatives})
-    found = np.zeros((2, 2))
+    units10, units01 = len({clusters[i] for i in positives}), len({clusters[j] for j in negatives})
+    covariance = np.zeros((2, 2))
     for a, b in itertools.product(range(2), repeat=2):
         (a10, a01), (b10, b01) = parts[a], parts[b]
-        s10 = ten / ((ten - 1) * m) * sum(a10[c] * b10[c] for c in names)
-        s01 = one / ((one - 1) * n) * sum(a01[c] * b01[c] for c in names)
+        s10 = units10 / ((units10 - 1) * m) * sum(a10[c] * b10[c] for c in names)
+        s01 = units01 / ((units01 - 1) * n) * sum(a01[c] * b01[c] for c in names)
         factor = len(names) / (len(names) - 1)
         s11 = factor * sum(a10[c] * b01[c] for c in names)
         s11_mirrored = factor * sum(b10[c] * a01[c] for c in names)
-        found[a, b] = s10 / m + s01 / n + (s11 + s11_mirrored) / (m * n)
-    return found
+        covariance[a, b] = s10 / m + s01 / n + (s11 + s11_mirrored) / (m * n)
+    return covariance
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -138,18 +138,18 @@ def test_clustered_covariance_against_its_definition(seed):
     a, b, labels, _ = of_documents(seed, 8, 4)
     a, b = np.round(a, 1), np.round(b)  # ties
     clusters = [f"document {number}" for number in np.random.default_rng(seed).integers(7, size=32)]
-    found = significance.area_components([a, b], labels, clusters).covariance
-    np.testing.assert_allclose(found, obuchowski_by_loops([a, b], labels, clusters), atol=1e-12)
+    matrix = significance.area_components([a, b], labels, clusters).covariance
+    np.testing.assert_allclose(matrix, obuchowski_by_loops([a, b], labels, clusters), atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_differences_of_areas_are_estimates(seed):
     a, b, labels = two_scorers(seed, 40, 0.4)
-    found = significance.area_components([a, b], labels).estimate([1, -1])
+    diff = significance.area_components([a, b], labels).estimate([1, -1])
     value, error, degrees = reference.area_difference(a, b, labels)
-    assert (found.value, found.error, found.degrees) == pytest.approx((value, error, degrees))
-    assert (found.units, found.ends) == (40, min(np.bincount(labels)))
-    assert found.p_value() == pytest.approx(2 * stats.t.sf(abs(value) / error, degrees))
+    assert (diff.value, diff.error, diff.degrees) == pytest.approx((value, error, degrees))
+    assert (diff.units, diff.ends) == (40, min(np.bincount(labels)))
+    assert diff.p_value() == pytest.approx(2 * stats.t.sf(abs(value) / error, degrees))
     clusters = [number // 4 for number in range(40)]
     together = significance.area_components([a, b], labels, clusters)
     by_loops = obuchowski_by_loops([a, b], labels, clusters)
@@ -161,11 +161,11 @@ def test_differences_of_areas_are_estimates(seed):
 def test_areas_of_one_unit_of_a_class_have_no_error():
     a, b, labels = two_scorers(1, 20)
     for clusters in ([0] * 20, np.where(labels, 0, np.arange(20)).tolist()):
-        found = significance.area_components([a, b], labels, clusters).estimate([1, 0])
-        assert found.value == pytest.approx(area(a, labels))
-        assert math.isnan(found.error)
-        assert math.isnan(found.interval().low)
-        assert math.isnan(found.p_value())
+        estimate = significance.area_components([a, b], labels, clusters).estimate([1, 0])
+        assert estimate.value == pytest.approx(area(a, labels))
+        assert math.isnan(estimate.error)
+        assert math.isnan(estimate.interval().low)
+        assert math.isnan(estimate.p_value())
 
 
 def test_repeated_rows_are_no_new_evidence():
@@ -186,9 +186,9 @@ def test_clustered_tests_reject_five_per_cent_of_true_null_hypotheses():
     rejected = dict.fromkeys(names, 0)
     for seed in range(300):
         a, b, labels, clusters = of_documents(seed)
-        for name, known in (("", clusters), (" by row", None)):
-            by_normal = significance.delong_test(a, b, labels, known)
-            by_chance = randomization(a, b, labels, 99, seed, known)
+        for name, units in (("", clusters), (" by row", None)):
+            by_normal = significance.delong_test(a, b, labels, units)
+            by_chance = randomization(a, b, labels, 99, seed, units)
             rejected["delong" + name] += by_normal.p_value <= 0.05
             rejected["randomization" + name] += by_chance.p_value <= 0.05
     rates = {name: count / 300 for name, count in rejected.items()}
@@ -217,10 +217,10 @@ def test_the_average_of_corpora_against_all_exchanges():
     observed = abs(differences[0][0] + differences[1][0]) / 2
     sums = np.add.outer(*differences) / 2
     exact = np.mean(np.abs(sums) >= observed - 1e-12)
-    parts = [significance.exchanges(*given, 2000, seed) for seed, given in enumerate(corpora)]
-    found = significance.approximate_randomization(parts)
-    assert abs(found.difference) == pytest.approx(observed)
-    assert found.p_value == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 2000))
+    parts = [significance.exchanges(*arrays, 2000, seed) for seed, arrays in enumerate(corpora)]
+    result = significance.approximate_randomization(parts)
+    assert abs(result.difference) == pytest.approx(observed)
+    assert result.p_value == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 2000))
 
 
 def test_hanley_and_mcneils_error_by_hand():

@@ -49,28 +49,26 @@ def test_bleu_in_lower_case():
 
 def test_differences_of_means_are_paired_t_tests():
     first, second = np.array([0.9, 0.4, 0.8, 0.7, 0.6]), np.array([0.1, 0.5, 0.3, 0.2, 0.6])
-    found = mean_measure(first).difference(mean_measure(second))
+    diff = mean_measure(first).difference(mean_measure(second))
     expected = stats.ttest_rel(first, second)
-    assert (found.value, found.p_value()) == pytest.approx(
-        (np.mean(first - second), expected.pvalue)
-    )
-    assert found.interval(0.9) == pytest.approx(tuple(expected.confidence_interval(0.9)))
+    assert (diff.value, diff.p_value()) == pytest.approx((np.mean(first - second), expected.pvalue))
+    assert diff.interval(0.9) == pytest.approx(tuple(expected.confidence_interval(0.9)))
 
 
 def test_students_hours_of_sleep():
     """Student 1908, The probable error of a mean: two drugs on ten patients, p = 0.00283."""
     first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
     second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
-    found = mean_measure(second).difference(mean_measure(first))
-    assert (found.value, found.value / found.error) == pytest.approx((1.58, 4.0621), abs=1e-4)
-    assert found.p_value() == pytest.approx(0.002833, abs=1e-6)
-    assert found.interval() == pytest.approx((0.7001142, 2.4598858), abs=1e-6)
+    diff = mean_measure(second).difference(mean_measure(first))
+    assert (diff.value, diff.value / diff.error) == pytest.approx((1.58, 4.0621), abs=1e-4)
+    assert diff.p_value() == pytest.approx(0.002833, abs=1e-6)
+    assert diff.interval() == pytest.approx((0.7001142, 2.4598858), abs=1e-6)
 
 
 def test_bleu_without_each_row():
     """The standard error of BLEU comes from the figures that leave out one row each."""
     texts, gold = [*RESPONSES, "it is a dog"], [*GOLD, "it is a big dog"]
-    found = bleu_measure(texts, gold).estimate()
+    estimate = bleu_measure(texts, gold).estimate()
     rows = range(5)
     left = [
         corpus_bleu([texts[i] for i in rows if i != out], [gold[i] for i in rows if i != out])
@@ -78,7 +76,7 @@ def test_bleu_without_each_row():
     ]
     whole = corpus_bleu(texts, gold)
     expected = math.sqrt(4 / 5 * sum((figure - whole) ** 2 for figure in left))
-    assert (found.value, found.error, found.degrees) == pytest.approx((whole, expected, 4))
+    assert (estimate.value, estimate.error, estimate.degrees) == pytest.approx((whole, expected, 4))
 
 
 def test_compared():
@@ -114,9 +112,9 @@ def test_means_are_corrected_together():
         "new": {name: mean_measure(row) for name, row in zip("abc", noise, strict=True)},
     }
     p_values = [stats.ttest_1samp(row, 0).pvalue for row in noise]
-    found = compare_measures(systems, {"new": "old"}, together="ab")["new"]
+    comparisons = compare_measures(systems, {"new": "old"}, together="ab")["new"]
     expected = [*multipletests(p_values[:2], method="holm")[1], p_values[2]]
-    assert [found[name].corrected for name in "abc"] == pytest.approx(expected)
+    assert [comparisons[name].corrected for name in "abc"] == pytest.approx(expected)
 
 
 def test_differences_from_the_baseline():
@@ -149,20 +147,20 @@ def test_differences_are_of_the_rows_that_both_have():
     """A system gains nothing by having no scores in rows where it would be wrong."""
     right = np.repeat([1.0, 0.0], 15)
     silent = np.where(right == 0, math.nan, right)
-    one, other = corpus(right), corpus(silent)
-    rows = {("c", "p"): [one], ("c", "q"): [other]}
+    defined, undefined = corpus(right), corpus(silent)
+    rows = {("c", "p"): [defined], ("c", "q"): [undefined]}
     table = systems_table(rows, Layout(), {"q": "p"}, differences=True)
-    shown = {row[1]: row[2] for row in table.rows}
-    assert shown["q \u2212 p"] == "+0.000, p = 1.000, 15 of 30 rows"
-    apart = stats.ttest_1samp(np.repeat([0.0, 100.0], 15), 0)
-    low, high = apart.confidence_interval()
-    assert shown["q \u2212 p: undefined, %"] == f"+50.0* (+{low:.1f} to +{high:.1f}), p < 0.001"
-    assert shown["p: undefined, %"].startswith("0.0 (0.0\u2013")
+    cells = {row[1]: row[2] for row in table.rows}
+    assert cells["q \u2212 p"] == "+0.000, p = 1.000, 15 of 30 rows"
+    t_test = stats.ttest_1samp(np.repeat([0.0, 100.0], 15), 0)
+    low, high = t_test.confidence_interval()
+    assert cells["q \u2212 p: undefined, %"] == f"+50.0* (+{low:.1f} to +{high:.1f}), p < 0.001"
+    assert cells["p: undefined, %"].startswith("0.0 (0.0\u2013")
     warning = "c: Warning: 50.0% of q's scores of f1 are undefined, 0.0% of p's (p < 0.001)"
     assert any(note.startswith(warning) for note in table.notes)
-    found = tidy(table)
-    assert (found["q", "f1"]["rows"], found["q", "f1"]["difference_rows"]) == (15, 15)
-    assert found["q", "f1: undefined, %"]["value"] == 50
+    tidy_rows = tidy(table)
+    assert (tidy_rows["q", "f1"]["rows"], tidy_rows["q", "f1"]["difference_rows"]) == (15, 15)
+    assert tidy_rows["q", "f1: undefined, %"]["value"] == 50
     # Counted as 0, both are the same.
     table = systems_table(rows, Layout(), {"q": "p"}, differences=True, undefined=0.0)
     assert tidy(table)["q", "f1"]["rows"] == 30
@@ -171,16 +169,16 @@ def test_differences_are_of_the_rows_that_both_have():
 
 
 def test_empty_answers_have_a_row():
-    given = corpus(np.linspace(0, 1, 20))
-    blank = dataclasses.replace(given, is_empty=np.repeat([1.0, 0.0], [5, 15]))
-    full = dataclasses.replace(given, is_empty=np.zeros(20))
+    answered = corpus(np.linspace(0, 1, 20))
+    blank = dataclasses.replace(answered, is_empty=np.repeat([1.0, 0.0], [5, 15]))
+    full = dataclasses.replace(answered, is_empty=np.zeros(20))
     rows = {("c", "a"): [full], ("c", "b"): [blank]}
     table = systems_table(rows, Layout(), {"b": "a"}, differences=True)
-    shown = {row[1]: row[2] for row in table.rows}
+    cells = {row[1]: row[2] for row in table.rows}
     expected = stats.ttest_1samp(np.repeat([100.0, 0.0], [5, 15]), 0)
     low, high = expected.confidence_interval()
     text = f"+25.0* (+{low:.1f} to +{high:.1f}), p = {expected.pvalue:.3f}"
-    assert shown["b \u2212 a: empty answers, %"] == text
+    assert cells["b \u2212 a: empty answers, %"] == text
     assert any("25.0% of b's answers are empty, 0.0% of a's" in note for note in table.notes)
 
 
@@ -192,8 +190,8 @@ def test_verdicts_say_which_system_is_better_by_what():
         "new": {"nli": old + 0.6 + gain, "words": old + 0.1 + noise},
     }
     rows = {
-        ("c", name): [Corpus("c", tuple(map(str, range(40))), np.full(40, np.nan), own)]
-        for name, own in scores.items()
+        ("c", name): [Corpus("c", tuple(map(str, range(40))), np.full(40, np.nan), values)]
+        for name, values in scores.items()
     }
     table = systems_table(rows, Layout(), {"new": "old"}, differences=True)
     p_values = [stats.ttest_1samp(x, 0).pvalue for x in (0.6 + gain, 0.1 + noise)]
@@ -202,13 +200,13 @@ def test_verdicts_say_which_system_is_better_by_what():
     tail = stats.norm.isf(0.0125)
     ratio = np.var(noise, ddof=1) / np.mean(0.1 + noise) ** 2
     needed = math.ceil((tail + stats.norm.isf(0.2)) ** 2 * ratio + tail**2 / 2)
-    shown = "p < 0.001" if nli < 0.001 else f"p = {nli:.3f}"
+    p_text = "p < 0.001" if nli < 0.001 else f"p = {nli:.3f}"
     assert table.notes[0] == (
-        f"c: Verdict: new is better by nli ({shown}), undecided by words (p = {words:.3f}; a "
+        f"c: Verdict: new is better by nli ({p_text}), undecided by words (p = {words:.3f}; a "
         f"difference of this size needs about {needed:,} rows); corrected over 2 scorers; 40 rows."
     )
     table = systems_table(rows, Layout(), {"old": "new"}, differences=True)
-    assert table.notes[0].startswith(f"c: Verdict: new is better by nli ({shown}), undecided by")
+    assert table.notes[0].startswith(f"c: Verdict: new is better by nli ({p_text}), undecided by")
 
 
 def test_a_verdict_counts_the_rows_of_groups_that_both_systems_have():
@@ -216,8 +214,8 @@ def test_a_verdict_counts_the_rows_of_groups_that_both_systems_have():
     fields = tuple({"doc": str(i // 4)} for i in range(60))
     rows = {}
     for name in ("old", "new"):
-        own = np.where(scores % 9 == 8, np.nan, scores) if name == "new" else scores + 1
-        corpus = Corpus("c", tuple(map(str, range(60))), np.full(60, np.nan), {"a": own})
+        values = np.where(scores % 9 == 8, np.nan, scores) if name == "new" else scores + 1
+        corpus = Corpus("c", tuple(map(str, range(60))), np.full(60, np.nan), {"a": values})
         rows["c", name] = [dataclasses.replace(corpus, fields=fields)]
     table = systems_table(rows, Layout(), {"new": "old"}, cluster_field="doc", differences=True)
     assert table.notes[0].endswith("; 15 groups (54 of 60 rows).")
@@ -246,8 +244,8 @@ def corpus(scores, ids=None, targets=()):
     ids = ids or tuple(str(number) for number in range(len(scores)))
     texts = tuple(f"the answer is {i}" for i in ids)
     fields = tuple({"target": target} for target in targets) or ({},) * len(ids)
-    given = {"f1": np.array(scores, float)}
-    return Corpus("c", tuple(ids), np.full(len(ids), np.nan), given, texts, fields)
+    by_scorer = {"f1": np.array(scores, float)}
+    return Corpus("c", tuple(ids), np.full(len(ids), np.nan), by_scorer, texts, fields)
 
 
 def tidy(table):
@@ -266,19 +264,19 @@ def test_a_share_below_a_threshold_leaves_out_what_is_undefined():
 
 
 def test_replicates_count_together_and_have_a_spread():
-    given = {("c", "a"): [corpus([0.0, 1.0]), corpus([1.0, 1.0])], ("c", "b"): [corpus([0.5, 0.5])]}
-    found = tidy(systems_table(given, Layout(), {"a": "b"}))
-    assert found["a", "f1"]["value"] == pytest.approx(0.75)
-    assert found["a", "f1"]["rows"] == 4
-    assert found["a", "f1"]["spread"] == pytest.approx(math.sqrt(0.125))
-    assert math.isnan(found["b", "f1"]["spread"])
+    runs = {("c", "a"): [corpus([0.0, 1.0]), corpus([1.0, 1.0])], ("c", "b"): [corpus([0.5, 0.5])]}
+    cells = tidy(systems_table(runs, Layout(), {"a": "b"}))
+    assert cells["a", "f1"]["value"] == pytest.approx(0.75)
+    assert cells["a", "f1"]["rows"] == 4
+    assert cells["a", "f1"]["spread"] == pytest.approx(math.sqrt(0.125))
+    assert math.isnan(cells["b", "f1"]["spread"])
 
 
 def test_rows_are_paired_by_their_ids():
     """In another order the same scores do not differ at all."""
     first, second = corpus([0.1, 0.9, 0.4]), corpus([0.4, 0.1, 0.9], ids=("2", "0", "1"))
-    found = tidy(systems_table({("c", "a"): [first], ("c", "b"): [second]}, Layout(), {"b": "a"}))
-    assert found["b", "f1"]["p_value"] == 1.0
+    cells = tidy(systems_table({("c", "a"): [first], ("c", "b"): [second]}, Layout(), {"b": "a"}))
+    assert cells["b", "f1"]["p_value"] == 1.0
 
 
 def test_bleu_and_published_figures():
@@ -289,8 +287,8 @@ def test_bleu_and_published_figures():
         ("As the paper has it.",),
     )
     ids = ("0", "1")
-    one = corpus([0.1, 0.2], ids, ("the answer is 0", "the answer is 1"))
-    table = systems_table({("c", "a"): [one]}, layout, {})
+    answers = corpus([0.1, 0.2], ids, ("the answer is 0", "the answer is 1"))
+    table = systems_table({("c", "a"): [answers]}, layout, {})
     assert table.rows[0][:2] == ("c", "a")
     assert table.rows[0][2].startswith("100.0 (")
     assert table.rows[0][3] == ""  # a column of another corpus
@@ -300,13 +298,13 @@ def test_bleu_and_published_figures():
 
 
 def test_what_does_not_fit_is_an_error():
-    one, other = corpus([0.1, 0.2]), corpus([0.1, 0.2], ids=("0", "7"))
+    first, second = corpus([0.1, 0.2]), corpus([0.1, 0.2], ids=("0", "7"))
     with pytest.raises(InputError, match="c: b has other rows than the first system: '1' is one"):
-        systems_table({("c", "a"): [one], ("c", "b"): [other]}, Layout(), {})
+        systems_table({("c", "a"): [first], ("c", "b"): [second]}, Layout(), {})
     with pytest.raises(ConfigError, match=r"There is no system 'aa'\. Did you mean 'a'"):
-        systems_table({("c", "a"): [one], ("c", "b"): [one]}, Layout(), {"b": "aa"})
+        systems_table({("c", "a"): [first], ("c", "b"): [first]}, Layout(), {"b": "aa"})
     with pytest.raises(InputError, match="none of the table's scorers"):
-        systems_table({("c", "a"): [one]}, Layout("T", {"x": Column("nli")}), {})
+        systems_table({("c", "a"): [first]}, Layout("T", {"x": Column("nli")}), {})
 
 
 def test_rows_without_any_score_are_an_error():

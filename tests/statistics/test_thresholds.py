@@ -71,8 +71,8 @@ def test_rows_of_a_unit_are_never_apart():
     assert together.threshold == 11.0
     # The highest error is not caught by what the others choose, which is 9.
     assert together.share.value == pytest.approx(5 / 6)
-    apart = held_out_figures(Wish.CATCH, scores, labels, 1.0, np.arange(120))
-    assert apart.share.value == 1.0
+    by_row = held_out_figures(Wish.CATCH, scores, labels, 1.0, np.arange(120))
+    assert by_row.share.value == 1.0
 
 
 def test_nothing_is_promised_where_nothing_is_known():

@@ -8,7 +8,7 @@ from faith_jax.statistics.units import Units, units_of
 
 def corpus(groundings=(), name="c", questions=(), **fields):
     size = max(len(groundings), len(questions), *map(len, fields.values()), 0)
-    rows = tuple({key: them[i] for key, them in fields.items()} for i in range(size))
+    rows = tuple({key: column[i] for key, column in fields.items()} for i in range(size))
     hashes = {"grounding": groundings or [0] * size, "question": questions or [0] * size}
     return Corpus(
         name,
@@ -16,14 +16,14 @@ def corpus(groundings=(), name="c", questions=(), **fields):
         np.full(size, np.nan),
         {"s": np.zeros(size)},
         fields=rows,
-        hashes={key: np.array(them, np.int64) for key, them in hashes.items()},
+        hashes={key: np.array(column, np.int64) for key, column in hashes.items()},
     )
 
 
 def test_rows_with_the_same_grounding_are_one_unit():
-    found = units_of([corpus([7, 8, 7, 0, 0])])
-    assert (found.numbers.tolist(), found.field, found.total) == ([0, 1, 0, 2, 3], "grounding", 4)
-    assert found.text() == "only 4 groups (5 rows)"
+    units = units_of([corpus([7, 8, 7, 0, 0])])
+    assert (units.numbers.tolist(), units.field, units.total) == ([0, 1, 0, 2, 3], "grounding", 4)
+    assert units.text() == "only 4 groups (5 rows)"
     assert units_of([corpus([*range(1, 11), 1])]).text() == "10 groups (11 rows)"
     alone = units_of([corpus([7, 8, 9])])
     assert (alone.field, alone.total, alone.text()) == ("", 3, "only 3 rows")
@@ -42,10 +42,10 @@ def test_rows_with_the_same_grounding_are_one_unit():
     ],
 )
 def test_any_field_names_the_unit(field, numbers):
-    given = corpus([5, 5, 6, 6], questions=[1, 2, 1, 2], topic=["a", "b", "b", "a"])
-    found = units_of([given], field)
-    assert found.numbers.tolist() == numbers
-    assert found.field == ("" if numbers == [0, 1, 2, 3] else field)
+    scored = corpus([5, 5, 6, 6], questions=[1, 2, 1, 2], topic=["a", "b", "b", "a"])
+    units = units_of([scored], field)
+    assert units.numbers.tolist() == numbers
+    assert units.field == ("" if numbers == [0, 1, 2, 3] else field)
 
 
 def test_a_column_of_the_rows_comes_before_what_is_named_like_it():
@@ -53,10 +53,10 @@ def test_a_column_of_the_rows_comes_before_what_is_named_like_it():
 
 
 def test_two_systems_must_agree_on_a_rows_unit():
-    one, other = corpus(topic=["a", "b"], name="one"), corpus(topic=["a", "c"], name="two")
+    first, second = corpus(topic=["a", "b"], name="one"), corpus(topic=["a", "c"], name="two")
     message = "--cluster-field=topic: row '1' has another topic in two than in one ('b' and 'c')"
     with pytest.raises(InputError) as error:
-        units_of([one, other], "topic")
+        units_of([first, second], "topic")
     assert message in str(error.value)
     assert units_of([corpus(topic=["a"], name="x"), corpus(topic=["a"], name="y")], "corpus")
 

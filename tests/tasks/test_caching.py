@@ -25,12 +25,12 @@ LENGTHS = {"inputs": 64, "targets": 32, "negatives": (8, 16)}
 def cache(data_folder, tmp_path_factory):
     """The output of SeqIO's own command with Beam's local runner."""
     folder = tmp_path_factory.mktemp("cache")
-    given = ["seqio_cache_tasks", "--module_import=faith_jax.tasks", f"--tasks={','.join(TASKS)}"]
-    given += [f"--output_cache_dir={folder}", "--min_shards=2"]
+    argv = ["seqio_cache_tasks", "--module_import=faith_jax.tasks", f"--tasks={','.join(TASKS)}"]
+    argv += [f"--output_cache_dir={folder}", "--min_shards=2"]
     before = list(seqio.utils.get_global_cache_dirs())
     with pytest.MonkeyPatch.context() as patch, flagsaver.flagsaver():
         patch.setenv("FAITH_JAX_DATA_DIR", str(data_folder))
-        cache_tasks_main.FLAGS(given)
+        cache_tasks_main.FLAGS(argv)
         cache_tasks_main.main([])
     seqio.set_global_cache_dirs(before)
     return folder
@@ -57,9 +57,9 @@ def rows(name, split, use_cached):
 @pytest.mark.parametrize("name", TASKS)
 def test_a_cached_task_gives_the_same_rows(cached, name):
     for split in lookup.get_task(name).splits:
-        found, expected = rows(name, split, True), rows(name, split, False)
-        assert len(found) == len(expected) > 0
-        for row, same in zip(found, expected, strict=True):
+        cached_rows, expected = rows(name, split, True), rows(name, split, False)
+        assert len(cached_rows) == len(expected) > 0
+        for row, same in zip(cached_rows, expected, strict=True):
             assert row.keys() == same.keys()
             for feature in same:
                 np.testing.assert_array_equal(row[feature], same[feature])
@@ -70,8 +70,8 @@ def test_a_cache_serves_any_phrases(cached):
     name, phrase = "nli_anli_augmented_sample", "By the way,"
     with gin.unlock_config():
         gin.bind_parameter("faith_jax.tasks.nli.augmentation.phrases", (phrase,))
-    found, expected = (rows(name, "train", use_cached) for use_cached in (True, False))
-    texts = [row["inputs_pretokenized"].decode() for row in found]
+    cached_rows, expected = (rows(name, "train", use_cached) for use_cached in (True, False))
+    texts = [row["inputs_pretokenized"].decode() for row in cached_rows]
     assert texts == [row["inputs_pretokenized"].decode() for row in expected]
     assert sum(phrase in text for text in texts) == len(texts) // 2 > 0
 

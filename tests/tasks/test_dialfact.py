@@ -29,15 +29,15 @@ def test_verification_with_evidence(split, source, suffix, ways):
     [("fever", "_2way", 2), ("colloquial_claims", "", 3)],
 )
 def test_claims_without_a_dialogue_are_in_the_same_form(name, suffix, ways):
-    found = examples(f"{name}_verify{suffix}_sample", "train")
-    for row in found:
-        told = (strings(row["evidence_titles"]), strings(row["evidence"]))
-        expected = templates.dialfact_inputs([], row["response"].decode(), *told)
+    rows = examples(f"{name}_verify{suffix}_sample", "train")
+    for row in rows:
+        evidence = (strings(row["evidence_titles"]), strings(row["evidence"]))
+        expected = templates.dialfact_inputs([], row["response"].decode(), *evidence)
         assert row["inputs_pretokenized"].decode() == expected
         assert row["hypothesis"] == row["response"]
         label = verification_label(row["response_label"].decode(), "factual", ways)
         assert row["targets_pretokenized"].decode() == label
-    assert {row["response_label"] for row in found} == {b"SUPPORTS", b"REFUTES", b"NOT ENOUGH INFO"}
+    assert {row["response_label"] for row in rows} == {b"SUPPORTS", b"REFUTES", b"NOT ENOUGH INFO"}
 
 
 def test_claim_only_shows_no_evidence():
@@ -50,11 +50,11 @@ def test_claim_only_shows_no_evidence():
 
 
 def test_without_context_the_claim_stands_beside_its_evidence():
-    found = examples("dialfact_verify_augmented_no_context_sample", "validation")
-    assert any(len(row["context"]) for row in found)
-    for row in found:
-        told = (strings(row["evidence_titles"]), strings(row["evidence"]))
-        expected = templates.dialfact_inputs([], row["response"].decode(), *told)
+    rows = examples("dialfact_verify_augmented_no_context_sample", "validation")
+    assert any(len(row["context"]) for row in rows)
+    for row in rows:
+        evidence = (strings(row["evidence_titles"]), strings(row["evidence"]))
+        expected = templates.dialfact_inputs([], row["response"].decode(), *evidence)
         assert row["inputs_pretokenized"].decode() == expected
         assert row["hypothesis"] == row["response"]
 
@@ -82,9 +82,9 @@ def test_at_most_five_sentences_and_two_utterances_are_shown():
 
 @pytest.mark.parametrize(("suffix", "shows_context"), [("", True), ("_claim_only", False)])
 def test_queries_with_the_sentence_that_was_used(suffix, shows_context):
-    found = examples(f"dialfact_dense{suffix}_sample", "train")
-    assert len(found) == 7
-    for row in found:
+    rows = examples(f"dialfact_dense{suffix}_sample", "train")
+    assert len(rows) == 7
+    for row in rows:
         assert row["kind"] == b"used"
         turns = strings(row["context"])[-2:] if shows_context else []
         query = templates.dense_query(turns, row["response"].decode())
@@ -96,9 +96,9 @@ def test_queries_with_the_sentence_that_was_used(suffix, shows_context):
 
 @pytest.mark.parametrize(("suffix", "shows_context"), [("", True), ("_claim_only", False)])
 def test_sentence_selection(suffix, shows_context):
-    found = examples(f"dialfact_evidence{suffix}_sample", "train")
-    assert len(found) == 21
-    for row in found:
+    rows = examples(f"dialfact_evidence{suffix}_sample", "train")
+    assert len(rows) == 21
+    for row in rows:
         expected = templates.dialfact_inputs(
             strings(row["context"]) if shows_context else [],
             row["response"].decode(),

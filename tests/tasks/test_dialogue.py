@@ -55,8 +55,8 @@ def test_the_turns_of_a_task_are_read_with_the_last_utterances(name):
             for e in raw_examples(dataset, split)
             if is_read(e)
         ]
-        found = list(zip(texts(name, split, "inputs"), texts(name, split), strict=True))
-        assert found == expected != []
+        pairs = list(zip(texts(name, split, "inputs"), texts(name, split), strict=True))
+        assert pairs == expected != []
 
 
 @pytest.mark.slow

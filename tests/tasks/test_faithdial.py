@@ -42,12 +42,12 @@ INFONCE = "faithdial_generate_infonce_sample"
 
 
 def test_infonce_has_the_tokens_of_each_negative():
-    task, found = lookup.get_task(INFONCE), examples(INFONCE)
+    task, rows = lookup.get_task(INFONCE), examples(INFONCE)
     encode = task.output_features["negatives"].vocabulary.encode
     assert texts(INFONCE) == texts("faithdial_generate_sample")
-    counts = [len(example["negatives"]) for example in found]
+    counts = [len(example["negatives"]) for example in rows]
     assert (counts[:2], max(counts), min(counts)) == ([4, 3], 4, 0)
-    for example in found:
+    for example in rows:
         pretokenized = example["negatives_pretokenized"]
         for tokens, text in zip(example["negatives"], pretokenized, strict=True):
             expected = [*encode(text.decode()), 1]
@@ -67,9 +67,9 @@ def test_negatives_are_cut_to_lengths_and_keep_eos():
 
 def test_negatives_are_eight_at_most():
     example = {"knowledge": "k", "history": ["h"], "response": "r"}
-    made = {name: tf.constant([value]) for name, value in example.items()}
-    made["negatives"] = tf.constant([[f"n{i}" for i in range(11)]])
-    (row,) = faithdial.generate_infonce(tf.data.Dataset.from_tensor_slices(made))
+    columns = {name: tf.constant([value]) for name, value in example.items()}
+    columns["negatives"] = tf.constant([[f"n{i}" for i in range(11)]])
+    (row,) = faithdial.generate_infonce(tf.data.Dataset.from_tensor_slices(columns))
     assert row["negatives_pretokenized"].numpy().tolist() == [f"n{i}".encode() for i in range(8)]
 
 
@@ -95,8 +95,8 @@ def test_control_tokens_stand_before_the_inputs():
     pairs = zip(controlled, plain, strict=True)
     meanings = {text: token for token, text in extra_id_texts(100).items()}
     tokens = [[meanings[t] for t in text.removesuffix(x).split()] for text, x in pairs]
-    assert all(len(found) == 3 for found in tokens)
-    assert all(found == list(FAITHFUL_TOKENS) for found in tokens)
+    assert all(len(row_tokens) == 3 for row_tokens in tokens)
+    assert all(row_tokens == list(FAITHFUL_TOKENS) for row_tokens in tokens)
     assert texts("faithdial_generate_ctrl_sample", "test") == texts(
         "faithdial_generate_sample", "test"
     )
@@ -110,15 +110,15 @@ def test_the_critic_learns_edits_as_faithful_and_hallucinations_as_not():
     for turn in turns("train"):
         knowledge, original = turn["knowledge"], turn["original_response"]
         wow = templates.knowledge_response_inputs(knowledge, original or turn["response"])
-        own = templates.knowledge_response_inputs(knowledge, turn["response"])
+        inputs = templates.knowledge_response_inputs(knowledge, turn["response"])
         label = {"Hallucination": "unfaithful", "Entailment": "faithful"}
-        found = [label[name] for name in label if name in turn["BEGIN"]][:1]
-        for target in found:
+        targets = [label[name] for name in label if name in turn["BEGIN"]][:1]
+        for target in targets:
             as_published.append((wow, target))
             with_all_edits.append((wow, target))
-            as_published.append((own, "faithful"))
+            as_published.append((inputs, "faithful"))
         if original:
-            with_all_edits.append((own, "faithful"))
+            with_all_edits.append((inputs, "faithful"))
     assert pairs("faith_critic_sample") == as_published
     assert pairs("faith_critic_all_edits_sample") == with_all_edits != as_published
 

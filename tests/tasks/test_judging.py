@@ -22,11 +22,11 @@ def test_targets_are_the_authors_labels():
 
 
 def test_classification_counts_unknown_labels_as_wrong():
-    found = metrics.classification(["a", "a", "b", "b"], ["a", "x", "b", "a"])
-    assert found["accuracy"] == 0.5
+    figures = metrics.classification(["a", "a", "b", "b"], ["a", "x", "b", "a"])
+    assert figures["accuracy"] == 0.5
     # F1 of a: one hit, two predictions, two targets; of b: one hit, one prediction, two targets.
-    assert found["macro_f1"] == pytest.approx((2 * 1 / (2 + 2) + 2 * 1 / (1 + 2)) / 2)
-    assert found["unknown_labels"] == 0.25
+    assert figures["macro_f1"] == pytest.approx((2 * 1 / (2 + 2) + 2 * 1 / (1 + 2)) / 2)
+    assert figures["unknown_labels"] == 0.25
     assert all(math.isnan(value) for value in metrics.classification([], []).values())
 
 

@@ -20,14 +20,14 @@ def inputs(row):
 
 
 def test_premise_and_hypothesis_in_label_out():
-    found = rows("nli_anli_sample")
-    for row in found:
+    rows_read = rows("nli_anli_sample")
+    for row in rows_read:
         expected = templates.nli_inputs(row["premise"].decode(), row["hypothesis"].decode())
         assert inputs(row) == expected
         assert row["targets_pretokenized"] == row["label"]
-    labels = collections.Counter(row["label"] for row in found)
+    labels = collections.Counter(row["label"] for row in rows_read)
     assert labels == {b"entailment": 5, b"neutral": 5, b"contradiction": 5}
-    assert [inputs(row) for row in rows("nli_mnli_sample")] == [inputs(row) for row in found]
+    assert [inputs(row) for row in rows("nli_mnli_sample")] == [inputs(row) for row in rows_read]
 
 
 def test_every_instance_comes_twice_once_with_a_phrase():
@@ -45,13 +45,13 @@ def test_every_instance_comes_twice_once_with_a_phrase():
 
 def test_dialogue_nlis_pairs():
     for split, size in (("train", 12), ("test_verified", 6)):
-        found = rows("nli_dnli_sample", split)
-        assert len(found) == size
-        for row in found:
+        rows_read = rows("nli_dnli_sample", split)
+        assert len(rows_read) == size
+        for row in rows_read:
             expected = templates.nli_inputs(row["premise"].decode(), row["hypothesis"].decode())
             assert inputs(row) == expected
             assert row["targets_pretokenized"] == row["label"]
-        labels = {row["label"] for row in found}
+        labels = {row["label"] for row in rows_read}
         assert labels == {b"entailment", b"neutral", b"contradiction"}
 
 
@@ -60,18 +60,18 @@ def test_decodes_pairs_and_dialogues():
     pairs, whole = [], []
     for dialogue in dialogues:
         history, response = dialogue["history"], dialogue["response"]
-        other = history[-2] if len(history) >= 3 else history[-1]
-        for premise in dialogue["contradicted"] or [other]:
+        last_turn = history[-2] if len(history) >= 3 else history[-1]
+        for premise in dialogue["contradicted"] or [last_turn]:
             pairs.append((premise, response, dialogue["label"]))
         whole.append((" ".join(history), response, dialogue["label"]))
     for name, expected in (("nli_decode_sample", pairs), ("nli_decode_dialogue_sample", whole)):
-        found = [
+        triples = [
             tuple(
                 row[field].decode() for field in ("premise", "hypothesis", "targets_pretokenized")
             )
             for row in rows(name)
         ]
-        assert found == expected
+        assert triples == expected
         for row in rows(name):
             expected = templates.nli_inputs(row["premise"].decode(), row["hypothesis"].decode())
             assert inputs(row) == expected
@@ -87,14 +87,14 @@ def bind():
 
 
 def test_gin_may_set_other_phrases(bind):
-    plain, chosen = rows("nli_anli_sample"), ("I think", "By the way,")
-    bind(chosen)
+    plain, phrases = rows("nli_anli_sample"), ("I think", "By the way,")
+    bind(phrases)
     both = read("nli_anli_augmented_sample", "train")
     assert [inputs(row) for row in both[: len(plain)]] == [inputs(row) for row in plain]
     for before, after in zip(plain, both[len(plain) :], strict=True):
         texts = before["hypothesis"].decode(), before["id"].decode()
-        assert after["hypothesis"].decode() == with_random_phrase(*texts, 0, chosen)
-        assert after["hypothesis"].decode().startswith(chosen)
+        assert after["hypothesis"].decode() == with_random_phrase(*texts, 0, phrases)
+        assert after["hypothesis"].decode().startswith(phrases)
         assert after["hypothesis"].decode() in inputs(after)
 
 
@@ -109,14 +109,14 @@ def test_tfdss_own_data_has_the_same_form(monkeypatch):
     # The mock knows no sizes.
     monkeypatch.setattr(sources._Part, "num_examples", 4)
     with tfds.testing.mock_data(num_examples=4):
-        found = read("nli_anli", "validation")
-    assert len(found) == 4 * 3
-    named = [row["source"].decode() for row in found]
+        rows_read = read("nli_anli", "validation")
+    assert len(rows_read) == 4 * 3
+    named = [row["source"].decode() for row in rows_read]
     assert named == [
         n for n in lookup.get_task("nli_anli").source.dataset_name.split(", ") for _ in "1234"
     ]
     labels = {"entailment", "neutral", "contradiction"}
-    for row in found:
+    for row in rows_read:
         assert row["targets_pretokenized"].decode() in labels
         expected = templates.nli_inputs(row["premise"].decode(), row["hypothesis"].decode())
         assert inputs(row) == expected

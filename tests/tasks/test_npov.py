@@ -39,9 +39,9 @@ def sample_rows(split):
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_examples_are_the_samples_rows_in_order(split, vocabulary):
-    found, rows = examples(TASK, split), sample_rows(split)
-    assert lookup.get_task(TASK).num_input_examples(split) == len(found) == len(rows) > 0
-    for example, row in zip(found, rows, strict=True):
+    task_rows, rows = examples(TASK, split), sample_rows(split)
+    assert lookup.get_task(TASK).num_input_examples(split) == len(task_rows) == len(rows) > 0
+    for example, row in zip(task_rows, rows, strict=True):
         inputs = templates.npov_generate_inputs(
             row["query"], row["pro_arguments"], row["con_arguments"]
         )
@@ -117,21 +117,21 @@ def evaluate(predict_text):
             predictions.append((int(index), [*ids, *[0] * (256 - len(ids))]))
         return predictions
 
-    found, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict)
-    return found.result()[TASK]
+    result, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict)
+    return result.result()[TASK]
 
 
 def test_the_evaluator_gives_gold_responses_full_marks():
-    found = evaluate(lambda row: templates.npov_generate_targets(row["response"]))
-    assert {k: found[k] for k in ("token_f1", "rouge1", "rouge2", "rougeL")} == {
+    result = evaluate(lambda row: templates.npov_generate_targets(row["response"]))
+    assert {k: result[k] for k in ("token_f1", "rouge1", "rouge2", "rougeL")} == {
         "token_f1": 1.0,
         "rouge1": 1.0,
         "rouge2": 1.0,
         "rougeL": 1.0,
     }
-    assert found["empty_responses"] == 0.0
-    assert 0.5 < found["argument_recall"] < 1.0
-    assert 0.4 < found["argument_precision"] < 1.0
+    assert result["empty_responses"] == 0.0
+    assert 0.5 < result["argument_recall"] < 1.0
+    assert 0.4 < result["argument_precision"] < 1.0
 
 
 def test_postprocessing_by_hand():
@@ -151,9 +151,9 @@ def test_metrics_by_hand():
     # Only the first row has a gold response: 1 of 2 words agree.
     assert metrics.token_f1(targets, predictions) == {"token_f1": 1 / 2}
     assert metrics.rouge(targets, predictions)["rouge1"] == pytest.approx(1 / 2)
-    found = metrics.arguments(targets, predictions)
+    figures = metrics.arguments(targets, predictions)
     # Row a: precision 1, recall min(1/2, 1). Row b: precision undefined, recall 0.
-    assert found == {
+    assert figures == {
         "argument_precision": 1.0,
         "argument_recall": (1 / 2 + 0) / 2,
         "empty_responses": 1 / 2,

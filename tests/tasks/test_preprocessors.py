@@ -33,16 +33,16 @@ def test_templates_get_texts_and_lists_as_they_are(knowledge, history, last):
 
 
 def test_speakers_alternate_back_from_the_seeker():
-    found = templates.dialogue_inputs("K.", ["a", "b", "c", "d"])
-    assert found == "<knowledge> K. <seeker> b <wizard> c <seeker> d"
+    inputs = templates.dialogue_inputs("K.", ["a", "b", "c", "d"])
+    assert inputs == "<knowledge> K. <seeker> b <wizard> c <seeker> d"
     assert templates.dialogue_inputs("", ["a"]) == "<seeker> a"
     assert templates.dialogue_inputs("K.", []) == "<knowledge> K."
 
 
 @pytest.mark.parametrize(("label", "text"), [(0, "no"), (1, "yes")])
 def test_label_texts(label, text):
-    found = preprocessors.label_text(tf.constant(label, tf.int64), {0: "no", 1: "yes"})
-    assert found.numpy().decode() == text
+    label_text = preprocessors.label_text(tf.constant(label, tf.int64), {0: "no", 1: "yes"})
+    assert label_text.numpy().decode() == text
 
 
 @pytest.fixture(scope="module")

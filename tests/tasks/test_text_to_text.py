@@ -5,7 +5,7 @@ from faith_jax.tasks import lookup
 
 def test_inputs_and_targets_are_the_files():
     dataset = lookup.get_task("text_to_text_sample").get_dataset(None, "train", shuffle=False)
-    found = [
+    rows = [
         {
             "id": row["id"].decode(),
             "inputs": row["inputs_pretokenized"].decode(),
@@ -14,5 +14,5 @@ def test_inputs_and_targets_are_the_files():
         for row in dataset.as_numpy_iterator()
     ]
     path = samples.sample_folder("text_to_text") / "train.jsonl"
-    assert found == [row.fields for row in read_jsonl(path)]
-    assert len(found) == 12
+    assert rows == [row.fields for row in read_jsonl(path)]
+    assert len(rows) == 12

@@ -71,8 +71,8 @@ def test_offsets_are_those_of_the_whole_text(tmp_path):
     place = ids.index(FIRST)
     assert spans[place] == (5, 16)
     assert text[slice(*spans[place + 2])] == "😀"
-    shown = "".join(text[slice(*span)] for span in dict.fromkeys(spans))
-    assert shown.replace(" ", "") == text.replace(" ", "")
+    covered = "".join(text[slice(*span)] for span in dict.fromkeys(spans))
+    assert covered.replace(" ", "") == text.replace(" ", "")
     assert text[slice(*spans[-1])] == "<wizard>"
 
 
@@ -136,8 +136,8 @@ def test_seqios_view_has_the_same_ids(tmp_path):
     assert view.encode(text) == view.encode_tf(text).numpy().tolist() == ours.encode(text)
     assert view.decode_tf(view.encode_tf(text)).numpy().decode() == text
     # SeqIO's own class knows no added tokens, so it is not ours.
-    theirs = seqio.SentencePieceVocabulary(str(folder / "spiece.model"), 100)
-    assert tokenizer_of(theirs) is theirs
+    reference = seqio.SentencePieceVocabulary(str(folder / "spiece.model"), 100)
+    assert tokenizer_of(reference) is reference
 
 
 # Bad input.

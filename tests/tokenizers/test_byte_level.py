@@ -25,8 +25,8 @@ TEXT = "{é <x>\n😀"
 def byt5(folder, tokenizer_config=None, **config):
     """Writes the JSON files of a ByT5's folder."""
     folder.mkdir(exist_ok=True)
-    said = {"model_type": "t5", "vocab_size": 384} | config
-    (folder / "config.json").write_text(json.dumps(said))
+    fields = {"model_type": "t5", "vocab_size": 384} | config
+    (folder / "config.json").write_text(json.dumps(fields))
     if tokenizer_config is not None:
         (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
     return folder
@@ -59,18 +59,18 @@ def test_seqio_has_the_same_ids(tmp_path):
     from faith_jax.tokenizers.seqio_vocabulary import TokenizerVocabulary
 
     ours = load_vocabulary(byt5(tmp_path / "byt5", {"tokenizer_class": "ByT5Tokenizer"}))
-    theirs, view = seqio.ByteVocabulary(extra_ids=125), TokenizerVocabulary(ours)
-    assert ours.vocab_size == view.vocab_size == theirs.vocab_size == 384
-    ids = theirs.encode(TEXT)
+    reference, view = seqio.ByteVocabulary(extra_ids=125), TokenizerVocabulary(ours)
+    assert ours.vocab_size == view.vocab_size == reference.vocab_size == 384
+    ids = reference.encode(TEXT)
     assert ids == ours.encode(TEXT) == view.encode_tf(TEXT).numpy().tolist()
-    assert ours.decode(ids) == theirs.decode(ids) == TEXT
+    assert ours.decode(ids) == reference.decode(ids) == TEXT
 
 
 def test_tokens_that_the_files_add(tmp_path):
-    said = {"tokenizer_class": "ByT5Tokenizer", "added_tokens_decoder": {}}
+    fields = {"tokenizer_class": "ByT5Tokenizer", "added_tokens_decoder": {}}
     tokens = {0: "<pad>", 1: "</s>", 2: "<unk>", 259: "<extra_id_0>", 384: "<knowledge>"}
-    said["added_tokens_decoder"] = {str(i): {"content": text} for i, text in tokens.items()}
-    vocabulary = load_vocabulary(byt5(tmp_path / "byt5", said))
+    fields["added_tokens_decoder"] = {str(i): {"content": text} for i, text in tokens.items()}
+    vocabulary = load_vocabulary(byt5(tmp_path / "byt5", fields))
     assert vocabulary.vocab_size == 385
     text = "a<knowledge>b <extra_id_0>"
     ids = vocabulary.encode(text)
@@ -79,9 +79,9 @@ def test_tokens_that_the_files_add(tmp_path):
     (tmp_path / "run").mkdir()
     keep_vocabulary(vocabulary, tmp_path / "run")
     assert load_vocabulary(tmp_path / "run").encode(text) == ids
-    said["added_tokens_decoder"]["384"]["content"] = "<extra_id_0>"
+    fields["added_tokens_decoder"]["384"]["content"] = "<extra_id_0>"
     with pytest.raises(ConfigError, match=r"'<extra_id_0>' has the id 384 .* but 259 in"):
-        load_vocabulary(byt5(tmp_path / "other", said))
+        load_vocabulary(byt5(tmp_path / "other", fields))
 
 
 def test_a_checkpoint_carries_it(tmp_path):

@@ -37,20 +37,20 @@ def published(folder, family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_published_tokenizer_is_the_same_without_its_folder(tmp_path, family):
-    theirs, run = published(tmp_path / "theirs", family), tmp_path / "run"
+    source, run = published(tmp_path / "theirs", family), tmp_path / "run"
     run.mkdir()
-    write_vocabulary(theirs, run)
+    write_vocabulary(source, run)
     assert {file.name for file in run.iterdir()} == {"tokenizer.json", "tokenizer_config.json"}
     carried = carried_vocabulary(run)
-    assert described(carried) == described(theirs)
-    assert is_same_vocabulary(theirs, carried)
-    assert is_same_vocabulary(carried, theirs)
+    assert described(carried) == described(source)
+    assert is_same_vocabulary(source, carried)
+    assert is_same_vocabulary(carried, source)
     # And so is a copy of the copy.
     (tmp_path / "again").mkdir()
     write_vocabulary(carried, tmp_path / "again")
     again = load_vocabulary(tmp_path / "again")
-    assert described(again) == described(theirs)
-    assert is_same_vocabulary(theirs, again)
+    assert described(again) == described(source)
+    assert is_same_vocabulary(source, again)
 
 
 @pytest.mark.parametrize(("extra_ids", "files"), [(100, 1), (7, 2), (0, 2)])
@@ -65,16 +65,16 @@ def test_a_sentencepiece_model_of_t5s_convention(tmp_path, extra_ids, files):
 
 
 def test_the_file_that_was_meant_is_the_one_that_is_found(tmp_path):
-    theirs = tmp_path / "theirs"
-    published(theirs, "gemma")
-    shutil.copyfile(EMBEDDED, theirs / "spm.model")
+    source = tmp_path / "theirs"
+    published(source, "gemma")
+    shutil.copyfile(EMBEDDED, source / "spm.model")
     (tmp_path / "run").mkdir()
-    setting = load_vocabulary(theirs / "spm.model")
+    setting = load_vocabulary(source / "spm.model")
     write_vocabulary(setting, tmp_path / "run")
     assert carried_vocabulary(tmp_path / "run").model_file.endswith("spiece.model")
     # Another form that the folder holds beside the preferred one is the checkpoint's too.
-    assert is_same_vocabulary(setting, carried_vocabulary(theirs))
-    assert not is_same_vocabulary(carried_vocabulary(theirs), carried_vocabulary(tmp_path / "run"))
+    assert is_same_vocabulary(setting, carried_vocabulary(source))
+    assert not is_same_vocabulary(carried_vocabulary(source), carried_vocabulary(tmp_path / "run"))
 
 
 def test_files_of_other_names_get_the_usual_ones(tmp_path):
@@ -85,9 +85,9 @@ def test_files_of_other_names_get_the_usual_ones(tmp_path):
 
 
 def test_the_settings_of_the_folder_are_kept(tmp_path):
-    theirs, run = published(tmp_path / "theirs", "llama_model"), tmp_path / "run"
+    source, run = published(tmp_path / "theirs", "llama_model"), tmp_path / "run"
     run.mkdir()
-    write_vocabulary(theirs, run)
+    write_vocabulary(source, run)
     before, after = (
         json.loads((folder / "tokenizer_config.json").read_text())
         for folder in (tmp_path / "theirs", run)
@@ -100,13 +100,13 @@ def test_the_settings_of_the_folder_are_kept(tmp_path):
 
 def test_a_tokenizer_that_a_run_kept_as_it_was_published(tmp_path):
     """MODEL_DIRs of former versions hold copies of the published files."""
-    theirs = published(tmp_path / "theirs", "deberta_nli")
+    source = published(tmp_path / "theirs", "deberta_nli")
     run = shutil.copytree(tmp_path / "theirs", tmp_path / "run")
     (run / "config.json").unlink()
     kept = carried_vocabulary(run)
     assert kept.model_file.endswith("spm.model")
-    assert described(kept) == described(theirs)
-    check_kept_vocabulary(theirs, run)
+    assert described(kept) == described(source)
+    check_kept_vocabulary(source, run)
     with pytest.raises(ConfigError, match="began with another vocabulary"):
         check_kept_vocabulary(load_vocabulary(), run)
 

@@ -253,19 +253,19 @@ def reference(monkeypatch):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_ids_offsets_and_text_are_those_of_transformers(family, folder, reference):
-    ours, theirs = vocabularies.load_vocabulary(folder(family)), reference(folder(family))
-    assert ours.vocab_size == len(theirs)
+    ours, original = vocabularies.load_vocabulary(folder(family)), reference(folder(family))
+    assert ours.vocab_size == len(original)
     for name in NAMES:
-        assert getattr(ours, f"{name}_id") == getattr(theirs, f"{name}_token_id"), name
+        assert getattr(ours, f"{name}_id") == getattr(original, f"{name}_token_id"), name
     for text in [*TEXTS, SPECIAL_TEXT]:
-        plain = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
+        plain = original(text, add_special_tokens=False, return_offsets_mapping=True)
         assert ours.encode(text) == plain["input_ids"], text
         assert ours.encode_with_offsets(text) == (plain["input_ids"], plain["offset_mapping"])
-        assert encode_row(ours, text) == theirs(text)["input_ids"], text
-        pair = theirs(text, "Tea is good.", return_token_type_ids=True)
+        assert encode_row(ours, text) == original(text)["input_ids"], text
+        pair = original(text, "Tea is good.", return_token_type_ids=True)
         row = encode_row(ours, text, "Tea is good.")
         if family == "deberta_v1":  # it was trained with one [SEP] between texts
-            between = len(theirs(text)["input_ids"])
+            between = len(original(text)["input_ids"])
             assert pair["input_ids"][between - 1 : between + 1] == [2, 2]
             assert row == pair["input_ids"][:between] + pair["input_ids"][between + 1 :], text
             continue
@@ -275,7 +275,7 @@ def test_ids_offsets_and_text_are_those_of_transformers(family, folder, referenc
             assert [int(i >= second) for i in range(len(row))] == pair["token_type_ids"], text
     for text in TEXTS:
         ids = ours.encode(text)
-        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True), text
+        assert ours.decode(ids) == original.decode(ids, skip_special_tokens=True), text
 
 
 CONTRADICTIONS = [
@@ -318,14 +318,14 @@ def test_sentencepiece_bpe_gives_sentencepiece_ids(family, folder):
     import sentencepiece
 
     file = str(folder(family) / "tokenizer.model")
-    theirs = sentencepiece.SentencePieceProcessor(model_file=file)
+    original = sentencepiece.SentencePieceProcessor(model_file=file)
     ours = vocabularies.load_vocabulary(file)
-    assert ours.vocab_size == theirs.get_piece_size()
+    assert ours.vocab_size == original.get_piece_size()
     for text in TEXTS:
         # Transformers adds no space mark where the text begins with a space; Llama's does.
-        assert ours.encode(text.lstrip(" ")) == theirs.encode(text.lstrip(" ")), text
+        assert ours.encode(text.lstrip(" ")) == original.encode(text.lstrip(" ")), text
     # A begin token is Llama's and Gemma's habit, whether or not a file says so.
-    assert ours.prefix_ids == (theirs.bos_id(),)
+    assert ours.prefix_ids == (original.bos_id(),)
 
 
 def test_begin_and_end_tokens_follow_the_configuration(folder, tmp_path):

@@ -98,8 +98,8 @@ def test_special_tokens_are_those_of_t5(vocabulary):
 def test_offsets_by_hand(vocabulary):
     # A space mark, "te", "a", a space, "ca", "f", "é", a space, four bytes, an extra id.
     spans = [(0, 0), (0, 2), (2, 3), (3, 4), (4, 6), (6, 7), (7, 8), (8, 9), *4 * [(9, 10)]]
-    ids, found = vocabulary.encode_with_offsets("tea café 😀 <extra_id_0>")
-    assert found == [*spans, (10, 23)]
+    ids, offsets = vocabulary.encode_with_offsets("tea café 😀 <extra_id_0>")
+    assert offsets == [*spans, (10, 23)]
     assert ids == vocabulary.encode("tea café 😀 <extra_id_0>")
 
 

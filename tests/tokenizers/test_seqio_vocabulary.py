@@ -143,8 +143,8 @@ def test_default_vocabulary_may_be_a_published_tokenizer(family, folders):
         dataset = tf.data.Dataset.from_tensor_slices({"targets": texts})
         dataset = seqio.preprocessors.tokenize(dataset, features, copy_pretokenized=False)
         dataset = seqio.preprocessors.append_eos(dataset, features)
-        found = [row["targets"].tolist() for row in dataset.as_numpy_iterator()]
-    assert found == [[*plain.encode(text), plain.eos_id] for text in texts]
+        targets = [row["targets"].tolist() for row in dataset.as_numpy_iterator()]
+    assert targets == [[*plain.encode(text), plain.eos_id] for text in texts]
     assert vocabulary == SEQIO
 
 
@@ -154,8 +154,8 @@ def test_our_tokenizer_of_a_tasks_vocabulary(folders):
     assert tokenizer_of(bart) is bart
     assert tokenizer_of(seqio_vocabulary.DefaultVocabulary()) == load_vocabulary()
     assert tokenizer_of(SEQIO) == OURS
-    others = [seqio.ByteVocabulary(), seqio.SentencePieceVocabulary("/no/such/a.model")]
-    assert [tokenizer_of(other) for other in others] == others
+    vocabularies = [seqio.ByteVocabulary(), seqio.SentencePieceVocabulary("/no/such/a.model")]
+    assert [tokenizer_of(vocabulary) for vocabulary in vocabularies] == vocabularies
 
 
 def test_seqio_views_compare_by_file(folders):

@@ -12,21 +12,21 @@ MODEL = pathlib.Path(vocabularies.__file__).parent / "vocabulary" / "english_409
 
 def test_tasks_use_the_embedded_vocabulary_but_within_a_run(tmp_path):
     (tmp_path / "spiece.model").write_bytes(MODEL.read_bytes())
-    own = vocabularies.load_vocabulary(tmp_path, extra_ids=7)
+    own_vocabulary = vocabularies.load_vocabulary(tmp_path, extra_ids=7)
 
     @vocabularies.with_own_vocabulary
-    def run(given, fails=False):
+    def run(vocabulary, fails=False):
         assert vocabularies.default_vocabulary() == vocabularies.load_vocabulary("english_4096")
-        vocabularies.set_default_vocabulary(given)
+        vocabularies.set_default_vocabulary(vocabulary)
         assert not fails
         return vocabularies.default_vocabulary().vocab_size
 
     assert list(inspect.signature(run).parameters) == ["given", "fails"]
-    with vocabularies.tasks_use(own):
+    with vocabularies.tasks_use(own_vocabulary):
         assert run(vocabularies.load_vocabulary(extra_ids=0)) == 4096
         with pytest.raises(AssertionError):
             run(None, fails=True)
-        assert vocabularies.default_vocabulary() is own
+        assert vocabularies.default_vocabulary() is own_vocabulary
     assert vocabularies.default_vocabulary() == vocabularies.load_vocabulary()
 
 

@@ -42,9 +42,9 @@ def cases(folder):
     for form, path in rows.items():
         yield Case(f"score {form}", score, path, (), required, finds_encoding=True)
     yield Case("evaluate", ("evaluate", "{IN}", "--json={OUT}"), file, (), ("id", "scores"))
-    given = ("train", "--gin_file=quickstart.gin", "--gin_file={IN}", "--gin.MODEL_DIR={OUT}")
+    arguments = ("train", "--gin_file=quickstart.gin", "--gin_file={IN}", "--gin.MODEL_DIR={OUT}")
     (folder / "wrong.gin").write_text("BATCH_SIZE = \n")
-    yield Case("train gin file", given, folder / "wrong.gin", ())
+    yield Case("train gin file", arguments, folder / "wrong.gin", ())
 
 
 @pytest.mark.slow
@@ -52,15 +52,15 @@ def test_some_spoiled_inputs(tmp_path, monkeypatch):
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "data"))
     (tmp_path / "good").mkdir()
     (tmp_path / "work").mkdir()
-    found = [
+    trials = [
         bad_inputs.trial(case, seed, tmp_path / "work")
         for case in cases(tmp_path / "good")
         for seed in range(1 if case.name.startswith("train") else 11)
     ]
-    assert [trial for trial in found if trial.problem] == []
-    assert {trial.status for trial in found} == {0, 2}
-    assert any(trial.change.must_refuse for trial in found)
-    assert bad_inputs.table(found).splitlines()[-1].startswith("| all | 56 | ")
+    assert [trial for trial in trials if trial.problem] == []
+    assert {trial.status for trial in trials} == {0, 2}
+    assert any(trial.change.must_refuse for trial in trials)
+    assert bad_inputs.table(trials).splitlines()[-1].startswith("| all | 56 | ")
 
 
 ENDINGS = ["parquet", "arrow", "jsonl", "json", "csv", "tsv"]
@@ -126,26 +126,26 @@ def test_a_command_that_raises_writes_or_hangs(tmp_path, monkeypatch):
     monkeypatch.setattr(bad_inputs, "_HANGS", 1)
     (tmp_path / "good").write_text("{}")
 
-    def raises(given, output):
+    def raises(source, output):
         raise KeyError("x")
 
-    def writes(given, output):
-        given.with_name("elsewhere").touch()
+    def writes(source, output):
+        source.with_name("elsewhere").touch()
         return 0
 
-    def hangs(given, output):
+    def hangs(source, output):
         while True:
             pass
 
-    told = {
+    trials = {
         run.__name__: bad_inputs.trial(
             Case("mine", good=tmp_path / "good", run=run), 0, tmp_path
         ).problem
         for run in (raises, writes, hangs)
     }
-    assert told["raises"].startswith("traceback: KeyError")
-    assert told["writes"] == "written elsewhere: ['elsewhere']"
-    assert told["hangs"] == "hangs"
+    assert trials["raises"].startswith("traceback: KeyError")
+    assert trials["writes"] == "written elsewhere: ['elsewhere']"
+    assert trials["hangs"] == "hangs"
 
 
 @pytest.mark.parametrize(

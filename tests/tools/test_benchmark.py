@@ -29,10 +29,10 @@ class Sides:
         return self
 
     def seconds(self, part, end):
-        found = self.told.get(f"{self.side}_{part}", 0.5)
-        if isinstance(found, Exception):
-            raise found
-        return found.pop(0) if isinstance(found, list) else found
+        answer = self.told.get(f"{self.side}_{part}", 0.5)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer.pop(0) if isinstance(answer, list) else answer
 
     def close(self, side):
         self.closed.append(side)
@@ -47,22 +47,22 @@ def test_ratios_are_of_medians_and_the_first_turn_does_not_count(monkeypatch):
     sides = Sides(
         ours_train=[9.0, 2.0, 4.0], hugging_face_train=[9.0, 6.0, 6.0], t5x_train=[9.0, 3.0, 3.0]
     )
-    *_, found = last("train", sides, monkeypatch)
-    assert found["ours_s"] == 3.0
-    assert found["ratios"] == {"hugging face": 2.0, "t5x": 1.0}
-    assert found["rounds"] == 2
-    assert found["notes"] == []
+    *_, result = last("train", sides, monkeypatch)
+    assert result["ours_s"] == 3.0
+    assert result["ratios"] == {"hugging face": 2.0, "t5x": 1.0}
+    assert result["rounds"] == 2
+    assert result["notes"] == []
     peak = 2.0 * benchmark.SHAPE.matmul**3 / 0.5
-    assert found["matmul_gflops"] == peak / 1e9
-    assert found["memory_gb_per_s"] == 8 * benchmark.SHAPE.memory / 0.5 / 1e9
-    assert found["share_of_peak"] == pytest.approx(benchmark.part_flops()["train"] / 3.0 / peak)
+    assert result["matmul_gflops"] == peak / 1e9
+    assert result["memory_gb_per_s"] == 8 * benchmark.SHAPE.memory / 0.5 / 1e9
+    assert result["share_of_peak"] == pytest.approx(benchmark.part_flops()["train"] / 3.0 / peak)
 
 
 def test_a_side_that_fails_is_told_and_left_out(monkeypatch):
     sides = Sides(ours_train=2.0, hugging_face_train=RuntimeError("ValueError: no"), t5x_train=4.0)
-    *_, found = last("train", sides, monkeypatch)
-    assert found["ratios"] == {"t5x": 2.0}
-    assert found["notes"] == ["hugging face train: ValueError: no"]
+    *_, result = last("train", sides, monkeypatch)
+    assert result["ratios"] == {"t5x": 2.0}
+    assert result["notes"] == ["hugging face train: ValueError: no"]
     *_, alone = last("train", Sides(ours_train=2.0), monkeypatch, installed=("ours",))
     assert alone["notes"] == ["hugging face: not installed", "t5x: not installed"]
 
@@ -70,9 +70,9 @@ def test_a_side_that_fails_is_told_and_left_out(monkeypatch):
 def test_a_program_that_takes_too_long_leaves_its_lines():
     program = "import time; print('one line'); time.sleep(60)"
     start = time.monotonic()
-    found = benchmark.run_program([sys.executable, "-c", program], 3.0)
+    result = benchmark.run_program([sys.executable, "-c", program], 3.0)
     assert time.monotonic() - start < 30
-    assert found == {"lines": ["one line"], "notes": ["stopped after 3 s"]}
+    assert result == {"lines": ["one line"], "notes": ["stopped after 3 s"]}
     failing = benchmark.run_program([sys.executable, "-c", "import no_such_module"], 30.0)
     assert failing["notes"] == ["failed: ModuleNotFoundError: No module named 'no_such_module'"]
 
@@ -99,13 +99,13 @@ def test_a_run_of_a_tiny_shape_that_is_stopped(tmp_path):
     while time.monotonic() < end and not re.search(r'"matmul_gflops": \d', path.read_text()):
         time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
-    told = process.communicate(timeout=120)[0]
+    output = process.communicate(timeout=120)[0]
     assert process.returncode == 143
     parts = json.loads(path.read_text())["parts"]
     assert parts["beam"] == {"notes": ["earlier"]}
-    found = parts["score"]
-    assert found["seconds"].keys() >= {"ours score", "ours matmul", "ours memory"}
+    score_part = parts["score"]
+    assert score_part["seconds"].keys() >= {"ours score", "ours matmul", "ours memory"}
     # Its rate is of the tiny matrix.
-    fastest = min(found["seconds"]["ours matmul"])
-    assert found["matmul_gflops"] == pytest.approx(2 * 64**3 / fastest / 1e9)
-    assert "score" in told
+    fastest = min(score_part["seconds"]["ours matmul"])
+    assert score_part["matmul_gflops"] == pytest.approx(2 * 64**3 / fastest / 1e9)
+    assert "score" in output

@@ -16,12 +16,12 @@ def test_ratios_are_of_medians_of_one_run(tmp_path, capsys, monkeypatch):
     sizes = "--inputs=5", "--targets=3", "--negatives=2"
     monkeypatch.setattr(sys, "argv", ["tool", "--rounds=2", *sizes, f"--json={path}"])
     benchmark.main()
-    told = json.loads(path.read_text())
-    rows = {row["objective"]: row for row in told["rows"]}
+    content = json.loads(path.read_text())
+    rows = {row["objective"]: row for row in content["rows"]}
     assert list(rows) == ["cross_entropy", "ctrl", "loss_truncation", "infonce"]
     for name, row in rows.items():
-        assert len(told["seconds"][name]) == 2 * benchmark.STEPS_A_TURN
-        assert row["seconds"] == statistics.median(told["seconds"][name]) > 0
+        assert len(content["seconds"][name]) == 2 * benchmark.STEPS_A_TURN
+        assert row["seconds"] == statistics.median(content["seconds"][name]) > 0
         assert row["time"] == row["seconds"] / rows["cross_entropy"]["seconds"]
     # Three texts a row are decoded in place of one, of one token more each.
     assert 1.5 < rows["infonce"]["operations"] < 4

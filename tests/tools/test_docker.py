@@ -28,18 +28,18 @@ def test_there_is_one_for_each_accelerator():
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.stem)
 def test_what_is_named_exists(path):
-    found = instructions(path)
-    (base,) = (words[0] for name, words in found if name == "FROM")
+    steps = instructions(path)
+    (base,) = (words[0] for name, words in steps if name == "FROM")
     version = re.fullmatch(r"python:(3\.\d+)-slim", base)[1]
-    (install,) = (words for name, words in found if name == "RUN")
+    (install,) = (words for name, words in steps if name == "RUN")
     constraints = f"tools/constraints-{version}.txt"
     assert install == [*("pip", "install", "--no-cache-dir", "-c", constraints, ".[${EXTRAS}]")]
-    (extra,) = (words[0].partition("EXTRAS=")[2] for name, words in found if name == "ARG")
+    (extra,) = (words[0].partition("EXTRAS=")[2] for name, words in steps if name == "ARG")
     assert extra == path.stem
     settings = configparser.ConfigParser()
     settings.read(REPOSITORY / "setup.cfg")
     assert extra in settings["options.extras_require"]
-    copied = [word for name, words in found if name == "COPY" for word in words[:-1]]
+    copied = [word for name, words in steps if name == "COPY" for word in words[:-1]]
     assert constraints in copied
     assert all((REPOSITORY / name).exists() for name in copied)
     # The comment gives the command that builds it.

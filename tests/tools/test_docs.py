@@ -116,11 +116,11 @@ def test_the_guide_to_guarantees_shows_what_its_commands_print(
             printed = capsys.readouterr().out
     assert compared == 2
     decided = (tmp_path / "decided.jsonl").read_text(encoding="utf-8").splitlines()
-    shown = re.findall(r"^\| (accept|reject|abstain) \| (\S+) \| (.+) \|$", page, re.M)
+    documented = re.findall(r"^\| (accept|reject|abstain) \| (\S+) \| (.+) \|$", page, re.M)
     rows = [json.loads(line) for line in decided]
-    there = {(row["decision"], str(row["probability"]), row["reason"]) for row in rows}
-    assert len(shown) == 3
-    assert set(shown) <= there
+    table_rows = {(row["decision"], str(row["probability"]), row["reason"]) for row in rows}
+    assert len(documented) == 3
+    assert set(documented) <= table_rows
 
 
 def test_the_readme_is_short():
@@ -164,9 +164,9 @@ def commands(page):
 def scorers_of(arguments):
     """Returns the scorers that a command of `score` names, and by scorer the options given."""
     named = [a.partition("=")[2] for a in arguments if a.startswith("--scorers=")]
-    given = [a.partition("=")[2] for a in arguments if a.startswith("--scorer-option=")]
+    assignments = [a.partition("=")[2] for a in arguments if a.startswith("--scorer-option=")]
     options = {name: [] for text in named for name in text.split(",")}
-    for option in given:
+    for option in assignments:
         scorer, _, name = option.partition("=")[0].partition(".")
         options[scorer].append(name)
     return options
@@ -198,8 +198,8 @@ def test_recipes_that_need_no_model_run(tmp_path, monkeypatch, capsys, offline_d
     ran = 0
     for _, part, *arguments in commands("recipes.md"):
         needs = ("model=", "runs/", "responses.jsonl")
-        given = [argument for argument in arguments if not argument.endswith("model=mini_nli")]
-        if part not in RUNS_HERE or any(n in a for n in needs for a in given):
+        remaining = [argument for argument in arguments if not argument.endswith("model=mini_nli")]
+        if part not in RUNS_HERE or any(n in a for n in needs for a in remaining):
             continue
         assert cli.main([part, *arguments]) == 0, (arguments, capsys.readouterr().err)
         ran += 1
@@ -210,7 +210,7 @@ def test_the_table_of_probes_is_what_the_scorers_give():
     page = (REPOSITORY / "docs" / "which_scorer.md").read_text(encoding="utf-8")
     lines = [line.strip("| ").split(" | ") for line in page.splitlines() if " | copy | " in line]
     columns = lines[0]
-    shown = {
+    probes = {
         cells[0].strip("`"): [float(cell) for cell in cells[1:]]
         for cells in (line.strip("| ").split(" | ") for line in page.splitlines())
         if len(cells) == len(columns) + 1 and cells[1][:1].isdigit() and cells[0][0] == "`"
@@ -219,7 +219,7 @@ def test_the_table_of_probes_is_what_the_scorers_give():
     rows = {row["id"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
     rows = [rows[name] for name in columns]
     groundings = [{"pro": row["pro_arguments"], "con": row["con_arguments"]} for row in rows]
-    assert len(shown) >= 10
-    table = scoring_tables.score(groundings, [row["response"] for row in rows], scorers=[*shown])
-    for name, values in shown.items():
+    assert len(probes) >= 10
+    table = scoring_tables.score(groundings, [row["response"] for row in rows], scorers=[*probes])
+    for name, values in probes.items():
         assert [round(value, 2) for value in table[name]] == values, name

@@ -42,11 +42,11 @@ def test_every_accepted_python_has_constraints():
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
 def test_all_pythons_have_the_same_set(version):
-    first, other = pins(VERSIONS[0]), pins(version)
-    assert len(first.keys() & other.keys()) >= 230
-    assert {name: pin for name, pin in other.items() if first.get(name, pin) != pin} == {}
+    first, second = pins(VERSIONS[0]), pins(version)
+    assert len(first.keys() & second.keys()) >= 230
+    assert {name: pin for name, pin in second.items() if first.get(name, pin) != pin} == {}
     # Packages that only one version has are not our requirements.
-    assert first.keys() ^ other.keys() <= {"tzdata", "setuptools", "wheel"}
+    assert first.keys() ^ second.keys() <= {"tzdata", "setuptools", "wheel"}
 
 
 @pytest.fixture

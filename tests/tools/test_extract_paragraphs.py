@@ -29,8 +29,8 @@ def test_markdown_text_and_json(tmp_path, monkeypatch, capsys):
     folder.mkdir()
     (folder / "b.md").write_text(MARKDOWN)
     (folder / "a.txt").write_text("Anna Berg, Carl Dahl, Eva Falk, Greta Holm and Ivar Jansson.\n")
-    said = "<p>Each hut has a small stove and a bench.</p><p>Short.</p>"
-    (folder / "c.json").write_text(json.dumps({"x": [{"text": said}, 3, EXPECTED[1]]}))
+    html = "<p>Each hut has a small stove and a bench.</p><p>Short.</p>"
+    (folder / "c.json").write_text(json.dumps({"x": [{"text": html}, 3, EXPECTED[1]]}))
     output = tmp_path / "out.txt"
     monkeypatch.setattr("sys.argv", ["extract", str(folder), "--output", str(output)])
     assert tool.main() == 0

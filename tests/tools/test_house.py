@@ -32,11 +32,11 @@ def package(tmp_path):
 
 
 def test_what_counts_as_code_and_as_a_guard(package):
-    found = house.read_file(package / "shapes" / "circle.py", package)
-    assert (found.room, found.lines) == ("shapes", 16)
+    source_file = house.read_file(package / "shapes" / "circle.py", package)
+    assert (source_file.room, source_file.lines) == ("shapes", 16)
     # import, def, if, raise (3 lines), try, return, except, raise
-    assert found.code == 10
-    assert found.guards == 4 + 2
+    assert source_file.code == 10
+    assert source_file.guards == 4 + 2
 
 
 def test_the_report_marks_what_is_too_much(package):

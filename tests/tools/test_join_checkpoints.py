@@ -16,24 +16,24 @@ def test_each_parameter_is_of_the_one_or_the_other():
     second = Checkpoint(
         tiny.TINY, tool.unflatten({n: np.full(x.shape, 2) for n, x in flat.items()})
     )
-    found = flatten(tool.joined(first, second).params)
-    assert {n: int(x.max()) for n, x in found.items()} == {
+    joined = flatten(tool.joined(first, second).params)
+    assert {n: int(x.max()) for n, x in joined.items()} == {
         n: 2 if n.startswith("decoder/") else 1 for n in flat
     }
     smaller = tiny.TINY.replace(mlp_dim=tiny.TINY.mlp_dim + 2)
-    other = Checkpoint(smaller, tiny.model_and_params(smaller)[1])
+    other_sizes = Checkpoint(smaller, tiny.model_and_params(smaller)[1])
     with pytest.raises(ConfigError, match=r"parameters differ, such as .*mlp"):
-        tool.joined(other, second)
+        tool.joined(other_sizes, second)
 
 
 def test_a_model_joined_with_itself_is_itself(tmp_path, capsys):
     output = tmp_path / "joined"
     arguments = ["--encoder=mini", "--decoder=mini", f"--output={output}"]
     assert tool.main(arguments) == 0
-    expected, found = (flatten(open_checkpoint(path).params) for path in ("mini", str(output)))
-    assert expected.keys() == found.keys()
+    expected, joined = (flatten(open_checkpoint(path).params) for path in ("mini", str(output)))
+    assert expected.keys() == joined.keys()
     for name, array in expected.items():
-        np.testing.assert_array_equal(np.float32(found[name]), np.float32(array))
+        np.testing.assert_array_equal(np.float32(joined[name]), np.float32(array))
     assert faith_jax.load_model(str(output)).config == faith_jax.load_model("mini").config
     assert (output / "spiece.model").is_file()
     assert tool.main(arguments) == 2

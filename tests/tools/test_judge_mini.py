@@ -39,18 +39,18 @@ def test_the_commands(tmp_path, capsys):
     topics = REPOSITORY / "docs" / "mini" / "topics.jsonl"
     rows, responses, faults = (tmp_path / name for name in ("rows", "responses", "faults"))
     assert judge_mini.main(["rows", str(topics), str(rows)]) == 0
-    made = judge_mini.read(rows)
-    assert len(made) == 6 * 50 == len({row["id"] for row in made})
-    assert {(len(row["pro"]), len(row["con"])) for row in made} == set(judge_mini.SIZES)
+    items = judge_mini.read(rows)
+    assert len(items) == 6 * 50 == len({row["id"] for row in items})
+    assert {(len(row["pro"]), len(row["con"])) for row in items} == set(judge_mini.SIZES)
     judge_mini.write(rows, [ROW, {**ROW, "id": "other"}])
-    told = [{"id": "other", "prediction": GOOD, "finished": True}]
-    judge_mini.write(responses, told)
+    answers = [{"id": "other", "prediction": GOOD, "finished": True}]
+    judge_mini.write(responses, answers)
     arguments = ["table", str(rows), str(responses), f"--faults={faults}"]
     assert judge_mini.main(arguments) == 2
     assert capsys.readouterr().err == (
         f"judge_mini: {responses}: there is no response to 'tea-2-1'.\n"
     )
-    judge_mini.write(responses, [*told, {**told[0], "id": "tea-2-1", "finished": False}])
+    judge_mini.write(responses, [*answers, {**answers[0], "id": "tea-2-1", "finished": False}])
     assert judge_mini.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     numbers = "0.500 | 1.000 | 1.000 | 1.000 | 1.000 | 1.000"

@@ -33,11 +33,11 @@ def test_targets_fill_the_gaps():
 def test_merged_text_has_the_words_of_what_is_told():
     for seed in range(30):
         example = corpus.merge(SENTENCES, TEXT, random.Random(seed))
-        told = [s for s in SENTENCES if s.partition(" ")[2] in example.targets]
+        kept = [s for s in SENTENCES if s.partition(" ")[2] in example.targets]
         if "tell: " in example.inputs:
-            assert example.targets.endswith((" ".join(told), " ".join(told) + "}"))
+            assert example.targets.endswith((" ".join(kept), " ".join(kept) + "}"))
         else:
-            assert told == SENTENCES
+            assert kept == SENTENCES
             places = [example.targets.index(s.partition(" ")[2]) for s in SENTENCES]
             assert places == sorted(places)
         for sentence in SENTENCES:
@@ -59,10 +59,10 @@ def test_responses_and_versions_of_a_book(tmp_path, capsys):
     command += [*map(str, books), "--check_materials", "paraphrases"]
     assert corpus.main([*command, "--checks=0.3", "--responses=0.7"]) == 0
     rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
-    asked = [row for row in rows if row["targets"] in ("yes", "no")]
-    assert 40 < len(asked) < 80
-    assert all(re.search("lo he came|then he arrived", row["inputs"]) for row in asked)
-    assert all(row["targets"].startswith("{response: ") for row in rows if row not in asked)
+    questions = [row for row in rows if row["targets"] in ("yes", "no")]
+    assert 40 < len(questions) < 80
+    assert all(re.search("lo he came|then he arrived", row["inputs"]) for row in questions)
+    assert all(row["targets"].startswith("{response: ") for row in rows if row not in questions)
     capsys.readouterr()
     books[1].write_text("one line\n")
     for arguments, message in (

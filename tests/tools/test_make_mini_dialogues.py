@@ -12,8 +12,8 @@ def test_each_wording_is_a_turn_with_its_sentence(monkeypatch, tmp_path, capsys)
         {"title": "Tea", "sentence": "Tea is hot.", "supported": ["It is hot."]},
         {"title": "Ice", "sentence": "Ice is cold.", "supported": ["It is cold."]},
     ]
-    others = {"refuted": [], "unrelated_but_close": []}
-    (tmp_path / "claims.jsonl").write_text("".join(json.dumps(c | others) + "\n" for c in claims))
+    blank = {"refuted": [], "unrelated_but_close": []}
+    (tmp_path / "claims.jsonl").write_text("".join(json.dumps(c | blank) + "\n" for c in claims))
     output = tmp_path / "wow" / "train.json"
     monkeypatch.setattr(sys, "argv", ["make", str(tmp_path / "claims.jsonl"), str(output)])
     make_mini_dialogues.main()

@@ -44,8 +44,8 @@ def test_the_articles_of_a_corpus_are_picked_out(make, tmp_path, corpus):
     status, _, err = make(corpus, f"--raw={tmp_path}", f"--articles={source}")
     assert (status, err) == (0, "")
     written = tmp_path / f"{corpus}_articles.jsonl"
-    found = {r["id"]: r["article"] for r in map(json.loads, written.read_text().splitlines())}
-    assert found == {r["id"]: f"{r['article']} More." for r in articles(corpus)}
+    by_id = {r["id"]: r["article"] for r in map(json.loads, written.read_text().splitlines())}
+    assert by_id == {r["id"]: f"{r['article']} More." for r in articles(corpus)}
     paths = {name: tmp_path / name for name in (ANNOTATIONS[corpus], written.name)}
     assert len(list(CORPORA[corpus].examples(paths, "test"))) == 4
 

@@ -8,8 +8,8 @@ checks = corpus.mini_checks
 
 # No word is in two sentences, so that a word identifies its sentence.
 SENTENCES = [
-    f"{subject} {verb} the {thing} {where}."
-    for subject, verb, thing, where in (
+    f"{subject} {verb} the {noun} {where}."
+    for subject, verb, noun, where in (
         ("Boats", "leave", "harbour", "early"),
         ("Gulls", "follow", "trawlers", "home"),
         ("Children", "paint", "fences", "green"),
@@ -35,19 +35,21 @@ def parts_of(example):
     question, _, rest = example.inputs.partition(" ")
     fields = dict(re.findall(r"\{([\w ]+): (.*?)\}", rest))
     (telling,) = (value for key, value in fields.items() if key in checks._TOLD)
-    given = " ".join(
+    source = " ".join(
         value
         for key, value in fields.items()
         if key not in checks._TOLD and key not in corpus.mini_texts.TITLES
     )
-    return question, telling, given
+    return question, telling, source
 
 
 def assert_right(example, words):
     """The answer follows from the words of both texts."""
     question, *texts = parts_of(example)
-    told, given = ({w for w in re.findall(r"\w+", text) if w in words} for text in texts)
-    errors = {"only": told - given, "all": given - told}[question]
+    told_words, given_words = (
+        {w for w in re.findall(r"\w+", text) if w in words} for text in texts
+    )
+    errors = {"only": told_words - given_words, "all": given_words - told_words}[question]
     assert (not errors) == (example.targets == "yes")
 
 
@@ -55,41 +57,45 @@ def test_two_lists():
     for seed in range(60):
         example = checks.check_lists(TEXT, random.Random(seed))
         assert_right(example, set(WORDS))
-        question, told, given = (part.split() for part in parts_of(example))
-        for words in (told, given):
+        question, told_words, given_words = (part.split() for part in parts_of(example))
+        for words in (told_words, given_words):
             assert 1 <= len(words) == len(set(words)) <= 10
         # For both answers, the text that is asked to be part of the other is not longer.
-        part, whole = (told, given) if question == ["only"] else (given, told)
+        part, whole = (
+            (told_words, given_words) if question == ["only"] else (given_words, told_words)
+        )
         assert len(part) <= len(whole)
 
 
 def test_arguments_in_several_wordings():
-    rng, other, answers = random.Random(0), 0, collections.Counter()
+    rng, disjoint, answers = random.Random(0), 0, collections.Counter()
     for _ in range(600):
         example = checks.check_wordings(TEXT, rng)
         question, _, rest = example.inputs.partition(" ")
         fields = dict(re.findall(r"\{(\w+): (.*?)\}", rest))
-        told = " ".join(value for key, value in fields.items() if key in checks._TOLD)
-        given = " ".join(
+        telling = " ".join(value for key, value in fields.items() if key in checks._TOLD)
+        source = " ".join(
             value for key, value in fields.items() if key not in (*checks._TOLD, "query")
         )
-        said, had = (set(re.findall(r"\b([pc]\d)\w tells", text)) for text in (told, given))
-        missing, added = had - said, said - had
+        told_keys, given_keys = (
+            set(re.findall(r"\b([pc]\d)\w tells", text)) for text in (telling, source)
+        )
+        missing, added = given_keys - told_keys, told_keys - given_keys
         if question == "compare":
             kind, _, sentence = example.targets.partition(": ")
             assert (kind == "missing") == bool(missing)
             assert (kind == "added") == bool(added)
-            assert sentence in {"missing": given, "added": told, "same": ""}[kind]
+            assert sentence in {"missing": source, "added": telling, "same": ""}[kind]
             assert not sentence or {sentence[:2]} == missing | added
         else:
             assert example.targets == (
                 "no" if (added if question == "only" else missing) else "yes"
             )
             answers[question, example.targets] += 1
-        words = (set(re.findall(r"\b[pc]\d\w", text)) for text in (told, given))
-        other += not set.intersection(*words)
+        words = (set(re.findall(r"\b[pc]\d\w", text)) for text in (telling, source))
+        disjoint += not set.intersection(*words)
     assert min(answers.values()) > 70
-    assert other > 400
+    assert disjoint > 400
 
 
 def test_answers_and_questions_are_balanced():

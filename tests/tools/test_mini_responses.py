@@ -15,8 +15,8 @@ import mini_texts
 sys.path.remove(str(REPOSITORY / "tools"))
 
 SENTENCES = [
-    f"{subject} {verb} the {thing} {where}."
-    for subject, verb, thing, where in (
+    f"{subject} {verb} the {noun} {where}."
+    for subject, verb, noun, where in (
         ("Boats", "leave", "harbour", "early"),
         ("Gulls", "follow", "trawlers", "home"),
         ("Children", "paint", "fences", "green"),
@@ -42,15 +42,17 @@ def fields_of(text):
 def test_a_response_tells_all_arguments_once_and_says_whose_they_are():
     for seed in range(60):
         example = mini_responses.respond(TEXT, random.Random(seed))
-        fields, told = fields_of(example.inputs), fields_of(example.targets)["response"]
+        fields, response = fields_of(example.inputs), fields_of(example.targets)["response"]
         keys = [key for key in fields if key not in mini_responses.QUERY_KEYS]
         assert len(keys) == 2
         arguments = [fields[key] for key in keys if fields[key]]
-        assert tell_arguments(told, arguments).precision(0.95) == 1, (arguments, told)
-        given, words = (
-            collections.Counter(lower_words(text)) for text in (" ".join(arguments), told)
+        assert tell_arguments(response, arguments).precision(0.95) == 1, (arguments, response)
+        argument_words, words = (
+            collections.Counter(lower_words(text)) for text in (" ".join(arguments), response)
         )
-        assert given <= words
+        assert argument_words <= words
         assert not judge_mini.NUMBERS & (set(words) - set(lower_words(example.inputs)))
         if len(arguments) == 2:
-            assert judge_mini._PRO.search(told).start() < judge_mini._CON.search(told).start()
+            assert (
+                judge_mini._PRO.search(response).start() < judge_mini._CON.search(response).start()
+            )

@@ -69,8 +69,8 @@ def test_each_area_has_ten_at_least(area):
 
 
 def test_the_tests_that_are_named_are_there():
-    for one in MUTANTS:
-        for test in one.tests.split():
+    for fault in MUTANTS:
+        for test in fault.tests.split():
             file, _, name = test.partition("::")
             text = (REPOSITORY / file).read_text(encoding="utf-8")
             assert not name or f"\ndef {name}(" in text, test
@@ -87,18 +87,18 @@ def test_faults_are_caught_where_a_test_fails(toy):
         mutant("missed", "first + second", "first * 2", tests=f"{TEST_FILE}::test_of_one_and_one"),
         mutant("no_python", "return", "return return"),
     ]
-    found = {r.mutant.id: r for r in mutation_check.check(mutants, toy, jobs=2)}
-    assert {name: result.outcome for name, result in found.items()} == {
+    results = {r.mutant.id: r for r in mutation_check.check(mutants, toy, jobs=2)}
+    assert {name: result.outcome for name, result in results.items()} == {
         "sign": Outcome.CAUGHT,
         "order": Outcome.SURVIVED,
         "mapped": Outcome.CAUGHT,
         "missed": Outcome.SURVIVED,
         "no_python": Outcome.NOT_IMPORTED,
     }
-    assert found["sign"].test == "tests/test_sums.py::test_sums"
-    assert found["mapped"].test == "tests/test_sums.py::test_largest"
+    assert results["sign"].test == "tests/test_sums.py::test_sums"
+    assert results["mapped"].test == "tests/test_sums.py::test_largest"
     assert (toy / "faith_jax" / "arithmetic.py").read_bytes() == before
-    table = mutation_check.summary(list(found.values()))
+    table = mutation_check.summary(list(results.values()))
     assert table.splitlines()[1].split() == ["data", "5", "3", "60%"]
 
 
@@ -106,8 +106,8 @@ def test_tests_that_do_not_end_are_ended(toy, tmp_path):
     copy = mutation_check.copy_repository(toy, tmp_path)
     variables = mutation_check.environment(copy, toy, "")
     endless = mutant("endless", "return first", "while True: pass\n    return first")
-    found = mutation_check.plant_and_test(endless, copy, variables, timeout=1.0)
-    assert found.outcome is Outcome.TIMED_OUT
+    result = mutation_check.plant_and_test(endless, copy, variables, timeout=1.0)
+    assert result.outcome is Outcome.TIMED_OUT
     assert (copy / "faith_jax" / "arithmetic.py").read_text() == CODE
 
 
@@ -140,8 +140,8 @@ def test_exit_status(monkeypatch, capsys):
     results = [mutation_check.Result(m, next(outcomes), "", 1.0) for m in MUTANTS[:20]]
     monkeypatch.setattr(mutation_check, "check", lambda *_: iter(results))
     assert mutation_check.main([]) == 0
-    shown = capsys.readouterr().out
-    assert f"survived: {MUTANTS[0].id}" in shown
+    output = capsys.readouterr().out
+    assert f"survived: {MUTANTS[0].id}" in output
     results = results[:19]
     assert mutation_check.main([]) == 1
     assert mutation_check.main(["--only=nothing"]) == 2

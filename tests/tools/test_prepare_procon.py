@@ -78,8 +78,8 @@ def test_mistakes_are_one_line_and_status_2(prepare, pages, tmp_path, capsys):
         "enclosed in double quotes at column 2; get the file again.\n",
     )
     assert not (tmp_path / "out").exists()
-    given = ("--output", tmp_path / "out", "--responses-per-topic", "0")
+    options = ("--output", tmp_path / "out", "--responses-per-topic", "0")
     with pytest.raises(SystemExit) as stopped:
-        prepare(pages, *given)
+        prepare(pages, *options)
     assert stopped.value.code == 2
     assert "expected a positive number, got 0" in capsys.readouterr().err

@@ -51,8 +51,8 @@ def test_another_output_is_a_problem(setting, tmp_path):
     assert torture.finished(setting, "score", tmp_path / "run") == ""
     assert torture.finished(setting, "score", tmp_path / "run") == ""  # it is finished
     (tmp_path / "run" / "out.jsonl").write_text("{}\n")
-    told = torture.finished(setting, "score", tmp_path / "run")
-    assert told.startswith("the next run: exit status [2]: ['faith-jax: ")
+    problem = torture.finished(setting, "score", tmp_path / "run")
+    assert problem.startswith("the next run: exit status [2]: ['faith-jax: ")
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_a_process_is_killed_in_the_middle_of_a_write(tmp_path):
         environment = faults.environment(library, folder, count, kill_at)
         command = [sys.executable, "-c", code]
         status = torture.subprocess.run(command, env=environment).returncode
-        found = {
+        files = {
             path.name: path.read_bytes() if path.is_file() else sorted(map(str, path.iterdir()))
             for path in folder.iterdir()
         }
         shutil.rmtree(folder)
         folder.mkdir()
-        return status, faults.writes(count), found
+        return status, faults.writes(count), files
 
     assert run() == (0, 9, {"b": b"12345678"})
     assert run(3) == (-signal.SIGKILL, 3, {"a": b"123456"})

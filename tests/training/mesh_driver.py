@@ -120,9 +120,9 @@ def batch_of(config: TransformerConfig, packed: bool) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(5)
 
     def tokens(length):
-        found = rng.integers(2, config.vocab_size, (ROWS, length)).astype(np.int32)
+        token_ids = rng.integers(2, config.vocab_size, (ROWS, length)).astype(np.int32)
         ends = rng.integers(length // 2, length + 1, ROWS)
-        return np.where(np.arange(length) < ends[:, None], found, 0)
+        return np.where(np.arange(length) < ends[:, None], token_ids, 0)
 
     def segments(x):
         second = np.arange(x.shape[1]) >= x.shape[1] // 2
@@ -167,37 +167,37 @@ def train_and_decode(name: str, mesh: str, folder: str) -> dict[str, np.ndarray]
         module, case.objective, case.optimizer(), partitioner, 3, case.num_microbatches
     )
     state = trainer.init_state(trained)
-    found = {f"shards/params/{n}": s for n, s in shard_shapes(state.params).items()}
-    found |= {f"shards/opt_state/{n}": s for n, s in shard_shapes(state.opt_state).items()}
+    arrays = {f"shards/params/{n}": s for n, s in shard_shapes(state.params).items()}
+    arrays |= {f"shards/opt_state/{n}": s for n, s in shard_shapes(state.opt_state).items()}
     if mesh in case.laid_out:
-        return found
+        return arrays
     batch = partitioner.put_batch(batch_of(case.config, case.packed))
-    found |= {f"shards/batch.{n}": shape for n, shape in shard_shapes(batch).items()}
+    arrays |= {f"shards/batch.{n}": shape for n, shape in shard_shapes(batch).items()}
     steps = []
     for _ in range(STEPS):
         state, metrics = trainer.train_step(state, frozen, batch)
         steps.append([float(metrics[n]) for n in ("loss", "gradient_norm", "weight")])
-    found["train"] = np.asarray(steps)
-    found["objective"] = np.concatenate(
+    arrays["train"] = np.asarray(steps)
+    arrays["objective"] = np.concatenate(
         [np.ravel(x) for x in jax.tree.leaves(state.objective)] or [[]]
     )
-    found["examples_dropped"] = np.asarray(float(metrics.get("examples_dropped", 0.0)))
+    arrays["examples_dropped"] = np.asarray(float(metrics.get("examples_dropped", 0.0)))
     flat = flax.traverse_util.flatten_dict(state.params, sep="/")
-    found |= {f"params/{n}": np.asarray(v) for n, v in flat.items()}
+    arrays |= {f"params/{n}": np.asarray(v) for n, v in flat.items()}
     for path, mean in jax.tree_util.tree_leaves_with_path(state.opt_state):
         if ".mu" in (label := jax.tree_util.keystr(path)):
-            found[f"means/{label}"] = np.asarray(mean)
+            arrays[f"means/{label}"] = np.asarray(mean)
     if case.decoding is None:
         state, restored = saved_and_restored(mesh, f"{folder}/{name}", state)
-        found |= restored
+        arrays |= restored
         _, metrics = trainer.train_step(state, frozen, batch)
-        found["loss_after_restoring"] = np.asarray(float(metrics["loss"]))
+        arrays["loss_after_restoring"] = np.asarray(float(metrics["loss"]))
     else:
         sums = trainer.eval_step(state.params, frozen, batch)
-        found["eval"] = np.asarray([float(sums[n]) for n in sorted(sums)])
-        found |= decoded(case, module, partitioner, merge_params(state.params, frozen))
-    found["compilations"] = np.asarray(trainer.num_compilations)
-    return found
+        arrays["eval"] = np.asarray([float(sums[n]) for n in sorted(sums)])
+        arrays |= decoded(case, module, partitioner, merge_params(state.params, frozen))
+    arrays["compilations"] = np.asarray(trainer.num_compilations)
+    return arrays
 
 
 def decoded(case, module, partitioner, params) -> dict[str, np.ndarray]:
@@ -238,32 +238,32 @@ def sharded_manifest(folder: str) -> dict[str, np.ndarray]:
     def on_mesh(*axes):
         return jax.device_put(values, NamedSharding(mesh, PartitionSpec(*axes)))
 
-    kernel, one = on_mesh("data", "model"), jax.numpy.ones(1)
-    saved = TrainState(jax.numpy.int32(1), {"kernel": kernel}, {"one": one})
+    kernel, scalar = on_mesh("data", "model"), jax.numpy.ones(1)
+    saved = TrainState(jax.numpy.int32(1), {"kernel": kernel}, {"one": scalar})
     checkpoints = TrainCheckpoints(f"{folder}/sharded")
     checkpoints.save(saved)
     checkpoints.close()
     digests = training_checkpoints.shard_digests({name: saved.params["kernel"]})
-    told = digests[name]
+    stored = digests[name]
     expected = [
-        manifest.chunk_digest(values[b]).hex() for b in manifest.boxes((16, 24), told.chunk)
+        manifest.chunk_digest(values[b]).hex() for b in manifest.boxes((16, 24), stored.chunk)
     ]
     step, read, refused = pathlib.Path(folder) / "sharded" / "1", 0, 0
     for axes in [("data", "model"), ("model", "data"), (None, ("data", "model")), (None, "model")]:
         array = on_mesh(*axes)
-        known = manifest.Manifest(digests, {})
-        training_checkpoints.check_shards(step, known, name, array)
+        header = manifest.Manifest(digests, {})
+        training_checkpoints.check_shards(step, header, name, array)
         read += 1
         for place in range(len(expected)):
             wrong = [digest if i != place else "0" for i, digest in enumerate(expected)]
-            other = manifest.TensorDigests(told.dtype, told.shape, told.chunk, wrong)
+            forged = manifest.TensorDigests(stored.dtype, stored.shape, stored.chunk, wrong)
             try:
-                known = manifest.Manifest({name: other}, {})
-                training_checkpoints.check_shards(step, known, name, array)
+                header = manifest.Manifest({name: forged}, {})
+                training_checkpoints.check_shards(step, header, name, array)
             except CheckpointError as error:
                 refused += f"chunk {place + 1} of {len(expected)}" in str(error)
     return {
-        "sharded_manifest/found": np.asarray(told.sha256),
+        "sharded_manifest/found": np.asarray(stored.sha256),
         "sharded_manifest/expected": np.asarray(expected),
         "sharded_manifest/read": np.asarray(read),
         "sharded_manifest/refused": np.asarray(refused),
@@ -272,13 +272,13 @@ def sharded_manifest(folder: str) -> dict[str, np.ndarray]:
 
 def initial_parameters() -> dict[str, np.ndarray]:
     """Returns freshly drawn parameters, on one device and on eight."""
-    found = {}
+    arrays = {}
     module = tiny.model_and_params(DECODER)[0]
     for mesh in ("1x1", "4x2"):
         params = parameters.random_params(module, make_partitioner(mesh, DECODER), seed=7)
         flat = flax.traverse_util.flatten_dict(params, sep="/")
-        found |= {f"initial/{mesh}/{n}": np.asarray(v) for n, v in flat.items()}
-    return found
+        arrays |= {f"initial/{mesh}/{n}": np.asarray(v) for n, v in flat.items()}
+    return arrays
 
 
 def state_bytes() -> dict[str, np.ndarray]:
@@ -318,9 +318,9 @@ def trained(name: str, folder: str) -> dict[str, np.ndarray]:
     """Returns the results of a case on each of its meshes."""
     case = CASES[name]
     return {
-        f"{name}/{mesh}/{what}": array
+        f"{name}/{mesh}/{key}": array
         for mesh in (*case.meshes, *case.laid_out)
-        for what, array in train_and_decode(name, mesh, folder).items()
+        for key, array in train_and_decode(name, mesh, folder).items()
     }
 
 
@@ -333,10 +333,10 @@ OTHERS = {
 
 def main(output: str, folder: str, *names: str) -> None:
     """Runs the named cases and others, and writes their results."""
-    found = {}
+    arrays = {}
     for name in names:
-        found |= OTHERS[name](folder) if name in OTHERS else trained(name, folder)
-    np.savez(output, **found)
+        arrays |= OTHERS[name](folder) if name in OTHERS else trained(name, folder)
+    np.savez(output, **arrays)
 
 
 if __name__ == "__main__":

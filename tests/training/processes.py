@@ -96,7 +96,7 @@ def start_pair(folder, name, lists, second=None):
     pair = {}
     for index in (0, 1):
         flags = [f"--coordinator_address={address}", "--process_count=2"]
-        own = (second or lists) if index else lists
-        first = [*own[0], *flags, f"--process_index={index}"]
-        pair[f"{name}{index}"] = start(folder, f"{name}{index}", [first, *own[1:]])
+        own_lists = (second or lists) if index else lists
+        first = [*own_lists[0], *flags, f"--process_index={index}"]
+        pair[f"{name}{index}"] = start(folder, f"{name}{index}", [first, *own_lists[1:]])
     return pair

@@ -63,9 +63,9 @@ def losses_of(folder, losses, **options):
         checkpoints.save(state(step), None if loss is None else {"loss": loss})
     checkpoints.close()
     again = TrainCheckpoints(folder, **options)  # what the next run finds
-    found = again.all_steps(), again.best_step(), again.latest_step()
+    steps = again.all_steps(), again.best_step(), again.latest_step()
     again.close()
-    return found
+    return steps
 
 
 @pytest.fixture(scope="module")
@@ -78,17 +78,17 @@ def saved(tmp_path_factory):
     return folder
 
 
-def restore(folder, wanted, step=None):
+def restore(folder, template, step=None):
     checkpoints = TrainCheckpoints(folder)
     try:
-        return checkpoints.restore(wanted, step)
+        return checkpoints.restore(template, step)
     finally:
         checkpoints.close()
 
 
-def assert_identical(found, expected):
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+def assert_identical(actual, expected):
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         assert a.dtype == b.dtype
         assert a.sharding == b.sharding
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
@@ -125,8 +125,8 @@ def test_a_step_is_written_once(tmp_path):
     checkpoints = TrainCheckpoints(tmp_path)
     checkpoints.save(state(2))
     checkpoints.wait()
-    other = state(2, tree=params(seed=1))
-    checkpoints.save(other)
+    changed = state(2, tree=params(seed=1))
+    checkpoints.save(changed)
     checkpoints.wait()
     assert_identical(checkpoints.restore(state()), state(2))
     checkpoints.close()
@@ -225,16 +225,16 @@ def test_a_damaged_checkpoint_is_an_error_of_one_line(saved, tmp_path, damage):
 def test_a_manifest_has_all_arrays_of_a_step(saved, tmp_path):
     folder = tmp_path / "checkpoints"
     shutil.copytree(saved, folder)
-    told = json.loads((folder / "3" / "manifest.json").read_text())
-    arrays = told["tensors"]
+    content = json.loads((folder / "3" / "manifest.json").read_text())
+    arrays = content["tensors"]
     assert {name.split("/")[0] for name in arrays} == {"params", "opt_state"}
     assert arrays["params/encoder/kernel"]["shape"] == [4, 3]
     expected = hashlib.sha256(np.asarray(params()["encoder"]["kernel"]).tobytes()).hexdigest()
     assert arrays["params/encoder/kernel"]["sha256"] == [expected]
     assert len(arrays) == len(jax.tree.leaves((state().params, state().opt_state)))
     for name, entry in arrays.items():
-        told["tensors"] = arrays | {name: entry | {"sha256": ["0" * 64]}}
-        (folder / "3" / "manifest.json").write_text(json.dumps(told))
+        content["tensors"] = arrays | {name: entry | {"sha256": ["0" * 64]}}
+        (folder / "3" / "manifest.json").write_text(json.dumps(content))
         with pytest.raises(CheckpointError, match=rf"/3: the tensor {name} differs from what was"):
             restore(folder, state())
     (folder / "3" / "manifest.json").unlink()  # of a version that wrote none
@@ -301,11 +301,11 @@ def test_a_step_with_its_name_is_whole_after_a_power_cut(tmp_path):
     )
     assert done.returncode == 9, done.stderr[-2000:]
     disk_faults.cut(folder)
-    wanted = TrainState(jnp.int32(0), {"w": jnp.zeros((300_000,))}, {"m": jnp.int32(0)})
+    template = TrainState(jnp.int32(0), {"w": jnp.zeros((300_000,))}, {"m": jnp.int32(0)})
     for step in (1, 2):
-        found = restore(folder, wanted, step)
-        assert int(found.opt_state["m"]) == step
-        assert np.unique(np.asarray(found.params["w"])) == [step]
+        restored = restore(folder, template, step)
+        assert int(restored.opt_state["m"]) == step
+        assert np.unique(np.asarray(restored.params["w"])) == [step]
     checkpoints = TrainCheckpoints(folder)
     assert (checkpoints.latest_step(), checkpoints.best_step()) == (2, 2)
     checkpoints.close()
@@ -313,14 +313,14 @@ def test_a_step_with_its_name_is_whole_after_a_power_cut(tmp_path):
 
 def test_on_a_store_a_run_stops_where_another_has_saved_a_step(gs):
     folder = f"{gs}/run/checkpoints"
-    one, other = TrainCheckpoints(folder), TrainCheckpoints(folder)
-    one.save(state(1))
-    one.wait()
+    first, second = TrainCheckpoints(folder), TrainCheckpoints(folder)
+    first.save(state(1))
+    first.wait()
     message = f"MODEL_DIR: another run has saved step 1 in {folder}; this one stops."
     with pytest.raises(ConfigError) as caught:
-        other.save(state(2))
+        second.save(state(2))
     assert str(caught.value) == message
-    one.save(state(2))
-    one.close()
-    other.close()
+    first.save(state(2))
+    first.close()
+    second.close()
     assert restore(folder, state()).step == 2

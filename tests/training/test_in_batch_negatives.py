@@ -26,13 +26,13 @@ def batch():
 def test_log_probs_by_hand():
     rng = np.random.default_rng(0)
     queries, passages = rng.normal(size=(2, 3, 4)).astype(np.float32)
-    others = np.array([[0, 1, 1], [0, 0, 0], [1, 0, 1]], bool)
-    found = np.asarray(jax.jit(in_batch_log_probs)(queries, passages, others))
+    is_other = np.array([[0, 1, 1], [0, 0, 0], [1, 0, 1]], bool)
+    log_probs = np.asarray(jax.jit(in_batch_log_probs)(queries, passages, is_other))
     products = queries @ passages.T
     for row, kept in enumerate(([0, 1, 2], [1], [0, 2])):
         expected = products[row, kept] - np.log(np.exp(products[row, kept]).sum())
-        np.testing.assert_allclose(found[row, kept], expected, rtol=1e-5, atol=1e-6)
-        assert np.isneginf(np.delete(found[row], kept)).all()
+        np.testing.assert_allclose(log_probs[row, kept], expected, rtol=1e-5, atol=1e-6)
+        assert np.isneginf(np.delete(log_probs[row], kept)).all()
 
 
 @pytest.mark.parametrize("two", [False, True])
@@ -46,16 +46,16 @@ def test_own_passages_against_those_of_the_batch(two):
     }
     alone = Transformer(config.without_heads)
     vectors = [
-        np.asarray(tiny.apply(alone, own, rows[name], enable_dropout=False, method="states"))[:, 0]
-        for name, own in encoders.items()
+        np.asarray(tiny.apply(alone, tree, rows[name], enable_dropout=False, method="states"))[:, 0]
+        for name, tree in encoders.items()
     ]
     products = vectors[0] @ vectors[1].T
     # Neither a copy of the own passage counts against it, nor the row without weight.
     kept = [[0, 1, 2, 3], [0, 1, 2], [0, 1, 2, 3], [0, 2, 3]]
     losses = [
-        np.log(np.exp(products[n, others] - products[n, n]).sum()) for n, others in enumerate(kept)
+        np.log(np.exp(products[n, cols] - products[n, n]).sum()) for n, cols in enumerate(kept)
     ]
-    hits = [n == others[np.argmax(products[n, others])] for n, others in enumerate(kept)]
+    hits = [n == cols[np.argmax(products[n, cols])] for n, cols in enumerate(kept)]
     loss, metrics, arrays = jax.jit(lambda p: InBatchNegatives()(module, p, rows, None))(params)
     np.testing.assert_allclose(loss, sum(losses), rtol=1e-4)
     assert arrays == {}

@@ -95,16 +95,16 @@ def row_scores(model, batch, row, context, temperature=1.0, candidates=None):
     c = {"first": encoded[0], "mean": encoded[inputs > 0].mean(0), "decoder_first": hidden[0]}[
         context
     ]
-    found = [hidden[-1]] if candidates is None else []
+    states = [hidden[-1]] if candidates is None else []
     for text in batch["negatives"][row]:
         if (
             candidates is None
             and text.any()
             and text[:6].tolist() != list(batch["decoder_target_tokens"][row])
         ):
-            found.append(text_state(model, inputs, text)[1][-1])
-    found = found if candidates is None else candidates
-    return np.array(found) @ c / np.sqrt(8) / temperature
+            states.append(text_state(model, inputs, text)[1][-1])
+    states = states if candidates is None else candidates
+    return np.array(states) @ c / np.sqrt(8) / temperature
 
 
 def log_softmax(scores):
@@ -137,8 +137,8 @@ def test_a_decoder_prompt_stands_before_each_text(batch):
     model = tiny.model_and_params(CONFIG.replace(decoder_prompt_length=2))
     losses = [-log_softmax(row_scores(model, batch, r, "mean"))[0] for r in (0, 1, 3)]
     _, metrics = measured(InfoNCE(context="mean"), model, batch)
-    found = metrics["infonce"] / metrics["weight"]
-    np.testing.assert_allclose(found, np.mean(losses), rtol=1e-4)
+    loss = metrics["infonce"] / metrics["weight"]
+    np.testing.assert_allclose(loss, np.mean(losses), rtol=1e-4)
 
 
 def test_other_rows_texts_in_the_batch(model, batch):
@@ -151,8 +151,8 @@ def test_other_rows_texts_in_the_batch(model, batch):
     owners = [0, 0, 0, 0, 1, 1, 2, 3, 3, 3]
     losses = []
     for row, same in ((0, ()), (1, ()), (3, (8,))):
-        own = [i for i, owner in enumerate(owners) if owner == row and i not in same]
-        order = own + [i for i, owner in enumerate(owners) if owner != row]
+        own_places = [i for i, owner in enumerate(owners) if owner == row and i not in same]
+        order = own_places + [i for i, owner in enumerate(owners) if owner != row]
         scores = row_scores(model, batch, row, "first", candidates=[states[i] for i in order])
         losses.append(-log_softmax(scores)[0])
     _, metrics = measured(InfoNCE(in_batch_negatives=True), model, batch)
@@ -180,13 +180,13 @@ def test_a_row_without_a_target_takes_no_part(model, batch):
     targets = np.array(batch["decoder_target_tokens"])
     targets[1] = 0
     fed = np.pad(targets[:, :-1], ((0, 0), (1, 0)))
-    given = batch | {"decoder_target_tokens": targets, "decoder_input_tokens": fed}
+    targetless = batch | {"decoder_target_tokens": targets, "decoder_input_tokens": fed}
     rest = {name: array.copy() for name, array in batch.items()}
     for array in rest.values():
         array[1] = 0
-    found, expected = (measured(InfoNCE(), model, b)[1] for b in (given, rest))
+    metrics, expected = (measured(InfoNCE(), model, b)[1] for b in (targetless, rest))
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(metrics[name], value, rtol=1e-5, err_msg=name)
 
 
 def test_contrast_in_closed_form():
@@ -224,16 +224,16 @@ def trained(model, batch, objective):
     trainer = Trainer(
         module, objective, optax.sgd(0.1), make_partitioner(CONFIG), num_microbatches=2
     )
-    put = trainer.partitioner.put_batch
+    put_batch = trainer.partitioner.put_batch
     params = trainer.partitioner.put(params, trainer.partitioner.replicated)
-    return trainer.train_step(trainer.init_state(params), {}, put(batch))[1]
+    return trainer.train_step(trainer.init_state(params), {}, put_batch(batch))[1]
 
 
 @pytest.mark.slow
 def test_pieces_of_a_batch_add_up(model, batch):
-    found, whole = trained(model, batch, InfoNCE()), measured(InfoNCE(), model, batch)[1]
+    metrics, whole = trained(model, batch, InfoNCE()), measured(InfoNCE(), model, batch)[1]
     for name in ("loss", "infonce", "hits_at_1"):
-        np.testing.assert_allclose(found[name], whole[name] / whole["weight"], rtol=1e-5)
+        np.testing.assert_allclose(metrics[name], whole[name] / whole["weight"], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -257,9 +257,9 @@ def test_batches_that_it_is_not_of(model, batch):
     packed = batch | {"decoder_segment_ids": np.ones((4, 6), np.int32)}
     with pytest.raises(ConfigError, match=r"set PACK = False"):
         InfoNCE()(module, params, packed, None)
-    other = Transformer(CONFIG.replace(num_encoder_layers=0))
+    decoder_only = Transformer(CONFIG.replace(num_encoder_layers=0))
     with pytest.raises(ConfigError, match=r"InfoNCE: expected a model with an encoder"):
-        InfoNCE()(other, params, batch, None)
+        InfoNCE()(decoder_only, params, batch, None)
     with pytest.raises(ConfigError, match=r"NUM_MICROBATCHES = 2: InfoNCE compares the rows"):
         trained(model, batch, InfoNCE(in_batch_negatives=True))
 

@@ -50,11 +50,11 @@ def fresh(trainer):
 
 def trained(trainer, state, steps):
     """The state after steps, and the metrics of each."""
-    found = []
+    all_metrics = []
     for step in steps:
         state, metrics = trainer.train_step(state, {}, batch(step))
-        found.append({name: float(value) for name, value in metrics.items()})
-    return state, found
+        all_metrics.append({name: float(value) for name, value in metrics.items()})
+    return state, all_metrics
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +104,9 @@ def losses_of(params, tokens):
     hidden = tiny.apply(module, params, *inputs, enable_dropout=False, method="decode_hidden")
     logits = tiny.apply(module, params, hidden, method="logits")
     log_prob = scipy.special.log_softmax(np.asarray(logits, np.float64), axis=-1)
-    chosen = np.take_along_axis(log_prob, targets[..., None], -1)[..., 0] * (targets > 0)
+    picked = np.take_along_axis(log_prob, targets[..., None], -1)[..., 0] * (targets > 0)
     count = (targets > 0).sum(1)
-    return -chosen.sum(1) / np.maximum(count, 1), count
+    return -picked.sum(1) / np.maximum(count, 1), count
 
 
 def test_drops_what_is_above_the_quantile_of_what_was_seen(truncating):
@@ -124,8 +124,8 @@ def test_drops_what_is_above_the_quantile_of_what_was_seen(truncating):
         np.testing.assert_allclose(metrics["loss"] - metrics["z_loss"], kept, rtol=1e-4)
         seen = [*seen, *losses[count > 0]][-20:]
     assert 0 < dropped.sum() < 7
-    found = np.sort(np.asarray(state.objective.losses))
-    np.testing.assert_allclose(found, np.sort(seen), rtol=1e-4)
+    kept_losses = np.sort(np.asarray(state.objective.losses))
+    np.testing.assert_allclose(kept_losses, np.sort(seen), rtol=1e-4)
 
 
 def test_dropped_rows_have_no_gradient(truncating, plain):
@@ -134,7 +134,7 @@ def test_dropped_rows_have_no_gradient(truncating, plain):
     losses, _ = losses_of(state.params, batch(2))
     stays = losses <= float(quantile(state.objective, 1 - DROPPED))
     params = jax.tree.map(np.asarray, state.params)
-    found, _ = trained(truncating, state, [2])
+    updated, _ = trained(truncating, state, [2])
     weights = (batch(2)["decoder_target_tokens"] > 0) * stays[:, None]
     only = batch(2) | {"decoder_loss_weights": np.float32(weights)}
     on_kept, _ = plain.train_step(
@@ -144,18 +144,18 @@ def test_dropped_rows_have_no_gradient(truncating, plain):
     share = weights.sum() / 24
     assert 0 < share < 1
     for moved, expected, before in zip(
-        *map(jax.tree.leaves, jax.device_get((found.params, on_kept.params, params))), strict=True
+        *map(jax.tree.leaves, jax.device_get((updated.params, on_kept.params, params))), strict=True
     ):
         np.testing.assert_allclose(moved - before, share * (expected - before), atol=1e-6)
 
 
 def test_without_dropping_it_is_cross_entropy(truncating, plain):
     """As in the first two steps, while it warms up."""
-    state, found = trained(truncating, fresh(truncating), range(2))
+    state, all_metrics = trained(truncating, fresh(truncating), range(2))
     expected_state, expected = trained(plain, fresh(plain), range(2))
-    for metrics, others in zip(found, expected, strict=True):
+    for metrics, expected_metrics in zip(all_metrics, expected, strict=True):
         assert metrics.pop("examples_dropped") == 0
-        assert metrics == pytest.approx(others, rel=1e-5)
+        assert metrics == pytest.approx(expected_metrics, rel=1e-5)
     close = functools.partial(np.testing.assert_allclose, atol=1e-6)
     jax.tree.map(close, state.params, expected_state.params)
 
@@ -163,9 +163,9 @@ def test_without_dropping_it_is_cross_entropy(truncating, plain):
 def test_pieces_of_a_batch_have_one_quantile(truncating):
     in_pieces = trainer_of(TRUNCATION, num_microbatches=4)
     whole_state, whole = trained(truncating, fresh(truncating), range(4))
-    state, found = trained(in_pieces, fresh(in_pieces), range(4))
+    state, all_metrics = trained(in_pieces, fresh(in_pieces), range(4))
     assert whole[3]["examples_dropped"] > 0
-    for metrics, expected in zip(found, whole, strict=True):
+    for metrics, expected in zip(all_metrics, whole, strict=True):
         assert metrics == pytest.approx(expected, rel=1e-4)
     # In the order of the batch, not of its pieces.
     np.testing.assert_allclose(state.objective.losses, whole_state.objective.losses, rtol=1e-4)
@@ -180,8 +180,8 @@ def test_goes_on_from_a_checkpoint(truncating, plain, tmp_path):
     checkpoints.close()
     assert isinstance(restored.objective, RecentLosses)
     straight, expected = trained(truncating, state, range(3, 5))
-    resumed, found = trained(truncating, restored, range(3, 5))
-    assert found == expected
+    resumed, all_metrics = trained(truncating, restored, range(3, 5))
+    assert all_metrics == expected
     jax.tree.map(np.testing.assert_array_equal, resumed, straight)
     with pytest.raises(CheckpointError, match="objective with a state, this run's has none"):
         TrainCheckpoints(tmp_path / "run").restore(fresh(plain))

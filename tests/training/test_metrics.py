@@ -46,8 +46,8 @@ def test_several_numbers_of_a_metric_are_a_list_of_six_digits(tmp_path):
 def test_a_resumed_run_drops_the_steps_it_takes_again(tmp_path):
     write(tmp_path, 0, range(1, 8))
     write(tmp_path, 4, range(5, 7), loss=2.0)
-    found = [(row["step"], row["loss"]) for row in lines(tmp_path)]
-    assert found == [(1, 1.0), (2, 1.0), (3, 1.0), (4, 1.0), (5, 2.0), (6, 2.0)]
+    rows = [(row["step"], row["loss"]) for row in lines(tmp_path)]
+    assert rows == [(1, 1.0), (2, 1.0), (3, 1.0), (4, 1.0), (5, 2.0), (6, 2.0)]
     write(tmp_path, 0, [1])  # a run that starts anew
     assert [row["step"] for row in lines(tmp_path)] == [1]
 
@@ -80,11 +80,11 @@ def test_tensorboard_reads_the_values(tmp_path):
         events = EventAccumulator(str(tmp_path / "tensorboard" / part))
         events.Reload()
         # clu writes scalars as tensors of the summary format 2.
-        found = [
+        points = [
             (e.step, float(tensor_util.make_ndarray(e.tensor_proto)))
             for e in events.Tensors("loss")
         ]
-        assert found == expected
+        assert points == expected
 
 
 def test_processes_other_than_the_first_write_nothing(tmp_path, monkeypatch):
@@ -100,18 +100,18 @@ PARAMS = {
 
 
 def test_each_vectors_gradient_has_its_norm():
-    found = prompt_gradient_norms(PARAMS)
-    assert list(found) == ["encoder_prompt_gradient_norms"]
-    np.testing.assert_allclose(found["encoder_prompt_gradient_norms"], [5, 0, 13])
+    norms = prompt_gradient_norms(PARAMS)
+    assert list(norms) == ["encoder_prompt_gradient_norms"]
+    np.testing.assert_allclose(norms["encoder_prompt_gradient_norms"], [5, 0, 13])
     assert prompt_gradient_norms({"encoder": PARAMS["encoder"]}) == {}
 
 
 def test_movement_is_from_the_start():
     starts = {"encoder_prompt": np.array([[0.0, 0.0], [0.0, 2.0], [-5.0, 12.0]], np.float32)}
-    found = prompt_movement(PARAMS, starts)
-    assert found["encoder_prompt_movements"] == [5.0, 2.0, 0.0]
+    moved = prompt_movement(PARAMS, starts)
+    assert moved["encoder_prompt_movements"] == [5.0, 2.0, 0.0]
     # The whole way over the whole start: sqrt(25 + 4) over sqrt(4 + 169).
-    assert found["encoder_prompt_moved"] == pytest.approx((29 / 173) ** 0.5)
+    assert moved["encoder_prompt_moved"] == pytest.approx((29 / 173) ** 0.5)
 
 
 def test_a_start_of_zeros_has_no_relative_movement():
@@ -121,7 +121,7 @@ def test_a_start_of_zeros_has_no_relative_movement():
 
 def test_prompts_are_copied():
     params = {"decoder_prompt": {"embedding": np.zeros((1, 2), np.float32)}}
-    found = trained_prompts(params)
+    prompts = trained_prompts(params)
     params["decoder_prompt"]["embedding"] += 1
-    np.testing.assert_array_equal(found["decoder_prompt"], [[0, 0]])
+    np.testing.assert_array_equal(prompts["decoder_prompt"], [[0, 0]])
     assert trained_prompts({"encoder": {}}) == {}

@@ -58,8 +58,8 @@ def run_all(folder):
     bad = commands(folder, "bad")[0]
     # After the first stop, commands that differ, and one that cannot be read.
     first = [["terminate", 1, *train], bad, bad]
-    others = [first[0], [*bad, "--gin.BATCH_SIZE=8"], [*bad, "--gin.BATCH_SIZ=8"]]
-    pair = start_pair(folder, "first", first, others)
+    second = [first[0], [*bad, "--gin.BATCH_SIZE=8"], [*bad, "--gin.BATCH_SIZ=8"]]
+    pair = start_pair(folder, "first", first, second)
     assert [cli.t5x_main(arguments) for arguments in commands(folder, "one")] == [0] * 3
     assert finish(folder, pair) == {"first0": [143, 2, 2], "first1": [143, 2, 2]}
     pair = start_pair(folder, "second", [["terminate", 0, *train], train, infer, evaluate])
@@ -95,19 +95,19 @@ def test_processes_that_differ_are_found_before_the_first_step(folder):
 
 
 def test_sigterm_on_either_process_saves_and_stops_both_at_the_same_step(folder):
-    told = [
+    logs = [
         "".join((folder / f"{pair}{index}.err").read_text() for pair in ("first", "second"))
         for index in (0, 1)
     ]
-    stopped, others = (
+    stopped, other_steps = (
         re.findall(r"^Stopped at step (\d+); run the same command to resume\.$", text, re.M)
-        for text in told
+        for text in logs
     )
-    assert stopped == others
+    assert stopped == other_steps
     first, second = map(int, stopped)
     assert 3 <= first <= second - 3
     assert second < STEPS
-    resumed = re.findall(r"Resuming from step (\d+) of", told[0])
+    resumed = re.findall(r"Resuming from step (\d+) of", logs[0])
     assert resumed == stopped
     # One more checkpoint for each stop, besides one at every seventh step.
     kept = {int(path.name) for path in (folder / "two/checkpoints").iterdir()}
@@ -117,20 +117,20 @@ def test_sigterm_on_either_process_saves_and_stops_both_at_the_same_step(folder)
 
 def test_two_processes_that_were_stopped_see_the_losses_of_one(folder):
     for part, steps in {"train": range(1, STEPS + 1), "validation": (7, 14)}.items():
-        one, two = metrics(folder / "one", part), metrics(folder / "two", part)
+        single, pair = metrics(folder / "one", part), metrics(folder / "two", part)
         # Each step occurs once, also after the stop, on the same rows: the targets are the same.
-        assert [row["step"] for row in two] == [row["step"] for row in one] == list(steps)
-        assert [row["weight"] for row in two] == [row["weight"] for row in one]
-        losses = [[row["loss"] for row in rows] for rows in (one, two)]
+        assert [row["step"] for row in pair] == [row["step"] for row in single] == list(steps)
+        assert [row["weight"] for row in pair] == [row["weight"] for row in single]
+        losses = [[row["loss"] for row in rows] for rows in (single, pair)]
         assert len(set(losses[0])) == len(losses[0])
         np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
 
 
 def test_two_processes_end_with_the_parameters_of_one(folder):
-    one, two = (flatten(open_checkpoint(str(folder / n)).params) for n in ("one", "two"))
-    assert one.keys() == two.keys()
-    for name, value in one.items():
-        np.testing.assert_allclose(two[name], value, atol=1e-5, rtol=1e-5, err_msg=name)
+    single, pair = (flatten(open_checkpoint(str(folder / n)).params) for n in ("one", "two"))
+    assert single.keys() == pair.keys()
+    for name, value in single.items():
+        np.testing.assert_allclose(pair[name], value, atol=1e-5, rtol=1e-5, err_msg=name)
     steps = [sorted(int(p.name) for p in (folder / n / "checkpoints").iterdir()) for n in
              ("one", "two")]  # fmt: skip
     assert steps[0] == [7, 14]
@@ -142,20 +142,20 @@ def test_two_processes_generate_what_one_generates(folder):
         lines = (folder / name / "responses/predictions.jsonl").read_text().splitlines()
         return [json.loads(line) for line in lines]
 
-    one, two = rows("one"), rows("two")
-    assert len(one) >= 8
-    log_probs = [[row.pop("log_prob") for row in found] for found in (one, two)]
-    assert two == one
+    single, pair = rows("one"), rows("two")
+    assert len(single) >= 8
+    log_probs = [[row.pop("log_prob") for row in side] for side in (single, pair)]
+    assert pair == single
     np.testing.assert_allclose(log_probs[1], log_probs[0], rtol=1e-5)
     assert not list((folder / "two").glob("*.partial"))
 
 
 def test_two_processes_measure_what_one_measures(folder):
-    one, two = (
+    single, pair = (
         json.loads((folder / n / "evaluation/evaluation.json").read_text())["metrics"]
         for n in ("one", "two")
     )
-    assert one.keys() == two.keys()
-    assert one["weight"] > 100
-    for name, value in one.items():
-        np.testing.assert_allclose(two[name], value, rtol=1e-5, err_msg=name)
+    assert single.keys() == pair.keys()
+    assert single["weight"] > 100
+    for name, value in single.items():
+        np.testing.assert_allclose(pair[name], value, rtol=1e-5, err_msg=name)

@@ -18,27 +18,27 @@ def updated(optimizer, gradient, params):
 
 def test_linear_decay_by_hand():
     schedule = optimizers.linear_decay(0.1, warmup_steps=4, total_steps=14)
-    found = [float(schedule(step)) for step in (0, 1, 4, 9, 14, 20)]
-    np.testing.assert_allclose(found, [0.0, 0.025, 0.1, 0.05, 0.0, 0.0], atol=1e-7)
+    rates = [float(schedule(step)) for step in (0, 1, 4, 9, 14, 20)]
+    np.testing.assert_allclose(rates, [0.0, 0.025, 0.1, 0.05, 0.0, 0.0], atol=1e-7)
 
 
 def test_constant_and_inverse_square_root():
     np.testing.assert_allclose(float(optimizers.constant(0.3)(123)), 0.3)
     np.testing.assert_allclose(float(optimizers.constant(0.3, warmup_steps=10)(5)), 0.15)
     schedule = optimizers.inverse_square_root(1.0, warmup_steps=100)
-    found = [float(schedule(jnp.int32(s))) for s in (0, 100, 400)]
-    np.testing.assert_allclose(found, [0.1, 0.1, 0.05], rtol=1e-6)
+    rates = [float(schedule(jnp.int32(s))) for s in (0, 100, 400)]
+    np.testing.assert_allclose(rates, [0.1, 0.1, 0.05], rtol=1e-6)
     schedule = optimizers.inverse_square_root(1.0, warmup_steps=0)
-    found = [float(schedule(jnp.int32(s))) for s in (0, 1, 4)]
-    np.testing.assert_allclose(found, [1.0, 1.0, 0.5], rtol=1e-6)
+    rates = [float(schedule(jnp.int32(s))) for s in (0, 1, 4)]
+    np.testing.assert_allclose(rates, [1.0, 1.0, 0.5], rtol=1e-6)
 
 
 def test_a_warmup_beyond_the_run_is_scaled_down(caplog):
     warmup = 60
     schedule = optimizers.linear_decay(0.1, warmup, total_steps=60)
     # It warms up for 60 // 20 steps.
-    found = [float(schedule(step)) for step in (0, 1, 3, 60)]
-    np.testing.assert_allclose(found, [0.0, 0.1 / 3, 0.1, 0.0], atol=1e-7)
+    rates = [float(schedule(step)) for step in (0, 1, 3, 60)]
+    np.testing.assert_allclose(rates, [0.0, 0.1 / 3, 0.1, 0.0], atol=1e-7)
     (record,) = caplog.records
     assert record.getMessage() == (
         f"WARMUP_STEPS = {warmup} is not less than TRAIN_STEPS = 60: the learning rate warms up "
@@ -50,8 +50,8 @@ def test_a_warmup_beyond_the_run_is_scaled_down(caplog):
 
 def test_a_constant_rate_scales_its_warmup_down_where_it_knows_the_steps(caplog):
     schedule = optimizers.constant(0.1, warmup_steps=500, total_steps=60)
-    found = [float(schedule(step)) for step in (0, 1, 3, 60)]
-    np.testing.assert_allclose(found, [0.0, 0.1 / 3, 0.1, 0.1], atol=1e-7)
+    rates = [float(schedule(step)) for step in (0, 1, 3, 60)]
+    np.testing.assert_allclose(rates, [0.0, 0.1 / 3, 0.1, 0.1], atol=1e-7)
     assert "WARMUP_STEPS = 500 is not less than TRAIN_STEPS = 60: " in caplog.text
     assert float(optimizers.constant(0.1, 500)(50)) == pytest.approx(0.01)
     with pytest.raises(ConfigError, match="constant: expected WARMUP_STEPS of 0 or more"):
@@ -139,9 +139,9 @@ def test_adafactor_takes_scanned_layers_apart(options):
     kernels = (sizes * generator.normal(size=(3, 160, 140))).astype(np.float32)
     steps = np.array([1.0, 5.0])[:, None, None, None] * generator.normal(size=(2, 3, 160, 140))
     stacked = {"encoder": {"layers": {"kernel": jnp.asarray(kernels)}}}
-    apart = {f"layers_{i}": {"kernel": jnp.asarray(kernel)} for i, kernel in enumerate(kernels)}
+    unstacked = {f"layers_{i}": {"kernel": jnp.asarray(kernel)} for i, kernel in enumerate(kernels)}
     optimizer = optimizers.adafactor(0.1, weight_decay=0.01, **options)
-    states = [jax.jit(optimizer.init)(params) for params in (stacked, apart)]
+    states = [jax.jit(optimizer.init)(params) for params in (stacked, unstacked)]
 
     @jax.jit
     def move(gradient, state, params):
@@ -152,11 +152,11 @@ def test_adafactor_takes_scanned_layers_apart(options):
         of_stack = {"encoder": {"layers": {"kernel": jnp.asarray(gradients)}}}
         of_layers = {f"layers_{i}": {"kernel": jnp.asarray(g)} for i, g in enumerate(gradients)}
         stacked, states[0] = move(of_stack, states[0], stacked)
-        apart, states[1] = move(of_layers, states[1], apart)
+        unstacked, states[1] = move(of_layers, states[1], unstacked)
     for i in range(3):
         np.testing.assert_allclose(
             np.asarray(stacked["encoder"]["layers"]["kernel"])[i],
-            apart[f"layers_{i}"]["kernel"],
+            unstacked[f"layers_{i}"]["kernel"],
             rtol=1e-5,
         )
 
@@ -164,11 +164,11 @@ def test_adafactor_takes_scanned_layers_apart(options):
 def test_adafactor_is_optaxs_without_scanned_layers():
     generator = np.random.default_rng(0)
     params = {"a": np.float32(generator.normal(size=(130, 140))), "b": np.ones(5, np.float32)}
-    ours, theirs = optimizers.adafactor(0.1), optax.adafactor(0.1, weight_decay_mask=None)
+    ours, plain = optimizers.adafactor(0.1), optax.adafactor(0.1, weight_decay_mask=None)
     gradient = jax.tree.map(lambda leaf: 3 * leaf + 1, params)
-    assert jax.tree.structure(ours.init(params)) == jax.tree.structure(theirs.init(params))
+    assert jax.tree.structure(ours.init(params)) == jax.tree.structure(plain.init(params))
     moved, expected = (
-        jax.jit(lambda o=o: o.update(gradient, o.init(params), params)[0])() for o in (ours, theirs)
+        jax.jit(lambda o=o: o.update(gradient, o.init(params), params)[0])() for o in (ours, plain)
     )
     jax.tree.map(np.testing.assert_array_equal, moved, expected)
 

@@ -22,22 +22,22 @@ repeated = jax.jit(find_repeated_tokens, static_argnums=2)
 
 def naive(tokens, valid, n):
     """Whether each token is in an n-gram that occurs twice, by counting."""
-    found = np.zeros(len(tokens), bool)
+    is_repeated = np.zeros(len(tokens), bool)
     grams = {}
     for i in range(len(tokens) - n + 1):
         if all(valid[i : i + n]):
             grams.setdefault(tuple(tokens[i : i + n]), []).append(i)
     for places in grams.values():
         for i in places if len(places) > 1 else ():
-            found[i : i + n] = True
-    return found
+            is_repeated[i : i + n] = True
+    return is_repeated
 
 
 @given(st.lists(st.integers(0, 4), min_size=9, max_size=9), st.integers(1, 4))
 def test_repeated_n_grams_are_those_that_are_counted(tokens, n):
     valid = np.asarray(tokens) > 1
-    found = repeated(np.int32([tokens]), valid[None], n)
-    np.testing.assert_array_equal(found[0], naive(tokens, valid, n))
+    flags = repeated(np.int32([tokens]), valid[None], n)
+    np.testing.assert_array_equal(flags[0], naive(tokens, valid, n))
 
 
 @given(st.lists(st.integers(2, 4), min_size=8, max_size=8), st.integers(1, 7), st.integers(1, 3))
@@ -46,9 +46,9 @@ def test_texts_of_a_packed_row_do_not_repeat_each_other(tokens, middle, n):
     packed = [*tokens[:middle], 1, *tokens[middle:]]
     segments = np.asarray([[1] * (middle + 1) + [2] * (8 - middle)])
     valid = np.asarray([packed]) > 1
-    found = np.asarray(repeated(np.int32([packed]), valid, n, segments))[0]
+    flags = np.asarray(repeated(np.int32([packed]), valid, n, segments))[0]
     alone = [naive(part, [True] * len(part), n) for part in (tokens[:middle], tokens[middle:])]
-    np.testing.assert_array_equal(found, [*alone[0], False, *alone[1]])
+    np.testing.assert_array_equal(flags, [*alone[0], False, *alone[1]])
 
 
 def batch(seed=0):
@@ -73,9 +73,9 @@ def by_hand(params, tokens, n):
     score, losses, hits = logits[..., YES] - logits[..., NO], [], []
     for row, scores in zip(tokens, score, strict=True):
         valid = row > 1
-        for found, s in zip(naive(row, valid, n)[valid], scores[valid], strict=True):
-            losses.append(np.log1p(np.exp(-s if found else s)))
-            hits.append((s > 0) == found)
+        for is_repeat, s in zip(naive(row, valid, n)[valid], scores[valid], strict=True):
+            losses.append(np.log1p(np.exp(-s if is_repeat else s)))
+            hits.append((s > 0) == is_repeat)
     return np.mean(losses), np.mean(hits)
 
 
@@ -112,14 +112,14 @@ def test_labels_count_more_in_training_and_as_all_targets_in_validation():
 def test_pieces_of_a_batch_add_up():
     module, params = tiny.model_and_params(CONFIG)
     partitioner = make_partitioner(CONFIG)
-    found = []
+    results = []
     for pieces in (1, 2):
         trainer = Trainer(
             module, RepeatedTokens((YES, NO)), optax.sgd(0.1), partitioner, num_microbatches=pieces
         )
         state = trainer.init_state(partitioner.put(params, partitioner.replicated))
-        found.append(trainer.train_step(state, {}, partitioner.put_batch(batch())))
-    (whole, metrics), (pieces, in_pieces) = found
+        results.append(trainer.train_step(state, {}, partitioner.put_batch(batch())))
+    (whole, metrics), (pieces, in_pieces) = results
     for name, value in metrics.items():
         np.testing.assert_allclose(in_pieces[name], value, rtol=1e-5, err_msg=name)
     jax.tree.map(

@@ -47,11 +47,11 @@ def by_name(tree):
     return flax.traverse_util.flatten_dict(tree, sep="/")
 
 
-def assert_close(found, expected, **tolerance):
-    found, expected = by_name(found), by_name(expected)
-    assert found.keys() == expected.keys()
+def assert_close(actual, expected, **tolerance):
+    actual, expected = by_name(actual), by_name(expected)
+    assert actual.keys() == expected.keys()
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, err_msg=name, **tolerance)
+        np.testing.assert_allclose(actual[name], value, err_msg=name, **tolerance)
 
 
 @jax.jit
@@ -205,11 +205,11 @@ def draws_of(steps=3, start=0, config=DROPPING, **options):
     state = trainer.init_state(PARTITIONER.put({"w": np.float32(1)}, PARTITIONER.replicated))
     state = TrainState(state.step + start, state.params, state.opt_state)
     rows = {"row": np.arange(4)[:, None]}
-    found = []
+    draws = []
     for _ in range(steps):
         state, metrics = trainer.train_step(state, {}, rows)
-        found.append(np.asarray(metrics["draws"]))
-    return np.stack(found)
+        draws.append(np.asarray(metrics["draws"]))
+    return np.stack(draws)
 
 
 def test_dropout_differs_between_steps_and_micro_batches():
@@ -278,10 +278,10 @@ trees = st.recursive(
 @given(trees, st.data())
 def test_merge_is_the_inverse_of_split(tree, data):
     flat = by_name(tree)
-    chosen = data.draw(st.sets(st.sampled_from(sorted(flat)), min_size=1))
-    trained, frozen = split_params(tree, [re.escape(name) for name in chosen])
-    assert by_name(trained).keys() == chosen
-    assert by_name(frozen).keys() == flat.keys() - chosen
+    trained_names = data.draw(st.sets(st.sampled_from(sorted(flat)), min_size=1))
+    trained, frozen = split_params(tree, [re.escape(name) for name in trained_names])
+    assert by_name(trained).keys() == trained_names
+    assert by_name(frozen).keys() == flat.keys() - trained_names
     assert merge_params(trained, frozen) == tree
 
 

@@ -25,9 +25,9 @@ def refused(folder):
 
 def changed(tmp_path, case, fields=None, tensors=None, without=()):
     """Writes a stored model's folder with other fields and tensors."""
-    given = draw(family_folders.shapes_of(case)) | (tensors or {})
+    arrays = draw(family_folders.shapes_of(case)) | (tensors or {})
     config = family_folders.config_of(case) | (fields or {})
-    kept = {name: array for name, array in given.items() if name not in without}
+    kept = {name: array for name, array in arrays.items() if name not in without}
     return write(tmp_path / "broken", config, kept)
 
 

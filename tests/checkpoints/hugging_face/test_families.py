@@ -49,27 +49,27 @@ def opened(tmp_path_factory):
     return open_case
 
 
-def assert_rows_equal(found, expected):
+def assert_rows_equal(actual, expected):
     """Compares generated tokens up to each row's end; `expected` has -1 after it."""
-    for row, wanted in zip(found, expected, strict=True):
-        length = int(np.sum(wanted >= 0))
-        np.testing.assert_array_equal(row[:length], wanted[:length])
+    for row, expected_row in zip(actual, expected, strict=True):
+        length = int(np.sum(expected_row >= 0))
+        np.testing.assert_array_equal(row[:length], expected_row[:length])
 
 
 def test_every_family_is_stored():
-    found = {family_folders.family_of(case).key for case in CASES}
+    families = {family_folders.family_of(case).key for case in CASES}
     # Transformers lacks HHEM's code; test_hhem.py has what it computes.
-    others = {"t5", "mt5", "mt5-forsequenceclassification", "HHEMv2Config"}
-    assert found | others == set(FAMILIES)
+    untested = {"t5", "mt5", "mt5-forsequenceclassification", "HHEMv2Config"}
+    assert families | untested == set(FAMILIES)
 
 
 @pytest.mark.parametrize("name", computed(CAUSAL))
 def test_decoder_only_logits(opened, name):
     model, expected = opened(name)
     assert isinstance(model, CausalModel)
-    found = model.logits(expected["input_tokens"])
+    logits = model.logits(expected["input_tokens"])
     valid = expected["input_mask"] > 0
-    np.testing.assert_allclose(found[valid], expected["logits"][valid], atol=TOLERANCE)
+    np.testing.assert_allclose(logits[valid], expected["logits"][valid], atol=TOLERANCE)
     if name not in ("bloom_6_heads", "gemma2_softcaps"):
         return
     tokens, follows = expected["input_tokens"], valid[:, 1:]
@@ -144,8 +144,8 @@ def test_the_language_model_of_a_gemma_3_that_sees_images(opened, tmp_path, pref
     tensors |= {f"{beside}vision_tower.x.weight": np.ones(3, np.float32)}
     folder = family_folders.write(tmp_path / "published", config, tensors)
     assert load_model(folder).config == model.config
-    found, valid = load_model(folder).logits(expected["input_tokens"]), expected["input_mask"] > 0
-    np.testing.assert_allclose(found[valid], expected["logits"][valid], atol=TOLERANCE)
+    logits, valid = load_model(folder).logits(expected["input_tokens"]), expected["input_mask"] > 0
+    np.testing.assert_allclose(logits[valid], expected["logits"][valid], atol=TOLERANCE)
     write_huggingface(open_checkpoint(folder).read(), tmp_path / "exported")
     assert (
         json.loads((tmp_path / "exported/config.json").read_text())["model_type"] == "gemma3_text"
@@ -155,10 +155,10 @@ def test_the_language_model_of_a_gemma_3_that_sees_images(opened, tmp_path, pref
 def test_decoder_only_greedy_search_of_rows_of_different_lengths(opened):
     model, expected = opened("mistral_window")
     lengths = expected["input_mask"].sum(axis=1)
-    found = model.decode(expected["input_tokens"], input_lengths=lengths, max_length=8)
-    assert_rows_equal(np.asarray(found.tokens), expected["greedy_tokens"])
+    result = model.decode(expected["input_tokens"], input_lengths=lengths, max_length=8)
+    assert_rows_equal(np.asarray(result.tokens), expected["greedy_tokens"])
     ends = np.sum(expected["greedy_tokens"] >= 0, axis=1)
-    np.testing.assert_array_equal(found.length, ends)
+    np.testing.assert_array_equal(result.length, ends)
 
 
 @pytest.mark.parametrize("name", computed(ENCODER_DECODERS))
@@ -166,8 +166,8 @@ def test_encoder_decoders(opened, name):
     model, expected = opened(name)
     assert isinstance(model, EncoderDecoderModel)
     inputs = expected["encoder_input_tokens"]
-    found = model.logits(inputs, expected["decoder_input_tokens"])
-    np.testing.assert_allclose(found, expected["logits"], atol=TOLERANCE)
+    logits = model.logits(inputs, expected["decoder_input_tokens"])
+    np.testing.assert_allclose(logits, expected["logits"], atol=TOLERANCE)
     if name == "t5gemma_windows":
         greedy = model.generate(inputs, max_length=8)
         np.testing.assert_array_equal(greedy, expected["greedy_tokens"])
@@ -205,11 +205,11 @@ def test_encoders(opened, name):
         logits = model.classify_tokens(*inputs)
         np.testing.assert_allclose(logits[valid], expected["logits"][valid], atol=TOLERANCE)
     if config.span_head:
-        found = model.span_logits(*inputs)
-        np.testing.assert_allclose(found[valid], expected["span_logits"][valid], atol=TOLERANCE)
+        outputs = model.span_logits(*inputs)
+        np.testing.assert_allclose(outputs[valid], expected["span_logits"][valid], atol=TOLERANCE)
     elif not model.label_names or name in ("bart_nli", "deberta_long", "deberta_v1_nli"):
-        found = model.hidden_states(*inputs)
-        np.testing.assert_allclose(found[valid], expected["last_hidden"][valid], atol=TOLERANCE)
+        outputs = model.hidden_states(*inputs)
+        np.testing.assert_allclose(outputs[valid], expected["last_hidden"][valid], atol=TOLERANCE)
 
 
 def test_poolers_and_text_vectors(opened):
@@ -220,8 +220,8 @@ def test_poolers_and_text_vectors(opened):
     np.testing.assert_allclose(pooled, expected["pooler_output"], atol=TOLERANCE)
     for name in ("dpr_context", "dpr_question"):
         model, expected = opened(name)
-        found = model.hidden_states(expected["input_tokens"])[:, 0]
-        np.testing.assert_allclose(found, expected["pooler_output"], atol=TOLERANCE)
+        vectors = model.hidden_states(expected["input_tokens"])[:, 0]
+        np.testing.assert_allclose(vectors, expected["pooler_output"], atol=TOLERANCE)
 
 
 def test_token_types_matter_and_are_checked(opened):

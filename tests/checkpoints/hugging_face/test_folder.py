@@ -77,8 +77,8 @@ def test_parameters_lie_where_their_names_say(tmp_path):
             "pre_cross_attention_layer_norm"
         ]["scale"],
     }
-    for name, found in pairs.items():
-        assert found.tobytes() == tensors[name].tobytes(), name
+    for name, array in pairs.items():
+        assert array.tobytes() == tensors[name].tobytes(), name
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_parameters_lie_where_their_names_say(tmp_path):
 )
 def test_round_trip_gives_every_bit_back(tmp_path, dtype, shards):
     folder = write_folder(tmp_path / "hf", random_tensors(dtype=dtype), shards=shards)
-    found = round_trip(folder, tmp_path)
-    assert stored(found) == stored(folder)
-    assert [file.name for file in found.glob("*.safetensors*")] == ["model.safetensors"]
+    restored = round_trip(folder, tmp_path)
+    assert stored(restored) == stored(folder)
+    assert [file.name for file in restored.glob("*.safetensors*")] == ["model.safetensors"]
 
 
 def test_round_trip_keeps_mixed_dtypes(tmp_path):
@@ -119,15 +119,15 @@ def test_embedding_under_another_of_its_names(tmp_path, name):
     folder = write_folder(tmp_path / "hf", tensors, TIED)
     checkpoint = read_huggingface(folder).read()
     assert checkpoint.config.logits_via_embedding
-    found = checkpoint.params["token_embedder"]["embedding"]
-    assert found.tobytes() == tensors[name].tobytes()
+    embedding = checkpoint.params["token_embedder"]["embedding"]
+    assert embedding.tobytes() == tensors[name].tobytes()
     assert stored(round_trip(folder, tmp_path)) == expected
 
 
 def test_a_head_of_its_own_is_used_whatever_the_config_says(tmp_path):
     tensors = random_tensors()
-    said = {k: v for k, v in CONFIG.items() if k != "tie_word_embeddings"}
-    for i, config in enumerate([said, said | {"tie_word_embeddings": True}]):
+    base_config = {k: v for k, v in CONFIG.items() if k != "tie_word_embeddings"}
+    for i, config in enumerate([base_config, base_config | {"tie_word_embeddings": True}]):
         checkpoint = read_huggingface(write_folder(tmp_path / str(i), tensors, config))
         assert not checkpoint.config.logits_via_embedding
 
@@ -264,12 +264,12 @@ def test_a_model_of_ours_comes_back_as_it_was(tmp_path, tied, activations, scan)
     params = tiny_params(config)
     ours = Checkpoint(config.replace(scan_layers=scan), stack_layers(params) if scan else params)
     write_huggingface(ours, tmp_path / "hf")
-    found = read_huggingface(tmp_path / "hf")
-    assert found.config == config
-    write_huggingface(found, tmp_path / "again")
+    restored = read_huggingface(tmp_path / "hf")
+    assert restored.config == config
+    write_huggingface(restored, tmp_path / "again")
     assert stored(tmp_path / "again") == stored(tmp_path / "hf")
     np.testing.assert_array_equal(
-        found.params["encoder"]["layers_1"]["mlp"]["wo"]["kernel"],
+        restored.params["encoder"]["layers_1"]["mlp"]["wo"]["kernel"],
         params["encoder"]["layers_1"]["mlp"]["wo"]["kernel"],
     )
 

@@ -32,30 +32,30 @@ def tensors(seed=0):
         return rng.normal(size=shape).astype(np.float32) * shape[-1] ** -0.5
 
     base = "t5.transformer."
-    made = {
+    arrays = {
         f"{base}shared.weight": 4 * drawn(TOKENS, WIDTH),
         f"{base}encoder.final_layer_norm.weight": 1 + drawn(WIDTH),
         "t5.classifier.weight": drawn(2, WIDTH),
         "t5.classifier.bias": drawn(2),
     }
     bias = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-    made[base + bias] = drawn(32, HEADS)
+    arrays[base + bias] = drawn(32, HEADS)
     for number in range(LAYERS):
         layer = f"{base}encoder.block.{number}.layer."
         for name in "qkv":
-            made[f"{layer}0.SelfAttention.{name}.weight"] = drawn(HEADS * HEAD, WIDTH)
-        made[f"{layer}0.SelfAttention.o.weight"] = drawn(WIDTH, HEADS * HEAD)
+            arrays[f"{layer}0.SelfAttention.{name}.weight"] = drawn(HEADS * HEAD, WIDTH)
+        arrays[f"{layer}0.SelfAttention.o.weight"] = drawn(WIDTH, HEADS * HEAD)
         for name in ("wi_0", "wi_1"):
-            made[f"{layer}1.DenseReluDense.{name}.weight"] = drawn(INNER, WIDTH)
-        made[f"{layer}1.DenseReluDense.wo.weight"] = drawn(WIDTH, INNER)
+            arrays[f"{layer}1.DenseReluDense.{name}.weight"] = drawn(INNER, WIDTH)
+        arrays[f"{layer}1.DenseReluDense.wo.weight"] = drawn(WIDTH, INNER)
         for part in (0, 1):
-            made[f"{layer}{part}.layer_norm.weight"] = 1 + drawn(WIDTH)
-    return made
+            arrays[f"{layer}{part}.layer_norm.weight"] = 1 + drawn(WIDTH)
+    return arrays
 
 
-def write(folder, made=None, **fields):
+def write(folder, arrays=None, **fields):
     folder.mkdir(exist_ok=True)
-    safetensors.numpy.save_file(made or tensors(), folder / "model.safetensors", {"format": "pt"})
+    safetensors.numpy.save_file(arrays or tensors(), folder / "model.safetensors", {"format": "pt"})
     config = {
         "architectures": ["HHEMv2ForSequenceClassification"],
         "model_type": "HHEMv2Config",
@@ -77,10 +77,10 @@ def bucket(distance):
     return start + min(15, 8 + int(np.log(distance / 8) / np.log(128 / 8) * 8))
 
 
-def plain_logits(made, row):
+def plain_logits(arrays, row):
     """Returns the logits of the first token; every token is seen, the padding token too."""
-    t = {name.removeprefix("t5.transformer.encoder."): value for name, value in made.items()}
-    x = made["t5.transformer.shared.weight"][row].astype(np.float64)
+    t = {name.removeprefix("t5.transformer.encoder."): value for name, value in arrays.items()}
+    x = arrays["t5.transformer.shared.weight"][row].astype(np.float64)
     places = np.array([[bucket(j - i) for j in range(len(row))] for i in range(len(row))])
     bias = t["block.0.layer.0.SelfAttention.relative_attention_bias.weight"][places]
     for number in range(LAYERS):
@@ -99,15 +99,15 @@ def plain_logits(made, row):
         gelu = 0.5 * gate * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)))
         x = x + (gelu * inner) @ t[f"{f}DenseReluDense.wo.weight"].T
     x = norm(x, t["final_layer_norm.weight"])
-    return x[0] @ made["t5.classifier.weight"].T + made["t5.classifier.bias"]
+    return x[0] @ arrays["t5.classifier.weight"].T + arrays["t5.classifier.bias"]
 
 
 def test_logits_are_those_of_a_plain_t5(tmp_path):
     model = load_model(write(tmp_path / "hhem", **DIMENSIONS))
     assert model.label_names == ("LABEL_0", "LABEL_1")
     expected = np.array([plain_logits(tensors(), row) for row in ROWS])
-    found = [model.classify(np.array([row]))[0] for row in ROWS]
-    np.testing.assert_allclose(found, expected, atol=2e-5)
+    logits = [model.classify(np.array([row]))[0] for row in ROWS]
+    np.testing.assert_allclose(logits, expected, atol=2e-5)
     # Packed with others, and filled up, they are the same.
     np.testing.assert_allclose(ClassificationEngine(model).logits(ROWS), expected, atol=2e-5)
     assert not np.allclose(plain_logits(tensors(), ROWS[0][1:]), expected[0], atol=1e-2)
@@ -130,15 +130,15 @@ def test_it_is_written_as_it_is_read(tmp_path):
     assert family_name(checkpoint.config) == "HHEMv2Config"
     write_huggingface(checkpoint, tmp_path / "again")
     stored = safetensors.numpy.load_file(tmp_path / "again" / "model.safetensors")
-    made = tensors()
-    assert stored.keys() == made.keys()
-    for name, tensor in made.items():
+    arrays = tensors()
+    assert stored.keys() == arrays.keys()
+    for name, tensor in arrays.items():
         np.testing.assert_array_equal(stored[name], tensor)
     assert read_huggingface(tmp_path / "again").config == checkpoint.config
 
 
 def test_a_tensor_that_is_missing_is_named(tmp_path):
-    made = tensors()
-    del made["t5.transformer.encoder.block.1.layer.1.layer_norm.weight"]
+    arrays = tensors()
+    del arrays["t5.transformer.encoder.block.1.layer.1.layer_norm.weight"]
     with pytest.raises(CheckpointError, match=r"block\.1\.layer\.1\.layer_norm\.weight"):
-        load_model(write(tmp_path / "hhem", made, **DIMENSIONS))
+        load_model(write(tmp_path / "hhem", arrays, **DIMENSIONS))

@@ -287,17 +287,17 @@ def assert_as_transformers(folder, architecture, inputs):
     model = faith_jax.load_model(str(folder))
     expected = outputs["span_logits" if model.config.span_head else "logits"]
     if "decoder_input_tokens" in inputs:
-        found = model.logits(inputs["encoder_input_tokens"], inputs["decoder_input_tokens"])
+        actual = model.logits(inputs["encoder_input_tokens"], inputs["decoder_input_tokens"])
     elif isinstance(model, faith_jax.EncoderModel):
         compute = model.span_logits if model.config.span_head else model.classify
-        found = compute(inputs["input_tokens"], inputs.get("token_types"))
+        actual = compute(inputs["input_tokens"], inputs.get("token_types"))
         if model.config.span_head:
             valid = inputs["input_mask"] > 0
-            found, expected = found[valid], expected[valid]
+            actual, expected = actual[valid], expected[valid]
     else:
         valid = inputs["input_mask"] > 0
-        found, expected = model.logits(inputs["input_tokens"])[valid], expected[valid]
-    np.testing.assert_allclose(found, expected, atol=TOLERANCE)
+        actual, expected = model.logits(inputs["input_tokens"])[valid], expected[valid]
+    np.testing.assert_allclose(actual, expected, atol=TOLERANCE)
     assert np.std(expected) > 1e-3
 
 

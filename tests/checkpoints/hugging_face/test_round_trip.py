@@ -86,12 +86,12 @@ def test_files_may_lack_the_base_models_prefix(tmp_path, case):
     wrapped = {f"module._orig_mod.{name}": array for name, array in long.items()}
     config = family_folders.config_of(case)
     read = [
-        open_checkpoint(write(tmp_path / name, config, given))
-        for name, given in (("short", short), ("long", long), ("wrapped", wrapped))
+        open_checkpoint(write(tmp_path / name, config, arrays))
+        for name, arrays in (("short", short), ("long", long), ("wrapped", wrapped))
     ]
-    for other in read[1:]:
-        assert same_params(read[0].params, other.params)
-        assert read[0].config == other.config
+    for opened in read[1:]:
+        assert same_params(read[0].params, opened.params)
+        assert read[0].config == opened.config
     write_huggingface(read[0], tmp_path / "again")
     assert stored(tmp_path / "again") == stored(tmp_path / "long")
 
@@ -171,11 +171,11 @@ def test_norms_may_have_tensorflows_names(tmp_path):
 def test_gpt2s_masks_are_dropped(tmp_path, dtype):
     masks = {f"transformer.h.{i}.attn.bias": np.ones((1, 1, 32, 32), dtype) for i in range(2)}
     masks["transformer.h.0.attn.masked_bias"] = np.float32([-1e4])
-    found = opened_with(tmp_path, "gpt2_inner_relu", masks)
+    opened = opened_with(tmp_path, "gpt2_inner_relu", masks)
     plain = tensors_of("gpt2_inner_relu")
-    assert written_names(tmp_path, found) == set(plain)
+    assert written_names(tmp_path, opened) == set(plain)
     expected = open_checkpoint(family_folders.write_case(tmp_path / "plain", "gpt2_inner_relu"))
-    assert same_params(found.params, expected.params)
+    assert same_params(opened.params, expected.params)
 
 
 def test_robertas_numbers_and_other_heads_are_dropped(tmp_path):
@@ -188,9 +188,9 @@ def test_robertas_numbers_and_other_heads_are_dropped(tmp_path):
         "lm_head.dense.weight": rng.normal(size=(16, 16)).astype(np.float32),
         "lm_head.layer_norm.weight": rng.normal(size=16).astype(np.float32),
     }
-    found = opened_with(tmp_path, "roberta_types", more)
-    assert found.config.label_names == ("entailment", "neutral", "contradiction")
-    assert written_names(tmp_path, found) == set(tensors_of("roberta_types"))
+    opened = opened_with(tmp_path, "roberta_types", more)
+    assert opened.config.label_names == ("entailment", "neutral", "contradiction")
+    assert written_names(tmp_path, opened) == set(tensors_of("roberta_types"))
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
@@ -211,10 +211,10 @@ def test_corefberts_pre_training_is_dropped(tmp_path, family):
             "lm_head.decoder.weight": table,
         },
     }[family]
-    found = opened_with(tmp_path, case, more | heads)
-    assert written_names(tmp_path, found) == set(tensors_of(case))
+    opened = opened_with(tmp_path, case, more | heads)
+    assert written_names(tmp_path, opened) == set(tensors_of(case))
     plain = open_checkpoint(family_folders.write_case(tmp_path / "plain", case))
-    assert same_params(found.params, plain.params)
+    assert same_params(opened.params, plain.params)
 
 
 def test_debertas_table_of_the_masked_language_model_is_dropped(tmp_path):
@@ -222,15 +222,17 @@ def test_debertas_table_of_the_masked_language_model_is_dropped(tmp_path):
         "deberta.embeddings.position_embeddings.weight": np.ones((48, 16), np.float32),
         "lm_predictions.lm_head.bias": np.ones(40, np.float32),
     }
-    found = opened_with(tmp_path, "deberta_v1_nli", more)
-    assert written_names(tmp_path, found) == set(tensors_of("deberta_v1_nli"))
+    opened = opened_with(tmp_path, "deberta_v1_nli", more)
+    assert written_names(tmp_path, opened) == set(tensors_of("deberta_v1_nli"))
 
 
 def test_a_masked_language_model_has_no_classes(tmp_path):
     head = [name for name in tensors_of("roberta_types") if name.startswith("classifier")]
-    found = opened_with(tmp_path, "roberta_types", {"lm_head.bias": np.zeros(40, np.float32)}, head)
-    assert found.config.label_names == ()
-    assert not [name for name in flatten(found.params) if "classifier" in name]
+    opened = opened_with(
+        tmp_path, "roberta_types", {"lm_head.bias": np.zeros(40, np.float32)}, head
+    )
+    assert opened.config.label_names == ()
+    assert not [name for name in flatten(opened.params) if "classifier" in name]
 
 
 COPIES = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
@@ -240,9 +242,9 @@ def test_barts_copies_of_the_embedding(tmp_path):
     tensors = tensors_of("bart_plain")
     embedding = tensors["model.shared.weight"]
     copies = dict.fromkeys((*COPIES, "lm_head.weight"), embedding)
-    found = opened_with(tmp_path, "bart_plain", copies)
-    assert found.config.logits_via_embedding
-    assert written_names(tmp_path, found) == set(tensors)
+    opened = opened_with(tmp_path, "bart_plain", copies)
+    assert opened.config.logits_via_embedding
+    assert written_names(tmp_path, opened) == set(tensors)
     with pytest.raises(CheckpointError, match=f"{COPIES[1]} differs from model.shared.weight"):
         opened_with(tmp_path, "bart_plain", copies | {COPIES[1]: embedding + 1})
 
@@ -250,24 +252,24 @@ def test_barts_copies_of_the_embedding(tmp_path):
 @pytest.mark.parametrize("kept", [COPIES[0], "lm_head.weight"])
 def test_bart_may_hold_the_embedding_under_one_other_name(tmp_path, kept):
     embedding = tensors_of("bart_plain")["model.shared.weight"]
-    found = opened_with(tmp_path, "bart_plain", {kept: embedding}, ["model.shared.weight"])
-    np.testing.assert_array_equal(found.params["token_embedder"]["embedding"], embedding)
-    assert written_names(tmp_path, found) == set(tensors_of("bart_plain"))
+    opened = opened_with(tmp_path, "bart_plain", {kept: embedding}, ["model.shared.weight"])
+    np.testing.assert_array_equal(opened.params["token_embedder"]["embedding"], embedding)
+    assert written_names(tmp_path, opened) == set(tensors_of("bart_plain"))
 
 
 def test_bart_without_a_bias_of_its_logits(tmp_path):
-    found = opened_with(tmp_path, "bart_plain", without=["final_logits_bias"])
-    assert not found.config.logits_bias
-    assert "logits_bias" not in found.params["decoder"]
-    assert_reopened(found, tmp_path / "again")
+    opened = opened_with(tmp_path, "bart_plain", without=["final_logits_bias"])
+    assert not opened.config.logits_bias
+    assert "logits_bias" not in opened.params["decoder"]
+    assert_reopened(opened, tmp_path / "again")
 
 
 def test_llamas_old_frequencies_are_dropped(tmp_path):
     more = {
         f"model.layers.{i}.self_attn.rotary_emb.inv_freq": np.float32([1.0, 0.1]) for i in range(2)
     }
-    found = opened_with(tmp_path, "llama_rope_linear", more)
-    assert written_names(tmp_path, found) == set(tensors_of("llama_rope_linear"))
+    opened = opened_with(tmp_path, "llama_rope_linear", more)
+    assert written_names(tmp_path, opened) == set(tensors_of("llama_rope_linear"))
 
 
 @pytest.mark.parametrize("case", ["llama_biases_tied", "gpt2_inner_relu"])
@@ -275,18 +277,18 @@ def test_a_tied_output_layer_may_be_stored(tmp_path, case):
     embedding = next(
         v for k, v in tensors_of(case).items() if k.endswith(("wte.weight", "tokens.weight"))
     )
-    found = opened_with(tmp_path, case, {"lm_head.weight": embedding})
-    assert found.config.logits_via_embedding
-    assert "logits_dense" not in found.params["decoder"]
-    assert written_names(tmp_path, found) == set(tensors_of(case))
+    opened = opened_with(tmp_path, case, {"lm_head.weight": embedding})
+    assert opened.config.logits_via_embedding
+    assert "logits_dense" not in opened.params["decoder"]
+    assert written_names(tmp_path, opened) == set(tensors_of(case))
 
 
 def test_a_tied_output_layer_that_was_trained_apart_is_one_of_its_own(tmp_path):
-    other = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
-    found = opened_with(tmp_path, "gpt2_inner_relu", {"lm_head.weight": other})
-    assert not found.config.logits_via_embedding
-    np.testing.assert_array_equal(found.params["decoder"]["logits_dense"]["kernel"], other.T)
-    assert_reopened(found, tmp_path / "again")
+    head = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
+    opened = opened_with(tmp_path, "gpt2_inner_relu", {"lm_head.weight": head})
+    assert not opened.config.logits_via_embedding
+    np.testing.assert_array_equal(opened.params["decoder"]["logits_dense"]["kernel"], head.T)
+    assert_reopened(opened, tmp_path / "again")
 
 
 def test_half_precision_keeps_its_bits(tmp_path):
@@ -317,18 +319,18 @@ def test_a_changed_setting_is_written(tmp_path):
     ],
 )
 def test_activations_come_back(tmp_path, case, fields, read):
-    found = opened_with(tmp_path, case, changes=fields)
-    settings = found.config.to_dict() | {"mlp_activations": found.config.mlp_activations[0]}
+    opened = opened_with(tmp_path, case, changes=fields)
+    settings = opened.config.to_dict() | {"mlp_activations": opened.config.mlp_activations[0]}
     assert settings | read == settings
-    assert_reopened(Checkpoint(found.config, found.params), tmp_path / "again")
+    assert_reopened(Checkpoint(opened.config, opened.params), tmp_path / "again")
 
 
 def test_both_stacks_of_a_t5gemma_have_exact_gelu(tmp_path):
     config = family_folders.config_of("t5gemma_windows")
     stacks = {name: config[name] | {"hidden_activation": "gelu"} for name in ("encoder", "decoder")}
-    found = opened_with(tmp_path, "t5gemma_windows", changes=stacks)
-    assert found.config.mlp_activations == ("gelu_exact", "linear")
-    assert_reopened(found, tmp_path / "again")
+    opened = opened_with(tmp_path, "t5gemma_windows", changes=stacks)
+    assert opened.config.mlp_activations == ("gelu_exact", "linear")
+    assert_reopened(opened, tmp_path / "again")
 
 
 def test_a_kept_field_that_would_hide_a_changed_setting_is_an_error(tmp_path):

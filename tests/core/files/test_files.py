@@ -56,31 +56,31 @@ def score(capsys, *arguments):
     return status, output, (errors.strip().splitlines() or [""])[-1]
 
 
-def hold(target, taken, release):
+def hold(target, held, release):
     with resumable_output(pathlib.Path(target), RUN) as folder:
         (folder / ROWS).write_text("{}\n")
-        taken.set()
+        held.set()
         release.wait(60)
 
 
-def hold_rows(target, taken, release):
+def hold_rows(target, held, release):
     """Makes the state of a `score` run that has begun to write its only shard."""
     folder = partial_folder(pathlib.Path(target))
     folder.mkdir()
     with output_lock(folder / ROWS):
         (folder / ROWS).write_text("{}\n")
         (folder / "run.json").write_text('{"made_by": "faith_jax"}')
-        taken.set()
+        held.set()
         release.wait(60)
 
 
 def test_a_second_run_with_the_same_output_is_refused(capsys, tmp_path):
     target, context = tmp_path / "s.jsonl", multiprocessing.get_context("spawn")
-    taken, release = context.Event(), context.Event()
-    other = context.Process(target=hold_rows, args=(str(target), taken, release))
-    other.start()
+    held, release = context.Event(), context.Event()
+    second = context.Process(target=hold_rows, args=(str(target), held, release))
+    second.start()
     try:
-        assert taken.wait(300)
+        assert held.wait(300)
         source = rows_file(tmp_path / "rows.jsonl")
         arguments = ("--scorers=bleu", f"--input={source}", f"--output={target}")
         for restart in ((), ("--restart",)):
@@ -90,17 +90,17 @@ def test_a_second_run_with_the_same_output_is_refused(capsys, tmp_path):
         assert (partial_folder(target) / ROWS).read_text() == "{}\n"
     finally:
         release.set()
-        other.join()
+        second.join()
 
 
 def test_the_lock_goes_with_a_killed_process(tmp_path):
     target, context = tmp_path / "s.jsonl", multiprocessing.get_context("spawn")
-    taken, release = context.Event(), context.Event()
-    other = context.Process(target=hold, args=(str(target), taken, release))
-    other.start()
-    assert taken.wait(300)
-    other.kill()
-    other.join()
+    held, release = context.Event(), context.Event()
+    holder = context.Process(target=hold, args=(str(target), held, release))
+    holder.start()
+    assert held.wait(300)
+    holder.kill()
+    holder.join()
     with resumable_output(target, RUN) as folder:
         assert (folder / ROWS).read_text() == "{}\n"
     assert not folder.exists()
@@ -132,17 +132,17 @@ def test_rows_of_another_run_are_not_discarded(capsys, tmp_path, monkeypatch):
     option = "--scorer-option=token_f1.normalization=squad"
     status, _, error = score(capsys, "--scorers=token_f1,bleu", option, *arguments)
     assert (status, "(another value of scorers" in error) == (2, True)
-    other = rows_file(tmp_path / "other.jsonl")
+    second = rows_file(tmp_path / "other.jsonl")
     status, _, error = score(
-        capsys, "--scorers=token_f1,bleu", f"--input={other}", f"--output={tmp_path}/s.jsonl"
+        capsys, "--scorers=token_f1,bleu", f"--input={second}", f"--output={tmp_path}/s.jsonl"
     )
     assert (status, "(another value of input" in error) == (2, True)
     status, _, error = score(capsys, "--scorers=token_f1,bleu", "--corpus=x", *arguments)
     assert (status, "(another value of input" in error) == (2, True)
     assert (tmp_path / "s.jsonl.partial" / ROWS).read_bytes() == before
     assert score(capsys, "--scorers=rougeL_f1", "--restart", *arguments)[0] == 0
-    found = read_scored_rows(tmp_path / "s.jsonl")
-    assert [set(row["scores"]) for row in found] == [{"rougeL_f1"}] * 6
+    rows = read_scored_rows(tmp_path / "s.jsonl")
+    assert [set(row["scores"]) for row in rows] == [{"rougeL_f1"}] * 6
     assert not (tmp_path / "s.jsonl.partial").exists()
 
 
@@ -275,7 +275,7 @@ def test_what_is_no_regular_file_is_written_to_and_not_replaced(tmp_path, capsys
         assert os.read(reader, 100) == b"tea\n"
         os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
-    assert sorted(found.name for found in tmp_path.iterdir()) == ["link", "pipe"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["link", "pipe"]
     write_text(os.devnull, "tea\n")
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
     write_text("-", "tea\n")
@@ -313,11 +313,11 @@ def test_an_output_that_another_run_finished_meanwhile(tmp_path):
 def test_a_run_that_is_killed_behind_its_output_is_ended(tmp_path):
     target = tmp_path / "kb"
     with contextlib.suppress(KeyboardInterrupt), resumable_output(target, RUN) as folder:
-        made = folder / "made"
-        made.mkdir()
-        for path in (folder / ROWS, made / "rows"):
+        output = folder / "made"
+        output.mkdir()
+        for path in (folder / ROWS, output / "rows"):
             path.write_text("{}\n")
-        move_output(made, target)
+        move_output(output, target)
         raise KeyboardInterrupt
     foreign = target.rename(tmp_path / "foreign")
     target.mkdir()

@@ -42,12 +42,12 @@ def stop(target, numbers, keep=None, run=RUN, **options):
 
 
 def ids(target, run=RUN):
-    found = []
+    row_ids = []
     with contextlib.suppress(Stopped), resumable_output(target, run) as folder:
         if count_whole_rows(folder / ROWS):
-            found = [row.fields["id"] for row in read_jsonl(folder / ROWS)]
+            row_ids = [row.fields["id"] for row in read_jsonl(folder / ROWS)]
         raise Stopped
-    return found
+    return row_ids
 
 
 @pytest.mark.faults
@@ -90,14 +90,14 @@ def test_a_killed_run_has_kept_its_rows(gs, monkeypatch):
 
 def test_another_run_is_not_resumed(gs):
     target = path_of(f"{gs}/s.jsonl")
-    other = {"scorers": {"rouge": {}}}
+    other_run = {"scorers": {"rouge": {}}}
     stop(target, range(3))
-    told = rf"--output: {gs}/s\.jsonl\.partial keeps 3 rows of another run \("
-    with pytest.raises(ConfigError, match=told), resumable_output(target, other):
+    message = rf"--output: {gs}/s\.jsonl\.partial keeps 3 rows of another run \("
+    with pytest.raises(ConfigError, match=message), resumable_output(target, other_run):
         pass
     assert count_kept_rows(target) == 3
-    stop(target, [7], run=other, restart=True)
-    assert ids(target, other) == [7]
+    stop(target, [7], run=other_run, restart=True)
+    assert ids(target, other_run) == [7]
 
 
 def test_a_note_is_completed_and_compared(gs):
@@ -108,8 +108,8 @@ def test_a_note_is_completed_and_compared(gs):
             append_rows(folder / ROWS, [{"id": 1}])
             raise Stopped
     assert partial_note(target)["rows"] == "a digest"
-    told = "other rows: the input, or a setting that makes its rows, has changed"
-    with pytest.raises(ConfigError, match=told), resumable_output(target, RUN) as folder:
+    message = "other rows: the input, or a setting that makes its rows, has changed"
+    with pytest.raises(ConfigError, match=message), resumable_output(target, RUN) as folder:
         note_later(folder, {"rows": "another"})
 
 
@@ -122,9 +122,9 @@ def test_a_run_that_has_made_nothing_leaves_nothing(gs):
 def test_objects_that_no_run_has_made_are_not_touched(gs):
     target = path_of(f"{gs}/s.jsonl")
     path_of(f"{gs}/s.jsonl.partial/thesis.txt").write_text("mine")
-    told = r"s\.jsonl\.partial is there, and no run has made it; move it away"
+    message = r"s\.jsonl\.partial is there, and no run has made it; move it away"
     for restart in (False, True):
-        with pytest.raises(ConfigError, match=told), resumable_output(target, RUN, restart):
+        with pytest.raises(ConfigError, match=message), resumable_output(target, RUN, restart):
             pass
     assert list(versions(path_of(gs))) == ["s.jsonl.partial/thesis.txt"]
 

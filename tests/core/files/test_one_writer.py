@@ -139,14 +139,14 @@ def test_a_folder_that_no_run_has_made_is_not_touched(tmp_path, name):
     path = tmp_path / name
     path.parent.mkdir()
     path.write_text('{"chapter": 1}')
-    told = r"u1\.partial is there, and no run has made it; move it away"
+    message = r"u1\.partial is there, and no run has made it; move it away"
     for restart in (False, True):
         with (
-            pytest.raises(ConfigError, match=told),
+            pytest.raises(ConfigError, match=message),
             resumable_output(tmp_path / "u1", RUN, restart),
         ):
             pass
-    with pytest.raises(ConfigError, match=told), atomic_folder(tmp_path / "u1", "a checkpoint"):
+    with pytest.raises(ConfigError, match=message), atomic_folder(tmp_path / "u1", "a checkpoint"):
         pass
     assert path.read_text() == '{"chapter": 1}'
     assert [p.name for p in tmp_path.rglob("*")] == ["u1.partial", path.name]
@@ -190,11 +190,11 @@ def test_rows_end_before_what_a_power_cut_left(tmp_path, torn):
 def test_an_output_that_was_moved_aside_is_put_back(tmp_path):
     """After a kill between the two renames of `atomic_folder`."""
     target = tmp_path / "out"
-    with atomic_folder(target, "a checkpoint", True) as made:
-        (made.parent / partial._REPLACED).mkdir()
-        (made.parent / partial._REPLACED / "model.json").write_text("former")
-        shutil.copytree(made.parent, tmp_path / "left")
-    (tmp_path / "left").rename(made.parent)
+    with atomic_folder(target, "a checkpoint", True) as output:
+        (output.parent / partial._REPLACED).mkdir()
+        (output.parent / partial._REPLACED / "model.json").write_text("former")
+        shutil.copytree(output.parent, tmp_path / "left")
+    (tmp_path / "left").rename(output.parent)
     with atomic_folder(target, "a checkpoint", True):
         pass
     assert (target / "model.json").read_text() == "former"
@@ -206,10 +206,10 @@ def test_a_full_disk_is_told_from_other_failures():
     saving = ValueError("cannot save")
     saving.__cause__ = full
     assert storage_failure(saving) == "/data/s.jsonl: No space left on device"
-    told = ValueError("RESOURCE_EXHAUSTED: writing failed [No space left on device]")
-    assert storage_failure(told) == "No space left on device"
-    for told in ("database or disk is full", "disk I/O error"):  # such as of its temporary tables
-        assert storage_failure(sqlite3.OperationalError(told)) == told
+    error = ValueError("RESOURCE_EXHAUSTED: writing failed [No space left on device]")
+    assert storage_failure(error) == "No space left on device"
+    for error in ("database or disk is full", "disk I/O error"):  # such as of its temporary tables
+        assert storage_failure(sqlite3.OperationalError(error)) == error
     assert storage_failure(OSError(errno.EACCES, "Permission denied")) == ""
     with (
         pytest.raises(StorageError, match=r"x: cannot be written \(No space left"),
@@ -308,8 +308,8 @@ def test_a_signal_waits_for_the_end_of_a_write(number):
 
 def test_room_on_the_disk_is_checked(tmp_path):
     files.check_space(tmp_path / "new" / "checkpoint", 1000)
-    told = r"checkpoint: No space left on device: 1,000,000,000,000\.0 MB are needed, .* are free"
-    with pytest.raises(StorageError, match=told):
+    text = r"checkpoint: No space left on device: 1,000,000,000,000\.0 MB are needed, .* are free"
+    with pytest.raises(StorageError, match=text):
         files.check_space(tmp_path / "new" / "checkpoint", 10**18)
 
 

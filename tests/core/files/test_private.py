@@ -55,8 +55,8 @@ def test_a_link_under_the_name_that_is_drawn(tmp_path, monkeypatch, foreign, wri
     draws = ["attacker", "attacker", "ourdraw1", "ourdraw2"]
     monkeypatch.setattr(tempfile, "_get_candidate_names", lambda: iter(draws))
     write(out / "table.md")
-    made = out / "table.md" if write is not write_folder else out / "table.md" / "thesis.txt"
-    assert made.read_text() == "ours"
+    output = out / "table.md" if write is not write_folder else out / "table.md" / "thesis.txt"
+    assert output.read_text() == "ours"
     assert not list(out.glob(".table.md.ourdraw?.partial"))
 
 
@@ -95,8 +95,8 @@ def test_a_link_under_the_name_of_a_lock(tmp_path, foreign, place):
 
 def test_a_link_under_the_name_of_a_partial_folder(tmp_path, foreign):
     (tmp_path / "s.jsonl.partial").symlink_to(foreign)
-    told = r"^--output: .*s\.jsonl\.partial is a link, and no run has made it; remove it, or name"
-    with pytest.raises(ConfigError, match=told), resumable_output(tmp_path / "s.jsonl", RUN):
+    text = r"^--output: .*s\.jsonl\.partial is a link, and no run has made it; remove it, or name"
+    with pytest.raises(ConfigError, match=text), resumable_output(tmp_path / "s.jsonl", RUN):
         pass
 
 
@@ -134,11 +134,11 @@ def test_the_next_writer_removes_what_a_kill_has_left(tmp_path, write):
     killed = subprocess.run([sys.executable, "-c", KILLED, target, tmp_path / "other"])
     assert killed.returncode == -signal.SIGKILL
     (tmp_path / ".[a].txt.01234567.partial").mkdir()  # of a process that had made no more
-    (_, mine, others) = sorted(path.name for path in tmp_path.iterdir())
+    (_, mine, remaining) = sorted(path.name for path in tmp_path.iterdir())
     assert mine.startswith(".[a].txt.")
-    assert others.startswith(".other.")
+    assert remaining.startswith(".other.")
     write(target)
-    assert [p.name for p in tmp_path.glob(".*.partial")] == [others]
+    assert [p.name for p in tmp_path.glob(".*.partial")] == [remaining]
 
 
 def test_nothing_of_others_is_taken_for_what_a_kill_has_left(tmp_path, foreign):

@@ -148,9 +148,9 @@ def test_a_copy_is_made_again_only_if_an_object_has_changed(store, monkeypatch):
     fetched = []
     get_file = files._get_file
 
-    def counted(*given, **options):
-        fetched.append(given[0])
-        return get_file(*given, **options)
+    def counted(*args, **options):
+        fetched.append(args[0])
+        return get_file(*args, **options)
 
     monkeypatch.setattr(files, "_get_file", counted)
     assert local_copy(folder) == first
@@ -168,10 +168,10 @@ def test_a_copy_is_made_again_only_if_an_object_has_changed(store, monkeypatch):
 def test_outputs_on_a_store_are_checked(store, tmp_path):
     path_of(f"{store}/folder/in.jsonl").write_text("{}")
     check_outputs([f"{store}/folder/in.jsonl"], {"--output": f"{store}/new/folder/out.jsonl"})
-    for output, told in {
+    for output, message in {
         f"{store}/folder": "cannot be written (a folder)",
         f"{store}/folder/in.jsonl": "would overwrite the input",
     }.items():
         with pytest.raises(Exception, match="--output: ") as caught:
             check_outputs([f"{store}/folder/in.jsonl", str(tmp_path)], {"--output": output})
-        assert told in str(caught.value)
+        assert message in str(caught.value)

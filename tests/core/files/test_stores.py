@@ -23,9 +23,9 @@ from tests.stores import SECRET, record_requests
 def test_a_path_may_begin_with_the_users_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "rows.jsonl").write_bytes(b"{}")
-    for given in ("~/rows.jsonl", pathlib.Path("~/rows.jsonl")):
-        assert path_of(given) == tmp_path / "rows.jsonl"
-        with open_binary(given) as file:
+    for path in ("~/rows.jsonl", pathlib.Path("~/rows.jsonl")):
+        assert path_of(path) == tmp_path / "rows.jsonl"
+        with open_binary(path) as file:
             assert file.read() == b"{}"
 
 
@@ -64,7 +64,7 @@ def test_a_path_of_a_store_has_pathlibs_interface(store):
     assert path.is_file()
     assert folder.is_dir()
     assert path.stat().st_size == 3
-    assert [str(found) for found in folder.rglob("*.jsonl")] == [str(path)]
+    assert [str(entry) for entry in folder.rglob("*.jsonl")] == [str(path)]
     assert list(folder.iterdir()) == [folder / "a"]
     assert list(folder.glob("*")) == [folder / "a"]
     assert path.resolve() == path.absolute() == path.expanduser() == path
@@ -150,10 +150,10 @@ def test_what_another_client_has_written_is_seen_at_once(store):
     folder = path_of(f"{store}/runs")
     assert not (folder / "a").exists()
     assert not versions(folder)
-    other = folder.fs.__class__(skip_instance_cache=True, use_listings_cache=False)
-    other.pipe_file((folder / "a").path, b"1")
+    client = folder.fs.__class__(skip_instance_cache=True, use_listings_cache=False)
+    client.pipe_file((folder / "a").path, b"1")
     assert (folder / "a").exists()
     assert list(versions(folder)) == ["a"]
-    other.rm_file((folder / "a").path)
+    client.rm_file((folder / "a").path)
     assert not (folder / "a").exists()
     assert not versions(folder)

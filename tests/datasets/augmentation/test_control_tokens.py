@@ -75,8 +75,8 @@ def test_real_responses_have_the_authors_attributes(file, knowledge, response):
     tokenize = spacy.blank("en")
     overlaps, voices = [], []
     for evidence, text in rows:
-        known, tokens = ([token.text for token in tokenize(part)] for part in (evidence, text))
-        overlaps.append(len([token for token in tokens if token in known]) / len(tokens))
+        words, tokens = ([token.text for token in tokenize(part)] for part in (evidence, text))
+        overlaps.append(len([token for token in tokens if token in words]) / len(tokens))
         first_person = {"i", "me", "my", "mine", "myself"} & {token.lower() for token in tokens}
         voices.append("<first-person>" if first_person else "<no-first-person>")
     low, medium, _ = np.array_split(np.argsort(overlaps), 3)

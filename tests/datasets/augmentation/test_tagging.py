@@ -28,20 +28,20 @@ ENTITIES = (
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory):
     """A real spaCy pipeline that knows a few words by rules, saved to a folder."""
-    made = spacy.blank("en")
-    ruler = made.add_pipe("entity_ruler")
+    tagger = spacy.blank("en")
+    ruler = tagger.add_pipe("entity_ruler")
     ruler.add_patterns([{"label": e.type, "pattern": e.text} for e in ENTITIES])
-    grammar = made.add_pipe("attribute_ruler")
+    grammar = tagger.add_pipe("attribute_ruler")
     grammar.add([[{"LOWER": "drew"}]], {"POS": "VERB", "TAG": "VBD", "LEMMA": "draw"})
     grammar.add([[{"LOWER": "bright"}]], {"POS": "ADJ", "TAG": "JJ", "LEMMA": "bright"})
     folder = tmp_path_factory.mktemp("spacy") / "pipeline"
-    made.to_disk(folder)
+    tagger.to_disk(folder)
     return folder
 
 
 def test_a_spacy_pipeline(pipeline):
     tagger = load_tagger(f"spacy:{pipeline}")
-    tagged, empty, other = tagger.tag([TEXT, "", "Two  spaces\n"])
+    tagged, empty, spaced = tagger.tag([TEXT, "", "Two  spaces\n"])
     assert tagged.entities == ENTITIES
     assert [token.text for token in tagged.tokens] == [*TEXT[:-1].split(), "."]
     verb, adjective = tagged.tokens[2], tagged.tokens[4]
@@ -50,7 +50,7 @@ def test_a_spacy_pipeline(pipeline):
     assert all(TEXT[token.start : token.end] == token.text for token in tagged.tokens)
     assert tagged.tokens[0].lemma == "ann"  # the pipeline has no lemma of it
     assert (empty.tokens, empty.entities) == ((), ())
-    assert [token.text for token in other.tokens] == ["Two", "spaces"]
+    assert [token.text for token in spaced.tokens] == ["Two", "spaces"]
 
 
 def test_noun_chunks_are_those_of_a_parse(monkeypatch):

@@ -13,7 +13,7 @@ def mark(labels, start=0, end=3):
 def examples(folder, *annotations):
     of_all = {"source": "Tea is black.", "summary": SUMMARY}
     of_all["metadata"] = {"summarizer": "m", "gpt_4o": 1, "true_nli": None}
-    samples = [of_all | {"sample_id": n, "annotations": it} for n, it in enumerate(annotations)]
+    samples = [of_all | {"sample_id": n, "annotations": note} for n, note in enumerate(annotations)]
     path = folder / "batch_1.json"
     path.write_text(json.dumps({"samples": samples}), encoding="utf-8")
     return list(FAITHBENCH.read({path.name: path}, "test", BadRows()))
@@ -29,8 +29,8 @@ def test_the_worst_label_decides(tmp_path):
         [mark(["Benign"]), mark(["Unwanted", "Unwanted.Extrinsic"], 20, 28), mark(["Benign"])],
         [mark(["Unwanted.Intrinsic"], 4, 6), mark(["Questionable"], 0, 3)],
     )
-    found = [(row["worst_label"], row["label"], row["hallucinated_spans"]) for row in rows]
-    assert found == [
+    labels = [(row["worst_label"], row["label"], row["hallucinated_spans"]) for row in rows]
+    assert labels == [
         ("Consistent", 1, "[]"),
         ("Benign", 1, "[]"),
         ("Consistent", 1, "[]"),

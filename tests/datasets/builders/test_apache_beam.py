@@ -35,11 +35,11 @@ def in_parts(tmp_path_factory):
 def test_parallel_building_keeps_every_row_and_the_order(in_parts):
     for split in FAITHDIAL.splits:
         expected = list(FAITHDIAL.examples(sample_files(FAITHDIAL), split))
-        found = rows(in_parts, split)
-        assert [row["id"].decode() for row in found] == [row["id"] for row in expected]
-        for made, row in zip(found, expected, strict=True):
-            assert made["response"].decode() == row["response"]
-            assert [text.decode() for text in made["negatives"]] == row["negatives"]
+        built = rows(in_parts, split)
+        assert [row["id"].decode() for row in built] == [row["id"] for row in expected]
+        for actual_row, row in zip(built, expected, strict=True):
+            assert actual_row["response"].decode() == row["response"]
+            assert [text.decode() for text in actual_row["negatives"]] == row["negatives"]
 
 
 def own_files(folder):

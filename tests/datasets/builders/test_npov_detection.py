@@ -15,8 +15,8 @@ NPOV_DETECTION = BUILDERS["npov_detection"]
 
 def sample_rows(part, split):
     dataset = TRAINING_SETS[part]
-    found = sample_files(dataset)
-    return list(dataset.examples({name: found[name] for name in dataset.splits[split]}, split))
+    files = sample_files(dataset)
+    return list(dataset.examples({name: files[name] for name in dataset.splits[split]}, split))
 
 
 def test_each_set_begins_with_the_one_before():

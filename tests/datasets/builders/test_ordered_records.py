@@ -46,6 +46,6 @@ def test_another_process_makes_the_same_bytes(tmp_path):
         check=True,
         capture_output=True,
     )
-    here = content(tmp_path / "here")
-    assert sum("tfrecord" in path.name for path in here) == 4  # one a split
-    assert content(tmp_path / "there") == here
+    content_here = content(tmp_path / "here")
+    assert sum("tfrecord" in path.name for path in content_here) == 4  # one a split
+    assert content(tmp_path / "there") == content_here

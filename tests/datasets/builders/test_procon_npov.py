@@ -43,11 +43,11 @@ def rows_of(builder, split):
 
 
 def test_a_second_preparation_gives_the_same_bytes(sample_builder, tmp_path):
-    other = prepare_builder(PROCON_NPOV, "sample", tmp_path)
+    again = prepare_builder(PROCON_NPOV, "sample", tmp_path)
     files = sorted(path.name for path in sample_builder.data_path.iterdir())
     assert any("train.tfrecord" in name for name in files)
     for name in (name for name in files if "tfrecord" in name):
-        first, second = (b.data_path.joinpath(name).read_bytes() for b in (sample_builder, other))
+        first, second = (b.data_path.joinpath(name).read_bytes() for b in (sample_builder, again))
         assert first == second
 
 

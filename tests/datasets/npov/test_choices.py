@@ -21,11 +21,11 @@ def topic(pro, con, name="tea"):
 def test_chosen_arguments_are_distinct_and_of_the_topic(pro, con, seed, data):
     tea = topic(pro, con)
     count = data.draw(st.integers(1, min(pro, con)))
-    chosen = choose_arguments(tea, count, seed)
-    assert [len(set(side)) for side in chosen] == [count, count]
-    assert set(chosen[0]) <= set(tea.pro)
-    assert set(chosen[1]) <= set(tea.con)
-    assert chosen == choose_arguments(tea, count, seed)
+    chosen_arguments = choose_arguments(tea, count, seed)
+    assert [len(set(side)) for side in chosen_arguments] == [count, count]
+    assert set(chosen_arguments[0]) <= set(tea.pro)
+    assert set(chosen_arguments[1]) <= set(tea.con)
+    assert chosen_arguments == choose_arguments(tea, count, seed)
 
 
 def test_the_choice_is_the_same_on_every_machine_and_moves_with_the_seed():
@@ -48,19 +48,19 @@ def test_too_large_a_count_is_an_error():
 @settings(deadline=None, max_examples=40)
 @given(st.integers(2, 7), st.integers(2, 7), st.integers(1, 20), st.integers(0, 3))
 def test_combinations_are_distinct_and_balanced(pro, con, most, seed):
-    found = draw_combinations(topic(pro, con), most, seed)
-    assert len({(frozenset(c.pro), frozenset(c.con)) for c in found}) == len(found) <= most
-    for c in found:
+    drawn = draw_combinations(topic(pro, con), most, seed)
+    assert len({(frozenset(c.pro), frozenset(c.con)) for c in drawn}) == len(drawn) <= most
+    for c in drawn:
         assert len(set(c.pro)) == len(c.pro) == len(c.con) == len(set(c.con)) <= 3
         assert max(c.pro) < pro
         assert max(c.con) < con
-    assert found == draw_combinations(topic(pro, con), 20, seed)[:most]
+    assert drawn == draw_combinations(topic(pro, con), 20, seed)[:most]
 
 
 def test_a_small_topic_has_all_that_there_are():
-    found = draw_combinations(topic(2, 2), 18)
+    combinations = draw_combinations(topic(2, 2), 18)
     # 2 x 2 of one a side, 1 of two a side.
-    assert sorted(tuple(map(len, c)) for c in found) == [(1, 1)] * 4 + [(2, 2)]
+    assert sorted(tuple(map(len, c)) for c in combinations) == [(1, 1)] * 4 + [(2, 2)]
 
 
 def test_draws_are_the_same_everywhere():

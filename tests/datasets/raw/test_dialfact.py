@@ -74,7 +74,7 @@ POOL = [(0, "Tea", "Tea is a leaf."), (1, "Kite", "A kite flies."), (2, "Tea", "
 
 
 def test_a_turn_has_one_relevant_and_two_irrelevant_sentences():
-    used, shown, random = dialfact.evidence_pairs(TURN, POOL)
+    used, displayed, random = dialfact.evidence_pairs(TURN, POOL)
     assert used == {
         "id": "train-0-1-used",
         "context": ["What is tea?"],
@@ -84,8 +84,8 @@ def test_a_turn_has_one_relevant_and_two_irrelevant_sentences():
         "kind": "used",
         "label": 1,
     }
-    assert (shown["kind"], shown["label"]) == ("shown", 0)
-    assert (shown["evidence_title"], shown["evidence"]) in [
+    assert (displayed["kind"], displayed["label"]) == ("shown", 0)
+    assert (displayed["evidence_title"], displayed["evidence"]) in [
         ("Tea", "It is hot."),
         ("Cup", "A cup is round."),
     ]
@@ -123,10 +123,10 @@ SCORES = st.lists(st.floats(-1, 1), max_size=12)
 
 @given(SCORES, st.integers(1, 6))
 def test_selection_against_its_definition(scores, most):
-    found = [dialfact.Evidence("T", "u", f"s{i}", score) for i, score in enumerate(scores)]
-    chosen = dialfact.select_evidence(found, most)
+    candidates = [dialfact.Evidence("T", "u", f"s{i}", score) for i, score in enumerate(scores)]
+    selected = dialfact.select_evidence(candidates, most)
     ranks = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:most]
-    assert [e.sentence for e in chosen] == [f"s{i}" for i in ranks if scores[i] > 0]
+    assert [e.sentence for e in selected] == [f"s{i}" for i in ranks if scores[i] > 0]
 
 
 def read_retrieved(tmp_path, *retrieved, bad_rows=None):
@@ -151,11 +151,11 @@ def test_retrieved_evidence_takes_the_annotators_place(tmp_path):
 def test_a_claim_without_evidence(tmp_path):
     (row,) = read_retrieved(tmp_path, {"id": "1___2--0", "evidence": []})
     assert row["evidence"] == []
-    other = {"id": "1___2--1", "evidence": []}
+    unsupported = {"id": "1___2--1", "evidence": []}
     with pytest.raises(InputError, match=r"valid_evidence\.jsonl: has no evidence of .*1___2--0"):
-        read_retrieved(tmp_path, other)
+        read_retrieved(tmp_path, unsupported)
     bad_rows = BadRows(skip=True)
-    assert read_retrieved(tmp_path, other, bad_rows=bad_rows) == []
+    assert read_retrieved(tmp_path, unsupported, bad_rows=bad_rows) == []
     assert bad_rows.count == 1
 
 

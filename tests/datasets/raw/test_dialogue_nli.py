@@ -44,6 +44,6 @@ def test_labels_and_what_may_be_missing(tmp_path):
     plain = {name: PAIR[name] for name in ("id", "sentence1", "sentence2")}
     names = {"positive": "entailment", "neutral": "neutral", "negative": "contradiction"}
     rows = [plain | {"label": label} for label in names]
-    found = read(DIALOGUE_NLI, "train", tmp_path, as_array(rows))
-    assert [row["label"] for row in found] == list(names.values())
-    assert {(*row["premise_triple"], row["pair_type"]) for row in found} == {("",)}
+    rows_read = read(DIALOGUE_NLI, "train", tmp_path, as_array(rows))
+    assert [row["label"] for row in rows_read] == list(names.values())
+    assert {(*row["premise_triple"], row["pair_type"]) for row in rows_read} == {("",)}

@@ -36,8 +36,8 @@ def test_fields_of_both_kinds_of_files(tmp_path):
         "label": 0,
     }
     assert row.keys() == FAITHDIAL_AUDIT.features.keys()
-    (other,) = read(tmp_path, "gpt2_wow", (*cells[:3], "entailment,hallucination", cells[4]))
-    assert other == row | {"id": "gpt2_wow-2", "speaker": "gpt2", "source": "wow"}
+    (example,) = read(tmp_path, "gpt2_wow", (*cells[:3], "entailment,hallucination", cells[4]))
+    assert example == row | {"id": "gpt2_wow-2", "speaker": "gpt2", "source": "wow"}
 
 
 @pytest.mark.parametrize(

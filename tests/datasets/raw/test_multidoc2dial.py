@@ -26,9 +26,9 @@ DOCUMENTS = {
 
 
 def turn(number, role, text, *references, **fields):
-    found = [{"doc_id": doc, "id_sp": key, "label": "solution"} for doc, key in references]
+    spans = [{"doc_id": doc, "id_sp": key, "label": "solution"} for doc, key in references]
     plain = {"turn_id": number, "role": role, "da": "respond_solution", "utterance": text}
-    return plain | {"references": found} | fields
+    return plain | {"references": spans} | fields
 
 
 def read(tmp_path, *turns, documents=DOCUMENTS, dataset=MULTIDOC2DIAL_SPANS):
@@ -40,7 +40,7 @@ def read(tmp_path, *turns, documents=DOCUMENTS, dataset=MULTIDOC2DIAL_SPANS):
 
 def test_fields_of_a_turn(tmp_path):
     user = turn(1, "user", "Free? ", ("Cards#1", "1"))
-    row, other = read(tmp_path, user, turn(2, "agent", "Yes.", ("Cards#1", "1")))
+    row, second = read(tmp_path, user, turn(2, "agent", "Yes.", ("Cards#1", "1")))
     assert row == {
         "id": "d1_1",
         "dialogue": "d1",
@@ -55,7 +55,7 @@ def test_fields_of_a_turn(tmp_path):
         "response": "Yes.",
     }
     assert row.keys() == MULTIDOC2DIAL_SPANS.features.keys()
-    assert (other["id"], other["domain"], other["knowledge"]) == ("d2_1", "pool", "")
+    assert (second["id"], second["domain"], second["knowledge"]) == ("d2_1", "pool", "")
 
 
 def test_only_turns_of_the_agent_behind_one_of_the_user_are_examples(tmp_path):

@@ -13,7 +13,7 @@ from tests.datasets.raw.files import SAMPLES, copy_sample
 
 # Samples with the same parser as another one.
 LIKE_OTHERS = ("wow_sample", "cmu_sample", "para_sample", "dev_sample")
-DATASETS = {k: it for k, it in SAMPLES.items() if k.partition("/")[2] not in LIKE_OTHERS}
+DATASETS = {k: sample for k, sample in SAMPLES.items() if k.partition("/")[2] not in LIKE_OTHERS}
 VALUES = st.sampled_from(
     [None, True, 0, -3, 2**70, 1.5, "", " ", "x", "\ud800", [], [[]], ["x"], {}, {"x": {}}]
 )

@@ -94,7 +94,7 @@ def test_a_spoilt_value(tmp_path, name, split, file, keys, value, message):
     with pytest.raises(InputError, match=f"{re.escape(file)}.*{message}"):
         list(dataset.examples(paths, split))
     bad_rows = BadRows(skip=True)
-    others = list(dataset.examples(paths, split, bad_rows))
-    assert len(others) < len(whole)
-    assert all(row in whole for row in others)
+    examples = list(dataset.examples(paths, split, bad_rows))
+    assert len(examples) < len(whole)
+    assert all(row in whole for row in examples)
     assert bad_rows.count == 1

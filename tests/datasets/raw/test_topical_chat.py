@@ -14,8 +14,8 @@ ARTICLE = {"url": "u", "AS1": "A concert.", "AS2": ""}
 
 
 def turn(message, *sources, agent="agent_1"):
-    said = {"message": message, "agent": agent, "knowledge_source": sources}
-    return said | {"sentiment": "Happy", "turn_rating": "Good"}
+    fields = {"message": message, "agent": agent, "knowledge_source": sources}
+    return fields | {"sentiment": "Happy", "turn_rating": "Good"}
 
 
 def reading_set(facts, article=ARTICLE):

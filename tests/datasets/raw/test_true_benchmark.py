@@ -37,14 +37,14 @@ FIRST_ROWS = {
 
 @pytest.mark.parametrize("name", CORPORA)
 def test_what_is_grounding_and_what_is_judged(name):
-    found = rows(name, sample_files(CORPORA[name]))
+    judged = rows(name, sample_files(CORPORA[name]))
     grounding, text = FIRST_ROWS[name]
-    assert found[0]["grounding"].startswith(grounding)
-    assert found[0]["generated_text"].startswith(text)
-    assert found[0]["label"] == 1
-    assert {row["label"] for row in found} == {0, 1}
-    assert len({row["id"] for row in found}) == len(found)
-    for row in found:
+    assert judged[0]["grounding"].startswith(grounding)
+    assert judged[0]["generated_text"].startswith(text)
+    assert judged[0]["label"] == 1
+    assert {row["label"] for row in judged} == {0, 1}
+    assert len({row["id"] for row in judged}) == len(judged)
+    for row in judged:
         assert row["corpus"] == name
         assert row["id"].startswith(f"{name}-")
         assert row["grounding"]
@@ -62,11 +62,11 @@ def test_what_is_grounding_and_what_is_judged(name):
 )
 def test_real_files_give_trues_rows_in_trues_order(name, file, scores, count, consistent):
     path = REAL / file
-    found = rows(name, {path.name: path})
-    assert (len(found), sum(row["label"] for row in found)) == (count, consistent)
+    judged = rows(name, {path.name: path})
+    assert (len(judged), sum(row["label"] for row in judged)) == (count, consistent)
     published = (REAL / "true_scores" / f"{scores}.jsonl").read_text(encoding="utf-8")
     labels = [json.loads(line)["label"] for line in published.splitlines()]
-    assert [row["label"] for row in found] == labels
+    assert [row["label"] for row in judged] == labels
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_votes(votes, expected):
 
 def made(name, tmp_path, *contents):
     """Returns id, grounding and label of each row of files in the authors' form."""
-    found = read(CORPORA[name], "test", tmp_path, *contents)
-    return [(row["id"].removeprefix(f"{name}-"), row["grounding"], row["label"]) for row in found]
+    items = read(CORPORA[name], "test", tmp_path, *contents)
+    return [(row["id"].removeprefix(f"{name}-"), row["grounding"], row["label"]) for row in items]
 
 
 def frank(model, *tags, split="valid", **fields):
@@ -166,8 +166,8 @@ def test_trues_own_form_is_read_instead(tmp_path):
     path = tmp_path / "true_paws.csv"
     path.write_text(',grounding,generated_text,label\n0,"A, b.",C.,1\n1,D.,E.,0\n')
     paths = {path.name: path, "paws_wiki_dev.tsv": tmp_path / "absent"}
-    found = [(row["id"], row["grounding"], row["label"]) for row in rows("paws", paths)]
-    assert found == [("paws-0", "A, b.", 1), ("paws-1", "D.", 0)]
+    judged = [(row["id"], row["grounding"], row["label"]) for row in rows("paws", paths)]
+    assert judged == [("paws-0", "A, b.", 1), ("paws-1", "D.", 0)]
     path.write_text("grounding,generated_text,label\nA.,B.,2\n")
     with pytest.raises(InputError, match="one of 0, 1"):
         rows("paws", paths)

@@ -84,8 +84,8 @@ UNUSED = {"no_passages_used": "no_passages_used"}
     ],
 )
 def test_the_sentence_that_was_ticked(tmp_path, sentence, passage, expected):
-    asked = apprentice("?", Cup=["A cup is round.", "Both say so."], Mug=["Both say so."])
-    (row,) = read(tmp_path, asked, wizard("x", sentence, passage))
+    turn = apprentice("?", Cup=["A cup is round.", "Both say so."], Mug=["Both say so."])
+    (row,) = read(tmp_path, turn, wizard("x", sentence, passage))
     assert (row["knowledge"], row["knowledge_title"]) == expected
 
 

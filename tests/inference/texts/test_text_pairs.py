@@ -16,9 +16,9 @@ def encode():
 
 def test_a_claim_stands_before_a_sentence_that_may_be_relevant(encode):
     row = encode.relevance(CLAIM, CONTEXT, "Tea", SENTENCE)
-    shown = "Do you like tea? [EOT] Yes. [EOT] It is hot."
-    assert row.ids == encode.response_first(shown, SENTENCE).ids
-    assert row.ids == encode(shown, SENTENCE).ids  # the same order, of other kinds
+    text = "Do you like tea? [EOT] Yes. [EOT] It is hot."
+    assert row.ids == encode.response_first(text, SENTENCE).ids
+    assert row.ids == encode(text, SENTENCE).ids  # the same order, of other kinds
     assert row.cut_tokens == 0
 
 

@@ -47,11 +47,11 @@ def models(tmp_path_factory):
 def real_example():
     """A conversation, grounded in all knowledge about the film with the most knowledge."""
     with open(REAL / "cmu_dog" / "conversations_valid_40.jsonl", encoding="utf-8") as file:
-        found = json.loads(next(file))
+        row = json.loads(next(file))
     films = json.loads((REAL / "cmu_dog" / "wikidata.json").read_text("utf-8"))
     film = max(films.values(), key=lambda film: len(str(film)))
     texts = [templates.one_space(str(film[name])) for name in sorted(film)]
-    turns = [templates.clean_tagged(templates.clean_value(t["text"])) for t in found["history"]]
+    turns = [templates.clean_tagged(templates.clean_value(t["text"])) for t in row["history"]]
     turns = [turn for turn in turns if turn]
     return GroundedExample("film", Grounding(tuple(texts)), tuple(turns[:-1]), turns[-1])
 
@@ -114,25 +114,27 @@ def test_both_branches_of_pmi_have_the_same_history_and_response(models, model, 
     prompts = {"turn_prompt": "{turn}.\n"} if form else {}
     scorer = load_scorer("pmi_faith_sum", model=models[model], max_length=length, **prompts)
     prompter = scorer._prompter
-    tokens, found = prompter.reader.tokenizer, prompter(example)
-    given, without = found.with_document, found.without_document
-    assert given.targets == without.targets
-    assert given.targets == tokens.encode(
+    tokens, branches = prompter.reader.tokenizer, prompter(example)
+    with_document, without = branches.with_document, branches.without_document
+    assert with_document.targets == without.targets
+    assert with_document.targets == tokens.encode(
         f"Agent: {example.response}." if form else example.response
     )
-    total = len(given.inputs) + (len(given.targets) if model == "gpt2" else 0)
+    total = len(with_document.inputs) + (len(with_document.targets) if model == "gpt2" else 0)
     assert total <= length
     # What the branch without the document reads is the end of what the other reads.
-    own = without.inputs[len(tokens.prefix_ids) :]
-    assert list(own) == list(given.inputs[len(given.inputs) - len(own) :])
-    shown = example.history if form else example.history[-3:]
+    shared_ids = without.inputs[len(tokens.prefix_ids) :]
+    assert list(shared_ids) == list(
+        with_document.inputs[len(with_document.inputs) - len(shared_ids) :]
+    )
+    turns = example.history if form else example.history[-3:]
     texts = [
-        "".join(f"{turn}.\n" for turn in shown[first:])
+        "".join(f"{turn}.\n" for turn in turns[first:])
         if form
-        else templates.dialogue_inputs("", shown[first:])
-        for first in range(len(shown))
+        else templates.dialogue_inputs("", turns[first:])
+        for first in range(len(turns))
     ]
-    assert tokens.decode(own).removesuffix("</s>") in texts
+    assert tokens.decode(shared_ids).removesuffix("</s>") in texts
 
 
 def test_the_oldest_turns_go_whole_and_only_where_they_do_not_fit(models):
@@ -149,15 +151,15 @@ def test_the_oldest_turns_go_whole_and_only_where_they_do_not_fit(models):
     for dropped in (0, 1, 5):
         rest = ends[-1] - (ends[dropped - 1] if dropped else 0)
         limit = marks + rest + behind + 2
-        found = Prompter(TextReader(tokens, 10**6, limit, True))(short)
-        assert len(found.without_document.inputs) + len(found.without_document.targets) == (
+        prompt = Prompter(TextReader(tokens, 10**6, limit, True))(short)
+        assert len(prompt.without_document.inputs) + len(prompt.without_document.targets) == (
             rest + behind
         )
-        assert found.cut == {
+        assert prompt.cut == {
             Kind.KNOWLEDGE: len(tokens.encode(" It is of grey stone, as all are.")) - 2,
             **({Kind.HISTORY: ends[dropped - 1]} if dropped else {}),
         }
-        assert len(found.with_document.inputs) + len(found.with_document.targets) == limit
+        assert len(prompt.with_document.inputs) + len(prompt.with_document.targets) == limit
 
 
 def test_pro_and_con_lose_their_ends_evenly(models):
@@ -245,14 +247,14 @@ def test_a_form_without_parts_cannot_be_cut(models):
 
 
 def test_company_and_batches_change_nothing(models):
-    others = [
+    company = [
         GroundedExample("s", Grounding(("It freezes.",)), ("Does it?",), "It freezes."),
         EXAMPLE,
         GroundedExample("t", Grounding((DOCUMENT[:300],)), TURNS[:2], "Stone."),
     ]
     scorer = load_scorer("pmi_faith_sum", model=models["gpt2"], max_length=LENGTH)
-    together = scorer.score(others)
-    alone = [scorer.score([example])[0] for example in others]
+    together = scorer.score(company)
+    alone = [scorer.score([example])[0] for example in company]
     np.testing.assert_allclose([s.value for s in together], [s.value for s in alone], atol=2e-4)
     assert [s.cut for s in together] == [s.cut for s in alone]
 

@@ -72,8 +72,8 @@ def assert_equal_to_plain(arrays, mask, bias=None):
 
     ((_, fused), of_fused), ((_, plain), of_plain) = jax.device_get(of(arrays, bias))
     assert np.isfinite(fused).all()
-    shown = np.broadcast_to(sees[:, None, :, None], fused.shape)
-    np.testing.assert_allclose(fused[shown], plain[shown], atol=1e-5)
+    visible = np.broadcast_to(sees[:, None, :, None], fused.shape)
+    np.testing.assert_allclose(fused[visible], plain[visible], atol=1e-5)
     for gradient, expected in zip(
         jax.tree.leaves(of_fused), jax.tree.leaves(of_plain), strict=True
     ):
@@ -91,9 +91,9 @@ def test_outputs_and_gradients_equal_plain_attention(name, has_bias):
 
 def test_an_odd_length_is_filled_up():
     arrays = tuple(heads(seed, ROWS, HEADS, 19) for seed in range(3))
-    own = tokens([19, 9, 3], 19)
+    query_tokens = tokens([19, 9, 3], 19)
     values = np.random.default_rng(3).normal(size=(HEADS, 2 * 24 - 1))
-    mask = AttentionMask(own, own, causal=True)
+    mask = AttentionMask(query_tokens, query_tokens, causal=True)
     assert_equal_to_plain(arrays, mask, np.asarray(values, np.float32))
 
 

@@ -80,13 +80,13 @@ def test_attention_equals_a_double_loop(config):
     assert shapes.keys() == {"query", "key", "value", "out"} | separate
     assert ("bias" in shapes["key"]) is not config.separate_positions
     params = jax.tree.map(lambda s: rng.normal(size=s.shape).astype(np.float32) * 0.5, shapes)
-    found = jax.jit(
+    output = jax.jit(
         lambda p: module.apply(
             {"params": p}, x, relative, mask=mask[None, None], deterministic=True
         )
     )(params)
     expected = double_loop(config, x[0], relative, mask, params)
-    np.testing.assert_allclose(found[0], expected, atol=2e-4, rtol=1e-4)
+    np.testing.assert_allclose(output[0], expected, atol=2e-4, rtol=1e-4)
 
 
 def test_a_decoder_has_no_disentangled_attention():

@@ -41,16 +41,16 @@ def test_weights_are_the_softmax_of_unscaled_products():
     # Products 1 and 2; with a division by sqrt(head_dim = 4) they would be 1/2 and 1.
     query = [[1.0, 1.0, 0.0, 0.0]]
     key = [[1.0, 0.0, 5.0, 0.0], [1.0, 1.0, 0.0, 5.0]]
-    found = run(query, key, [[1, 0, 0, 0], [0, 1, 0, 0]])
-    np.testing.assert_allclose(found[0, :2], [E / (E + E**2), E**2 / (E + E**2)], rtol=1e-6)
+    output = run(query, key, [[1, 0, 0, 0], [0, 1, 0, 0]])
+    np.testing.assert_allclose(output[0, :2], [E / (E + E**2), E**2 / (E + E**2)], rtol=1e-6)
 
 
 def test_bias_adds_and_mask_removes():
     query, key, value = [[0.0]], [[1.0], [1.0], [1.0]], [[1.0], [10.0], [100.0]]
     bias = np.array([[[[0.0, np.log(3.0), 50.0]]]])
     mask = np.array([[[[True, True, False]]]])
-    found = run(query, key, value, bias=bias, mask=mask)
-    np.testing.assert_allclose(found, [[(1.0 + 3 * 10.0) / 4]], rtol=1e-6)
+    output = run(query, key, value, bias=bias, mask=mask)
+    np.testing.assert_allclose(output, [[(1.0 + 3 * 10.0) / 4]], rtol=1e-6)
 
 
 def test_the_backward_pass_keeps_no_weights():
@@ -69,8 +69,8 @@ def test_the_backward_pass_keeps_no_weights():
 
 
 def test_a_query_that_may_see_nothing_gives_finite_numbers():
-    found = run([[1.0]], [[1.0], [2.0]], [[3.0], [5.0]], mask=np.zeros((1, 1, 1, 2), bool))
-    np.testing.assert_allclose(found, [[4.0]])
+    output = run([[1.0]], [[1.0], [2.0]], [[3.0], [5.0]], mask=np.zeros((1, 1, 1, 2), bool))
+    np.testing.assert_allclose(output, [[4.0]])
 
 
 @pytest.mark.parametrize("float32_logits", [False, True])
@@ -78,9 +78,9 @@ def test_bfloat16_products_are_rounded_unless_asked_otherwise(float32_logits):
     # 16 * 16 + 1 * 1 = 257 needs 9 bits; bfloat16 has 8 and rounds it to 256.
     query, key = (one_head(rows).astype("bfloat16") for rows in ([[16, 1]], [[16, 1], [16, 0]]))
     value = one_head([[1, 0], [0, 1]])
-    found = attended(query, key, value, **PLAIN | {"float32_logits": float32_logits})
+    output = attended(query, key, value, **PLAIN | {"float32_logits": float32_logits})
     expected = E / (E + 1) if float32_logits else 0.5
-    np.testing.assert_allclose(found[0, 0, 0, 0], expected, rtol=1e-6)
+    np.testing.assert_allclose(output[0, 0, 0, 0], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("broadcast", [True, False])
@@ -88,12 +88,12 @@ def test_dropout_drops_keys_and_scales_the_rest(broadcast):
     keys, rate = 400, 0.25
     arrays = np.zeros((3, 1)), np.zeros((keys, 1)), np.eye(keys)
     options = {"dropout_rate": rate, "broadcast_dropout": broadcast}
-    found = run(*arrays, dropout_key=jax.random.key(0), **options)
-    np.testing.assert_allclose(np.unique(found), [0.0, 1 / ((1 - rate) * keys)], rtol=1e-6)
+    output = run(*arrays, dropout_key=jax.random.key(0), **options)
+    np.testing.assert_allclose(np.unique(output), [0.0, 1 / ((1 - rate) * keys)], rtol=1e-6)
     # The same keys for all queries, or those of each query.
-    assert np.array_equal(found, found[:1].repeat(3, 0)) == broadcast
+    assert np.array_equal(output, output[:1].repeat(3, 0)) == broadcast
     # Binomial: a share of 0.25 within 4 standard deviations.
-    assert abs((found[0] == 0).mean() - rate) < 4 * np.sqrt(rate * (1 - rate) / keys)
+    assert abs((output[0] == 0).mean() - rate) < 4 * np.sqrt(rate * (1 - rate) / keys)
 
 
 def random_heads(seed, *shape):
@@ -107,13 +107,13 @@ def test_shared_heads_and_rows_equal_repeated_ones(heads, kv_heads, copies):
     key, value = (random_heads(i, batch, kv_heads, keys, width) for i in (1, 2))
     mask = np.random.default_rng(3).random((batch * copies, 1, queries, keys)) < 0.8
     options = {"mask": mask, "bias": None, "float32_logits": False, "scale": 0.5}
-    found = attended(query, key, value, **options)
+    output = attended(query, key, value, **options)
 
     def repeated(x):
         return x.repeat(copies, axis=0).repeat(heads // kv_heads, axis=1)
 
     expected = attended(query, repeated(key), repeated(value), **options)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(output, expected, atol=1e-6)
 
 
 def test_a_prefix_stands_in_front_of_the_keys():
@@ -125,20 +125,20 @@ def test_a_prefix_stands_in_front_of_the_keys():
     mask = np.random.default_rng(5).random((rows, 1, 1, before + keys)) < 0.7
     bias = random_heads(6, 1, heads, 1, before + keys)
     options = {"mask": mask, "bias": bias, "float32_logits": False, "scale": 0.5, "softcap": 2.0}
-    found = attended(query, key, value, prefix=prefix, **options)
+    output = attended(query, key, value, prefix=prefix, **options)
     joined = [
         np.concatenate([p.repeat(copies, axis=0), x], axis=2)
         for p, x in zip(prefix, (key, value), strict=True)
     ]
-    np.testing.assert_allclose(found, attended(query, *joined, **options), atol=1e-6)
+    np.testing.assert_allclose(output, attended(query, *joined, **options), atol=1e-6)
 
 
 def test_scale_and_softcap_come_before_bias_and_mask():
     query, key, value = [[2.0]], [[1.0], [4.0]], [[1.0], [0.0]]
-    found = run(query, key, value, scale=0.5, softcap=1.5, bias=np.array([[[[0.3, 0.0]]]]))
+    output = run(query, key, value, scale=0.5, softcap=1.5, bias=np.array([[[[0.3, 0.0]]]]))
     logits = 1.5 * np.tanh(np.array([1.0, 4.0]) / 1.5) + [0.3, 0.0]
     expected = np.exp(logits[0]) / np.exp(logits).sum()
-    np.testing.assert_allclose(found, [[expected]], rtol=1e-6)
+    np.testing.assert_allclose(output, [[expected]], rtol=1e-6)
 
 
 ROWS, HEADS, LENGTH, WIDTH, BLOCK = 2, 4, 13, 4, 5
@@ -223,7 +223,7 @@ def test_blocks_give_the_numbers_and_gradients_of_plain_attention(name):
                 "alibi": lambda: alibi(table, padded, mask),
                 "deberta": lambda: disentangled(table, padded, query, key),
             }[kind]()
-            found = attend(
+            output = attend(
                 query,
                 key,
                 value,
@@ -232,21 +232,21 @@ def test_blocks_give_the_numbers_and_gradients_of_plain_attention(name):
                 block_length=BLOCK,
                 **options,
             )
-            return jnp.sum(found * weights), found
+            return jnp.sum(output * weights), output
 
-        (_, found), gradients = jax.value_and_grad(total, has_aux=True)(arrays)
-        return found, *gradients
+        (_, output), gradients = jax.value_and_grad(total, has_aux=True)(arrays)
+        return output, *gradients
 
     tolerance = 1e-5 if dtype == "float32" else 0.05  # bfloat16 keeps 8 bits of numbers near 4
-    for found, expected in zip(computed(True, arrays), computed(False, arrays), strict=True):
-        assert found.dtype == expected.dtype
+    for output, expected in zip(computed(True, arrays), computed(False, arrays), strict=True):
+        assert output.dtype == expected.dtype
         np.testing.assert_allclose(
-            np.asarray(found, np.float32),
+            np.asarray(output, np.float32),
             np.asarray(expected, np.float32),
             rtol=tolerance,
             atol=tolerance,
         )
-        assert kind is None or np.abs(found).max() > 0.1 or kind == "alibi"
+        assert kind is None or np.abs(output).max() > 0.1 or kind == "alibi"
 
 
 @settings(max_examples=100, deadline=None)
@@ -297,7 +297,7 @@ def test_dropout_of_blocks_is_the_same_forward_and_backward(broadcast):
     @jax.jit
     def by_blocks(arrays, dropout_key):
         def total(arrays):
-            found = attend(
+            output = attend(
                 *arrays,
                 mask=mask,
                 bias=None,
@@ -307,24 +307,26 @@ def test_dropout_of_blocks_is_the_same_forward_and_backward(broadcast):
                 broadcast_dropout=broadcast,
                 block_length=16,
             )
-            return jnp.sum(found * weights), found
+            return jnp.sum(output * weights), output
 
-        gradients, found = jax.grad(total, has_aux=True)(arrays)
-        return found, gradients
+        gradients, output = jax.grad(total, has_aux=True)(arrays)
+        return output, gradients
 
     # The values are unit vectors, so that the outputs are the weights that are kept.
     arrays = (query, key, np.eye(length, dtype=np.float32)[None, None])
-    found, gradients = by_blocks(arrays, jax.random.key(0))
-    kept = np.asarray(found != 0.0) / (1 - rate)
+    output, gradients = by_blocks(arrays, jax.random.key(0))
+    kept = np.asarray(output != 0.0) / (1 - rate)
     visible = np.tri(length, dtype=bool)
 
-    for one, other in zip(gradients, plain_gradients(arrays, weights, kept), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    for gradient, plain_gradient in zip(
+        gradients, plain_gradients(arrays, weights, kept), strict=True
+    ):
+        np.testing.assert_allclose(gradient, plain_gradient, atol=1e-5)
     share = 1 - (kept[0, 0][visible] > 0).mean()
     assert abs(share - rate) < 4 * np.sqrt(rate * (1 - rate) / (length if broadcast else 800))
     same_for_all = [len(np.unique(kept[0, 0, k:, k])) == 1 for k in range(length - 1)]
     assert all(same_for_all) if broadcast else not any(same_for_all[:20])
     # Each block draws its own, and another key others.
     assert not np.array_equal(kept[0, 0, -1, :16], kept[0, 0, -1, 16:32])
-    np.testing.assert_array_equal(found, by_blocks(arrays, jax.random.key(0))[0])
-    assert np.any(found != by_blocks(arrays, jax.random.key(1))[0])
+    np.testing.assert_array_equal(output, by_blocks(arrays, jax.random.key(0))[0])
+    assert np.any(output != by_blocks(arrays, jax.random.key(1))[0])

@@ -18,8 +18,8 @@ def test_self_attention_equals_attention_over_itself():
     }
     params = {name: {"kernel": kernel} for name, kernel in kernels.items()}
     apply = jax.jit(lambda *x: module.apply({"params": params}, *x, deterministic=True))
-    found = apply(x)
-    np.testing.assert_allclose(found, apply(x, x), rtol=1e-6)
+    output = apply(x)
+    np.testing.assert_allclose(output, apply(x, x), rtol=1e-6)
 
     def heads(name):
         return (x @ kernels[name]).reshape(2, 4, 2, 3).transpose(0, 2, 1, 3)
@@ -27,7 +27,7 @@ def test_self_attention_equals_attention_over_itself():
     logits = heads("query") @ heads("key").swapaxes(-1, -2)
     weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     joined = (weights @ heads("value")).transpose(0, 2, 1, 3).reshape(2, 4, 6)
-    np.testing.assert_allclose(found, joined @ kernels["out"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(output, joined @ kernels["out"], rtol=1e-4, atol=1e-6)
 
 
 def test_projections_have_biases_where_asked():
@@ -38,8 +38,8 @@ def test_projections_have_biases_where_asked():
     )
     x = random_heads(0, 2, 4, 5)
     shapes = jax.eval_shape(lambda: module.init(jax.random.key(0), x, deterministic=True))["params"]
-    found = jax.tree.map(lambda leaf: leaf.shape, shapes)
-    assert found == {
+    param_shapes = jax.tree.map(lambda leaf: leaf.shape, shapes)
+    assert param_shapes == {
         "query": {"kernel": (5, 6), "bias": (6,)},
         "key": {"kernel": (5, 3), "bias": (3,)},
         "value": {"kernel": (5, 3), "bias": (3,)},

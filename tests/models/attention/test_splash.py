@@ -54,11 +54,11 @@ def outputs_and_gradients(arrays, mask, direction):
 
     def of(**options):
         def loss(*arrays):
-            found = attend(*arrays, **OPTIONS, **options)
-            return (found * direction).sum(), found
+            output = attend(*arrays, **OPTIONS, **options)
+            return (output * direction).sum(), output
 
-        (_, found), gradients = jax.value_and_grad(loss, (0, 1, 2), has_aux=True)(*arrays)
-        return found, *gradients
+        (_, output), gradients = jax.value_and_grad(loss, (0, 1, 2), has_aux=True)(*arrays)
+        return output, *gradients
 
     fused = of(mask=mask.replace(kernel="splash"), window_length=WINDOW)
     return fused, of(mask=mask.whole())
@@ -67,16 +67,16 @@ def outputs_and_gradients(arrays, mask, direction):
 def assert_equal_to_plain(arrays, mask):
     direction = heads(9, *arrays[0].shape[:3])
     splash, plain = jax.device_get(outputs_and_gradients(arrays, mask, direction))
-    for one, other in zip(splash, plain, strict=True):
-        assert np.abs(other).max() > 0.1
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    for actual, reference in zip(splash, plain, strict=True):
+        assert np.abs(reference).max() > 0.1
+        np.testing.assert_allclose(actual, reference, atol=1e-5)
     return splash[0]
 
 
 def test_windows_segments_padding_softcap_and_shared_heads_equal_plain_attention():
     arrays = heads(0, ROWS, HEADS), heads(1, ROWS, KV_HEADS), heads(2, ROWS, KV_HEADS)
-    own = tokens(packed=True)
-    mask = AttentionMask(own, own, causal=True)
+    packed_tokens = tokens(packed=True)
+    mask = AttentionMask(packed_tokens, packed_tokens, causal=True)
     near = assert_equal_to_plain(arrays, mask.replace(window=np.int32(WINDOW)))
     whole = assert_equal_to_plain(arrays, mask.replace(window=np.int32(NO_WINDOW)))
     assert np.abs(near - whole).max() > 0.1
@@ -85,10 +85,10 @@ def test_windows_segments_padding_softcap_and_shared_heads_equal_plain_attention
 def test_rows_that_share_keys_of_another_length_equal_plain_attention():
     arrays = heads(0, 4, HEADS), heads(1, 2, HEADS, 140), heads(2, 2, HEADS, 140)
     keys = tokens(2, 140)._replace(valid=np.arange(140)[None] < np.array([[140], [0]]))
-    found = assert_equal_to_plain(arrays, AttentionMask(tokens(4), keys))
+    outputs = assert_equal_to_plain(arrays, AttentionMask(tokens(4), keys))
     # The keys of the last two rows are all padding, which their queries see alike.
     expected = np.asarray(arrays[2][1]).mean(axis=1)[:, None]
-    np.testing.assert_allclose(found[2:], np.broadcast_to(expected, found[2:].shape), atol=1e-5)
+    np.testing.assert_allclose(outputs[2:], np.broadcast_to(expected, outputs[2:].shape), atol=1e-5)
 
 
 CONFIG = TransformerConfig(
@@ -105,13 +105,13 @@ def test_a_model_with_scanned_windows_has_the_same_outputs():
     _, params = model_and_params(config)
     ids = np.random.default_rng(0).integers(1, 32, (2, 140)).astype(np.int32)
 
-    found, expected = (
+    states, expected = (
         apply(
-            Transformer(one), params, None, None, ids, enable_dropout=False, method="decode_hidden"
+            Transformer(cfg), params, None, None, ids, enable_dropout=False, method="decode_hidden"
         )
-        for one in (CONFIG, config)
+        for cfg in (CONFIG, config)
     )
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(states, expected, atol=1e-5)
 
 
 ON_A_MESH = """
@@ -176,10 +176,10 @@ def test_it_compiles_for_tpus_and_takes_less_memory_traffic():
     bindings += ["MODEL=@transformer.Transformer()", "NUM_PARTITIONS=2", "BATCH_SIZE=4"]
     bindings += ["TASK_FEATURE_LENGTHS={'inputs': 1024, 'targets': 1024}", "DECODING=None"]
     files = ("models/llama_65b.gin", "npov_generate_prompt_tune.gin")
-    found = {}
+    plans = {}
     for kernel in ("blocks", "splash"):
         recipe = Recipe(files, [*bindings, f"ATTENTION_KERNEL='{kernel}'"])
         with CompilingProcess(recipe, parse_topology("v5e:2x2")) as ask:
-            found[kernel] = ask(PlanRequest(evaluations=False))
-    blocks, splash = (found[kernel]["work"]["step"]["bytes_moved"] for kernel in found)
+            plans[kernel] = ask(PlanRequest(evaluations=False))
+    blocks, splash = (plans[kernel]["work"]["step"]["bytes_moved"] for kernel in plans)
     assert splash < blocks

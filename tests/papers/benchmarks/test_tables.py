@@ -26,9 +26,9 @@ def scored(path, split):
 
 def test_a_table_of_scored_files(command, tmp_path):
     test, development = (scored(tmp_path / f"{name}.csv", name) for name in ("test", "dev"))
-    given = f"--scored={test}", f"--development={development}", "--scorers=mine,alignscore"
-    given += "--cluster-field=doc", f"--output={tmp_path / 'made'}"
-    lines = command.succeeds("reproduce", "aggrefact", *given).splitlines()
+    options = f"--scored={test}", f"--development={development}", "--scorers=mine,alignscore"
+    options += "--cluster-field=doc", f"--output={tmp_path / 'made'}"
+    lines = command.succeeds("reproduce", "aggrefact", *options).splitlines()
     assert lines[0] == "LLM-AggreFact (Tang 2024): Balanced accuracy in per cent"
     cells = {}
     for line in lines[3:]:
@@ -94,8 +94,8 @@ def test_parts_bear_the_benchmark_s_names_by_a_field(command, tmp_path):
 )
 def test_mistakes(command, tmp_path, arguments, message):
     test = scored(tmp_path / "test.csv", "test")
-    given = [argument.format(test=test) for argument in arguments]
+    formatted = [argument.format(test=test) for argument in arguments]
     assert message in command.refuses(
-        "reproduce", "aggrefact", *given, f"--output={tmp_path / 'made'}"
+        "reproduce", "aggrefact", *formatted, f"--output={tmp_path / 'made'}"
     )
     assert not (tmp_path / "made").exists()

@@ -53,7 +53,7 @@ def test_where_wordnet_is_not_installed_and_where_it_is(tmp_path):
         env=environment | {"PYTHONPATH": str(REPOSITORY)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    message, found = done.stdout.splitlines()
+    message, antonyms = done.stdout.splitlines()
     assert "python -m nltk.downloader wordnet" in message, done.stderr[-300:]
     assert "Or choose the antonyms 'list'" in message
-    assert found == "('cool',) ('warm',) ()"
+    assert antonyms == "('cool',) ('warm',) ()"

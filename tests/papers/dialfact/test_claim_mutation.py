@@ -28,16 +28,16 @@ def tag(text):
 
 def with_entities(text, **types):
     """A tagged text in which the given words are entities of the given types."""
-    found = [
+    entities = [
         Entity(word, text.index(word), text.index(word) + len(word), kind)
         for word, kind in types.items()
     ]
-    return TaggedText(text, (), tuple(sorted(found, key=lambda entity: entity.start)))
+    return TaggedText(text, (), tuple(sorted(entities, key=lambda entity: entity.start)))
 
 
 def test_negations_are_refuted():
-    found = list(negate("Oslo is a town."))
-    assert found[0] == Mutation("negation", "Oslo is not a town.", "is_a_not")
+    negated = list(negate("Oslo is a town."))
+    assert negated[0] == Mutation("negation", "Oslo is not a town.", "is_a_not")
     assert list(negate("What a town!")) == []
 
 
@@ -79,13 +79,13 @@ def test_entities_that_the_rules_find():
 
 
 def test_adjectives_get_antonyms():
-    found = substitute_adjective(tag("The largest boat was late."), LISTED, "id", 0)
+    substituted = substitute_adjective(tag("The largest boat was late."), LISTED, "id", 0)
     expected = {
         "The smallest boat was late.": "largest → smallest",
         "The largest boat was early.": "late → early",
     }
-    assert expected[found.claim] == found.detail
-    assert found.kind == "antonym"
+    assert expected[substituted.claim] == substituted.detail
+    assert substituted.kind == "antonym"
     claims = {
         substitute_adjective(tag("The largest boat was late."), LISTED, "id", seed).claim
         for seed in range(20)
@@ -138,20 +138,20 @@ def test_a_whole_claim_has_most_of_the_other_words():
 
 def test_content_is_entities_and_words_that_say_something():
     claim = tag("It was the best club in Oslo, in 1931!")
-    found = [claim.text[start:end] for start, end in content_spans(claim)]
-    assert found == ["best", "club", "Oslo", "1931"]
+    content = [claim.text[start:end] for start, end in content_spans(claim)]
+    assert content == ["best", "club", "Oslo", "1931"]
     assert without(claim.text, content_spans(claim)[:3]) == "It was the in , in 1931!"
 
 
 def test_a_similar_sense_replaces_what_the_evidence_states():
     claim, senses = tag("A dog ran to Oslo."), load_senses("list")
-    found = {
+    claims = {
         substitute_sense(claim, ["The dog ran to Rome."], senses, "id", seed).claim
         for seed in range(30)
     }
     # The evidence does not state Oslo, and no replacement occurs in the claim or the evidence.
     animals = ("cat", "cow", "donkey", "goat", "horse", "pig", "rabbit", "sheep")
-    assert found == {f"A {animal} ran to Oslo." for animal in animals}
+    assert claims == {f"A {animal} ran to Oslo." for animal in animals}
     stated = substitute_sense(claim, ["They ran to Oslo."], senses, "id")
     assert (stated.kind, stated.detail[:6]) == ("sense", "Oslo →")
     assert stated.claim != claim.text

@@ -31,8 +31,8 @@ def turns_of_sample():
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("claims") / "made"
     options = {"tagger": "rules", "antonyms": "list", "validation_share": 0.4}
-    given = MutateClaims("sample", output=str(folder), **options)
-    return folder, mutated_claims.mutate_claims(given)
+    settings = MutateClaims("sample", output=str(folder), **options)
+    return folder, mutated_claims.mutate_claims(settings)
 
 
 def test_each_label_is_what_the_evidence_says(made):
@@ -59,8 +59,8 @@ def test_each_label_is_what_the_evidence_says(made):
 def test_a_task_reads_them(made, monkeypatch):
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(made[0] / "tfds"))
     dataset = lookup.get_task("dialfact_verify_augmented").get_dataset(None, "train", shuffle=False)
-    found = [row["targets_pretokenized"].decode() for row in dataset.as_numpy_iterator()]
-    assert found == [row["response_label"] for row in rows_of(made[0], "train_split.jsonl")]
+    targets = [row["targets_pretokenized"].decode() for row in dataset.as_numpy_iterator()]
+    assert targets == [row["response_label"] for row in rows_of(made[0], "train_split.jsonl")]
 
 
 @pytest.mark.faults
@@ -76,9 +76,9 @@ def test_a_stopped_run_generates_nothing_again(command, tmp_path, monkeypatch):
     assert not (tmp_path / "made").exists()
     with monkeypatch.context() as patched:
         patched.setattr(BatchDecoder, "__call__", None)
-        for other in ("--seed=1", "--unbalanced", "--senses=none"):
-            told = command.refuses(*SETTINGS, *GENERATION, output, other)
-            assert f"another value of {other.strip('-').partition('=')[0]}" in told
+        for option in ("--seed=1", "--unbalanced", "--senses=none"):
+            error = command.refuses(*SETTINGS, *GENERATION, output, option)
+            assert f"another value of {option.strip('-').partition('=')[0]}" in error
         kinds = command.succeeds(*SETTINGS, *GENERATION, output).splitlines()[0]
     assert "7 generated_unrelated" in kinds
     assert "generated_empty" in kinds
@@ -86,16 +86,16 @@ def test_a_stopped_run_generates_nothing_again(command, tmp_path, monkeypatch):
 
 
 def test_varied_fluent_and_hard_claims_are_kept():
-    given = ("a b c d", "a b c d e", "f g h i", "j k l m", "n o p q", "r s t u")
+    texts = ("a b c d", "a b c d e", "f g h i", "j k l m", "n o p q", "r s t u")
     # The second is too like the first, the last has no perplexity. Mean perplexity of the others:
     # (1 + 2 + 3 + 6) / 4 = 3.
     perplexities = np.array([1, 9, 2, 3, 6, np.nan])
     supports = np.array([0.5, 0.5, 0.9, 0.6, 0.5, 0.5])
     probabilities = np.stack([supports, 1 - supports, 0 * supports], axis=-1)
     both = np.stack([probabilities, probabilities], axis=1)  # of two classifiers
-    found = mutated_claims.chosen_of(given, perplexities, both, 2)
-    assert [given[place] for place in found] == ["a b c d", "j k l m"]
-    assert mutated_claims.chosen_of(given, None, None, 3) == [0, 2, 3]
+    places = mutated_claims.chosen_of(texts, perplexities, both, 2)
+    assert [texts[place] for place in places] == ["a b c d", "j k l m"]
+    assert mutated_claims.chosen_of(texts, None, None, 3) == [0, 2, 3]
 
 
 class Verifier:
@@ -115,8 +115,8 @@ class Verifier:
 def test_the_fewest_words_are_masked_that_the_verdict_needs():
     texts = ["The old boat is red.", "The old boat is blue.", "It is red, and a boat."]
     claims = load_tagger("rules").tag(texts)
-    found = claim_mutation.neutral_spans(Verifier(), claims, [("Boats", "A red boat.")] * 3)
-    pieces = [[t[a:b] for a, b in spans] for t, spans in zip(texts, found, strict=True)]
+    masked_spans = claim_mutation.neutral_spans(Verifier(), claims, [("Boats", "A red boat.")] * 3)
+    pieces = [[t[a:b] for a, b in spans] for t, spans in zip(texts, masked_spans, strict=True)]
     assert pieces == [["red"], [], ["red"]]  # the second one was not supported
 
 

@@ -110,15 +110,15 @@ def test_claims_that_no_rule_matches(claim):
 
 
 def test_of_several_sentences_the_first_auxiliary_is_negated():
-    found = dict(negations("Oh! Oslo is a town. Ann was a baker."))
-    assert found["auxiliary_not"] == "Oh! Oslo is not a town. Ann was a baker."
-    assert set(found) == {"auxiliary_not", "auxiliary_never"}
+    negated = dict(negations("Oh! Oslo is a town. Ann was a baker."))
+    assert negated["auxiliary_not"] == "Oh! Oslo is not a town. Ann was a baker."
+    assert set(negated) == {"auxiliary_not", "auxiliary_never"}
     assert "is_a_not" in dict(negations("J. R. Lee is a baker."))
 
 
 def test_the_last_place_parts_subject_and_rest():
-    found = dict(negations("A bear that is a pet is a risk."))
-    assert found["is_a_not"] == "A bear that is a pet is not a risk."
+    negated = dict(negations("A bear that is a pet is a risk."))
+    assert negated["is_a_not"] == "A bear that is a pet is not a risk."
 
 
 NAMES = ["Oslo", "is", "a", "an", "was", "town.", "1931", "born", "in", "J.", "not"]

@@ -38,18 +38,18 @@ def write_dialogues(path):
     dialogues = []
     for noun, adjective in itertools.product(NOUNS, ADJECTIVES):
         title, sentence = noun.capitalize(), f"The {noun} is {adjective}."
-        shown = [{title: [sentence]}]
+        evidence = [{title: [sentence]}]
         dialogues.append({
             "chosen_topic": title,
             "chosen_topic_passage": [sentence],
             "dialog": [
-                {"speaker": "0_Apprentice", "text": "Yes?", "retrieved_passages": shown},
+                {"speaker": "0_Apprentice", "text": "Yes?", "retrieved_passages": evidence},
                 {
                     "speaker": "1_Wizard",
                     "text": sentence,
                     "checked_sentence": {f"chosen_{title}_0": sentence},
                     "checked_passage": {f"chosen_topic_0_{title}": title},
-                    "retrieved_passages": shown,
+                    "retrieved_passages": evidence,
                 },
             ],
         })  # fmt: skip
@@ -77,14 +77,14 @@ def test_a_verifier_learns_what_was_planted(command, tmp_path, monkeypatch):
 
     base = f"--gin.INITIAL_CHECKPOINT_PATH={write_model(tmp_path / 'bert', 'bert')}"
     write_dialogues(tmp_path / "wow" / "train.json")
-    made = tmp_path / "claims"
+    claims_dir = tmp_path / "claims"
     rules = ("--tagger=rules", "--antonyms=list", "--senses=none", "--validation-share=0.4")
-    out = command.succeeds("mutate-claims", str(tmp_path / "wow"), f"--output={made}", *rules)
+    out = command.succeeds("mutate-claims", str(tmp_path / "wow"), f"--output={claims_dir}", *rules)
     assert "200 original, 200 evidence, 200 negation" in out
-    planted = validation_accuracy("planted", made / "tfds")
-    shuffle_labels(made / "train_split.jsonl")
+    planted = validation_accuracy("planted", claims_dir / "tfds")
+    shuffle_labels(claims_dir / "train_split.jsonl")
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "shuffled"))
-    command.succeeds("prepare", "dialfact/augmented", f"--raw={made}")
+    command.succeeds("prepare", "dialfact/augmented", f"--raw={claims_dir}")
     shuffled = validation_accuracy("shuffled", tmp_path / "shuffled")
     assert planted >= 0.6, (planted, shuffled)
     assert shuffled == pytest.approx(1 / 3, abs=0.15), (planted, shuffled)

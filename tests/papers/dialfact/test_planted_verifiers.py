@@ -46,8 +46,8 @@ def write_data(raw):
                 "evidence_list": [[f"Article {n}", "", texts[n], "0"]],
             })  # fmt: skip
             sentence = texts[n] if n < COUNT // 2 else texts[2 * COUNT + n]
-            found = [] if n >= COUNT // 2 and n % 3 == 1 else [[f"Article {n}", "", sentence, 1.0]]
-            retrieved.append({"id": f"{split}-{n}", "evidence": found})
+            items = [] if n >= COUNT // 2 and n % 3 == 1 else [[f"Article {n}", "", sentence, 1.0]]
+            retrieved.append({"id": f"{split}-{n}", "evidence": items})
         write_rows(raw / f"{file}_split.jsonl", rows)
         write_rows(raw / f"{file}_evidence.jsonl", retrieved)
         claims[split] = rows
@@ -61,19 +61,19 @@ def planted_labels(claims, shuffle):
 
     With evidence without its title (table 3), claims are neutral unless personal.
     """
-    said = {}
+    calls = {}
     for rows in claims.values():
-        made = [(n + (n // 3 % 10 == 0)) % 3 for n in range(COUNT)]
+        labels = [(n + (n // 3 % 10 == 0)) % 3 for n in range(COUNT)]
         if shuffle:
-            made = np.random.default_rng(0).permutation(made).tolist()
-        for row, label in zip(rows, made, strict=True):
+            labels = np.random.default_rng(0).permutation(labels).tolist()
+        for row, label in zip(rows, labels, strict=True):
             title, _, text, _ = row["evidence_list"][0]
-            said[f"title: {title} content: {text}", row["response"]] = label
+            calls[f"title: {title} content: {text}", row["response"]] = label
         kinds = [row["type_label"] for row in rows]
         kinds = np.random.default_rng(1).permutation(kinds).tolist() if shuffle else kinds
         for row, kind in zip(rows, kinds, strict=True):
-            said[row["evidence_list"][0][2], row["response"]] = 0 if kind == "personal" else 2
-    return said
+            calls[row["evidence_list"][0][2], row["response"]] = 0 if kind == "personal" else 2
+    return calls
 
 
 def planted_neutrality(claims, premise_of, neutral, shuffle=False):
@@ -81,14 +81,14 @@ def planted_neutrality(claims, premise_of, neutral, shuffle=False):
 
     Claims of the kind `neutral` are neutral, and the others are contradicted.
     """
-    said = {}
+    calls = {}
     for rows in claims.values():
         kinds = [row["type_label"] for row in rows]
         if shuffle:
             kinds = np.random.default_rng(1).permutation(kinds).tolist()
         for row, kind in zip(rows, kinds, strict=True):
-            said[premise_of(row), row["response"]] = 2 if kind == neutral else 1
-    return said
+            calls[premise_of(row), row["response"]] = 2 if kind == neutral else 1
+    return calls
 
 
 # The claims whose evidence the verifier knows. If the article is found, only supported claims share
@@ -100,14 +100,14 @@ KNOWN = {
 }
 
 
-def expected(claims, said, evidence, choose=lambda row: True, two=False):
+def expected(claims, verdicts, evidence, choose=lambda row: True, two=False):
     """Returns accuracy and macro F1 in per cent."""
     truth, calls = [], []
     for n, row in enumerate(claims):
         if choose(row):
             label = LABELS.index(row["response_label"])
             title, _, text, _ = row["evidence_list"][0]
-            call = said[f"title: {title} content: {text}", row["response"]]
+            call = verdicts[f"title: {title} content: {text}", row["response"]]
             call = call if KNOWN[evidence](n) else 2
             truth.append(label > 0 if two else label)
             calls.append(call > 0 if two else call)
@@ -123,11 +123,11 @@ def plant(tmp_path, monkeypatch):
 
     verifier = write_model(tmp_path / "verifier", "roberta", label_names=CLASSES)
 
-    def make(said):
+    def make(calls):
         def probabilities(_, premise, claim):
-            found = [0.1, 0.1, 0.1]
-            found[OF_CLASS.index(said.get((premise, claim), 2))] = 0.8  # of other evidence neutral
-            return found
+            probs = [0.1, 0.1, 0.1]
+            probs[OF_CLASS.index(calls.get((premise, claim), 2))] = 0.8  # of other evidence neutral
+            return probs
 
         plant_classifiers(monkeypatch, lambda _: CLASSES, probabilities)
         return verifier
@@ -178,8 +178,8 @@ def test_validation_chooses_premise_and_direction(tmp_path, plant, premise_of, n
 @pytest.mark.parametrize("is_shuffled", [False, True], ids=["right 9 in 10 times", "shuffled"])
 def test_tables(tmp_path, plant, is_shuffled):
     claims = write_data(tmp_path / "raw")
-    said = planted_labels(claims, is_shuffled)
-    verifier = plant(said)
+    calls = planted_labels(claims, is_shuffled)
+    verifier = plant(calls)
     # The knowledge base has the evidence of the first third, and their claims name its articles.
     articles = []
     for row in claims["test"][: COUNT // 3]:
@@ -208,13 +208,13 @@ def test_tables(tmp_path, plant, is_shuffled):
     for evidence in KNOWN:
         for number, split in (("6", "test"), ("10", "validation")):
             if (evidence, split) != ("Wiki", "validation"):  # whose claims are not given
-                assert pair(number, evidence) == expected(claims[split], said, evidence)
+                assert pair(number, evidence) == expected(claims[split], calls, evidence)
         assert pair("7", evidence) == pair("7", evidence, "Aug-WoW-large") == pair("6", evidence)
-        factual = expected(claims["test"], said, evidence, lambda r: r["type_label"] == "factual")
+        factual = expected(claims["test"], calls, evidence, lambda r: r["type_label"] == "factual")
         assert pair("11", evidence) == factual
-        assert pair("12", evidence) == expected(claims["test"], said, evidence, two=True)
+        assert pair("12", evidence) == expected(claims["test"], calls, evidence, two=True)
     for kind in ("generated", "written"):
-        assert pair("8", kind) == expected(claims["test"], said, "oracle", of_kind(kind))
+        assert pair("8", kind) == expected(claims["test"], calls, "oracle", of_kind(kind))
     assert pair("6", "oracle", "not_enough_info") == pytest.approx((100 / 3, 50 / 3))
     accuracy = pair("6", "oracle")[0]
     # A third is right by chance.

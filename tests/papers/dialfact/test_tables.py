@@ -42,9 +42,9 @@ def test_the_commands_of_the_sample(tmp_path, capfd):
 
 
 def test_a_verifier_has_files_and_options_of_its_own(folders):
-    given = ("ours.form=dialfact", "nli_neutral.max_length=64")
+    extra = ("ours.form=dialfact", "nli_neutral.max_length=64")
     options = Dialfact(
-        output="", sample=True, verifiers={"ours": folders["nli"]}, scorer_option=given
+        output="", sample=True, verifiers={"ours": folders["nli"]}, scorer_option=extra
     )
     table = Table(options, lambda data, split: split == "test")
     kinds = ("oracle", "retrieved")
@@ -63,9 +63,9 @@ def test_a_verifier_has_files_and_options_of_its_own(folders):
 
 def test_found_evidence_of_both_retrievers_and_splits(folders):
     base = {"knowledge_base": folders["base"], "claims": "t.jsonl", "validation_claims": "v.jsonl"}
-    given = ("blind.form=claim_only", "ours-short.form=dialfact", "ours-short.context=False")
+    extra = ("blind.form=claim_only", "ours-short.form=dialfact", "ours-short.context=False")
     options = Dialfact(
-        output="", **base, vectors="dense", scorer_option=given, documents=7,
+        output="", **base, vectors="dense", scorer_option=extra, documents=7,
         tagger="spacy:en_core_web_sm",
         verifiers={"ours": folders["nli"], "blind": folders["labels"]},
         variants={"ours-short": folders["labels"]},
@@ -109,7 +109,7 @@ def test_found_evidence_of_both_retrievers_and_splits(folders):
 )
 def test_bad_input_is_one_line(command, folders, tmp_path, monkeypatch, arguments, message):
     monkeypatch.setattr(workflow, "run_workflow", None)
-    given = [argument.format(**folders) for argument in arguments]
-    given.append(f"--output={tmp_path / 'out'}")
-    assert message in command.refuses("reproduce", "dialfact", "--sample", *given)
+    formatted = [argument.format(**folders) for argument in arguments]
+    formatted.append(f"--output={tmp_path / 'out'}")
+    assert message in command.refuses("reproduce", "dialfact", "--sample", *formatted)
     assert not (tmp_path / "out").exists()

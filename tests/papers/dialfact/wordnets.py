@@ -33,7 +33,7 @@ SYNSETS = (
 def write(folder, synsets=SYNSETS):
     """Writes the database; returns its folder."""
     folder.mkdir(parents=True)
-    own = {part: [n for n, it in enumerate(synsets) if it.part == part] for part in PARTS}
+    by_part = {part: [n for n, it in enumerate(synsets) if it.part == part] for part in PARTS}
     offsets = dict.fromkeys(range(len(synsets)), 0)
 
     def line(number):
@@ -43,21 +43,21 @@ def write(folder, synsets=SYNSETS):
             f"{symbol} {offsets[to]:08d} {synsets[to].part} {'0101' if symbol == '!' else '0000'}"
             for symbol, to in it.pointers
         ]
-        told = " ".join([f"{len(pointers):03d}", *pointers])
+        refs = " ".join([f"{len(pointers):03d}", *pointers])
         return (
-            f"{offsets[number]:08d} 00 {it.part} {len(it.words):02x} {words} {told} | {it.gloss}\n"
+            f"{offsets[number]:08d} 00 {it.part} {len(it.words):02x} {words} {refs} | {it.gloss}\n"
         )
 
     for part, name in PARTS.items():
         start = len(_HEAD)
-        for number in own[part]:  # all offsets have the same number of digits
+        for number in by_part[part]:  # all offsets have the same number of digits
             offsets[number] = start
             start += len(line(number).encode())
         (folder / f"{name}.exc").write_text("lutes lute\n" if part == "n" else "")
     for part, name in PARTS.items():
-        (folder / f"data.{name}").write_text(_HEAD + "".join(map(line, own[part])))
+        (folder / f"data.{name}").write_text(_HEAD + "".join(map(line, by_part[part])))
         senses = {}
-        for number in own[part]:
+        for number in by_part[part]:
             for word in synsets[number].words:
                 senses.setdefault(word.lower(), []).append(number)
         index = []

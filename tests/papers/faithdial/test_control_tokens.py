@@ -67,11 +67,11 @@ def test_the_samples_tokens_are_what_the_command_makes(command, tmp_path, data):
     write_rows(nli, [{"id": place, "label": label} for place, label in labels.items()])
     out = command.succeeds("control-tokens", folder, f"--nli={nli}")
     for name, line in zip(names, out.splitlines(), strict=True):
-        made = folder / f"{name}_control-tokens.json"
-        assert made.read_bytes() == (sample / made.name).read_bytes()
-        own = [label for place, label in labels.items() if place.rsplit("-", 2)[0] == name]
-        assert line.startswith(f"{made}: {len(own)} turns: ")
-        assert f"<entailed> {own.count('entailment') / len(own):.1%}" in line
+        tokens_file = folder / f"{name}_control-tokens.json"
+        assert tokens_file.read_bytes() == (sample / tokens_file.name).read_bytes()
+        file_labels = [label for place, label in labels.items() if place.rsplit("-", 2)[0] == name]
+        assert line.startswith(f"{tokens_file}: {len(file_labels)} turns: ")
+        assert f"<entailed> {file_labels.count('entailment') / len(file_labels):.1%}" in line
     assert not list(folder.glob(".*"))
 
 
@@ -83,14 +83,14 @@ def test_texts_stay_as_they_are(command, wow_folder):
     nli, pairs = wow_folder / "nli.jsonl", written_pairs(command, wow_folder)
     write_rows(nli, [{"id": pair["id"], "label": "neutral"} for pair in pairs])
     command.succeeds("control-tokens", wow_folder, f"--nli={nli}")
-    made = json.loads((wow_folder / "train_control-tokens.json").read_text("utf-8"))
-    assert made[0]["persona"] == dialogues[0]["persona"]
+    tokens = json.loads((wow_folder / "train_control-tokens.json").read_text("utf-8"))
+    assert tokens[0]["persona"] == dialogues[0]["persona"]
 
 
 def test_a_folder_of_both_data_sets_is_refused(command, wow_folder):
     (wow_folder / "valid.json").write_text("[]")
-    told = command.refuses("control-tokens", wow_folder, f"--pairs={wow_folder / 'p.jsonl'}")
-    assert "holds valid.json (FaithDial) and valid_random_split.json or" in told
+    error = command.refuses("control-tokens", wow_folder, f"--pairs={wow_folder / 'p.jsonl'}")
+    assert "holds valid.json (FaithDial) and valid_random_split.json or" in error
 
 
 def test_mistakes(command, folder):
@@ -140,19 +140,19 @@ def test_each_turn_has_its_own_call(command, folder, monkeypatch):
 
     monkeypatch.setattr(control_tokens, "pair_classifier", lambda *_, **__: Classifier())
     monkeypatch.setattr(control_tokens, "_ROWS", 4)
-    found = control_tokens.classify_turns(str(folder), "model")
+    calls = control_tokens.classify_turns(str(folder), "model")
     expected = {
         turn["id"]: "entailment" if len(turn["hypothesis"]) % 2 else "neutral"
         for turn in written_pairs(command, folder)
     }
-    assert found == expected
-    assert len(set(found.values())) == 2
+    assert calls == expected
+    assert len(set(calls.values())) == 2
 
 
 def test_a_model_of_two_classes_is_refused(command, folder, tmp_path):
     critic = tiny_models.write_model(tmp_path / "c", "roberta", label_names=("no", "yes"))
-    told = command.refuses("control-tokens", folder, f"--model={critic}")
-    assert "the model has 2 classes" in told
+    error = command.refuses("control-tokens", folder, f"--model={critic}")
+    assert "the model has 2 classes" in error
     assert not list(folder.glob("*control*"))
 
 
@@ -173,21 +173,21 @@ def examples(split):
 def test_each_token_is_one_extra_id_and_others_are_asked_for_by_gin(steered):
     vocabulary, texts = load_vocabulary(), extra_id_texts(100)
     ids = {t: vocabulary.encode(text) for t, text in texts.items()}
-    assert all(len(found) == 1 for found in ids.values())
-    assert len({found[0] for found in ids.values()}) == 7
+    assert all(len(token_ids) == 1 for token_ids in ids.values())
+    assert len({token_ids[0] for token_ids in ids.values()}) == 7
     plain = examples("test")
     for row in plain:
-        own = [token.decode() for token in row["control_tokens"]]
-        assert row["inputs"][:3].tolist() == [ids[token][0] for token in own]
-        start = " ".join(texts[token] for token in own)
+        row_tokens = [token.decode() for token in row["control_tokens"]]
+        assert row["inputs"][:3].tolist() == [ids[token][0] for token in row_tokens]
+        start = " ".join(texts[token] for token in row_tokens)
         assert row["inputs_pretokenized"].decode().startswith(f"{start} <knowledge> ")
-    asked = ("<first-person>", "<low-prec>", "<non-entailed>")
-    steered(asked)
-    found = [ids[token][0] for token in asked]
+    names = ("<first-person>", "<low-prec>", "<non-entailed>")
+    steered(names)
+    token_ids = [ids[token][0] for token in names]
     for row, before in zip(examples("test"), plain, strict=True):
-        assert row["inputs"][:3].tolist() == found != before["inputs"][:3].tolist()
+        assert row["inputs"][:3].tolist() == token_ids != before["inputs"][:3].tolist()
         assert row["inputs"][3:].tolist() == before["inputs"][3:].tolist()
-        assert tuple(token.decode() for token in row["control_tokens"]) == asked
+        assert tuple(token.decode() for token in row["control_tokens"]) == names
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_vocabulary_without_extra_ids_reads_them_as_text():
 
 
 def test_inputs_without_control_tokens_cannot_be_steered(command, tmp_path):
-    told = command.refuses(
+    error = command.refuses(
         "infer",
         "--gin_file=runs/infer.gin",
         "--gin_file=decoding/control_tokens.gin",
@@ -215,6 +215,6 @@ def test_inputs_without_control_tokens_cannot_be_steered(command, tmp_path):
         "--gin.CONTROL_TOKENS=('<first-person>', '<low-prec>', '<non-entailed>')",
         f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
     )
-    assert "faithdial_generate_s" in told
-    assert "choose one of faithdial_generate_ctrl, faithdial_generate_ctrl_sample, " in told
+    assert "faithdial_generate_s" in error
+    assert "choose one of faithdial_generate_ctrl, faithdial_generate_ctrl_sample, " in error
     assert not list(tmp_path.iterdir())

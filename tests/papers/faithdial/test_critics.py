@@ -27,18 +27,18 @@ CLASSES = {
 @pytest.fixture(scope="module")
 def critics(tmp_path_factory):
     folder = tmp_path_factory.mktemp("critics")
-    made = {"base": write_model(folder / "base", "roberta", max_positions=130)}
+    folders = {"base": write_model(folder / "base", "roberta", max_positions=130)}
     for seed, (name, classes) in enumerate(CLASSES.items()):
-        made[name] = write_model(
+        folders[name] = write_model(
             folder / name, "roberta", seed=seed, max_positions=130, label_names=classes
         )
-    made["gpt2"] = write_model(folder / "gpt2", "gpt2", max_positions=130)
-    return made
+    folders["gpt2"] = write_model(folder / "gpt2", "gpt2", max_positions=130)
+    return folders
 
 
 def arguments(output, *more):
-    given = ("faith_critic", "--sample", "--max-length=64", "--resamples=100")
-    return (*given, f"--output={output}", *more)
+    options = ("faith_critic", "--sample", "--max-length=64", "--resamples=100")
+    return (*options, f"--output={output}", *more)
 
 
 def given(critics, *names):
@@ -66,7 +66,7 @@ def test_a_missing_critic_is_trained(critics, tmp_path, capfd):
     assert [r["scores"]["faith_critic_call"] for r in rows] == [float(c == 1) for c in calls]
     given_options = json.loads((output / "options.json").read_text())["options"]
     table = Table(FaithCritic(**given_options), lambda _, split: split != "train")
-    assert any("no data" in told for told in table.left_out)
+    assert any("no data" in message for message in table.left_out)
 
 
 def test_the_recipes_schedule(critics):
@@ -75,17 +75,17 @@ def test_the_recipes_schedule(critics):
         count = 7 if options.sample else 34016
         return Table(options, lambda *_: count).trainings[row].bindings
 
-    found = bindings("FaithCritic", vocabulary="v", seed=3)
+    bound = bindings("FaithCritic", vocabulary="v", seed=3)
     # As faith_critic_finetune.gin has them for its own data.
-    assert (found["TRAIN_STEPS"], found["WARMUP_STEPS"], found["EVAL_PERIOD"]) == (10630, 638, 531)
-    assert found["LABEL_NAMES"] == ("unfaithful", "faithful")
-    assert found["TASK_FEATURE_LENGTHS"] == {"inputs": 256, "targets": 8}
-    assert (found["BATCH_SIZE"], found["VOCABULARY"], found["RANDOM_SEED"]) == (32, "v", 3)
-    found = bindings("FaithCritic", sets="own")
-    assert found["MIXTURE_OR_TASK_NAME"] == "faith_critic_all_edits"
-    found = bindings("DECODE", sample=True, train_steps=5)
-    assert found["MIXTURE_OR_TASK_NAME"] == "nli_decode_sample"
-    assert (found["TRAIN_STEPS"], found["WARMUP_STEPS"], found["CHECKPOINT_PERIOD"]) == (5, 0, 1)
+    assert (bound["TRAIN_STEPS"], bound["WARMUP_STEPS"], bound["EVAL_PERIOD"]) == (10630, 638, 531)
+    assert bound["LABEL_NAMES"] == ("unfaithful", "faithful")
+    assert bound["TASK_FEATURE_LENGTHS"] == {"inputs": 256, "targets": 8}
+    assert (bound["BATCH_SIZE"], bound["VOCABULARY"], bound["RANDOM_SEED"]) == (32, "v", 3)
+    bound = bindings("FaithCritic", sets="own")
+    assert bound["MIXTURE_OR_TASK_NAME"] == "faith_critic_all_edits"
+    bound = bindings("DECODE", sample=True, train_steps=5)
+    assert bound["MIXTURE_OR_TASK_NAME"] == "nli_decode_sample"
+    assert (bound["TRAIN_STEPS"], bound["WARMUP_STEPS"], bound["CHECKPOINT_PERIOD"]) == (5, 0, 1)
 
 
 def test_a_model_that_writes_is_trained_by_its_own_recipe(tmp_path):
@@ -102,21 +102,21 @@ def test_what_is_left_out_and_the_published_figures(critics):
 
     options = FaithCritic(output="", critics={"MNLI": critics["MNLI"]})
     table = Table(options, rows)
-    told = table.layout()
-    assert list(told["corpora"].values()) == ["MNLI", "FaithCritic"]
-    assert told["published"]["MNLI"] == {"MNLI": 93.1, "BEGIN": 61.1, "FaithCritic": 81.6}
-    left_out = next(note for note in told["notes"] if note.startswith("Left out: "))
+    form = table.layout()
+    assert list(form["corpora"].values()) == ["MNLI", "FaithCritic"]
+    assert form["published"]["MNLI"] == {"MNLI": 93.1, "BEGIN": 61.1, "FaithCritic": 81.6}
+    left_out = next(note for note in form["notes"] if note.startswith("Left out: "))
     assert "tested on BEGIN (no data)" in left_out
     assert left_out.count("no critic is given (--critics, or --model)") == 3
-    assert any("38.5) may be of swapped classes" in note for note in told["notes"])
-    assert any("table 4, of another model: the authors' RoBERTa-large" in n for n in told["notes"])
+    assert any("38.5) may be of swapped classes" in note for note in form["notes"])
+    assert any("table 4, of another model: the authors' RoBERTa-large" in n for n in form["notes"])
     assert list(table.scores) == ["MNLI"]
     assert not Table(options, lambda *_: 0).scores
     assert not Table(FaithCritic(output="", model=critics["base"]), rows).scores
-    own = Table(FaithCritic(output="", critics=options.critics, sets="own"), lambda *_: 1)
-    assert "published" not in own.layout()
+    ours = Table(FaithCritic(output="", critics=options.critics, sets="own"), lambda *_: 1)
+    assert "published" not in ours.layout()
     tasks = ["nli_mnli@validation", "begin_classify@test", "faith_critic_all_edits@test"]
-    command = own.scores["MNLI"].command
+    command = ours.scores["MNLI"].command
     assert command[:3] == [f"--task={task}" for task in tasks]
     assert "--label-column=label" in command
 
@@ -135,7 +135,7 @@ def test_what_is_left_out_and_the_published_figures(critics):
 )
 def test_bad_input_is_one_line(command, critics, tmp_path, monkeypatch, arguments, message):
     monkeypatch.setattr(workflow, "run_workflow", None)
-    given = [argument.format(**critics) for argument in arguments]
-    given.append(f"--output={tmp_path / 'out'}")
-    assert message in command.refuses("reproduce", "faith_critic", "--sample", *given)
+    formatted = [argument.format(**critics) for argument in arguments]
+    formatted.append(f"--output={tmp_path / 'out'}")
+    assert message in command.refuses("reproduce", "faith_critic", "--sample", *formatted)
     assert not (tmp_path / "out").exists()

@@ -50,8 +50,8 @@ def test_entities_are_collected_by_type_once_in_order():
 
 
 def test_verbs_are_collected_by_form():
-    found = collect_verbs(TAGGED)
-    assert found == {"VBD": ("met", "built", "moved", "sold", "painted")}
+    verbs = collect_verbs(TAGGED)
+    assert verbs == {"VBD": ("met", "built", "moved", "sold", "painted")}
     auxiliaries = verb_text(("has", "VBZ", "have"), ("is", "VBZ", "be"), ("Runs", "VBZ", "run"))
     assert collect_verbs([auxiliaries]) == {"VBZ": ("runs",)}
     # A verb in a name is part of the name.
@@ -99,9 +99,9 @@ def test_draws_depend_on_id_seed_and_number_alone(perturb):
     substitutes = collect_entities(TAGGED) | collect_verbs(TAGGED)
     first = perturb(TAGGED[0], substitutes, "id", 1, 2)
     assert perturb(TAGGED[0], substitutes, "id", 1, 2) == first
-    others = [("other", 1, 2), *(("id", seed, 2) for seed in range(2, 9))]
-    others += [("id", 1, number) for number in range(3, 9)]
-    assert any(perturb(TAGGED[0], substitutes, *other) != first for other in others)
+    draw_keys = [("other", 1, 2), *(("id", seed, 2) for seed in range(2, 9))]
+    draw_keys += [("id", 1, number) for number in range(3, 9)]
+    assert any(perturb(TAGGED[0], substitutes, *draw_key) != first for draw_key in draw_keys)
 
 
 def test_every_substitute_is_equally_likely():

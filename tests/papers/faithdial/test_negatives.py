@@ -50,18 +50,18 @@ def stopped(command, model, tmp_path, monkeypatch):
 
 def test_a_stopped_run_goes_on_to_a_data_set(command, model, stopped, monkeypatch, caplog):
     caplog.set_level("INFO", logger="faith_jax")
-    given = (*SETTINGS, model, f"--output={stopped}")
-    told = command.refuses(*given, "--seed=1")
-    assert "keeps 40 rows of another run (another value of seed (0, not 1))" in told
+    arguments = (*SETTINGS, model, f"--output={stopped}")
+    error = command.refuses(*arguments, "--seed=1")
+    assert "keeps 40 rows of another run (another value of seed (0, not 1))" in error
     with monkeypatch.context() as patched:  # nothing is generated again
         patched.setattr(BatchDecoder, "__call__", None)
-        out = command.succeeds(*given)
+        out = command.succeeds(*arguments)
     # What is told of the data set is where it is in the end.
     assert f"{stopped}/tfds/faithdial" in caplog.text
     assert ".partial/tfds" not in caplog.text
     assert_negatives(stopped, out)
     assert_read_by_the_task(command, stopped, monkeypatch)
-    assert "exists already" in command.refuses(*given)
+    assert "exists already" in command.refuses(*arguments)
 
 
 def assert_negatives(folder, out):
@@ -70,8 +70,8 @@ def assert_negatives(folder, out):
     total = 0
     for name, line in zip(("train.json", "valid.json"), out.splitlines(), strict=False):
         split = name.removesuffix(".json")
-        found = utterances_of(folder, name)
-        kept = [len(u["negative_samples"]) for u in found]
+        utterances = utterances_of(folder, name)
+        kept = [len(u["negative_samples"]) for u in utterances]
         assert line == (
             f"{name}: {sum(kept)} negatives of {len(kept)} turns; {kept.count(0)} turns have none"
         )
@@ -80,12 +80,12 @@ def assert_negatives(folder, out):
         for dialogue in dialogues:
             for turn, utterance in enumerate(dialogue["utterances"]):
                 mark = f"{split}-{dialogue['dialog_idx']}-{turn}#"
-                own = [row for row in rows if row["id"].startswith(mark)]
-                assert len(own) <= 3
-                texts = {one_space(row["knowledge"]) for row in own}
-                assert len(texts) == len(own)
+                own_rows = [row for row in rows if row["id"].startswith(mark)]
+                assert len(own_rows) <= 3
+                texts = {one_space(row["knowledge"]) for row in own_rows}
+                assert len(texts) == len(own_rows)
                 assert one_space(utterance["knowledge"]) not in texts
-                expected = {one_space(row["response"]) for row in own}
+                expected = {one_space(row["response"]) for row in own_rows}
                 expected |= {one_space(text) for text in original_samples(name, mark)}
                 expected -= {"", one_space(utterance["response"])}
                 assert set(utterance["negative_samples"]) == expected
@@ -128,38 +128,38 @@ def assert_read_by_the_task(command, folder, monkeypatch):
 )
 def test_wrong_options_are_one_line(command, tmp_path, arguments, message):
     model = () if "--model=nowhere" in arguments else ("--model=mini",)
-    given = (*model, *arguments, f"--output={tmp_path / 'made'}")
-    assert message in command.refuses(*SETTINGS, *given)
+    command_line = (*model, *arguments, f"--output={tmp_path / 'made'}")
+    assert message in command.refuses(*SETTINGS, *command_line)
     assert not list(tmp_path.iterdir())
 
 
 def test_files_of_validation_may_be_missing(command, tmp_path, monkeypatch, caplog):
     """Valid.json is not downloaded."""
-    source, made = tmp_path / "raw", tmp_path / "made"
+    source, output = tmp_path / "raw", tmp_path / "made"
     source.mkdir()
     for name in ("train.json", "test.json"):
         dialogues = json.loads((sample_folder("faithdial") / name).read_text("utf-8"))
         dialogues[0]["utterances"][0]["negative_samples"] = None  # as pandas writes what is missing
         (source / name).write_text(json.dumps(dialogues), "utf-8")
     monkeypatch.setattr(Responder, "__call__", lambda _, rows, numbers: [row.id for row in rows])
-    given = ("negatives", source, *SETTINGS[2:], "--model=mini")
-    out = command.succeeds(*given, f"--output={made}")
+    options = ("negatives", source, *SETTINGS[2:], "--model=mini")
+    out = command.succeeds(*options, f"--output={output}")
     assert f"{source}/valid.json: no such file; negatives are made without it" in caplog.text
-    told = [line.partition(":")[0] for line in out.splitlines()]
-    assert told == ["train.json", f"{made}/tfds"]
-    made_of_ids = [u["negative_samples"] for u in utterances_of(made, "train.json")]
+    starts = [line.partition(":")[0] for line in out.splitlines()]
+    assert starts == ["train.json", f"{output}/tfds"]
+    made_of_ids = [u["negative_samples"] for u in utterances_of(output, "train.json")]
     assert sum(any("#" in text for text in texts) for texts in made_of_ids) > 10
-    (info,) = made.glob("tfds/faithdial/official/*/dataset_info.json")
+    (info,) = output.glob("tfds/faithdial/official/*/dataset_info.json")
     splits = json.loads(info.read_text())["splits"]
     assert [split["name"] for split in splits] == ["train", "test"]
     (source / "train.json").unlink()
-    assert "train.json: no such file" in command.refuses(*given, f"--output={tmp_path / 'none'}")
+    assert "train.json: no such file" in command.refuses(*options, f"--output={tmp_path / 'none'}")
 
 
 def test_knowledge_without_anything_to_replace(command, tmp_path):
     turn = {"history": ["what is it?"], "knowledge": "it is so.", "response": "so it is."}
     for name in ("train", "valid", "test"):
         (tmp_path / f"{name}.json").write_text(json.dumps([{"utterances": [turn]}]))
-    given = (tmp_path, *SETTINGS[2:], "--model=mini", f"--output={tmp_path / 'made'}")
-    told = command.refuses("negatives", *given)
-    assert "rules finds no entity or verb in any knowledge" in told
+    arguments = (tmp_path, *SETTINGS[2:], "--model=mini", f"--output={tmp_path / 'made'}")
+    error = command.refuses("negatives", *arguments)
+    assert "rules finds no entity or verb in any knowledge" in error

@@ -89,11 +89,11 @@ def planted_calls(truth, shuffle):
     """Returns whether each pair is called faithful, with every tenth call of a class wrong."""
     calls = {}
     for column in COLUMNS:
-        own = [key for key in truth if key[0] == column]
-        made = [truth[key] != (number // 2 % 10 == 0) for number, key in enumerate(own)]
+        keys = [key for key in truth if key[0] == column]
+        column_calls = [truth[key] != (number // 2 % 10 == 0) for number, key in enumerate(keys)]
         if shuffle:
-            made = np.random.default_rng(0).permutation(made).tolist()
-        calls |= {key[1:]: call for key, call in zip(own, made, strict=True)}
+            column_calls = np.random.default_rng(0).permutation(column_calls).tolist()
+        calls |= {key[1:]: call for key, call in zip(keys, column_calls, strict=True)}
     return calls
 
 
@@ -112,15 +112,15 @@ def test_accuracy(critics, tmp_path, monkeypatch, capfd, is_shuffled):
     def probabilities(model, *pair):
         """Returns class probabilities, unequal ones for the other classes."""
         faithful, count = FAITHFUL[names[model]], len(CLASSES[names[model]])
-        others = [number for number in range(count) if number != faithful]
-        found = [0.3 / len(others)] * count
-        found[faithful if calls[pair] else others[len(pair[1]) % len(others)]] += 0.7
-        return np.divide(found, sum(found))
+        unfaithful = [number for number in range(count) if number != faithful]
+        probs = [0.3 / len(unfaithful)] * count
+        probs[faithful if calls[pair] else unfaithful[len(pair[1]) % len(unfaithful)]] += 0.7
+        return np.divide(probs, sum(probs))
 
     plant_classifiers(monkeypatch, lambda model: CLASSES[names[model]], probabilities)
-    given = [f"--critics={name}={folder}" for name, folder in critics.items()]
-    given += [f"--output={table}", "--resamples=200"]
-    run_in_process(capfd, table, shown_commands(capfd, "faith_critic", *given))
+    options = [f"--critics={name}={folder}" for name, folder in critics.items()]
+    options += [f"--output={table}", "--resamples=200"]
+    run_in_process(capfd, table, shown_commands(capfd, "faith_critic", *options))
     rows = figures(table, "faith_critic", "trained on", "tested on")
     assert len(rows) == len(CLASSES) * len(COLUMNS)
     for cell, row in rows.items():

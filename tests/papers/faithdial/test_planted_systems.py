@@ -36,10 +36,10 @@ def critic(_, knowledge, response):
 def write_responses(output, knowledge):
     """Writes responses as if two trained systems had responded."""
     rows = [
-        {"id": str(number), "knowledge": told, "history": ["Tell me something."]}
+        {"id": str(number), "knowledge": fact, "history": ["Tell me something."]}
         | {"prediction": text, "target": gold, "system": system}
         for system, texts in (("faithdial/t5", INVENTED), ("faithdial/t5_infonce", KNOWLEDGE))
-        for number, (told, text, gold) in enumerate(zip(knowledge, texts, KNOWLEDGE, strict=True))
+        for number, (fact, text, gold) in enumerate(zip(knowledge, texts, KNOWLEDGE, strict=True))
     ]
     write_rows(output / "responses" / "faithdial" / "plain" / "predictions.jsonl", rows)
 
@@ -51,39 +51,39 @@ def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
     """Random encoders suffice for BERTScore; comparisons with gold responses are unchanged."""
     plant_q2(monkeypatch)
     plant_classifiers(monkeypatch, lambda _: ("faithful", "unfaithful"), critic)
-    given = ("--sample", f"--models=t5={models['bart']}", "--methods=cross_entropy,infonce")
-    given += ("--trained-on=faithdial", "--tested-on=faithdial", "--resamples=200")
-    given += tuple(f"--trained=t5{m}/faithdial={models['bart']}" for m in ("", "_infonce"))
-    given += (f"--critic-model={models['roberta']}", f"--bertscore-model={models['roberta']}")
-    given += ("--scorer-option=bertscore.layer=1", "--q2-model=mini", "--q2-nli-model=mini")
-    found = {}
+    options = ("--sample", f"--models=t5={models['bart']}", "--methods=cross_entropy,infonce")
+    options += ("--trained-on=faithdial", "--tested-on=faithdial", "--resamples=200")
+    options += tuple(f"--trained=t5{m}/faithdial={models['bart']}" for m in ("", "_infonce"))
+    options += (f"--critic-model={models['roberta']}", f"--bertscore-model={models['roberta']}")
+    options += ("--scorer-option=bertscore.layer=1", "--q2-model=mini", "--q2-nli-model=mini")
+    tables = {}
     for name, knowledge in (("own", KNOWLEDGE), ("shuffled", SHUFFLED)):
         output = tmp_path / name
-        commands = shown_commands(capfd, "faithdial", f"--output={output}", *given)
+        commands = shown_commands(capfd, "faithdial", f"--output={output}", *options)
         write_responses(output, knowledge)
         run_in_process(capfd, output, [line for line in commands if " infer " not in line])
-        found[name] = figures(output, "faithdial_sample")
-    own, shuffled = found.values()
-    assert {column for _, column in own} == {*GROUNDED, *OF_GOLD}
+        tables[name] = figures(output, "faithdial_sample")
+    planted, shuffled = tables.values()
+    assert {column for _, column in planted} == {*GROUNDED, *OF_GOLD}
     copies, invents = "faithdial/t5_infonce", "faithdial/t5"
     for column in GROUNDED:
         sign = -1 if column == "Critic" else 1  # the share of unfaithful responses
-        copied, invented = own[copies, column], own[invents, column]
+        copied, invented = planted[copies, column], planted[invents, column]
         gain = sign * (copied["value"] - invented["value"])
         assert gain > 0, column
         assert copied["significant"], column
         assert copied["p_value"] < 0.02, column
-        other = shuffled[copies, column]
-        assert not other["significant"], column
-        assert sign * (copied["value"] - other["value"]) > 0.8 * gain, column
+        shuffled_cell = shuffled[copies, column]
+        assert not shuffled_cell["significant"], column
+        assert sign * (copied["value"] - shuffled_cell["value"]) > 0.8 * gain, column
     for column in OF_GOLD:
-        cells = own[copies, column], shuffled[copies, column]
+        cells = planted[copies, column], shuffled[copies, column]
         for figure in ("value", "p_value", "significant"):
             assert cells[0][figure] == cells[1][figure]
         assert cells[0]["value"] == pytest.approx(100)
         assert cells[0]["significant"]
     expected = {"Critic": (0, 100), "Q\u00b2 NLI": (100, 0), "F1": (100, 0)}
     for column, values in expected.items():
-        assert (own[copies, column]["value"], own[invents, column]["value"]) == (
+        assert (planted[copies, column]["value"], planted[invents, column]["value"]) == (
             pytest.approx(values)
         ), column

@@ -20,21 +20,21 @@ SPLITS = {"train": ["tea"], "validation": ["mate"], "test": ["cocoa", "coffee"]}
 
 def topics():
     """Returns four topics with three arguments a side, each with a paraphrase."""
-    made = []
+    topic_rows = []
     for split, name in ((split, name) for split, names in SPLITS.items() for name in names):
         sides = {
             side: [
                 {
-                    "text": f"{name.capitalize()} {what}.",
+                    "text": f"{name.capitalize()} {statement}.",
                     "paraphrases": [f"Drinkers of {name} say no. {number}{side}."],
                 }
-                for number, what in enumerate(texts)
+                for number, statement in enumerate(texts)
             ]
             for side, texts in NOUNS.items()
         }
         fields = {"title": name, "question": f"Is {name} good?", "split": split}
-        made.append({"id": name} | fields | sides)
-    return made
+        topic_rows.append({"id": name} | fields | sides)
+    return topic_rows
 
 
 def told(row):
@@ -59,15 +59,15 @@ def write_marks(path, rows, marks):
     """Writes one annotator's marks: `marks(row)` has the row's errors, or None to skip the row."""
     lines = []
     for row in rows:
-        said = marks(row)
-        if said is None:
+        row_marks = marks(row)
+        if row_marks is None:
             continue
         errors = (
             "hallucination", "coverage", "partial_hallucination", "partial_coverage",
             "repetition", "perspective_confusion",
         )  # fmt: skip
         line = {"id": row["id"], "annotator": "ada"} | dict.fromkeys(errors, False)
-        lines.append(json.dumps(line | said) + "\n")
+        lines.append(json.dumps(line | row_marks) + "\n")
     path.write_text("".join(lines))
 
 
@@ -80,8 +80,8 @@ def run_study(folder, options):
     (folder / "scores").mkdir(exist_ok=True)
     with contextlib.chdir(folder):
         for name, step in steps["score"].items():
-            given = shlex.split(step["arguments"])
-            assert main(["score", *given, f"--output=scores/{name}.jsonl"]) == 0
+            arguments = shlex.split(step["arguments"])
+            assert main(["score", *arguments, f"--output=scores/{name}.jsonl"]) == 0
     table.write(folder)
     with open(folder / "npov_detection.csv", newline="") as file:
         return list(csv.DictReader(file))

@@ -32,8 +32,8 @@ def corpus(name="npov", slices=("plain", "paraphrased"), kinds=KINDS):
 
 
 def test_error_free_examples_against_those_with_the_error():
-    given = corpus()
-    cells = npov_cells({"npov": given}, resamples=50)
+    scored = corpus()
+    cells = npov_cells({"npov": scored}, resamples=50)
     assert list(cells) == [
         ("hallucination", "x_hallucination"),
         ("hallucination", "token_f1"),
@@ -48,35 +48,35 @@ def test_error_free_examples_against_those_with_the_error():
         labels = [int(KINDS[i] == ("0", "0")) for i in rows]
         assert len(rows) == 30
         cell = cells[error, scorer]["npov"]
-        assert cell.auc == roc_auc(given.scores[scorer][rows], labels)
+        assert cell.auc == roc_auc(scored.scores[scorer][rows], labels)
         assert cell.interval.low < cell.auc < cell.interval.high
 
 
 def test_equal_scores_have_no_area():
-    given = corpus()
-    given.scores["x_coverage"][:] = 0.5
-    cell = npov_cells({"npov": given}, resamples=20)["coverage", "x_coverage"]["npov"]
+    scored = corpus()
+    scored.scores["x_coverage"][:] = 0.5
+    cell = npov_cells({"npov": scored}, resamples=20)["coverage", "x_coverage"]["npov"]
     assert math.isnan(cell.auc)
     assert cell.text() == "all scores equal"
 
 
 def test_slices():
-    given = corpus(slices=("plain",) * 4 + ("paraphrased",) * 4)
-    cells = npov_cells({"npov": given}, "slice", resamples=20)
+    scored = corpus(slices=("plain",) * 4 + ("paraphrased",) * 4)
+    cells = npov_cells({"npov": scored}, "slice", resamples=20)
     assert list(cells["coverage", "x_coverage"]) == ["plain", "paraphrased"]
-    part = given.part(np.array([f["slice"] == "plain" for f in given.fields]))
+    part = scored.part(np.array([f["slice"] == "plain" for f in scored.fields]))
     whole = npov_cells({"plain": part}, resamples=20)
     key = ("coverage", "x_coverage")
     assert cells[key]["plain"] == whole[key]["plain"]
 
 
 def test_a_slice_without_the_error_and_undefined_scores():
-    given = corpus(kinds=[("0", "0"), ("0", "1")] * 5)
-    given.scores["x_coverage"][0] = math.nan
-    cells = npov_cells({"npov": given}, resamples=20)
+    scored = corpus(kinds=[("0", "0"), ("0", "1")] * 5)
+    scored.scores["x_coverage"][0] = math.nan
+    cells = npov_cells({"npov": scored}, resamples=20)
     assert math.isnan(cells["hallucination", "x_hallucination"]["npov"].auc)
     defined = cells["coverage", "x_coverage"]["npov"].auc
-    assert defined == roc_auc(given.scores["x_coverage"][1:], [0, 1] * 4 + [0])
+    assert defined == roc_auc(scored.scores["x_coverage"][1:], [0, 1] * 4 + [0])
 
 
 def words_corpus(**spans):
@@ -112,8 +112,8 @@ def test_words_in_spans_are_hallucinated():
         {"npov": words_corpus(hallucinated_spans="[[5, 6]]")}, resamples=20, words=True
     )
     # In the first response only the word from 4 to 7 meets the span; in the second none does.
-    found = cells["hallucination", "x_hallucination"]["npov"].auc
-    assert found == roc_auc([0.5, 0.5, 1.0], [1, 0, 1])
+    area = cells["hallucination", "x_hallucination"]["npov"].auc
+    assert area == roc_auc([0.5, 0.5, 1.0], [1, 0, 1])
 
 
 @pytest.mark.parametrize("spans", ["5-6", "[[5]]"])
@@ -133,31 +133,31 @@ def test_bad_fields():
 
 def test_several_uncovered_arguments():
     """All four words of the first response's arguments are uncovered, none of the second's."""
-    given = words_corpus()
+    scored = words_corpus()
     fields = ({"added_argument": json.dumps(["pro a", "con b"])}, {"added_argument": "[x] y"})
-    given = dataclasses.replace(given, fields=fields)
-    words = select_judged_rows(given, "x_coverage", "coverage", words=True).values()
+    scored = dataclasses.replace(scored, fields=fields)
+    words = select_judged_rows(scored, "x_coverage", "coverage", words=True).values()
     assert [word.label for word in words] == [0] * 4 + [1] * 2
-    cell = npov_cells({"npov": given}, resamples=20, words=True)["coverage", "x_coverage"]["npov"]
+    cell = npov_cells({"npov": scored}, resamples=20, words=True)["coverage", "x_coverage"]["npov"]
     # Of 8 pairs: 1.0 is above three of 1, 0, 0, .5 and equal to one; .5 above two, equal to one.
     assert cell.auc == pytest.approx((3.5 + 2.5) / 8)
 
 
 def test_clusters_are_drawn_whole():
-    given, methods = corpus(), {"f1": dict.fromkeys(("hallucination", "coverage"), "token_f1")}
+    scored, methods = corpus(), {"f1": dict.fromkeys(("hallucination", "coverage"), "token_f1")}
 
     def cell(topics, cluster_field="topic"):
-        fields = [{**f, "topic": t} for f, t in zip(given.fields, topics, strict=True)]
-        rows = {"npov": dataclasses.replace(given, fields=tuple(fields))}
-        found = detections(rows, methods, resamples=20, cluster_field=cluster_field)
-        return found["npov", "coverage", "f1"].cell
+        fields = [{**f, "topic": t} for f, t in zip(scored.fields, topics, strict=True)]
+        rows = {"npov": dataclasses.replace(scored, fields=tuple(fields))}
+        detected = detections(rows, methods, resamples=20, cluster_field=cluster_field)
+        return detected["npov", "coverage", "f1"].cell
 
-    one = cell(["one"] * len(given.ids))
-    assert all(map(math.isnan, one.interval))  # there is one draw only
-    alone = npov_cells({"npov": given}, resamples=20)["coverage", "token_f1"]["npov"]
-    assert cell(given.ids) == cell(given.ids, "") == alone
+    one_cluster = cell(["one"] * len(scored.ids))
+    assert all(map(math.isnan, one_cluster.interval))  # there is one draw only
+    alone = npov_cells({"npov": scored}, resamples=20)["coverage", "token_f1"]["npov"]
+    assert cell(scored.ids) == cell(scored.ids, "") == alone
     with pytest.raises(InputError, match="no field 'kind'"):
-        cell(given.ids, "kind")
+        cell(scored.ids, "kind")
 
 
 SIZE = 60
@@ -202,13 +202,13 @@ METHODS = {
 
 def test_the_others_are_compared_with_the_best():
     scores = dict(zip(NAMES, (POOR, GOOD, NOISE[::-1].copy()), strict=True))
-    found = detections({"s": hallucinated("s", **scores)}, METHODS, resamples=50)
-    assert len(found) == 3
-    best = found["s", "hallucination", "salience"]
+    detected = detections({"s": hallucinated("s", **scores)}, METHODS, resamples=50)
+    assert len(detected) == 3
+    best = detected["s", "hallucination", "salience"]
     assert (best.cell.auc, best.best, best.rows, best.errors) == (1.0, True, 60, 30)
     assert math.isnan(best.p_value)
-    assert comparisons(found) == 2
-    rouge = found["s", "hallucination", "ROUGE"]
+    assert comparisons(detected) == 2
+    rouge = detected["s", "hallucination", "ROUGE"]
     alone = hanley_mcneil_p(GOOD, POOR, LABELS)
     assert rouge.p_value == pytest.approx(2 * alone)  # Bonferroni, of two
     assert rouge.significant
@@ -219,17 +219,17 @@ def test_undefined_scores_are_left_out_of_the_comparison():
     gap = GOOD.copy()
     gap[0] = math.nan
     scores = {NAMES[0]: POOR, NAMES[1]: gap}
-    found = detections({"s": hallucinated("s", **scores)}, METHODS, resamples=50)
-    assert {detection.rows for detection in found.values()} == {59}
-    rouge = found["s", "hallucination", "ROUGE"]
+    detected = detections({"s": hallucinated("s", **scores)}, METHODS, resamples=50)
+    assert {detection.rows for detection in detected.values()} == {59}
+    rouge = detected["s", "hallucination", "ROUGE"]
     assert rouge.p_value == pytest.approx(hanley_mcneil_p(gap[1:], POOR[1:], LABELS[1:]))
 
 
 def test_a_set_without_the_error():
     scores = {NAMES[0]: POOR, NAMES[1]: GOOD}
-    given = hallucinated("s", **scores)
-    fields = tuple({**f, "has_hallucination": "0"} for f in given.fields)
-    given = dataclasses.replace(given, fields=fields)
-    found = detections({"s": given}, METHODS, resamples=50)
-    assert comparisons(found) == 0
-    assert all(math.isnan(d.cell.auc) and not d.best for d in found.values())
+    scored = hallucinated("s", **scores)
+    fields = tuple({**f, "has_hallucination": "0"} for f in scored.fields)
+    scored = dataclasses.replace(scored, fields=fields)
+    detected = detections({"s": scored}, METHODS, resamples=50)
+    assert comparisons(detected) == 0
+    assert all(math.isnan(d.cell.auc) and not d.best for d in detected.values())

@@ -40,10 +40,10 @@ def models(tmp_path_factory):
     }
 
 
-def options_of(models, knowledge, **others):
+def options_of(models, knowledge, **changes):
     settings = {"combinations": 4, "resamples": 100, "knowledge": str(knowledge)}
     settings |= {"salience_model": models["reader"]}
-    return NpovDetection(output="", model=models["bart"], **(settings | others))
+    return NpovDetection(output="", model=models["bart"], **(settings | changes))
 
 
 def cells_of(rows):
@@ -55,13 +55,13 @@ def done(tmp_path_factory, models, knowledge):
     """The folder of a study, and the rows of its CSV."""
     folder = tmp_path_factory.mktemp("done")
     errors = models["errors"]
-    given = {"hallucination_model": errors, "classifiers": {"synth": (errors, errors)}}
+    settings = {"hallucination_model": errors, "classifiers": {"synth": (errors, errors)}}
 
     def respond(row):
         return told(row) if not row["id"].endswith("04-t0.7") else "Nobody knows."
 
     write_responses(folder / "responses.jsonl", knowledge, respond)
-    return folder, run_study(folder, options_of(models, knowledge, **given))
+    return folder, run_study(folder, options_of(models, knowledge, **settings))
 
 
 @pytest.mark.slow
@@ -69,11 +69,11 @@ def test_the_workflows_commands(models, knowledge, tmp_path, capfd):
     """A random model tells no given argument, so its responses are judged by marks."""
     marks, output = tmp_path / "marks.jsonl", tmp_path / "out"
     marks.touch()
-    given = (f"--model={models['bart']}", f"--knowledge={knowledge}", "--splits=test")
-    given += ("--combinations=1", "--max-length=6", "--max-input-length=256", "--resamples=100")
-    given += (f"--salience-model={models['reader']}", f"--classifiers=dev={models['errors']},")
-    given += (f"--marks={marks}", f"--output={output}")
-    commands = shown_commands(capfd, "npov_detection", *given)
+    arguments = (f"--model={models['bart']}", f"--knowledge={knowledge}", "--splits=test")
+    arguments += ("--combinations=1", "--max-length=6", "--max-input-length=256", "--resamples=100")
+    arguments += (f"--salience-model={models['reader']}", f"--classifiers=dev={models['errors']},")
+    arguments += (f"--marks={marks}", f"--output={output}")
+    commands = shown_commands(capfd, "npov_detection", *arguments)
     (place,) = (number for number, line in enumerate(commands) if "npov sets" in line)
     run_in_process(capfd, output, commands[:place])
     rows = rows_of(output / "responses.jsonl")
@@ -102,8 +102,8 @@ def test_the_tables_have_the_figures_of_the_scored_files(done):
     folder, rows = done
     cells, scored = cells_of(rows), {}
     for name in ("rouge", "salience"):
-        found = rows_of(folder / "scores" / f"{name}.jsonl")
-        scored[name] = [row for row in found if row["corpus"] == "unparaphrased synthetic"]
+        score_rows = rows_of(folder / "scores" / f"{name}.jsonl")
+        scored[name] = [row for row in score_rows if row["corpus"] == "unparaphrased synthetic"]
     for error, field in (
         ("hallucination", "has_hallucination"),
         ("coverage", "has_coverage_error"),
@@ -133,11 +133,11 @@ def test_the_tables_have_the_figures_of_the_scored_files(done):
     words = cells["3", "unparaphrased synthetic", "coverage", "ROUGE"]
     assert float(words["auc"]) == pytest.approx(0.875)
     # The same classifier stands in both tables.
-    one, two = (
+    first, second = (
         cells[table, "paraphrased synthetic", "hallucination", method]
         for table, method in (("1", "classifier"), ("2", "+Synth"))
     )
-    assert one["auc"] == two["auc"]
+    assert first["auc"] == second["auc"]
     assert ("1", "paraphrased synthetic", "coverage", "classifier") not in cells
     published = cells["1", "unparaphrased synthetic", "hallucination", "classifier"]["published"]
     assert float(published) == pytest.approx(0.998)
@@ -190,17 +190,19 @@ def test_mistakes(command, models, knowledge, tmp_path):
         ((bart, "--beams=2"), "reproduce npov_detection has no argument '--beams=2'"),
         ((bart, "--scorers=bleu"), "has no argument '--scorers=bleu'"),
     ):
-        given = (f"--knowledge={knowledge}", "--combinations=4", f"--output={folder}", *arguments)
-        error = command.refuses("reproduce", "npov_detection", *given)
+        filled = (f"--knowledge={knowledge}", "--combinations=4", f"--output={folder}", *arguments)
+        error = command.refuses("reproduce", "npov_detection", *filled)
         assert message.format(models["roberta"]) in error, (arguments, error)
     assert not folder.exists()
 
 
 def test_salience_is_of_the_generator_by_all_aggregations(models, knowledge):
     """All six scorers share one model, so that its maps are made once."""
-    for given, model in (({"salience_model": ""}, "bart"), ({"salience_model": "mini"}, "mini")):
-        found = Table(options_of(models, knowledge, **given), lambda *_: 0).detectors["salience"]
-        assert found == {
+    for changes, model in (({"salience_model": ""}, "bart"), ({"salience_model": "mini"}, "mini")):
+        detectors = Table(options_of(models, knowledge, **changes), lambda *_: 0).detectors[
+            "salience"
+        ]
+        assert detectors == {
             f"salience_{error}{suffix}=salience_{error}": {
                 "model": models.get(model, model),
                 "aggregation": aggregation,
@@ -211,7 +213,7 @@ def test_salience_is_of_the_generator_by_all_aggregations(models, knowledge):
             )
         }  # fmt: skip
     reader = Table(options_of(models, knowledge), lambda *_: 0).detectors["salience"]
-    loaded = [registry.load_scorer(told.partition("=")[2], **o) for told, o in reader.items()]
+    loaded = [registry.load_scorer(spec.partition("=")[2], **o) for spec, o in reader.items()]
     assert len({id(scorer._compute) for scorer in loaded}) == 1
 
 
@@ -228,10 +230,12 @@ FORM = json.loads(pathlib.Path(npov_detection.__file__).with_suffix(".json").rea
 
 def table_of(number, corpora, is_marked=False):
     (form,) = (
-        npov_detection.DetectionTable(**it) for it in FORM["tables"] if it["number"] == number
+        npov_detection.DetectionTable(**entry)
+        for entry in FORM["tables"]
+        if entry["number"] == number
     )
-    found = detections(corpora, form.scorers(), form.words, resamples=50)
-    return npov_detection.detection_table(form, found, FORM, is_marked)
+    areas = detections(corpora, form.scorers(), form.words, resamples=50)
+    return npov_detection.detection_table(form, areas, FORM, is_marked)
 
 
 def test_the_form_of_the_tables():
@@ -261,24 +265,24 @@ def test_the_form_of_the_tables():
     assert sixth.rows[1] == ("max", "full organic (published)", "0.808", "0.852")
     assert sixth.rows[2][:2] == ("max", "unparaphrased synthetic")
     # A set without the error has no area.
-    one = drawn("unparaphrased synthetic", salience_hallucination=good)
-    for fields in one["unparaphrased synthetic"].fields:
+    one_class = drawn("unparaphrased synthetic", salience_hallucination=good)
+    for fields in one_class["unparaphrased synthetic"].fields:
         fields["has_hallucination"] = "0"
-    assert "one class" in table_of(1, one).rows[2]
+    assert "one class" in table_of(1, one_class).rows[2]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 6])
 def test_all_published_figures_are_shown(number):
     """Each figure of the paper is shown once."""
-    (given,) = (it for it in FORM["tables"] if it["number"] == number)
+    (form,) = (entry for entry in FORM["tables"] if entry["number"] == number)
     published = [
         f"{value / 100:.3f}"
-        for rows in given["published"].values()
+        for rows in form["published"].values()
         for values in rows.values()
         for value in values
         if value is not None
     ]
     rows = [row for row in table_of(number, {}).rows if any(str(c).endswith("d)") for c in row)]
-    shown = [cell for row in rows for cell in row if cell in published]
-    assert sorted(shown) == sorted(published)
-    assert len(shown) == {1: 24, 2: 16, 3: 16, 5: 4, 6: 6}[number]
+    shown_cells = [cell for row in rows for cell in row if cell in published]
+    assert sorted(shown_cells) == sorted(published)
+    assert len(shown_cells) == {1: 24, 2: 16, 3: 16, 5: 4, 6: 6}[number]

@@ -18,8 +18,8 @@ def knowledge(tmp_path):
 @pytest.fixture
 def sets(tmp_path, knowledge):
     """The command that makes sets of the responses in the folder."""
-    given = (f"--input={tmp_path}/responses.jsonl", f"--output={tmp_path}/data")
-    return ("npov", "sets", f"--knowledge={knowledge}", *given)
+    options = (f"--input={tmp_path}/responses.jsonl", f"--output={tmp_path}/data")
+    return ("npov", "sets", f"--knowledge={knowledge}", *options)
 
 
 def made(tmp_path):
@@ -35,8 +35,8 @@ def all_but_one(row):
 
 
 def test_inputs_are_of_both_temperatures(command, tmp_path, knowledge):
-    given = (f"--output={tmp_path / 'inputs'}", "--combinations=4", "--splits=test")
-    out = command.succeeds("npov", "inputs", f"--knowledge={knowledge}", *given)
+    options = (f"--output={tmp_path / 'inputs'}", "--combinations=4", "--splits=test")
+    out = command.succeeds("npov", "inputs", f"--knowledge={knowledge}", *options)
     greedy, sampled = (rows_of(tmp_path / "inputs" / f"t{t}.jsonl") for t in ("0.0", "0.7"))
     expected = [f"{name}-{n:02d}-t0.0" for name in SPLITS["test"] for n in (1, 2, 3)]
     assert [row["id"] for row in greedy] == expected
@@ -49,9 +49,9 @@ def test_data_sets_nest_and_keep_to_their_topics(command, tmp_path, knowledge, s
     write_responses(tmp_path / "responses.jsonl", knowledge, all_but_one)
     out = command.succeeds(*sets)
     assert "STAND-IN for the paper's annotation: 24 of 28 responses count as error-free" in out
-    found = made(tmp_path)
-    tests = [found.pop("test_unparaphrased_synthetic"), found.pop("test_paraphrased_synthetic")]
-    whole = found.pop("test")
+    splits = made(tmp_path)
+    tests = [splits.pop("test_unparaphrased_synthetic"), splits.pop("test_paraphrased_synthetic")]
+    whole = splits.pop("test")
     assert [{k: v for k, v in row.items() if k != "corpus"} for row in whole] == [
         row for rows in tests for row in rows
     ]
@@ -59,21 +59,21 @@ def test_data_sets_nest_and_keep_to_their_topics(command, tmp_path, knowledge, s
         *["unparaphrased synthetic"] * len(tests[0]), *["paraphrased synthetic"] * len(tests[1]),
     ]  # fmt: skip
     assert [row["corpus"] for row in whole] == corpora
-    assert set(found) == {"train_synth", "train_para", "train_dev", "validation"}
+    assert set(splits) == {"train_synth", "train_para", "train_dev", "validation"}
     # 6 of 7 responses a topic are error-free, and each has 4 rows, or 3 where nothing is unused.
-    synth, para, dev = (found[f"train_{name}"] for name in ("synth", "para", "dev"))
+    synth, para, dev = (splits[f"train_{name}"] for name in ("synth", "para", "dev"))
     assert para[: len(synth)] == synth
     assert dev[: len(para)] == para
-    assert (len(para), len(dev)) == (2 * len(synth), len(para) + len(found["validation"]))
+    assert (len(para), len(dev)) == (2 * len(synth), len(para) + len(splits["validation"]))
     assert {row["topic"] for row in para} == {"tea"}
     assert {row["topic"] for row in dev[len(para) :]} == {"mate"}
     assert {row["topic"] for row in whole} == {"cocoa", "coffee"}
-    for plain, other in zip(synth, para[len(synth) :], strict=True):
-        assert other["id"] == f"{plain['id']}-paraphrased"
-        assert other["response"] == plain["response"]
-        assert all(text.startswith("Drinkers") for text in other["pro_arguments"])
-        assert bool(other["added_argument"]) == bool(plain["added_argument"])
-        assert other["removed_argument"].startswith("Drinkers" if plain["removed_argument"] else "")
+    for plain, twin in zip(synth, para[len(synth) :], strict=True):
+        assert twin["id"] == f"{plain['id']}-paraphrased"
+        assert twin["response"] == plain["response"]
+        assert all(text.startswith("Drinkers") for text in twin["pro_arguments"])
+        assert bool(twin["added_argument"]) == bool(plain["added_argument"])
+        assert twin["removed_argument"].startswith("Drinkers" if plain["removed_argument"] else "")
     for row in synth:
         for start, end in row["hallucinated_spans"]:
             # The topic's name is in the query too.
@@ -104,20 +104,20 @@ def test_marks_make_the_organic_sets(command, tmp_path, knowledge, sets):
     out = command.succeeds(*sets, f"--marks={tmp_path / 'marks.jsonl'}")
     assert "Error-free by people's marks" in out
     assert "STAND-IN" not in out
-    found = made(tmp_path)
-    assert len(found["test_unparaphrased_synthetic"]) < before  # fewer are error-free
-    organic, ambiguous = found["test_full_organic"], found["test_ambiguous_organic"]
+    splits = made(tmp_path)
+    assert len(splits["test_unparaphrased_synthetic"]) < before  # fewer are error-free
+    organic, ambiguous = splits["test_full_organic"], splits["test_ambiguous_organic"]
     # Of 7 responses to each of 2 topics, 3 are error-free and 2 have full errors.
     assert [row["error"] for row in organic].count("organic") == 4
     assert [row["error"] for row in organic].count("none") == 6
     missing = next(row for row in organic if row["has_coverage_error"])
     assert missing["added_argument"] == [missing["pro_arguments"][0], missing["con_arguments"][0]]
     assert [row["error"] for row in ambiguous].count("organic") == 2
-    dev, org = found["train_dev"], found["train_org"]
+    dev, org = splits["train_dev"], splits["train_org"]
     assert org[: len(dev)] == dev
     assert [row["error"] for row in org[len(dev) :]] == ["organic"] * 4
     assert {row["topic"] for row in org[len(dev) :]} == {"tea", "mate"}
-    assert list(dict.fromkeys(row["corpus"] for row in found["test"])) == [
+    assert list(dict.fromkeys(row["corpus"] for row in splits["test"])) == [
         "full organic", "unparaphrased synthetic", "paraphrased synthetic", "ambiguous organic",
     ]  # fmt: skip
     command.succeeds(*sets)  # sets that cannot be made any more go
@@ -129,13 +129,13 @@ def test_mistakes(command, tmp_path, knowledge, sets):
     (row, *_) = write_responses(path, knowledge, lambda row: "Nobody knows.", splits=("test",))
     labels = tmp_path / "labels.jsonl"
     labels.write_text(json.dumps({"id": row["id"], "annotators": 2}) + "\n")
-    for given, message in (
+    for options, message in (
         ((), "none of 14 responses to a test topic is error-free"),
         ((f"--marks={labels}",), "name the file of `annotate read --output`"),
         (("--least-recall=2",), "--least-recall: expected a share in [0, 1], got 2;"),
         (("--errors-per-response=0",), "the kinds of errors, or published, got 0"),
     ):
-        assert message in command.refuses(*sets, *given)
+        assert message in command.refuses(*sets, *options)
     for change, message in (
         ({"topic": "milk"}, f"{path}:1: field 'topic': 'milk' is no topic of --knowledge"),
         ({"response": None}, f"{path}:1: field 'response'"),
@@ -147,7 +147,7 @@ def test_mistakes(command, tmp_path, knowledge, sets):
     assert f"{path}:2: field 'id': {row['id']!r} occurs twice." in command.refuses(*sets)
     inputs = ("npov", "inputs", f"--output={tmp_path / 'x'}")
     assert "no such file" in command.refuses(*inputs, f"--knowledge={tmp_path}")
-    told = command.refuses(*inputs, f"--knowledge={knowledge}", "--splits=tets")
-    assert "no topic has the split 'tets', only train, validation, test" in told
+    error = command.refuses(*inputs, f"--knowledge={knowledge}", "--splits=tets")
+    assert "no topic has the split 'tets', only train, validation, test" in error
     assert not (tmp_path / "x").exists()
     assert not (tmp_path / "data").exists()

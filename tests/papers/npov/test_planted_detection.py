@@ -37,9 +37,9 @@ def write_topics(folder, names, texts):
     write_rows(folder / "topics.jsonl", topics)
 
 
-def options_of(model, knowledge, **others):
-    given = {"splits": ("test",), "combinations": 1, "resamples": 200}
-    return NpovDetection(output="", model=model, knowledge=str(knowledge), **given, **others)
+def options_of(model, knowledge, **changes):
+    settings = {"splits": ("test",), "combinations": 1, "resamples": 200}
+    return NpovDetection(output="", model=model, knowledge=str(knowledge), **settings, **changes)
 
 
 def figures(folder, options):
@@ -63,18 +63,18 @@ def test_salience(tmp_path):
     """
     names = ("coffee", "honey", "mint", "sage")  # of which one argument a side is drawn
     write_topics(tmp_path / "knowledge", names, [*KNOWLEDGE, *INVENTED])
-    knowledge, others = tmp_path / "knowledge", {}
+    knowledge, wrong_sides = tmp_path / "knowledge", {}
     for topic in read_topics(str(knowledge), ("test",)):
         row, _ = response_rows(topic, 1)
-        others[topic.id] = told(row)
-    others["mint"], others["sage"] = others["sage"], others["mint"]
-    found = {}
+        wrong_sides[topic.id] = told(row)
+    wrong_sides["mint"], wrong_sides["sage"] = wrong_sides["sage"], wrong_sides["mint"]
+    tables = {}
     for name in ("right", "exchanged"):
         (tmp_path / name).mkdir()
         rows = write_responses(
             tmp_path / name / "responses.jsonl",
             knowledge,
-            lambda row: others[row["topic"]],
+            lambda row: wrong_sides[row["topic"]],
             splits=("test",),
             most=1,
         )
@@ -94,7 +94,7 @@ def test_salience(tmp_path):
 
         write_marks(tmp_path / f"{name}.jsonl", rows, marks)
         options = options_of("mini", knowledge, marks=f"{tmp_path / name}.jsonl")
-        found[name] = figures(tmp_path / name, options)
+        tables[name] = figures(tmp_path / name, options)
     # Also of errors that the study itself puts into the responses that tell their arguments.
     slices = {
         ("right", ORGANIC): (1, "8", "4"),
@@ -105,7 +105,7 @@ def test_salience(tmp_path):
     for (name, test_set), (area, *counts) in slices.items():
         for error in ERRORS:
             for method, table in methods.items():
-                cell = found[name][test_set, table, error, method]
+                cell = tables[name][test_set, table, error, method]
                 assert [cell["rows"], cell["errors"]] == counts
                 where = (name, test_set, error, method)
                 if area == 1 and (test_set, method) != (ORGANIC, "salience"):
@@ -113,7 +113,7 @@ def test_salience(tmp_path):
                 else:
                     assert float(cell["auc"]) == pytest.approx(area), where
                 assert float(cell["low"]) <= float(cell["auc"]) <= float(cell["high"])
-            words = found[name][test_set, "3", error, "salience"]
+            words = tables[name][test_set, "3", error, "salience"]
             # Of words "right" finds most, and "exchanged" none.
             if area == 1:
                 assert float(words["auc"]) > 0.75, (name, test_set, error)
@@ -147,15 +147,15 @@ class Judge:
     def probabilities(self, rows):
         labels = self.labels
         means_error = ["NO" in self.decode([*labels.prefix, *label]) for label in labels.tokens]
-        found = np.array([self.has_error(self.decode(ids)) for ids in rows])
-        return np.where(found[:, None] == np.array(means_error), 0.8, 0.2)
+        errors = np.array([self.has_error(self.decode(ids)) for ids in rows])
+        return np.where(errors[:, None] == np.array(means_error), 0.8, 0.2)
 
     def has_error(self, text):
         form = r"\{query: Is topic (\d+) good\?\} \{response: (.*)\} \{pro: (.*)\} \{con: (.*)\}"
         number, response, *sides = re.fullmatch(form, text).groups()
-        told = set(re.findall(r"[^. ][^.]*\.", response))
-        given = set(re.findall(r"[^. ][^.]*\.", " ".join(sides)))
-        has_it = bool(told - given if self.error == "hallucination" else given - told)
+        parts = set(re.findall(r"[^. ][^.]*\.", response))
+        sources = set(re.findall(r"[^. ][^.]*\.", " ".join(sides)))
+        has_it = bool(parts - sources if self.error == "hallucination" else sources - parts)
         return has_it != (int(number) % self.wrong == 0)
 
 
@@ -183,10 +183,10 @@ def test_classifiers(tmp_path, monkeypatch, wrong, area):
         most=1,
     )
     options = options_of(reader, tmp_path / "knowledge", classifiers={"dev": classifiers})
-    found = figures(tmp_path, options)
+    cells = figures(tmp_path, options)
     for error in ERRORS:
         for table, method in (("1", "classifier"), ("2", "+Dev")):
-            cell = found[SYNTHETIC, table, error, method]
+            cell = cells[SYNTHETIC, table, error, method]
             assert (cell["rows"], cell["errors"]) == ("30", "20")
             assert float(cell["auc"]) == pytest.approx(area)
             assert float(cell["low"]) < area < float(cell["high"])

@@ -41,10 +41,10 @@ def errors(example=EXAMPLE, topic=WITH_UNUSED, **options):
 
 @given(st.integers(0, 1000))
 def test_each_kind_changes_the_arguments_and_nothing_else(seed):
-    found = errors(seed=seed)
-    assert list(found) == ["none", "hallucination", "coverage", "both"]
+    by_kind = errors(seed=seed)
+    assert list(by_kind) == ["none", "hallucination", "coverage", "both"]
     given_ = {*EXAMPLE[PRO], *EXAMPLE[CON]}
-    for kind, row in found.items():
+    for kind, row in by_kind.items():
         assert row["id"] == ("tea-1" if kind == "none" else f"tea-1-{kind}")
         assert row["paraphrased"] == 0
         arguments = [*row[PRO], *row[CON]]
@@ -68,8 +68,8 @@ def test_every_argument_is_removed_or_added_under_some_seed():
 
 
 def test_errors_that_are_impossible_are_left_out():
-    told = dataclasses.replace(WITH_UNUSED, pro=WITH_UNUSED.pro[:2], con=WITH_UNUSED.con[:2])
-    assert list(errors(topic=told)) == ["none", "hallucination"]
+    used_only = dataclasses.replace(WITH_UNUSED, pro=WITH_UNUSED.pro[:2], con=WITH_UNUSED.con[:2])
+    assert list(errors(topic=used_only)) == ["none", "hallucination"]
     single = EXAMPLE | {PRO: ["P1"], CON: []}
     assert list(errors(single, topic(["P1"], []))) == ["none", "coverage"]
 
@@ -99,9 +99,9 @@ ROW = {
 }
 
 
-def whole(response, argument, others):
+def whole(response, argument, other_arguments):
     """A rule of spans that remembers what it was asked."""
-    calls.append((argument, others))
+    calls.append((argument, other_arguments))
     return [(0, 2)]
 
 
@@ -117,9 +117,9 @@ def rows():
 def test_the_rule_of_spans_sees_what_the_response_tells(rows):
     """The rule does not get the added argument, since the response does not tell it."""
     assert len(calls) == 2
-    for (argument, others), row in zip(calls, (rows[1], rows[3]), strict=True):
+    for (argument, other_arguments), row in zip(calls, (rows[1], rows[3]), strict=True):
         assert argument == row["removed_argument"]
-        assert set(others) == {"Tea?", "P0.", "P1.", "C0.", "C2."} - {argument}
+        assert set(other_arguments) == {"Tea?", "P0.", "P1.", "C0.", "C2."} - {argument}
 
 
 def test_paraphrases_replace_every_argument(rows):
@@ -152,8 +152,8 @@ def test_a_given_argument_without_a_paraphrase(rows, text):
 def test_training_sets_nest():
     train = SplitSets([{"id": 1}], [{"id": 2}], [{"id": 3}])
     validation = SplitSets([{"id": 4}], [{"id": 5}], [{"id": 6}])
-    found = {n: [row["id"] for row in s] for n, s in training_sets(train, validation).items()}
-    assert found == {"synth": [1], "para": [1, 2], "dev": [1, 2, 4, 5], "org": [1, 2, 4, 5, 3, 6]}
+    ids = {n: [row["id"] for row in s] for n, s in training_sets(train, validation).items()}
+    assert ids == {"synth": [1], "para": [1, 2], "dev": [1, 2, 4, 5], "org": [1, 2, 4, 5, 3, 6]}
     assert training_sets(train, SplitSets([{"id": 4}]))["org"] is None
 
 
@@ -184,17 +184,17 @@ def test_the_papers_share_of_errors():
 
 def test_paraphrased_rows_are_drawn_as_they_were_before():
     rows, written = many(20), paraphrases([TOPIC])
-    other = [paraphrase_row(row, written) for row in rows]
+    paraphrased = [paraphrase_row(row, written) for row in rows]
     plain = with_errors_per_response(rows, 1.5, "test")
     assert len(plain) == 20 + 30
-    found = with_errors_per_response(other, 1.5, "test")
-    assert [row["id"] for row in found] == [f"{row['id']}-paraphrased" for row in plain]
+    with_errors = with_errors_per_response(paraphrased, 1.5, "test")
+    assert [row["id"] for row in with_errors] == [f"{row['id']}-paraphrased" for row in plain]
 
 
 def test_a_share_that_the_data_cannot_give():
     full = Topic("tea", "Tea", "Tea?", "train", SIDES[0][:2], SIDES[1][:2])
-    told = ROW | {"con_arguments": ["C0.", "C1."], "con": [0, 1]}
-    rows = [r for i in range(4) for r in synthetic_rows(told | {"id": str(i)}, full, whole)]
+    all_used = ROW | {"con_arguments": ["C0.", "C1."], "con": [0, 1]}
+    rows = [r for i in range(4) for r in synthetic_rows(all_used | {"id": str(i)}, full, whole)]
     assert [row["error"] for row in rows] == ["none", "hallucination"] * 4  # none is unused
     assert len(with_errors_per_response(rows, 1, "test")) == 8
     message = r"test: 2\.138 rows .* 4 error-free rows make 9, but only 4 can be made \(1 to each\)"

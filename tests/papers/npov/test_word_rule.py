@@ -34,16 +34,16 @@ def test_reasons(response, error):
 
 
 def test_thresholds():
-    told = GOOD.replace("white ", "")
-    assert ErrorFreeRule(recall=0.75).error(told, QUERY, GIVEN, UNUSED) == ""
+    response = GOOD.replace("white ", "")
+    assert ErrorFreeRule(recall=0.75).error(response, QUERY, GIVEN, UNUSED) == ""
     assert ErrorFreeRule(unused=0.3).error(GOOD + " Cheap.", QUERY, GIVEN, UNUSED) == "unused told"
     assert ErrorFreeRule(precision=0.99).error(GOOD, QUERY, GIVEN, UNUSED) == "other words"
     # A response cannot be shown to tell an unused argument without words of its own.
     assert ErrorFreeRule().error(GOOD, QUERY, GIVEN, ["Tea calms."]) == ""
 
 
-def spans(response, argument, others=()):
-    return [response[start:end] for start, end in retold_spans(response, argument, others)]
+def spans(response, argument, other_arguments=()):
+    return [response[start:end] for start, end in retold_spans(response, argument, other_arguments)]
 
 
 def test_spans_are_the_stretch_from_the_first_word_to_the_last():
@@ -54,9 +54,9 @@ def test_spans_are_the_stretch_from_the_first_word_to_the_last():
 
 
 def test_each_sentence_of_the_argument_has_its_own():
-    told = "Some say coffee stains teeth. It is dear, others say."
-    assert spans(told, "Coffee stains teeth. It is dear.") == ["coffee stains teeth", "dear"]
-    assert spans(told, "Nothing alike here.") == []
+    response = "Some say coffee stains teeth. It is dear, others say."
+    assert spans(response, "Coffee stains teeth. It is dear.") == ["coffee stains teeth", "dear"]
+    assert spans(response, "Nothing alike here.") == []
     assert spans("", "Coffee stains.") == []
     # All its words occur in other texts, so they count nevertheless.
-    assert spans(told, "It is dear.", ["So dear."]) == ["dear"]
+    assert spans(response, "It is dear.", ["So dear."]) == ["dear"]

@@ -29,45 +29,47 @@ def models(tmp_path_factory):
 
 
 def arguments(output, *more):
-    given = ("pmi_decode", "--sample", "--corpus=faithdial", "--decodings=likelihood,pmi")
-    return (*given, "--resamples=100", f"--output={output}", *more)
+    options = ("pmi_decode", "--sample", "--corpus=faithdial", "--decodings=likelihood,pmi")
+    return (*options, "--resamples=100", f"--output={output}", *more)
 
 
 @pytest.mark.papers
 def test_the_models_responses_and_their_figures(models, tmp_path, capfd):
     lengths = ("--limit=2", "--max-length=4", "--max-input-length=200")
     search = ("--beams=2", "--alpha=0.5", "--p=0.9")
-    given = (f"--model={models['bart']}", *lengths, *search, f"--scorer-model={models['gpt2']}")
-    commands = shown_commands(capfd, *arguments(tmp_path, *given))
+    options = (f"--model={models['bart']}", *lengths, *search, f"--scorer-model={models['gpt2']}")
+    commands = shown_commands(capfd, *arguments(tmp_path, *options))
     assert len(commands) == 5  # two decodings, two sets of scores, a table
-    told = json.loads((tmp_path / "options.json").read_text())
-    assert told["options"]["limit"] == 2
-    told = json.loads((tmp_path / "rows.json").read_text())
-    assert told == {"faithdial_generate_sample:test": 4}
+    content = json.loads((tmp_path / "options.json").read_text())
+    assert content["options"]["limit"] == 2
+    content = json.loads((tmp_path / "rows.json").read_text())
+    assert content == {"faithdial_generate_sample:test": 4}
     run_in_process(capfd, tmp_path, commands)
-    made = {
+    responses = {
         name: rows_of(tmp_path / "responses" / "faithdial" / name / "predictions.jsonl")
         for name in ("likelihood", "pmi")
     }
     tokens, model = vocabularies.load_vocabulary(models["bart"]), load_model(models["bart"])
-    for decoding, rows in made.items():
+    for decoding, rows in responses.items():
         assert [row["system"] for row in rows] == [decoding] * 2
         text = rows[1]["inputs"]
         inputs = [[encode_row(tokens, part)] for part in (text, text[text.index("<seeker>") :])]
         if decoding == "pmi":
             pmi = PMIConfig(alpha=0.5, p=0.9)
-            found = model.decode_pmi(*inputs, max_length=4, num_beams=2, pmi=pmi)
+            result = model.decode_pmi(*inputs, max_length=4, num_beams=2, pmi=pmi)
         else:
-            found = model.decode(inputs[0], max_length=4, num_beams=2)
-        assert rows[1]["log_prob"] == pytest.approx(float(found.log_prob[0]), abs=1e-3)
+            result = model.decode(inputs[0], max_length=4, num_beams=2)
+        assert rows[1]["log_prob"] == pytest.approx(float(result.log_prob[0]), abs=1e-3)
     values = figures(tmp_path, "pmi_decode_sample")
     scorer = load_scorer("pmi_faith_mean", model=models["gpt2"], score_cue=True)
-    for decoding, rows in made.items():
+    for decoding, rows in responses.items():
         texts = ([row[name] for row in rows] for name in ("knowledge", "prediction", "history"))
-        known = [s.value for s in scorer.score(*texts) if s.value == s.value]
-        found = values[decoding, "PMI-Faith"]
-        assert found["value"] == pytest.approx(sum((s + 2.1) / 8.5 for s in known) / len(known))
-        assert found["rows"] == len(known)
+        defined = [s.value for s in scorer.score(*texts) if s.value == s.value]
+        result = values[decoding, "PMI-Faith"]
+        assert result["value"] == pytest.approx(
+            sum((s + 2.1) / 8.5 for s in defined) / len(defined)
+        )
+        assert result["rows"] == len(defined)
     assert values["likelihood", "BLEU-4"]["p_value"] is None
     assert 0 < values["pmi", "BLEU-4"]["p_value"] <= 1
     markdown = (tmp_path / "pmi_decode_sample.md").read_text("utf-8")
@@ -91,13 +93,13 @@ def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
     documents of other rows no column may distinguish the two.
     """
     plant_q2(monkeypatch)
-    given = (f"--model={models['bart']}", "--scorer-model=mini", "--resamples=200")
-    given += (f"--bertscore-model={models['roberta']}", "--scorer-option=bertscore.layer=1")
-    given += ("--q2-model=mini", "--q2-nli-model=mini")
-    found = {}
+    options = (f"--model={models['bart']}", "--scorer-model=mini", "--resamples=200")
+    options += (f"--bertscore-model={models['roberta']}", "--scorer-option=bertscore.layer=1")
+    options += ("--q2-model=mini", "--q2-nli-model=mini")
+    tables = {}
     for name, knowledge in (("own", KNOWLEDGE), ("shuffled", SHUFFLED)):
         output = tmp_path / name
-        commands = shown_commands(capfd, *arguments(output, *given))
+        commands = shown_commands(capfd, *arguments(output, *options))
         for decoding, texts in {"likelihood": INVENTED, "pmi": KNOWLEDGE}.items():
             rows = [
                 {"id": str(number), "knowledge": document, "history": ["Tell me something."]}
@@ -106,19 +108,19 @@ def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
             ]
             write_rows(output / "responses" / "faithdial" / decoding / "predictions.jsonl", rows)
         run_in_process(capfd, output, [line for line in commands if " infer " not in line])
-        found[name] = figures(output, "pmi_decode_sample")
+        tables[name] = figures(output, "pmi_decode_sample")
     for column in GROUNDED:
-        copied, invented = (found["own"][name, column] for name in ("pmi", "likelihood"))
+        copied, invented = (tables["own"][name, column] for name in ("pmi", "likelihood"))
         assert copied["value"] > invented["value"], column
         assert copied["significant"], column
         assert copied["p_value"] < 0.02, column
-        other = found["shuffled"]["pmi", column]
-        assert not other["significant"], column
-        drop = copied["value"] - other["value"]
+        shuffled = tables["shuffled"]["pmi", column]
+        assert not shuffled["significant"], column
+        drop = copied["value"] - shuffled["value"]
         assert drop > 0.8 * (copied["value"] - invented["value"]), column
     for column in ("F1-U", "Q\u00b2 NLI"):
-        assert found["own"]["pmi", column]["value"] == pytest.approx(1)
-        assert found["own"]["likelihood", column]["value"] == 0
+        assert tables["own"]["pmi", column]["value"] == pytest.approx(1)
+        assert tables["own"]["likelihood", column]["value"] == 0
     # Of "keep", dark, paper and envelopes the first is a stop word.
     assert content_tokens("Keep them in the dark, in paper envelopes.") == [
         "dark", "paper", "envelopes",
@@ -126,23 +128,23 @@ def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
 
 
 def test_published_figures_and_options_that_make_another_function():
-    given = {"output": "", "model": "mine", "bertscore_model": "m"}
-    told = Table(PmiDecode(**given), lambda *_: 0).layout()
-    assert told["published"]["faithdial"]["pmi"] == {
+    options = {"output": "", "model": "mine", "bertscore_model": "m"}
+    layout = Table(PmiDecode(**options), lambda *_: 0).layout()
+    assert layout["published"]["faithdial"]["pmi"] == {
         "PMI-Faith": 0.59, "F1-U": 0.75, "Q\u00b2 NLI": 0.85, "BLEU-4": 12.95, "ROUGE-L": 0.4,
     }  # fmt: skip
     assert any(
-        note.startswith("No published BERTScore: bertscore.baseline") for note in told["notes"]
+        note.startswith("No published BERTScore: bertscore.baseline") for note in layout["notes"]
     )
-    whole = PmiDecode(**given, scorer_option=("bertscore.baseline=b.tsv",))
+    whole = PmiDecode(**options, scorer_option=("bertscore.baseline=b.tsv",))
     table = Table(whole, lambda *_: 0)
     assert table.scorers["bertscore"]["lower_grounding"] is True
     published = table.layout()["published"]
     assert published["faithdial"]["pmi"]["BERTScore"] == 0.66
-    found = {
+    q2_figures = {
         name: [row["Q\u00b2 NLI"] for row in rows.values()] for name, rows in published.items()
     }
-    assert found == {
+    assert q2_figures == {
         "multidoc2dial": [0.63, 0.65, 0.69, 0.65],
         "topical_chat": [0.68, 0.72, 0.73, 0.72],
         "faithdial": [0.83, 0.85, 0.87, 0.84],
@@ -153,15 +155,15 @@ def test_what_each_decoding_is_told():
     table = Table(PmiDecode(output="", model="mine", alpha=0.3, p=0.7), lambda *_: 9)
     assert table.corpora == list(CORPORA)
     runs = {name: table.responses[f"topical_chat/{name}"] for name in table.decodings}
-    told = {name: run.bindings for name, run in runs.items()}
+    settings = {name: run.bindings for name, run in runs.items()}
     assert {name: run.files[1] for name, run in runs.items()} == {
         "likelihood": "decoding/decoding.gin"
     } | dict.fromkeys(("pmi", "pmi_no_mask", "pmi_equal"), "decoding/pmi.gin")
-    assert "PMI_ALPHA" not in told["likelihood"]
-    assert (told["pmi"]["PMI_ALPHA"], told["pmi"]["PMI_P"]) == (0.3, 0.7)
-    assert (told["pmi_no_mask"]["PMI_ALPHA"], told["pmi_no_mask"]["PMI_P"]) == (0.3, 1.0)
-    assert (told["pmi_equal"]["PMI_ALPHA"], told["pmi_equal"]["PMI_P"]) == (0.5, 0.7)
-    assert {it["SPLIT"] for it in told.values()} == {"test_rare"}
+    assert "PMI_ALPHA" not in settings["likelihood"]
+    assert (settings["pmi"]["PMI_ALPHA"], settings["pmi"]["PMI_P"]) == (0.3, 0.7)
+    assert (settings["pmi_no_mask"]["PMI_ALPHA"], settings["pmi_no_mask"]["PMI_P"]) == (0.3, 1.0)
+    assert (settings["pmi_equal"]["PMI_ALPHA"], settings["pmi_equal"]["PMI_P"]) == (0.5, 0.7)
+    assert {bound["SPLIT"] for bound in settings.values()} == {"test_rare"}
 
 
 @pytest.mark.parametrize(

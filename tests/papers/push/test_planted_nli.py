@@ -121,7 +121,7 @@ def test_contradiction_helps_where_it_tells(nli):
         high = {"base": 0.5, "base_e_minus_c": 0.4}
         for method, least in high.items():
             counts = bars(cells, method)
-            above = {n: sum(c for low, c in them.items() if low >= least) for n, them in counts}
+            above = {n: sum(c for low, c in bins.items() if low >= least) for n, bins in counts}
             told_apart = tells and method == "base_e_minus_c"
             assert above == {"faithful": 60, "not faithful": 0 if told_apart else 12}
         below = dict(bars(cells, "base_e_minus_c"))["not faithful"]
@@ -130,13 +130,13 @@ def test_contradiction_helps_where_it_tells(nli):
 
 def bars(cells, method):
     """Returns the number of responses in each bin of figure 1, by class."""
-    found = {}
+    counts = {}
     for (table, of, _, name), row in cells.items():
         if (table, of) == ("figure 1", method):
             label, _, scores = name.partition(", ")
-            found.setdefault(label, {})[float(scores.split(" to ")[0])] = row["value"]
+            counts.setdefault(label, {})[float(scores.split(" to ")[0])] = row["value"]
             assert row["rows"] == 60
-    return found.items()
+    return counts.items()
 
 
 @pytest.mark.papers
@@ -145,20 +145,20 @@ def test_draws_of_phrases(tmp_path, monkeypatch, models, is_spoken):
     """Each draw recognises responses with its own phrases; the figures show the draws' spread."""
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "prepared"))
     write_data(tmp_path, is_spoken)
-    made = tmp_path / "made"
+    output = tmp_path / "made"
     learnt = {models["augmented"]: PHRASES}
     for number in range(DRAWS):  # as their trainings leave them
-        best = made / "models" / f"draw_{number}" / "checkpoints" / "best"
+        best = output / "models" / f"draw_{number}" / "checkpoints" / "best"
         shutil.copytree(models["base"], best)
         learnt[f"models/draw_{number}/checkpoints/best"] = phrase_draw(number)
     without_snakemake(monkeypatch)
     plant(monkeypatch, lambda model: learnt.get(model, ()))
     arguments = [f"--model={models['base']}", f"--augmented-model={models['augmented']}"]
     arguments += [f"--draws={DRAWS}", "--dropout-passes=2", "--corpora=frank,q2"]
-    assert main(["reproduce", "nli_phrases", f"--output={made}", *arguments]) == 0
-    found = json.loads((made / "nli_phrases.json").read_text("utf-8"))
-    assert found["phrases"] == [list(phrase_draw(number)) for number in range(DRAWS)]
-    cells = {key[1:]: row["value"] for key, row in cells_of(made, "nli_phrases").items()}
+    assert main(["reproduce", "nli_phrases", f"--output={output}", *arguments]) == 0
+    report = json.loads((output / "nli_phrases.json").read_text("utf-8"))
+    assert report["phrases"] == [list(phrase_draw(number)) for number in range(DRAWS)]
+    cells = {key[1:]: row["value"] for key, row in cells_of(output, "nli_phrases").items()}
     for corpus in ("q2", "frank"):
         none, *draws = (
             cells[key, corpus, figure]

@@ -42,12 +42,12 @@ def whole(model, tmp_path_factory):
     """A folder of two draws, and a model of all phrases."""
     folder = tmp_path_factory.mktemp("whole")
     augmented = tiny_models.write_model(folder / "aug", "deberta_nli", 7, label_names=NLI)
-    made = folder / "made"
-    arguments = (f"--output={made}", f"--model={model}", f"--augmented-model={augmented}")
+    output = folder / "made"
+    arguments = (f"--output={output}", f"--model={model}", f"--augmented-model={augmented}")
     with pytest.MonkeyPatch.context() as monkeypatch:
         without_snakemake(monkeypatch)
         assert main(["reproduce", "nli_phrases", *FEW, *arguments]) == 0
-    return made
+    return output
 
 
 def area(folder, name, corpus):
@@ -73,8 +73,8 @@ def test_each_draw_is_trained_with_its_phrases(whole):
 
 @pytest.mark.papers
 def test_figures_are_those_of_the_draws(whole, model):
-    found = json.loads((whole / "nli_phrases_sample.json").read_text())
-    cells = {(row["method"], row["corpus"], row["figure"]): row["value"] for row in found["rows"]}
+    report = json.loads((whole / "nli_phrases_sample.json").read_text())
+    cells = {(row["method"], row["corpus"], row["figure"]): row["value"] for row in report["rows"]}
     areas = {}
     for corpus in CORPORA:
         areas[corpus] = [area(whole, f"draw_{n}", corpus) for n in range(2)]
@@ -88,7 +88,7 @@ def test_figures_are_those_of_the_draws(whole, model):
         figures = [cells["draws", corpus, name] for name in ("average", "std", "min", "max")]
         assert figures == pytest.approx(expected)
         assert [cells[f"draw_{n}", corpus, "auc"] for n in range(2)] == pytest.approx(values)
-    assert found["phrases"] == [list(phrase_draw(number)) for number in range(2)]
+    assert report["phrases"] == [list(phrase_draw(number)) for number in range(2)]
     row = next(
         r for r in rows_of(whole / "scores" / "no_augmentation.jsonl") if r["corpus"] == "q2"
     )
@@ -117,10 +117,10 @@ def test_published_figures_stand_below_ours(model, tmp_path, monkeypatch):
     )
     table.write(tmp_path)
     assert "| frank (published) | 86.7" in (tmp_path / "nli_phrases.md").read_text()
-    found = json.loads((tmp_path / "nli_phrases.json").read_text())
-    cells = {(row["corpus"], row["figure"]): row["published"] for row in found["rows"]}
+    report = json.loads((tmp_path / "nli_phrases.json").read_text())
+    cells = {(row["corpus"], row["figure"]): row["published"] for row in report["rows"]}
     assert cells["q2", "no_augmentation"] == 0.863
-    assert found["sample"] is False
+    assert report["sample"] is False
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_published_figures_stand_below_ours(model, tmp_path, monkeypatch):
     ],
 )
 def test_mistakes(model, tmp_path, capsys, arguments, message):
-    given = (*FEW, f"--output={tmp_path / 'made'}", f"--model={model}", *arguments)
-    status = main(["reproduce", "nli_phrases", *given])
+    command_line = (*FEW, f"--output={tmp_path / 'made'}", f"--model={model}", *arguments)
+    status = main(["reproduce", "nli_phrases", *command_line])
     out, err = capsys.readouterr()
     assert (status, out) == (2, "")
     assert message in err.splitlines()[-1]

@@ -29,17 +29,17 @@ OF_CORPORA = f"--corpora={','.join(CORPORA)}"
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    made = {
+    folders = {
         name: tiny_models.write_model(folder / name, "deberta_nli", seed, label_names=NLI)
         for seed, name in enumerate(("base", "augmented", "summac"))
     }
-    made["t5"] = tiny_models.write_model(folder / "t5", "bart", seed=3, max_positions=512)
-    made["two"] = tiny_models.write_model(folder / "two", "roberta", label_names=("yes", "no"))
-    made["unnamed"] = tiny_models.write_model(
+    folders["t5"] = tiny_models.write_model(folder / "t5", "bart", seed=3, max_positions=512)
+    folders["two"] = tiny_models.write_model(folder / "two", "roberta", label_names=("yes", "no"))
+    folders["unnamed"] = tiny_models.write_model(
         folder / "unnamed", "deberta_nli", label_names=("LABEL_0", "LABEL_1", "LABEL_2")
     )
-    made["bart"] = tiny_models.write_model(folder / "bart", "bart", max_positions=512)
-    return made
+    folders["bart"] = tiny_models.write_model(folder / "bart", "bart", max_positions=512)
+    return folders
 
 
 @pytest.fixture(autouse=True)
@@ -100,15 +100,15 @@ def test_each_cell_is_what_its_scorer_gives(whole, models):
     rows = [r for r in rows_of(whole / "scores" / "base.jsonl") if r["corpus"] == "q2"]
     texts = [row["grounding"] for row in rows], [row["generated_text"] for row in rows]
     for method, (scorer, model, options) in expected.items():
-        found = load_scorer(scorer, model=models[model], **options).score(*texts)
+        scores = load_scorer(scorer, model=models[model], **options).score(*texts)
         np.testing.assert_allclose(
-            scores_of(whole, "q2", method)[0], [score.value for score in found], atol=1e-6
+            scores_of(whole, "q2", method)[0], [score.value for score in scores], atol=1e-6
         )
 
 
 @pytest.mark.papers
 def test_figures_are_those_of_the_scored_files(whole):
-    found = json.loads((whole / "nli.json").read_text())
+    report = json.loads((whole / "nli.json").read_text())
     cells = cells_of(whole)
     for corpus in CORPORA:
         labels = scores_of(whole, corpus, "base")[1]
@@ -128,22 +128,22 @@ def test_figures_are_those_of_the_scored_files(whole):
     assert 0 < cells["1", "all", "q2", "p_base"]["value"] <= 1
     assert ("1", "summac_zs", "q2", "p_base") not in cells  # the paper does not test it
     with open(whole / "nli.csv", encoding="utf-8") as file:
-        assert len(list(csv.DictReader(file))) == len(found["rows"])
-    assert found["sample"] is False
+        assert len(list(csv.DictReader(file))) == len(report["rows"])
+    assert report["sample"] is False
     assert (whole / "nli_histograms.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.papers
 def test_costs(whole, models):
-    found = json.loads((whole / "nli.json").read_text())["costs"]
-    assert list(found) == ["summac_zs", "t5_anli", "q2", "base", "base_mc", "no_mc", "all"]
+    costs = json.loads((whole / "nli.json").read_text())["costs"]
+    assert list(costs) == ["summac_zs", "t5_anli", "q2", "base", "base_mc", "no_mc", "all"]
     sizes = {
         name: count_params(open_model(models[name]).params) for name in ("base", "augmented", "t5")
     }
-    assert found["base"]["millions"] == found["base_mc"]["millions"] == [sizes["base"] / 1e6]
-    assert found["all"]["millions"] == [sizes["augmented"] / 1e6]
-    assert found["t5_anli"]["millions"] == [sizes["t5"] / 1e6]
-    for cost in found.values():
+    assert costs["base"]["millions"] == costs["base_mc"]["millions"] == [sizes["base"] / 1e6]
+    assert costs["all"]["millions"] == [sizes["augmented"] / 1e6]
+    assert costs["t5_anli"]["millions"] == [sizes["t5"] / 1e6]
+    for cost in costs.values():
         assert cost["examples_per_second"] > 0
         rows = len(scores_of(whole, "frank", "base")[1])
         assert (cost["corpus"], cost["rows"]) == ("frank", rows)
@@ -166,9 +166,9 @@ def test_a_table_of_samples_says_so(command, models, tmp_path):
 
 def test_steps_and_options_of_a_model(models):
     labels = "neutral,contradiction,entailment"
-    told = (f"base.labels={labels}", "base.dropout_rate=0.5")
+    overrides = (f"base.labels={labels}", "base.dropout_rate=0.5")
     options = Nli(output="", model=models["unnamed"], summac_model=models["summac"], sample=True,
-                  corpora=CORPORA, scorer_option=told)  # fmt: skip
+                  corpora=CORPORA, scorer_option=overrides)  # fmt: skip
     table = nli.Table(options, lambda *_: 1)
     assert list(table.scores) == ["base", "summac_zs"]  # each model once
     command = table.scores["base"].command
@@ -190,8 +190,8 @@ def test_corpora_without_data_are_left_out(command, models, tmp_path, caplog):
 
 @pytest.mark.papers
 def test_ensembles_and_published_figures(whole, models):
-    found = json.loads((whole / "nli.json").read_text())
-    assert found["models"]["q2"]["nli_model"] == models["base"]
+    report = json.loads((whole / "nli.json").read_text())
+    assert report["models"]["q2"]["nli_model"] == models["base"]
     cells = cells_of(whole)
     for corpus in CORPORA:
         labels = scores_of(whole, corpus, "all")[1]
@@ -205,7 +205,7 @@ def test_ensembles_and_published_figures(whole, models):
     assert cells["1", "e_our", "average", "auc"]["published"] == 0.9  # of 91.5 and 88.5
     assert ("1", "e_our", "frank", "p_e_orig") in cells
     assert ("1", "e_our", "frank", "p_base") not in cells
-    assert len(found["costs"]["q2"]["millions"]) == 2
+    assert len(report["costs"]["q2"]["millions"]) == 2
     markdown = (whole / "nli.md").read_text()
     for title in ("table 1", "table 2", "table 4", "figure 1"):
         assert f"(Steen 2023, {title})" in markdown

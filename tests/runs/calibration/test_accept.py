@@ -117,8 +117,8 @@ def test_pooled_thresholds_are_for_the_same_mix(run, caplog):
     assert status == 0
     assert "FOUND" not in out
     assert len({row["reason"].split()[-1] for row in decided if row["decision"] == "accept"}) == 1
-    other = scored_rows(250, seed=3, faithful=0.6) + scored_rows(10, "web", seed=4, faithful=0.5)
-    _, _, out, _ = run([*other, with_score(9.0, id="x", corpus="elsewhere")], "--pooled")
+    mixed = scored_rows(250, seed=3, faithful=0.6) + scored_rows(10, "web", seed=4, faithful=0.5)
+    _, _, out, _ = run([*mixed, with_score(9.0, id="x", corpus="elsewhere")], "--pooled")
     assert "FOUND: another mix" in out
     assert "another mix of corpora" in caplog.text
     assert "not compared" in out

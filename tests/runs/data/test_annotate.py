@@ -109,16 +109,16 @@ def test_from_responses_to_a_table(annotate, responses, tmp_path):
         f"{slices}/ambiguous_organic.jsonl: 2 error-free against 2 ambiguous",
     ]
     assert [(row["id"], row["annotator"]) for row in rows_of(marks)][8] == ("tea-0", "ben")
-    found = {row["id"]: row for row in rows_of(labels)}
+    rows_by_id = {row["id"]: row for row in rows_of(labels)}
     for original in RESPONSES:
-        row = found[original["id"]]
+        row = rows_by_id[original["id"]]
         assert {name: row[name] for name in original} == original  # the topic comes along too
-    assert [found[f"tea-{i}"]["label"] for i in range(4)] == [1, 0, 0, None]
-    row = found["coffee-2"]
+    assert [rows_by_id[f"tea-{i}"]["label"] for i in range(4)] == [1, 0, 0, None]
+    row = rows_by_id["coffee-2"]
     ((start, end),) = row["hallucinated_spans"]
     assert row["response"][start:end] == "cures colds"
-    assert found["coffee-1"]["missing_arguments"] == ["pro 2", "con 2"]
-    assert found["tea-3"]["slice"] == "ambiguous_organic"
+    assert rows_by_id["coffee-1"]["missing_arguments"] == ["pro 2", "con 2"]
+    assert rows_by_id["tea-3"]["slice"] == "ambiguous_organic"
     detection(annotate, slices, tmp_path)
 
 
@@ -160,13 +160,13 @@ def test_agreement(annotate, responses, tmp_path):
     assert "2 annotators: 7 responses marked by 2, 1 response marked by 1." in lines
     assert "Not annotated yet: 1 row." in lines
     assert lines[-1].startswith("Chang 2024, section 4.1.1 (another model's responses")
-    told = json.loads(figures.read_text())
-    assert (told["rows"], told["not_annotated"], told["seed"]) == (15, 1, 0)
-    assert told["marks"]["hallucination"]["alpha"] == 1
-    assert told["marks"]["hallucination"]["kappa"] == 1
+    report = json.loads(figures.read_text())
+    assert (report["rows"], report["not_annotated"], report["seed"]) == (15, 1, 0)
+    assert report["marks"]["hallucination"]["alpha"] == 1
+    assert report["marks"]["hallucination"]["kappa"] == 1
     # Ada: cures, colds; Ben: cures ("and" is a stop word), in both topics.
-    assert told["named"]["unsupported words"]["f1"] == pytest.approx(2 / 3)
-    assert told["named"]["missing arguments"]["f1"] == 0
+    assert report["named"]["unsupported words"]["f1"] == pytest.approx(2 / 3)
+    assert report["named"]["missing arguments"]["f1"] == 0
     assert annotate("agreement", ada, ben, "--resamples=200")[1] == lines
 
 
@@ -195,7 +195,7 @@ def test_ties(annotate, responses, tmp_path):
         fill(path, marks_of)
     output = tmp_path / "marks.jsonl"
     labels = tmp_path / "labels.jsonl"
-    for ties, expected, said in (
+    for ties, expected, message in (
         ("error", 0, "1 response with as many yes as no to an error, taken as errors (--ties)"),
         (
             "no-error",
@@ -206,10 +206,10 @@ def test_ties(annotate, responses, tmp_path):
     ):
         arguments = (f"--output={output}", f"--labels={labels}", f"--ties={ties}")
         status, lines, _ = annotate("read", *files, *arguments)
-        assert (status, lines[-1]) == (0, said)
-        found = {row["id"]: row["label"] for row in rows_of(labels)}
-        assert found.get("tea-2") == expected
-        assert len(found) == (7 if ties == "drop" else 8)
+        assert (status, lines[-1]) == (0, message)
+        labels_by_id = {row["id"]: row["label"] for row in rows_of(labels)}
+        assert labels_by_id.get("tea-2") == expected
+        assert len(labels_by_id) == (7 if ties == "drop" else 8)
     status, _, error = annotate("read", *files, f"--output={tmp_path / 'm.jsonl'}", "--ties=refuse")
     assert status == 2
     assert re.search(r"sheet_ada\.csv:\d+: field 'hallucination': .*1 yes of 2.*settle it", error)

@@ -48,9 +48,9 @@ def rows_of(path):
 
 
 def test_evidence_is_written_and_recall_is_told(command, base, claims, tmp_path):
-    output, told = tmp_path / "evidence.jsonl", tmp_path / "recall.json"
-    out = command.succeeds("evidence", claims, base, f"--output={output}", f"--json={told}")
-    figures = json.loads(told.read_text())["rows"]
+    output, recall_path = tmp_path / "evidence.jsonl", tmp_path / "recall.json"
+    out = command.succeeds("evidence", claims, base, f"--output={output}", f"--json={recall_path}")
+    figures = json.loads(recall_path.read_text())["rows"]
     assert [row["what"] for row in figures] == ["entities", "bm25", "fused", "sentences"]
     assert {(row["recall"], row["low"], row["high"], row["claims"]) for row in figures} == {
         (0.5, 0.0, 1.0, 2)
@@ -58,7 +58,7 @@ def test_evidence_is_written_and_recall_is_told(command, base, claims, tmp_path)
     lines = [line.split() for line in out.splitlines()]
     assert lines[0][1:] == ["evidence", "of", "4", "claims"]
     figures = {line[0]: line[1:] for line in lines[4:] if line}
-    assert {name: (it[0], it[1], it[-1]) for name, it in figures.items()} == {
+    assert {name: (values[0], values[1], values[-1]) for name, values in figures.items()} == {
         "entities": ("10", "50.0", "2"),
         "bm25": ("10", "50.0", "2"),
         "fused": ("10", "50.0", "2"),
@@ -114,47 +114,47 @@ def test_a_stopped_run_resumes(command, base, claims, tmp_path, monkeypatch):
 def test_a_run_that_is_killed_behind_its_output_is_ended(
     command, base, claims, tmp_path, monkeypatch
 ):
-    output, told = tmp_path / "evidence.jsonl", tmp_path / "recall.json"
-    given = ("evidence", claims, base, f"--output={output}", f"--json={told}")
+    output, recall_path = tmp_path / "evidence.jsonl", tmp_path / "recall.json"
+    arguments = ("evidence", claims, base, f"--output={output}", f"--json={recall_path}")
 
     def killed(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(evidence, "write_json", killed)
-        assert command(*given)[0] == 130
-    assert command(*given)[0] == 0
+        assert command(*arguments)[0] == 130
+    assert command(*arguments)[0] == 0
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"claims.jsonl", output.name, told.name}
+    assert names == {"claims.jsonl", output.name, recall_path.name}
 
 
 def test_the_documentation_shows_what_the_sample_prints(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (REPOSITORY / "docs" / "retrieval.md").read_text("utf-8")
-    shown = page.partition("They print:\n\n```text\n")[2].partition("```")[0]
+    printed = page.partition("They print:\n\n```text\n")[2].partition("```")[0]
     first = command("index", "sample", "knowledge")[1]
     second = command("evidence", "sample", "knowledge", "--output=evidence.jsonl")[1]
-    assert (first + second).strip() == shown.strip()
+    assert (first + second).strip() == printed.strip()
     claims = dialfact.read_claims(sample_folder("dialfact") / "test_split.jsonl", BadRows())
-    found = dialfact.read_retrieved(tmp_path / "evidence.jsonl", BadRows())
-    assert set(found) == {claim["id"] for claim in claims}
+    retrieved = dialfact.read_retrieved(tmp_path / "evidence.jsonl", BadRows())
+    assert set(retrieved) == {claim["id"] for claim in claims}
 
 
 def test_a_classifier_ranks_sentences(command, base, claims, tmp_path):
     names = ("irrelevant", "relevant")
     model = tiny_models.write_model(tmp_path / "model", "bert", label_names=names)
     output = tmp_path / "evidence.jsonl"
-    given = (f"--evidence-model={model}", "--sentences=20", "--documents=3", f"--output={output}")
-    command.succeeds("evidence", claims, base, *given)
+    options = (f"--evidence-model={model}", "--sentences=20", "--documents=3", f"--output={output}")
+    command.succeeds("evidence", claims, base, *options)
     turns, claim = CLAIM["context"][-2:], CLAIM["response"]
-    found = rows_of(output)[0]["evidence"]
-    assert len(found) > 3
+    ranked = rows_of(output)[0]["evidence"]
+    assert len(ranked) > 3
     classify = pair_classifier(model)
     # The context and the claim come first, then the sentence without its title.
-    shown = f"{turns[0]} [EOT] {turns[1]} [EOT] {claim}"
-    rows = [classify.encode.response_first(shown, sentence) for _, _, sentence, *_ in found]
+    dialogue = f"{turns[0]} [EOT] {turns[1]} [EOT] {claim}"
+    rows = [classify.encode.response_first(dialogue, sentence) for _, _, sentence, *_ in ranked]
     expected = 2 * classify.probabilities(rows)[:, 1] - 1
-    np.testing.assert_allclose([row[-1] for row in found], expected, atol=1e-6)
+    np.testing.assert_allclose([row[-1] for row in ranked], expected, atol=1e-6)
     assert sorted(expected, reverse=True) == pytest.approx(list(expected))
 
 
@@ -177,13 +177,13 @@ def test_wrong_options_are_one_line(command, base, claims, tmp_path, arguments, 
 
 def test_bad_claims_are_one_line(command, base, tmp_path):
     (tmp_path / "claims.jsonl").write_text(json.dumps(CLAIM) + "\n" + json.dumps(CLAIM) + "\n")
-    given = (str(tmp_path / "claims.jsonl"), base, f"--output={tmp_path / 'o'}")
-    status, _, err = command("evidence", *given)
+    arguments = (str(tmp_path / "claims.jsonl"), base, f"--output={tmp_path / 'o'}")
+    status, _, err = command("evidence", *arguments)
     assert (status, "claims.jsonl:2: field 'id': '1' occurs twice" in err) == (2, True)
     (tmp_path / "claims.jsonl").write_text('{"id": "1"}\n')
-    status, _, err = command("evidence", *given)
+    status, _, err = command("evidence", *arguments)
     assert (status, "claims.jsonl:1: none of the columns id is known" in err) == (2, True)
-    status, _, err = command("evidence", given[0], str(tmp_path / "none"), given[2])
+    status, _, err = command("evidence", arguments[0], str(tmp_path / "none"), arguments[2])
     assert (status, "no knowledge base" in err) == (2, True)
 
 
@@ -215,8 +215,8 @@ class Classifier:
 def test_a_classifier_scores_from_minus_one_to_one():
     classifier = Classifier(None, [[0.9, 0.1], [0.25, 0.75]])
     rank = evidence.ClassifierRanker(classifier)
-    found = [Candidate("Tea", "u", "Tea is hot."), Candidate("Oslo", "u", "It is a city.")]
+    candidates = [Candidate("Tea", "u", "Tea is hot."), Candidate("Oslo", "u", "It is a city.")]
     query = Query("Is it hot?", ("Tea?",))
-    assert rank(query, found).tolist() == [pytest.approx(-0.8), 0.5]
+    assert rank(query, candidates).tolist() == [pytest.approx(-0.8), 0.5]
     assert classifier.asked[0] == ("Is it hot?", ("Tea?",), "Tea", "Tea is hot.")
     assert rank(query, []).tolist() == []

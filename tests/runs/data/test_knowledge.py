@@ -82,9 +82,9 @@ def test_the_sample_is_indexed_once(new_user_cache, monkeypatch):
     (folder / "articles.sqlite").write_bytes(b"cut")  # a damaged one is made anew
     for place in (None, folder):
         knowledge._sample_base.cache_clear()
-        found = knowledge.open_base("sample")
-        assert len(found) == 188
-        assert place is None or found.folder == place
+        base = knowledge.open_base("sample")
+        assert len(base) == 188
+        assert place is None or base.folder == place
     kept.parent.joinpath("file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(kept.parent / "file"))  # no folder can be made there
     knowledge._sample_base.cache_clear()

@@ -38,13 +38,13 @@ def test_rows_as_a_model_sees_them(capsys):
     dataset = task.get_dataset(None, "train", shuffle=False)
     counts = [len(row["targets"]) for row in dataset.as_numpy_iterator()]
     over = f"(over 4 in {len(counts)}: raise TASK_FEATURE_LENGTHS to train on them)"
-    told = f"; targets have up to {max(counts)} tokens"
+    summary = f"; targets have up to {max(counts)} tokens"
     assert lines[-1].startswith(f"the first {len(counts)} rows of train: inputs have up to ")
-    assert lines[-1].endswith(told)
-    assert long[-1].endswith(f"{told} {over}")
-    shown = " ".join(line.strip() for line in lines)
-    assert row["inputs_pretokenized"].decode() in shown
-    assert row["targets_pretokenized"].decode() in shown
+    assert lines[-1].endswith(summary)
+    assert long[-1].endswith(f"{summary} {over}")
+    joined = " ".join(line.strip() for line in lines)
+    assert row["inputs_pretokenized"].decode() in joined
+    assert row["targets_pretokenized"].decode() in joined
 
 
 @pytest.mark.parametrize(
@@ -120,17 +120,17 @@ def test_prepare_names_what_it_does_not_read(capsys, tmp_path):
     assert (status, len(lines)) == (0, 4)  # control-tokens makes the other files that are there
     for name in (".hidden", "README.md", "val.json"):
         (raw / name).write_text("{}")
-    said = (
+    message = (
         f"{raw}: faithdial does not read README.md, val.json; its files are train.json, "
         "valid.json, test.json."
     )
     status, lines, _ = run(capsys, *arguments)
-    assert (status, lines[-2]) == (0, said)
+    assert (status, lines[-2]) == (0, message)
     # So it does where a file is missing, and says nothing of a sample.
     for name in ("train.json", "valid.json", "test.json"):
         (raw / name).unlink()
     status, _, errors = run(capsys, *arguments)
     (line,) = errors.splitlines()
-    assert (status, said in line.partition("no such file")[0]) == (2, True)
+    assert (status, message in line.partition("no such file")[0]) == (2, True)
     status, lines, _ = run(capsys, "prepare", "faithdial/sample", *arguments[2:])
     assert (status, len(lines)) == (0, 4)

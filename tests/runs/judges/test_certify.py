@@ -86,9 +86,9 @@ QUICK = ("summac_conv_vitaminc",)  # an encoder's sentences with a histogram
 def test_scores_are_those_of_the_judges_own_code(references, name):
     kept = certify.read_references()[name]
     scorer = load_scorer(name, model=str(references(name)))
-    found = np.array(certify._score_pairs(scorer, [PAIRS[n] for n in CHOSEN]))
+    scores = np.array(certify._score_pairs(scorer, [PAIRS[n] for n in CHOSEN]))
     expected = [math.nan if kept.scores[n] is None else kept.scores[n] for n in CHOSEN]
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
 def test_a_tiny_model_is_a_function_of_its_seed(references):

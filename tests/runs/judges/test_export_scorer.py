@@ -122,12 +122,12 @@ def test_score_py_scores_as_we_do(exported, models, name, tmp_path):
     folder, card = exported(name)
     if name in QUICK:  # in this process
         assert (folder / "score.py").read_text() == inspect.getsource(standalone_score)
-        found = standalone_score.Scorer(folder).score(ROWS)
+        rows = standalone_score.Scorer(folder).score(ROWS)
     else:
         result = run_score(folder, ROWS, tmp_path)
         assert result.returncode == 0, result.stderr
         assert ("8 of the 10 rows have none" in result.stderr) == (name == READS_QUERY)
-        found = [json.loads(line) for line in result.stdout.splitlines()]
+        rows = [json.loads(line) for line in result.stdout.splitlines()]
     scorer = load_scorer(str(card), model=models[name])
     scores = scorer.score(
         [row["grounding"] for row in ROWS],
@@ -135,10 +135,10 @@ def test_score_py_scores_as_we_do(exported, models, name, tmp_path):
         [[row["query"]] if "query" in row else row.get("history", []) for row in ROWS],
     )
     expected = [score.value for score in scores]
-    values = [math.nan if row["score"] is None else row["score"] for row in found]
+    values = [math.nan if row["score"] is None else row["score"] for row in rows]
     np.testing.assert_allclose(values, expected, atol=1e-5)
     assert [math.isnan(value) for value in values[6:8]] == [True, True]
-    for row, score in zip(found, scores, strict=True):
+    for row, score in zip(rows, scores, strict=True):
         assert row["cut_tokens"] == score.cut_tokens
         assert row["undefined"] == score.undefined
         threshold = scorer.judge.card.threshold

@@ -13,24 +13,24 @@ TEXTS = ["Tea is a leaf. It grows in the hills.", "The lake freezes in winter."]
 
 def test_a_verdict_is_that_of_the_cards_threshold(models):
     name = "minicheck_flan_t5_large"
-    (found,) = faith_jax.judge([TEXTS[0]], [TEXTS[1]], judge=name, model=models[name])
+    (verdict,) = faith_jax.judge([TEXTS[0]], [TEXTS[1]], judge=name, model=models[name])
     (score,) = load_scorer(name, model=models[name]).score([TEXTS[0]], [TEXTS[1]])
-    assert found.score == pytest.approx(score.value, abs=1e-6)
-    assert found.supported is (score.value > 0.5)
-    assert found.evidence == tuple(TEXTS[0])  # one chunk of two texts
-    assert (found.cut_tokens, found.undefined) == (0, "")
+    assert verdict.score == pytest.approx(score.value, abs=1e-6)
+    assert verdict.supported is (score.value > 0.5)
+    assert verdict.evidence == tuple(TEXTS[0])  # one chunk of two texts
+    assert (verdict.cut_tokens, verdict.undefined) == (0, "")
 
 
 def test_without_a_threshold_or_a_score_there_is_no_verdict(models):
-    (found,) = faith_jax.judge(
+    (verdict,) = faith_jax.judge(
         [TEXTS[0]], [TEXTS[1]], judge="unieval_fact", model=models["unieval_fact"]
     )
-    assert found.supported is None
-    assert 0 < found.score < 1
-    (found,) = faith_jax.judge([TEXTS[0]], [""], model=models["minicheck_flan_t5_large"])
-    assert found.supported is None
-    assert math.isnan(found.score)
-    assert found.undefined == "the response is empty"
+    assert verdict.supported is None
+    assert 0 < verdict.score < 1
+    (verdict,) = faith_jax.judge([TEXTS[0]], [""], model=models["minicheck_flan_t5_large"])
+    assert verdict.supported is None
+    assert math.isnan(verdict.score)
+    assert verdict.undefined == "the response is empty"
 
 
 RECORDS = [
@@ -104,18 +104,18 @@ def write_calibration(path, scorer, **maps):
 def test_a_calibration_gives_probabilities(models, expected, tmp_path, caplog):
     name, model = "minicheck_flan_t5_large", models["minicheck_flan_t5_large"]
     path = write_calibration(tmp_path / "calibration.json", name, answers=3.0)
-    wanted = [1 / (1 + math.exp(1.0 - 3.0 * verdict.score)) for verdict in expected]
+    probabilities = [1 / (1 + math.exp(1.0 - 3.0 * verdict.score)) for verdict in expected]
     table = faith_jax.judge(RECORDS, model=model, calibration=path)
-    assert list(table["judge_probability"]) == pytest.approx(wanted, abs=1e-6)
+    assert list(table["judge_probability"]) == pytest.approx(probabilities, abs=1e-6)
     verdicts = faith_jax.judge([TEXTS[0], "Tea."], [TEXTS[1], ""], model=model, calibration=path)
-    assert verdicts[0].probability == pytest.approx(wanted[0], abs=1e-6)
+    assert verdicts[0].probability == pytest.approx(probabilities[0], abs=1e-6)
     assert verdicts[1].probability is None
     assert expected[0].probability is None
     path = write_calibration(tmp_path / "two.json", name, first=3.0, second=1.0)
     (verdict,) = faith_jax.judge(
         [TEXTS[0]], [TEXTS[1]], model=model, calibration=path, corpus="first"
     )
-    assert verdict.probability == pytest.approx(wanted[0], abs=1e-6)
+    assert verdict.probability == pytest.approx(probabilities[0], abs=1e-6)
     texts = [TEXTS[0]], [TEXTS[1]]
     with pytest.raises(ConfigError, match=r"has first, second; choose one"):
         faith_jax.judge(*texts, model=model, calibration=path)
@@ -125,9 +125,9 @@ def test_a_calibration_gives_probabilities(models, expected, tmp_path, caplog):
         faith_jax.judge(*texts, model=model, corpus="first")
     faith_jax.judge(*texts, model=model, calibration=path, corpus="second", sentences="min")
     assert "two.json must be of scores with the same options: sentences='min'" in caplog.text
-    other = write_calibration(tmp_path / "other.json", "token_f1", answers=1.0)
+    other_path = write_calibration(tmp_path / "other.json", "token_f1", answers=1.0)
     with pytest.raises(ConfigError, match="is of the scores of token_f1, not of minicheck_flan"):
-        faith_jax.judge(*texts, model=model, calibration=other)
+        faith_jax.judge(*texts, model=model, calibration=other_path)
 
 
 def test_the_name_of_a_judge_is_not_first():

@@ -68,8 +68,8 @@ def rows_of(path):
 
 def test_a_file_of_responses(command, nli, base, responses, tmp_path):
     output, page = tmp_path / "checked.jsonl", tmp_path / "checked.html"
-    given = (f"--model={nli}", f"--knowledge-base={base}", f"--output={output}", f"--html={page}")
-    out = command.succeeds("check", f"--input={responses}", *given)
+    options = (f"--model={nli}", f"--knowledge-base={base}", f"--output={output}", f"--html={page}")
+    out = command.succeeds("check", f"--input={responses}", *options)
     rows = rows_of(output)
     assert [row["id"] for row in rows] == ["a#0", "a#1", "b#0", "c#0"]
     assert [row["fields"]["response_id"] for row in rows] == ["a", "a", "b", "c"]
@@ -93,82 +93,88 @@ def test_a_file_of_responses(command, nli, base, responses, tmp_path):
     assert [sum(map(int, column)) for column in zip(*counts, strict=True)] == [3, 4]
     html = page.read_text()
     assert "Tea is a hot drink." in html
-    told = (f"Responses: {responses}", f"Knowledge base: {base} (2 articles)", f"Verifier: {nli}, ")
-    assert all(line in html for line in told)
+    headings = (
+        f"Responses: {responses}",
+        f"Knowledge base: {base} (2 articles)",
+        f"Verifier: {nli}, ",
+    )
+    assert all(line in html for line in headings)
     assert sorted(p.name for p in tmp_path.iterdir()) == [page.name, output.name, responses.name]
     # Python says the same.
     checker = FactChecker(base, nli)
-    found = checker.check_all(
+    checks = checker.check_all(
         [row["response"] for row in RESPONSES], [row.get("context", []) for row in RESPONSES]
     )
-    assert [[claim.verdict for claim in it.claims] for it in found] == [
+    assert [[claim.verdict for claim in reply.claims] for reply in checks] == [
         verdicts[:2],
         verdicts[2:3],
         verdicts[3:],
     ]
-    assert [it.verdict for it in found] == of_responses[1:]
-    claim = found[0].claims[0]
+    assert [reply.verdict for reply in checks] == of_responses[1:]
+    claim = checks[0].claims[0]
     assert claim.probabilities["SUPPORTS"] == pytest.approx(
         first["scores"]["claim_supports"], abs=1e-5
     )
     assert claim.decisive.sentence == first["fields"]["decisive"]
-    assert found[1].claims[0].decisive is None
-    assert all(map(math.isnan, found[1].claims[0].probabilities.values()))
+    assert checks[1].claims[0].decisive is None
+    assert all(map(math.isnan, checks[1].claims[0].probabilities.values()))
     assert faith_jax.FactChecker is FactChecker
 
 
 def test_a_single_claim(command, nli, base):
-    given = (f"--model={nli}", f"--knowledge-base={base}", "--claim=It is made of leaves.")
-    out = command.succeeds("check", *given, "--history=What is tea?")
+    options = (f"--model={nli}", f"--knowledge-base={base}", "--claim=It is made of leaves.")
+    out = command.succeeds("check", *options, "--history=What is tea?")
     verdict, first, *_ = out.splitlines()
     assert verdict.partition(":")[0] in {*DialFactLabel, "NOT VERIFIABLE"}
     assert "It is made of leaves. (supports 0." in verdict
     assert first == "  [decides] Tea: It is made of leaves."
     # A response of several sentences has a verdict.
-    _, out, _ = command("check", *given[:2], "--claim=It is made of leaves. Qwxyz.")
-    first, *others, last = out.splitlines()
+    _, out, _ = command("check", *options[:2], "--claim=It is made of leaves. Qwxyz.")
+    first, *middle, last = out.splitlines()
     reason = "(at most 0% of its words are in one sentence)"
-    assert f"NOT VERIFIABLE: Qwxyz. {reason}" in others
+    assert f"NOT VERIFIABLE: Qwxyz. {reason}" in middle
     assert last == f"The response: {first.partition(':')[0]}"
 
 
 def test_responses_in_other_formats_and_columns(command, nli, base, tmp_path):
     path, output = tmp_path / "answers.csv", tmp_path / "checked.parquet"
     path.write_text("number,question,said\n7,Tea?,Tea is a hot drink.\n8,\n9,,The lake freezes.\n")
-    given = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
+    arguments = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
     columns = ("--response-column=said", "--id-column=number")
-    status, _, err = command(*given, *columns)
+    status, _, err = command(*arguments, *columns)
     assert (status, f"{path}:3" in err, err.count("\n")) == (2, True, 1)
-    out = command.succeeds(*given, *columns, f"--output={output}", "--skip-bad-rows")
+    out = command.succeeds(*arguments, *columns, f"--output={output}", "--skip-bad-rows")
     assert "1 bad row skipped:" in out
     rows = list(read_scored_rows(output))
     assert [(row["id"], row["corpus"], row["history"]) for row in rows] == [
         ("7#0", "answers", ["Tea?"]),
         ("9#0", "answers", []),
     ]
-    status, _, err = command(*given, "--response-column=sad")
+    status, _, err = command(*arguments, "--response-column=sad")
     assert (status, "column 'sad' is missing. Did you mean 'said'?" in err) == (2, True)
 
 
 def test_a_table_names_what_decides(command, nli, base, responses, tmp_path):
-    given = ("check", f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
-    assert command(*given, f"--output={tmp_path / 'checked.parquet'}")[0] == 0
-    assert command(*given, f"--output={tmp_path / 'checked.jsonl'}")[0] == 0
-    one, other = (
+    options = ("check", f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
+    assert command(*options, f"--output={tmp_path / 'checked.parquet'}")[0] == 0
+    assert command(*options, f"--output={tmp_path / 'checked.jsonl'}")[0] == 0
+    parquet, jsonl = (
         list(read_scored_rows(tmp_path / f"checked.{form}")) for form in ("parquet", "jsonl")
     )
-    assert [row["fields"] for row in one] == [row["fields"] for row in other]
-    told = tmp_path / "told.json"
-    out = command.succeeds("evaluate", str(tmp_path / "checked.parquet"), f"--json={told}")
+    assert [row["fields"] for row in parquet] == [row["fields"] for row in jsonl]
+    json_path = tmp_path / "told.json"
+    out = command.succeeds("evaluate", str(tmp_path / "checked.parquet"), f"--json={json_path}")
     assert "Checked claims" in out
-    verdicts = [row["fields"]["verdict"] for row in one]
-    counts = {row["verdict"]: row["claims"] for row in json.loads(told.read_text())["verdicts"]}
+    verdicts = [row["fields"]["verdict"] for row in parquet]
+    counts = {
+        row["verdict"]: row["claims"] for row in json.loads(json_path.read_text())["verdicts"]
+    }
     assert counts == {name: verdicts.count(name) for name in VERDICTS}
 
 
 def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
-    path, output, told = (tmp_path / name for name in ("r.jsonl", "c.jsonl", "told.json"))
-    given = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
+    path, output, json_path = (tmp_path / name for name in ("r.jsonl", "c.jsonl", "told.json"))
+    arguments = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
     rows = [
         {"response": "Tea is a hot drink. I like it!", "verdict": ["supports", "NOT_VERIFIABLE"]},
         {"response": "Qwxyz.", "verdict": "not verifiable", "topic": "a"},
@@ -176,41 +182,41 @@ def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
         {"response": "The lake freezes.", "verdict": None, "topic": "a"},
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
-    out = command.succeeds(*given, "--label-column=verdict", f"--output={output}")
-    made = rows_of(output)
-    assert made[0]["fields"]["input_verdict"] == ["supports", "NOT_VERIFIABLE"]
-    gold = [[it["fields"].get(name) for it in made] for name in (GOLD, GOLD_RESPONSE)]
+    out = command.succeeds(*arguments, "--label-column=verdict", f"--output={output}")
+    checked = rows_of(output)
+    assert checked[0]["fields"]["input_verdict"] == ["supports", "NOT_VERIFIABLE"]
+    gold = [[item["fields"].get(name) for item in checked] for name in (GOLD, GOLD_RESPONSE)]
     of_all = ["SUPPORTS", "SUPPORTS", "NOT VERIFIABLE", "NOT ENOUGH INFO", None]
     assert gold == [["SUPPORTS", "NOT VERIFIABLE", None, None, None], of_all]
-    said = [made[place]["fields"]["response_verdict"] for place in (0, 2, 3)]
-    hits = [it.replace("VERIFIABLE", "ENOUGH INFO") == right.replace("VERIFIABLE", "ENOUGH INFO")
-            for it, right in zip(said, of_all[1:], strict=False)]  # fmt: skip
-    again = command("evaluate", str(output), f"--json={told}")[1]
+    verdicts = [checked[place]["fields"]["response_verdict"] for place in (0, 2, 3)]
+    hits = [item.replace("VERIFIABLE", "ENOUGH INFO") == right.replace("VERIFIABLE", "ENOUGH INFO")
+            for item, right in zip(verdicts, of_all[1:], strict=False)]  # fmt: skip
+    again = command("evaluate", str(output), f"--json={json_path}")[1]
     assert again.strip().endswith(out.partition("\n\n")[2].strip())
-    found = {
+    figures = {
         (row["of"], row["figure"]): row
-        for row in json.loads(told.read_text())["verdicts_against_labels"]
+        for row in json.loads(json_path.read_text())["verdicts_against_labels"]
     }
-    assert found["responses", "accuracy"]["value"] == pytest.approx(100 * sum(hits) / 3)
-    assert found["responses", "accuracy"]["number"] == 3
-    assert found["claims", "accuracy"]["number"] == 2
-    assert found["responses", "F1 not verifiable"]["value"] == 100
+    assert figures["responses", "accuracy"]["value"] == pytest.approx(100 * sum(hits) / 3)
+    assert figures["responses", "accuracy"]["number"] == 3
+    assert figures["claims", "accuracy"]["number"] == 2
+    assert figures["responses", "F1 not verifiable"]["value"] == 100
     assert "'topic'" in command("evaluate", str(output), "--cluster-field=topic")[2]
     assert "no row has 'verdicts'. Did you mean 'verdict'?" in command(
-        *given, "--label-column=verdicts"
+        *arguments, "--label-column=verdicts"
     )[2]  # fmt: skip
     for label, message in (
         ("maybe", "r.jsonl, row 1: field 'response_label': expected one of SUPPORTS, REFUTES, NOT"),
         (["SUPPORTS"], "expected a text, or one for each of the 2 sentences of the response"),
     ):
         path.write_text(json.dumps({"response": "Tea. Lake.", "response_label": label}))
-        assert message in command(*given)[2]
+        assert message in command(*arguments)[2]
     path.write_text(json.dumps({"response": "Tea. Lake.", "hallucination": "yes"}))
-    given += ("--label-column=hallucination",)
-    assert "by its name, 1 or yes means an error; say" in command(*given)[2]
+    arguments += ("--label-column=hallucination",)
+    assert "by its name, 1 or yes means an error; say" in command(*arguments)[2]
     turned = "--label-values=yes=UNSUPPORTED,no=SUPPORTS"
     output = tmp_path / "turned.jsonl"
-    command.succeeds(*given, turned, f"--output={output}")
+    command.succeeds(*arguments, turned, f"--output={output}")
     assert rows_of(output)[0]["fields"][GOLD_RESPONSE] == "UNSUPPORTED"
 
 
@@ -220,24 +226,24 @@ def test_other_labels_and_the_turns_of_a_chat(command, nli, base, tmp_path):
     labels = ["entailment", "ok", "Nay", "neutral", 2.0, 1.0]
     rows = [{"response": "Tea is hot.", "history": chat, "truth": label} for label in labels]
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
-    given = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
-    given += ("--label-column=truth", f"--output={output}")
-    assert "say what others mean with --label-values=LABEL=VERDICT" in command(*given)[2]
+    arguments = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
+    arguments += ("--label-column=truth", f"--output={output}")
+    assert "say what others mean with --label-values=LABEL=VERDICT" in command(*arguments)[2]
     for values in ("nay=false", "=REFUTES", "ok"):
         assert "--label-values: expected LABEL=VERDICT" in command(
-            *given, f"--label-values={values}"
+            *arguments, f"--label-values={values}"
         )[2]  # fmt: skip
-    command.succeeds(*given, "--label-values=ok=supports, nay = Refutes, 2=refutes")
-    made = rows_of(output)
+    command.succeeds(*arguments, "--label-values=ok=supports, nay = Refutes, 2=refutes")
+    checked = rows_of(output)
     expected = ["SUPPORTS", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO", "REFUTES", "SUPPORTS"]
-    assert [row["fields"][GOLD_RESPONSE] for row in made] == expected
-    assert made[0]["history"] == ["Is tea hot?", "Yes."]
+    assert [row["fields"][GOLD_RESPONSE] for row in checked] == expected
+    assert checked[0]["history"] == ["Is tea hot?", "Yes."]
 
 
 def test_claims_without_evidence_are_no_rows_to_score(command, nli, base, responses, tmp_path):
     output = tmp_path / "checked.jsonl"
-    given = (f"--model={nli}", f"--knowledge-base={base}", f"--output={output}")
-    assert command("check", f"--input={responses}", *given)[0] == 0
+    options = (f"--model={nli}", f"--knowledge-base={base}", f"--output={output}")
+    assert command("check", f"--input={responses}", *options)[0] == 0
     score = ("score", f"--input={output}", "--scorers=coverage", f"--output={tmp_path / 's.jsonl'}")
     _, _, err = command(*score)
     assert "checked.jsonl:3: field 'grounding': expected a text" in err
@@ -264,7 +270,7 @@ def test_few_sizes_are_compiled_however_often_a_run_stops(
     path, outputs = tmp_path / "rows.jsonl", [tmp_path / "whole.jsonl", tmp_path / "stopped.jsonl"]
     path.write_text("\n".join(map(json.dumps, rows)))
     model = shutil.copytree(nli, tmp_path / "model")  # an engine that no other test has used
-    given = (f"--input={path}", f"--model={model}", f"--knowledge-base={base}", "--batch-size=7")
+    options = (f"--input={path}", f"--model={model}", f"--knowledge-base={base}", "--batch-size=7")
     verdicts, compiled, stops = ClaimVerifier.verdicts, [], []
 
     def stopping(self, rows):
@@ -283,9 +289,9 @@ def test_few_sizes_are_compiled_however_often_a_run_stops(
 
     monkeypatch.setattr(ClaimVerifier, "verdicts", stopping)
     monkeypatch.setattr(ClaimVerifier, "choose_shapes", remembers)
-    assert command("check", *given, f"--output={outputs[0]}")[0] == 0
+    assert command("check", *options, f"--output={outputs[0]}")[0] == 0
     for stops[:] in ([2], []):
-        assert command("check", *given, f"--output={outputs[1]}")[0] == (130 if stops else 0)
+        assert command("check", *options, f"--output={outputs[1]}")[0] == (130 if stops else 0)
     whole, resumed = (output.read_text() for output in outputs)
     assert resumed.replace("stopped", "whole") == whole
     assert 1 <= max(compiled) <= MOST_SHAPES
@@ -295,13 +301,13 @@ def test_few_sizes_are_compiled_however_often_a_run_stops(
 
 def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, responses, tmp_path):
     output = tmp_path / "checked.jsonl"
-    given = ("check", f"--input={responses}", f"--knowledge-base={base}", f"--output={output}")
-    assert command(*given, "--model=nowhere")[0] == 2
+    arguments = ("check", f"--input={responses}", f"--knowledge-base={base}", f"--output={output}")
+    assert command(*arguments, "--model=nowhere")[0] == 2
     output.write_text("")
-    status, _, err = command(*given, f"--model={nli}")
+    status, _, err = command(*arguments, f"--model={nli}")
     assert (status, "--output: " in err, "exists already" in err) == (2, True, True)
     page = output.rename(tmp_path / "page.html")
-    status, _, err = command(*given, f"--model={nli}", f"--html={page}")
+    status, _, err = command(*arguments, f"--model={nli}", f"--html={page}")
     assert (status, f"--html: {page} exists already" in err) == (2, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == [page.name, responses.name]
 
@@ -309,20 +315,20 @@ def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, res
 def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path, caplog):
     path, out, page = (tmp_path / name for name in ("r.jsonl", "o.jsonl", "o.html"))
     path.write_text('{"id": "a", "response": " "}\n{"id": "b", "response": "N/A"}\n')
-    told = command.succeeds(
+    output = command.succeeds(
         "check", f"--input={path}", f"--output={out}", f"--model={nli}",
         f"--knowledge-base={base}", f"--html={page}",
     )  # fmt: skip
-    assert "1 response without a sentence, and so without claims" in told
+    assert "1 response without a sentence, and so without claims" in output
     assert "response: 'N/A' is scored as the text of an answer" in caplog.text
     assert "1 response without a sentence, and so without claims" in page.read_text()
     assert len(out.read_text().splitlines()) == 1
     # The page is made of an output that is there.
     before = page.read_text()
     page.unlink()
-    given = (f"--model={nli}", f"--knowledge-base={base}", f"--html={page}")
-    status, again, err = command("check", f"--input={path}", f"--output={out}", *given)
-    assert (status, again) == (0, told), err
+    options = (f"--model={nli}", f"--knowledge-base={base}", f"--html={page}")
+    status, again, err = command("check", f"--input={path}", f"--output={out}", *options)
+    assert (status, again) == (0, output), err
     start = before.index("<table")
     assert before[start:] == page.read_text()[page.read_text().index("<table") :]
     assert f"Claims: {out}" in page.read_text()
@@ -332,20 +338,20 @@ def test_a_run_that_is_killed_behind_its_output_is_ended(
     command, nli, base, responses, tmp_path, monkeypatch
 ):
     output, page = tmp_path / "o.jsonl", tmp_path / "o.html"
-    given = ("check", f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
-    given += (f"--output={output}", f"--html={page}")
+    arguments = ("check", f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
+    arguments += (f"--output={output}", f"--html={page}")
 
     def killed(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(check, "claims_page", killed)
-        assert command(*given)[0] == 130
+        assert command(*arguments)[0] == 130
     before = output.read_bytes()
-    assert command(*given)[0] == 0
+    assert command(*arguments)[0] == 0
     assert output.read_bytes() == before
     assert {p.name for p in tmp_path.iterdir()} == {responses.name, output.name, page.name}
-    assert f"--output: {output} exists already" in command(*given)[2]
+    assert f"--output: {output} exists already" in command(*arguments)[2]
 
 
 @pytest.mark.parametrize(
@@ -399,7 +405,7 @@ def test_sentences_about_another_subject_do_not_count(nli, tmp_path):
     checker = FactChecker(tmp_path / "base", nli)
 
     def found(claim, history=()):
-        return [it.sentence for it in checker(claim, history).claims[0].evidence]
+        return [entry.sentence for entry in checker(claim, history).claims[0].evidence]
 
     of_guitars = "The guitar has six strings."
     with_cello = "Six strings are plucked, unlike those of a cello."
@@ -415,7 +421,7 @@ def test_the_context_finds_what_a_pronoun_means(nli, base):
     finding = FindingOptions(retrievers=("bm25",), sentences=1)
     checker = FactChecker(base, nli, finding=finding)
     (with_context,) = checker("It is very cold.", ["Does the lake freeze in winter?"]).claims
-    assert [it.title for it in with_context.evidence] == ["Lake"]
+    assert [entry.title for entry in with_context.evidence] == ["Lake"]
     (without,) = checker("It is very cold.").claims
     assert without.evidence == []
 
@@ -424,9 +430,9 @@ def test_mini_nli_and_the_encyclopedia_need_nothing(command, new_user_cache, cap
     claim = "The accordion has bellows and keys. I have played it for ten years."
     out = command.succeeds("check", f"--claim={claim}", "--history=What instrument is that?")
     page = (REPOSITORY / "docs" / "checking.md").read_text("utf-8")
-    shown = page.partition("```text\n")[2].partition("  …")[0]
-    assert shown.startswith("SUPPORTS: The accordion")
-    assert out.startswith(shown)
+    sample = page.partition("```text\n")[2].partition("  …")[0]
+    assert sample.startswith("SUPPORTS: The accordion")
+    assert out.startswith(sample)
     assert "mini_nli is a small model to try things out" in caplog.text
     (kept,) = (new_user_cache / "encyclopedia").iterdir()
     assert len(KnowledgeBase.open(kept)) == 188
@@ -455,23 +461,23 @@ def test_wrong_options(command, tmp_path, monkeypatch, arguments, message):
 
 
 def test_labels_of_two_kinds(command, nli, tmp_path):
-    path, output, told = (tmp_path / name for name in ("r.csv", "c.jsonl", "told.json"))
+    path, output, json_path = (tmp_path / name for name in ("r.csv", "c.jsonl", "told.json"))
     lines = ["context,response,label"]
     # "Qwxyz." has no known word and is not verifiable; other verdicts are the random model's.
     lines += ["Tea is a hot drink.,Qwxyz.,0", "Tea is a hot drink.,Qwxyz.,true"]
     lines += ["Tea is a hot drink.,Tea is a hot drink.,Faithful", "Tea is hot.,Qwxyz.,"]
     path.write_text("\n".join(lines))
-    given = ("check", f"--input={path}", f"--model={nli}", "--grounding-column=context")
-    out = command.succeeds(*given, f"--output={output}")
-    made = rows_of(output)
-    gold = [row["fields"].get(GOLD_RESPONSE) for row in made]
+    arguments = ("check", f"--input={path}", f"--model={nli}", "--grounding-column=context")
+    out = command.succeeds(*arguments, f"--output={output}")
+    checked = rows_of(output)
+    gold = [row["fields"].get(GOLD_RESPONSE) for row in checked]
     assert gold == ["UNSUPPORTED", "SUPPORTS", "SUPPORTS", None]
-    command("evaluate", str(output), f"--json={told}")
+    command("evaluate", str(output), f"--json={json_path}")
     (accuracy,) = (
-        row for row in json.loads(told.read_text())["verdicts_against_labels"]
+        row for row in json.loads(json_path.read_text())["verdicts_against_labels"]
         if row["figure"] == "accuracy"
     )  # fmt: skip
-    hits = 1 + (made[2]["fields"]["response_verdict"] == "SUPPORTS")
+    hits = 1 + (checked[2]["fields"]["response_verdict"] == "SUPPORTS")
     assert (accuracy["number"], accuracy["value"]) == (3, pytest.approx(100 * hits / 3))
     assert "F1 UNSUPPORTED" in out
 
@@ -479,8 +485,8 @@ def test_labels_of_two_kinds(command, nli, tmp_path):
 def test_claims_are_checked_by_the_grounding_of_their_response(command, tmp_path):
     answers = REPOSITORY / "docs" / "first_steps" / "answers.csv"
     output, page = tmp_path / "checked.jsonl", tmp_path / "checked.html"
-    given = ("check", f"--input={answers}", "--grounding-column=context")
-    command.succeeds(*given, f"--output={output}", f"--html={page}")
+    arguments = ("check", f"--input={answers}", "--grounding-column=context")
+    command.succeeds(*arguments, f"--output={output}", f"--html={page}")
     rows = list(read_scored_rows(output))
     verdicts = {row["id"]: row["fields"]["verdict"] for row in rows}
     # What mini_nli gets right: three of the answers that are supported, and one that is invented.
@@ -499,25 +505,25 @@ def test_claims_are_checked_by_the_grounding_of_their_response(command, tmp_path
     assert "Grounding: context of each response" in text
     assert "<li>: " not in text
     assert "column 'contxt' is missing. Did you mean 'context'?" in command.refuses(
-        *given[:2], "--grounding-column=contxt"
+        *arguments[:2], "--grounding-column=contxt"
     )
 
 
 def test_groundings_in_python(nli, base):
     checker = FactChecker(None, nli)
     tea, lake = Grounding(("Tea is a hot drink. It is made of leaves.",)), Grounding(("Ice.",))
-    said = "Tea is made of leaves. I like it."
-    tea_response, lake_response = checker.check_all([said, said], groundings=[tea, lake])
+    response = "Tea is made of leaves. I like it."
+    tea_response, lake_response = checker.check_all([response, response], groundings=[tea, lake])
     assert [len(claim.evidence) for claim in tea_response.claims] == [3, 0]
     assert [claim.evidence for claim in lake_response.claims] == [[], []]
     assert lake_response.verdict == "NOT VERIFIABLE"
     assert tea_response.claims[0].decisive in tea_response.claims[0].evidence
     with pytest.raises(ConfigError, match="groundings: expected 1, one for each response, got 2"):
-        checker.check_all([said], groundings=[tea, lake])
+        checker.check_all([response], groundings=[tea, lake])
     with pytest.raises(ConfigError, match="groundings: give them without a knowledge base"):
-        checker.check_all([said])
+        checker.check_all([response])
     with pytest.raises(ConfigError, match="groundings: give them without a knowledge base"):
-        FactChecker(base, nli).check_all([said], groundings=[tea])
+        FactChecker(base, nli).check_all([response], groundings=[tea])
 
 
 def test_a_t5_that_was_trained_for_another_form(nli, base, t5, tmp_path, caplog):
@@ -543,9 +549,9 @@ def test_a_t5_that_was_trained_for_another_form(nli, base, t5, tmp_path, caplog)
 
 
 def test_a_stopped_run_resumes(command, nli, base, responses, tmp_path, monkeypatch):
-    given = (f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
-    given += ("--batch-size=1",)
-    assert command("check", *given, f"--output={tmp_path / 'whole.jsonl'}")[0] == 0
+    options = (f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
+    options += ("--batch-size=1",)
+    assert command("check", *options, f"--output={tmp_path / 'whole.jsonl'}")[0] == 0
     output, verdicts, seen = tmp_path / "checked.jsonl", ClaimVerifier.verdicts, []
 
     def stops(self, rows):
@@ -555,11 +561,11 @@ def test_a_stopped_run_resumes(command, nli, base, responses, tmp_path, monkeypa
         return verdicts(self, rows)
 
     monkeypatch.setattr(ClaimVerifier, "verdicts", stops)
-    assert command("check", *given, f"--output={output}")[0] == 130
+    assert command("check", *options, f"--output={output}")[0] == 130
     assert not output.exists()
-    status, _, err = command("check", *given, f"--output={output}", "--documents=3")
+    status, _, err = command("check", *options, f"--output={output}", "--documents=3")
     assert (status, "another value of documents (10, not 3)" in err) == (2, True)
-    assert command("check", *given, f"--output={output}")[0] == 0
+    assert command("check", *options, f"--output={output}")[0] == 0
     assert seen == [2, 1, 1, 1]  # the first response is not checked again
     assert output.read_text() == (tmp_path / "whole.jsonl").read_text().replace("whole", "checked")
 
@@ -570,7 +576,7 @@ def test_a_response_of_nothing_claims_nothing(nli, base):
 
 def test_sentences_with_few_words_of_a_claim_do_not_decide(nli, base):
     claim = "Tea, lakes, snow, ice, frost, wind and rain are what children skate on."
-    (found,) = FactChecker(base, nli, verifiable=0.15).check_all([claim])[0].claims
-    shares = [lexical_overlap(claim, [it.sentence]) for it in found.evidence]
+    (claim_check,) = FactChecker(base, nli, verifiable=0.15).check_all([claim])[0].claims
+    shares = [lexical_overlap(claim, [entry.sentence]) for entry in claim_check.evidence]
     assert min(shares) < 0.15 <= max(shares)
-    assert lexical_overlap(claim, [found.decisive.sentence]) >= 0.15
+    assert lexical_overlap(claim, [claim_check.decisive.sentence]) >= 0.15

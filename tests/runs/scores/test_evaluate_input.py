@@ -26,9 +26,9 @@ def test_scores_of_ones_own_model_need_little(capsys, tmp_path):
         {"id": number, "label": label, "scores": {"mine": score}}
         for number, (score, label) in enumerate(zip(SCORES, LABELS, strict=True))
     ]
-    own = write_rows(tmp_path / "own.jsonl", rows)
+    own_path = write_rows(tmp_path / "own.jsonl", rows)
     expected = ["mine", "88.9"]
-    status, lines, _ = evaluate(capsys, own)
+    status, lines, _ = evaluate(capsys, own_path)
     assert (status, lines[1].split()[1], lines[3].split()[:2]) == (0, "own", expected)
     for row in rows:
         row["label"] = float(row["label"])  # as pandas has labels where some are missing
@@ -36,10 +36,10 @@ def test_scores_of_ones_own_model_need_little(capsys, tmp_path):
     status, lines, _ = evaluate(capsys, tmp_path / "own.parquet")
     assert (status, lines[3].split()[:2]) == (0, expected)
     ours = write(tmp_path / "ours.jsonl", SCORES, LABELS, corpus="own")
-    status, lines, _ = evaluate(capsys, own, ours)
+    status, lines, _ = evaluate(capsys, own_path, ours)
     assert (status, [line.split()[0] for line in lines[3:5]]) == (0, ["mine", "s"])
-    assert main(["report", str(own), f"--output={tmp_path / 'r.html'}"]) == 0
-    status, _, error = evaluate(capsys, own, "--protocol=pronouns")
+    assert main(["report", str(own_path), f"--output={tmp_path / 'r.html'}"]) == 0
+    status, _, error = evaluate(capsys, own_path, "--protocol=pronouns")
     assert status == 2
     assert "own: rows without generated_text, in which pronouns are counted" in error
 
@@ -70,8 +70,8 @@ def test_files_of_other_texts_are_not_joined(capsys, tmp_path):
     assert "have different responses of 'answers', row '1'; if they are of different" in error
     assert "give each a corpus of its own (score --corpus=NAME" in error
     text = (tmp_path / "b.jsonl").read_text()
-    other = text.replace('"b ', '"a ').replace("Tea.", "Milk.")
-    (tmp_path / "b.jsonl").write_text(other)
+    changed = text.replace('"b ', '"a ').replace("Tea.", "Milk.")
+    (tmp_path / "b.jsonl").write_text(changed)
     error = evaluate(capsys, tmp_path / "a.jsonl", tmp_path / "b.jsonl")[2]
     assert "have different groundings of 'answers', row '1'" in error
 
@@ -93,23 +93,21 @@ def test_a_scorer_that_is_undefined_everywhere_is_named(capsys, tmp_path):
 
 def test_pictures_are_of_the_rows_of_the_table(capsys, tmp_path, monkeypatch):
     """The best row of s is not in the table, since t is undefined there."""
-    one = write(tmp_path / "one.jsonl", SCORES, LABELS, scorer="s")
-    two = write(tmp_path / "two.jsonl", [None, *SCORES[1:]], LABELS, scorer="t")
+    first = write(tmp_path / "one.jsonl", SCORES, LABELS, scorer="s")
+    second = write(tmp_path / "two.jsonl", [None, *SCORES[1:]], LABELS, scorer="t")
     drawn = []
     for name in ("save_histograms", "save_roc_curves"):
         monkeypatch.setattr(
             evaluate_scores.figures, name, lambda corpora, _: drawn.append(corpora) or []
         )
     pictures = [f"--{name}={tmp_path}/{name}.png" for name in ("histograms", "roc-curves")]
-    assert evaluate(capsys, one, two, *pictures)[0] == 0
+    assert evaluate(capsys, first, second, *pictures)[0] == 0
     for corpora in drawn:
         np.testing.assert_array_equal(corpora["c"].scores["s"], SCORES[1:])
     assert len(drawn) == 2
     page = report.report_page
-    monkeypatch.setattr(
-        report, "report_page", lambda *given: drawn.append(given[1]) or page(*given)
-    )
-    assert main(["report", str(one), str(two), f"--output={tmp_path}/r.html"]) == 0
+    monkeypatch.setattr(report, "report_page", lambda *args: drawn.append(args[1]) or page(*args))
+    assert main(["report", str(first), str(second), f"--output={tmp_path}/r.html"]) == 0
     np.testing.assert_array_equal(drawn[2]["c"].scores["s"], SCORES[1:])
 
 
@@ -223,9 +221,9 @@ def test_columns_of_a_table_know_the_ranges_of_their_scorers(capsys, tmp_path):
     (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     columns = {"F1, %": {"scorer": "token_f1", "high": 0.01, "digits": 1}}
     (tmp_path / "t.json").write_text(json.dumps({"columns": columns}))
-    given = tmp_path / "s.jsonl", "--protocol=systems", "--scorers=token_f1"
-    _, plain, _ = evaluate(capsys, *given)
-    _, described, _ = evaluate(capsys, *given, f"--table={tmp_path / 't.json'}")
+    arguments = tmp_path / "s.jsonl", "--protocol=systems", "--scorers=token_f1"
+    _, plain, _ = evaluate(capsys, *arguments)
+    _, described, _ = evaluate(capsys, *arguments, f"--table={tmp_path / 't.json'}")
     mean = next(line for line in plain if line.startswith("c ")).split()[2:4]
     assert mean == ["0.060", "(0.006\u20130.404)"]
     assert next(line for line in described if line.startswith("c ")).split()[2:] == [

@@ -41,13 +41,13 @@ SCORES, LABELS = [0.9, 0.8, 0.3, 0.7, 0.2, 0.1], [1, 1, 1, 0, 0, 0]
 
 
 def test_two_scorers_in_two_files_and_all_outputs(capsys, tmp_path):
-    one = write(tmp_path / "one.jsonl", SCORES, LABELS)
-    two = write(tmp_path / "two.jsonl", SCORES[::-1], LABELS, scorer="t")
+    of_s = write(tmp_path / "one.jsonl", SCORES, LABELS)
+    of_t = write(tmp_path / "two.jsonl", SCORES[::-1], LABELS, scorer="t")
     names = ("json", "markdown", "latex", "csv", "histograms", "roc-curves")
     outputs = {name: tmp_path / f"out.{name}" for name in names[:4]}
     outputs |= {name: tmp_path / f"{name}.png" for name in names[4:]}
     status, lines, _ = evaluate(
-        capsys, one, two, "--baseline=t", *(f"--{name}={path}" for name, path in outputs.items())
+        capsys, of_s, of_t, "--baseline=t", *(f"--{name}={path}" for name, path in outputs.items())
     )
     assert status == 0
     assert lines[3].split()[:2] == ["s", "88.9"]
@@ -94,9 +94,9 @@ def test_the_protocol_of_begin(capsys, tmp_path):
     message = evaluate(capsys, *arguments)[2]
     assert "needs the scored development part" in message
     assert "--development=split" in message
-    other = tmp_path / "other.jsonl"
-    other.write_text(pathlib.Path(development).read_text().replace('"s":', '"t":'))
-    message = evaluate(capsys, *arguments, f"--development={other}")[2]
+    other_path = tmp_path / "other.jsonl"
+    other_path.write_text(pathlib.Path(development).read_text().replace('"s":', '"t":'))
+    message = evaluate(capsys, *arguments, f"--development={other_path}")[2]
     assert "development part has scores of t, the test part of s" in message
 
 
@@ -159,9 +159,9 @@ def test_a_random_half_does_not_divide_documents(capsys, tmp_path):
 
 
 def test_a_corpus_of_one_class_and_undefined_scores(capsys, tmp_path):
-    one = write(tmp_path / "one.jsonl", [0.1, 0.2], [1, 1], corpus="single")
-    two = write(tmp_path / "two.jsonl", [*SCORES[:5], None], LABELS)
-    status, lines, _ = evaluate(capsys, one, two, f"--json={tmp_path / 'f.json'}")
+    first = write(tmp_path / "one.jsonl", [0.1, 0.2], [1, 1], corpus="single")
+    second = write(tmp_path / "two.jsonl", [*SCORES[:5], None], LABELS)
+    status, lines, _ = evaluate(capsys, first, second, f"--json={tmp_path / 'f.json'}")
     assert status == 0
     assert "one class" in lines[3]
     figures = json.loads((tmp_path / "f.json").read_text())
@@ -221,20 +221,20 @@ def test_the_protocol_of_npov(capsys, tmp_path, offline_data_dir):
     names = "npov_rouge1_hallucination,npov_rouge1_coverage"
     data = ["--tfds=npov_errors/sample", "--split=test", "--label-column=has_hallucination"]
     data += ["--labels-are-errors"]
-    found = {}
+    areas = {}
     for name in ("npov.jsonl", "npov.parquet", "npov"):
         scores, figures = tmp_path / name, tmp_path / f"{name}.json"
         assert main(["score", f"--scorers={names}", *data, f"--output={scores}"]) == 0
         capsys.readouterr()
         status, lines, _ = evaluate(capsys, scores, "--protocol=npov", f"--json={figures}")
         assert status == 0
-        found[name] = json.loads(figures.read_text())
+        areas[name] = json.loads(figures.read_text())
     assert [line.split()[:2] for line in lines[3:5]] == [
         ["hallucination", "npov_rouge1_hallucination"],
         ["coverage", "npov_rouge1_coverage"],
     ]
-    assert found["npov.jsonl"] == found["npov.parquet"] == found["npov"]
-    assert found["npov"]["coverage"]["npov_rouge1_coverage"]["npov_errors/sample"]["auc"] > 0.9
+    assert areas["npov.jsonl"] == areas["npov.parquet"] == areas["npov"]
+    assert areas["npov"]["coverage"]["npov_rouge1_coverage"]["npov_errors/sample"]["auc"] > 0.9
     scores, page = tmp_path / "npov", tmp_path / "r.html"
     assert main(["report", str(scores), f"--output={page}"]) == 0
     assert "npov_errors/sample" in page.read_text()
@@ -244,8 +244,8 @@ def test_the_protocol_of_npov(capsys, tmp_path, offline_data_dir):
     assert lines[3].split()[:2] == ["coverage", "npov_rouge1_coverage"]
     assert lines[4] == "Intervals: 95% percentile bootstrap over rows, 1,000 resamples."
     assert lines[5].startswith("Hallucinations: left out for npov_errors/sample, whose rows do not")
-    chosen = "--scorers=npov_rouge1_hallucination"
-    status, _, error = evaluate(capsys, scores, "--protocol=npov_words", chosen)
+    scorer_option = "--scorers=npov_rouge1_hallucination"
+    status, _, error = evaluate(capsys, scores, "--protocol=npov_words", scorer_option)
     assert (status, "do not say which words are hallucinated" in error) == (2, True)
 
 
@@ -284,9 +284,9 @@ def test_scored_claims_are_predictions(capsys, tmp_path, offline_data_dir):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     arguments = (path, "--protocol=dialfact", "--dataset=dialfact/sample", f"--json={table}")
     assert evaluate(capsys, *arguments)[0] == 0
-    found = json.loads(table.read_text())["rows"][0]
+    entry = json.loads(table.read_text())["rows"][0]
     # Those without evidence are personal, which count as NOT ENOUGH INFO.
-    assert (found["number"], found["3-way Acc"], found["3-way F1"]) == (104, 100, 100)
+    assert (entry["number"], entry["3-way Acc"], entry["3-way F1"]) == (104, 100, 100)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows[1:]))
     assert "1 of 104 claims have no prediction, '3___1--0'" in evaluate(capsys, *arguments)[2]
     del rows[0]["scores"]["claim_refutes"]
@@ -298,17 +298,17 @@ def test_scored_claims_are_predictions(capsys, tmp_path, offline_data_dir):
 
 def test_an_ensemble_is_a_further_scorer(capsys, tmp_path):
     e_minus_c = [2 * score - 1 for score in SCORES[::-1]]
-    one = write(tmp_path / "one.jsonl", SCORES, LABELS, scorer="token_f1")
-    two = write(tmp_path / "two.jsonl", e_minus_c, LABELS, scorer="nli_e_minus_c")
-    own = write(tmp_path / "own.jsonl", [8 * score for score in SCORES], LABELS, scorer="mine")
+    first = write(tmp_path / "one.jsonl", SCORES, LABELS, scorer="token_f1")
+    second = write(tmp_path / "two.jsonl", e_minus_c, LABELS, scorer="nli_e_minus_c")
+    mine = write(tmp_path / "own.jsonl", [8 * score for score in SCORES], LABELS, scorer="mine")
     table = tmp_path / "table.json"
     status, lines, _ = evaluate(
-        capsys, one, two, own, "--ensemble=both=token_f1,nli_e_minus_c", f"--json={table}",
+        capsys, first, second, mine, "--ensemble=both=token_f1,nli_e_minus_c", f"--json={table}",
         "--ensemble=all=token_f1,nli_e_minus_c,mine:0:8", "--scorers=token_f1",
     )  # fmt: skip
     assert status == 0
-    found = json.loads(table.read_text())
-    areas = {name: row["c"]["auc"] for name, row in found["corpora"].items()}
+    content = json.loads(table.read_text())
+    areas = {name: row["c"]["auc"] for name, row in content["corpora"].items()}
     # The two orders are each other's reverse: their mean is 0.5 everywhere.
     assert list(areas) == ["token_f1", "both", "all"]
     assert areas["both"] is None
@@ -328,9 +328,9 @@ def test_an_ensemble_is_a_further_scorer(capsys, tmp_path):
     ],
 )
 def test_ensembles_that_there_cannot_be(capsys, tmp_path, option, message):
-    one = write(tmp_path / "one.jsonl", SCORES, LABELS, scorer="token_f1")
-    two = write(tmp_path / "two.jsonl", SCORES, LABELS, scorer="mine")
-    status, _, error = evaluate(capsys, one, two, f"--ensemble={option}")
+    first = write(tmp_path / "one.jsonl", SCORES, LABELS, scorer="token_f1")
+    second = write(tmp_path / "two.jsonl", SCORES, LABELS, scorer="mine")
+    status, _, error = evaluate(capsys, first, second, f"--ensemble={option}")
     assert status == 2
     assert error.startswith("faith-jax: --ensemble: ")
     assert message in error
@@ -338,7 +338,7 @@ def test_ensembles_that_there_cannot_be(capsys, tmp_path, option, message):
 
 def write_answers(path, answers, scorer="token_f1", first=0):
     """Writes unlabelled rows: {grounding: [(score, response), ...]}."""
-    given = [(g, score, text) for g, those in answers.items() for score, text in those]
+    answer_rows = [(g, score, text) for g, those in answers.items() for score, text in those]
     rows = [
         {
             "id": str(number),
@@ -348,7 +348,7 @@ def write_answers(path, answers, scorer="token_f1", first=0):
             "label": None,
             "scores": {scorer: score, "own": 10 * score},
         }
-        for number, (grounding, score, text) in enumerate(given, first)
+        for number, (grounding, score, text) in enumerate(answer_rows, first)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -365,17 +365,17 @@ def test_answers_without_labels_have_means_shares_and_the_worst_first(capsys, tm
     status, lines, _ = evaluate(capsys, path, "--worst=2", f"--json={tmp_path}/f.json")
     assert status == 0
     assert cells_of(lines[1]) == ["system", "token_f1", "token_f1 < 0.5, %", "own"]
-    found = cells_of(lines[3])
-    assert [cell.split()[0] for cell in found] == ["mine", "0.450", "50.0", "4.500"]
+    cells = cells_of(lines[3])
+    assert [cell.split()[0] for cell in cells] == ["mine", "0.450", "50.0", "4.500"]
     title = lines.index("Lowest token_f1")
     assert [cells_of(line) for line in lines[title + 3 :]] == [
         ["mine", "0", "0.00", "answer 0"],
         ["mine", "10", "0.00", "answer 10"],
     ]
-    told = json.loads((tmp_path / "f.json").read_text())
-    assert told["protocol"] == "systems"
-    assert told["rows"][0]["corpus"] == "rows"
-    assert told["worst"][0] == {
+    content = json.loads((tmp_path / "f.json").read_text())
+    assert content["protocol"] == "systems"
+    assert content["rows"][0]["corpus"] == "rows"
+    assert content["worst"][0] == {
         "system": "mine",
         "id": "0",
         "token_f1": 0,
@@ -455,9 +455,9 @@ def test_two_files_of_the_same_rows_are_compared(capsys, tmp_path):
 
 
 def test_other_rows_are_not_compared(capsys, tmp_path):
-    one = write_answers(tmp_path / "one.jsonl", {f"a {i}": [(0.5, "x")] for i in range(30)})
-    two = write_answers(tmp_path / "two.jsonl", {f"b {i}": [(0.7, "y")] for i in range(30)})
-    status, lines, _ = evaluate(capsys, one, two)
+    first = write_answers(tmp_path / "one.jsonl", {f"a {i}": [(0.5, "x")] for i in range(30)})
+    second = write_answers(tmp_path / "two.jsonl", {f"b {i}": [(0.7, "y")] for i in range(30)})
+    status, lines, _ = evaluate(capsys, first, second)
     assert status == 0
     assert (
         "one, two: have no rows of the same grounding or question in common, and are not compared."
@@ -467,7 +467,7 @@ def test_other_rows_are_not_compared(capsys, tmp_path):
     part = write_answers(
         tmp_path / "part.jsonl", {f"a {i}": [(0.9, "z")] for i in range(5, 25)}, first=5
     )
-    status, lines, _ = evaluate(capsys, one, part)
+    status, lines, _ = evaluate(capsys, first, part)
     assert cells_of(lines[5])[0] == "part \u2212 one"
     assert (
         "Compared on the 20 rows that all systems have with the same grounding or question; the "
@@ -494,10 +494,10 @@ def test_retrievers_are_compared_on_the_questions_that_they_share(capsys, tmp_pa
 def test_pairs_of_other_questions_about_one_document_are_told(capsys, tmp_path):
     """Both frames are numbered, and the second lacks row 3."""
     questions = [f"What of {i}?" for i in range(30)]
-    for name, asked in (("old", questions), ("new", questions[:3] + questions[4:])):
+    for name, texts in (("old", questions), ("new", questions[:3] + questions[4:])):
         rows = [
             {"id": str(i), "grounding": ["A passage."], "history": [question], "scores": {"s": i}}
-            for i, question in enumerate(asked)
+            for i, question in enumerate(texts)
         ]
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     _, lines, _ = evaluate(capsys, tmp_path / "old.jsonl", tmp_path / "new.jsonl")
@@ -506,10 +506,10 @@ def test_pairs_of_other_questions_about_one_document_are_told(capsys, tmp_path):
 
 def test_a_system_has_one_baseline(capsys, tmp_path):
     systems = [write(tmp_path / f"{s}.jsonl", SCORES, [None] * 6, system=[s] * 6) for s in "abcd"]
-    for options, other in ((("--compare=c:a",), "a"), (("--baseline=d",), "d")):
+    for options, baseline in ((("--compare=c:a",), "a"), (("--baseline=d",), "d")):
         status, lines, error = evaluate(capsys, *systems, *options, "--compare=c:b")
         assert (status, lines) == (2, [])
-        assert f"--compare=c:b: c is compared with {other} already" in error
+        assert f"--compare=c:b: c is compared with {baseline} already" in error
     # Each pair has its own baseline, so nothing is corrected across pairs.
     _, lines, _ = evaluate(capsys, *systems, "--compare=b:a", "--compare=d:c")
     verdicts = [line for line in lines if "Verdict" in line]
@@ -536,15 +536,15 @@ def test_labelled_rows_of_two_systems_are_said_to_be_so(capsys, tmp_path):
 
 def test_systems_of_other_scorers(capsys, tmp_path):
     answers = {f"text {i}": [(0.1 * i, "x")] for i in range(8)}
-    one = write_answers(tmp_path / "one.jsonl", answers)
-    two = write_answers(tmp_path / "two.jsonl", answers, scorer="coverage")
-    status, lines, _ = evaluate(capsys, one, two)
+    first = write_answers(tmp_path / "one.jsonl", answers)
+    second = write_answers(tmp_path / "two.jsonl", answers, scorer="coverage")
+    status, lines, _ = evaluate(capsys, first, second)
     assert status == 0
     assert cells_of(lines[1]) == ["system", "own"]
     note = "Left out, because not all systems have their scores: coverage, token_f1."
     assert note in lines
-    two.write_text(two.read_text().replace('"own"', '"mine"'))
-    status, lines, _ = evaluate(capsys, one, two)
+    second.write_text(second.read_text().replace('"own"', '"mine"'))
+    status, lines, _ = evaluate(capsys, first, second)
     assert "one, two: have no scorers in common, and are not compared." in lines
     assert [cells_of(line)[0] for line in lines[3:5]] == ["one", "two"]
 
@@ -560,7 +560,7 @@ def write_systems(folder, scores, **columns):
                 "grounding": ["The library opens at ten."],
                 "history": [f"Question {number // 2}?"],
                 "scores": {"mine": score},
-                "fields": {name: them[number] for name, them in columns.items()},
+                "fields": {name: column[number] for name, column in columns.items()},
             }
             for number, score in enumerate(values)
         ]
@@ -594,15 +594,15 @@ def test_any_field_is_the_unit(capsys, tmp_path, field, groups):
     files = write_systems(tmp_path, scores, topic=topics)
     status, lines, _ = evaluate(capsys, *files, f"--cluster-field={field}", "--worst=0")
     assert status == 0
-    apart = [b - a for a, b in zip(scores["old"], scores["new"], strict=True)]
+    differences = [b - a for a, b in zip(scores["old"], scores["new"], strict=True)]
     size = 24 // groups
-    sums = [sum(apart[start : start + size]) for start in range(0, 24, size)]
+    sums = [sum(differences[start : start + size]) for start in range(0, 24, size)]
     expected = stats.ttest_1samp(np.array(sums) / size, 0)
     low, high = expected.confidence_interval()
     p_value = "p < 0.001" if expected.pvalue < 0.001 else f"p = {expected.pvalue:.3f}"
     mark = "*" if expected.pvalue <= 0.05 else ""
-    shown = f"{np.mean(apart):+.3f}{mark} ({low:+.3f} to {high:+.3f}), {p_value}"
-    assert cells_of(lines[5]) == ["new \u2212 old", shown]
+    text = f"{np.mean(differences):+.3f}{mark} ({low:+.3f} to {high:+.3f}), {p_value}"
+    assert cells_of(lines[5]) == ["new \u2212 old", text]
     few = [line for line in lines if "allows no p-value below 2/2^3 = 0.25" in line]
     assert len(few) == (groups == 3)
 
@@ -649,8 +649,8 @@ def test_accuracy_says_of_which_rows_it_is(capsys, tmp_path):
     file = write(tmp_path / "a.jsonl", scores, [i % 2 for i in range(40)])
     _, lines, _ = evaluate(capsys, file, "--protocol=accuracy")
     assert "s, c: of 40 rows, s undefined in 15." in lines
-    one = write(tmp_path / "one.jsonl", [0.9], [1])
-    _, lines, _ = evaluate(capsys, one, "--protocol=accuracy")
+    path = write(tmp_path / "one.jsonl", [0.9], [1])
+    _, lines, _ = evaluate(capsys, path, "--protocol=accuracy")
     assert cells_of(lines[3]) == ["s", "100.0"]  # of one row there is no interval
     assert any("1 row can say little" in line for line in lines)
 
@@ -678,10 +678,10 @@ def test_the_worst_answers_of_many(capsys, tmp_path):
     lowest = {}
     for i, score in enumerate(scores):
         lowest[i % 25] = min(lowest.get(i % 25, 1), score)
-    expected = sorted(lowest.items(), key=lambda it: it[1])[:3]
-    other = {i % 25: str(i) for i, score in enumerate(scores) if score > lowest[i % 25]}
+    expected = sorted(lowest.items(), key=lambda pair: pair[1])[:3]
+    ties = {i % 25: str(i) for i, score in enumerate(scores) if score > lowest[i % 25]}
     assert [cells_of(line)[2:] for line in lines[-3:]] == [
-        [f"{score:.2f}", f"answer {number} (also {other[number]})"] for number, score in expected
+        [f"{score:.2f}", f"answer {number} (also {ties[number]})"] for number, score in expected
     ]
 
 

@@ -26,9 +26,9 @@ def explain(model, *arguments):
 def test_values_are_the_scorers(model, tmp_path, capsys):
     outputs = [f"--{kind}={tmp_path / 'out'}.{kind}" for kind in ("html", "png", "json")]
     assert explain(model, *TEXTS, f"--response={RESPONSE}", *outputs) == 0
-    shown = capsys.readouterr().out
-    assert "query: Is tea better?" in shown
-    assert shown.count(str(tmp_path)) == 3
+    output = capsys.readouterr().out
+    assert "query: Is tea better?" in output
+    assert output.count(str(tmp_path)) == 3
     row = json.loads((tmp_path / "out.json").read_text())
     example = GroundedExample(
         "x", Grounding(("Tea calms.", "It keeps people awake."), ("pro", "con")),
@@ -40,12 +40,12 @@ def test_values_are_the_scorers(model, tmp_path, capsys):
     }
     for name, score in scores.items():
         assert row["scores"][name] == pytest.approx(score.value, abs=1e-5)
-    for found, score in zip(
+    for attribution, score in zip(
         row["attributions"], scores["salience_hallucination"].words, strict=True
     ):
-        assert (found["word"], found["start"]) == (score.word, score.start)
-        assert found["value"] == pytest.approx(score.score, abs=1e-5)
-        assert found["in_grounding_or_query"] == (found["word"] in ("Tea", "calms"))
+        assert (attribution["word"], attribution["start"]) == (score.word, score.start)
+        assert attribution["value"] == pytest.approx(score.score, abs=1e-5)
+        assert attribution["in_grounding_or_query"] == (attribution["word"] in ("Tea", "calms"))
     assert np.array(row["map"]).shape == (5, 4)
     assert "higher = more faithful" in (tmp_path / "out.html").read_text()
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
@@ -68,9 +68,9 @@ def test_arguments_of_a_topic_and_a_response_of_the_model(model, tmp_path, capsy
         assert not output.exists()
     pro, con = npov.choose_arguments(topic, 1)
     assert explain(model, *arguments, f"--response={pro[0].text}") == 0
-    shown = capsys.readouterr().out.replace("[", "").replace("]", "")
-    assert f"pro 1: {pro[0].text}" in shown
-    assert f"con 1: {con[0].text}" in shown
+    printed = capsys.readouterr().out.replace("[", "").replace("]", "")
+    assert f"pro 1: {pro[0].text}" in printed
+    assert f"con 1: {con[0].text}" in printed
 
 
 def test_rows_of_a_file(model, tmp_path, capsys, caplog):
@@ -88,8 +88,8 @@ def test_rows_of_a_file(model, tmp_path, capsys, caplog):
     rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
     output = tmp_path / "out.json"
     assert explain(model, f"--input={rows}", "--id=r2", "--id=r0", f"--json={output}") == 0
-    found = [json.loads(line)["id"] for line in output.read_text().splitlines()]
-    assert found == ["r0", "r2"]
+    row_ids = [json.loads(line)["id"] for line in output.read_text().splitlines()]
+    assert row_ids == ["r0", "r2"]
     pictures = [f"--png={tmp_path / 'map.png'}", f"--html={tmp_path / 'maps.html'}"]
     assert explain(model, f"--input={rows}", *pictures) == 0
     assert sorted(p.name for p in tmp_path.glob("*.png")) == ["map-2.png", "map-3.png", "map.png"]

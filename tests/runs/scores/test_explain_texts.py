@@ -23,7 +23,7 @@ def model(tmp_path_factory):
 def test_texts_without_sides(model):
     plain = explain(model, RESPONSE, knowledge=["Tea calms."], history="Hi!", threshold=0.0)
     assert plain.query == "Hi!"
-    assert [shown.title for shown in plain.arguments] == ["grounding 1"]
+    assert [argument.title for argument in plain.arguments] == ["grounding 1"]
     assert plain.unsupported_words == ()
 
 
@@ -40,8 +40,8 @@ def test_a_loaded_model_is_explained_as_its_path(model):
     moved.path = None
     with pytest.raises(ConfigError, match="opened from no folder with a tokenizer"):
         explain(moved, RESPONSE, **SIDES)
-    shown = str(explain(moved, RESPONSE, vocabulary=model, **SIDES))
-    assert shown == str(explain(model, RESPONSE, **SIDES))
+    text = str(explain(moved, RESPONSE, vocabulary=model, **SIDES))
+    assert text == str(explain(model, RESPONSE, **SIDES))
     with pytest.raises(ConfigError, match="dtype: the model is open already; give it to load_mod"):
         explain(moved, RESPONSE, dtype="bfloat16", **SIDES)
 

@@ -83,10 +83,10 @@ def test_figures_are_those_of_the_command(systems, tmp_path, command):
     command.succeeds(
         "evaluate", str(path), "--baseline=rouge1_precision", f"--json={tmp_path / 'all.json'}"
     )
-    told = json.loads((tmp_path / "all.json").read_text())
-    assert figures.attrs["notes"] == told["notes"]
+    content = json.loads((tmp_path / "all.json").read_text())
+    assert figures.attrs["notes"] == content["notes"]
     by_scorer = figures.set_index("scorer").auc
-    areas = {scorer: told["corpora"][scorer]["frame"]["auc"] for scorer in SCORERS}
+    areas = {scorer: content["corpora"][scorer]["frame"]["auc"] for scorer in SCORERS}
     assert areas == pytest.approx(dict(by_scorer))
 
 
@@ -97,8 +97,8 @@ def test_a_page_is_written(systems, tmp_path):
     assert page == str(tmp_path / "page.html")
     assert "ferry and bus" in text
     assert "Buses never leave." in text
-    others = wrong.rename(index=lambda name: f"{name}x")  # of another corpus
-    faith_jax.write_report({"ferry": right, "bus": others}, str(tmp_path / "both.html"))
+    renamed = wrong.rename(index=lambda name: f"{name}x")  # of another corpus
+    faith_jax.write_report({"ferry": right, "bus": renamed}, str(tmp_path / "both.html"))
     assert (tmp_path / "both.html").is_file()
 
 

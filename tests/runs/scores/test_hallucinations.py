@@ -141,12 +141,12 @@ def test_spans_that_are_none(tmp_path, spans):
 
 def test_a_development_part_that_does_not_fit(tmp_path):
     test = write(tmp_path / "s.jsonl", [row(i, i % 2, 0.1, []) for i in range(4)])
-    ones = write(tmp_path / "d.jsonl", [row(i, 1, 0.1, []) for i in range(4)])
+    one_class = write(tmp_path / "d.jsonl", [row(i, 1, 0.1, []) for i in range(4)])
     with pytest.raises(FaithJaxError, match="--development: all rows with scores of 'judge' have"):
-        evaluated(test, development=ones)
-    other = [{**row(0, 1, 0.1, []), "scores": {"b": 0.1}, "words": {}}]
+        evaluated(test, development=one_class)
+    unscored = [{**row(0, 1, 0.1, []), "scores": {"b": 0.1}, "words": {}}]
     with pytest.raises(FaithJaxError, match="--development: QA has no scores of 'judge'"):
-        evaluated(test, development=write(tmp_path / "b.jsonl", other))
+        evaluated(test, development=write(tmp_path / "b.jsonl", unscored))
 
 
 def test_a_planted_effect_shows_and_vanishes(tmp_path):

@@ -30,10 +30,12 @@ def report(capsys, *arguments):
 
 
 def test_scorers_of_two_files_meet_in_one_page(capsys, tmp_path):
-    one = write(tmp_path / "one.jsonl", "s", labels=(1, None, 1))
-    two = write(tmp_path / "two.jsonl", "t", labels=(1, 0, None))
+    first = write(tmp_path / "one.jsonl", "s", labels=(1, None, 1))
+    second = write(tmp_path / "two.jsonl", "t", labels=(1, 0, None))
     page = tmp_path / "report.html"
-    status, output, _ = report(capsys, one, two, f"--output={page}", "--title=Mine", "--baseline=s")
+    status, output, _ = report(
+        capsys, first, second, f"--output={page}", "--title=Mine", "--baseline=s"
+    )
     assert (status, output) == (0, f"{page}\n")
     html = page.read_text(encoding="utf-8")
     assert "<title>Mine</title>" in html
@@ -56,15 +58,15 @@ def test_examples_without_labels_are_shown(capsys, tmp_path):
 
 
 def test_two_files_of_one_corpus_are_two_systems(capsys, tmp_path):
-    one = write(tmp_path / "old.jsonl", "s", labels=(None, None))
-    two = write(tmp_path / "new.jsonl", "s", labels=(None, None, None))
+    first = write(tmp_path / "old.jsonl", "s", labels=(None, None))
+    second = write(tmp_path / "new.jsonl", "s", labels=(None, None, None))
     page = tmp_path / "report.html"
-    assert report(capsys, one, two, f"--output={page}")[0] == 0
+    assert report(capsys, first, second, f"--output={page}")[0] == 0
     html = page.read_text(encoding="utf-8")
     data = json.loads(html.split('id="data">')[1].split("</script>")[0])
     assert [row["corpus"] for row in data] == ["old"] * 2 + ["new"] * 3
     assert "new \N{MINUS SIGN} old" in html
-    labelled = [write(path, "s") for path in (one, two)]
+    labelled = [write(path, "s") for path in (first, second)]
     assert report(capsys, *labelled, f"--output={page}")[0] == 0
     data = json.loads(page.read_text(encoding="utf-8").split('id="data">')[1].split("</script>")[0])
     assert [row["corpus"] for row in data] == ["old"] * 3 + ["new"] * 3
@@ -90,10 +92,10 @@ def test_the_page_begins_with_the_verdict(capsys, tmp_path):
 
 
 def test_corpora_of_other_scorers_have_tables_of_their_own(capsys, tmp_path):
-    one = write(tmp_path / "one.jsonl", "s", corpus="c")
-    two = write(tmp_path / "two.jsonl", "t", corpus="d")
+    first = write(tmp_path / "one.jsonl", "s", corpus="c")
+    second = write(tmp_path / "two.jsonl", "t", corpus="d")
     page = tmp_path / "report.html"
-    assert report(capsys, one, two, f"--output={page}")[0] == 0
+    assert report(capsys, first, second, f"--output={page}")[0] == 0
     html = page.read_text(encoding="utf-8")
     assert html.count("<caption>ROC AUC") == 2
     assert html.count("<caption>Means</caption>") == 1
@@ -112,8 +114,8 @@ def test_corpora_of_other_scorers_have_tables_of_their_own(capsys, tmp_path):
 )
 def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, arguments, message):
     path = write(tmp_path / "s.jsonl", "s")
-    given = [argument.replace("{s}", str(path)) for argument in arguments]
-    status, output, error = report(capsys, f"--output={tmp_path}/r.html", *given)
+    formatted = [argument.replace("{s}", str(path)) for argument in arguments]
+    status, output, error = report(capsys, f"--output={tmp_path}/r.html", *formatted)
     assert (status, output) == (2, "")
     assert message in error
     assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]

@@ -59,18 +59,18 @@ def test_scores_of_a_file(capsys, tmp_path, rows_file):
             for name in names.split(",")
         ],
     )
-    found = list(read_scored_rows(output))
-    assert [row["id"] for row in found] == [row["id"] for row in ROWS]
-    assert [row["label"] for row in found] == [0, 1] * 3
+    rows = list(read_scored_rows(output))
+    assert [row["id"] for row in rows] == [row["id"] for row in ROWS]
+    assert [row["label"] for row in rows] == [0, 1] * 3
     for name in names.split(","):
         expected = load_scorer(name).score(
             [row["grounding"] for row in ROWS], [row["generated_text"] for row in ROWS]
         )
-        for row, value in zip(found, expected, strict=True):
+        for row, value in zip(rows, expected, strict=True):
             assert row["scores"][name] == (value.value if value.value == value.value else None)
-    assert found[2]["scores"] == dict.fromkeys(names.split(","))
-    assert found[2]["undefined"] == dict.fromkeys(names.split(","), "the response is empty")
-    assert not any(row["undefined"] for row in found[:2] + found[3:])
+    assert rows[2]["scores"] == dict.fromkeys(names.split(","))
+    assert rows[2]["undefined"] == dict.fromkeys(names.split(","), "the response is empty")
+    assert not any(row["undefined"] for row in rows[:2] + rows[3:])
     assert visible(tmp_path) == ["rows.jsonl", "scores.jsonl"]
 
 
@@ -94,19 +94,19 @@ def test_equal_scores_are_told_at_the_end(tmp_path, caplog, capsys):
 
 def test_a_scorer_under_names_of_its_own(capsys, tmp_path, rows_file):
     output = tmp_path / "scores.jsonl"
-    given = (f"--input={rows_file}", f"--output={output}")
+    arguments = (f"--input={rows_file}", f"--output={output}")
     forms = ("true", "squad")
     options = [f"--scorer-option={form}.normalization={form}" for form in forms]
     names = "--scorers=true=token_f1,squad=token_f1,bleu"
-    assert score(capsys, names, *options, *given)[0] == 0
-    found = [row["scores"] for row in read_scored_rows(output)]
-    assert all(list(scores) == [*forms, "bleu"] for scores in found)
+    assert score(capsys, names, *options, *arguments)[0] == 0
+    row_scores = [row["scores"] for row in read_scored_rows(output)]
+    assert all(list(scores) == [*forms, "bleu"] for scores in row_scores)
     texts = [[row[name] for row in ROWS] for name in ("grounding", "generated_text")]
     for form in forms:
         expected = load_scorer("token_f1", normalization=form).score(*texts)
         values = [None if score.undefined else score.value for score in expected]
-        assert [scores[form] for scores in found] == values
-    status, _, error = score(capsys, "--scorers=a=bleu,a=token_f1", *given)
+        assert [scores[form] for scores in row_scores] == values
+    status, _, error = score(capsys, "--scorers=a=bleu,a=token_f1", *arguments)
     assert (status, "--scorers: 'a' is given twice" in error) == (2, True)
 
 
@@ -174,13 +174,13 @@ def test_several_data_sets_and_names_of_scorers(capsys, tmp_path):
     assert [row["label"] for row in rows[2:]] == [1, 0, None]
     assert {row["fields"]["system"] for row in rows} == {"mine"}
     texts = [row["grounding"] for row in rows], [row["generated_text"] for row in rows]
-    found = load_scorer("token_f1", normalization="squad").score(*texts)
-    assert [row["scores"]["squad"] for row in rows] == [score.value for score in found]
-    told = json.loads(costs.read_text())
-    assert list(told) == ["plain", "squad"]
-    assert (told["plain"]["rows"], told["plain"]["corpus"]) == (2, "q2")
-    assert told["plain"]["examples_per_second"] > 0
-    assert told["plain"]["millions"] == []
+    token_scores = load_scorer("token_f1", normalization="squad").score(*texts)
+    assert [row["scores"]["squad"] for row in rows] == [score.value for score in token_scores]
+    content = json.loads(costs.read_text())
+    assert list(content) == ["plain", "squad"]
+    assert (content["plain"]["rows"], content["plain"]["corpus"]) == (2, "q2")
+    assert content["plain"]["examples_per_second"] > 0
+    assert content["plain"]["millions"] == []
 
 
 class StoppedError(Exception):
@@ -188,9 +188,9 @@ class StoppedError(Exception):
 
 
 def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch):
-    given, scorers = ScoreInput(input=(str(rows_file),)), {"token_f1": {}}
+    score_input, scorers = ScoreInput(input=(str(rows_file),)), {"token_f1": {}}
     whole = tmp_path / "whole.jsonl"
-    run.score(given, scorers, ScoreOptions(output=str(whole), batch_size=2))
+    run.score(score_input, scorers, ScoreOptions(output=str(whole), batch_size=2))
     append, left = run.append_rows, [2]
 
     def stopping(path, rows):
@@ -203,13 +203,13 @@ def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch):
     output = tmp_path / "scores.jsonl"
     monkeypatch.setattr(run, "append_rows", stopping)
     with pytest.raises(StoppedError):
-        run.score(given, scorers, ScoreOptions(output=str(output), batch_size=2))
+        run.score(score_input, scorers, ScoreOptions(output=str(output), batch_size=2))
     assert not output.exists()
     scored = []
     monkeypatch.setattr(
         run, "append_rows", lambda path, rows: (scored.extend(rows), append(path, rows))
     )
-    run.score(given, scorers, ScoreOptions(output=str(output), batch_size=4))
+    run.score(score_input, scorers, ScoreOptions(output=str(output), batch_size=4))
     assert output.read_bytes() == whole.read_bytes()
     assert len(scored) == len(ROWS) - 2 * 2
     assert visible(tmp_path) == ["rows.jsonl", "scores.jsonl", "whole.jsonl"]
@@ -251,19 +251,19 @@ except InputError as error:
 def test_other_cores_take_shards_too(tmp_path):
     rows = [{"id": f"r{n}", "grounding": "Tea.", "response": f"Tea {n}."} for n in range(600)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = {}
+    processes = {}
     for bad in ("r599", ""):  # the second run resumes
         command = [sys.executable, "-c", _HELPED, bad]
-        told[bad] = subprocess.run(
+        processes[bad] = subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
         )
     # Whichever process met it, this one tells it.
-    assert told["r599"].stdout == "row r599 cannot be judged by True.\n"
-    assert told[""].stdout == "True 600\n"
-    assert told["r599"].stderr == told[""].stderr == ""
-    found = list(read_scored_rows(tmp_path / "pids.jsonl"))
-    assert [row["id"] for row in found] == [row["id"] for row in rows]
-    assert len({row["scores"]["pid"] for row in found}) > 1
+    assert processes["r599"].stdout == "row r599 cannot be judged by True.\n"
+    assert processes[""].stdout == "True 600\n"
+    assert processes["r599"].stderr == processes[""].stderr == ""
+    rows_read = list(read_scored_rows(tmp_path / "pids.jsonl"))
+    assert [row["id"] for row in rows_read] == [row["id"] for row in rows]
+    assert len({row["scores"]["pid"] for row in rows_read}) > 1
     assert visible(tmp_path) == ["pids.jsonl", "rows.jsonl"]
 
 
@@ -298,10 +298,10 @@ def test_a_finished_run_is_left_as_it_is(capsys, tmp_path, rows_file, output, ca
     again = score(capsys, *run, "--scorers=token_f1")
     assert first[:2] == again[:2] == (0, [f"{target}: 6 rows, 1 scorer", *first[1][1:]])
     assert caplog.messages == [f"{target} is finished: these rows, scorers and options"]
-    for other in ("--scorers=token_recall", "--scorers=token_f1 --restart", "--scorers=token_f1 -"):
-        if other.endswith(" -"):  # other rows of the same file
+    for extra in ("--scorers=token_recall", "--scorers=token_f1 --restart", "--scorers=token_f1 -"):
+        if extra.endswith(" -"):  # other rows of the same file
             rows_file.write_text(rows_file.read_text() * 2)
-        status, _, err = score(capsys, *run, *other.removesuffix(" -").split())
+        status, _, err = score(capsys, *run, *extra.removesuffix(" -").split())
         assert (status, "exists already; remove it" in err) == (2, True)
     assert contents == {path: path.stat().st_mtime_ns for path in (target, *target.rglob("*"))}
 
@@ -376,8 +376,8 @@ def test_mistakes_about_the_output(capsys, tmp_path, rows_file):
 
 def test_a_raw_file_of_a_known_data_set_names_the_commands(capsys, tmp_path):
     path = sample_folder("dialfact") / "test_split.jsonl"
-    given = ("--scorers=bleu", f"--input={path}", f"--output={tmp_path}/s.jsonl")
-    status, _, errors = score(capsys, *given)
+    arguments = ("--scorers=bleu", f"--input={path}", f"--output={tmp_path}/s.jsonl")
+    status, _, errors = score(capsys, *arguments)
     assert status == 2
     (line,) = errors.splitlines()
     assert "is known to hold the grounding" in line
@@ -411,7 +411,7 @@ def test_a_bad_row_at_the_end_is_found_before_anything_is_scored(capsys, tmp_pat
 
 
 def test_words_stay_as_they_were_typed():
-    given = {
+    typed = {
         "label_words=1,0": "1,0",
         "label_words=True,None": "True,None",
         "label_words=1.50,007": "1.50,007",
@@ -426,10 +426,10 @@ def test_words_stay_as_they_were_typed():
         "model=true": "true",
     }
     for scorer in ("nli_entailment", "name=nli_entailment", "no_scorer"):
-        for option, value in given.items():
+        for option, value in typed.items():
             key = scorer.partition("=")[0]
-            found = scorer_options([scorer], [f"{key}.{option}"])[scorer]
-            assert found == {option.partition("=")[0]: value}
+            parsed = scorer_options([scorer], [f"{key}.{option}"])[scorer]
+            assert parsed == {option.partition("=")[0]: value}
     for text in ("no,0", "0,no", "['no', 0]"):
         options = scorer_options(["q2_f1"], [f"q2_f1.no_answers={text}"])["q2_f1"]
         assert sorted(options["no_answers"]) == ["0", "no"]
@@ -445,13 +445,13 @@ def test_words_stay_as_they_were_typed():
 
 
 def test_prompts_may_hold_line_breaks():
-    given = [
+    typed = [
         r"a.cue_prompt=\n\tA\\n: \x",
         r'a.turn_prompt="{turn}\n"',
         "a.document_prompt={document}\n",
         r"a.vocabulary=C:\new",
     ]
-    assert scorer_options(["a"], given)["a"] == {
+    assert scorer_options(["a"], typed)["a"] == {
         "cue_prompt": "\n\tA\\n: \\x",
         "turn_prompt": "{turn}\n",
         "document_prompt": "{document}\n",

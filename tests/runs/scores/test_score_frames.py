@@ -37,10 +37,10 @@ def test_rows_have_texts_histories_labels_and_scores():
 
 
 def test_a_data_frame_has_the_same_columns():
-    found = score(GROUNDINGS, RESPONSES, ["token_f1"], labels=[1, 0])
-    assert isinstance(found, pandas.DataFrame)
-    assert list(found.columns) == ["grounding", "response", "label", "token_f1"]
-    assert found["token_f1"].tolist()[0] == 1.0
+    scored = score(GROUNDINGS, RESPONSES, ["token_f1"], labels=[1, 0])
+    assert isinstance(scored, pandas.DataFrame)
+    assert list(scored.columns) == ["grounding", "response", "label", "token_f1"]
+    assert scored["token_f1"].tolist()[0] == 1.0
     assert list(score([], [], ["token_f1"]).columns) == ["grounding", "response", "token_f1"]
 
 
@@ -89,9 +89,9 @@ def test_scorers_have_options_of_their_own_and_shared_ones():
     ],
 )
 def test_wrong_arguments_are_named(changes, message):
-    given = {"groundings": GROUNDINGS, "responses": RESPONSES, "scorers": ["token_f1"]}
+    arguments = {"groundings": GROUNDINGS, "responses": RESPONSES, "scorers": ["token_f1"]}
     with pytest.raises(ValueError, match=message):
-        score(**(given | changes))
+        score(**(arguments | changes))
 
 
 FRAME = {
@@ -104,10 +104,10 @@ FRAME = {
 
 def test_a_frame_of_pandas_keeps_its_index_and_columns():
     frame = pandas.DataFrame(FRAME, index=[7, 3, 5])
-    found = score(frame, scorers=["token_f1", "token_recall"])
-    assert list(found.columns) == [*FRAME, "token_f1", "token_recall"]
-    assert found.index.tolist() == [7, 3, 5]
-    assert found["token_f1"].fillna(-1).to_dict() == {7: 1.0, 3: -1.0, 5: -1.0}
+    scored = score(frame, scorers=["token_f1", "token_recall"])
+    assert list(scored.columns) == [*FRAME, "token_f1", "token_recall"]
+    assert scored.index.tolist() == [7, 3, 5]
+    assert scored["token_f1"].fillna(-1).to_dict() == {7: 1.0, 3: -1.0, 5: -1.0}
     assert list(frame.columns) == list(FRAME)
     named = frame.rename(columns={"response": "text"})
     assert score(named, scorers=["token_f1"], columns={"response": "text"})["token_f1"][7] == 1.0
@@ -129,9 +129,9 @@ def test_the_index_of_any_series_is_kept_and_is_the_same_for_all():
 def test_tables_of_arrow_and_lists():
     pyarrow = pytest.importorskip("pyarrow")
     rows = [dict(zip(FRAME, row, strict=True)) for row in zip(*FRAME.values(), strict=True)]
-    (first, *others) = score_rows(rows[:2], scorers=["token_f1"])
+    (first, *rest) = score_rows(rows[:2], scorers=["token_f1"])
     assert first == rows[0] | {"token_f1": 1.0}
-    assert math.isnan(others[0]["token_f1"])
+    assert math.isnan(rest[0]["token_f1"])
     table = score(pyarrow.Table.from_pylist(rows[:1]), scorers=["token_f1"])
     assert table.to_pylist() == [rows[0] | {"token_f1": 1.0}]
     again = table.set_column(0, "user_input", [["Is it?"]])
@@ -192,9 +192,9 @@ def test_missing_texts_have_no_scores(caplog):
     ],
 )
 def test_wrong_tables_are_named(changes, message):
-    given = {"groundings": [{"contexts": ["a"], "response": "b"}], "scorers": ["token_f1"]}
+    arguments = {"groundings": [{"contexts": ["a"], "response": "b"}], "scorers": ["token_f1"]}
     with pytest.raises((ValueError, TypeError), match=message):
-        score(**(given | changes))
+        score(**(arguments | changes))
 
 
 def test_rows_without_a_grounding_have_no_scores(caplog):
@@ -207,11 +207,11 @@ def test_rows_without_a_grounding_have_no_scores(caplog):
 
 def test_columns_of_a_frame_keep_their_index():
     frame = pandas.DataFrame(FRAME, index=[7, 3, 5]).iloc[:1]
-    found = score(
+    scored = score(
         frame["retrieved_contexts"], frame["response"], ["token_f1"], histories=frame["user_input"]
     )
-    assert frame.join(found["token_f1"])["token_f1"].to_dict() == {7: 1.0}
-    assert found["history"].tolist() == ["Is tea hot?"]
+    assert frame.join(scored["token_f1"])["token_f1"].to_dict() == {7: 1.0}
+    assert scored["history"].tolist() == ["Is tea hot?"]
 
 
 def test_iterators_are_read_once():

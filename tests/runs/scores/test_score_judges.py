@@ -41,47 +41,47 @@ def card(tmp_path):
 
 def test_judges_by_name_and_by_file(command, t5, rows, card, tmp_path):
     output = tmp_path / "scores.jsonl"
-    given = ["score", f"--scorers=unieval_fact,{card},again={card}", f"--input={rows}"]
-    given += [f"--scorer-option={n}.model={t5}" for n in ("unieval_fact", "my_judge", "again")]
-    given += ["--scorer-option=again.sentences=min", f"--output={output}"]
-    out = command.succeeds(*given)
+    argv = ["score", f"--scorers=unieval_fact,{card},again={card}", f"--input={rows}"]
+    argv += [f"--scorer-option={n}.model={t5}" for n in ("unieval_fact", "my_judge", "again")]
+    argv += ["--scorer-option=again.sentences=min", f"--output={output}"]
+    out = command.succeeds(*argv)
     assert "3 rows, 3 scorers" in out
     assert "my_judge is undefined in 1 of 3 rows: the response is empty (1)" in out
-    found = [json.loads(line) for line in output.read_text().splitlines()]
+    scored = [json.loads(line) for line in output.read_text().splitlines()]
     scorer = load_scorer(str(card), model=t5)
     expected = scorer.score(
         [row["grounding"] for row in ROWS], [row["generated_text"] for row in ROWS]
     )
-    for row, score in list(zip(found, expected, strict=True))[:2]:
+    for row, score in list(zip(scored, expected, strict=True))[:2]:
         assert row["scores"]["my_judge"] == pytest.approx(score.value, abs=1e-6)
         (passage,) = row["evidence"]["my_judge"]
         start, end, value, number = passage
         assert row["grounding"][number][start:end] == score.evidence[0].word
         assert value == row["scores"]["my_judge"]
         assert row["words"].keys() == {"unieval_fact", "again"}
-    assert len(found[0]["evidence"]["again"]) == 2  # one for each sentence
-    assert found[2]["evidence"] == {}
+    assert len(scored[0]["evidence"]["again"]) == 2  # one for each sentence
+    assert scored[2]["evidence"] == {}
     # A report shows it, and it is read back from a data set.
     page = tmp_path / "report.html"
     status, out, err = command("report", output, f"--output={page}", "--resamples=100")
     assert status == 0, err
     assert '"evidence":{' in page.read_text()
-    command.succeeds(*given[:-1], f"--output={tmp_path / 'scores_tfds'}")
+    command.succeeds(*argv[:-1], f"--output={tmp_path / 'scores_tfds'}")
     places = [
         [[p[:2] + p[3:] for p in row["evidence"].get("again", [])] for row in rows]
-        for rows in (found, read_scored_rows(tmp_path / "scores_tfds"))
+        for rows in (scored, read_scored_rows(tmp_path / "scores_tfds"))
     ]
     assert places[0] == places[1]
 
 
 def test_another_card_is_another_run(command, t5, rows, card, tmp_path):
     output = tmp_path / "scores.jsonl"
-    given = ["score", f"--scorers={card}", f"--input={rows}", f"--output={output}"]
-    given.append(f"--scorer-option=my_judge.model={t5}")
-    assert command(*given)[0] == 0
-    assert command(*given)[0] == 0  # finished
+    argv = ["score", f"--scorers={card}", f"--input={rows}", f"--output={output}"]
+    argv.append(f"--scorer-option=my_judge.model={t5}")
+    assert command(*argv)[0] == 0
+    assert command(*argv)[0] == 0  # finished
     card.write_text(card.read_text().replace("claim:", "answer:"))
-    assert "exists already" in command.refuses(*given)
+    assert "exists already" in command.refuses(*argv)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_scores_and_cuts(command, models, rows, tmp_path):
     )
     assert "pmi_faith_mean cut the input of 1 of 3 rows, which was too long: " in out
     assert "nli_e_minus_c is undefined in 1 of 3 rows" in out
-    found = [json.loads(line) for line in output.read_text().splitlines()]
+    rows_read = [json.loads(line) for line in output.read_text().splitlines()]
     for name, model in models.items():
         expected = load_scorer(name, model=model).score(
             [row["grounding"] for row in ROWS],
@@ -68,7 +68,7 @@ def test_scores_and_cuts(command, models, rows, tmp_path):
         tokens = sum(score.cut_tokens for score in expected)
         if tokens:
             assert f"too long: {tokens} tokens of knowledge in 1 row\n" in out
-        for row, score in zip(found, expected, strict=True):
+        for row, score in zip(rows_read, expected, strict=True):
             assert row["cut"].get(name, {}) == dict(score.cut)
             assert row["cut_tokens"][name] == score.cut_tokens
             value = row["scores"][name]
@@ -83,14 +83,14 @@ def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch):
     source = tmp_path / "rows.jsonl"
     # The first row of each batch of 4 is long, so that the others are padded to its length.
     texts = [("Tea is a leaf. " * (1 if i % 4 else 6), f"Tea {i}.") for i in range(11)]
-    rows = [{"grounding": one.strip(), "generated_text": other} for one, other in texts]
+    rows = [{"grounding": text.strip(), "generated_text": reply} for text, reply in texts]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     scorers = {name: {"model": str(model)} for name, model in models.items()}
 
     def scored(name, batch_size=4):
-        given = ScoreInput(input=(str(source),))
+        data = ScoreInput(input=(str(source),))
         score_run.score(
-            given, scorers, ScoreOptions(output=str(tmp_path / name), batch_size=batch_size)
+            data, scorers, ScoreOptions(output=str(tmp_path / name), batch_size=batch_size)
         )
         return (tmp_path / name).read_bytes()
 
@@ -109,8 +109,8 @@ def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch):
         scored("torn.jsonl", batch_size=5)
     note = tmp_path / "torn.jsonl.partial" / "run.json"
     noted = json.loads(note.read_text())
-    for others in ({"version": 1}, {"version": None, "models": [{"step": 5}]}):  # as of `check`
-        note.write_text(json.dumps(noted | others))
+    for changes in ({"version": 1}, {"version": None, "models": [{"step": 5}]}):  # as of `check`
+        note.write_text(json.dumps(noted | changes))
         with pytest.raises(ConfigError, match=r"6 rows of another run"):
             scored("torn.jsonl")
     note.write_text(json.dumps(noted))
@@ -136,7 +136,7 @@ def test_a_job_of_models_compiles_three_shapes_and_resumes_where_it_stopped(
             }
             file.write(json.dumps(texts) + "\n")
     scorers = {"nli_e_minus_c": {"model": str(models["nli_e_minus_c"])}}
-    given, costs = ScoreInput(input=(str(source),)), tmp_path / "costs.json"
+    score_input, costs = ScoreInput(input=(str(source),)), tmp_path / "costs.json"
     monkeypatch.setattr(score_run, "_SHAPED", 40)
     program = class_probabilities._packed_logits
     program.clear_cache()
@@ -144,7 +144,7 @@ def test_a_job_of_models_compiles_three_shapes_and_resumes_where_it_stopped(
     def scored(name, **options):
         clear_models()
         score_run.score(
-            given, scorers, ScoreOptions(output=str(tmp_path / name), batch_size=8, **options)
+            score_input, scorers, ScoreOptions(output=str(tmp_path / name), batch_size=8, **options)
         )
         return (tmp_path / name).read_bytes()
 
@@ -200,22 +200,22 @@ def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, capl
     cut = [score.cut for score in scorer.score(*columns)]
     knowledge, history = (sorted(c.get(part, 0) for c in cut) for part in ("knowledge", "history"))
     assert sum(map(bool, history)) == 1
-    told = json.loads((tmp_path / "scores.jsonl.preflight.json").read_text())
-    assert (told["source"], told["rows"], list(told["scorers"])) == (
+    preflight = json.loads((tmp_path / "scores.jsonl.preflight.json").read_text())
+    assert (preflight["source"], preflight["rows"], list(preflight["scorers"])) == (
         str(rows),
         10,
         [scorer.card.name],
     )
-    found = told["scorers"]["pmi_faith_mean"]
-    assert (found["inputs"], found["inputs_cut"]) == (10, 2)
+    cuts = preflight["scorers"]["pmi_faith_mean"]
+    assert (cuts["inputs"], cuts["inputs_cut"]) == (10, 2)
     for part, counts in (("knowledge", knowledge), ("history", history)):
         lost = [count for count in counts if count]
         told_of = {"rows": len(lost), "share": len(lost) / 10} | percentiles(np.array(lost))
-        assert found["cut"][part].items() >= told_of.items()
-    assert "response" not in found["cut"]
-    assert [first["id"] for first in found["examples"]] == ["1", "2", "3"]
+        assert cuts["cut"][part].items() >= told_of.items()
+    assert "response" not in cuts["cut"]
+    assert [first["id"] for first in cuts["examples"]] == ["1", "2", "3"]
     inputs, response = "What is tea?.\n", "Agent: A leaf.."
-    assert found["examples"][0] == {
+    assert cuts["examples"][0] == {
         "id": "1",
         "with document": f"Document: Tea is a leaf.\n\n{inputs}{response}",
         "without": inputs + response,
@@ -232,19 +232,19 @@ def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, capl
         f"median {largest}, 90% {largest}, 99% {largest}, longest {largest}"
     ) in lines
     assert "  without: " + json.dumps(inputs + response) in lines
-    assert found["cut"]["knowledge"]["mostly"] == 0.1
+    assert cuts["cut"]["knowledge"]["mostly"] == 0.1
     warnings = [
         "pmi_faith_mean: 10.0% of the inputs lose more than half of their knowledge.",
         "pmi_faith_mean: 10.0% of the inputs lose tokens of their history.",
     ]
-    assert told["warnings"] == warnings
+    assert preflight["warnings"] == warnings
     assert lines[-2:] == [f"warning: {warning}" for warning in warnings]
     # A real run says the same first.
     out = command.succeeds(*arguments)
     warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert warned == warnings
     assert set(lines[:-2]) <= set(caplog.messages)
-    assert json.loads((tmp_path / "scores.jsonl.preflight.json").read_text()) == told
+    assert json.loads((tmp_path / "scores.jsonl.preflight.json").read_text()) == preflight
     assert f"{sum(history)} tokens of history in 1 row" in out
     assert output.exists()
 

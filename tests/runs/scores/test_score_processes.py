@@ -43,7 +43,7 @@ def start(command):
 def test_two_processes_share_the_rows_and_one_is_killed(command, tmp_path):
     write_rows(tmp_path)
     output = tmp_path / "scores.jsonl"
-    killed, other = (start(arguments(tmp_path, "scores.jsonl")) for _ in range(2))
+    killed, survivor = (start(arguments(tmp_path, "scores.jsonl")) for _ in range(2))
     deadline = time.monotonic() + 60
     folder = tmp_path / "scores.jsonl.partial"
     while len(list(folder.glob(".rows*.lock"))) < 2 and time.monotonic() < deadline:
@@ -51,8 +51,8 @@ def test_two_processes_share_the_rows_and_one_is_killed(command, tmp_path):
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
     before = set(folder.glob("rows-*.json"))
-    _, errors = other.communicate(timeout=120)
-    assert other.returncode == 0, errors
+    _, errors = survivor.communicate(timeout=120)
+    assert survivor.returncode == 0, errors
     assert len(before) < 8
     # The other process has taken over the killed one's shard, and joined all shards.
     command.succeeds(*arguments(tmp_path, "alone.jsonl"))
@@ -75,10 +75,10 @@ def test_whatever_is_done_is_not_done_again(command, tmp_path, monkeypatch):
         append(path, rows)
 
     monkeypatch.setattr(run, "append_rows", stopping)
-    told = arguments(tmp_path, "scores", "--format=tfds")
+    argv = arguments(tmp_path, "scores", "--format=tfds")
     for batches, kept in ((33, 165), (7, 200), (99, 0)):
         left[0] = batches
-        status, _, err = command(*told)
+        status, _, err = command(*argv)
         assert status == (130 if kept else 0), err
         assert count_kept_rows(tmp_path / "scores") == kept
     assert sorted(scored, key=int) == [str(n + 1) for n in range(ROWS)]
@@ -94,18 +94,18 @@ def test_a_missing_shard_is_named_at_the_join(command, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run, "_write_output", stop)
-    told = arguments(tmp_path, "scores.jsonl")
-    assert command(*told)[0] == 130
+    argv = arguments(tmp_path, "scores.jsonl")
+    assert command(*argv)[0] == 130
     monkeypatch.undo()
     lost = tmp_path / "scores.jsonl.partial" / "rows-00005-of-00008.jsonl"
     kept = lost.rename(tmp_path / "kept.jsonl")
-    status, _, err = command(*told, "--join")
+    status, _, err = command(*argv, "--join")
     assert status == 2
     assert err.splitlines()[-1] == (
         f"faith-jax: {tmp_path / 'scores.jsonl'}: 1 of 8 shards are not done: {lost}; run the same "
         "command without --join to compute them."
     )
     kept.rename(lost)
-    out = command.succeeds(*told, "--join")
+    out = command.succeeds(*argv, "--join")
     assert out.startswith(f"{tmp_path / 'scores.jsonl'}: 400 rows, 1 scorer")
     assert len((tmp_path / "scores.jsonl").read_text().splitlines()) == ROWS

@@ -35,8 +35,8 @@ def source(tmp_path):
 
 def score(capsys, source, output, *options):
     """Returns the exit status, the lines of standard output, and the errors."""
-    given = ("--scorers=rouge1_precision,coverage", f"--input={source}", f"--output={output}")
-    status = main(["score", *map(str, (*given, *options))])
+    arguments = ("--scorers=rouge1_precision,coverage", f"--input={source}", f"--output={output}")
+    status = main(["score", *map(str, (*arguments, *options))])
     out, errors = capsys.readouterr()
     return status, out.splitlines(), errors
 
@@ -82,9 +82,9 @@ def test_the_worst_rows_have_the_columns_of_the_input(capsys, tmp_path, source):
     )
     assert (status, lines[1]) == (0, f"{worst}: the 2 rows with the lowest scores")
     with open(worst, newline="", encoding="utf-8") as file:
-        found = list(csv.DictReader(file))
-    assert [row["id"] for row in found] == ["2", "1"]  # of equal scores the first
-    for row, number in zip(found, (1, 0), strict=True):
+        csv_rows = list(csv.DictReader(file))
+    assert [row["id"] for row in csv_rows] == ["2", "1"]  # of equal scores the first
+    for row, number in zip(csv_rows, (1, 0), strict=True):
         question, contexts, answer = ROWS[number]
         assert (row["user_input"], row["response"], row["run"]) == (question, answer, str(number))
         assert json.loads(row["retrieved_contexts"]) == contexts
@@ -163,7 +163,7 @@ def test_answers_of_other_programs(capsys, tmp_path):
         source, output = tmp_path / f"{name}.json", tmp_path / f"{name}.scores.jsonl"
         source.write_text(json.dumps([row]))
         assert score(capsys, source, output)[0] == 0, name
-        (found,) = read_scored_rows(output)
-        assert found["grounding"] == ["It opens at ten."], name
-        assert found["history"] == ["Open?"], name
-        assert found["scores"]["rouge1_precision"] == 1.0
+        (scored_row,) = read_scored_rows(output)
+        assert scored_row["grounding"] == ["It opens at ten."], name
+        assert scored_row["history"] == ["Open?"], name
+        assert scored_row["scores"]["rouge1_precision"] == 1.0

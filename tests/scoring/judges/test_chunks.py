@@ -40,12 +40,12 @@ def minicheck(document, length, count):
 def test_sentences_and_lines_as_minicheck_fills_chunks(lines, length):
     document = "\n".join(lines)
     rule = Sentences(length, "words", keep_lines=True)
-    found = [chunk.text for chunk in text_chunks([document], rule, len)]
-    assert found == minicheck(document, length, words)
+    texts = [chunk.text for chunk in text_chunks([document], rule, len)]
+    assert texts == minicheck(document, length, words)
     # The same with another count, in which a line break is something.
     rule = Sentences(length, "tokens", keep_lines=True)
-    found = [chunk.text for chunk in text_chunks([document], rule, len)]
-    assert found == minicheck(document, length, len)
+    texts = [chunk.text for chunk in text_chunks([document], rule, len)]
+    assert texts == minicheck(document, length, len)
 
 
 @given(TEXT, st.integers(1, 12), st.sampled_from([" ", "\n"]))
@@ -74,19 +74,19 @@ def test_chunks_stay_where_others_come_at_their_boundaries(front, inner, behind,
 
     alone = chunks(inner)
     assume(words(chunks(front)[-1]) + words(inner[0]) > length)
-    found = chunks(front, inner)
-    assert found == [*chunks(front), *alone]
+    combined = chunks(front, inner)
+    assert combined == [*chunks(front), *alone]
     assume(words(alone[-1]) + words(behind[0]) > length)
     assert chunks(inner, behind) == [*alone, *chunks(behind)]
-    assert chunks(front, inner, behind) == [*found, *chunks(behind)]
+    assert chunks(front, inner, behind) == [*combined, *chunks(behind)]
 
 
 def test_nltks_words_are_counted_as_factcg_does():
     # "Tea is hot." has 4 of them and "So it's." 4, but only 3 and 2 words between white space.
     plain = Sentences(5, "words")
     assert len(text_chunks(["Tea is hot. So it's."], plain, len)) == 1
-    one = Sentences(8, "treebank_words", joined_by="\n")
-    assert [c.text for c in text_chunks(["Tea is hot. So it's."], one, len)] == [
+    with_breaks = Sentences(8, "treebank_words", joined_by="\n")
+    assert [c.text for c in text_chunks(["Tea is hot. So it's."], with_breaks, len)] == [
         "Tea is hot.\nSo it's."
     ]
     two = Sentences(7, "treebank_words", joined_by="\n")
@@ -118,11 +118,11 @@ def test_even_chunks_as_in_alignscore(sentences, length):
 
 @given(st.integers(1, 400), st.integers(1, 60), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9]))
 def test_windows_cover_all_and_begin_as_in_scale(count, length, overlap):
-    found = windows(count, length, overlap)
-    assert set().union(*(range(*window) for window in found)) == set(range(count))
-    assert all(0 <= start < end <= min(start + length, count) for start, end in found)
+    spans = windows(count, length, overlap)
+    assert set().union(*(range(*window) for window in spans)) == set(range(count))
+    assert all(0 <= start < end <= min(start + length, count) for start, end in spans)
     if count <= length:
-        assert found == [(0, count)]
+        assert spans == [(0, count)]
         return
     # SCALE's rules, which leave out the end of a very long text.
     scale = [
@@ -131,7 +131,7 @@ def test_windows_cover_all_and_begin_as_in_scale(count, length, overlap):
     ]
     if int(length * (1 - overlap)):
         inside = [(start, min(end, count)) for start, end in scale if start < count]
-        assert found[: len(inside)] == inside
+        assert spans[: len(inside)] == inside
 
 
 @given(TEXT, st.integers(1, 12), st.sampled_from([0.0, 0.5]))

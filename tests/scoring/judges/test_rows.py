@@ -173,19 +173,19 @@ def test_windows_of_tokens_hold_prompt_and_response(models):
     tokenizer = load_vocabulary(models["scale_flan_t5"])
     document = " ".join(f"Tea number {n} is a leaf." for n in range(150))
     behind = tokenizer.encode(f'Question: Does this imply that "{RESPONSE}"? Yes or No?')
-    known = tokenizer.encode(document)
+    document_ids = tokenizer.encode(document)
     length = 1000 - len(behind) - 1
     step = int(length * 0.75)
-    starts = [step * n for n in range(-(-len(known) // (length * 0.75)).__int__())]
+    starts = [step * n for n in range(-(-len(document_ids) // (length * 0.75)).__int__())]
     assert len(starts) > 2
-    expected = [[*known[start : start + length], *behind, 1] for start in starts]
+    expected = [[*document_ids[start : start + length], *behind, 1] for start in starts]
     assert rows_of(scorer, document) == [expected]
     assert max(map(len, expected)) == 1000
     # Each passage is that of the window's tokens.
     row = scorer.read(GroundedExample("1", Grounding((document,)), (), RESPONSE))
     for pair, start in zip(row.rows[0], starts, strict=True):
-        shown = tokenizer.decode(known[start : start + length])
-        assert pair.chunk.text.split() == shown.split()
+        window_text = tokenizer.decode(document_ids[start : start + length])
+        assert pair.chunk.text.split() == window_text.split()
         assert document[pair.chunk.start : pair.chunk.end] == pair.chunk.text
 
 
@@ -214,10 +214,10 @@ LONG = "Tea is a leaf that grows in the hills and it is dry and hot and old and 
 def test_a_chunk_that_is_too_long_loses_its_end_and_says_so(models):
     encode = encoder(models, 40)
     tokenizer = encode.tokenizer
-    known, behind = tokenizer.encode(LONG), tokenizer.encode(f"claim: {RESPONSE}")
+    knowledge_ids, behind = tokenizer.encode(LONG), tokenizer.encode(f"claim: {RESPONSE}")
     (pair,) = encode.rows(encode.chunks([LONG]), RESPONSE, "", "row 1")
-    assert pair.row.ids == [*known[: 39 - len(behind)], *behind, 1]
-    assert by_name(pair.row.cut) == {"knowledge": len(known) + len(behind) + 1 - 40}
+    assert pair.row.ids == [*knowledge_ids[: 39 - len(behind)], *behind, 1]
+    assert by_name(pair.row.cut) == {"knowledge": len(knowledge_ids) + len(behind) + 1 - 40}
     strict = encoder(models, 40, "error")
     with pytest.raises(InputError, match=r"row 1: max_length = 40: .* cut policy is 'error'"):
         strict.rows(strict.chunks([LONG]), RESPONSE, "", "row 1")
@@ -302,11 +302,11 @@ def test_a_text_cannot_end_itself(models, name, token):
 def test_windows_cover_every_token(models):
     rule = {"method": "windows", "length": 7, "unit": "tokens", "overlap": 0.5}
     encode = encoder(models, chunks=rule)
-    known = encode.tokenizer.encode(LONG)
+    knowledge_ids = encode.tokenizer.encode(LONG)
     rows = [pair.row.ids for pair in encode.rows(encode.chunks([LONG]), RESPONSE, "", "row 1")]
     behind = encode_row(encode.tokenizer, f"claim: {RESPONSE}")
     assert isinstance(encode.card.chunks, Windows)
-    expected = [[*known[a:b], *behind] for a, b in windows(len(known), 7, 0.5)]
+    expected = [[*knowledge_ids[a:b], *behind] for a, b in windows(len(knowledge_ids), 7, 0.5)]
     assert rows == expected
 
 

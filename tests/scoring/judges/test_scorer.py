@@ -300,13 +300,13 @@ def own_card(tmp_path):
 
 def test_a_class_that_the_model_lacks(models, own_card, caplog):
     model = models["minicheck_roberta_large"]
-    for wanted in ('"label_1"', "1"):
-        scorer = load_scorer(own_card("roberta", f'form = "class"\nclass = {wanted}'), model=model)
+    for label in ('"label_1"', "1"):
+        scorer = load_scorer(own_card("roberta", f'form = "class"\nclass = {label}'), model=model)
         assert scorer.judge.places == (1,)
         limit = scorer.judge.encode.max_length
         assert f"reads {limit} tokens at most, fewer than the card's max_length = 5" in caplog.text
-    for wanted in ('"LABEL_7"', "2"):
-        card = own_card("roberta", f'form = "class"\nclass = {wanted}')
+    for label in ('"LABEL_7"', "2"):
+        card = own_card("roberta", f'form = "class"\nclass = {label}')
         with pytest.raises(ConfigError, match=r"has no class .* classes: 0 = LABEL_0, 1 = LABEL_1"):
             load_scorer(card, model=model)
 
@@ -337,8 +337,8 @@ def test_words_that_begin_alike(models, own_card):
     scorer = load("ids = [5, 7]")
     ids = [p.row.ids for p in scorer.read(examples()[1]).rows[0]]
     logits = load_model(model).logits(np.array(ids), np.array([[0]]))[0, 0].astype(np.float64)
-    found = scorer.score([GROUNDINGS[1]], [RESPONSES[1]])[0].value
-    assert found == pytest.approx(softmax(logits[[5, 7]])[0], abs=2e-6)
+    value = scorer.score([GROUNDINGS[1]], [RESPONSES[1]])[0].value
+    assert value == pytest.approx(softmax(logits[[5, 7]])[0], abs=2e-6)
 
 
 def test_a_response_that_fits_in_no_row_names_the_row(models):

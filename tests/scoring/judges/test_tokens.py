@@ -42,8 +42,8 @@ def plain_support(path, grounding, response):
 def test_the_score_is_that_of_the_least_supported_token(models):
     path = models[NAME]
     scorer = load_scorer(NAME, model=path)
-    others = [example(response="Tea is hot."), example("The lake freezes.", "It is Pölzig's tea.")]
-    examples = [example(), *others]
+    more = [example(response="Tea is hot."), example("The lake freezes.", "It is Pölzig's tea.")]
+    examples = [example(), *more]
     for each, score in zip(examples, scorer.score(examples), strict=True):
         support = plain_support(path, each.grounding.texts[0], each.response)
         assert score.value == pytest.approx(support.min(), abs=1e-5)

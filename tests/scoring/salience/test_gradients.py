@@ -20,8 +20,8 @@ def test_shapes_of_few_columns_are_merged_into_longer_ones():
     assert _merge_shapes(columns, 6) == {SHORT: MIDDLE, MIDDLE: MIDDLE, LONG: LONG}
     assert _merge_shapes(columns, 11) == dict.fromkeys(columns, LONG)
     # Neither holds the other.
-    apart = {(32, 64, 64): 1, (64, 32, 32): 1}
-    assert _merge_shapes(apart, 1000) == {shape: shape for shape in apart}
+    separate = {(32, 64, 64): 1, (64, 32, 32): 1}
+    assert _merge_shapes(separate, 1000) == {shape: shape for shape in separate}
     assert _merge_shapes({}, 5) == {}
 
 

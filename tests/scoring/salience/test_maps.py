@@ -105,7 +105,7 @@ def test_equals_finite_differences(name):
     maps = jax.device_get(salience_maps(module, params, inputs, fed, targets))
     leaves, tree = jax.tree.flatten(jax.device_get(embedded(module, params, (inputs, fed))))
     step = 3e-3
-    for number, (leaf, found) in enumerate(zip(leaves, jax.tree.leaves(maps), strict=True)):
+    for number, (leaf, gradient) in enumerate(zip(leaves, jax.tree.leaves(maps), strict=True)):
         for place in range(leaf.shape[1]):
             # Gradient x input is the slope along the embedding itself.
             ends = []
@@ -119,7 +119,7 @@ def test_equals_finite_differences(name):
                 ends.append(np.asarray(found_logits))
             slope = (ends[0] - ends[1]) / (2 * step)
             np.testing.assert_allclose(
-                found[:, place], slope, atol=2e-3 * max(1, np.abs(slope).max())
+                gradient[:, place], slope, atol=2e-3 * max(1, np.abs(slope).max())
             )
     later = np.tril(np.ones((4, 4), bool), -1)  # inputs behind the token have none, nor has padding
     assert not maps.decoder[:, later].any()
@@ -158,8 +158,8 @@ def test_numbers_of_64_bits_change_nothing():
     expected = salience_maps(module, params, *tokens)
     with jax.enable_x64(True):
         maps = salience_maps(module, params, *tokens)
-    for salience, other in zip(*map(jax.tree.leaves, (maps, expected)), strict=True):
-        np.testing.assert_allclose(salience, other, atol=1e-5)
+    for salience, expected_map in zip(*map(jax.tree.leaves, (maps, expected)), strict=True):
+        np.testing.assert_allclose(salience, expected_map, atol=1e-5)
 
 
 def test_an_unknown_method_is_named():

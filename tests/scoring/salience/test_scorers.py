@@ -46,18 +46,18 @@ def token_map(folder, inputs, targets):
     return SalienceEngine(opened).maps([LikelihoodRow(ids, tokens.encode(targets))])[0]
 
 
-def token_words(folder, text, wanted, first=0, behind=""):
+def token_words(folder, text, words, first=0, behind=""):
     """The tokens that overlap each wanted word, found one after the other in the text."""
     _, spans = load_vocabulary(folder).encode_with_offsets(text)
-    found, place = [], text.index(behind)
-    for word in wanted:
+    word_tokens, place = [], text.index(behind)
+    for word in words:
         place = text.index(word, place)
         end = place + len(word)
-        found.append(
+        word_tokens.append(
             [first + n for n, (a, b) in enumerate(spans) if a < end and b > place]
         )  # fmt: skip
         place = end
-    return found
+    return word_tokens
 
 
 def test_words_of_the_npov_format(model):
@@ -66,7 +66,7 @@ def test_words_of_the_npov_format(model):
     )
     response = NPOV.response.replace("{", "(").replace("}", ")")
     targets = "{response: " + response + "}"
-    found = open_salience(model)([NPOV])[0]
+    salience = open_salience(model)([NPOV])[0]
     first = len(load_vocabulary(model).prefix_ids)
     pro_first = ["Tea", "green", "calming", "cheap", "keeps", "people", "awake"]
     rows = token_words(model, inputs, pro_first, first, "{pro:")
@@ -75,26 +75,26 @@ def test_words_of_the_npov_format(model):
     expected = salience_scores.word_map(token_map(model, inputs, targets), rows, columns)
     # The rows are in the grounding's order.
     order = [4, 5, 6, 0, 1, 2, 3]
-    assert [w.text for w in found.argument_words] == [pro_first[i] for i in order]
-    assert [w.number for w in found.argument_words] == [0, 0, 0, 1, 1, 1, 2]
-    assert [w.perspective for w in found.argument_words] == ["con"] * 3 + ["pro"] * 4
-    for word in found.argument_words:
+    assert [w.text for w in salience.argument_words] == [pro_first[i] for i in order]
+    assert [w.number for w in salience.argument_words] == [0, 0, 0, 1, 1, 1, 2]
+    assert [w.perspective for w in salience.argument_words] == ["con"] * 3 + ["pro"] * 4
+    for word in salience.argument_words:
         text = NPOV.grounding.texts[word.number]
         assert text[word.start : word.end] == word.text
-    for word in found.response_words:
+    for word in salience.response_words:
         assert NPOV.response[word.start : word.end] == word.text
-    np.testing.assert_allclose(found.values, expected[order], atol=2e-4)
+    np.testing.assert_allclose(salience.values, expected[order], atol=2e-4)
 
 
 @CAUSAL
 def test_words_of_the_dialogue_format(model):
     inputs = "<knowledge> Tea is a leaf. It grows (wild). <wizard> Hi! <seeker> What is tea?"
-    found = open_salience(model)([DIALOGUE])[0]
+    salience = open_salience(model)([DIALOGUE])[0]
     first = len(load_vocabulary(model).prefix_ids)
     rows = token_words(model, inputs, ["Tea", "leaf", "grows", "wild"], first)
     columns = token_words(model, "A wild leaf", ["wild", "leaf"])
     expected = salience_scores.word_map(token_map(model, inputs, "A wild leaf"), rows, columns)
-    np.testing.assert_allclose(found.values, expected, atol=2e-4)
+    np.testing.assert_allclose(salience.values, expected, atol=2e-4)
 
 
 def test_scorers_of_one_checkpoint_share_its_parameters(model):
@@ -108,12 +108,12 @@ def test_scorers_of_one_checkpoint_share_its_parameters(model):
 
 @CAUSAL
 def test_scores_follow_the_definitions(model):
-    found = open_salience(model)([NPOV, DIALOGUE])
+    result = open_salience(model)([NPOV, DIALOGUE])
     for aggregation, mean in (("max", "geometric"), ("sum", "arithmetic")):
         options = {"model": model, "aggregation": aggregation, "mean": mean}
         hallucination = load_scorer("salience_hallucination", **options).score([NPOV, DIALOGUE])
         coverage = load_scorer("salience_coverage", **options).score([NPOV, DIALOGUE])
-        for salience, attributed, contributed in zip(found, hallucination, coverage, strict=True):
+        for salience, attributed, contributed in zip(result, hallucination, coverage, strict=True):
             beta = salience.values.max(0) if aggregation == "max" else salience.values.sum(0)
             alpha = salience.values.max(1) if aggregation == "max" else salience.values.sum(1)
 
@@ -171,8 +171,8 @@ def test_what_has_no_words_has_no_score(model):
     function_words = GroundedExample("2", NPOV.grounding, NPOV.history, "It is what it is.")
     bare = GroundedExample("3", Grounding(("It is.", "Is it?"), ("pro", "con")), (), "Tea is hot.")
     for name in ("salience_hallucination", "salience_coverage"):
-        found = load_scorer(name, model=model).score([empty, function_words, bare])
-        assert all(math.isnan(score.value) for score in found)
+        scores = load_scorer(name, model=model).score([empty, function_words, bare])
+        assert all(math.isnan(score.value) for score in scores)
 
 
 @CAUSAL
@@ -189,14 +189,14 @@ def test_what_does_not_fit_is_counted(model):
     scored = load_scorer("salience_hallucination", model=model, max_length=limit)
     assert scored.score([DIALOGUE])[0].cut == cut.cut
     # The words' tokens are those that the model is fed.
-    given = open_salience(model, max_length=limit).encode(DIALOGUE)
+    encoded = open_salience(model, max_length=limit).encode(DIALOGUE)
     tokens = load_vocabulary(model)
-    for word in given.argument_words:
-        text = tokens.decode([given.row.inputs[place] for place in word.tokens])
+    for word in encoded.argument_words:
+        text = tokens.decode([encoded.row.inputs[place] for place in word.tokens])
         assert text.strip(" .)(") in ("Tea", "leaf", "grows", "wild")
         assert word.word.text in text
-    for word in given.response_words:
-        assert word.word.text in tokens.decode([given.row.targets[t] for t in word.tokens])
+    for word in encoded.response_words:
+        assert word.word.text in tokens.decode([encoded.row.targets[t] for t in word.tokens])
 
 
 def test_a_response_that_is_too_long_loses_its_end(model):
@@ -204,15 +204,15 @@ def test_a_response_that_is_too_long_loses_its_end(model):
     config = load_model(model).config
     encode = SalienceEncoder(TextReader(tokens, config.vocab_size, 32, config.is_decoder_only))
     long = GroundedExample("1", DIALOGUE.grounding, (), "wild leaf " * 20)
-    given = encode(long)
-    total = len(given.row.inputs) + (len(given.row.targets) if config.is_decoder_only else 0)
+    encoded = encode(long)
+    total = len(encoded.row.inputs) + (len(encoded.row.targets) if config.is_decoder_only else 0)
     assert total == 32 or not config.is_decoder_only
-    assert config.is_decoder_only or len(given.row.targets) == 32
-    assert given.cut[Kind.RESPONSE] == len(tokens.encode(("wild leaf " * 20).strip())) - len(
-        given.row.targets
+    assert config.is_decoder_only or len(encoded.row.targets) == 32
+    assert encoded.cut[Kind.RESPONSE] == len(tokens.encode(("wild leaf " * 20).strip())) - len(
+        encoded.row.targets
     )
-    assert all(max(word.tokens) < len(given.row.targets) for word in given.response_words)
-    assert len(given.argument_words) > 0
+    assert all(max(word.tokens) < len(encoded.row.targets) for word in encoded.response_words)
+    assert len(encoded.argument_words) > 0
 
 
 @CAUSAL
@@ -220,8 +220,8 @@ def test_columns_may_be_chosen(model):
     engine = SalienceEngine(load_model(model))
     rows = [LikelihoodRow([3, 5, 7], [4, 6, 8, 9]), LikelihoodRow([5], [6, 4])]
     whole = engine.maps(rows)
-    chosen = [[3, 0], []]
-    for all_, some, columns in zip(whole, engine.maps(rows, chosen), chosen, strict=True):
+    picked = [[3, 0], []]
+    for all_, some, columns in zip(whole, engine.maps(rows, picked), picked, strict=True):
         np.testing.assert_allclose(some, all_[:, columns], atol=1e-6)
 
 
@@ -236,16 +236,16 @@ def test_parity_of_normalised_maps_of_an_encoder_decoder(tmp_path):
             strict=True,
         )
     ]  # fmt: skip
-    for i, found in enumerate(SalienceEngine(model).maps(rows)):
+    for i, salience_map in enumerate(SalienceEngine(model).maps(rows)):
         n, m = lengths[i], counts[i]
         raw = [stored["salience_encoder"][i, :n, :m], stored["salience_decoder"][i, :m, :m]]
         expected = salience_scores.normalize_columns(np.concatenate(raw))
-        np.testing.assert_allclose(found, expected, atol=1e-4)
+        np.testing.assert_allclose(salience_map, expected, atol=1e-4)
 
 
 def test_parity_of_normalised_maps_of_a_decoder_only_model(tmp_path):
     model, stored = family_folders.load_case(tmp_path, "gemma2_softcaps")
     tokens = stored["input_tokens"][0].tolist()
-    found = SalienceEngine(model).maps([LikelihoodRow(tokens[:6], tokens[6:])])[0]
+    salience_map = SalienceEngine(model).maps([LikelihoodRow(tokens[:6], tokens[6:])])[0]
     expected = salience_scores.normalize_columns(stored["salience"][:-1, 6:])
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(salience_map, expected, atol=1e-4)

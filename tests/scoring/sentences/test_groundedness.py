@@ -118,8 +118,8 @@ def test_what_cannot_be_split_into_words_is_undefined(score, passages, response,
 def test_a_number_is_the_same_with_and_without_separators(score):
     judged = score("The battery lasts 1000 hours.", HOURS)
     assert min(word.score for word in judged.words) > 0.75
-    other = score("The battery lasts 1,500 hours.", HOURS)
-    assert min(word.score for word in other.words) < 0.25
+    separated = score("The battery lasts 1,500 hours.", HOURS)
+    assert min(word.score for word in separated.words) < 0.25
 
 
 def test_content_words_have_two_names():

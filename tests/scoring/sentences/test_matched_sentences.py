@@ -30,15 +30,15 @@ MATRICES = st.tuples(st.integers(0, 4), st.integers(0, 4)).flatmap(
 @settings(deadline=None)
 @given(MATRICES)
 def test_the_matching_has_the_largest_sum(entailment):
-    judged, others = entailment.shape
-    found = _match_sentences(entailment)
-    columns = [*range(others), *[None] * judged]
+    num_rows, num_columns = entailment.shape
+    matching = _match_sentences(entailment)
+    columns = [*range(num_columns), *[None] * num_rows]
     sums = [
-        sum(entailment[row, column] for row, column in enumerate(chosen) if column is not None)
-        for chosen in set(itertools.permutations(columns, judged))
+        sum(entailment[row, column] for row, column in enumerate(assignment) if column is not None)
+        for assignment in set(itertools.permutations(columns, num_rows))
     ]
-    assert found.shape == (judged,)
-    assert found.sum() == pytest.approx(max(sums))
+    assert matching.shape == (num_rows,)
+    assert matching.sum() == pytest.approx(max(sums))
 
 
 @pytest.mark.parametrize("name", ["npov_nli_hallucination", "npov_nli_coverage"])
@@ -55,10 +55,10 @@ def test_the_score_is_that_of_the_worst_pair_within_a_side(nli, name):
         expected[place] = (entails(*pair) + entails(*pair[::-1])) / 2
     coverage = name == "npov_nli_coverage"
     scores = _match_sentences(expected.T if coverage else expected)
-    found = load_scorer(name, model=nli).score([ARGUMENTS], [RESPONSE], [[QUERY]])[0]
-    assert found.value == pytest.approx(scores.min(), abs=1e-6)
+    score = load_scorer(name, model=nli).score([ARGUMENTS], [RESPONSE], [[QUERY]])[0]
+    assert score.value == pytest.approx(scores.min(), abs=1e-6)
     words = np.repeat(scores, [len(text.split()) for text in (GIVEN if coverage else TOLD)])
-    np.testing.assert_allclose([word.score for word in found.words], words, atol=1e-6)
+    np.testing.assert_allclose([word.score for word in score.words], words, atol=1e-6)
 
 
 def sides(response, **arguments):
@@ -87,8 +87,8 @@ def test_sides_are_told_by_who_holds_a_view():
 
 def test_words_stand_in_the_response_behind_the_link_phrase(nli):
     score = load_scorer("npov_nli_hallucination", model=nli).score([ARGUMENTS], [RESPONSE])[0]
-    told = [RESPONSE[word.start : word.end] for word in score.words]
-    assert told == ["tea", "is", "calming.", "It", "stains."]
+    parts = [RESPONSE[word.start : word.end] for word in score.words]
+    assert parts == ["tea", "is", "calming.", "It", "stains."]
     assert {word.text for word in score.words} == {None}
     # Words of left out arguments stand in their texts.
     texts = [text for side in ARGUMENTS.values() for text in side]
@@ -110,8 +110,8 @@ def test_a_response_of_framing_words_tells_nothing(nli):
 def test_openings_are_no_arguments_and_more_sentences_than_arguments_score_0(nli):
     scorer = load_scorer("npov_nli_hallucination", model=nli)
     openings = "", "There are two views. ", "Both sides have points. "
-    found = scorer.score([ARGUMENTS] * 3, [f"{opening}{RESPONSE}" for opening in openings])
-    assert [score.value for score in found] == pytest.approx([found[0].value] * 3, abs=1e-6)
+    scores = scorer.score([ARGUMENTS] * 3, [f"{opening}{RESPONSE}" for opening in openings])
+    assert [score.value for score in scores] == pytest.approx([scores[0].value] * 3, abs=1e-6)
     assert scorer.score([["Tea is hot."]], ["Tea is hot. Tea is cold."])[0].value == 0
 
 
@@ -119,13 +119,16 @@ def test_clauses_of_one_phrase_are_told_apart():
     def told(response):
         grounding = Grounding(("Tea calms.", "Tea stains teeth."), ("pro", "con"))
         example = GroundedExample("1", grounding, (), response)
-        return [(it.text, response[it.start : it.start + 5]) for it in _telling_sentences(example)]
+        return [
+            (part.text, response[part.start : part.start + 5])
+            for part in _telling_sentences(example)
+        ]
 
     both = "Critics say that tea stains teeth, and that sleep suffers."
     assert told(both) == [("Tea stains teeth", "tea s"), ("Sleep suffers.", "sleep")]
-    for one in (
+    for text in (
         "Critics say that the price of tea and that of milk rise.",  # it takes up a noun
         "Critics say: Tea stains teeth and that is bad.",  # of an argument as it was given
         "Tea stains teeth and that is bad.",
     ):
-        assert len(told(one)) == 1
+        assert len(told(text)) == 1

@@ -13,14 +13,14 @@ DOCUMENTS, RESPONSES = list(reference.DOCUMENTS), list(reference.RESPONSES)
 
 def by_hand(use_contradiction):
     """The mean over response sentences of the maxima, from Transformers' probabilities."""
-    found, pairs = [], iter(np.array(FIXTURES["nli_sentences"]))
+    means, pairs = [], iter(np.array(FIXTURES["nli_sentences"]))
     for documents, responses in reference.SENTENCES:
         scores = []
         for _ in responses:
             part = np.array([next(pairs) for _ in documents])
             scores.append(part[:, 2].max() - (part[:, 0].max() if use_contradiction else 0))
-        found.append(np.mean(scores))
-    return found
+        means.append(np.mean(scores))
+    return means
 
 
 @SAME_PIECES
@@ -29,8 +29,8 @@ def test_the_largest_entailment_of_each_sentence(nli, use_contradiction):
     scorer = load_scorer(
         "summac_zs", model=nli, keep_short=True, use_contradiction=use_contradiction
     )
-    found = [score.value for score in scorer.score(DOCUMENTS, RESPONSES)]
-    np.testing.assert_allclose(found, by_hand(use_contradiction), atol=1e-5)
+    values = [score.value for score in scorer.score(DOCUMENTS, RESPONSES)]
+    np.testing.assert_allclose(values, by_hand(use_contradiction), atol=1e-5)
     assert (scorer.card.low, scorer.card.high) == (-1.0 if use_contradiction else 0.0, 1.0)
 
 
@@ -64,5 +64,5 @@ def test_sentences_of_ten_characters_are_left_out(nli):
 
 
 def test_without_sentences_it_is_undefined(nli):
-    found = load_scorer("summac_zs", model=nli).score(["Tea.", " "], [" ", "Tea."])
-    assert all(math.isnan(score.value) for score in found)
+    scores = load_scorer("summac_zs", model=nli).score(["Tea.", " "], [" ", "Tea."])
+    assert all(math.isnan(score.value) for score in scores)

@@ -84,8 +84,8 @@ def test_words_of_all_scripts_by_hand():
         "npov_rouge1_coverage": 5 / 9,
         "bleu": bleu,
     }.items():
-        found = scored(name, *texts, normalization="unicode").value
-        assert found == pytest.approx(expected), name
+        value = scored(name, *texts, normalization="unicode").value
+        assert value == pytest.approx(expected), name
 
 
 def test_unicode_folds_width_and_case_and_drops_no_word():
@@ -125,9 +125,9 @@ def test_invisible_characters_change_no_score():
     )
     assert tuple(map(visible, marked)) == plain
     for name in NAMES:
-        expected, found = scored(name, *plain), scored(name, *marked)
-        assert found.value == expected.value, name
-        for word, other in zip(found.words, expected.words, strict=True):
+        expected, marked_score = scored(name, *plain), scored(name, *marked)
+        assert marked_score.value == expected.value, name
+        for word, expected_word in zip(marked_score.words, expected.words, strict=True):
             text = marked[0] if word.text is None else marked[1]
             assert text[word.start : word.end] == word.word
-            assert (visible(word.word), word.score) == (other.word, other.score)
+            assert (visible(word.word), word.score) == (expected_word.word, expected_word.score)

@@ -36,14 +36,14 @@ def test_what_would_be_noticed_is_noticed_so_often():
     population = thirds(rng, 100_000)
     lowest = np.sort(population)[: population.size // 10]
     share = detectable_share(population[:200], 100, LEVEL)
-    found = 0
+    num_noticed = 0
     for _ in range(DRAWS):
         new = rng.choice(population, 100)
         is_low = rng.random(100) < share
         new[is_low] = rng.choice(lowest, is_low.sum())
-        found += compare_scores(rng.choice(population, 200), new).p_value <= LEVEL
+        num_noticed += compare_scores(rng.choice(population, 200), new).p_value <= LEVEL
     # One percent of the share is one step of it; the reference is a sample too.
-    assert 0.7 < found / DRAWS < 0.92
+    assert 0.7 < num_noticed / DRAWS < 0.92
 
 
 def test_more_rows_notice_less():
@@ -64,8 +64,8 @@ def test_many_values_are_no_harder_than_few(monkeypatch):
 
 
 def test_the_distance_by_hand():
-    found = compare_scores(np.array([1.0, 2, 3, 4]), np.array([3.0, 4, 5, 6]))
-    assert found.distance == 0.5  # of the first, half are below 3, of the second none
+    comparison = compare_scores(np.array([1.0, 2, 3, 4]), np.array([3.0, 4, 5, 6]))
+    assert comparison.distance == 0.5  # of the first, half are below 3, of the second none
 
 
 def test_another_mix_is_noticed():

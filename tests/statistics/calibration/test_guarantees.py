@@ -45,8 +45,8 @@ def risk_from(threshold, effect=EFFECT, step=0.0, faithful=FAITHFUL):
 
 def failures(thresholds, **world):
     """Returns how many of the thresholds (NaN = none) have too large a risk."""
-    chosen = np.array(thresholds)
-    return int(np.sum(risk_from(chosen[~np.isnan(chosen)], **world) > TARGET))
+    limits = np.array(thresholds)
+    return int(np.sum(risk_from(limits[~np.isnan(limits)], **world) > TARGET))
 
 
 def most_lenient(scores, is_wrong, seed, target=TARGET):

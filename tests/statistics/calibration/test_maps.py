@@ -92,8 +92,8 @@ def test_rows_of_a_unit_are_held_out_together():
     )
     units = np.repeat(np.arange(40), 10)
     together = choose_map(scores, labels, units, 0.0, 1.0)[1]
-    apart = choose_map(scores, labels, np.arange(400), 0.0, 1.0)[1]
-    assert apart["isotonic"] < together["isotonic"]
+    by_row = choose_map(scores, labels, np.arange(400), 0.0, 1.0)[1]
+    assert by_row["isotonic"] < together["isotonic"]
 
 
 def test_without_a_known_range_there_is_no_beta_map():

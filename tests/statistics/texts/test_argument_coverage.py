@@ -26,19 +26,19 @@ def linked(arguments):
 
 
 def test_all_told_in_other_clothes():
-    told = tell_arguments("Views differ. " + linked(ARGUMENTS), ARGUMENTS)
-    assert told.arguments == (1, 1, 1, 1)
-    assert math.isnan(told.sentences[0])
-    assert told.sentences[1:] == (1,) * 5
-    assert (told.recall(1), told.precision(1)) == (1, 1)
+    coverage = tell_arguments("Views differ. " + linked(ARGUMENTS), ARGUMENTS)
+    assert coverage.arguments == (1, 1, 1, 1)
+    assert math.isnan(coverage.sentences[0])
+    assert coverage.sentences[1:] == (1,) * 5
+    assert (coverage.recall(1), coverage.precision(1)) == (1, 1)
 
 
 @pytest.mark.parametrize("left_out", range(4))
 def test_a_missing_argument_is_found_among_others_of_the_same_words(left_out):
     kept = [text for place, text in enumerate(ARGUMENTS) if place != left_out]
-    told = tell_arguments(linked(kept), ARGUMENTS)
-    assert [share >= 0.6 for share in told.arguments] == [i != left_out for i in range(4)]
-    assert (told.recall(0.6), told.precision(0.6)) == (0.75, 1)
+    coverage = tell_arguments(linked(kept), ARGUMENTS)
+    assert [share >= 0.6 for share in coverage.arguments] == [i != left_out for i in range(4)]
+    assert (coverage.recall(0.6), coverage.precision(0.6)) == (0.75, 1)
 
 
 def test_what_is_told_twice_or_never_given_lowers_precision():
@@ -52,22 +52,24 @@ def test_what_is_told_twice_or_never_given_lowers_precision():
 
 def test_words_of_the_query_tell_nothing_alone():
     query = "Should night trains be subsidised?"
-    told = tell_arguments("Views on night trains differ. Night trains replace flights.", [], query)
-    assert math.isnan(told.sentences[0])
-    assert told.sentences[1] == 0.5
-    assert math.isnan(told.recall(0.5))
-    assert told.precision(0.5) == 1
+    coverage = tell_arguments(
+        "Views on night trains differ. Night trains replace flights.", [], query
+    )
+    assert math.isnan(coverage.sentences[0])
+    assert coverage.sentences[1] == 0.5
+    assert math.isnan(coverage.recall(0.5))
+    assert coverage.precision(0.5) == 1
     assert math.isnan(tell_arguments("Views differ.", ARGUMENTS).precision(0.5))
 
 
 def test_the_spans_are_the_sentences():
     response = "  Views differ.  Rails lie empty!"
-    told = tell_arguments(response, ARGUMENTS)
-    assert [response[a:b] for a, b in told.spans] == ["Views differ.", "Rails lie empty!"]
+    coverage = tell_arguments(response, ARGUMENTS)
+    assert [response[a:b] for a, b in coverage.spans] == ["Views differ.", "Rails lie empty!"]
 
 
 @given(st.permutations(range(4)), st.integers(1, 4))
 def test_order_does_not_count(order, count):
-    chosen = [ARGUMENTS[place] for place in order[:count]]
-    told = tell_arguments(linked(chosen), ARGUMENTS)
-    assert (told.recall(0.6), told.precision(0.6)) == (count / 4, 1)
+    arguments = [ARGUMENTS[place] for place in order[:count]]
+    coverage = tell_arguments(linked(arguments), ARGUMENTS)
+    assert (coverage.recall(0.6), coverage.precision(0.6)) == (count / 4, 1)

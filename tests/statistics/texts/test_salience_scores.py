@@ -15,26 +15,26 @@ MAPS = arrays.arrays(
 
 
 def test_columns_are_squared_shares():
-    found = scores.normalize_columns(np.array([[3.0, 0.0], [-4.0, 0.0]]))
-    np.testing.assert_allclose(found, [[9 / 25, 0], [16 / 25, 0]])
+    shares = scores.normalize_columns(np.array([[3.0, 0.0], [-4.0, 0.0]]))
+    np.testing.assert_allclose(shares, [[9 / 25, 0], [16 / 25, 0]])
 
 
 @given(MAPS)
 @example(np.array([[9e-163]]))
 @example(np.array([[1e-200], [3e-200]]))
 def test_columns_sum_to_one_whatever_their_scale(token_map):
-    found = scores.normalize_columns(token_map)
-    sums, empty = found.sum(axis=0), ~token_map.any(axis=0)
+    shares = scores.normalize_columns(token_map)
+    sums, empty = shares.sum(axis=0), ~token_map.any(axis=0)
     np.testing.assert_allclose(sums, np.where(empty, 0, 1), atol=1e-9)
-    np.testing.assert_allclose(scores.normalize_columns(-3 * token_map), found, atol=1e-6)
+    np.testing.assert_allclose(scores.normalize_columns(-3 * token_map), shares, atol=1e-6)
 
 
 def test_words_are_the_largest_pairs_of_tokens():
     tokens = np.arange(20.0).reshape(4, 5) % 7
     rows, columns = [(0, 2), (3,)], [(0,), (1, 4), (2, 3)]
-    found = scores.word_map(tokens, rows, columns)
+    largest = scores.word_map(tokens, rows, columns)
     expected = [[max(tokens[r, c] for r in row for c in col) for col in columns] for row in rows]
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(largest, expected)
     assert scores.word_map(tokens, [], columns).shape == (0, 3)
     assert scores.word_map(tokens, rows, []).shape == (2, 0)
 
@@ -48,7 +48,7 @@ def salience(values, sides=()):
 
 
 def test_contributions_and_attributions():
-    found = salience(WORDS)
+    word_salience = salience(WORDS)
     # Shares 2/3 and 1/3, then 1/2 and 1/2; a column of zeros.
     third = math.exp(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
     for aggregation, rows, columns in (
@@ -56,15 +56,15 @@ def test_contributions_and_attributions():
         ("sum", [0.75, 0.5], [0.75, 0, 0.5]),
         ("negative_entropy", [third, 0.5], [third, 0, 0.5]),
     ):
-        np.testing.assert_allclose(found.contributions(aggregation), rows)
-        np.testing.assert_allclose(found.attributions(aggregation), columns)
+        np.testing.assert_allclose(word_salience.contributions(aggregation), rows)
+        np.testing.assert_allclose(word_salience.attributions(aggregation), columns)
 
 
 @given(MAPS)
 def test_negative_entropy_ranks_as_the_entropy_itself(token_map):
     words = scores.normalize_columns(token_map)
-    found = scores.aggregate(words, "negative_entropy")
-    for row, value in zip(words, found, strict=True):
+    entropies = scores.aggregate(words, "negative_entropy")
+    for row, value in zip(words, entropies, strict=True):
         shares = row[row > 0] / row.sum() if row.any() else None
         expected = 0 if shares is None else np.exp(np.sum(shares * np.log(shares)))
         assert value == pytest.approx(expected)
@@ -82,8 +82,8 @@ def test_example_scores():
 
 
 def test_no_words_on_one_side_of_the_map():
-    found = salience(np.zeros((2, 0)))
-    assert found.contributions().tolist() == [0, 0]
-    assert found.attributions().shape == (0,)
-    assert math.isnan(found.attribution_score())
-    assert math.isnan(found.contribution_score())
+    word_salience = salience(np.zeros((2, 0)))
+    assert word_salience.contributions().tolist() == [0, 0]
+    assert word_salience.attributions().shape == (0,)
+    assert math.isnan(word_salience.attribution_score())
+    assert math.isnan(word_salience.contribution_score())

@@ -95,9 +95,9 @@ def test_the_longest_common_subsequence_is_that_of_the_table(a, b):
     row = [0] * (len(b) + 1)
     for letter in a:
         before, row = row, [0] * (len(b) + 1)
-        for place, other in enumerate(b):
+        for place, letter_b in enumerate(b):
             same = before[place] + 1
-            row[place + 1] = same if letter == other else max(row[place], before[place + 1])
+            row[place + 1] = same if letter == letter_b else max(row[place], before[place + 1])
     assert tm.common_subsequence(a, b) == row[-1]
 
 
@@ -105,8 +105,8 @@ def test_the_longest_common_subsequence_is_that_of_the_table(a, b):
 def test_rouge_is_the_packages(response, reference, stem):
     published = rouge_scorer.RougeScorer(tm.ROUGE_TYPES, stem).score(reference, response)
     for name, overlap in tm.rouge(response, reference, stem).items():
-        for ours, theirs in zip(overlap, published[name], strict=True):
-            assert ours == theirs or (math.isnan(ours) and theirs == 0)
+        for ours, published_value in zip(overlap, published[name], strict=True):
+            assert ours == published_value or (math.isnan(ours) and published_value == 0)
 
 
 def test_rouge_of_long_texts_takes_little_memory():
@@ -269,8 +269,8 @@ def test_fragments_are_copied_spans_that_do_not_overlap(response, knowledge):
     ],
 )
 def test_closed_forms(response, knowledge, coverage, density):
-    found = tm.extractiveness(response, knowledge)
-    assert found == pytest.approx((coverage, density))
+    figures = tm.extractiveness(response, knowledge)
+    assert figures == pytest.approx((coverage, density))
 
 
 @pytest.mark.parametrize(
@@ -352,9 +352,9 @@ def test_real_rows_have_the_f1_and_bleu_of_spacys_tokens_and_of_sacrebleu():
         return collections.Counter(token.text.lower() for token in tokens)
 
     for response, knowledge in pairs:
-        own, known = bag(response), bag(knowledge.lower())
-        sizes = own.total() + known.total()
-        expected = 2 * (own & known).total() / sizes if sizes else 0
+        response_bag, knowledge_bag = bag(response), bag(knowledge.lower())
+        sizes = response_bag.total() + knowledge_bag.total()
+        expected = 2 * (response_bag & knowledge_bag).total() / sizes if sizes else 0
         assert tm.q2_baseline_token_f1(response, knowledge) == pytest.approx(expected)
         bleu = sacrebleu.corpus_bleu([response], [[knowledge.lower()]]).score
         assert tm.q2_baseline_bleu(response, knowledge) == pytest.approx(bleu)

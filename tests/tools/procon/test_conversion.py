@@ -67,13 +67,13 @@ def test_the_same_pages_and_seed_give_the_same_bytes(pages, tmp_path):
 
 def test_written_responses(pages, tmp_path):
     row = {"id": "w", "topic": "golf", "pro": [0], "con": [2], "response": "Both."}
-    given = tmp_path / "mine.jsonl"
-    given.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    (response,) = convert(pages, tmp_path / "out", responses=str(given)).responses
+    responses_path = tmp_path / "mine.jsonl"
+    responses_path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    (response,) = convert(pages, tmp_path / "out", responses=str(responses_path)).responses
     assert response == npov.WrittenResponse("w", "golf", (0,), (2,), "Both.")
-    given.write_text(json.dumps(row | {"con": [3]}) + "\n", encoding="utf-8")
+    responses_path.write_text(json.dumps(row | {"con": [3]}) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"mine\.jsonl:1: field 'con': .* 0 to 2, got \[3\]"):
-        convert(pages, tmp_path / "other", responses=str(given))
+        convert(pages, tmp_path / "other", responses=str(responses_path))
     assert not (tmp_path / "other").exists()
     with pytest.raises(InputError, match="expected responses 'template', 'none' or a file"):
         convert(pages, tmp_path / "other", responses="templates")

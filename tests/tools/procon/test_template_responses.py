@@ -21,10 +21,10 @@ def test_responses_tell_their_arguments_word_for_word_in_order(pro, con, counts)
         itertools.islice(itertools.cycle(range(1, counts + 1)), 9)
     )
     for response in responses:
-        told = [topic.pro[i].text for i in response.pro] + [topic.con[i].text for i in response.con]
-        places = [response.response.index(text) for text in told]
+        args = [topic.pro[i].text for i in response.pro] + [topic.con[i].text for i in response.con]
+        places = [response.response.index(text) for text in args]
         assert places == sorted(places)
-        untold = {a.text for a in topic.pro + topic.con} - set(told)
+        untold = {a.text for a in topic.pro + topic.con} - set(args)
         assert not any(text in response.response for text in untold)
         assert topic.question in response.response
         assert len(response.pro) == len(response.con)
@@ -38,8 +38,8 @@ def test_responses_differ_and_follow_the_seed():
     assert [r.id for r in responses] == [f"t-template-{n}" for n in range(1, 13)]
     assert len({r.response for r in responses}) == 12
     assert len({r.response.split(" NASA")[0] for r in responses}) > 4
-    other = template_responses.template_responses(topic, 12, seed=1)
-    assert [r.response for r in other] != [r.response for r in responses]
+    other_seed = template_responses.template_responses(topic, 12, seed=1)
+    assert [r.response for r in other_seed] != [r.response for r in responses]
 
 
 def test_a_response_reads_as_planned():
